@@ -44,8 +44,7 @@ def save(
 ) -> Baseline:
     """Keep the runs of a side that count, under a name."""
     checked_set_name(name, "baseline")
-    stores.check_exists(where)
-    with stores.to_write(where) as store:
+    with stores.to_write(where, create=False) as store:
         known = sides.made_of(store.runs(RunFilter()), store.baselines())
         side = sides.side(",".join(texts), known)
         counted = [m.run_id for g in side.groups for m in g.members if m.rate is not None]
@@ -69,7 +68,7 @@ def listed(scope: StoresRead, note: Note) -> list[BaselineInfo]:
     """Return what baselines there are, by name; those of a collector after those of here."""
     insist = scope.where == stores.CLUSTER
     asked = collectors.baselines(scope.access, insist=insist)
-    with stores.without_any() if insist else stores.to_read(scope.where, note) as store:
+    with stores.to_read(stores.NOWHERE if insist else scope.where, note) as store:
         here = store.baselines()
     names = {baseline.name for baseline in here}
     theirs = asked.answer(note, without=lambda: "the baselines of a collector") or []
@@ -82,8 +81,7 @@ def listed(scope: StoresRead, note: Note) -> list[BaselineInfo]:
 
 def remove(name: str, where: str | None) -> None:
     """Remove a baseline; the runs that it was made of stay."""
-    stores.check_exists(where)
-    with stores.to_write(where) as store:
+    with stores.to_write(where, create=False) as store:
         store.remove_baseline(name)
 
 

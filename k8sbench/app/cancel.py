@@ -170,7 +170,7 @@ def _found(texts: Sequence[str], where: str | None, access: ClusterAccess) -> li
         with stores.to_read(where, lambda _: None) as store:
             return [lookup.look_up(store, text, access)[0] for text in texts]
     except StoreError:
-        with stores.without_any() as store:
+        with stores.to_read(stores.NOWHERE, lambda _: None) as store:
             return [lookup.look_up(store, text, access)[0] for text in texts]
 
 

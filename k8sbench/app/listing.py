@@ -39,7 +39,7 @@ def list_runs(
     insist = where == stores.CLUSTER
     in_namespace = access.named and not insist
     collected = collectors.CollectorRunsRequest(access, benchmark=wanted.benchmark, insist=insist)
-    with stores.without_any() if insist else stores.to_read(where, note) as store:
+    with stores.to_read(stores.NOWHERE if insist else where, note) as store:
         ours = records.listing(store, RunFilter(), alive=context.alive(), now=context.now())
         runs = [run for run in ours if wanted.fits(run.plan, run.created_at)]
         rows: list[ListedRun] = []

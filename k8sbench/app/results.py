@@ -69,7 +69,7 @@ def results(
         framework=wanted.chosen.framework,
         insist=insist,
     )
-    with stores.without_any() if insist else stores.to_read(where, note) as store:
+    with stores.to_read(stores.NOWHERE if insist else where, note) as store:
         ours = records.listing(store, RunFilter(), alive=context.alive(), now=context.now())
         runs, _ = collectors.merged(ours, asked.runs(note))
         ids = [run.run_id for run in runs]

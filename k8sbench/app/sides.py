@@ -44,7 +44,7 @@ def known(scope: StoresRead, note: Callable[[str], None]) -> Known:
     insist = scope.where == stores.CLUSTER
     asked = collectors.CollectorRunsRequest(scope.access, insist=insist)
     others = collectors.baselines(scope.access, insist=insist)
-    with stores.without_any() if insist else stores.to_read(scope.where, note) as store:
+    with stores.to_read(stores.NOWHERE if insist else scope.where, note) as store:
         ours = records.listing(store, RunFilter(), alive=context.alive(), now=context.now())
         here = store.baselines()
     runs, _ = collectors.merged(ours, asked.runs(note))

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 CLUSTER = "cluster"
 """The value of ``--store`` that is the collector's store."""
+NOWHERE = f"{os.devnull}/nowhere"
+"""A store that can never be: an empty one, for what a cluster alone knows."""
 KEEP_OPTION = "--keep-logs-for"
 Note = Callable[[str], None]
 """Takes what the user should know and is not the data."""
@@ -39,11 +41,18 @@ def load() -> None:
 
 
 @contextlib.contextmanager
-def to_write(where: str | None) -> Iterator[SqlStore]:
-    """Open the store to write to it: a folder, a URL, or the default place."""
+def to_write(where: str | None, *, create: bool = True) -> Iterator[SqlStore]:
+    """Open the store to write to it: a folder, a URL, or the default place.
+
+    Raises :class:`UsageError` where there is none and none is to be made.
+    """
     from k8sbench.adapters.store.sql_store import open_store
 
-    with open_store(_place(where)) as store:
+    with open_store(_place(where), create=create) as store:
+        if store.absent:
+            raise UsageError(
+                f"There is no store in {store.where} yet.", "k8sbench submit BENCHMARK makes one."
+            )
         yield store
 
 
@@ -78,15 +87,6 @@ def damaged(store: SqlStore) -> dict[str, BenchError]:
     return faults | {run_id: StoreError(why, action) for run_id, why in store.unreadable.items()}
 
 
-def check_exists(where: str | None) -> None:
-    """Raise :class:`UsageError` where there is no store: opening it to write would make one."""
-    with to_read(where, lambda _: None) as store:
-        if store.absent:
-            raise UsageError(
-                f"There is no store in {store.where} yet.", "k8sbench submit BENCHMARK makes one."
-            )
-
-
 def _place(where: str | None) -> str | None:
     if where == CLUSTER:
         raise UsageError(
@@ -95,15 +95,6 @@ def _place(where: str | None) -> str | None:
             f" logs; a folder of that name is ./{CLUSTER}.",
         )
     return where
-
-
-@contextlib.contextmanager
-def without_any() -> Iterator[SqlStore]:
-    """Give an empty store that is nowhere, for what a cluster alone knows."""
-    from k8sbench.adapters.store.sql_store import empty_store
-
-    with empty_store("nowhere", Path(os.devnull)) as store:
-        yield store
 
 
 def is_alone(store: Store, run: Run) -> bool:
@@ -143,8 +134,7 @@ def reindex(where: str | None) -> StoreReport:
     """Make the database anew from the runs' folders."""
     from k8sbench.adapters.store import sql_store
 
-    check_exists(where)
-    with to_write(where) as store:
+    with to_write(where, create=False) as store:
         return sql_store.reindex(store)
 
 
@@ -205,8 +195,7 @@ def remove(
     """
     from k8sbench.adapters.store import exchange
 
-    check_exists(where)
-    with to_write(where) as store, ExitStack() as stack:
+    with to_write(where, create=False) as store, ExitStack() as stack:
         store.runs(RunFilter())
         damaged = [text for text in texts if text in store.unreadable]
         readable = [text for text in texts if text not in damaged]

@@ -73,7 +73,8 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
 
 def run_ids(root: Path) -> set[str]:
     """List the names of the runs' folders in a store, whole ones or not."""
-    with disk.translated(f"read {root / RUNS}"), contextlib.suppress(FileNotFoundError):
+    absent = (FileNotFoundError, NotADirectoryError)
+    with disk.translated(f"read {root / RUNS}"), contextlib.suppress(*absent):
         return {path.name for path in (root / RUNS).iterdir()}
     return set()
 

@@ -100,8 +100,8 @@ class PostgresClaims:
         self._process = processes.this_process()
         # A token: pids are used again, and one process may open a store twice.
         self._owner = f"{self._process.host}/{self._process.pid} {uuid.uuid4().hex}"
-        self._held: set[str] = set()
-        self._lost: set[str] = set()
+        self._claims: dict[str, bool] = {}
+        """Run id → whether the claim is still ours."""
         self._mutex = threading.Lock()
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
@@ -109,23 +109,21 @@ class PostgresClaims:
     def claim(self, run_id: str) -> bool:
         """Claim a run; False if another process has it, or has taken it over from this one."""
         with self._mutex:
-            if run_id in self._held:
+            if run_id in self._claims:
                 self._renew()
-            elif run_id not in self._lost and self._insert(run_id):
-                self._held.add(run_id)
+            elif self._insert(run_id):
+                self._claims[run_id] = True
                 if self._thread is None:
                     self._thread = threading.Thread(
                         target=self._keep_fresh, name="claims", daemon=True
                     )
                     self._thread.start()
-            return run_id in self._held
+            return self._claims.get(run_id, False)
 
     def release(self, run_id: str) -> None:
         """Release a claim; does nothing if there is none."""
         with self._mutex:
-            self._lost.discard(run_id)
-            if run_id in self._held:
-                self._held.remove(run_id)
+            if self._claims.pop(run_id, False):
                 self._delete([run_id])
 
     def check(self, run_id: str, db: sa.Connection | None = None) -> None:
@@ -133,12 +131,10 @@ class PostgresClaims:
 
         Within a transaction ``db`` the claim's row is asked; else what the last heartbeat found.
         """
-        if db is not None and run_id in self._held:
+        if db is not None and self._claims.get(run_id):
             asked = sa.text("SELECT owner FROM claims WHERE run_id = :run_id")
-            if db.scalar(asked, {"run_id": run_id}) != self._owner:
-                self._lost.add(run_id)
-                self._held.discard(run_id)
-        if run_id in self._lost:
+            self._claims[run_id] = db.scalar(asked, {"run_id": run_id}) == self._owner
+        if self._claims.get(run_id) is False:
             raise StoreError(
                 f"Another k8sbench process has taken over run {run_id}: this one did not reach the"
                 f" database for more than {self._limit:g} s.",
@@ -150,9 +146,9 @@ class PostgresClaims:
         self._closed.set()
         if self._thread is not None:
             self._thread.join(database.POSTGRES_CONNECT_SECONDS)
-        if self._held:
-            self._delete(sorted(self._held))
-            self._held.clear()
+        if held := self._held():
+            self._delete(held)
+        self._claims.clear()
         self._engine.dispose()
 
     def _insert(self, run_id: str) -> bool:
@@ -171,13 +167,15 @@ class PostgresClaims:
                 dead = row.owner if processes.alive(process) is False else ""
             return db.scalar(sa.text(_CLAIM), values | {"dead": dead}) is not None
 
+    def _held(self) -> list[str]:
+        return sorted(run_id for run_id, is_ours in self._claims.items() if is_ours)
+
     def _renew(self) -> None:
-        if self._held:
+        if held := self._held():
             with self._base.translated(), self._engine.connect() as db:
-                values = {"owner": self._owner, "runs": sorted(self._held)}
+                values = {"owner": self._owner, "runs": held}
                 kept = set(db.scalars(sa.text(_RENEW), values))
-            self._lost |= self._held - kept
-            self._held &= kept
+            self._claims |= {run_id: run_id in kept for run_id in held}
 
     def _delete(self, run_ids: list[str]) -> None:
         # The database may be away: then the row grows old by itself.

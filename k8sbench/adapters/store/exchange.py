@@ -218,8 +218,8 @@ def _there(store: SqlStore, incoming: Path, run_ids: Sequence[str], shown: str) 
 
 def _is_same(here: Run, run: Run) -> bool:
     """Whether two are one run, with the same end; the repeat number may differ."""
-    plan = msgspec.structs.replace(run.plan, repeat=here.plan.repeat)
-    return (here.plan, here.history, here.measurement) == (plan, run.history, run.measurement)
+    run = index.numbered(run, here.plan.repeat)
+    return (here.plan, here.history, here.measurement) == (run.plan, run.history, run.measurement)
 
 
 def _checked_run(folder: RunFolder, shown: str) -> Run:

@@ -138,7 +138,8 @@ def migrate(db: sa.Connection, rows: Iterable[dict[str, Any]] = ()) -> None:
     db.execute(sa.insert(LAYOUTS).values(row))
     if is_shared and db.scalar(sa.select(IDENTITY.c.id)) is None:
         db.execute(sa.insert(IDENTITY).values(id=secrets.token_hex(8)))
-    restore(db, rows)
+    # Runs that were two cases may now be repeats of one. A damaged database may give a row twice.
+    insert_all(db, [(row, ()) for row in {row["run_id"]: row for row in rows}.values()])
 
 
 def earlier_rows(db: sa.Connection) -> list[dict[str, Any]]:
@@ -178,25 +179,6 @@ def _of_earlier_layout(row: sa.RowMapping, steps: Iterable[dict[str, Any]]) -> R
     return artifacts.decoded(msgspec.json.encode(record), Run, f"The row of run {row['run_id']}")
 
 
-def restore(db: sa.Connection, rows: Iterable[dict[str, Any]]) -> None:
-    """Insert those of :func:`earlier_rows` that are not there.
-
-    Runs that were two cases may now be repeats of one: the younger gets the next free number.
-    """
-    readable, damaged = list[tuple[Run, str | None]](), []
-    for row in rows:
-        if has(db, row["run_id"]):
-            continue
-        try:
-            readable.append((run_of(row | {"wishes": None}), row.get("files_at")))
-        except StoreError:
-            damaged.append(row)
-    insert_all(db, readable)
-    for row in damaged:
-        repeat = free_repeat(db, row["set_name"], row["case_key"], row["repeat"])
-        db.execute(sa.insert(RUNS).values(row | {"repeat": repeat}))
-
-
 def of_run(run: Run, files_at: str | None) -> dict[str, Any]:
     """Return the row of a run whose files were last written at a place."""
     plan = run.plan
@@ -226,7 +208,12 @@ def run_of(row: Row) -> Run:
     run = artifacts.decoded(row["record"], Run, f"The row of run {row['run_id']}")
     if run.run_id != row["run_id"] or not run.history:
         raise StoreError(f"The row of run {row['run_id']} cannot be read: it is of another run.")
-    return msgspec.structs.replace(run, wishes=wishes_of(row))
+    return msgspec.structs.replace(numbered(run, row["repeat"]), wishes=wishes_of(row))
+
+
+def numbered(run: Run, repeat: int) -> Run:
+    """Give a run the repeat number of its row, which is another where two runs claimed one."""
+    return msgspec.structs.replace(run, plan=msgspec.structs.replace(run.plan, repeat=repeat))
 
 
 def wishes_of(row: Row) -> tuple[Wish, ...]:
@@ -249,19 +236,19 @@ def update(db: sa.Connection, run: Run) -> None:
     """Write what changes of a run while it goes on, and its requests."""
     db.execute(_UPDATED, {"id": run.run_id, **_changing(run)})
     db.execute(_WITHOUT_REQUESTS, {"id": run.run_id})
-    _insert_requests(db, run)
+    _insert_requests(db, run.run_id, run.wishes)
 
 
-def insert(db: sa.Connection, run: Run, files_at: str | None) -> None:
+def insert(db: sa.Connection, row: dict[str, Any], wishes: tuple[Wish, ...] = ()) -> None:
     """Insert a run's row and its requests."""
-    db.execute(sa.insert(RUNS).values(of_run(run, files_at)))
-    _insert_requests(db, run)
+    db.execute(sa.insert(RUNS).values(row))
+    _insert_requests(db, row["run_id"], wishes)
 
 
-def _insert_requests(db: sa.Connection, run: Run) -> None:
-    if run.wishes:
-        wishes = msgspec.json.encode(run.wishes).decode()
-        db.execute(sa.insert(REQUESTS).values(run_id=run.run_id, wishes=wishes))
+def _insert_requests(db: sa.Connection, run_id: str, wishes: tuple[Wish, ...]) -> None:
+    if wishes:
+        text = msgspec.json.encode(wishes).decode()
+        db.execute(sa.insert(REQUESTS).values(run_id=run_id, wishes=text))
 
 
 def delete(db: sa.Connection, run_id: str) -> None:
@@ -280,23 +267,22 @@ def free_repeat(db: sa.Connection, set_name: str, case_key: str, asked: int = 1)
     return min({asked, *range(1, len(taken) + 2)} - taken) if asked in taken else asked
 
 
-def insert_all(db: sa.Connection, runs: Iterable[tuple[Run, str | None]]) -> list[Run]:
-    """Insert runs with the places of their files; returns those that got another repeat number.
+def insert_all(
+    db: sa.Connection, rows: Iterable[tuple[dict[str, Any], tuple[Wish, ...]]]
+) -> dict[str, int]:
+    """Insert rows with their requests; returns the new repeat numbers, by run id.
 
     Where two claim one number the first keeps it, and the other gets the next that is free.
     """
-    later, renumbered = [], []
-    for run, files_at in runs:
-        plan = run.plan
-        if free_repeat(db, plan.set_name, run.case_key, plan.repeat) == plan.repeat:
-            insert(db, run, files_at)
+    later, renumbered = [], dict[str, int]()
+    for row, wishes in rows:
+        if free_repeat(db, row["set_name"], row["case_key"], row["repeat"]) == row["repeat"]:
+            insert(db, row, wishes)
         else:
-            later.append((run, files_at))
-    for run, files_at in later:
-        free = free_repeat(db, run.plan.set_name, run.case_key)
-        plan = msgspec.structs.replace(run.plan, repeat=free)
-        renumbered.append(msgspec.structs.replace(run, plan=plan))
-        insert(db, renumbered[-1], files_at)
+            later.append((row, wishes))
+    for row, wishes in later:
+        free = renumbered[row["run_id"]] = free_repeat(db, row["set_name"], row["case_key"])
+        insert(db, row | {"repeat": free}, wishes)
     return renumbered
 
 
@@ -305,23 +291,15 @@ def filtered(wanted: RunFilter) -> sa.Select[Any]:
 
     The row of a run that goes on may be behind its folder.
     """
-    query = ROWS
-    for name in ("benchmark", "framework", "set_name"):
-        if (value := getattr(wanted, name)) is not None:
-            query = query.where(RUNS.c[name] == value)
-    if wanted.since is not None:
-        query = query.where(RUNS.c.created_at >= wanted.since)
-    if wanted.until is not None:
-        query = query.where(RUNS.c.created_at <= wanted.until)
-    if wanted.wished or wanted.unfinished:
-        query = query.where(sa.not_(RUNS.c.closed))
-    return query
+    query = ROWS.order_by(RUNS.c.created_at, RUNS.c.run_id)
+    return query.where(sa.not_(RUNS.c.closed)) if wanted.wished or wanted.unfinished else query
 
 
 def matches(run: Run, wanted: RunFilter) -> bool:
-    """Whether a filter lets a run through by what changes while it goes on."""
+    """Whether a filter lets a run through."""
     return (
-        (wanted.phase is None or run.phase is wanted.phase)
+        wanted.fits(run.plan, run.created_at)
+        and (wanted.phase is None or run.phase is wanted.phase)
         and (not wanted.wished or run.wishes != ())
         and (not wanted.unfinished or not run.is_closed or run.wishes != ())
     )

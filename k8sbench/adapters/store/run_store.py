@@ -245,9 +245,9 @@ class SqlStore:
     @made_again
     def runs(self, wanted: RunFilter) -> list[Run]:
         """The runs that match, oldest first; what cannot be read is in :attr:`unreadable`."""
-        query = index.filtered(wanted).order_by(RUNS.c.created_at, RUNS.c.run_id)
         with self.database.reading() as db:
-            runs = [run for run in self.load(db, query) if index.matches(run, wanted)]
+            found = self.load(db, index.filtered(wanted))
+            runs = [run for run in found if index.matches(run, wanted)]
         self._mend()
         return runs if wanted.limit is None else runs[max(len(runs) - wanted.limit, 0) :]
 
@@ -387,7 +387,7 @@ class SqlStore:
                 f"There is a run {plan.run_id!r} already.", f"See: k8sbench status {plan.run_id}"
             )
         try:
-            index.insert(db, run, self.here)
+            index.insert(db, index.of_run(run, self.here), run.wishes)
         except sa.exc.IntegrityError as wrong:
             # Or another machine recorded the id just now: with the next repeat the id is refused.
             raise RepeatTaken(
@@ -416,9 +416,8 @@ class SqlStore:
                 raise
             kept, _ = folder.run()  # the row is an index: the folder has all of it
             self._behind.add(kept.run_id)
-            plan = msgspec.structs.replace(kept.plan, repeat=row["repeat"])
             wishes = kept.wishes if self.has_all_folders else index.wishes_of(row)
-            return msgspec.structs.replace(kept, plan=plan, wishes=wishes)
+            return msgspec.structs.replace(index.numbered(kept, row["repeat"]), wishes=wishes)
         if not is_there:
             known = f"; they were last written on {row['files_at']}" if row["files_at"] else ""
             missing = f"The files of run {run.run_id} are not in {folder.path}{known}."
@@ -448,9 +447,7 @@ class SqlStore:
         first, second = (kept, row) if self.has_all_folders and whole else (row, kept)
         history = kept.history if continues else row.history
         return msgspec.structs.replace(
-            kept,
-            # The row may carry another repeat number, given where two runs claimed one.
-            plan=msgspec.structs.replace(kept.plan, repeat=row.plan.repeat),
+            index.numbered(kept, row.plan.repeat),
             history=history,
             measurement=first.measurement or second.measurement,
             image_digest=first.image_digest or second.image_digest,

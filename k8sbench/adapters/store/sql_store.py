@@ -29,7 +29,7 @@ from k8sbench.model.finding import Finding
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.run import Run
 
-__all__ = ["SqlStore", "empty_store", "open_store"]
+__all__ = ["SqlStore", "open_store"]
 
 STORE_VARIABLE = "K8SBENCH_STORE"
 FILE_VARIABLE = "K8SBENCH_STORE_FILE"
@@ -69,7 +69,9 @@ def open_store(
         if (root / database.DATABASE).exists() or any(runs):
             _keep_private(root)
         elif not create:
-            return empty_store(str(root), root)
+            store = opened(database.open_memory(str(root)), root)
+            store.absent = True
+            return store
         else:
             disk.make_folder(root / artifacts.RUNS)
         return opened_folder(root)
@@ -105,16 +107,6 @@ def _folder(named: str | None = None) -> Path:
             f"Name a folder, or a postgresql:// URL, with --store or {STORE_VARIABLE}.",
         ) from error
     return base / "k8sbench"
-
-
-def empty_store(shown: str, root: Path) -> SqlStore:
-    """What a store that was never made reads like."""
-    base = database.open_memory(shown)
-    with base.writing() as db:
-        index.migrate(db)
-    store = SqlStore(base, root)
-    store.absent = True
-    return store
 
 
 def _keep_private(root: Path) -> None:
@@ -221,7 +213,7 @@ def index_folders(
     Where two runs claim one repeat number, one that has a row keeps it, then the older one. Returns
     the runs that were given another number, and what cannot be read, by run id.
     """
-    runs, problems, repeats = list[tuple[bool, Run]](), dict[str, str](), dict[str, int]()
+    runs, problems = list[tuple[bool, Run, int]](), dict[str, str]()
     for folder in map(store.run_folder, run_ids):
         run_id = folder.path.name
         row = next(iter(store.load(db, index.RUN, id=run_id)), None)
@@ -235,20 +227,21 @@ def index_folders(
             continue
         if damages:
             problems[run_id] = " ".join(damages)
-        repeats[run_id] = kept.plan.repeat
         run = kept if row is None else store.merged(row, kept, whole=not damages)
-        runs.append((row is None, run))
+        runs.append((row is None, run, kept.plan.repeat))
         store.unreadable.pop(run_id, None)
     runs.sort(key=lambda each: (each[0], each[1].created_at, each[1].run_id))
-    for _, run in runs:
+    for _, run, _ in runs:
         index.delete(db, run.run_id)
-    renumbered = index.insert_all(db, [(run, store.here) for _, run in runs])
+    rows = [(index.of_run(run, store.here), run.wishes) for _, run, _ in runs]
+    numbers = index.insert_all(db, rows)
     with contextlib.suppress(StoreError):  # of a store that can only be read
-        numbered = {run.run_id: run for run in (*(run for _, run in runs), *renumbered)}
-        for run in numbered.values():
-            if run.plan.repeat != repeats[run.run_id]:  # another index must give it the same
-                store.run_folder(run.run_id).save(run)
-    return renumbered, problems
+        for _, run, kept_repeat in runs:
+            repeat = numbers.get(run.run_id, run.plan.repeat)
+            if repeat != kept_repeat:  # another index must give it the same
+                store.run_folder(run.run_id).save(index.numbered(run, repeat))
+    found = [run for _, run, _ in runs if run.run_id in numbers]
+    return [index.numbered(run, numbers[run.run_id]) for run in found], problems
 
 
 def index_orphans(store: SqlStore, run_ids: Collection[str]) -> None:

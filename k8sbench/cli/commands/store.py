@@ -140,8 +140,7 @@ def prune(keep: str, dry_run: bool, where: str | None) -> None:
     Their rows and measurements stay. Prints the ids of these runs.
     """
     keep_s = stores.keep_seconds(keep)
-    stores.check_exists(where)
-    with stores.to_write(where) as store:
+    with stores.to_write(where, create=False) as store:
         done, kept = stores.prune(store, keep_s, dry_run=dry_run)
     output.write_names(done)
     for run_id, why in kept.items():

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from typing import Any
 
 import msgspec
 import pytest
@@ -298,10 +299,10 @@ def test_a_row_that_is_refused_takes_back_all_of_them(
     data, other = exported(filled), opens("sqlite")
     real = index.insert
 
-    def insert(db: sa.Connection, run: Run, files_at: str | None) -> None:
-        if run.run_id == "seg-2":
+    def insert(db: sa.Connection, row: dict[str, Any], wishes: tuple[Wish, ...]) -> None:
+        if row["run_id"] == "seg-2":
             raise OSError(28, "No space left on device")
-        real(db, run, files_at)
+        real(db, row, wishes)
 
     with monkeypatch.context() as patched:
         patched.setattr(index, "insert", insert)

@@ -62,6 +62,15 @@ def test_any_folder_name_will_do(tmp_path: pathlib.Path, name: str) -> None:
         assert store.folder("seg-1") == tmp_path / name / "runs" / "seg-1"
 
 
+def test_what_is_left_of_a_run_is_named_where_there_is_no_other(root: pathlib.Path) -> None:
+    (root / "runs" / "half" / "logs").mkdir(parents=True)
+    with open_store(str(root), create=False) as store:
+        assert store.absent
+        assert store.runs(RunFilter()) == []
+        assert list(store.unreadable) == ["half"]
+    assert not (root / "k8sbench.db").exists()
+
+
 def test_a_file_is_no_store(tmp_path: pathlib.Path) -> None:
     (tmp_path / "x").write_text("")
     with pytest.raises(StoreError, match="is a file"):

@@ -384,7 +384,7 @@ def test_a_step_of_the_upgrade_that_fails_leaves_the_tables_of_before(
     with base.writing() as db:
         earlier_stores.make(db, runs)
     with monkeypatch.context() as patched:
-        patched.setattr(index, "restore", lambda *_: 1 / 0)
+        patched.setattr(index, "insert_all", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             open_store(url, folder=root)
     with base.reading() as db:
