@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from tests.harness.cluster import fixture
 from tests.harness.cluster.bringup import Options
 from tests.harness.cluster.cluster import Cluster
 from tests.harness.cluster.jobs import pytorch_job, train_job
+from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.queues import (
     PRIORITY_LABEL,
     QUEUE,
@@ -120,15 +122,32 @@ def test_a_job_that_can_never_fit_is_named(own_shell: Shell, kind: str) -> None:
         submit.ends(3)
 
 
+OTHER_NODES = {"nvidia.com/gpu.product": "NVIDIA-H100"}
+
+
+def test_a_queue_of_other_nodes_than_the_pools_is_refused_before_anything_is_created(
+    own_shell: Shell,
+) -> None:
+    with queue_of(own_shell.namespace, 8, OTHER_NODES):
+        err = own_shell.submit("run", IN_QUEUE, ENDLESS, code=6).err
+        assert "nvidia.com/gpu.product=NVIDIA-H100" in err
+        assert own_shell.on_cluster("pytorchjobs,configmaps") == []
+        assert own_shell.json("list") == []
+        checks = own_shell.json("doctor", IN_QUEUE, ENDLESS, code=6)["checks"]
+        assert {one["id"] for one in checks if one["level"] == "failure"} == {"queue-nodes"}
+
+
 @KINDS
-def test_a_queue_of_other_nodes_than_the_pools_is_named(own_shell: Shell, kind: str) -> None:
-    other = {"nvidia.com/gpu.product": "NVIDIA-H100"}
+def test_a_queue_of_other_nodes_is_named_later_to_users_who_may_not_read_flavors(
+    namespace: Namespace, tmp_path: Path, kind: str
+) -> None:
+    shell = Shell(namespace, namespace.user(tmp_path, sees_nodes=False), tmp_path / "shell")
     with (
-        queue_of(own_shell.namespace, 8, other),
-        own_shell.submitted("run", IN_QUEUE, f"--job-kind={kind}") as submit,
+        queue_of(namespace, 8, OTHER_NODES),
+        shell.submitted("run", IN_QUEUE, f"--job-kind={kind}") as submit,
     ):
         submit.until("match node affinity")
-        end = own_shell.json("status", "run")["history"][-1]
+        end = shell.json("status", "run")["history"][-1]
         assert (end["phase"], end["cause_id"]) == ("Queued", "queue-other-nodes")
-        own_shell.run("cancel", "run")
+        shell.run("cancel", "run")
         submit.ends(3)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from k8sbench.adapters.files.pools import PublishedPools
-from k8sbench.adapters.kubernetes import kinds, ownership
+from k8sbench.adapters.kubernetes import kinds, kueue, ownership
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.logs import reading
@@ -149,7 +149,7 @@ def look(api: Api, run: Run, clock: Clock, user: User | None) -> Sequence[JobEve
         if is_short_of_nodes(snapshot):
             snapshot.nodes = all_nodes(api)
         if followed.is_queued():
-            snapshot.workload = workload(api, followed.uid)
+            snapshot.workload = kueue.workload(api, followed.uid)
     except ApiFault as fault:
         raise api.explained(fault, f"job {run.run_id} be read") from fault
     now = clock()
@@ -221,16 +221,6 @@ def all_nodes(api: Api) -> Sequence[KubeObject] | None:
         return api.list(kinds.path("Node"), keep=trimming.node)[0]
     except ApiFault:  # the diagnosis goes without
         return None
-
-
-def workload(api: Api, uid: str | None) -> KubeObject | None:
-    """Return Kueue's Workload of a job; None: there is none, or the user may not list them."""
-    try:
-        path = kinds.path("Workload", api.place.namespace)
-        found, _ = api.list(path, labels=f"kueue.x-k8s.io/job-uid={uid}")
-    except ApiFault:
-        return None
-    return found[0] if found else None
 
 
 def published_pools(api: Api) -> PublishedPools | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from k8sbench.adapters.kubernetes import listing, ownership
+from k8sbench.adapters.kubernetes import kueue, listing, ownership
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.logs.streams import Failing, LogStreams
 from k8sbench.adapters.kubernetes.ownership import User
@@ -208,9 +208,7 @@ class JobReader:
             if self._is_due("", NODES_SECONDS):
                 self._ask(partial(listing.all_nodes, self._api), self._take_nodes)
         if followed.is_queued() and self._is_due(run_id, QUEUE_SECONDS):
-            self._ask(
-                partial(listing.workload, self._api, uid), partial(self._take_workload, run_id)
-            )
+            self._ask(partial(kueue.workload, self._api, uid), partial(self._take_workload, run_id))
 
     def take_operator_change(self, at: float | None) -> None:
         """Take in when the operator last changed a job, Unix seconds; None: not known."""
