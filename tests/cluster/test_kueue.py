@@ -10,12 +10,9 @@ import pytest
 from tests.harness.cluster import fixture
 from tests.harness.cluster.bringup import Options
 from tests.harness.cluster.cluster import Cluster
-from tests.harness.cluster.jobs import pytorch_job, train_job
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.queues import (
-    PRIORITY_LABEL,
     QUEUE,
-    QUEUE_LABEL,
     is_admitted,
     local_queue,
     priorities,
@@ -32,10 +29,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Give a cluster with both operators and Kueue."""
     options = Options(has_trainer=True, has_kueue=True)
     yield from fixture.with_operators(tmp_path_factory, options)
-
-
-def plural(kind: str) -> str:
-    return {"v1": "pytorchjobs", "trainjob": "trainjobs"}[kind]
 
 
 def detached(shell: Shell, run_id: str, kind: str, *words: str) -> None:
@@ -64,18 +57,12 @@ def test_a_run_that_is_preempted_says_so_and_goes_on_later(own_shell: Shell, kin
     with (
         queue_of(own_shell.namespace, 2, preemption=lower),
         priorities(own_shell.namespace, low=10, high=100),
-        own_shell.submitted("run", IN_QUEUE, f"--job-kind={kind}") as submit,
+        own_shell.submitted("run", IN_QUEUE, "--priority=low", f"--job-kind={kind}") as submit,
     ):
         submit.until("Running: All 2 replicas run.")
-        labels = {QUEUE_LABEL: QUEUE, PRIORITY_LABEL: "high"}
-        if kind == "trainjob":
-            own_shell.namespace.create(*train_job("urgent", gpus=1, run_for=None, labels=labels))
-        else:
-            urgent = pytorch_job("urgent", gpus=1, run_for=None)
-            urgent["metadata"]["labels"] = labels
-            own_shell.namespace.create(urgent)
+        detached(own_shell, "urgent", kind, IN_QUEUE, "--priority=high")
         submit.until("Kueue has stopped the job")
-        own_shell.namespace.kubectl("delete", plural(kind), "urgent")
+        own_shell.run("delete", "urgent")
         until(lambda: own_shell.phase("run") == "Running", "the run to run again")
         phases = [step["phase"] for step in own_shell.json("status", "run")["history"]]
         queued = len(phases) - 1 - phases[::-1].index("Queued")
