@@ -66,11 +66,14 @@ def state_of(run: Run) -> State:
 def time_is_up_at(run: Run) -> float | None:
     """Until when a run may take, Unix seconds, from the beginning of its first attempt.
 
-    None while that has not begun, and for a run without a limit.
+    What it waits in a queue again does not count. None while it waits and before it has begun, and
+    for a run without a limit.
     """
     began = next((step.at for step in run.history if step.phase not in UNTIMED), None)
     limit = run.plan.timeout_s
-    return None if began is None or limit is None else began + limit
+    if began is None or limit is None or run.phase is Phase.QUEUED:
+        return None
+    return began + limit + (run.queued_s(began) or 0.0)
 
 
 def is_final(transition: Transition) -> bool:
