@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.harness.cluster import fixture
+from tests.harness.cluster import fixture, pod_logs
 from tests.harness.cluster.bringup import Options
 from tests.harness.cluster.cluster import Cluster
 from tests.harness.cluster.namespace import Namespace
@@ -19,9 +20,11 @@ from tests.harness.cluster.queues import (
     queue_of,
 )
 from tests.harness.cluster.shell import ENDLESS, Shell, until
+from tests.harness.cluster.trainer_logs import TrainerLogs
 
 KINDS = pytest.mark.parametrize("kind", ["v1", "trainjob"])
 IN_QUEUE = f"--queue={QUEUE}"
+GPU_NODES = "--selector=nvidia.com/gpu.present=true"
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +36,48 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 def detached(shell: Shell, run_id: str, kind: str, *words: str) -> None:
     shell.submit(run_id, ENDLESS, "--detach", f"--job-kind={kind}", *words)
+
+
+class Gate:
+    """Keeps pods of a run from nodes until what they print is known: by their names, once made."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        self.namespace = namespace
+        self._served = {"run-master-0"}
+        """Pods with logs; the one of TrainerLogs' own."""
+        self.close()
+
+    def close(self) -> None:
+        self.namespace.cluster.kubectl("cordon", GPU_NODES)
+
+    def open(self) -> None:
+        self.namespace.cluster.kubectl("uncordon", GPU_NODES)
+
+    def release(self, file: Path) -> None:
+        """Let the run's next pod print a file."""
+
+        def pods() -> list[str]:
+            found = self.namespace.get("pods", "--selector=k8sbench.io/run=run")
+            waiting = (pod for pod in found if "nodeName" not in pod["spec"])
+            return [pod["metadata"]["name"] for pod in waiting]
+
+        until(pods, "the pod of run")
+        if new := {*pods()} - self._served:
+            pod_logs.serve(self.namespace, dict.fromkeys(new, file))
+            self._served |= new
+        for pod in pods():
+            pod_logs.have_none_before(self.namespace, pod, file.with_suffix(".before"))
+        self.open()
+
+
+@contextlib.contextmanager
+def held_back(namespace: Namespace) -> Iterator[Gate]:
+    """Let no pod start that is not released."""
+    gate = Gate(namespace)
+    try:
+        yield gate
+    finally:
+        gate.open()
 
 
 @KINDS
@@ -52,24 +97,50 @@ def test_a_run_waits_with_kueues_reason_and_is_admitted_when_one_ends(
 
 
 @KINDS
-def test_a_run_that_is_preempted_says_so_and_goes_on_later(own_shell: Shell, kind: str) -> None:
+def test_a_run_that_is_preempted_waits_again_and_its_last_attempt_is_measured(
+    own_shell: Shell, kind: str
+) -> None:
     lower = {"withinClusterQueue": "LowerPriority"}
+    replica = {"v1": "master-0", "trainjob": "node-0"}[kind]
+    logs = TrainerLogs(own_shell.namespace, "run", own_shell.folder, replicas=1, step_seconds=1.0)
+    (file,) = logs.files.values()
+
+    def printed() -> bool:
+        return own_shell.archived("run", replica) == logs.expected["master-0"]
+
+    asked = (IN_QUEUE, "--replicas=1", "--priority=low", f"--job-kind={kind}")
     with (
         queue_of(own_shell.namespace, 2, preemption=lower),
         priorities(own_shell.namespace, low=10, high=100),
-        own_shell.submitted("run", IN_QUEUE, "--priority=low", f"--job-kind={kind}") as submit,
+        held_back(own_shell.namespace) as gate,
+        own_shell.submitted("run", *asked) as submit,
     ):
-        submit.until("Running: All 2 replicas run.")
+        gate.release(file)
+        logs.begin()
+        until(printed, "the first attempt's lines")
+        gate.close()
         detached(own_shell, "urgent", kind, IN_QUEUE, "--priority=high")
         submit.until("Kueue has stopped the job")
+        logs.again(step_seconds=0.5)
         own_shell.run("delete", "urgent")
-        until(lambda: own_shell.phase("run") == "Running", "the run to run again")
-        phases = [step["phase"] for step in own_shell.json("status", "run")["history"]]
-        queued = len(phases) - 1 - phases[::-1].index("Queued")
-        assert "Running" in phases[:queued]
-        assert "Running" in phases[queued:]
-        own_shell.run("cancel", "run")
-        submit.ends(3)
+        gate.release(file)
+        logs.begin().end()
+        until(printed, "both attempts' lines, the first one's before")
+        own_shell.namespace.finish("run")
+        submit.ends()
+    history = own_shell.json("status", "run")["history"]
+    causes = [step["cause_id"] for step in history]
+    stopped = causes.index("queue-evicted")
+    assert {"Running", "Queued"} <= {step["phase"] for step in history[: stopped + 1]}
+    assert "Running" in {step["phase"] for step in history[stopped:]}
+    (row,) = own_shell.json("results", "--set=run")["rows"]
+    (member,) = row["members"]
+    # Of the second attempt alone; the first one's steps took a second each.
+    assert (row["state"], row["throughput"]) == ("valid", 8.0)
+    assert [one["id"] for one in member["reasons"]] == ["restarted"]
+    assert member["queued_s"] > 0
+    assert row["queued_s"] == member["queued_s"]
+    assert not (own_shell.store / "runs" / "run" / "log-gaps.json").exists()
 
 
 @pytest.mark.parametrize(
