@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -165,6 +166,43 @@ def test_a_queue_that_takes_nothing_is_named(
             assert (end["phase"], end["cause_id"]) == ("Queued", "queue-unusable")
             own_shell.run("cancel", "run")
             submit.ends(3)
+
+
+@KINDS
+def test_a_cluster_queue_that_is_stopped_is_named_and_one_that_is_drained_stops_the_run(
+    own_shell: Shell, kind: str
+) -> None:
+    def stop(name: str, policy: str) -> None:
+        patch = json.dumps({"spec": {"stopPolicy": policy}})
+        own_shell.namespace.cluster.kubectl(
+            "patch", "clusterqueue", name, "--type=merge", f"--patch={patch}"
+        )
+
+    def ended(run_id: str) -> tuple[str, str]:
+        latest = own_shell.json("status", run_id)["history"][-1]
+        return latest["phase"], latest["cause_id"]
+
+    with (
+        queue_of(own_shell.namespace, 4) as name,
+        own_shell.submitted("run", IN_QUEUE, f"--job-kind={kind}") as submit,
+    ):
+        submit.until("Running: All 2 replicas run.")
+        stop(name, "Hold")
+        with own_shell.submitted("held", IN_QUEUE, f"--job-kind={kind}") as later:
+            later.until(f"ClusterQueue {name} is inactive")
+            assert ended("held") == ("Queued", "queue-unusable")
+            own_shell.run("cancel", "held")
+            later.ends(3)
+        assert own_shell.phase("run") == "Running"
+        stop(name, "HoldAndDrain")
+        submit.until("Queue team-queue does not take the job")
+        assert ended("run") == ("Queued", "queue-unusable")
+        checks = own_shell.json("doctor", IN_QUEUE, ENDLESS, code=6)["checks"]
+        assert {one["id"] for one in checks if one["level"] == "failure"} == {"queue"}
+        stop(name, "None")
+        until(lambda: own_shell.phase("run") == "Running", "the run to run again")
+        own_shell.run("cancel", "run")
+        submit.ends(3)
 
 
 @KINDS
