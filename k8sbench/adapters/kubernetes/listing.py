@@ -147,7 +147,7 @@ def look(api: Api, run: Run, clock: Clock, user: User | None) -> Sequence[JobEve
             _take_all(api, followed, kind)
         snapshot = followed.snapshot()
         if is_short_of_nodes(snapshot):
-            snapshot.nodes = all_nodes(api)
+            snapshot.nodes, snapshot.run_pods = all_nodes(api), run_pods(api)
         if followed.is_queued():
             snapshot.workload = kueue.workload(api, followed.uid)
     except ApiFault as fault:
@@ -221,6 +221,15 @@ def all_nodes(api: Api) -> Sequence[KubeObject] | None:
         return api.list(kinds.path("Node"), keep=trimming.node)[0]
     except ApiFault:  # the diagnosis goes without
         return None
+
+
+def run_pods(api: Api) -> Sequence[KubeObject]:
+    """Return the pods of all runs in the namespace; none where the user may not list them."""
+    try:
+        path = kinds.path("Pod", api.place.namespace)
+        return api.list(path, labels=MANAGED, keep=trimming.pod)[0]
+    except ApiFault:  # the diagnosis goes without
+        return ()
 
 
 def published_pools(api: Api) -> PublishedPools | None:
