@@ -184,7 +184,11 @@ def test_two_runs_that_each_hold_half_of_what_they_need_are_named_to_both(
     cluster: Cluster, own_shell: Shell
 ) -> None:
     namespace, label = own_shell.namespace, own_shell.namespace.name[-6:]
-    own_shell.limits = {"diagnose__job__waiting__PODS_SECONDS": 1.0}
+    reader = "adapters__kubernetes__watching__job_reader"
+    own_shell.limits = {
+        f"{reader}__QUEUE_SECONDS": 1.0,
+        "diagnose__job__waiting__LOOK_SECONDS": 1.0,
+    }
     own_shell.pools.write_text(own_shell.pools.read_text() + PAIR.format(label=label))
 
     def waits_as(run_id: str, cause_id: str) -> Callable[[], bool]:

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -41,6 +41,7 @@ from k8sbench.model.run import Run
 from k8sbench.ports import Clock, FoundJob, JobEvent, LogLine
 
 POOLS, POOLS_KEY = "dlperf-pools", "pools.yaml"
+_GOING = "status.phase!=Succeeded,status.phase!=Failed"
 MOST_RUNS = 20
 """At most so many are named in a label selector; for more, all jobs are listed."""
 # Made once, here: msgspec crashes where two threads are the first to use a type.
@@ -147,7 +148,7 @@ def look(api: Api, run: Run, clock: Clock, user: User | None) -> Sequence[JobEve
             _take_all(api, followed, kind)
         snapshot = followed.snapshot()
         if is_short_of_nodes(snapshot):
-            snapshot.nodes, snapshot.run_pods = all_nodes(api), run_pods(api)
+            snapshot.nodes, snapshot.run_pods = around(api)
         if followed.is_queued():
             snapshot.workload = kueue.workload(api, followed.uid)
     except ApiFault as fault:
@@ -215,21 +216,25 @@ def nodes(api: Api, labels: Mapping[str, str], selector: str = "") -> Sequence[K
         raise api.explained(fault, "the nodes be listed") from fault
 
 
-def all_nodes(api: Api) -> Sequence[KubeObject] | None:
-    """Return the cluster's nodes; None: the user may not list them."""
-    try:
-        return api.list(kinds.path("Node"), keep=trimming.node)[0]
-    except ApiFault:  # the diagnosis goes without
+class Around(NamedTuple):
+    """What a job is placed among."""
+
+    nodes: Sequence[KubeObject] | None
+    """The cluster's; None: the user may not list them."""
+    run_pods: Sequence[KubeObject]
+    """Of all runs in the namespace, that have not ended."""
+
+
+def around(api: Api) -> Around:
+    """Return what a job is placed among; what may not be listed the diagnosis goes without."""
+
+    def listed(kind: str, namespace: str | None = None, **how: Any) -> Sequence[KubeObject] | None:
+        with contextlib.suppress(ApiFault):
+            return api.list(kinds.path(kind, namespace), **how)[0]
         return None
 
-
-def run_pods(api: Api) -> Sequence[KubeObject]:
-    """Return the pods of all runs in the namespace; none where the user may not list them."""
-    try:
-        path = kinds.path("Pod", api.place.namespace)
-        return api.list(path, labels=MANAGED, keep=trimming.pod)[0]
-    except ApiFault:  # the diagnosis goes without
-        return ()
+    pods = listed("Pod", api.place.namespace, labels=MANAGED, fields=_GOING, keep=trimming.pod)
+    return Around(listed("Node", keep=trimming.node), pods or ())
 
 
 def published_pools(api: Api) -> PublishedPools | None:

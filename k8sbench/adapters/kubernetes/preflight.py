@@ -272,9 +272,8 @@ def _access(api: Api, namespace: str) -> Mapping[Permission, bool]:
 def _queue(api: Api, request: DoctorRequest) -> KubeObject | None:
     if request.queue is None:
         return None
-    return kueue.local_queue(api, request.namespace, request.queue)
+    return kueue.find(api, f"namespaces/{request.namespace}/localqueues/{request.queue}")
 
 
 def _flavors(api: Api, request: DoctorRequest) -> Mapping[str, Mapping[str, str]]:
-    queue = _queue(api, request)
-    return {} if queue is None else kueue.flavors(api, queue, request.pool)
+    return kueue.flavors(api, _queue(api, request), request.pool)

@@ -24,8 +24,6 @@ QUOTED = 240
 JOB_CHANGED = "job-changed"
 DELETED = "_deleted"
 """Set in the last state of a pod that is gone."""
-ENDED = ("Succeeded", "Failed")
-"""Kubernetes' phases of a pod whose containers have all ended."""
 _TAINTED = "DeletionByTaintManager"
 _WITHOUT_LOG = {"ContainerStatusUnknown"} | NEVER_STARTED
 _COMBINED = "(combined from similar events): "
@@ -51,7 +49,7 @@ class JobSnapshot(msgspec.Struct, kw_only=True):
     workload: KubeObject | None = None
     """The job's Kueue Workload where that was asked and allowed."""
     run_pods: Sequence[KubeObject] = ()
-    """Pods of all runs in the namespace where that was asked and allowed."""
+    """Pods of all runs in the namespace that have not ended, where that was asked and allowed."""
     operator_seen_at: float | None = None
     """When the operator was last seen to do anything for any job, Unix seconds."""
 
@@ -132,7 +130,7 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @property
     def ended(self) -> bool:
         """Whether its containers have all ended."""
-        return self.phase in ENDED
+        return self.phase in ("Succeeded", "Failed")
 
     @property
     def stopped(self) -> bool:

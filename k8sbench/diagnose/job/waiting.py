@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from k8sbench.diagnose.job import admission, endings, reasons, scheduling
 from k8sbench.diagnose.job.causes import finding_of
-from k8sbench.diagnose.job.facts import ENDED, Facts, Replica, first_seen, names, quoted
+from k8sbench.diagnose.job.facts import Facts, Replica, first_seen, names, quoted
 from k8sbench.diagnose.job.reasons import EVENTS, Event, Waiting
 from k8sbench.model.counts import counted
 from k8sbench.model.finding import Finding
@@ -31,9 +31,8 @@ OPERATOR_SECONDS = 30.0
 QUEUE_SECONDS = 30.0
 """Kueue makes its Workload within a second."""
 LOOK_SECONDS = 8.0
-"""Between looks at a queue that is silent: some refusals are in the Workload, and in no event."""
-PODS_SECONDS = 15.0
-"""Between looks at the pods of other runs while a job has nodes for some of its pods alone."""
+"""Between looks at a queue that is silent, as some refusals are in the Workload and in no event,
+and at the pods of other runs while some pods of a job have a node, and others have none."""
 _GANG_MARKS = (
     ("annotations", "scheduling.k8s.io/group-name"),
     ("labels", "scheduling.x-k8s.io/pod-group"),
@@ -79,7 +78,7 @@ def cause(facts: Facts) -> tuple[Finding | None, float | None]:
         return None, again
     worst = next((finding for finding in troubles if finding.severity == "fail"), troubles[0])
     placed = _half_placed(facts, worst)
-    return placed, again if placed is worst else min(again or PODS_SECONDS, PODS_SECONDS)
+    return placed, again if placed is worst else min(again or LOOK_SECONDS, LOOK_SECONDS)
 
 
 def gang_ignored(facts: Facts) -> Iterator[Finding]:
@@ -178,25 +177,23 @@ def _half_placed(facts: Facts, worst: Finding) -> Finding:
     resource = facts.plan.pool.gpu_resource
     total = sum(scheduling.requests(replica.spec).get(resource, 0) for replica in placed)
     held = {"held": f"{total} {resource}" if total else "Nodes", "placed": names(placed)}
-    if others := _half_placed_runs(facts):
-        held["others"] = ", ".join(others)
-        return finding_of("deadlock", held, why=worst.sentence)
+    if others := ", ".join(_half_placed_runs(facts)):
+        return finding_of("deadlock", held, why=worst.sentence, others=others)
     return finding_of("half-placed", held, why=worst.sentence)
 
 
 def _half_placed_runs(facts: Facts) -> list[str]:
     """Return the other runs that hold nodes of the job's kind, and wait for more of these."""
     selector = scheduling.unplaced(facts)[0].spec.get("nodeSelector")
-    placed, waiting = set[str](), set[str]()
+    halves = set[str](), set[str]()
     for pod in facts.seen.run_pods:
-        ends = "deletionTimestamp" in pod["metadata"] or pod["status"].get("phase") in ENDED
-        if not ends and pod["spec"].get("nodeSelector") == selector:
-            run_id = labels_of(pod).get(RUN_LABEL, "")
-            if "nodeName" in pod["spec"]:
-                placed.add(run_id)
-            elif conditions(pod).get("PodScheduled", {}).get("status") == "False":
-                waiting.add(run_id)
-    return sorted((placed & waiting) - {facts.plan.run_id})
+        spec, is_placed = pod["spec"], "nodeName" in pod["spec"]
+        # Without the condition the scheduler has not come to the pod yet.
+        if spec.get("nodeSelector") == selector and (
+            is_placed or "PodScheduled" in conditions(pod)
+        ):
+            halves[is_placed].add(labels_of(pod).get(RUN_LABEL, ""))
+    return sorted(set.intersection(*halves) - {facts.plan.run_id})
 
 
 # -- pods that have a node and do not start: images, volumes, commands, the node itself ----------

@@ -306,10 +306,6 @@ STATES: list[tuple[str, state.JobSnapshot | tuple[state.JobSnapshot, float]]] = 
         ),
     ),
     (
-        "half-placed",
-        seen(unplaced(FULL), run_pods=of_run("a", pod(phase="Succeeded"), unplaced(FULL))),
-    ),
-    (
         "deadlock",
         seen(
             unplaced(FULL),

@@ -393,7 +393,8 @@ def requeued(waits: Sequence[float]) -> Run:
         at += wait + 3600.0 / len(waits)
     steps = [Transition(phase=phase, at=at, cause="Because.") for phase, at in phases]
     end = Transition(phase=Phase.SUCCEEDED, at=at, cause="Because.")
-    return changed(run(100.0), history=(*steps, end))
+    made: Run = changed(run(100.0), history=(*steps, end))
+    return made
 
 
 def test_the_wait_in_queues_is_told_and_is_no_part_of_gpu_hours() -> None:

@@ -373,11 +373,6 @@ def is_short_of_nodes(seen: JobSnapshot) -> bool:
     return any(unplaceable(one) for one in seen.pods.values() if DELETED not in one)
 
 
-def is_half_placed(seen: JobSnapshot) -> bool:
-    """Whether some pods of a job have a node, and the scheduler found none for others."""
-    return is_short_of_nodes(seen) and any("nodeName" in pod["spec"] for pod in seen.pods.values())
-
-
 def unplaceable(pod: KubeObject) -> bool:
     """Whether the scheduler found no node for a pod."""
     return conditions(pod).get("PodScheduled", {}).get("status") == "False"

@@ -17,16 +17,11 @@ from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.logs.streams import Failing, LogStreams
 from k8sbench.adapters.kubernetes.ownership import User
 from k8sbench.adapters.kubernetes.trainer_sources import Awaited
-from k8sbench.adapters.kubernetes.watching.followed import (
-    Followed,
-    is_half_placed,
-    is_short_of_nodes,
-)
+from k8sbench.adapters.kubernetes.watching.followed import Followed, is_short_of_nodes
 from k8sbench.adapters.kubernetes.watching.reflector import Watches
 from k8sbench.diagnose.job import facts
 from k8sbench.diagnose.job.facts import JobSnapshot
 from k8sbench.diagnose.job.state import JobState
-from k8sbench.diagnose.job.waiting import PODS_SECONDS
 from k8sbench.model.errors import BenchError, OwnedElsewhere, is_refused
 from k8sbench.model.kube import KubeObject
 from k8sbench.model.ownership import STAMP_SECONDS
@@ -34,7 +29,7 @@ from k8sbench.model.phase import Phase
 from k8sbench.ports import Clock, JobEvent
 
 NODES_SECONDS, QUEUE_SECONDS = 60.0, 15.0
-"""Longest age of the list of nodes, and of a job's place in a queue."""
+"""Longest age of the list of nodes, and of a job's place in a queue or among other runs' pods."""
 CLAIM_SECONDS = 1.0
 """Before another try to stamp a job."""
 END_SECONDS = 60.0
@@ -83,9 +78,8 @@ class JobReader:
         self._short_of_nodes: set[str] = set()
         self._operator_seen_at: float | None = None
         self._queried_at: dict[str, float] = defaultdict(lambda: -NODES_SECONDS)
-        """Monotonic seconds: of Workloads by run id, of nodes by "", of all runs' pods by "*"."""
-        self._nodes: Sequence[KubeObject] | None = None
-        self._run_pods: Sequence[KubeObject] = ()
+        """Monotonic seconds: of a run's Workload by run id, of what is around it by ""."""
+        self._around = listing.Around(None, ())
         self._workloads: dict[str, KubeObject | None] = {}
 
     def read(self, followed: Followed) -> list[JobEvent]:
@@ -211,10 +205,9 @@ class JobReader:
             self._short_of_nodes.discard(run_id)
         else:
             self._short_of_nodes.add(run_id)
-            if self._is_due("", NODES_SECONDS):
-                self._ask(partial(listing.all_nodes, self._api), self._take_nodes)
-        if is_half_placed(seen) and self._is_due("*", PODS_SECONDS):
-            self._ask(partial(listing.run_pods, self._api), self._take_run_pods)
+            is_placed = any("nodeName" in pod["spec"] for pod in seen.pods.values())
+            if self._is_due("", QUEUE_SECONDS if is_placed else NODES_SECONDS):
+                self._ask(partial(listing.around, self._api), self._take_around)
         if followed.is_queued() and self._is_due(run_id, QUEUE_SECONDS):
             self._ask(partial(kueue.workload, self._api, uid), partial(self._take_workload, run_id))
 
@@ -225,7 +218,7 @@ class JobReader:
 
     def _complete(self, snapshot: JobSnapshot, run_id: str) -> None:
         """Add to the snapshot of a job what is known beyond the job."""
-        snapshot.nodes, snapshot.run_pods = self._nodes, self._run_pods
+        snapshot.nodes, snapshot.run_pods = self._around
         snapshot.operator_seen_at = self._operator_seen_at
         snapshot.workload = self._workloads.get(run_id)
 
@@ -246,12 +239,8 @@ class JobReader:
         self._queried_at[key] = moment
         return True
 
-    def _take_nodes(self, found: Sequence[KubeObject] | None) -> None:
-        self._nodes = found
-        self._reread(self._short_of_nodes)
-
-    def _take_run_pods(self, found: Sequence[KubeObject]) -> None:
-        self._run_pods = found
+    def _take_around(self, found: listing.Around) -> None:
+        self._around = found
         self._reread(self._short_of_nodes)
 
     def _take_workload(self, run_id: str, found: KubeObject | None) -> None:
