@@ -172,7 +172,7 @@ PAIR = """
   - name: pair
     gpus_per_node: 8
     gpu_model: Tesla V100-SXM2-32GB
-    selector: {{test/pair: {label}}}
+    selector: {{test/pair: "{label}"}}
     tolerations: [{{key: test, operator: Exists}}]
     cpu_per_gpu: "1"
     memory_per_gpu: 1Gi
