@@ -159,17 +159,18 @@ def check_here(plan: RunPlan) -> None:
             )
 
 
-def check_claims(api: Api, plans: Sequence[RunPlan]) -> None:
-    """Check the volume claims of all plans; raises :class:`Unreachable`, exit code 6."""
-    with_claims = [plan for plan in plans if sources.claims(plan)]
-    if not with_claims:
+def check_objects(api: Api, plans: Sequence[RunPlan]) -> None:
+    """Check claims and queue of all plans; raises :class:`Unreachable`, exit code 6."""
+    some = [plan for plan in plans if sources.claims(plan) or plan.queue is not None]
+    if not some:
         return
     from k8sbench.adapters.kubernetes import preflight
 
-    requests = (preflight.request_of(plan, api.place.namespace) for plan in with_claims)
+    requests = (preflight.request_of(plan, api.place.namespace) for plan in some)
+    # One command names one queue and one pool.
     different = {(item.claims, item.written, item.replicas > 1): item for item in requests}
     for request in different.values():
-        preflight.refuse_claims(api, request)
+        preflight.refuse(api, request)
 
 
 def _path(place: str | None) -> Path | None:

@@ -124,7 +124,7 @@ def run(
 ) -> Rows | Detached:
     """Run cases that are planned, in a set that is new or resumed."""
     if target.api is not None:
-        cases.check_claims(target.api, [case.draft for case in planned])
+        cases.check_objects(target.api, [case.draft for case in planned])
     if request.resume is None and request.set_name is None:
         # A run and its set have the same name where only the run was named.
         set_name = checked_set_name(request.run_id or new_set_name())

@@ -66,8 +66,8 @@ def state_of(run: Run) -> State:
 def time_is_up_at(run: Run) -> float | None:
     """Until when a run may take, Unix seconds, from the beginning of its first attempt.
 
-    Of one that was over and is continued, of the first one since. None while that has not begun,
-    and for a run without a limit.
+    Of one that was over and is continued, of the first one since. What it waits in a queue again
+    does not count. None while it waits and before it has begun, and for a run without a limit.
     """
     began, limit = None, run.plan.timeout_s
     for step in run.history:
@@ -75,7 +75,9 @@ def time_is_up_at(run: Run) -> float | None:
             began = None
         elif began is None and step.phase not in UNTIMED:
             began = step.at
-    return None if began is None or limit is None else began + limit
+    if began is None or limit is None or run.phase is Phase.QUEUED:
+        return None
+    return began + limit + (run.queued_s(began) or 0.0)
 
 
 def is_final(transition: Transition) -> bool:

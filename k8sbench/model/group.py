@@ -60,6 +60,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     """Its number in the set, from 1."""
     created_at: float
     """Unix seconds."""
+    queued_s: float | None = None
+    """Seconds that it waited in queues, also after a preemption; None where it never did."""
     rate: float | None
     """samples/s by the group's estimator; None where the run does not count."""
     phase: str
@@ -129,6 +131,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     """None unless the counted runs train to an accuracy."""
     gpu_hours: float | None = None
     """GPUs × hours that all ended runs held them, whether they count or not."""
+    queued_s: float | None = None
+    """Median seconds in queues of the runs that waited there; no part of another figure."""
     data_fraction: float | None = None
     """Median over the counted runs of the share of their steps that they wait for data."""
     gpu: dict[str, float] = {}

@@ -21,6 +21,8 @@ TOKEN_HEADER = "X-K8sbench-Token"
 """Header of requests to a collector; the API server's proxy passes it on, unlike Authorization."""
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 """Label of a job that names its Kueue LocalQueue."""
+PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
+"""Label of a job that names its Kueue WorkloadPriorityClass."""
 MANAGED = "app.kubernetes.io/managed-by=k8sbench"
 """Label selector of everything that k8sbench created."""
 

@@ -157,6 +157,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Kind of the job; None: the framework's own, as in plans of version 0.1.0."""
     queue: str | None = None
     """Kueue queue; None for none."""
+    priority: str | None = None
+    """WorkloadPriorityClass in that queue; None: the priority of the pods."""
     gang: bool = False
     """Whether all pods start together or none."""
     notes: tuple[str, ...] = ()

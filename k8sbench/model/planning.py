@@ -160,6 +160,7 @@ def make_plan(
         sync_bn=variant.sync_bn and world_size > 1 and case.device == "cuda",
         kind=site.job_kind,
         queue=request.queue,
+        priority=request.priority,
         gang=request.gang,
         notes=tuple(notes),
         program_digest=None if impl == "k8sbench" else _program_digest(case),

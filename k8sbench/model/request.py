@@ -72,6 +72,7 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
     node_pool: str | None = None
     pools_file: str | None = None
     queue: str | None = None
+    priority: str | None = None
     gang: bool = False
     job_kind: JobKindWord = "auto"
     timeout_s: float | None = None
@@ -212,6 +213,7 @@ CASE_FLAGS = {
     "node_pool": Flag("Node pool; default: that of the pools file.", "NAME", cluster_only=True),
     "pools_file": Flag("Pools file.", "FILE", names=("--pools",), cluster_only=True),
     "queue": Flag("Kueue queue; the job starts suspended.", "NAME", cluster_only=True),
+    "priority": Flag("With --queue: Kueue's WorkloadPriorityClass.", "NAME", cluster_only=True),
     "gang": Flag("Start all replicas together or none.", cluster_only=True),
     "job_kind": Flag(
         "Jobs of the training operator v1, or of Kubeflow Trainer v2; default auto: what the"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from typing import Literal
 
 import msgspec
@@ -115,6 +116,15 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     def ended_at(self) -> float | None:
         """When the run reached its final state, Unix seconds; None while it goes on."""
         return self.history[-1].at if self.phase.final else None
+
+    def queued_s(self, since: float = 0.0) -> float | None:
+        """Seconds that it waited in queues from a moment on; None where it never did.
+
+        A wait that goes on is not counted yet.
+        """
+        steps = itertools.pairwise(self.history)
+        waits = [(a.at, b.at) for a, b in steps if a.phase is Phase.QUEUED and b.at >= since]
+        return sum(max(0.0, end - max(begin, since)) for begin, end in waits) if waits else None
 
     @property
     def restarts(self) -> int:

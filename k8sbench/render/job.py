@@ -14,7 +14,7 @@ import msgspec
 from k8sbench.model import identity
 from k8sbench.model.errors import UsageError
 from k8sbench.model.kinds import kind_of
-from k8sbench.model.kube import QUEUE_LABEL
+from k8sbench.model.kube import PRIORITY_LABEL, QUEUE_LABEL
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.pool import OBJECT_NAME
 from k8sbench.render.pod import fitting, pod, security
@@ -52,7 +52,7 @@ def job(plan: RunPlan, trainers: TrainerSources | None) -> dict[str, Any]:
         about[DIGEST_ANNOTATION] = trainers.digest
     return {
         "kind": kind,
-        "labels": own_labels | ({} if plan.queue is None else {QUEUE_LABEL: _queue(plan.queue)}),
+        "labels": own_labels | _queue_labels(plan),
         "annotations": fitting(about | {identity.PLAN_ANNOTATION: plan_text(plan)}),
         # A string, as the operator's field may also say ``auto``.
         "processes": str(plan.processes_per_replica),
@@ -88,10 +88,18 @@ def plan_text(plan: RunPlan) -> str:
         ) from error
 
 
-def _queue(name: str) -> str:
-    if not re.match(OBJECT_NAME, name) or len(name) > 63:
+def _queue_labels(plan: RunPlan) -> dict[str, str]:
+    if plan.priority is not None and plan.queue is None:
         raise UsageError(
-            f"--queue {name!r} cannot name a Kueue queue.",
-            "Name a LocalQueue of the namespace: 'kubectl get localqueues' lists them.",
+            f"--priority {plan.priority} has no effect without --queue.",
+            "Name a queue, too; without Kueue a pool's priority_class decides.",
         )
-    return name
+    named = {QUEUE_LABEL: plan.queue, PRIORITY_LABEL: plan.priority}
+    labels = {label: name for label, name in named.items() if name is not None}
+    for name in labels.values():
+        if not re.match(OBJECT_NAME, name) or len(name) > 63:
+            raise UsageError(
+                f"{name!r} cannot name a Kueue queue or its priority classes.",
+                "'kubectl get localqueues' and 'kubectl get workloadpriorityclasses' list them.",
+            )
+    return labels

@@ -300,6 +300,10 @@ def _any_published(results: Sequence[Result], _: Form) -> bool:
     return any(r.deviations is not None or r.deviations_reason for r in results)
 
 
+def _queued(results: Sequence[Result], _: Form) -> bool:
+    return any(result.group.queued_s is not None for result in results)
+
+
 def _any_history(results: Sequence[Result], _: Form) -> bool:
     return any(len(result.medians) > 1 for result in results)
 
@@ -404,6 +408,7 @@ COLUMNS: tuple[ResultColumn, ...] = (
     _number("TFLOP/s per GPU", "单卡TFLOP/s", _figure("tflops_per_gpu", formats.plain), *_WIDE),
     _number("of peak", "占峰值", _figure("peak_share", formats.percent), *_WIDE),
     _number("GPU-hours", "GPU小时", _optional("gpu_hours", formats.plain), *_WIDE),
+    _number("queued (s)", "排队(s)", _optional("queued_s", formats.seconds), "wide", when=_queued),
     _number("data wait", "等待数据", _optional("data_fraction", formats.percent), *_WIDE),
     _number("parameters", "参数量", _optional("parameters", formats.millions), *_WIDE),
     _number("GMAC", "GMAC", _optional("gmac", gmac), *_WIDE),

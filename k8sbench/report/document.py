@@ -72,7 +72,8 @@ _OF_GROUP: dict[str, Field] = {
 """Fields of a JSON row that are the group's own."""
 _DERIVED = ("speedup", "efficiency", "tflops_per_gpu", "peak_share")
 _LAST = (
-    *("gpu_hours", "data_fraction", "parameters", "gmac", "time_to_train_s", "runs_at_target"),
+    *("gpu_hours", "queued_s", "data_fraction", "parameters", "gmac"),
+    *("time_to_train_s", "runs_at_target"),
 )
 _DIGESTS = ("data_digest", "weights_digest")
 _OF_TRAINING: dict[str, Field] = {

@@ -19,6 +19,7 @@ from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.nodes import GPUS, RUN_FOR
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.readings import Follower, node_of_its_own, on_node, plan_of
+from tests.harness.cluster.shell import Shell, until
 from tests.unit.render import plans
 
 RESOURCE = "nvidia.com/gpu"
@@ -165,6 +166,55 @@ def test_a_job_that_is_placed_in_part_is_not_running(namespace: Namespace, half_
     reading = follower.until_cause("half-placed")
     assert reading.phase is Phase.PENDING
     assert f"4 {RESOURCE}, held by master-0" in reading.cause
+
+
+PAIR = """
+  - name: pair
+    gpus_per_node: 8
+    gpu_model: Tesla V100-SXM2-32GB
+    selector: {{test/pair: "{label}"}}
+    tolerations: [{{key: test, operator: Exists}}]
+    cpu_per_gpu: "1"
+    memory_per_gpu: 1Gi
+    shm: 64Mi
+"""
+
+
+def test_two_runs_that_each_hold_half_of_what_they_need_are_named_to_both(
+    cluster: Cluster, own_shell: Shell
+) -> None:
+    namespace, label = own_shell.namespace, own_shell.namespace.name[-6:]
+    reader = "adapters__kubernetes__watching__job_reader"
+    own_shell.limits = {
+        f"{reader}__QUEUE_SECONDS": 1.0,
+        "diagnose__job__waiting__LOOK_SECONDS": 1.0,
+    }
+    own_shell.pools.write_text(own_shell.pools.read_text() + PAIR.format(label=label))
+
+    def waits_as(run_id: str, cause_id: str) -> Callable[[], bool]:
+        return lambda: own_shell.json("status", run_id)["history"][-1]["cause_id"] == cause_id
+
+    with (
+        node_of_its_own(cluster, f"one-{label}") as one,
+        node_of_its_own(cluster, f"two-{label}") as two,
+    ):
+        cluster.kubectl("label", "node", one, two, f"test/pair={label}")
+        # On the second node is room for a replica of the second run alone.
+        other = pytorch_job("other", workers=0, gpus=1, run_for=None, pod=on_node(two))
+        namespace.create(other)
+        namespace.wait_for_pods(1)
+        namespace.until(lambda pod: "nodeName" in pod["spec"], "pods")
+        with own_shell.submitted("a", "--node-pool=pair", "--gpus=8") as first:
+            first.until("held by")
+            with own_shell.submitted("b", "--node-pool=pair", "--gpus=5") as second:
+                first.until("with b: each waits")
+                second.until("with a: each waits")
+                assert all(waits_as(run_id, "deadlock")() for run_id in "ab")
+                own_shell.run("cancel", "b")
+                second.ends(3)
+            until(waits_as("a", "half-placed"), "a to wait alone")
+            own_shell.run("cancel", "a")
+            first.ends(3)
 
 
 # --- no pods -------------------------------------------------------------------------------------

@@ -71,12 +71,13 @@ class Account:
     def __init__(self, namespace: Namespace, name: str, *roles: str) -> None:
         self.namespace, self.name = namespace, name
         self._roles = (name, *roles)
-        self._nodes = f"{namespace.name}-{RELEASE}-nodes"
+        names = ("nodes",) if name == COLLECTOR else ("nodes", "queues")
+        self._of_cluster = [f"{namespace.name}-{RELEASE}-{each}" for each in names]
 
     def granted(self) -> set[Right]:
         """Return what the chart's Roles and ClusterRole grant."""
         roles = [self.namespace.get("role", role) for role in self._roles]
-        roles.append(self.namespace.cluster.get("clusterrole", self._nodes))
+        roles += [self.namespace.cluster.get("clusterrole", role) for role in self._of_cluster]
         return {
             Right(*right)
             for role in roles
@@ -87,7 +88,7 @@ class Account:
     def used(self) -> set[Right]:
         """Return what it was allowed to do by the chart's bindings, and did."""
         bindings = [f'"{role}/{self.namespace.name}"' for role in self._roles]
-        bindings.append(f'"{self._nodes}"')
+        bindings += [f'"{role}"' for role in self._of_cluster]
         return {
             right(request)
             for request in self._requests()
@@ -130,8 +131,11 @@ def shell_of(account: Account, folder: Path) -> Shell:
 @pytest.fixture
 def kueue(own_cluster: OwnCluster) -> Iterator[None]:
     """Let the cluster know Kueue's types; Kueue does not run."""
-    kinds = ("LocalQueue", "Workload")
-    own_cluster.create(*(crd(KUEUE, "v1beta1", kind) for kind in kinds))
+    kinds = ("LocalQueue", "Workload", "ClusterQueue", "ResourceFlavor")
+    types = [crd(KUEUE, "v1beta1", kind) for kind in kinds]
+    for of_cluster in types[2:]:
+        of_cluster["spec"]["scope"] = "Cluster"
+    own_cluster.create(*types)
     served = f"/apis/{KUEUE}/v1beta1"
     own_cluster.until(lambda: own_cluster.ask(served) is not None, lambda: "kube-apiserver")
     yield
@@ -284,14 +288,24 @@ def served(running: Running, path: str, token: str) -> Any:
         return json.load(read)
 
 
+def old_kueue(kind: str, name: str, **spec: Any) -> dict[str, Any]:
+    """Make an object of a Kueue that serves v1beta1 alone."""
+    metadata = {"name": name}
+    return {"apiVersion": f"{KUEUE}/v1beta1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
 def prepare(namespace: Namespace) -> None:
     """Make what the doctor is asked about."""
     of_collector = {
         "app.kubernetes.io/name": "dlperf",
         "app.kubernetes.io/component": "collector",
     }
+    group = {"coveredResources": ["nvidia.com/gpu"], "flavors": [{"name": "any"}]}
+    namespace.cluster.create(
+        old_kueue("ClusterQueue", "lab", resourceGroups=[group]), old_kueue("ResourceFlavor", "any")
+    )
     namespace.create(
-        {"apiVersion": f"{KUEUE}/v1beta1", "kind": "LocalQueue", "metadata": {"name": "lab"}},
+        old_kueue("LocalQueue", "lab", clusterQueue="lab"),
         service(f"{RELEASE}-collector", {"name": "http", "port": 8080}, of_collector),
         claim("data"),
     )

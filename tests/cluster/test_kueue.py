@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.harness.cluster import fixture
+from tests.harness.cluster import fixture, pod_logs
 from tests.harness.cluster.bringup import Options
 from tests.harness.cluster.cluster import Cluster
-from tests.harness.cluster.jobs import pytorch_job, train_job
+from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.queues import (
-    PRIORITY_LABEL,
     QUEUE,
-    QUEUE_LABEL,
     is_admitted,
     local_queue,
     priorities,
     queue_of,
 )
 from tests.harness.cluster.shell import ENDLESS, Shell, until
+from tests.harness.cluster.trainer_logs import TrainerLogs
 
 KINDS = pytest.mark.parametrize("kind", ["v1", "trainjob"])
 IN_QUEUE = f"--queue={QUEUE}"
+GPU_NODES = "--selector=nvidia.com/gpu.present=true"
 
 
 @pytest.fixture(scope="module")
@@ -32,12 +35,50 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     yield from fixture.with_operators(tmp_path_factory, options)
 
 
-def plural(kind: str) -> str:
-    return {"v1": "pytorchjobs", "trainjob": "trainjobs"}[kind]
-
-
 def detached(shell: Shell, run_id: str, kind: str, *words: str) -> None:
     shell.submit(run_id, ENDLESS, "--detach", f"--job-kind={kind}", *words)
+
+
+class Gate:
+    """Keeps pods of a run from nodes until what they print is known: by their names, once made."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        self.namespace = namespace
+        self._served = {"run-master-0"}
+        """Pods with logs; the one of TrainerLogs' own."""
+        self.close()
+
+    def close(self) -> None:
+        self.namespace.cluster.kubectl("cordon", GPU_NODES)
+
+    def open(self) -> None:
+        self.namespace.cluster.kubectl("uncordon", GPU_NODES)
+
+    def release(self, file: Path) -> None:
+        """Let the run's next pod print a file."""
+
+        def pods() -> list[str]:
+            found = self.namespace.get("pods", "--selector=k8sbench.io/run=run")
+            waiting = (pod for pod in found if "nodeName" not in pod["spec"])
+            return [pod["metadata"]["name"] for pod in waiting]
+
+        until(pods, "the pod of run")
+        if new := {*pods()} - self._served:
+            pod_logs.serve(self.namespace, dict.fromkeys(new, file))
+            self._served |= new
+        for pod in pods():
+            pod_logs.have_none_before(self.namespace, pod, file.with_suffix(".before"))
+        self.open()
+
+
+@contextlib.contextmanager
+def held_back(namespace: Namespace) -> Iterator[Gate]:
+    """Let no pod start that is not released."""
+    gate = Gate(namespace)
+    try:
+        yield gate
+    finally:
+        gate.open()
 
 
 @KINDS
@@ -57,30 +98,50 @@ def test_a_run_waits_with_kueues_reason_and_is_admitted_when_one_ends(
 
 
 @KINDS
-def test_a_run_that_is_preempted_says_so_and_goes_on_later(own_shell: Shell, kind: str) -> None:
+def test_a_run_that_is_preempted_waits_again_and_its_last_attempt_is_measured(
+    own_shell: Shell, kind: str
+) -> None:
     lower = {"withinClusterQueue": "LowerPriority"}
+    replica = {"v1": "master-0", "trainjob": "node-0"}[kind]
+    logs = TrainerLogs(own_shell.namespace, "run", own_shell.folder, replicas=1, step_seconds=1.0)
+    (file,) = logs.files.values()
+
+    def printed() -> bool:
+        return own_shell.archived("run", replica) == logs.expected["master-0"]
+
+    asked = (IN_QUEUE, "--replicas=1", "--priority=low", f"--job-kind={kind}")
     with (
         queue_of(own_shell.namespace, 2, preemption=lower),
         priorities(own_shell.namespace, low=10, high=100),
-        own_shell.submitted("run", IN_QUEUE, f"--job-kind={kind}") as submit,
+        held_back(own_shell.namespace) as gate,
+        own_shell.submitted("run", *asked) as submit,
     ):
-        submit.until("Running: All 2 replicas run.")
-        labels = {QUEUE_LABEL: QUEUE, PRIORITY_LABEL: "high"}
-        if kind == "trainjob":
-            own_shell.namespace.create(*train_job("urgent", gpus=1, run_for=None, labels=labels))
-        else:
-            urgent = pytorch_job("urgent", gpus=1, run_for=None)
-            urgent["metadata"]["labels"] = labels
-            own_shell.namespace.create(urgent)
+        gate.release(file)
+        logs.begin()
+        until(printed, "the first attempt's lines")
+        gate.close()
+        detached(own_shell, "urgent", kind, IN_QUEUE, "--priority=high")
         submit.until("Kueue has stopped the job")
-        own_shell.namespace.kubectl("delete", plural(kind), "urgent")
-        until(lambda: own_shell.phase("run") == "Running", "the run to run again")
-        phases = [step["phase"] for step in own_shell.json("status", "run")["history"]]
-        queued = len(phases) - 1 - phases[::-1].index("Queued")
-        assert "Running" in phases[:queued]
-        assert "Running" in phases[queued:]
-        own_shell.run("cancel", "run")
-        submit.ends(3)
+        logs.again(step_seconds=0.5)
+        own_shell.run("delete", "urgent")
+        gate.release(file)
+        logs.begin().end()
+        until(printed, "both attempts' lines, the first one's before")
+        own_shell.namespace.finish("run")
+        submit.ends()
+    history = own_shell.json("status", "run")["history"]
+    causes = [step["cause_id"] for step in history]
+    stopped = causes.index("queue-evicted")
+    assert {"Running", "Queued"} <= {step["phase"] for step in history[: stopped + 1]}
+    assert "Running" in {step["phase"] for step in history[stopped:]}
+    (row,) = own_shell.json("results", "--set=run")["rows"]
+    (member,) = row["members"]
+    # Of the second attempt alone; the first one's steps took a second each.
+    assert (row["state"], row["throughput"]) == ("valid", 8.0)
+    assert [one["id"] for one in member["reasons"]] == ["restarted"]
+    assert member["queued_s"] > 0
+    assert row["queued_s"] == member["queued_s"]
+    assert not (own_shell.store / "runs" / "run" / "log-gaps.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -108,6 +169,43 @@ def test_a_queue_that_takes_nothing_is_named(
 
 
 @KINDS
+def test_a_cluster_queue_that_is_stopped_is_named_and_one_that_is_drained_stops_the_run(
+    own_shell: Shell, kind: str
+) -> None:
+    def stop(name: str, policy: str) -> None:
+        patch = json.dumps({"spec": {"stopPolicy": policy}})
+        own_shell.namespace.cluster.kubectl(
+            "patch", "clusterqueue", name, "--type=merge", f"--patch={patch}"
+        )
+
+    def ended(run_id: str) -> tuple[str, str]:
+        latest = own_shell.json("status", run_id)["history"][-1]
+        return latest["phase"], latest["cause_id"]
+
+    with (
+        queue_of(own_shell.namespace, 4) as name,
+        own_shell.submitted("run", IN_QUEUE, f"--job-kind={kind}") as submit,
+    ):
+        submit.until("Running: All 2 replicas run.")
+        stop(name, "Hold")
+        with own_shell.submitted("held", IN_QUEUE, f"--job-kind={kind}") as later:
+            later.until(f"ClusterQueue {name} is inactive")
+            assert ended("held") == ("Queued", "queue-unusable")
+            own_shell.run("cancel", "held")
+            later.ends(3)
+        assert own_shell.phase("run") == "Running"
+        stop(name, "HoldAndDrain")
+        submit.until("Queue team-queue does not take the job")
+        assert ended("run") == ("Queued", "queue-unusable")
+        checks = own_shell.json("doctor", IN_QUEUE, ENDLESS, code=6)["checks"]
+        assert {one["id"] for one in checks if one["level"] == "failure"} == {"queue"}
+        stop(name, "None")
+        until(lambda: own_shell.phase("run") == "Running", "the run to run again")
+        own_shell.run("cancel", "run")
+        submit.ends(3)
+
+
+@KINDS
 def test_a_job_that_can_never_fit_is_named(own_shell: Shell, kind: str) -> None:
     with (
         queue_of(own_shell.namespace, 1),
@@ -120,15 +218,32 @@ def test_a_job_that_can_never_fit_is_named(own_shell: Shell, kind: str) -> None:
         submit.ends(3)
 
 
+OTHER_NODES = {"nvidia.com/gpu.product": "NVIDIA-H100"}
+
+
+def test_a_queue_of_other_nodes_than_the_pools_is_refused_before_anything_is_created(
+    own_shell: Shell,
+) -> None:
+    with queue_of(own_shell.namespace, 8, OTHER_NODES):
+        err = own_shell.submit("run", IN_QUEUE, ENDLESS, code=6).err
+        assert "nvidia.com/gpu.product=NVIDIA-H100" in err
+        assert own_shell.on_cluster("pytorchjobs,configmaps") == []
+        assert own_shell.json("list") == []
+        checks = own_shell.json("doctor", IN_QUEUE, ENDLESS, code=6)["checks"]
+        assert {one["id"] for one in checks if one["level"] == "failure"} == {"queue-nodes"}
+
+
 @KINDS
-def test_a_queue_of_other_nodes_than_the_pools_is_named(own_shell: Shell, kind: str) -> None:
-    other = {"nvidia.com/gpu.product": "NVIDIA-H100"}
+def test_a_queue_of_other_nodes_is_named_later_to_users_who_may_not_read_flavors(
+    namespace: Namespace, tmp_path: Path, kind: str
+) -> None:
+    shell = Shell(namespace, namespace.user(tmp_path, sees_nodes=False), tmp_path / "shell")
     with (
-        queue_of(own_shell.namespace, 8, other),
-        own_shell.submitted("run", IN_QUEUE, f"--job-kind={kind}") as submit,
+        queue_of(namespace, 8, OTHER_NODES),
+        shell.submitted("run", IN_QUEUE, f"--job-kind={kind}") as submit,
     ):
         submit.until("match node affinity")
-        end = own_shell.json("status", "run")["history"][-1]
+        end = shell.json("status", "run")["history"][-1]
         assert (end["phase"], end["cause_id"]) == ("Queued", "queue-other-nodes")
-        own_shell.run("cancel", "run")
+        shell.run("cancel", "run")
         submit.ends(3)

@@ -187,4 +187,4 @@ def test_roles_of_gpu_metrics_can_be_applied_as_they_are_printed(name: str) -> N
 
 def test_the_roles_of_users_are_documents_of_one_file() -> None:
     documents = yaml.safe_load_all((ROOT / "k8sbench/role.yaml").read_text())
-    assert [one["kind"] for one in documents] == ["Role", "ClusterRole"]
+    assert [one["kind"] for one in documents] == ["Role", "ClusterRole", "ClusterRole"]

@@ -9,10 +9,8 @@ from k8sbench.model.kinds import KINDS
 _API_PATHS = {
     "Deployment": "/apis/apps/v1",
     "Job": "/apis/batch/v1",
-    "LocalQueue": "/apis/kueue.x-k8s.io/v1beta1",
     "Lease": "/apis/coordination.k8s.io/v1",
     "SelfSubjectAccessReview": "/apis/authorization.k8s.io/v1",
-    "Workload": "/apis/kueue.x-k8s.io/v1beta1",
 }
 """Kind → path of its API group and version; of all others it is the core API."""
 _RUNTIMES = {kind.runtime.name: kind for kind in KINDS.values() if kind.runtime is not None}

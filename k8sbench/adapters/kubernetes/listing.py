@@ -6,12 +6,12 @@ import contextlib
 import itertools
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from k8sbench.adapters.files.pools import PublishedPools
-from k8sbench.adapters.kubernetes import kinds, ownership
+from k8sbench.adapters.kubernetes import kinds, kueue, ownership
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.logs import reading
@@ -41,6 +41,7 @@ from k8sbench.model.run import Run
 from k8sbench.ports import Clock, FoundJob, JobEvent, LogLine
 
 POOLS, POOLS_KEY = "dlperf-pools", "pools.yaml"
+_GOING = "status.phase!=Succeeded,status.phase!=Failed"
 MOST_RUNS = 20
 """At most so many are named in a label selector; for more, all jobs are listed."""
 # Made once, here: msgspec crashes where two threads are the first to use a type.
@@ -147,9 +148,9 @@ def look(api: Api, run: Run, clock: Clock, user: User | None) -> Sequence[JobEve
             _take_all(api, followed, kind)
         snapshot = followed.snapshot()
         if is_short_of_nodes(snapshot):
-            snapshot.nodes = all_nodes(api)
+            snapshot.nodes, snapshot.run_pods = around(api)
         if followed.is_queued():
-            snapshot.workload = workload(api, followed.uid)
+            snapshot.workload = kueue.workload(api, followed.uid)
     except ApiFault as fault:
         raise api.explained(fault, f"job {run.run_id} be read") from fault
     now = clock()
@@ -215,22 +216,25 @@ def nodes(api: Api, labels: Mapping[str, str], selector: str = "") -> Sequence[K
         raise api.explained(fault, "the nodes be listed") from fault
 
 
-def all_nodes(api: Api) -> Sequence[KubeObject] | None:
-    """Return the cluster's nodes; None: the user may not list them."""
-    try:
-        return api.list(kinds.path("Node"), keep=trimming.node)[0]
-    except ApiFault:  # the diagnosis goes without
-        return None
+class Around(NamedTuple):
+    """What a job is placed among."""
+
+    nodes: Sequence[KubeObject] | None
+    """The cluster's; None: the user may not list them."""
+    run_pods: Sequence[KubeObject]
+    """Of all runs in the namespace, that have not ended."""
 
 
-def workload(api: Api, uid: str | None) -> KubeObject | None:
-    """Return Kueue's Workload of a job; None: there is none, or the user may not list them."""
-    try:
-        path = kinds.path("Workload", api.place.namespace)
-        found, _ = api.list(path, labels=f"kueue.x-k8s.io/job-uid={uid}")
-    except ApiFault:
+def around(api: Api) -> Around:
+    """Return what a job is placed among; what may not be listed the diagnosis goes without."""
+
+    def listed(kind: str, namespace: str | None = None, **how: Any) -> Sequence[KubeObject] | None:
+        with contextlib.suppress(ApiFault):
+            return api.list(kinds.path(kind, namespace), **how)[0]
         return None
-    return found[0] if found else None
+
+    pods = listed("Pod", api.place.namespace, labels=MANAGED, fields=_GOING, keep=trimming.pod)
+    return Around(listed("Node", keep=trimming.node), pods or ())
 
 
 def published_pools(api: Api) -> PublishedPools | None:

@@ -15,11 +15,11 @@ from typing import Any, TypeVar, cast
 import yaml
 
 from k8sbench.adapters.files import packaged
-from k8sbench.adapters.kubernetes import kinds, trainer_sources
+from k8sbench.adapters.kubernetes import kinds, kueue, trainer_sources
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ROLE, ApiFault
 from k8sbench.adapters.metrics import preflight as metrics
-from k8sbench.diagnose.preflight import capacity_checks, checks
+from k8sbench.diagnose.preflight import capacity_checks, checks, cluster_checks
 from k8sbench.diagnose.preflight.facts import (
     DoctorRequest,
     Permission,
@@ -78,6 +78,7 @@ def ask(
         "quotas": lambda: listed(kinds.path("ResourceQuota", home)),
         "nodes": lambda: listed(kinds.path("Node"), labels=selector),
         "queue": partial(_queue, api, request),
+        "flavors": partial(_flavors, api, request),
     }
     if request.pool.gpus_per_node:
         queries["exporters"] = partial(metrics.dcgm, api)
@@ -140,12 +141,15 @@ def request_of(plan: RunPlan, namespace: str) -> DoctorRequest:
     )
 
 
-def refuse_claims(api: Api, request: DoctorRequest) -> None:
-    """Reject volume claims that the pods could not mount, before anything is created.
+def refuse(api: Api, request: DoctorRequest) -> None:
+    """Reject volume claims that the pods could not mount, and a queue for other nodes than theirs.
 
-    Raises :class:`Unreachable`, with a sentence for each. What may not be looked at is no reason.
+    That is before anything is created. Raises :class:`Unreachable`, with a sentence for each. What
+    may not be looked at is no reason.
     """
-    results = capacity_checks.claims(request, _claims(api, request))
+    results = [*capacity_checks.claims(request, _claims(api, request))]
+    if not isinstance(flavors := _answer(partial(_flavors, api, request)), Unknown):
+        results += cluster_checks.nodes_of_queue(request, flavors)
     failed = [result for result in results if result.severity == "fail"]
     if failed:
         actions = dict.fromkeys(result.action or "" for result in failed)
@@ -268,4 +272,8 @@ def _access(api: Api, namespace: str) -> Mapping[Permission, bool]:
 def _queue(api: Api, request: DoctorRequest) -> KubeObject | None:
     if request.queue is None:
         return None
-    return api.find(kinds.path("LocalQueue", request.namespace, request.queue))
+    return kueue.find(api, f"namespaces/{request.namespace}/localqueues/{request.queue}")
+
+
+def _flavors(api: Api, request: DoctorRequest) -> Mapping[str, Mapping[str, str]]:
+    return kueue.flavors(api, _queue(api, request), request.pool)

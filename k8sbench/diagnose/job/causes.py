@@ -129,6 +129,12 @@ CAUSES: Mapping[str, Cause] = {
         " each other one after the other (--parallel 1).",
         formerly=("blocked-by-other-job",),
     ),
+    "deadlock": Cause(
+        "{held}, held by {placed}, cannot be used, and it is the same with {others}: each waits for"
+        " nodes that another one holds. {why}",
+        "Cancel one of them; submit such runs with a --queue or a --gang, or one after the other"
+        " (--parallel 1).",
+    ),
     "gang-ignored": Cause(
         "The operator ignores --gang: the default scheduler places the pod of {replica} alone.",
         "Submit without --gang, or have the operator started with --gang-scheduler-name=volcano"

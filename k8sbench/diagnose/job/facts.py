@@ -48,6 +48,8 @@ class JobSnapshot(msgspec.Struct, kw_only=True):
     """The cluster's nodes where that was asked and allowed."""
     workload: KubeObject | None = None
     """The job's Kueue Workload where that was asked and allowed."""
+    run_pods: Sequence[KubeObject] = ()
+    """Pods of all runs in the namespace that have not ended, where that was asked and allowed."""
     operator_seen_at: float | None = None
     """When the operator was last seen to do anything for any job, Unix seconds."""
 

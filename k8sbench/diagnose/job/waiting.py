@@ -17,6 +17,7 @@ from k8sbench.model.counts import counted
 from k8sbench.model.finding import Finding
 from k8sbench.model.kube import (
     QUEUE_LABEL,
+    RUN_LABEL,
     KubeObject,
     conditions,
     is_true,
@@ -30,7 +31,8 @@ OPERATOR_SECONDS = 30.0
 QUEUE_SECONDS = 30.0
 """Kueue makes its Workload within a second."""
 LOOK_SECONDS = 8.0
-"""Between looks at a queue that is silent: some refusals are in the Workload, and in no event."""
+"""Between looks at a queue that is silent, as some refusals are in the Workload and in no event,
+and at the pods of other runs while some pods of a job have a node, and others have none."""
 _GANG_MARKS = (
     ("annotations", "scheduling.k8s.io/group-name"),
     ("labels", "scheduling.x-k8s.io/pod-group"),
@@ -75,7 +77,8 @@ def cause(facts: Facts) -> tuple[Finding | None, float | None]:
     if not troubles:
         return None, again
     worst = next((finding for finding in troubles if finding.severity == "fail"), troubles[0])
-    return _half_placed(facts, worst), again
+    placed = _half_placed(facts, worst)
+    return placed, again if placed is worst else min(again or LOOK_SECONDS, LOOK_SECONDS)
 
 
 def gang_ignored(facts: Facts) -> Iterator[Finding]:
@@ -174,7 +177,23 @@ def _half_placed(facts: Facts, worst: Finding) -> Finding:
     resource = facts.plan.pool.gpu_resource
     total = sum(scheduling.requests(replica.spec).get(resource, 0) for replica in placed)
     held = {"held": f"{total} {resource}" if total else "Nodes", "placed": names(placed)}
+    if others := ", ".join(_half_placed_runs(facts)):
+        return finding_of("deadlock", held, why=worst.sentence, others=others)
     return finding_of("half-placed", held, why=worst.sentence)
+
+
+def _half_placed_runs(facts: Facts) -> list[str]:
+    """Return the other runs that hold nodes of the job's kind, and wait for more of these."""
+    selector = scheduling.unplaced(facts)[0].spec.get("nodeSelector")
+    halves = set[str](), set[str]()
+    for pod in facts.seen.run_pods:
+        spec, is_placed = pod["spec"], "nodeName" in pod["spec"]
+        # Without the condition the scheduler has not come to the pod yet.
+        if spec.get("nodeSelector") == selector and (
+            is_placed or "PodScheduled" in conditions(pod)
+        ):
+            halves[is_placed].add(labels_of(pod).get(RUN_LABEL, ""))
+    return sorted(set.intersection(*halves) - {facts.plan.run_id})
 
 
 # -- pods that have a node and do not start: images, volumes, commands, the node itself ----------

@@ -66,6 +66,7 @@ CHECKS = (
     Check("gpu-metrics", cluster_checks.gpu_metrics),
     Check("data", capacity_checks.data),
     Check("queue", cluster_checks.queue, "the queue {queue}"),
+    Check("queue-nodes", cluster_checks.queue_nodes, "the nodes that queue {queue} is for"),
     Check("gang", operator_checks.gang),
 )
 """In the order in which problems are best solved."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from k8sbench.diagnose.preflight.facts import (
     LEVELS,
+    DoctorRequest,
     PreflightFacts,
     Unknown,
     fail,
@@ -111,6 +112,30 @@ def queue(facts: PreflightFacts) -> Iterator[Finding]:
         )
     else:
         yield ok(f"The queue {name} is there.")
+
+
+def queue_nodes(facts: PreflightFacts) -> Iterator[Finding]:
+    """The queue that is asked for has quota for nodes of the pool; silent where it has."""
+    yield from nodes_of_queue(facts.request, known(facts.flavors))
+
+
+def nodes_of_queue(
+    request: DoctorRequest, flavors: Mapping[str, Mapping[str, str]]
+) -> Iterator[Finding]:
+    """Compare flavors with a pool as Kueue does, which looks at no label that none of them has."""
+    keys = {key for labels in flavors.values() for key in labels}
+    wanted = {key: value for key, value in request.pool.selector.items() if key in keys}
+    if flavors and not any(wanted.items() <= labels.items() for labels in flavors.values()):
+        theirs = "; ".join(f"{name} {_listed(labels)}" for name, labels in flavors.items())
+        yield fail(
+            f"Queue {request.queue} has no quota for nodes of pool {request.pool.name}: the pool's"
+            f" have {_listed(wanted)}, those of the queue's flavors {theirs}.",
+            "Give a --queue and a --node-pool that fit.",
+        )
+
+
+def _listed(labels: Mapping[str, str]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in labels.items()) or "no such label"
 
 
 def gpu_metrics(facts: PreflightFacts) -> Iterator[Finding]:

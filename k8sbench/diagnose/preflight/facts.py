@@ -203,6 +203,8 @@ class PreflightFacts(msgspec.Struct, frozen=True, kw_only=True):
     """DCGM's exporters, or what is missing to see them; None: there is none."""
     queue: KubeObject | Unknown | None = None
     """The LocalQueue of the request."""
+    flavors: Mapping[str, Mapping[str, str]] | Unknown = {}
+    """Name → node labels of the ResourceFlavors of which that queue gives what the pool has."""
 
     @property
     def operators(self) -> list[Operator]:

@@ -155,9 +155,19 @@ def gpu_hours(candidates: Sequence[Candidate], missing: dict[str, str]) -> float
             missing["gpu_hours"] = "the history does not say when the runs started"
             return None
         if held and run.ended_at is not None:
+            seconds = run.ended_at - min(held) - (run.queued_s(min(held)) or 0.0)
             # A clock that was set back must not make hours negative.
-            hours += run.plan.world_size * max(0.0, run.ended_at - min(held)) / 3600
+            hours += run.plan.world_size * max(0.0, seconds) / 3600
     return hours
+
+
+def queued(candidates: Sequence[Candidate], missing: dict[str, str]) -> float | None:
+    """Median wait in queues of the runs that waited, whether they count or not, seconds."""
+    waits = [wait for c in candidates if (wait := c.run.queued_s()) is not None]
+    if not waits:
+        missing["queued_s"] = "no run is known to have waited in a queue"
+        return None
+    return statistics.median(waits)
 
 
 def data_fraction(counted: Sequence[Candidate], missing: dict[str, str]) -> float | None:

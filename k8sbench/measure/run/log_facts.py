@@ -341,6 +341,8 @@ class LogFacts:
             number = int(mark.number("rank") or 0)
             if number == 0 and number in self.started:
                 self._restart(mark, file)
+                if not self.trains:
+                    self._forget_attempt()
             self.started.add(number)
         elif kind == "resume":
             if not self._marks.resumptions:
@@ -382,6 +384,12 @@ class LogFacts:
         self.restarted += 1
         if len(self.restarts) < VALUES:
             self.restarts.append(place)
+
+    def _forget_attempt(self) -> None:
+        """Forget what the attempt before measured: without checkpoints the next one does it all."""
+        self._marks, self._count, self.summary, self.finished = _Marks(), 0, None, False
+        for of_attempt in (self.ranks, self.rank_times, self._marks_before, self._found_in):
+            of_attempt.clear()
 
     def _rank(self, mark: Mark) -> None:
         host, number = mark.values.get("host"), mark.number("rank")

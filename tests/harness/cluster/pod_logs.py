@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,3 +21,10 @@ def serve(namespace: Namespace, files: Mapping[str, Path]) -> None:
     # log of all. The last is known when all are.
     path = f"/api/v1/nodes/gpu-0/proxy/containerLogs/{namespace.name}/{[*files][-1]}/any"
     until(lambda: not namespace.kubectl("get", f"--raw={path}").startswith(_OF_ALL))
+
+
+def have_none_before(namespace: Namespace, pod: str, empty: Path) -> None:
+    """Let a pod have no log of a container before its own: kwok fails to read it otherwise."""
+    empty.touch()
+    add = {"op": "add", "path": "/spec/logs/0/previousLogsFile", "value": str(empty)}
+    namespace.kubectl("patch", "logs.kwok.x-k8s.io", pod, "--type=json", f"-p={json.dumps([add])}")

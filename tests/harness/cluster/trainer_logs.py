@@ -41,7 +41,7 @@ class TrainerLogs:
         """All that was written so far, by replica."""
         self._step_seconds = step_seconds
         names = ("master-0", *(f"worker-{number}" for number in range(replicas - 1)))
-        self._files = {name: folder / f"{run_id}-{name}.log" for name in names}
+        self.files = {name: folder / f"{run_id}-{name}.log" for name in names}
         # Long ago enough that a whole run has passed since.
         self._now = time.time() - 60.0 if begins_at is None else begins_at
         arguments = (
@@ -59,12 +59,19 @@ class TrainerLogs:
                 write=lambda line, name=name: self._write(name, line),  # type: ignore[misc]
                 now=lambda: self._now,
             )
-            for rank, name in enumerate(self._files)
+            for rank, name in enumerate(self.files)
         }
-        for file in self._files.values():
+        for file in self.files.values():
             file.touch()
-        pods = {f"{run_id}-{name}": file for name, file in self._files.items()}
+        pods = {f"{run_id}-{name}": file for name, file in self.files.items()}
         pod_logs.serve(namespace, pods)
+
+    def again(self, step_seconds: float) -> Self:
+        """Make room for another attempt's log: that of the one before has gone with its pod."""
+        self._step_seconds = step_seconds
+        for file in self.files.values():
+            file.write_text("")
+        return self
 
     def begin(self, steps: int = 6) -> Self:
         """Write what stands there when so many steps are done."""
@@ -119,5 +126,5 @@ class TrainerLogs:
         self.expected.setdefault(replica, []).append(line)
         # A runtime stamps each line; no two of one container at the same moment.
         self._now += 0.000_01
-        with self._files[replica].open("a") as file:
+        with self.files[replica].open("a") as file:
             file.write(log_text([line], datetime.fromtimestamp(self._now, UTC)))

@@ -20,7 +20,9 @@ LIFETIME = "3600s"
 
 def make(namespace: Namespace, folder: Path, name: str, *, sees_nodes: bool) -> Path:
     """Make a service account with those rules; returns the kubeconfig that signs in as it."""
-    rules = {one["kind"]: one["rules"] for one in yaml.safe_load_all(RULES.read_text())}
+    rules: dict[str, list[Any]] = {}
+    for one in yaml.safe_load_all(RULES.read_text()):
+        rules.setdefault(one["kind"], []).extend(one["rules"])
     wanted: list[dict[str, Any]] = [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}},
         *_granted("Role", namespace, name, rules["Role"], {}),

@@ -33,16 +33,21 @@ def holds(path: Path, text: str) -> None:
     assert path.read_text(encoding="utf-8") == text, "K8SBENCH_UPDATE_GOLDEN=1 writes it anew"
 
 
-def rules(text: str, kind: str) -> str:
-    (found,) = (each for each in yaml.safe_load_all(text) if each["kind"] == kind)
+def rules(text: str, kind: str, name: str = "") -> str:
+    found = next(
+        each
+        for each in yaml.safe_load_all(text)
+        if each["kind"] == kind and each["metadata"]["name"].endswith(name)
+    )
     return yaml.safe_dump(found["rules"], sort_keys=False, width=100)
 
 
-@pytest.mark.parametrize("name", ["user", "node", "collector"])
+@pytest.mark.parametrize("name", ["user", "node", "queue", "collector"])
 def test_the_chart_grants_what_k8sbench_asks_for_golden(name: str) -> None:
     of = {
         "user": lambda: rules(role.text(packaged.load_templates()), "Role"),
-        "node": lambda: rules(role.text(packaged.load_templates()), "ClusterRole"),
+        "node": lambda: rules(role.text(packaged.load_templates()), "ClusterRole", "-nodes"),
+        "queue": lambda: rules(role.text(packaged.load_templates()), "ClusterRole", "-queues"),
         "collector": lambda: rules(role.collector(packaged.load_templates()), "Role"),
     }
     holds(CHART / "files" / f"{name}-rules.yaml", of[name]())

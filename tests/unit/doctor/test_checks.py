@@ -42,6 +42,7 @@ STOPPED = {"type": "Active", "status": "False", "message": "Stopped."}
 DEAD = 'Internal error: failed calling webhook "v.training-operator.kubeflow.org": refused'
 FULL = 'pytorchjobs "x" is forbidden: exceeded quota: jobs'
 RDMA = msgspec.structs.replace(POOL, rdma=Rdma(resource="rdma/hca"))
+OF_V100 = msgspec.structs.replace(POOL, selector={"pool": "v100", "other": "x"})
 
 
 def claim(*modes: str, deleted: bool = False) -> dict[str, Any]:
@@ -271,6 +272,18 @@ CASES = (
         {"groups": KUEUE, "queue": {"status": {"conditions": [STOPPED]}}},
         {"queue": "q"},
     ),
+    Case(
+        "a queue of other nodes",
+        "fail queue-nodes",
+        {"flavors": {"a": {"pool": "a100"}, "spot": {"zone": "b"}}},
+        {"queue": "q", "pool": OF_V100},
+    ),
+    Case(
+        "a queue that may not be looked into",
+        "warn queue-nodes",
+        {"flavors": FORBIDDEN},
+        {"queue": "q"},
+    ),
     Case("a gang, and an operator that makes none", "fail gang", {}, {"gang": True}),
     Case(
         "a gang, and an operator that makes them",
@@ -293,6 +306,22 @@ def test_a_cluster_that_differs_gets_its_finding(case: Case) -> None:
     found = case.findings()
     assert found
     assert case.finding.startswith("ok") or found[0].action
+
+
+@pytest.mark.parametrize(
+    "flavors",
+    [
+        {"a": {"pool": "a100"}, "v": {"pool": "v100"}},
+        {"any": {}},
+        {"zonal": {"zone": "b"}},
+    ],
+    ids=["one of them", "any node", "by another label"],
+)
+def test_a_queue_that_may_give_nodes_of_the_pool_is_no_finding(
+    flavors: dict[str, dict[str, str]],
+) -> None:
+    found = findings(request(queue="q", pool=OF_V100), flavors=flavors)
+    assert [one for one in found if one.id == "queue-nodes"] == []
 
 
 def test_the_sentences_are_those_of_the_golden_file() -> None:

@@ -123,6 +123,12 @@ def workload(message: str) -> dict[str, Any]:
     return {"status": {"conditions": [condition("QuotaReserved", message, status="False")]}}
 
 
+def of_run(run_id: str, *pods: dict[str, Any]) -> list[dict[str, Any]]:
+    """Pods of another run."""
+    labels = {"labels": {"k8sbench.io/run": run_id}}
+    return [{**one, "metadata": {**one["metadata"], **labels}} for one in pods]
+
+
 def created(count: int) -> dict[str, Any]:
     return event("SuccessfulCreatePod", f"Created pod: {WORKER}", count=count)
 
@@ -289,6 +295,28 @@ STATES: list[tuple[str, state.JobSnapshot | tuple[state.JobSnapshot, float]]] = 
         ),
     ),
     ("half-placed", seen(unplaced(FULL))),
+    (
+        "half-placed",
+        seen(unplaced(FULL), run_pods=of_run("a", pod()) + of_run("b", unplaced(FULL))),
+    ),
+    (
+        "half-placed",
+        seen(
+            unplaced(FULL), run_pods=of_run("a", pod(), unplaced(FULL, spec={"nodeSelector": {}}))
+        ),
+    ),
+    (
+        "deadlock",
+        seen(
+            unplaced(FULL),
+            run_pods=[
+                *of_run(JOB, pod(), unplaced(FULL)),
+                *of_run("a", pod(), unplaced(FULL)),
+                *of_run("b", pod("master-0"), unplaced(FULL)),
+                *of_run("c", pod()),
+            ],
+        ),
+    ),
     ("gang-ignored!", seen(pod())),
     (
         "volume-not-bound",

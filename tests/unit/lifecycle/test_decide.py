@@ -10,7 +10,7 @@ import pytest
 
 from k8sbench.lifecycle import decide
 from k8sbench.lifecycle.decide import Standing, admit
-from k8sbench.lifecycle.states import State, state_of
+from k8sbench.lifecycle.states import State, state_of, time_is_up_at
 from k8sbench.lifecycle.views import (
     Busy,
     Effect,
@@ -87,6 +87,14 @@ def test_each_state_has_its_run() -> None:
     assert {kind.__name__ for kind in State.__subclasses__()} == set(RUNS)
     assert {type(job) for job in JOBS} == set(JobView.__subclasses__())
     assert {type(effect) for effect in EFFECTS} == set(Effect.__subclasses__())
+
+
+def test_a_wait_in_the_queue_after_a_preemption_is_no_part_of_the_time_limit() -> None:
+    preempted = (step(Phase.QUEUED), step(Phase.RUNNING, at=NOW + 50), step(Phase.QUEUED, at=1100))
+    waiting, again = a_run(*preempted), a_run(*preempted, step(Phase.RUNNING, at=9000))
+    assert time_is_up_at(a_run(*preempted[:2])) == NOW + 50 + 600
+    assert time_is_up_at(waiting) is None
+    assert time_is_up_at(again) == NOW + 50 + 600 + 7900
 
 
 def test_every_combination_has_an_answer() -> None:

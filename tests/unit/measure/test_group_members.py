@@ -16,7 +16,7 @@ from k8sbench.measure.group import rejections
 from k8sbench.measure.group.grouping import groups
 from k8sbench.model.group import Group, Member
 from k8sbench.model.measurement import SteadyPart
-from k8sbench.model.phase import Phase
+from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run
 from tests.unit.measure.support import Lines
@@ -313,6 +313,28 @@ def test_the_wait_for_data_is_the_median_of_the_runs_that_report_it() -> None:
     group = waiting(None, None)
     assert group.data_fraction is None
     assert "do not report" in group.missing["data_fraction"]
+
+
+def requeued(waits: Sequence[float]) -> Run:
+    """A run that held its GPUs for an hour in all, in pieces between which it waited."""
+    at, phases = 0.0, [(Phase.CREATED, 0.0)]
+    for wait in waits:
+        phases += [(Phase.QUEUED, at), (Phase.RUNNING, at + wait)]
+        at += wait + 3600.0 / len(waits)
+    steps = [Transition(phase=phase, at=at, cause="Because.") for phase, at in phases]
+    end = Transition(phase=Phase.SUCCEEDED, at=at, cause="Because.")
+    made: Run = changed(run(100.0), history=(*steps, end))
+    return made
+
+
+def test_the_wait_in_queues_is_told_and_is_no_part_of_gpu_hours() -> None:
+    group = only([requeued([60.0]), changed(requeued([30.0, 90.0]), created_at=5.0), run(100.0)])
+    assert sorted(member.queued_s or 0.0 for member in group.members) == [0.0, 60.0, 120.0]
+    assert group.queued_s == 90.0
+    assert only([requeued([30.0, 90.0])]).gpu_hours == 8.0
+    group = only([run(100.0)])
+    assert group.queued_s is None
+    assert "waited in a queue" in group.missing["queued_s"]
 
 
 def test_hours_that_the_history_does_not_tell_are_missing_and_not_zero() -> None:

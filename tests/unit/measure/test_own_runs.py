@@ -85,6 +85,18 @@ def test_all_replicas_logs_are_one_measurement_against_the_plan() -> None:
     assert found.files == ("master-0.log", "worker-0.log")
 
 
+@pytest.mark.parametrize("cut", [3, 14, 36], ids=["before its steps", "within", "at its end"])
+def test_of_a_run_that_began_anew_the_last_attempt_is_measured_alone(cut: int) -> None:
+    whole = both()
+    before = edited(text("k8sbench_master.log"), "step", seconds=3.0)[:cut]
+    found = both([*before, *text("k8sbench_master.log")])
+    assert (found.verdict, ids(found), found.restarts) == ("valid", ["restarted"], 1)
+    assert (found.throughput, found.window) == (whole.throughput, whole.window)
+    assert (found.iterations, found.records) == (whole.iterations, whole.records)
+    broken = both([*text("k8sbench_master.log"), *before])
+    assert broken.verdict == "rejected"
+
+
 TYPES = {"conv": "bfloat16", "loss": "float32", "resize": "2 bfloat16 + 2 float32"}
 
 

@@ -132,6 +132,7 @@ OTHER: dict[str, Any] = {
     "fingerprint": Fingerprint(model="m", parameters=1, gmac=1.0, input="3"),
     "sync_bn": True,
     "queue": "research",
+    "priority": "high",
     "gang": True,
     "seed": 3,
     "notes": ("a note",),

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from k8sbench.adapters.kubernetes import listing, ownership
+from k8sbench.adapters.kubernetes import kueue, listing, ownership
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.logs.streams import Failing, LogStreams
 from k8sbench.adapters.kubernetes.ownership import User
@@ -29,7 +29,7 @@ from k8sbench.model.phase import Phase
 from k8sbench.ports import Clock, JobEvent
 
 NODES_SECONDS, QUEUE_SECONDS = 60.0, 15.0
-"""Longest age of the list of nodes, and of a job's place in a queue."""
+"""Longest age of the list of nodes, and of a job's place in a queue or among other runs' pods."""
 CLAIM_SECONDS = 1.0
 """Before another try to stamp a job."""
 END_SECONDS = 60.0
@@ -78,8 +78,8 @@ class JobReader:
         self._short_of_nodes: set[str] = set()
         self._operator_seen_at: float | None = None
         self._queried_at: dict[str, float] = defaultdict(lambda: -NODES_SECONDS)
-        """Monotonic seconds: of a run's Workload by run id, of the nodes by the empty string."""
-        self._nodes: Sequence[KubeObject] | None = None
+        """Monotonic seconds: of a run's Workload by run id, of what is around it by ""."""
+        self._around = listing.Around(None, ())
         self._workloads: dict[str, KubeObject | None] = {}
 
     def read(self, followed: Followed) -> list[JobEvent]:
@@ -205,12 +205,11 @@ class JobReader:
             self._short_of_nodes.discard(run_id)
         else:
             self._short_of_nodes.add(run_id)
-            if self._is_due("", NODES_SECONDS):
-                self._ask(partial(listing.all_nodes, self._api), self._take_nodes)
+            is_placed = any("nodeName" in pod["spec"] for pod in seen.pods.values())
+            if self._is_due("", QUEUE_SECONDS if is_placed else NODES_SECONDS):
+                self._ask(partial(listing.around, self._api), self._take_around)
         if followed.is_queued() and self._is_due(run_id, QUEUE_SECONDS):
-            self._ask(
-                partial(listing.workload, self._api, uid), partial(self._take_workload, run_id)
-            )
+            self._ask(partial(kueue.workload, self._api, uid), partial(self._take_workload, run_id))
 
     def take_operator_change(self, at: float | None) -> None:
         """Take in when the operator last changed a job, Unix seconds; None: not known."""
@@ -219,7 +218,7 @@ class JobReader:
 
     def _complete(self, snapshot: JobSnapshot, run_id: str) -> None:
         """Add to the snapshot of a job what is known beyond the job."""
-        snapshot.nodes = self._nodes
+        snapshot.nodes, snapshot.run_pods = self._around
         snapshot.operator_seen_at = self._operator_seen_at
         snapshot.workload = self._workloads.get(run_id)
 
@@ -240,8 +239,8 @@ class JobReader:
         self._queried_at[key] = moment
         return True
 
-    def _take_nodes(self, found: Sequence[KubeObject] | None) -> None:
-        self._nodes = found
+    def _take_around(self, found: listing.Around) -> None:
+        self._around = found
         self._reread(self._short_of_nodes)
 
     def _take_workload(self, run_id: str, found: KubeObject | None) -> None:
