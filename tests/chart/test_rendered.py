@@ -15,9 +15,7 @@ import pytest
 import yaml
 
 from tests.chart import examples
-from tests.harness.cluster import tools
 from tests.harness.helm import (
-    CHART,
     NAMESPACE,
     RELEASE,
     Helm,
@@ -27,7 +25,6 @@ from tests.harness.helm import (
     named,
     nested,
 )
-from tests.tiers import ROOT
 from tests.unit.chart import values
 
 PODS = {"Deployment", "CronJob", "Job", "StatefulSet", "DaemonSet", "Pod"}
@@ -305,13 +302,3 @@ def test_what_an_install_makes_golden(helm: Helm, name: str) -> None:
     if os.environ.get("K8SBENCH_UPDATE_GOLDEN"):
         path.write_text(text, encoding="utf-8")
     assert path.read_text(encoding="utf-8") == text, "K8SBENCH_UPDATE_GOLDEN=1 writes it anew"
-
-
-def test_a_packaged_chart_renders_as_its_folder(helm: Helm, tmp_path: pathlib.Path) -> None:
-    helm.run("package", CHART, f"--destination={tmp_path}")
-    (file,) = tmp_path.glob("*.tgz")
-    assert f"`helm push {file.name} " in (ROOT / "docs" / "operations.md").read_text()
-    where = (f"--namespace={NAMESPACE}", f"--kube-version={tools.KUBERNETES}")
-    told = helm.run("template", RELEASE, file, *where, *helm.given(examples.ALL))
-    objects = [each for each in yaml.safe_load_all(told.out) if each is not None]
-    assert objects == helm.template(examples.ALL)
