@@ -115,14 +115,14 @@ def _renderer() -> tuple[TrainerSources, Render]:
 
 
 def _case(draft: RunPlan, repeats: int, render: Render, benchmark_file: str) -> PlannedCase:
-    from k8sbench.render import to_yaml
+    from k8sbench.render import of_job, to_yaml
 
     return PlannedCase(
         draft=draft,
         repeats=repeats,
         benchmark_file=benchmark_file,
         manifests=render,
-        text=lambda plan: to_yaml(render(plan)[-1:]),
+        text=lambda plan: to_yaml(of_job(render(plan))),
     )
 
 

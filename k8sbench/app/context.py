@@ -178,14 +178,15 @@ def _measure(store: Store, accept: Sequence[str], run: Run, gaps: Sequence[LogGa
 def _manifests(store: Store, run: Run) -> Sequence[Manifest]:
     """Read what was asked of the cluster for a run, or render it of the plan and keep it.
 
-    The job alone is kept. The trainers that it names come along where they are these.
+    The job alone is kept, with its runtime. The trainers that it names come along where they are
+    these.
     """
     # Imported when the first run is restarted.
     import yaml
 
     from k8sbench.adapters.files import packaged
     from k8sbench.model import yaml_text
-    from k8sbench.render import manifests, to_yaml
+    from k8sbench.render import manifests, of_job, to_yaml
     from k8sbench.render.trainer_sources import config_map, mounted_by
 
     path, sources = store.folder(run.run_id) / MANIFEST, packaged.trainer_sources()
@@ -196,9 +197,9 @@ def _manifests(store: Store, run: Run) -> Sequence[Manifest]:
             raise StoreError(f"{path} cannot be read: {error}.") from error
         if mounted_by(kept[-1]) != sources.config_map_name:
             return kept
-        return [config_map(sources), kept[-1]]
+        return [config_map(sources), *kept]
     rendered = manifests(run.plan, templates=packaged.load_templates(), trainers=sources)
-    store.keep(run.run_id, MANIFEST, to_yaml(rendered[-1:]))
+    store.keep(run.run_id, MANIFEST, to_yaml(of_job(rendered)))
     return rendered
 
 

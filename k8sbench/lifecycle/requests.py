@@ -63,6 +63,9 @@ def _identified(
     mark, kind = {"annotations": {NONCE_ANNOTATION: run.nonce}}, kind_of(run.plan)
     if kind.runtime is not None:
         spec = kind.marked(spec, mark)  # its pods name no owner that is known
+        runtime = kind.runtime_name(run.plan.job_name, run.nonce)
+        others[-1] = {**others[-1], "metadata": {**others[-1]["metadata"], "name": runtime}}
+        spec["runtimeRef"] = {**spec["runtimeRef"], "name": runtime}
     if deadline_s is not None and run.plan.timeout_s is not None:
         seconds = math.ceil(run.plan.timeout_s + deadline_s)
         for name, value in kind.policy(activeDeadlineSeconds=seconds).items():

@@ -183,6 +183,10 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
         runtime = {"template": {"spec": {"replicatedJobs": [replicas]}}}
         return {**spec, "runtimePatches": [{**patch, "trainingRuntimeSpec": runtime}]}
 
+    def runtime_name(self, job: str, nonce: str) -> str:
+        """Name the runtime of a job: of each record another, as the operator may have it cached."""
+        return f"{job}-{nonce[:8]}"
+
     def replica_of(self, pod: str, job: str) -> str:
         """Name the replica of a job, given its pod's name."""
         match = re.fullmatch(re.escape(job) + self.pod_suffix, pod)

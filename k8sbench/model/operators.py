@@ -27,7 +27,7 @@ class Operator(msgspec.Struct, frozen=True, kw_only=True):
     container: str
     """Name of the container that runs it."""
     webhook: str
-    """Part of the names of its webhooks."""
+    """Part of the names of its webhooks, or of their service where others' have such names."""
     quicker: str
     """Settings with which it makes more pods a second."""
     gang_flag: str | None = None
@@ -71,7 +71,7 @@ JOBSET = Operator(
     selector="app.kubernetes.io/part-of=jobset",
     place=("kubeflow-system", "jobset-controller-manager"),
     container="manager",
-    webhook="jobset",
+    webhook="jobset-webhook-service",
     quicker="clientConnection.qps and burst of its configuration raised",
 )
 TRAINER = Operator(

@@ -5,6 +5,6 @@ job, ``templates`` lays it out. Nothing here reads a file: template texts and th
 come in as arguments.
 """
 
-from k8sbench.render.manifest import manifests, to_yaml
+from k8sbench.render.manifest import manifests, of_job, to_yaml
 
-__all__ = ["manifests", "to_yaml"]
+__all__ = ["manifests", "of_job", "to_yaml"]

@@ -41,6 +41,11 @@ def manifests(
     return (*(() if mounted is None else (config_map(mounted),)), *objects)
 
 
+def of_job(objects: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Return what is a run's own of its objects: its job, after the runtime where it has one."""
+    return objects[-2 if KINDS[objects[-1]["kind"]].runtime is not None else -1 :]
+
+
 def to_yaml(objects: Iterable[Mapping[str, Any]]) -> str:
     """Write ``objects`` as one YAML stream, for people and for ``kubectl create -f -``."""
     return str(
@@ -104,10 +109,4 @@ def numbered(manifests: Sequence[Mapping[str, Any]], attempt: int) -> tuple[Mapp
     marked = with_metadata(job, marks)
     if kind is not None and kind.replicas_key in job.get("spec", {}):
         marked["spec"] = kind.marked(job["spec"], marks)
-        if kind.runtime is not None:
-            # That of the attempt before may be there still, and goes with its job.
-            *shared, runtime = shared
-            name = f"{job['metadata']['name']}-{attempt}"
-            shared.append({**runtime, "metadata": {**runtime["metadata"], "name": name}})
-            marked["spec"]["runtimeRef"] = {**job["spec"]["runtimeRef"], "name": name}
     return (*shared, marked)

@@ -7,7 +7,7 @@ from jinja2 import Environment
 from k8sbench.model.kinds import KINDS
 from k8sbench.render.templates import render
 
-RUNTIME_VERBS = ("get", "create", "patch")
+RUNTIME_VERBS = ("get", "create", "patch", "delete")
 TEMPLATE, COLLECTOR_TEMPLATE = "role.yaml.j2", "collector-role.yaml.j2"
 
 

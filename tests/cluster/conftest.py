@@ -21,7 +21,7 @@ from tests.harness.cluster.fixture import (
     user,
 )
 from tests.harness.cluster.reporting import pytest_runtest_call, pytest_runtest_makereport
-from tests.harness.cluster.shell import common, own_shell, shell
+from tests.harness.cluster.shell import common, own_shell, proxy, shell
 from tests.tiers import ROOT
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "own_cluster",
     "own_shell",
     "programs",
+    "proxy",
     "pytest_runtest_call",
     "pytest_runtest_makereport",
     "restricted",

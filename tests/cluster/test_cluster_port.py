@@ -260,9 +260,11 @@ def test_a_run_ends_though_the_pod_that_replaced_one_of_its_own_never_starts(
 
 def test_a_run_ends_whose_job_is_deleted_without_its_pods(namespace: Namespace, user: Path) -> None:
     with following.opened(user, end_s=1.0) as port:
-        plan = port.submit(following.plan("2x1"), None)
-        port.until(lambda port: {line.replica for line in port.lines(plan)} >= {"worker-0"})
-        namespace.kubectl("delete", f"pytorchjob/{plan.run_id}", "--cascade=orphan")
+        kind = namespace.cluster.kind
+        plan = port.submit(following.plan("2x1", kind), None)
+        last = kind.names(2)[-1]
+        port.until(lambda port: last in {line.replica for line in port.lines(plan)})
+        namespace.kubectl("delete", namespace.job(plan.run_id), "--cascade=orphan")
         end = port.end_of(plan)
     assert (end.phase, end.cause_id) == (Phase.LOST, "job-deleted")
     assert len(namespace.get("pods")) == 2

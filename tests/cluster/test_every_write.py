@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.harness.cluster import fault_proxy
 from tests.harness.cluster.fault_proxy import FaultProxy
 from tests.harness.cluster.shell import CASE, Shell, until
 
@@ -17,17 +14,12 @@ MOST = 8
 """More writes than any of these commands makes."""
 
 
-@pytest.fixture
-def proxy(own_shell: Shell) -> Iterator[FaultProxy]:
-    """Put a proxy between the users of the namespace and the API server."""
-    with fault_proxy.before(Path(own_shell.environment["KUBECONFIG"])) as (proxy, path):
-        own_shell.environment["KUBECONFIG"] = str(path)
-        yield proxy
-
-
 def killed(shell: Shell, proxy: FaultProxy, writes: int, *words: str) -> bool:
     """Kill a command as it is about to make one more write; False: it makes no more, and ends."""
-    path, method = r"/(pytorchjobs|configmaps)\b", "POST|PATCH|DELETE"
+    written = {shell.kind.plural, "configmaps"}
+    if shell.kind.runtime is not None:
+        written.add(shell.kind.runtime.plural)
+    path, method = rf"/({'|'.join(written)})\b", "POST|PATCH|DELETE"
     with proxy.drop(path, method=method, skip=writes) as lost, shell.started(*words) as process:
         until(lambda: lost.hits or process.process.poll() is not None, "a write, or the end")
         process.kill()
@@ -51,13 +43,15 @@ def test_a_submit_that_is_killed_before_any_write_is_repeated_and_makes_one_job(
         is_killed = killed(own_shell, proxy, writes, *words)
         own_shell.run(*words)
         own_shell.run("collect", "--all")  # what is left of a run that was over
-        check_collected(own_shell, run_id, logs.expected["master-0"])
+        check_collected(own_shell, run_id, logs.expected[own_shell.replicas[0]])
         assert own_shell.on_cluster() == []
         if not is_killed:
             break
         assert writes < MOST
-    # The trainers and the job were created, and the job deleted.
-    assert writes >= 2
+    # The trainers and the job were created, and the job deleted; of some kinds a runtime was
+    # created, too, and then bound to its job.
+    assert writes >= (2 if own_shell.kind.runtime is None else 4)
+    own_shell.until_nothing_is_left()
     assert len(own_shell.json("list")) == writes + 1
 
 
@@ -66,17 +60,16 @@ def test_an_adoption_that_is_killed_before_any_write_is_repeated_and_leaves_one_
     own_shell: Shell, proxy: FaultProxy
 ) -> None:
     shell, colleague = own_shell, own_shell.colleague()
-    colleague.environment["KUBECONFIG"] = shell.environment["KUBECONFIG"]
     for writes in itertools.count():
         run_id = f"run-{writes}"
         logs = shell.logs(run_id).begin().end()
         shell.submit(run_id, "--detach")
-        shell.namespace.wait("condition=Succeeded", f"pytorchjob/{run_id}")
+        shell.namespace.wait_for_success(run_id)
         words = ("collect", "--adopt", run_id)
         is_killed = killed(colleague, proxy, writes, *words)
         colleague.run(*words)
-        check_collected(colleague, run_id, logs.expected["master-0"])
-        said = shell.namespace.get("pytorchjob", run_id)["metadata"]["annotations"]
+        check_collected(colleague, run_id, logs.expected[shell.replicas[0]])
+        said = shell.namespace.get(shell.namespace.job(run_id))["metadata"]["annotations"]
         receipt = json.loads(said["k8sbench.io/receipt"])
         assert receipt["store"] == colleague.json("store", "info")["identity"]
         assert receipt["verdict"] == "valid"
@@ -93,23 +86,22 @@ def test_who_reads_an_old_state_of_a_job_that_is_gone_does_nothing(
     own_shell: Shell, proxy: FaultProxy
 ) -> None:
     shell, colleague = own_shell, own_shell.colleague()
-    colleague.environment["KUBECONFIG"] = shell.environment["KUBECONFIG"]
     logs = shell.logs("old").begin().end()
     shell.submit("old", "--detach")
-    shell.namespace.wait("condition=Succeeded", "pytorchjob/old")
+    shell.namespace.wait_for_success("old")
     colleague.limits = {"adapters__kubernetes__ownership__CHANGE_SECONDS": 2.0}
-    with proxy.freeze("/pytorchjobs") as frozen:
+    with proxy.freeze(f"/{shell.kind.plural}") as frozen:
         colleague.run("collect", "old", code=2)
         shell.run("collect", "old")
         assert shell.on_cluster() == []
-        check_collected(shell, "old", logs.expected["master-0"])
+        check_collected(shell, "old", logs.expected[shell.replicas[0]])
         answers = frozen.hits
         shell.run("collect", "--all")
         refused = colleague.run("collect", "--adopt", "old", code=6)
         assert "The job old changes again and again" in refused.err
         assert colleague.json("list") == []
         assert frozen.hits > answers
-    check_collected(shell, "old", logs.expected["master-0"])
+    check_collected(shell, "old", logs.expected[shell.replicas[0]])
 
 
 def test_who_reads_an_old_state_of_a_job_does_not_delete_the_one_that_has_its_name(
@@ -117,17 +109,19 @@ def test_who_reads_an_old_state_of_a_job_does_not_delete_the_one_that_has_its_na
 ) -> None:
     shell = own_shell
     shell.printing("old")
-    job = shell.namespace.get("pytorchjob", "old")
+    job = shell.namespace.get(shell.namespace.job("old"))
     shell.limits = {
         "adapters__kubernetes__watching__job_reader__END_SECONDS": 1.0,
         "adapters__kubernetes__ownership__CHANGE_SECONDS": 2.0,
     }
-    with proxy.freeze("/pytorchjobs"):
+    with proxy.freeze(f"/{shell.kind.plural}"):
         shell.run("status", "old")
-        shell.namespace.kubectl("delete", "pytorchjob", "old")
+        shell.namespace.kubectl("delete", shell.namespace.job("old"))
         uid = shell.namespace.create_again(job)
         shell.run("cancel", "old", code=None)
         shell.run("delete", "old", code=None)
     assert (
-        shell.namespace.get("pytorchjob", "old")["metadata"]["uid"] == uid != job["metadata"]["uid"]
+        shell.namespace.get(shell.namespace.job("old"))["metadata"]["uid"]
+        == uid
+        != job["metadata"]["uid"]
     )

@@ -23,14 +23,6 @@ COUNTED = "count/pytorchjobs.kubeflow.org"
 
 
 @pytest.fixture
-def proxied(own_shell: Shell) -> Iterator[FaultProxy]:
-    """Put a proxy between the user and the API server."""
-    with fault_proxy.before(Path(own_shell.environment["KUBECONFIG"])) as (proxy, path):
-        own_shell.environment["KUBECONFIG"] = str(path)
-        yield proxy
-
-
-@pytest.fixture
 def port(user: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[FaultProxy, Port]]:
     """Give a port behind a proxy, which has no patience."""
     monkeypatch.setattr(job_changes, "FIND_SECONDS", 0.1)
@@ -40,9 +32,9 @@ def port(user: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[FaultPro
 
 
 def test_a_job_whose_answer_is_lost_is_found_and_followed_to_its_end(
-    own_shell: Shell, proxied: FaultProxy
+    own_shell: Shell, proxy: FaultProxy
 ) -> None:
-    with proxied.lose_answer(JOBS, method="POST", times=1) as lost:
+    with proxy.lose_answer(f"/{own_shell.kind.plural}", method="POST", times=1) as lost:
         own_shell.submit("found", code=5)  # the pods print nothing
     assert lost.hits == 1
     assert own_shell.phase("found") == "Succeeded"
@@ -94,9 +86,9 @@ def test_a_refusal_after_a_lost_answer_is_not_believed(
 
 
 def test_a_submit_that_is_killed_before_its_job_is_created_is_done_again(
-    own_shell: Shell, proxied: FaultProxy
+    own_shell: Shell, proxy: FaultProxy
 ) -> None:
-    held = proxied.drop(JOBS, method="POST")
+    held = proxy.drop(f"/{own_shell.kind.plural}", method="POST")
     with own_shell.submitted("again") as submit:
         held.wait()
         submit.kill()
@@ -115,9 +107,9 @@ def test_a_submit_that_is_killed_before_its_job_is_created_is_done_again(
 
 @pytest.mark.soak
 def test_a_creation_that_hangs_is_reported_and_ctrl_c_leaves_it_open(
-    own_shell: Shell, proxied: FaultProxy
+    own_shell: Shell, proxy: FaultProxy
 ) -> None:
-    held = proxied.hold(JOBS, method="POST")
+    held = proxy.hold(JOBS, method="POST")
     with own_shell.submitted("hanging") as submit:
         submit.until("creation of the job is tried for up to 5m.")
         submit.interrupt()

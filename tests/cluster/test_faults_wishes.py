@@ -197,7 +197,7 @@ def never_parsed(shell: Shell, run_id: str) -> None:
     (shell.folder / "mine.yaml").write_text(mine)
     log = shell.folder / f"{run_id}.log"
     log.write_text(log_text([NEVER_PARSED]))
-    pod_logs.serve(shell.namespace, {f"{run_id}-master-0": log})
+    pod_logs.serve(shell.namespace, run_id, {"master-0": log})
     shell.run("submit", "mine.yaml", "--gpus=1", ENDLESS, f"--run-id={run_id}", "--detach")
     until(lambda: shell.json("status", run_id)["on_cluster"]["phase"] == "Running", "running")
 

@@ -64,7 +64,7 @@ class Gate:
 
         until(pods, "the pod of run")
         if new := {*pods()} - self._served:
-            pod_logs.serve(self.namespace, dict.fromkeys(new, file))
+            pod_logs.serve_pods(self.namespace, dict.fromkeys(new, file))
             self._served |= new
         for pod in pods():
             pod_logs.have_none_before(self.namespace, pod, file.with_suffix(".before"))

@@ -18,7 +18,7 @@ IMPATIENT = {"model__ownership__ANSWER_SECONDS": 1.0}
 
 
 def written(shell: Shell, run_id: str) -> dict[str, str]:
-    metadata = shell.namespace.get("pytorchjob", run_id)["metadata"]
+    metadata = shell.namespace.get(shell.namespace.job(run_id))["metadata"]
     return dict(metadata["annotations"])
 
 
@@ -33,7 +33,9 @@ def identity(shell: Shell) -> str:
 def annotate(shell: Shell, run_id: str, name: str, **changes: object) -> None:
     """Change what an annotation says."""
     value = json.dumps(json.loads(written(shell, run_id)[name]) | changes)
-    shell.namespace.kubectl("annotate", "pytorchjob", run_id, "--overwrite", f"{name}={value}")
+    shell.namespace.kubectl(
+        "annotate", shell.namespace.job(run_id), "--overwrite", f"{name}={value}"
+    )
 
 
 def ended(shell: Shell, run_id: str) -> list[str]:
@@ -41,8 +43,8 @@ def ended(shell: Shell, run_id: str) -> list[str]:
     logs = shell.printing(run_id)
     logs.end()
     shell.finish(run_id)
-    shell.namespace.wait("condition=Succeeded", f"pytorchjob/{run_id}")
-    return logs.expected["master-0"]
+    shell.namespace.wait_for_success(run_id)
+    return logs.expected[shell.replicas[0]]
 
 
 # -- asking ---------------------------------------------------------------------------------------
@@ -61,7 +63,7 @@ def test_the_owner_does_what_another_store_asks(shell: Shell, command: str) -> N
     assert f"Run {run_id}: its owner has done it." in asked.err
     assert colleague.json("list") == []
     assert shell.phase(run_id) == "Cancelled"
-    assert shell.archived(run_id) == logs.expected["master-0"]
+    assert shell.archived(run_id) == logs.expected[shell.replicas[0]]
     assert run_id not in shell.on_cluster()
 
 
@@ -75,7 +77,7 @@ def test_an_owner_that_does_not_answer_is_not_waited_for(shell: Shell) -> None:
     asked = colleague.run("cancel", "unanswered")
     assert "unanswered was k8sbench on " in asked.err
     assert colleague.phase("unanswered") == "Cancelled"
-    assert colleague.archived("unanswered") == logs.expected["master-0"]
+    assert colleague.archived("unanswered") == logs.expected[shell.replicas[0]]
     assert "unanswered" not in shell.on_cluster()
 
 
@@ -203,16 +205,16 @@ def test_what_somebody_keeps_nobody_takes_away_but_by_name(shell: Shell) -> None
 def test_a_job_that_somebody_created_anew_is_named_and_nothing_happens_to_it(shell: Shell) -> None:
     shell.printing("anew")
     shell.limits = {"adapters__kubernetes__watching__job_reader__END_SECONDS": 1.0}
-    job = shell.namespace.get("pytorchjob", "anew")
-    shell.namespace.kubectl("delete", "pytorchjob", "anew")
+    job = shell.namespace.get(shell.namespace.job("anew"))
+    shell.namespace.kubectl("delete", shell.namespace.job("anew"))
     uid = shell.namespace.create_again(job)
     shell.run("collect", "anew", code=3)
     status = shell.json("status", "anew")
     assert status["phase"] == "Lost"
     assert f"Another job of its name was created since (uid {uid})." in status["cause"]
     shell.run("cancel", "anew")
-    assert shell.namespace.get("pytorchjob", "anew")["metadata"]["uid"] == uid
-    shell.namespace.kubectl("delete", "pytorchjob", "anew")
+    assert shell.namespace.get(shell.namespace.job("anew"))["metadata"]["uid"] == uid
+    shell.namespace.kubectl("delete", shell.namespace.job("anew"))
 
 
 def test_a_job_is_deleted_by_the_cluster_after_its_time_where_nobody_follows_it(

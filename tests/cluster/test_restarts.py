@@ -21,7 +21,6 @@ from tests.harness.cluster.shell import CASE, ENDLESS, Running, Shell, until
 from tests.unit.local.test_exits import torchrun
 
 TRAIN = (*CASE, ENDLESS, "--mode=train", "--data=pvc:data", "--checkpoints=pvc:checkpoints")
-JOBS = "/pytorchjobs"
 
 
 @pytest.fixture
@@ -34,9 +33,13 @@ def shell(own_shell: Shell) -> Iterator[Shell]:
 @pytest.fixture
 def proxy(shell: Shell) -> Iterator[FaultProxy]:
     """Put a proxy between the user and the API server."""
-    with fault_proxy.before(Path(shell.environment["KUBECONFIG"])) as (found, path):
-        shell.environment["KUBECONFIG"] = str(path)
-        yield found
+    with shell.behind_proxy() as proxy:
+        yield proxy
+
+
+def jobs(shell: Shell) -> str:
+    """Return where the path of the jobs ends."""
+    return f"/{shell.kind.plural}"
 
 
 class Training:
@@ -45,11 +48,12 @@ class Training:
     def __init__(self, shell: Shell, run_id: str) -> None:
         self.shell, self.run_id = shell, run_id
         self._files = {
-            f"{run_id}-{replica}": shell.folder / f"{run_id}-{replica}.log"
-            for replica in ("master-0", "worker-0")
+            replica: shell.folder / f"{run_id}-{replica}.log" for replica in shell.replicas
         }
+        self.last = shell.replicas[-1]
+        """The replica that fails."""
         self.prints("one")
-        pod_logs.serve(shell.namespace, self._files)
+        pod_logs.serve(shell.namespace, run_id, self._files, shell.proxy)
 
     def prints(self, *lines: str) -> None:
         """Write what the pods of the next attempt print: the files of those before are gone."""
@@ -71,14 +75,16 @@ class Training:
 
     def archives(self, text: str) -> None:
         """Wait until what the pods print is in the store."""
-        until(lambda: text in self.shell.archived(self.run_id, "worker-0"), "the lines")
+        until(lambda: text in self.shell.archived(self.run_id, self.last), "the lines")
 
     def fails(self, code: int = 137, *, alone: bool = False) -> None:
         """Have the worker killed for want of memory, or end with another code; the master ends,
         too, unless it is alone.
         """
         end = ("--overwrite", f"{RUN_FOR}=0s", f"{EXIT_CODE}={code}")
-        self.shell.namespace.kubectl("annotate", "pod", f"{self.run_id}-worker-0", *end)
+        pods = self.shell.on_cluster("pods")
+        (pod,) = (pod for pod in pods if self.shell.kind.replica_of(pod, self.run_id) == self.last)
+        self.shell.namespace.kubectl("annotate", "pod", pod, *end)
         if not alone:
             self.shell.namespace.finish(self.run_id)
 
@@ -91,10 +97,10 @@ class Training:
         assert (status["phase"], status["restarts"]) == ("Succeeded", 1)
         (restart,) = [one for one in status["history"] if one["cause_id"] == "restarting"]
         assert re.match(
-            r"Attempt 2 of 4: A process of worker-0 ran out of its memory .* killed",
+            rf"Attempt 2 of 4: A process of {self.last} ran out of its memory .* killed",
             restart["cause"],
         )
-        for replica in ("master-0", "worker-0"):
+        for replica in self.shell.replicas:
             assert self.shell.archived(self.run_id, replica) == ["one", "two"]
         assert not (self.shell.store / "runs" / self.run_id / "log-gaps.json").exists()
 
@@ -117,7 +123,7 @@ def test_a_run_whose_worker_is_killed_goes_on_as_attempt_two_and_succeeds(
     shell: Shell, proxy: FaultProxy
 ) -> None:
     training = Training(shell, "killed")
-    held = proxy.hold(JOBS, method="POST", skip=1)
+    held = proxy.hold(jobs(shell), method="POST", skip=1)
     with training.started() as submit:
         failed(training, submit)
         held.wait()
@@ -143,7 +149,7 @@ def test_a_job_that_somebody_created_in_place_of_the_attempt_before_is_left_alon
     shell: Shell, proxy: FaultProxy
 ) -> None:
     training = Training(shell, "replaced")
-    held = proxy.hold(JOBS, method="POST", skip=1)
+    held = proxy.hold(jobs(shell), method="POST", skip=1)
     with training.started() as submit:
         training.runs(1)
         job = shell.namespace.get("pytorchjob", "replaced")
@@ -180,13 +186,13 @@ def test_what_a_trainer_has_refused_under_torchrun_is_not_started_again(shell: S
     assert status["restarts"] == 0
 
 
-def fault_at(proxy: FaultProxy, stage: str, run_id: str) -> Fault:
+def fault_at(proxy: FaultProxy, jobs: str, stage: str, run_id: str) -> Fault:
     """Stop a restart when nothing but its record, half or all of it is done, before more is."""
     if stage == "before-deletion":
-        return proxy.hold(f"{JOBS}/{run_id}", method="DELETE")
+        return proxy.hold(f"{jobs}/{run_id}", method="DELETE")
     if stage == "deleted":
-        return proxy.hold(JOBS, method="POST", skip=1)
-    return proxy.lose_answer(JOBS, method="POST", skip=1, times=1)
+        return proxy.hold(jobs, method="POST", skip=1)
+    return proxy.lose_answer(jobs, method="POST", skip=1, times=1)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +204,7 @@ def test_a_restart_that_was_killed_at_any_stage_is_gone_on_with(
 ) -> None:
     run_id = f"{stage}-{by.replace(' --', '-')}"
     training = Training(shell, run_id)
-    fault = fault_at(proxy, stage, run_id)
+    fault = fault_at(proxy, jobs(shell), stage, run_id)
     with training.started() as submit:
         failed(training, submit)
         fault.wait()
@@ -229,7 +235,7 @@ def test_a_cancel_between_two_attempts_ends_the_run(
     """The request for the second may be on its way still when k8sbench is killed."""
     training = Training(shell, "cancelled")
     stop = proxy.hold if comes_late else proxy.drop
-    stopped = stop(JOBS, method="POST", skip=1)
+    stopped = stop(jobs(shell), method="POST", skip=1)
     with training.started() as submit:
         failed(training, submit)
         stopped.wait()
@@ -302,7 +308,7 @@ def test_a_cancel_of_another_process_ends_the_attempt_that_is_just_created(
     shell: Shell, proxy: FaultProxy
 ) -> None:
     training = Training(shell, "unwanted")
-    held = proxy.hold(JOBS, method="POST", skip=1)
+    held = proxy.hold(jobs(shell), method="POST", skip=1)
     with training.started() as submit:
         failed(training, submit)
         held.wait()
@@ -324,7 +330,7 @@ def test_pods_that_do_not_go_are_named_and_no_attempt_is_created_beside_them(
         "adapters__kubernetes__watching__job_reader__END_SECONDS": 5.0,
     }
     training = Training(shell, "stays")
-    held = proxy.hold(f"{JOBS}/stays", method="DELETE")
+    held = proxy.hold(f"{jobs(shell)}/stays", method="DELETE")
     with training.started() as submit:
         training.runs(1)
         training.archives("one")
@@ -349,8 +355,7 @@ def test_a_colleague_who_watches_sees_the_attempts_that_the_submit_makes(
 ) -> None:
     """Both have all lines of both attempts, and there are never two jobs."""
     training, colleague = Training(shell, "shared"), shell.colleague()
-    colleague.environment["KUBECONFIG"] = shell.environment["KUBECONFIG"]
-    created = proxy.hold(JOBS, method="POST", skip=1)
+    created = proxy.hold(jobs(shell), method="POST", skip=1)
     with training.started() as submit:
         training.runs(1)
         with colleague.started("watch", "shared") as other:
@@ -380,7 +385,7 @@ def test_a_store_that_detached_learns_of_the_attempt_that_the_collector_has_begu
     collector = collectors.make(shell.namespace, tmp_path / "machine")
     with fault_proxy.before(Path(collector.environment["KUBECONFIG"])) as (proxy, path):
         collector.environment["KUBECONFIG"] = str(path)
-        created = proxy.hold(JOBS, method="POST")
+        created = proxy.hold(jobs(shell), method="POST")
         shell.run("submit", *TRAIN, "--run-id=left", "--detach")
         training.runs(1)
         with collector.collecting() as running:

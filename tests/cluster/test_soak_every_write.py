@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from tests.cluster.test_every_write import killed, proxy
+from tests.cluster.test_every_write import killed
 from tests.cluster.test_sweeps import CASE, listed, sweeping, two_nodes
 from tests.harness.cluster import rack
 from tests.harness.cluster.fault_proxy import FaultProxy
@@ -14,7 +14,7 @@ from tests.harness.cluster.shell import Shell
 
 pytestmark = pytest.mark.soak
 
-__all__ = ("proxy", "sweeping", "two_nodes")
+__all__ = ("sweeping", "two_nodes")
 REPEATS = 2
 MOST = 12
 """More writes than the sweep makes."""

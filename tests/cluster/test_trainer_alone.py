@@ -8,33 +8,79 @@ from typing import Any
 
 import pytest
 
-from tests import tiers
-from tests.harness.cluster import bringup, fixture, tools
+from tests.cluster.test_cluster_port import test_a_run_ends_whose_job_is_deleted_without_its_pods
+from tests.cluster.test_every_write import (
+    test_a_submit_that_is_killed_before_any_write_is_repeated_and_makes_one_job,
+    test_who_reads_an_old_state_of_a_job_does_not_delete_the_one_that_has_its_name,
+)
+from tests.cluster.test_faults_creating import (
+    test_a_job_whose_answer_is_lost_is_found_and_followed_to_its_end,
+)
+from tests.cluster.test_ownership import (
+    test_a_job_of_another_store_is_collected_where_it_is_adopted_and_nowhere_else,
+    test_a_job_that_somebody_created_anew_is_named_and_nothing_happens_to_it,
+    test_an_owner_that_does_not_answer_is_not_waited_for,
+)
+from tests.cluster.test_restarts import (
+    test_a_restart_that_was_killed_at_any_stage_is_gone_on_with,
+)
+from tests.cluster.test_watching import (
+    test_what_happened_before_history_was_forgotten_is_reported,
+    wired,
+)
+from tests.harness.cluster import fixture, volumes
+from tests.harness.cluster.bringup import Options
 from tests.harness.cluster.namespace import ENFORCED, Namespace
 from tests.harness.cluster.own import OwnCluster
-from tests.harness.cluster.shell import CASE, Shell, until
+from tests.harness.cluster.shell import CASE, ENDLESS, Shell, until
 
+__all__ = [
+    "test_a_job_of_another_store_is_collected_where_it_is_adopted_and_nowhere_else",
+    "test_a_job_that_somebody_created_anew_is_named_and_nothing_happens_to_it",
+    "test_a_job_whose_answer_is_lost_is_found_and_followed_to_its_end",
+    "test_a_restart_that_was_killed_at_any_stage_is_gone_on_with",
+    "test_a_run_ends_whose_job_is_deleted_without_its_pods",
+    "test_a_submit_that_is_killed_before_any_write_is_repeated_and_makes_one_job",
+    "test_an_owner_that_does_not_answer_is_not_waited_for",
+    "test_what_happened_before_history_was_forgotten_is_reported",
+    "test_who_reads_an_old_state_of_a_job_does_not_delete_the_one_that_has_its_name",
+    "wired",
+]
+"""Faults that a run with two objects, whose deletion cascades, may take in another way: the tests
+of PyTorchJobs, of which the jobs are TrainJobs here."""
 MADE = ("trainjobs", "trainingruntimes", "jobsets", "jobs", "pods")
 """All that there is of a run, beside the trainers."""
 
 
 @pytest.fixture(scope="module")
-def trainer_cluster(
-    programs: tools.Programs, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[OwnCluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnCluster]:
     """Give a cluster with fake nodes, Trainer v2 and JobSet, and no operator of v1."""
-    if (reason := tools.missing(tools.OPERATORS)) is not None:
-        tiers.absent("cluster", reason)
-    options = bringup.Options(has_v1=False, has_trainer=True)
-    own = bringup.start(fixture.new_folder(tmp_path_factory), options)
-    yield own
-    own.end()
+    yield from fixture.with_operators(tmp_path_factory, Options(has_v1=False, has_trainer=True))
+
+
+@pytest.fixture(scope="module")
+def own_cluster(cluster: OwnCluster) -> OwnCluster:
+    return cluster
 
 
 @pytest.fixture
-def trained(trainer_cluster: OwnCluster, tmp_path: Path) -> Iterator[Shell]:
+def own_shell(namespace: Namespace, user: Path, tmp_path: Path) -> Iterator[Shell]:
+    """Give a user behind a proxy, which serves the logs of TrainJobs."""
+    shell = Shell(namespace, user, tmp_path / "shell")
+    with shell.behind_proxy():
+        yield shell
+
+
+@pytest.fixture
+def shell(own_shell: Shell) -> Iterator[Shell]:
+    with volumes.claimed_all(own_shell.namespace, "data", "checkpoints"):
+        yield own_shell
+
+
+@pytest.fixture
+def trained(cluster: OwnCluster, tmp_path: Path) -> Iterator[Shell]:
     """Give a user with the permissions of role.yaml, where restricted pods alone are let in."""
-    namespace = Namespace.make(trainer_cluster, "trained", {ENFORCED: "restricted"})
+    namespace = Namespace.make(cluster, "trained", {ENFORCED: "restricted"})
     yield Shell(namespace, namespace.user(tmp_path), tmp_path / "shell")
     namespace.delete()
 
@@ -52,7 +98,7 @@ def test_a_run_lives_through_its_states_and_is_deleted_with_all_that_was_made_of
         assert "jobs of Kubeflow Trainer v2" in submit.err
         (runtime,) = trained.namespace.get("trainingruntimes")
         (job,) = trained.namespace.get("trainjobs")
-        assert runtime["metadata"]["name"] == job["spec"]["runtimeRef"]["name"] == "whole"
+        assert runtime["metadata"]["name"] == job["spec"]["runtimeRef"]["name"]
         until(
             lambda: (
                 [
@@ -91,6 +137,36 @@ def test_training_that_begins_again_because_its_job_was_deleted_is_said(trained:
         submit.process.wait()
     status = trained.json("status", "again")
     assert "replica-replaced" in {one["cause_id"] for one in status["history"]}
+
+
+def left_by_a_killed_submit(shell: Shell, run_id: str) -> None:
+    """Kill a submit that has created the runtime of its job, and not the job."""
+    assert shell.proxy is not None
+    with shell.proxy.drop("/trainjobs", method="POST") as lost, shell.submitted(run_id) as submit:
+        lost.wait()
+        submit.kill()
+    assert len(shell.on_cluster("trainingruntimes")) == 1
+
+
+@pytest.mark.parametrize("command", ["cancel", "delete"])
+def test_a_runtime_without_a_job_goes_with_its_run(own_shell: Shell, command: str) -> None:
+    left_by_a_killed_submit(own_shell, "left")
+    own_shell.run(command, "left")
+    own_shell.until_nothing_is_left()
+    assert own_shell.phase("left") == "Cancelled"
+
+
+def test_the_pods_of_a_run_are_those_of_its_own_runtime_and_not_of_one_that_was_left(
+    own_shell: Shell,
+) -> None:
+    left_by_a_killed_submit(own_shell, "same")
+    own_shell.colleague().submit("same", "--batch-size=2", ENDLESS, "--detach")
+    for pod in own_shell.namespace.wait_for_pods(2).values():
+        (container,) = pod["spec"]["containers"]
+        assert "--batch-size 2" in " ".join([*container["command"], *container.get("args", ())])
+    # Who comes too late leaves nothing of what it has created.
+    assert "another k8sbench has asked for it" in own_shell.submit("same", code=2).err
+    assert len(own_shell.on_cluster("trainingruntimes")) == 1
 
 
 @pytest.mark.parametrize(

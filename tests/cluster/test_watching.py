@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from k8sbench.adapters.kubernetes.watching import reflector
+from k8sbench.model.kinds import PYTORCH_JOB, JobKind
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from tests.harness.cluster import etcd, fault_proxy, following, users, wire
@@ -45,9 +46,9 @@ def check_told_once(port: Port, plan: RunPlan) -> None:
     assert all(one != other for one, other in itertools.pairwise(replicas))
 
 
-def running(port: Port) -> RunPlan:
+def running(port: Port, of: JobKind = PYTORCH_JOB) -> RunPlan:
     """Submit a job and wait until it runs; it ends when it is asked to."""
-    plan = port.submit(following.plan("4x1"), None)
+    plan = port.submit(following.plan("4x1", of), None)
     port.until_phase(plan, Phase.RUNNING)
     return plan
 
@@ -114,11 +115,12 @@ def test_what_happened_before_history_was_forgotten_is_reported(
     own_cluster: OwnCluster, wired: tuple[Port, Wire], namespace: Namespace
 ) -> None:
     port, line = wired
-    plan, gone = running(port), running(port)
+    kind = namespace.cluster.kind
+    plan, gone = running(port, kind), running(port, kind)
     with line.down():
         namespace.finish(plan.run_id)
-        namespace.wait("condition=Succeeded", f"pytorchjob/{plan.run_id}")
-        namespace.kubectl("delete", f"pytorchjob/{gone.run_id}")
+        namespace.wait_for_success(plan.run_id)
+        namespace.kubectl("delete", namespace.job(gone.run_id))
         # The API server remembers what it has served itself; etcd what was not compacted.
         etcd.compact(own_cluster)
         with own_cluster.without("kube-apiserver"):

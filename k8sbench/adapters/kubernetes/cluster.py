@@ -41,6 +41,7 @@ from k8sbench.adapters.kubernetes.watching.reflector import (
     WatchEvent,
     Works,
 )
+from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import NONCE_ANNOTATION
 from k8sbench.model.kube import KubeObject, annotations_of, attempt_of
 from k8sbench.model.ownership import Collected, Ownership
@@ -149,6 +150,7 @@ class KubernetesCluster:
             reported=reported,
             since=math.inf,
             attempt=attempt,
+            nonce=nonce,
             is_of=lambda job: annotations_of(job).get(NONCE_ANNOTATION) in {None, nonce},
         )
         self._runs.add(plan.run_id)
@@ -172,8 +174,10 @@ class KubernetesCluster:
                 note=self.note,
                 is_over=lambda: self._is_closed,
             )
-        except BaseException:
+        except BaseException as error:
             self._drop(plan.run_id)
+            if isinstance(error, UsageError):
+                self._start(partial(job_changes.discard, self.api, plan, nonce))
             raise
         followed.since = time.monotonic()
         if (runtime := job_changes.runtime_of(plan, manifests)) is not None:
@@ -197,6 +201,7 @@ class KubernetesCluster:
             marks=marks,
             since=time.monotonic(),
             attempt=run.attempt,
+            nonce=run.nonce,
             is_of=partial(ownership.is_of, run=run, user=self._user),
         )
         self._runs.add(run.run_id)

@@ -4,7 +4,9 @@ It is created once also if other processes try or connections break: it has the 
 API server guarantees that there is only one. The trainers come first, so that no pod waits for
 them. It is cancelled by an annotation with why it ends, and its deletion, or suspension instead.
 Before the next attempt it is deleted in the foreground: two attempts that run at once would write
-the same checkpoints, so it stays until its pods are gone, and its name is free no earlier.
+the same checkpoints, so it stays until its pods are gone, and its name is free no earlier. One with
+a runtime is deleted at once, and its pods are waited for alone: the garbage collector would delete
+the runtime first, and the operator's webhook then lets nobody change the job, which stays for ever.
 """
 
 from __future__ import annotations
@@ -145,6 +147,15 @@ def provide(api: Api, plan: RunPlan, runtime: Manifest) -> None:
                 " already, and it is not k8sbench's.",
                 "Choose another --run-id, or another namespace with -n.",
             ) from fault
+
+
+def discard(api: Api, plan: RunPlan, nonce: str | None) -> None:
+    """Delete what was created for a job that never was: its runtime, where its kind has one."""
+    kind = kind_of(plan)
+    if kind.runtime is not None and nonce is not None:
+        name = kind.runtime_name(plan.job_name, nonce)
+        with contextlib.suppress(ApiFault):  # it stays, a few KB
+            api.delete(kinds.path(kind.runtime.name, api.place.namespace, name))
 
 
 def bind(api: Api, runtime: Manifest, job: KubeObject) -> None:
@@ -377,7 +388,7 @@ def _delete_earlier(api: Api, kind: str, job: KubeObject, user: User | None) -> 
     if "deletionTimestamp" in job["metadata"]:
         return
     with contextlib.suppress(ownership.VanishedError):
-        ownership.delete(api, kind, job, user, foreground=True)
+        ownership.delete(api, kind, job, user, foreground=KINDS[kind].runtime is None)
 
 
 def _left(pods: list[KubeObject], namespace: str, run_id: str) -> EarlierAttempt:

@@ -11,6 +11,7 @@ from k8sbench.diagnose.job.facts import Facts, Replica, message_of, names, quote
 from k8sbench.diagnose.job.reasons import Event
 from k8sbench.model.finding import Finding
 from k8sbench.model.kinds import kind_of
+from k8sbench.model.operators import OPERATORS
 from k8sbench.model.pool import amount
 
 _EVENT = re.compile(r"^Error creating: ", re.IGNORECASE)
@@ -26,6 +27,7 @@ _QUOTA_WANTS = re.compile(r"failed quota: (?P<quota>[^:]+): must specify (?P<wha
 _FORBIDDEN = re.compile(r"^pods? \S+ is forbidden: ")
 _EXISTS = re.compile(r"object is being deleted|already exists")
 _INVALID = " is invalid: "
+_WEBHOOK_DOWN = re.compile(r'failed calling webhook "(?P<name>[^"]+)": (?P<why>.*)$', re.DOTALL)
 INIT = "init-pytorch"
 
 
@@ -72,6 +74,13 @@ def cause(message: str, head: str, where: Mapping[str, str], *, replicas: int = 
     if quota := _QUOTA_WANTS.search(message):
         words = {"quota": quota["quota"], "why": f"wants {quota['what']} to be set"}
         return finding_of("quota-exceeded", where, unrecoverable=True, head=head, **words)
+    if down := _WEBHOOK_DOWN.search(message):
+        programs = (one for each in OPERATORS.values() for one in (*each.needs, each))
+        known = (one.name for one in programs if one.webhook in message)
+        why = quoted(down["why"].rpartition('": ')[2])  # after the URL
+        return finding_of(
+            "webhook-down", where, head=head, server=next(known, down["name"]), why=why
+        )
     if _EXISTS.search(message):
         return finding_of("name-in-use", where, head=head)
     _, invalid, why = message.partition(_INVALID)

@@ -94,6 +94,11 @@ CAUSES: Mapping[str, Cause] = {
         unrecoverable="when the API server finds the pod invalid",
         formerly=("pod-invalid",),
     ),
+    "webhook-down": Cause(
+        "{head}: the webhook of {server} does not answer: {why}.",
+        "Ask the cluster's administrator to start what serves it; 'k8sbench doctor' checks the"
+        " operators.",
+    ),
     "name-in-use": Cause(
         "{head}: pods of an earlier job of this name still end.",
         "Wait: they are gone within half a minute; a new run id avoids this.",

@@ -231,7 +231,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         kind = kind_of(self.plan)
         names = {"namespace": self.namespace, "kind": kind.singular, "job": self.plan.job_name}
         resume = {"spec": kind.policy(suspend=False)}
-        names |= {"operator": kind.operator.name, "quicker": kind.operator.quicker}
+        # The operator's own webhook has let the job in: what it needs makes the pods.
+        maker = next(iter(kind.operator.needs), kind.operator)
+        names |= {"operator": maker.name, "quicker": maker.quicker}
         names["resume"] = msgspec.json.encode(resume).decode()
         return names if replica is None else names | replica.names
 

@@ -11,6 +11,7 @@ from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from k8sbench.model.kinds import PYTORCH_JOB, JobKind
 from tests.harness.cluster import network
 
 _JOBS = {"pytorchjobs", "paddlejobs", "trainjobs", "jobsets"}
@@ -22,6 +23,9 @@ class KubectlFailed(Exception):
 
 class Cluster:
     """A cluster that a kubeconfig reaches, with kubectl to look at it."""
+
+    kind: JobKind = PYTORCH_JOB
+    """Of the jobs of runs on PyTorch where none is asked for."""
 
     def __init__(
         self, kubeconfig: Path, kubectl: Path, scratch: Path, *, direct: str | None = None

@@ -16,6 +16,7 @@ from k8sbench.adapters.files import packaged
 from k8sbench.adapters.kubernetes.client.connection import connect
 from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
 from k8sbench.adapters.kubernetes.watching import job_reader, reflector
+from k8sbench.model.kinds import PYTORCH_JOB, JobKind, kind_of
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.pool import NodePool, Toleration
@@ -42,10 +43,11 @@ FOLDER = Path("unused")
 TRAINERS = packaged.trainer_sources()
 
 
-def plan(case: str = "2x1", **changes: Any) -> RunPlan:
+def plan(case: str = "2x1", of: JobKind = PYTORCH_JOB, **changes: Any) -> RunPlan:
     """Make a plan for the fake nodes, under a run id of its own."""
     name = f"run-{secrets.token_hex(4)}"
     own = {"run_id": name, "set_name": name, "pool": POOL, "trainers_digest": TRAINERS.digest}
+    own["kind"] = of.name
     return plans.plan(case, **{**own, **changes})
 
 
@@ -53,9 +55,8 @@ def objects(a_plan: RunPlan, run_for: str | None = "0s", **reported: str) -> lis
     """Render a plan; its fake pods run for a time, or do what they are asked."""
     found = list(manifests(a_plan, templates=plans.ready(), trainers=TRAINERS))
     reported = dict(reported) if run_for is None else {RUN_FOR: run_for, **reported}
-    for key in ("pytorchReplicaSpecs", "paddleReplicaSpecs"):
-        for replica in found[-1]["spec"].get(key, {}).values():
-            replica["template"]["metadata"].setdefault("annotations", {}).update(reported)
+    job = found[-1]
+    job["spec"] = kind_of(a_plan).marked(job["spec"], {"annotations": reported})
     return found
 
 

@@ -10,8 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from k8sbench.model.phase import Phase
 from tests.harness.cluster import users
 from tests.harness.cluster.cluster import Cluster, KubectlFailed
+from tests.harness.cluster.jobs import train_job
 from tests.harness.cluster.nodes import RUN_FOR
 
 ENFORCED = "pod-security.kubernetes.io/enforce"
@@ -106,10 +108,25 @@ class Namespace:
         )
         assert named, f"there is no pod of {run_id} in {self.name}"  # kubectl is content with none
 
+    def job(self, run_id: str) -> str:
+        """Name the job of a run, as kubectl takes it."""
+        return f"{self.cluster.kind.singular}/{run_id}"
+
+    def wait_for_success(self, run_id: str) -> None:
+        """Wait until a run's job says that it has succeeded."""
+        conditions = {phase: name for name, phase in self.cluster.kind.conditions}
+        self.wait(f"condition={conditions[Phase.SUCCEEDED]}", self.job(run_id))
+
     def create_again(self, job: dict[str, Any], name: str | None = None) -> str:
-        """Create a job as somebody may who copies it, perhaps by another name; returns its uid."""
+        """Create a job as somebody may who copies it, perhaps by another name; returns its uid.
+
+        One with a runtime gets another of the same name, when that of the job has gone with it.
+        """
         metadata = {key: job["metadata"][key] for key in ("name", "labels", "annotations")}
         kept = {key: job[key] for key in ("apiVersion", "kind", "spec")}
+        if (runtime := job["spec"].get("runtimeRef", {}).get("name")) is not None:
+            self.wait("delete", f"trainingruntime/{runtime}")
+            self.create(train_job(runtime)[0])
         self.create({**kept, "metadata": {**metadata, "name": name or metadata["name"]}})
         return str(self.get(job["kind"].lower(), name or metadata["name"])["metadata"]["uid"])
 

@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from k8sbench.model.kinds import PYTORCH_JOB, TRAIN_JOB
 from tests.harness.cluster import components, network, operators
 from tests.harness.cluster.cluster import Cluster
 from tests.harness.cluster.components import Layout
@@ -39,6 +40,7 @@ class OwnCluster(Cluster):
         admin, kubectl = layout.kubeconfig("admin"), layout.programs.program("kubectl")
         super().__init__(admin, kubectl, layout.folder, direct=layout.place.address)
         self.layout = layout
+        self.kind = PYTORCH_JOB if layout.has_v1 else TRAIN_JOB
         self.processes = processes
         self.components = components.all_of(layout) | operators.components(layout)
         self._stopped: set[str] = set()

@@ -1,25 +1,43 @@
-"""Files that kwok serves as the logs of pods."""
+"""Files as the logs of pods."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.harness.cluster.fault_proxy import FaultProxy
 from tests.harness.cluster.following import until
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.nodes import log_object
 
 _OF_ALL = "a fake pod"
-"""Begins the log of pods that have none of their own."""
+"""Begins the log of pods that have none of their own, which is one line."""
 
 
-def serve(namespace: Namespace, files: Mapping[str, Path]) -> None:
-    """Make files the logs of pods that are not there yet; they may go on growing."""
-    namespace.create(*(log_object(namespace.name, pod, file) for pod, file in files.items()))
+def serve(
+    namespace: Namespace, run_id: str, files: Mapping[str, Path], proxy: FaultProxy | None = None
+) -> None:
+    """Make files the logs of a run's replicas, before its pods are there; they may go on growing.
+
+    kwok serves them by the names of pods; where those end at random ``proxy`` does, to who reads
+    by way of it.
+    """
+    if namespace.cluster.kind.makers:
+        assert proxy is not None, "kwok cannot know the names of these pods"
+        for replica, file in files.items():
+            _serve_by_proxy(proxy, run_id, replica, file)
+        return
+    serve_pods(namespace, {f"{run_id}-{replica}": file for replica, file in files.items()})
+
+
+def serve_pods(namespace: Namespace, pods: Mapping[str, Path]) -> None:
+    """Make files the logs of pods, by their names; as :func:`serve`."""
+    namespace.create(*(log_object(namespace.name, pod, file) for pod, file in pods.items()))
     # kwok learns of logs by another watch than of pods: without this a pod could begin with the
     # log of all. The last is known when all are.
-    path = f"/api/v1/nodes/gpu-0/proxy/containerLogs/{namespace.name}/{[*files][-1]}/any"
+    path = f"/api/v1/nodes/gpu-0/proxy/containerLogs/{namespace.name}/{[*pods][-1]}/any"
     until(lambda: not namespace.kubectl("get", f"--raw={path}").startswith(_OF_ALL))
 
 
@@ -28,3 +46,9 @@ def have_none_before(namespace: Namespace, pod: str, empty: Path) -> None:
     empty.touch()
     add = {"op": "add", "path": "/spec/logs/0/previousLogsFile", "value": str(empty)}
     namespace.kubectl("patch", "logs.kwok.x-k8s.io", pod, "--type=json", f"-p={json.dumps([add])}")
+
+
+def _serve_by_proxy(proxy: FaultProxy, run_id: str, replica: str, file: Path) -> None:
+    number = replica.rpartition("-")[2]
+    requested = rf"/pods/{run_id}-node-0-{number}-[a-z0-9]+/log\?(?!.*previous=true)"
+    proxy.alter(requested, lambda _: re.sub(rb"(?m)^(\S+) \w+ F ", rb"\1 ", file.read_bytes()))

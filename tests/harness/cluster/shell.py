@@ -21,8 +21,9 @@ from typing import IO, Any
 
 import pytest
 
-from tests.harness.cluster import forks
+from tests.harness.cluster import fault_proxy, forks
 from tests.harness.cluster.cluster import Cluster
+from tests.harness.cluster.fault_proxy import FaultProxy
 from tests.harness.cluster.forks import Ended
 from tests.harness.cluster.limits import LOOKS, shortening
 from tests.harness.cluster.namespace import Namespace
@@ -97,7 +98,12 @@ class Shell:
             "K8SBENCH_POOLS": str(self.pools),
         }
         self._kubeconfig = kubeconfig
+        self.kind = namespace.cluster.kind
+        self.replicas = self.kind.names(REPLICAS)
+        """Names of those of the usual case, rank 0's first."""
 
+    proxy: FaultProxy | None = None
+    """Before the API server, where there is one: it gives the pods of some kinds their logs."""
     program: tuple[str, ...] = ("-m", "k8sbench")
     """What Python is to run; a test may put another in its place."""
     limits: Mapping[str, float] = {}
@@ -111,7 +117,19 @@ class Shell:
 
     def colleague(self) -> Shell:
         """Another user: an empty store, and only the cluster in common."""
-        return Shell(self.namespace, self._kubeconfig, self.folder / "colleague")
+        colleague = Shell(self.namespace, self._kubeconfig, self.folder / "colleague")
+        colleague.proxy = self.proxy
+        return colleague
+
+    @contextlib.contextmanager
+    def behind_proxy(self) -> Iterator[FaultProxy]:
+        """Put a proxy between the API server and the user, whose colleagues are behind it, too."""
+        if self.proxy is not None:
+            yield self.proxy
+            return
+        with fault_proxy.before(self._kubeconfig) as (self.proxy, self._kubeconfig):
+            self.environment["KUBECONFIG"] = str(self._kubeconfig)
+            yield self.proxy
 
     def run(self, *words: str, code: int | None = 0, **changes: str | None) -> Ended:
         """Run a command to its end, which is to be this exit code; None: whichever it is."""
@@ -164,7 +182,7 @@ class Shell:
 
     def logs(self, run_id: str) -> TrainerLogs:
         """Give the pods of a run logs of our trainer; before it is submitted."""
-        return TrainerLogs(self.namespace, run_id, self.folder)
+        return TrainerLogs(self.namespace, run_id, self.folder, proxy=self.proxy)
 
     def printing(self, run_id: str) -> TrainerLogs:
         """Submit a run and leave it; its pods print the first part of their logs."""
@@ -172,9 +190,9 @@ class Shell:
         self.submit(run_id, ENDLESS, "--detach")
         return logs
 
-    def archived(self, run_id: str, replica: str = "master-0") -> list[str]:
-        """Return the lines of a replica's log in the store, without their stamps."""
-        file = self.store / "runs" / run_id / "logs" / f"{replica}.log"
+    def archived(self, run_id: str, replica: str | None = None) -> list[str]:
+        """Return the lines of a log in the store, without their stamps: rank 0's, or this one's."""
+        file = self.store / "runs" / run_id / "logs" / f"{replica or self.replicas[0]}.log"
         text = file.read_text() if file.exists() else ""
         return [line.partition(" ")[2] for line in text.splitlines()]
 
@@ -191,10 +209,17 @@ class Shell:
         until(lambda: pods() == REPLICAS, f"the pods of {run_id}")
         self.namespace.finish(run_id)
 
-    def on_cluster(self, kind: str = "pytorchjobs") -> list[str]:
-        """Return the names of what k8sbench has made of a kind."""
+    def until_nothing_is_left(self) -> None:
+        """Wait until there is nothing of any run but the trainers."""
+        runtime = self.kind.runtime
+        kinds = (self.kind.plural, "pods", *(() if runtime is None else (runtime.plural,)))
+        until(lambda: not any(map(self.on_cluster, kinds)), f"no {', '.join(kinds)}")
+
+    def on_cluster(self, kind: str | None = None) -> list[str]:
+        """Return the names of what k8sbench has made: the jobs, or the objects of a kind."""
         ours = "--selector=app.kubernetes.io/managed-by=k8sbench"
-        found = self.namespace.kubectl("get", kind, ours, "--output=name").split()
+        kinds = kind or self.kind.plural
+        found = self.namespace.kubectl("get", kinds, ours, "--output=name").split()
         return [name.partition("/")[2] for name in found]
 
     def _changed(self, changes: dict[str, str | None]) -> dict[str, str]:
@@ -335,3 +360,10 @@ def shell(common: tuple[Namespace, Path], tmp_path: Path) -> Shell:
 def own_shell(namespace: Namespace, user: Path, tmp_path: Path) -> Shell:
     """Give a user a command line in a namespace where nothing else is."""
     return Shell(namespace, user, tmp_path / "shell")
+
+
+@pytest.fixture
+def proxy(own_shell: Shell) -> Iterator[FaultProxy]:
+    """Put a proxy between the user and the API server."""
+    with own_shell.behind_proxy() as proxy:
+        yield proxy

@@ -11,6 +11,7 @@ from k8sbench.trainers.parts import settings
 from k8sbench.trainers.parts.events import Journal, Place
 from k8sbench.trainers.parts.steps import RankWindow, StepPlan, StepRecord
 from tests.harness.cluster import pod_logs
+from tests.harness.cluster.fault_proxy import FaultProxy
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.nodes import log_text
 
@@ -36,11 +37,12 @@ class TrainerLogs:
         preset: str = "smoke",
         step_seconds: float = STEP_SECONDS,
         begins_at: float | None = None,
+        proxy: FaultProxy | None = None,
     ) -> None:
         self.expected: dict[str, list[str]] = {}
         """All that was written so far, by replica."""
         self._step_seconds = step_seconds
-        names = ("master-0", *(f"worker-{number}" for number in range(replicas - 1)))
+        names = namespace.cluster.kind.names(replicas)
         self.files = {name: folder / f"{run_id}-{name}.log" for name in names}
         # Long ago enough that a whole run has passed since.
         self._now = time.time() - 60.0 if begins_at is None else begins_at
@@ -63,8 +65,7 @@ class TrainerLogs:
         }
         for file in self.files.values():
             file.touch()
-        pods = {f"{run_id}-{name}": file for name, file in self.files.items()}
-        pod_logs.serve(namespace, pods)
+        pod_logs.serve(namespace, run_id, self.files, proxy)
 
     def again(self, step_seconds: float) -> Self:
         """Make room for another attempt's log: that of the one before has gone with its pod."""
@@ -92,7 +93,7 @@ class TrainerLogs:
         self._steps(after + 1, WARMUP + MEASURED)
         for journal in self._journals.values():
             journal.rank([self._step_seconds] * MEASURED, [0.01] * MEASURED)
-        self._journals["master-0"].summary(
+        next(iter(self._journals.values())).summary(
             StepPlan(WARMUP, MEASURED, 1),
             RankWindow(WARMUP + 1, WARMUP + MEASURED, MEASURED * self._step_seconds),
             steps=WARMUP + MEASURED,
@@ -120,7 +121,7 @@ class TrainerLogs:
                 total_seconds=step * self._step_seconds,
                 total_data_seconds=step * 0.01,
             )
-            self._journals["master-0"].step(record, loss=7.0, lr=0.1, memory_mib=900.0)
+            next(iter(self._journals.values())).step(record, loss=7.0, lr=0.1, memory_mib=900.0)
 
     def _write(self, replica: str, line: str) -> None:
         self.expected.setdefault(replica, []).append(line)

@@ -227,7 +227,7 @@ STATES: list[tuple[str, state.JobSnapshot | tuple[state.JobSnapshot, float]]] = 
         refusal('admission webhook "rules.example.com" denied the request: no team label'),
     ),
     (
-        "admission-denied",
+        "webhook-down",
         refusal('Internal error occurred: failed calling webhook "rules.example.com": refused'),
     ),
     (

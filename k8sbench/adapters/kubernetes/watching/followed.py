@@ -64,6 +64,7 @@ class Followed:
         marks: Mapping[str, LogMark] | None = None,
         since: float,
         attempt: int = 1,
+        nonce: str | None = None,
         is_of: Callable[[KubeObject], bool] = lambda _: True,
     ) -> None:
         self.plan = plan
@@ -76,6 +77,8 @@ class Followed:
         """A list that was requested later contains it if it exists; monotonic seconds."""
         self._attempt = attempt
         """The number of the run's attempt that it is; what is older is not looked at."""
+        self.nonce = nonce
+        """Of the job that the record asks for; None: it asks for none that can be told."""
         self.ended_at: float | None = None
         """When its end was first read, monotonic seconds."""
         self.look_at: float | None = None

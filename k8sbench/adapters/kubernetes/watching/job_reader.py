@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from k8sbench.adapters.kubernetes import kueue, listing, ownership
+from k8sbench.adapters.kubernetes import job_changes, kueue, listing, ownership
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.logs.streams import Failing, LogStreams
 from k8sbench.adapters.kubernetes.ownership import User
@@ -22,6 +22,7 @@ from k8sbench.adapters.kubernetes.watching.reflector import Watches
 from k8sbench.diagnose.job import facts
 from k8sbench.diagnose.job.facts import JobSnapshot
 from k8sbench.diagnose.job.state import JobState
+from k8sbench.model.creation import JOB_GONE
 from k8sbench.model.errors import BenchError, OwnedElsewhere, is_refused
 from k8sbench.model.kube import KubeObject
 from k8sbench.model.ownership import STAMP_SECONDS
@@ -159,6 +160,9 @@ class JobReader:
             followed.look_at = None
             return []
         followed.is_over = True
+        if reading.cause_id == JOB_GONE:
+            discard = partial(job_changes.discard, self._api, followed.plan, followed.nonce)
+            self._start(discard)
         self._keep(followed)
         return [followed.end(reading, now)]
 
