@@ -148,7 +148,7 @@ def test_what_is_missing_is_named_and_the_exit_code_is_2(sample: Path, tmp_path:
     victim = min((folder / "val").glob("*/*"))
     victim.unlink()
     out = Prepared(folder, "check", "imagenet").ends(2)
-    assert "31" not in out
+    assert "31" not in out.replace(str(folder), "")
     assert f"{victim.parent.relative_to(folder)}: no pictures" in out
     assert "23 of 24 files" in out
     picture = min((folder / "train").glob("*/*"))
