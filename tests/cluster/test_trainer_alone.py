@@ -151,6 +151,7 @@ def left_by_a_killed_submit(shell: Shell, run_id: str) -> None:
 @pytest.mark.parametrize("command", ["cancel", "delete"])
 def test_a_runtime_without_a_job_goes_with_its_run(own_shell: Shell, command: str) -> None:
     left_by_a_killed_submit(own_shell, "left")
+    own_shell.limits = {"model__creation__SETTLE_SECONDS": 2.0}
     own_shell.run(command, "left")
     own_shell.until_nothing_is_left()
     assert own_shell.phase("left") == "Cancelled"
@@ -165,7 +166,7 @@ def test_the_pods_of_a_run_are_those_of_its_own_runtime_and_not_of_one_that_was_
         (container,) = pod["spec"]["containers"]
         assert "--batch-size 2" in " ".join([*container["command"], *container.get("args", ())])
     # Who comes too late leaves nothing of what it has created.
-    assert "another k8sbench has asked for it" in own_shell.submit("same", code=2).err
+    assert "another k8sbench has asked for it" in own_shell.submit("same", ENDLESS, code=2).err
     assert len(own_shell.on_cluster("trainingruntimes")) == 1
 
 
