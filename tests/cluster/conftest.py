@@ -45,6 +45,8 @@ __all__ = [
 HERE, NODE = ROOT / "tests" / "cluster", ROOT / "tests" / "node"
 FIRST = (
     NODE,
+    HERE / "test_kueue.py",
+    HERE / "test_trainer_alone.py",
     HERE / "test_restarts.py",
     HERE / "test_collector.py",
     HERE / "test_granted.py",
