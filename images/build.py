@@ -26,13 +26,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-IMAGES: dict[str, tuple[str, ...]] = {
-    "pytorch": ("k8sbench/trainers",),
-    "paddle": ("k8sbench/trainers",),
-    "collector": ("k8sbench", "manifests", "pyproject.toml", "README.md"),
-}
-"""Image → what of the tree is in it, beside its own folder."""
 COLLECTOR = "collector"
+IMAGES = ("pytorch", "paddle", COLLECTOR)
 ENGINES: dict[str, tuple[str, ...]] = {
     "docker": ("docker", "info"),  # docker's client is often there without its daemon
     "podman": ("podman", "version"),
@@ -111,7 +106,7 @@ def choose(environ: Mapping[str, str]) -> str:
 
 def build(engine: str, image: str, environ: Mapping[str, str]) -> list[str]:
     """The command that builds one image."""
-    values = {"VERSION": version(), "REVISION": revision(image)}
+    values = {"VERSION": version(), "REVISION": revision()}
     if image == COLLECTOR:
         wheel = ROOT / "dist" / f"k8sbench-{version()}-py3-none-any.whl"
         if not wheel.is_file():
@@ -171,13 +166,14 @@ def version() -> str:
     return found[1]
 
 
-def revision(image: str) -> str:
-    """Commit of the tree, marked where what goes into an image differs from it."""
-    head = _git("rev-parse", "HEAD")
-    if head is None:
+def revision() -> str:
+    """Commit of the tree, marked where the tree differs from it."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    except OSError:
         return "unknown"
-    changed = _git("status", "--porcelain", "--", "images", *IMAGES[image])
-    return head + ("-dirty" if changed else "")
+    return done.stdout.strip() if done.returncode == 0 else "unknown"
 
 
 def trainers_digest() -> str:
@@ -196,16 +192,6 @@ def _trainer_files() -> Iterator[tuple[str, bytes]]:
     for path in (package / "trainers").rglob("*.py"):
         if "__pycache__" not in path.parts:
             yield path.relative_to(ROOT).as_posix(), path.read_bytes()
-
-
-def _git(*words: str) -> str | None:
-    try:
-        done = subprocess.run(
-            ["git", *words], cwd=ROOT, capture_output=True, text=True, check=False
-        )
-    except OSError:
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
 
 
 def say(text: str) -> None:

@@ -102,7 +102,7 @@ class FoundJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cluster(Protocol):
-    """Where jobs run: a Kubernetes cluster, or this machine.
+    """Where jobs run: a Kubernetes cluster, or this machine, which finds no jobs but its own.
 
     One thread calls it; only ``create``, ``clear``, ``printed``, ``cancel``, ``remove``, ``ask``,
     ``answer`` and ``adopt`` may be called from any. What changes or deletes a job raises
@@ -140,20 +140,23 @@ class Cluster(Protocol):
         job has its name.
         """
 
-    def jobs(self, run_ids: Collection[str] | None = None) -> Sequence[FoundJob]:
+    def jobs(self, run_ids: Collection[str] | None = None) -> Sequence[FoundJob]:  # noqa: ARG002
         """Return the k8sbench jobs that exist, finished ones included, oldest first.
 
         With ``run_ids`` at least those of these runs.
         """
+        return ()
 
-    def look(self, run: Run) -> Sequence[JobEvent]:
+    def look(self, run: Run) -> Sequence[JobEvent]:  # noqa: ARG002
         """Return the present state of a job and then of its replicas, without following it.
 
         Empty where the cluster has no such job.
         """
+        return ()
 
-    def printed(self, run: Run) -> Iterator[LogLine]:
+    def printed(self, run: Run) -> Iterator[LogLine]:  # noqa: ARG002
         """Return what a job's replicas have printed so far, one replica after the other."""
+        return iter(())
 
     def wait(self, seconds: float | None) -> Sequence[JobEvent]:
         """Wait for events of the followed jobs and return them in order.
@@ -174,11 +177,11 @@ class Cluster(Protocol):
 
     def remove(
         self,
-        run_id: str,
-        collected: Callable[[], Collected] | None = None,
+        run_id: str,  # noqa: ARG002
+        collected: Callable[[], Collected] | None = None,  # noqa: ARG002
         *,
-        uid: str | None = None,
-        force: bool = False,
+        uid: str | None = None,  # noqa: ARG002
+        force: bool = False,  # noqa: ARG002
     ) -> str | None:
         """Delete what :meth:`create` made of a job whose final transition was returned; idempotent.
 
@@ -188,15 +191,19 @@ class Cluster(Protocol):
         find what was ``collected`` of it, which is called only then), else None. With ``force`` it
         is deleted in any case.
         """
+        return None
 
-    def ask(self, run_id: str, wish: Wish) -> None:
+    def ask(self, run_id: str, wish: Wish) -> None:  # noqa: ARG002
         """Write onto a job what its owner is asked to do; idempotent."""
+        return
 
-    def answer(self, run_id: str) -> None:
+    def answer(self, run_id: str) -> None:  # noqa: ARG002
         """Take from a job of this store what another one has asked; idempotent."""
+        return
 
-    def adopt(self, run_id: str, known: Ownership) -> bool:
+    def adopt(self, run_id: str, known: Ownership) -> bool:  # noqa: ARG002
         """Make this store the owner of a job; False where it is not as ``known`` any more."""
+        return False
 
     def close(self) -> None:
         """Close connections and threads; local jobs that still run are ended."""
@@ -313,12 +320,18 @@ class Store(Protocol):
         """The first repeat number that no run of this case has in this set."""
 
     def record(
-        self, plan: RunPlan, *, at: float, owner: Owner | None, location: Location | None = None
+        self,
+        plan: RunPlan,
+        *,
+        at: float,
+        owner: Owner | None,
+        location: Location | None = None,
+        has_job: bool = False,
     ) -> Run:
-        """Record a run before it starts.
+        """Record a run before it starts; with ``has_job`` one that another store has submitted.
 
-        Raises :class:`~k8sbench.model.errors.RepeatTaken` if (set, case, repeat) exists, and
-        :class:`~k8sbench.model.errors.UsageError` if the run id does.
+        Raises :class:`~k8sbench.model.errors.RepeatTaken` if (set, case, repeat) exists, unless it
+        has a job, and :class:`~k8sbench.model.errors.UsageError` if the run id does.
         """
 
     def move(
@@ -366,11 +379,6 @@ class Store(Protocol):
 
     def ids(self) -> list[str]:
         """All run ids, oldest first."""
-
-    def update_from_folder(self, run_id: str) -> Run:
-        """Update the row from the run's folder, which is written first: a process may be killed
-        between the two. Returns the updated run.
-        """
 
     def last_written_at(self, run_id: str) -> float | None:
         """When anything in the run's folder was last written; None where that cannot be seen."""

@@ -37,7 +37,7 @@
 
 {{- define "dlperf.selector" -}}
 app.kubernetes.io/name: dlperf
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "dlperf.labels" -}}
@@ -82,7 +82,7 @@ capabilities: {drop: [ALL]}
 {{/* Names, or objects with a name. */}}
 {{- define "dlperf.pullSecrets" -}}
 {{- range .Values.collector.imagePullSecrets }}
-- name: {{ kindIs "string" . | ternary . (get (kindIs "string" . | ternary dict .) "name") }}
+- name: {{ kindIs "string" . | ternary . (get (kindIs "string" . | ternary dict .) "name") | quote }}
 {{- end }}
 {{- end -}}
 
@@ -90,8 +90,8 @@ capabilities: {drop: [ALL]}
 {{- define "dlperf.subjects" -}}
 {{- if or .root.Values.users.serviceAccount.create .root.Values.users.serviceAccount.name -}}
 - kind: ServiceAccount
-  name: {{ include "dlperf.userAccount" .root }}
-  namespace: {{ .root.Release.Namespace }}
+  name: {{ include "dlperf.userAccount" .root | quote }}
+  namespace: {{ .root.Release.Namespace | quote }}
 {{ end }}
 {{- range .root.Values.users.subjects }}
 {{- if or (not .namespaces) (not $.here) (has $.here .namespaces) }}

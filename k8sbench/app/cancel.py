@@ -20,6 +20,7 @@ from k8sbench.lifecycle.context import Reporter, Stop
 from k8sbench.model.errors import (
     BenchError,
     Interrupted,
+    NotFound,
     PlanUnreadable,
     StoreError,
     Unreachable,
@@ -41,11 +42,7 @@ CAUSE, CAUSE_ID = "Cancelled by k8sbench cancel.", "cancelled"
 
 
 def cancel(
-    runs: Sequence[str],
-    where: str | None,
-    access: ClusterAccess,
-    reporter: Reporter,
-    stop: Stop,
+    runs: Sequence[str], where: str | None, access: ClusterAccess, reporter: Reporter, stop: Stop
 ) -> None:
     """End runs and wait for their ends; one that is over stays as it is."""
 
@@ -70,11 +67,7 @@ def cancel(
 
 
 def delete(
-    runs: Sequence[str],
-    where: str | None,
-    access: ClusterAccess,
-    reporter: Reporter,
-    stop: Stop,
+    runs: Sequence[str], where: str | None, access: ClusterAccess, reporter: Reporter, stop: Stop
 ) -> None:
     """Delete what runs have left on the cluster; one that goes on is cancelled first."""
 
@@ -169,9 +162,13 @@ def _found(texts: Sequence[str], where: str | None, access: ClusterAccess) -> li
     try:
         with stores.to_read(where, lambda _: None) as store:
             return [lookup.look_up(store, text, access)[0] for text in texts]
-    except StoreError:
+    except StoreError as wrong:
+        # What the store cannot read of a run must not read as if there were none.
         with stores.to_read(stores.NOWHERE, lambda _: None) as store:
-            return [lookup.look_up(store, text, access)[0] for text in texts]
+            try:
+                return [lookup.look_up(store, text, access)[0] for text in texts]
+            except NotFound:
+                raise wrong from None
 
 
 def _end(store: SqlStore, run: Run, access: ClusterAccess, reporter: Reporter, stop: Stop) -> None:
@@ -219,10 +216,7 @@ def _check_label(cluster: Cluster, run_id: str) -> None:
 
 def _delete(store: SqlStore, run: Run, access: ClusterAccess, stop: Stop, note: Note) -> None:
     run_id = run.run_id
-    with (
-        _on_record(store, run_id, "delete"),
-        context.of_run(store, run, access, note) as here,
-    ):
+    with _on_record(store, run_id, "delete"), context.of_run(store, run, access, note) as here:
         with stop:
             wish = requests.by_name(context.now())
             adopting.is_left_to_us(run_id, here, wish, stop, note)

@@ -122,7 +122,7 @@ def _case(draft: RunPlan, repeats: int, render: Render, benchmark_file: str) -> 
         repeats=repeats,
         benchmark_file=benchmark_file,
         manifests=render,
-        text=lambda plan: to_yaml(of_job(render(plan))),
+        text=lambda made: to_yaml(of_job(made)),
     )
 
 

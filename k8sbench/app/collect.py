@@ -121,18 +121,14 @@ def _owned(
 
 
 def pending_runs(
-    context: RunContext,
-    note: Callable[[str], None],
-    *,
-    adopts: bool = False,
-    renumber: bool = False,
+    context: RunContext, note: Callable[[str], None], *, adopts: bool = False
 ) -> list[Run]:
     """Return all runs of the namespace that need collection.
 
     With ``adopts`` also those that other stores have left; their jobs are this store's then.
     """
     jobs = context.cluster.jobs()
-    adopting.take_what_is_left(jobs, context, note, adopts=adopts, renumber=renumber)
+    adopting.take_what_is_left(jobs, context, note, adopts=adopts)
     return collecting.open_runs(context, {job.run_id for job in jobs})
 
 

@@ -14,15 +14,14 @@ from k8sbench.measure.group import grouping
 from k8sbench.measure.group import history as histories
 from k8sbench.measure.group.compare import Side, differing
 from k8sbench.model.counts import counted
-from k8sbench.model.errors import NotFound, UsageError
-from k8sbench.model.filters import EVERY, GroupFilter
+from k8sbench.model.errors import NotFound
+from k8sbench.model.filters import EVERY, GroupFilter, no_run_together
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.ports import RunFilter
 
 if TYPE_CHECKING:
     from k8sbench.model.compared import Comparison, Series
-    from k8sbench.model.group import Group
 
 Note = Callable[[str], None]
 
@@ -75,20 +74,15 @@ def history(
     if not known.groups:
         raise NotFound(f"There is no run of {chosen.benchmark}: there are no runs yet.")
     fitting = chosen.chosen(known.groups)
-    times = histories.beginnings(known.runs.values())
-
-    def is_shown(group: Group) -> bool:
-        newest = max(times.get(member.run_id, member.created_at) for member in group.members)
-        return since is None or newest >= since
-
+    at = since or 0.0
     # Older sets are not shown, but changes are told by all of them.
     shown = (
-        msgspec.structs.replace(one, points=tuple(p for p in one.points if is_shown(p.group)))
-        for one in histories.history(fitting, times)
+        msgspec.structs.replace(one, points=tuple(p for p in one.points if p.group.began[1] >= at))
+        for one in histories.history(fitting)
     )
     series = [one for one in shown if one.points]
     if not series:
-        raise UsageError("No set has a run since then.", "Give --since an earlier time.")
+        raise no_run_together(since, max(group.began[1] for group in fitting))
     return series
 
 
@@ -130,7 +124,7 @@ def held_against(where: str | None, name: str, newest: int) -> list[Held]:
         if group.spread is not None and not group.in_progress and group.key.set_name not in sets
     ]
     held: dict[tuple[str, ...], Held] = {}
-    for group in sorted(complete, key=lambda group: group.latest):
+    for group in sorted(complete, key=lambda group: group.began[1]):
         side = Side(name="", groups=(group,), runs={run.run_id: run for run in runs})
         alike = [one for one in ours.groups if not differing(one, group)]
         against = msgspec.structs.replace(ours, groups=tuple(alike))

@@ -100,9 +100,7 @@ def opened(
         )
         verified = store.root / VERIFIED
     with contextlib.closing(api):
-        cluster = KubernetesCluster(
-            api, clock=api.time, keep=keep, waits=waits, user=user, verified=verified
-        )
+        cluster = KubernetesCluster(api, waits=waits, user=user, verified=verified)
         with contextlib.closing(cluster):
             yield cluster
 
@@ -131,7 +129,7 @@ def glimpsed(api: Api) -> Iterator[KubernetesCluster]:
         if error is not None:
             raise error
         api.retry_s = LOOK_SECONDS
-        yield KubernetesCluster(api, clock=api.time)
+        yield KubernetesCluster(api)
 
 
 @contextlib.contextmanager

@@ -6,9 +6,11 @@ import contextlib
 import functools
 import os
 import random
+import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from k8sbench.adapters import processes
 from k8sbench.adapters.clock import steady
 from k8sbench.app import connections, metric_sources
 from k8sbench.lifecycle import collecting, records
@@ -29,13 +32,9 @@ from k8sbench.model.run import Location, Run
 from k8sbench.model.sample import LogGap
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from k8sbench.adapters.kubernetes.client.api import Api
     from k8sbench.adapters.store.sql_store import SqlStore
-    from k8sbench.model.measurement import Measurement
     from k8sbench.model.request import ClusterAccess
-    from k8sbench.model.sample import LogGap
     from k8sbench.ports import Clock, Cluster, Manifest, MetricSource, Store
 
 
@@ -55,8 +54,7 @@ def run_context(
     With ``access`` a collector there is asked for runs whose jobs are gone. ``clock`` is the
     cluster's, for runs on one: their limits count by it.
     """
-    from k8sbench.adapters import processes
-
+    elsewhere = None if access is None else functools.partial(_collected_elsewhere, access)
     return RunContext(
         store=store,
         cluster=cluster,
@@ -69,7 +67,7 @@ def run_context(
         pool=Threads() if cluster.jobs_outlive_us else Inline(),
         location=location,
         metric_sources=metric_sources,
-        collected_elsewhere=_collected_elsewhere(access),
+        collected_elsewhere=elsewhere,
         deadline_s=deadline_s,
         accept=accept,
     )
@@ -128,19 +126,11 @@ def of_run(
         yield here
 
 
-def _collected_elsewhere(
-    access: ClusterAccess | None,
-) -> Callable[[Run, Path], Run | None] | None:
-    if access is None:
-        return None
+def _collected_elsewhere(access: ClusterAccess, run: Run, folder: Path) -> Run | None:
+    # Imported when the job of a run is gone.
+    from k8sbench.app import collectors
 
-    def ask(run: Run, folder: Path) -> Run | None:
-        # Imported when the job of a run is gone.
-        from k8sbench.app import collectors
-
-        return collectors.collected_elsewhere(access, run, folder)
-
-    return ask
+    return collectors.collected_elsewhere(access, run, folder)
 
 
 def find(store: Store, text: str) -> Run:
@@ -150,8 +140,6 @@ def find(store: Store, text: str) -> Run:
 
 def alive() -> records.Alive:
     """Return the function that says whether a process runs on this machine."""
-    from k8sbench.adapters import processes
-
     return processes.alive
 
 
@@ -213,9 +201,11 @@ def _token() -> str:
 #
 # Only a main thread can be told that an expression takes too long for a line, and what follows runs
 # may do so in another thread. Ctrl-C reaches the process as well: the run is measured later then.
+# One process measures all runs, one after the other.
 
 SECONDS = 3600.0
 """For all logs of a run; each of its lines has a limit of its own."""
+COMMAND = (sys.executable, "-m", "k8sbench.app.context")
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -228,27 +218,55 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     gaps: Sequence[LogGap] = ()
 
 
-def measure(task: Task) -> Measurement:
-    """Have it measured; raises :class:`KeyboardInterrupt` where Ctrl-C has ended that."""
+_HELD = threading.Lock()
+
+
+@functools.cache
+def _process() -> subprocess.Popen[bytes]:
+    """Start the process: that takes 0.2 s of a processor, and a small log a hundredth of it."""
     tree = str(Path(__file__).parents[2])
     path = os.pathsep.join(filter(None, (tree, os.environ.get("PYTHONPATH"))))
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", __name__],
-            input=msgspec.json.encode(task),
-            capture_output=True,
-            timeout=SECONDS,
-            check=False,
-            env={**os.environ, "PYTHONPATH": path},
-        )
-    except subprocess.TimeoutExpired:
-        return _unmeasured(task, f"are not measured within {times.duration(SECONDS)}.")
-    if done.returncode in {130, -signal.SIGINT}:
+    pipe, environ = subprocess.PIPE, {**os.environ, "PYTHONPATH": path}
+    return subprocess.Popen(COMMAND, stdin=pipe, stdout=pipe, stderr=pipe, env=environ)
+
+
+def measure(task: Task) -> Measurement:
+    """Have it measured; raises :class:`KeyboardInterrupt` where Ctrl-C has ended that."""
+    with _HELD:
+        process, answer = _process(), None
+        if process.poll() is not None:  # somebody has ended it between two runs
+            process.communicate()
+            _process.cache_clear()
+            process = _process()
+        try:
+            answer = _exchange(process, msgspec.json.encode(task) + b"\n")
+        finally:
+            if not answer:  # what it answers later would be taken for another run's
+                _process.cache_clear()
+                if answer is None:
+                    process.kill()
+                _, error = process.communicate()
+    if answer:
+        return msgspec.json.decode(answer, type=Measurement)
+    if process.returncode in {130, -signal.SIGINT}:
         raise KeyboardInterrupt(f"Measure it with: k8sbench collect {task.run.run_id}")
-    if done.returncode != 0:
-        *_, last = done.stderr.decode(errors="replace").strip().splitlines() or [""]
-        return _unmeasured(task, f"cannot be measured: code {done.returncode}, {last[:300]}")
-    return msgspec.json.decode(done.stdout, type=Measurement)
+    if answer is None:
+        return _unmeasured(task, f"are not measured within {times.duration(SECONDS)}.")
+    *_, last = error.decode(errors="replace").strip().splitlines() or [""]
+    return _unmeasured(task, f"cannot be measured: code {process.returncode}, {last[:300]}")
+
+
+def _exchange(process: subprocess.Popen[bytes], text: bytes) -> bytes | None:
+    """Hand over a line and return the answer; empty where the process ends, None if too late."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.write(text)
+        process.stdin.flush()
+    answers = select.poll()
+    answers.register(process.stdout, select.POLLIN)
+    answer = process.stdout.readline() if answers.poll(SECONDS * 1000) else None
+    return answer if answer is None or answer.endswith(b"\n") else b""
 
 
 def _unmeasured(task: Task, why: str) -> Measurement:
@@ -270,5 +288,10 @@ def measured(task: Task) -> Measurement:
 
 
 if __name__ == "__main__":
-    given = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
-    sys.stdout.buffer.write(msgspec.json.encode(measured(given)))
+    # What is asked for is a line each; Ctrl-C ends what is being measured.
+    for line in sys.stdin.buffer:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        given = msgspec.json.decode(line, type=Task)
+        sys.stdout.buffer.write(msgspec.json.encode(measured(given)) + b"\n")
+        sys.stdout.buffer.flush()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)

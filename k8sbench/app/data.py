@@ -10,18 +10,17 @@ import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from k8sbench.app import catalog, connections, targets
 from k8sbench.lifecycle.pool import in_thread
-from k8sbench.model.data_set import KnownDataSet, data_set
+from k8sbench.model.data_set import DataTask, KnownDataSet, data_set
 from k8sbench.model.errors import InputError, Interrupted, JobFailed, UsageError
 from k8sbench.model.limits import LOOK_SECONDS
 from k8sbench.model.measurement import SCHEMA
-from k8sbench.model.pool import claim
-from k8sbench.model.request import ClusterAccess
+from k8sbench.model.pool import CPU_POOL
 from k8sbench.ports import Manifest
 
 if TYPE_CHECKING:
@@ -32,29 +31,7 @@ __all__ = ["ConvertedWeights", "KnownDataSet"]
 
 PROGRAM = "k8sbench.trainers.prepare_data"
 CONVERTER = "k8sbench.trainers.convert_weights"
-DAY_SECONDS = 86_400
-"""Time limit of a Job, unless another is given."""
-Action = Literal["make-sample", "check", "prepare"]
 Tell = Callable[[str], None]
-
-
-class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be done with a data set, and where."""
-
-    action: Action
-    data_set: str
-    place: str
-    """A folder of this machine, or ``pvc:NAME[/SUB]``."""
-    words: tuple[str, ...] = ()
-    """More words of the program."""
-    access: ClusterAccess = ClusterAccess()
-    image: str | None = None
-    """None: the public image of PyTorch, which has numpy and Pillow."""
-    secret: str | None = None
-    node_pool: str | None = None
-    pools_file: str | None = None
-    seconds: int = DAY_SECONDS
-    """After which a Job is ended."""
 
 
 class DataSetList(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +53,7 @@ class ConvertedWeights(msgspec.Struct, frozen=True):
     """Whether the published file's name carries its checksum, and it was right."""
 
 
-def run(task: Task, stop: Stop, tell: Tell) -> int:
+def run(task: DataTask, stop: Stop, tell: Tell) -> int:
     """Carry out a task, and tell what its program prints; returns its exit code.
 
     It is 0 where all is there, 2 where something is missing or the input is wrong, and 3 where the
@@ -103,7 +80,7 @@ def run(task: Task, stop: Stop, tell: Tell) -> int:
     return code
 
 
-def _on_claim(task: Task, stop: Stop, tell: Tell) -> int:
+def _on_claim(task: DataTask, stop: Stop, tell: Tell) -> int:
     from k8sbench.adapters.kubernetes import data_jobs
 
     with stop, contextlib.closing(connections.connect(task.access)) as api:
@@ -119,29 +96,21 @@ def _on_claim(task: Task, stop: Stop, tell: Tell) -> int:
     return code
 
 
-def _job(task: Task, api: Api) -> Manifest:
+def _job(task: DataTask, api: Api) -> Manifest:
     """Return the Job that carries out a task on a claim."""
     from k8sbench.adapters.files import packaged, pools
     from k8sbench.render import data_job
 
-    if (named := claim(task.place)) is None:
-        raise UsageError(f"{task.place!r} names no claim.", "Give pvc:NAME[/SUB].")
-    pool = None
+    pool = CPU_POOL  # of any node
     if task.node_pool is not None:
         published = functools.partial(targets.cluster_pools, api)
         pool = pools.load(task.pools_file, published=published).pool(task.node_pool)
-    job = data_job.DataJob(
-        action=task.action,
-        data_set=task.data_set,
-        claim=named,
-        words=task.words,
-        image=task.image or catalog.images().image("pytorch", "public").name,
-        secret=task.secret,
-        pool=pool,
-        seconds=task.seconds,
-    )
     return data_job.manifest(
-        job, templates=packaged.load_templates(), trainers=packaged.trainer_sources()
+        task,
+        image=task.image or catalog.images().image("pytorch", "public").name,
+        pool=pool,
+        templates=packaged.load_templates(),
+        trainers=packaged.trainer_sources(),
     )
 
 

@@ -201,7 +201,9 @@ class _Recorded:
         run = context.find(self._store, self._run_id)
         events = [JobEvent(run_id=run.run_id, transition=run.history[-1])]
         for path in self._store.log_files(run.run_id):
-            tail = self._tails.setdefault(path, LogTail(path))
+            if path not in self._tails:
+                self._tails[path] = LogTail(path)
+            tail = self._tails[path]
             for at, text in tail.lines():
                 line = LogLine(replica=tail.replica, at=at, text=text.decode("utf-8", "replace"))
                 events.append(JobEvent(run_id=run.run_id, line=line))

@@ -15,7 +15,7 @@ from k8sbench.measure.group import grouping
 from k8sbench.model import creation
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import BenchError, NamedNotThere, NotFound, UsageError
-from k8sbench.model.filters import no_run_of
+from k8sbench.model.filters import no_run_of, no_run_together
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Location, Run
@@ -102,7 +102,7 @@ def _check_filters(wanted: RunFilter, every: Sequence[Run]) -> None:
     names = sorted({run.plan.benchmark for run in every})
     if wanted.benchmark is not None and wanted.benchmark not in names:
         raise no_run_of("benchmark", wanted.benchmark, names)
-    raise UsageError("No run fits all of the filters together.", "Leave one of them out.")
+    raise no_run_together(wanted.since, max(run.created_at for run in every))
 
 
 def _damaged(store: SqlStore, wanted: RunFilter) -> list[ListedRun]:

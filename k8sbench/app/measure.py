@@ -345,9 +345,8 @@ def import_logs(
                 for log, run in added
             ]
             confirm(proposed, set_name)
-        runs = [(log.folder, run, log.files) for log, run in added]
-        for run in exchange.add(store, runs) if runs else ():
-            note(f"{run.run_id} is kept as repeat {run.plan.repeat}: its own number was taken.")
+        if added:
+            exchange.add(store, [(log.folder, run, log.files) for log, run in added])
         recorded = [store.run(run.run_id) for _, run in added]
         present = [*recorded, *there]
         return ImportedLogs(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from k8sbench.model.errors import UsageError
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 AUTO, NONE = "auto", "none"
 """What ``--prometheus`` takes beside a URL: find one in the cluster, or ask none."""
+USUAL = "usual"
+"""The collector's ``auto``: users write their namespace's ConfigMap, which would direct it."""
 
 
 @contextlib.contextmanager
@@ -34,13 +37,14 @@ def opened(
 
     sources: list[MetricSource] = [trainer.TrainerSource(store.log_files)]
     if prometheus != NONE and (prometheus != AUTO or api is not None):
-        from k8sbench.adapters.metrics import prometheus as at
+        from k8sbench.adapters.metrics.prometheus import PrometheusSource
+        from k8sbench.adapters.metrics.prometheus_api import ways
 
-        sources.append(at.source(prometheus, api))
+        sources.append(PrometheusSource(partial(ways, prometheus, api)))
     if api is not None:
         from k8sbench.adapters.metrics.dcgm import DcgmSource
 
-        sources.append(DcgmSource(api, clock=api.time))
+        sources.append(DcgmSource(api))
     try:
         yield sources
     finally:

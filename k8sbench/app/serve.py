@@ -11,6 +11,7 @@ import platform
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -24,15 +25,12 @@ from k8sbench.lifecycle import serving
 from k8sbench.lifecycle.collecting import CollectResult
 from k8sbench.lifecycle.context import Reporter, Stop
 from k8sbench.lifecycle.serving import Serving
-from k8sbench.model import times
-from k8sbench.model.errors import BenchError, UsageError
+from k8sbench.model.errors import BenchError
 from k8sbench.model.limits import SERVER_SECONDS
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from k8sbench.adapters.kubernetes.client.api import Api
     from k8sbench.adapters.kubernetes.collectors import Lease
     from k8sbench.adapters.store.sql_store import SqlStore
@@ -112,12 +110,8 @@ def serve_all(
                     is_collector=is_all,
                 )
             )
-            find = partial(
-                collect.pending_runs,
-                *(context, note_once),
-                adopts=is_all or options.adopt,
-                renumber=is_all,
-            )
+            adopts = is_all or options.adopt
+            find = partial(collect.pending_runs, context, note_once, adopts=adopts)
             place = Serving(
                 *(find, context, reporter),
                 keep=options.keep,
@@ -136,16 +130,12 @@ def serve_all(
                 prune_at = time.monotonic() + PRUNE_SECONDS
                 for api in apis:
                     _prune(api, note_once)
-            errors: dict[str, int] = {}
-            for api in apis:
-                for code, count in api.sender.errors.items():
-                    errors[code] = errors.get(code, 0) + count
             if look is not None:
                 look(
                     Look(
                         listed_at=None if None in times else min(filter(None, times), default=None),
                         runs=[run for place in places for run in place.open_runs()],
-                        api_errors=errors,
+                        api_errors=sum((Counter(api.sender.errors) for api in apis), Counter()),
                         problem=next((place.problem for place in places if place.problem), ""),
                     )
                 )
@@ -170,6 +160,8 @@ def _prune(api: Api, note: Callable[[str], None]) -> None:
 
 RENEW_SECONDS = 4.0
 """Between two renewals."""
+TOKEN_SECONDS = 60.0
+"""Between two looks at the token, which may be replaced."""
 HELD_SECONDS = 10.0
 """After the last renewal: the collector stops before others may begin, 15 s after it."""
 
@@ -181,6 +173,8 @@ class Leadership:
         self.name, self._note = name, note
         self.waits_for = ""
         """Who holds it, or why it cannot be had; empty where it is ours."""
+        self.stands_by = False
+        """Whether another one held it when it was last asked for."""
         self.token = ""
         """What its readers send; empty until it could be read."""
         self._renewed_at: float | None = None
@@ -207,12 +201,11 @@ class Leadership:
 
         holder = f"{platform.node()}_{uuid.uuid4().hex[:8]}"
         while not self._stopped.is_set():
-            with contextlib.suppress(BenchError):  # it was noted
-                try:
-                    api = connections.connect(ClusterAccess())
-                except BenchError as error:
-                    self._say(str(error))
-                    raise
+            try:
+                api = connections.connect(ClusterAccess())
+            except BenchError as error:
+                self._say(str(error))
+            else:
                 with contextlib.closing(api):
                     api.retry_s = REQUEST_SECONDS
                     self._read_token = partial(token, api, self.name)
@@ -220,20 +213,23 @@ class Leadership:
             self._stopped.wait(SERVER_SECONDS)
 
     def _renew(self, lease: Lease) -> None:
+        read_at = 0.0
         while not self._stopped.is_set():
-            began = time.monotonic()
+            began, problem = time.monotonic(), ""
             try:
-                self.token = self.token or self._read_token()
+                if not self.token or began - read_at >= TOKEN_SECONDS:
+                    self.token, read_at = self._read_token(), began
             except BenchError as error:
-                self._say(f"warning: nobody can read this collector: {error}")
+                problem = f"warning: nobody can read this collector: {error}"
             try:
                 is_ours = lease.attempt()
             except BenchError as error:
+                self.stands_by = False
                 self._say(f"warning: {error}")
             else:
+                self.stands_by = not is_ours
                 self._renewed_at = began if is_ours else None
-                waits = f"{lease.other or 'another one'} holds Lease {self.name}"
-                self._say("" if is_ours else waits)
+                self._say(problem if is_ours else f"{lease.other} holds Lease {self.name}")
             self._stopped.wait(RENEW_SECONDS if self.is_held else SERVER_SECONDS)
         if self.is_held:
             self._renewed_at = None
@@ -258,8 +254,8 @@ class CollectorSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Names of namespaces; empty: the one that it runs in."""
     store: str | None = None
     """Folder or URL; None: the default place."""
-    prometheus: str = metric_sources.AUTO
-    """URL, ``auto`` or ``none``."""
+    prometheus: str = metric_sources.USUAL
+    """URL, ``usual`` or ``none``."""
     baseline: str | None = None
     """Name of the baseline with which the newest sets are compared; None: none is."""
     keep_logs_for: float | None = None
@@ -270,11 +266,8 @@ def load(given: Mapping[str, Any]) -> CollectorSettings:
     """Make settings of what flags and the environment give; raises :class:`UsageError`."""
     values = {name: value for name, value in given.items() if value}
     if (length := values.get("keep_logs_for")) is not None:
-        values["keep_logs_for"] = times.seconds(length)
-        if not values["keep_logs_for"]:
-            raise UsageError(
-                f"--keep-logs-for {length!r} is not a length of time.", f"Write {times.EXAMPLES}."
-            )
+        values["keep_logs_for"] = stores.keep_seconds(length)
     values["namespaces"] = tuple(dict.fromkeys(values.get("namespaces", ())))
-    values["prometheus"] = metric_sources.checked(values.get("prometheus", metric_sources.AUTO))
+    asked = metric_sources.checked(values.get("prometheus", metric_sources.AUTO))
+    values["prometheus"] = metric_sources.USUAL if asked == metric_sources.AUTO else asked
     return CollectorSettings(**values)

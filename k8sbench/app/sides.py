@@ -76,11 +76,15 @@ def of_baseline(kept: Baseline) -> Side:
 
 def side(text: str, known: Known) -> Side:
     """Find what a side's text stands for: names, separated by commas."""
+    if not isinstance(text, str):
+        raise UsageError("A side is one text.", "Write several names with commas: first,second.")
     run_ids: set[str] = set()
     groups: list[Group] = []
     runs: dict[str, Run] = {}
-    for part in text.split(","):
-        kind, name = _meant(part.strip(), known)
+    for part in map(str.strip, text.split(",")):
+        if not part:
+            raise UsageError(f"{text!r} has an empty name.", "Write no blank after a comma: a,b.")
+        kind, name = _meant(part, known)
         if kind == "baseline":
             kept = of_baseline(known.baselines[name])
             groups += kept.groups
@@ -128,13 +132,10 @@ def _meant(text: str, known: Known) -> tuple[str, str]:
     if begins:
         shown = records.few([known_name for _, known_name in begins])
         raise NotFound(f"{name!r} begins {len(begins)} names.", f"Give more of it: {shown}.")
-    every = [known_name for kind in kinds for known_name in names[kind]]
+    every = {known_name for kind in kinds for known_name in names[kind]}
     near = difflib.get_close_matches(name, every, n=3, cutoff=0.5)
+    either = kinds[0] if len(kinds) == 1 else f"{', '.join(kinds[:-1])} or {kinds[-1]}"
     raise NotFound(
-        f"There is no {_either(kinds)} {name!r}.",
+        f"There is no {either} {name!r}.",
         f"Nearest: {', '.join(near)}." if near else "k8sbench list shows the runs and their sets.",
     )
-
-
-def _either(kinds: Sequence[str]) -> str:
-    return kinds[0] if len(kinds) == 1 else f"{', '.join(kinds[:-1])} or {kinds[-1]}"

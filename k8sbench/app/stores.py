@@ -11,19 +11,14 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from k8sbench.app import context, lookup
 from k8sbench.model import times
-from k8sbench.model.errors import (
-    BenchError,
-    InputError,
-    Interrupted,
-    StoreError,
-    UsageError,
-)
+from k8sbench.model.errors import BenchError, Interrupted, StoreError, UsageError
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
 
 if TYPE_CHECKING:
-    from k8sbench.adapters.store.exchange import Imported, Pruned
-    from k8sbench.adapters.store.sql_store import SqlStore, StoreInfo, StoreReport
+    from k8sbench.adapters.store.exchange import Pruned
+    from k8sbench.adapters.store.sql_store import SqlStore
+    from k8sbench.model.finding import Finding
     from k8sbench.ports import Store
 
 CLUSTER = "cluster"
@@ -46,9 +41,7 @@ def to_write(where: str | None, *, create: bool = True) -> Iterator[SqlStore]:
 
     Raises :class:`UsageError` where there is none and none is to be made.
     """
-    from k8sbench.adapters.store.sql_store import open_store
-
-    with open_store(_place(where), create=create) as store:
+    with _opened(where, create=create) as store:
         if store.absent:
             raise UsageError(
                 f"There is no store in {store.where} yet.", "k8sbench submit BENCHMARK makes one."
@@ -62,9 +55,7 @@ def to_read(where: str | None, note: Note) -> Iterator[SqlStore]:
 
     What could not be read of it is noted at the end.
     """
-    from k8sbench.adapters.store.sql_store import open_store
-
-    with open_store(_place(where), create=False) as store:
+    with _opened(where, create=False) as store:
         try:
             yield store
         finally:
@@ -75,26 +66,22 @@ def to_read(where: str | None, note: Note) -> Iterator[SqlStore]:
 def damaged(store: SqlStore) -> dict[str, BenchError]:
     """Say what is wrong with runs whose record or folder is damaged or gone, by run id."""
     runs = store.runs(RunFilter()) if store.has_all_folders else []
-    faults: dict[str, BenchError] = {
-        run.run_id: StoreError(
-            run.artifacts_missing,
-            f"Bring the folder back from a copy, or: k8sbench store remove {run.run_id}",
-        )
-        for run in runs
-        if run.artifacts_missing
-    }
-    action = "See what is left of it with: k8sbench store reindex"
-    return faults | {run_id: StoreError(why, action) for run_id, why in store.unreadable.items()}
+    gone = {run.run_id: run.artifacts_missing for run in runs if run.artifacts_missing}
+    action = "See what is left of it, and what to do, with: k8sbench store reindex"
+    faults = gone | store.unreadable
+    return {run_id: StoreError(why, action) for run_id, why in faults.items()}
 
 
-def _place(where: str | None) -> str | None:
+def _opened(where: str | None, *, create: bool) -> SqlStore:
+    from k8sbench.adapters.store.sql_store import open_store
+
     if where == CLUSTER:
         raise UsageError(
             "--store cluster is the collector's store, which this command does not read or change.",
             "Those that read it are results, compare, history, baseline list, list, status and"
             f" logs; a folder of that name is ./{CLUSTER}.",
         )
-    return where
+    return open_store(where, create=create)
 
 
 def is_alone(store: Store, run: Run) -> bool:
@@ -122,20 +109,12 @@ def note_empty(store: SqlStore, note: Note) -> None:
     note(f"{why} {store.where} yet; k8sbench submit BENCHMARK makes the first run.")
 
 
-def info(where: str | None, note: Note) -> StoreInfo:
-    """Say where the store is and what is in it."""
-    from k8sbench.adapters.store import sql_store
-
-    with to_read(where, note) as store:
-        return sql_store.info(store)
-
-
-def reindex(where: str | None) -> StoreReport:
-    """Make the database anew from the runs' folders."""
+def reindex(where: str | None) -> tuple[str, int, list[Finding]]:
+    """Make the database anew from the runs' folders; returns where it is, its runs and findings."""
     from k8sbench.adapters.store import sql_store
 
     with to_write(where, create=False) as store:
-        return sql_store.reindex(store)
+        return store.where, *sql_store.reindex(store)
 
 
 def export(texts: Sequence[str], target: Path | BinaryIO, where: str | None, note: Note) -> int:
@@ -165,21 +144,15 @@ def export(texts: Sequence[str], target: Path | BinaryIO, where: str | None, not
     return len(run_ids)
 
 
-def import_runs(source: Path | BinaryIO, where: str | None, note: Note) -> Imported:
-    """Add the runs of an export to a store: all of them, or none."""
+def import_runs(file: BinaryIO, shown: str, where: str | None) -> tuple[list[str], list[str]]:
+    """Add the runs of an export to a store: all of them, or none.
+
+    Returns the ids of those that were added, and of those that were there already.
+    """
     from k8sbench.adapters.store import exchange
 
-    with ExitStack() as stack:
-        shown = str(source) if isinstance(source, Path) else "stdin"
-        try:
-            file = stack.enter_context(source.open("rb")) if isinstance(source, Path) else source
-        except OSError as error:
-            raise InputError(f"It cannot be read: {error.strerror}.", file=shown) from error
-        store = stack.enter_context(to_write(where))
-        imported = exchange.import_runs(store, file, shown)
-    for run in imported.renumbered:
-        note(f"{run.run_id} is kept as repeat {run.plan.repeat}: its own number was taken.")
-    return imported
+    with to_write(where) as store:
+        return exchange.import_runs(store, file, shown)
 
 
 # --- runs, or the logs of old ones, leave the store ---------------------------------------------
@@ -198,8 +171,8 @@ def remove(
     with to_write(where, create=False) as store, ExitStack() as stack:
         store.runs(RunFilter())
         damaged = [text for text in texts if text in store.unreadable]
-        readable = [text for text in texts if text not in damaged]
-        runs = [store.run(run_id) for run_id in lookup.chosen(store, readable)]
+        others = lookup.chosen(store, [text for text in texts if text not in damaged])
+        runs = [store.run(run_id) for run_id in others]
         for run in runs:
             if not run.phase.final:
                 raise UsageError(
@@ -239,9 +212,7 @@ def keep_seconds(text: str) -> float:
     """Read for how long logs are kept."""
     seconds = times.seconds(text)
     if not seconds:
-        raise UsageError(
-            f"{KEEP_OPTION} {text!r} is not a length of time.", "Write 90d, 12w or 36h."
-        )
+        raise UsageError(f"{KEEP_OPTION} {text!r} is not a length of time.", "Write 90d or 36h.")
     return seconds
 
 
@@ -260,18 +231,19 @@ def prune(
     now, rule = context.now(), f"{KEEP_OPTION} {times.duration(keep_s)}"
     done: dict[str, Pruned] = {}
     kept: dict[str, str] = {}
-    for run_id in exchange.logged(store.root):
-        try:
-            run = store.run(run_id)
-            if run.ended_at is None or run.ended_at > now - keep_s:
-                continue
-            if run.owes_measurement:
-                kept[run_id] = "It is not measured yet."
-            elif run.wishes:
-                kept[run_id] = "What is left of its job is to be deleted."
-            else:
+    for run in store.runs(RunFilter()):
+        run_id = run.run_id
+        is_old = run.ended_at is not None and run.ended_at <= now - keep_s
+        if not is_old or not exchange.printed(store.run_folder(run_id).path):
+            continue
+        if run.owes_measurement:
+            kept[run_id] = "It is not measured yet."
+        elif run.wishes:
+            kept[run_id] = "What is left of its job is to be deleted."
+        else:
+            try:
                 with _claimed(store, run):
                     done[run_id] = exchange.prune(store, run_id, at=now, rule=rule, dry_run=dry_run)
-        except (StoreError, UsageError) as error:
-            kept[run_id] = error.message
-    return done, kept
+            except (StoreError, UsageError) as error:
+                kept[run_id] = error.message
+    return done, kept | store.unreadable

@@ -14,16 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from k8sbench.adapters.clock import steady
-from k8sbench.app import (
-    cases,
-    catalog,
-    collectors,
-    connections,
-    metric_sources,
-    stores,
-    sweeps,
-    targets,
-)
+from k8sbench.app import cases, catalog, connections, metric_sources, stores, sweeps, targets
 from k8sbench.app.context import new_set_name, run_context
 from k8sbench.app.targets import RunTarget
 from k8sbench.lifecycle import records, submitting
@@ -71,10 +62,7 @@ class Detached(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def submit(
-    request: SubmitRequest,
-    reporter: SweepReporter,
-    stop: Stop,
-    agree: Agree | None = None,
+    request: SubmitRequest, reporter: SweepReporter, stop: Stop, agree: Agree | None = None
 ) -> Rows | Detached | DryRun:
     """Run the cases that were asked for; returns the rows, unless detached or a dry run.
 
@@ -87,9 +75,7 @@ def submit(
     target = targets.for_submit(request, offline=offline)
     check_detached(request)
     # The API server answers while the cases are planned and the store is imported.
-    asked, is_ready = request.names_cluster, None
-    if not offline:
-        is_ready = in_thread(partial(targets.check_ready, target, asked=asked), "ready")
+    is_ready = None if offline else in_thread(partial(_ask, target, request), "ready")
     # Every case is planned and rendered before the first one starts: a mistake in the last of
     # them must not show after hours.
     planned = cases.prepare(benchmarks, request, target.site, reporter.note)
@@ -107,12 +93,12 @@ def submit(
             _check_agreed(planned, request, agree)
     if request.dry_run is None:
         stores.load()
-    is_ready.result()
+    has_collector = is_ready.result()
     if request.dry_run == "server":
         return _dry_run(request, target, rendered, reporter)
     if target.api is not None and request.all_cases and not request.wait:
         planned = sweeps.that_fit(planned, target.api, reporter.note)
-    return run(planned, request, target, reporter, stop)
+    return run(planned, request, target, reporter, stop, has_collector=has_collector)
 
 
 def run(
@@ -121,8 +107,13 @@ def run(
     target: RunTarget,
     reporter: SweepReporter,
     stop: Stop,
+    *,
+    has_collector: bool = False,
 ) -> Rows | Detached:
-    """Run cases that are planned, in a set that is new or resumed."""
+    """Run cases that are planned, in a set that is new or resumed.
+
+    Detached runs end some time after their limits unless the namespace ``has_collector``.
+    """
     if target.api is not None:
         cases.check_objects(target.api, [case.draft for case in planned])
     if request.resume is None and request.set_name is None:
@@ -144,7 +135,7 @@ def run(
             accept=request.accept,
             metric_sources=sources,
             access=request.access,
-            deadline_s=_deadline(target, request, reporter),
+            deadline_s=_deadline(target, request, reporter, has_collector=has_collector),
         )
         finished: list[Run] = []
         cases_to_run = list(sweeps.singly(planned))
@@ -166,15 +157,28 @@ def run(
         return msgspec.structs.replace(rows, refusals=refusals)
 
 
-def _deadline(target: RunTarget, request: SubmitRequest, reporter: Reporter) -> float | None:
+def _ask(target: RunTarget, request: SubmitRequest) -> bool:
+    """Check that a cluster answers; returns whether a collector is seen that collects the runs."""
+    targets.check_ready(target, asked=request.names_cluster)
+    if target.api is None or not request.detach:
+        return False
+    from k8sbench.adapters.kubernetes.collectors import CollectorProxy
+
+    with contextlib.suppress(BenchError):
+        return CollectorProxy(target.api).is_there()
+    return False  # or it cannot be known
+
+
+def _deadline(
+    target: RunTarget, request: SubmitRequest, reporter: Reporter, *, has_collector: bool
+) -> float | None:
     """Say who collects detached runs; returns after what time beyond their limits jobs end."""
     if target.api is None or not request.detach:
         return None
-    with contextlib.suppress(BenchError), collectors.opened(request.access) as collector:
-        if collector is not None:
-            place = target.api.place.namespace
-            reporter.note(f"The collector of namespace {place} collects what is detached.")
-            return None
+    if has_collector:
+        place = target.api.place.namespace
+        reporter.note(f"The collector of namespace {place} collects what is detached.")
+        return None
     limit = times.duration(DETACHED_SECONDS)
     reporter.note(
         "No collector is seen in the namespace: collect the runs with k8sbench collect --all;"
@@ -276,9 +280,7 @@ def _run(
             from k8sbench.app import follow
 
             run = follow.follow(
-                *(store, run, request.access, reporter, stop),
-                keep=request.keep,
-                wait=request.wait,
+                *(store, run, request.access, reporter, stop), keep=request.keep, wait=request.wait
             )
         elif outcome.state == "over-before":
             own_set = run.plan.set_name
@@ -390,15 +392,11 @@ def _cluster(
         from k8sbench.adapters.local.cluster import LocalCluster
 
         # What is not agreed to does not come here.
-        with contextlib.closing(LocalCluster(own_programs=True)) as local:
+        with contextlib.closing(LocalCluster()) as local:
             yield local
         return
     with connections.opened(
-        target.api,
-        keep=request.keep,
-        waits=request.wait,
-        store=store,
-        detached=request.detach,
+        target.api, keep=request.keep, waits=request.wait, store=store, detached=request.detach
     ) as cluster:
         cluster.note = reporter.note
         if not request.detach:

@@ -67,7 +67,7 @@ def _benchmarks(ctx: click.Context, _: str) -> Iterable[str]:
 
 
 def _variants() -> tuple[Variant, ...]:
-    """Return the variants of the benchmark on the line.
+    """Return the variants of the benchmark on the line, or of all where none is.
 
     click has no arguments of a line that ends with an option's name: the words are looked at.
     """
@@ -76,9 +76,8 @@ def _variants() -> tuple[Variant, ...]:
     from k8sbench.app import catalog
 
     words, known = split_arg_string(os.environ.get("COMP_WORDS", "")), catalog.names()
-    named = (word for word in words if word in known or word.endswith((".yaml", ".yml")))
-    name = next(named, None)
-    return () if name is None else catalog.benchmark(name).spec.variants
+    named = [word for word in words if word in known or word.endswith((".yaml", ".yml"))][:1]
+    return tuple(v for name in named or known for v in catalog.benchmark(name).spec.variants)
 
 
 def _speed_options(_: click.Context, __: str) -> Iterable[str]:
@@ -102,6 +101,7 @@ def _in_store(*kinds: str) -> Words:
 _SIDES = _in_store("sets", "prefixed_sets", "baselines", "groups", "runs")
 WORDS: dict[str, Words] = {
     "benchmark": _benchmarks,
+    "framework": lambda *_: dict.fromkeys(variant.framework for variant in _variants()),
     "variant": lambda *_: dict.fromkeys(variant.name for variant in _variants()),
     "case": lambda *_: dict.fromkeys(case for variant in _variants() for case in variant.cases),
     "speed_options": _speed_options,

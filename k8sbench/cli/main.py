@@ -22,7 +22,7 @@ from k8sbench.cli import completion
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.output import ReaderGone
 from k8sbench.model.errors import BenchError, did_you_mean
-from k8sbench.model.plain_text import clean_lines
+from k8sbench.model.plain_text import clean_lines, without_passwords
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -233,16 +233,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx else "k8sbench"
         action = f"See '{where} --help'. {_where_set(error.format_message())}".rstrip()
-        return _tell(error.format_message(), action, 2)
+        # A URL at a wrong place.
+        return _tell(without_passwords(error.format_message()), action, 2)
     except click.ClickException as error:
         return _tell(error.format_message(), "", 2)
     except (click.Abort, KeyboardInterrupt) as error:
         # click has an Abort of its own made of what was raised.
         return _tell("Interrupted.", str(error.__cause__ or error), 130)
-    except (ReaderGone, BrokenPipeError):
-        return _reader_gone()
-    except SystemExit:
-        # So click ends, outside of its standalone mode, where nobody reads its help: with 1.
+    except (ReaderGone, BrokenPipeError, SystemExit):
+        # SystemExit: so click ends, outside of its standalone mode, where nobody reads its help.
         return _reader_gone()
     except Exception as error:
         if debug:
@@ -286,10 +285,7 @@ def _tell_help(error: click.ClickException) -> int:
 
 def _tell(message: str, action: str, code: int) -> int:
     try:
-        print(clean_lines(f"error: {message}"), file=sys.stderr)
-        if action:
-            print(clean_lines(f"  {action}"), file=sys.stderr)
-        sys.stderr.flush()
+        print(clean_lines(f"error: {message}\n  {action}").rstrip(), file=sys.stderr, flush=True)
     except OSError:
         # Where no message can be written, the exit code says it. Python would try once more at
         # exit, and exit with a code of its own, so stderr goes to nowhere.

@@ -44,22 +44,26 @@ class State(msgspec.Struct, kw_only=True):
 
     settings: CollectorSettings
     is_leader: bool = False
+    stands_by: bool = False
+    """Whether another one holds the Lease."""
     waits_for: str = ""
     """Why it does not collect, one sentence."""
-    failure: str = ""
+    failure: str = "The store was not opened yet."
     """Why collecting has ended last, until it goes on again."""
     look: Look | None = None
     succeeded_at: float = 0.0
-    """When it had last listed all jobs and could write to the store, or began to collect, Unix
-    seconds."""
+    """When it had last listed all jobs and could write to the store, was started, or another one
+    held the Lease, Unix seconds."""
     looked_at: float = 0.0
     """When it was seen to collect, or to wait, last, monotonic seconds."""
 
     @property
     def unready(self) -> str:
         """Why it is not ready: what keeps it from collecting; empty where nothing does."""
-        if self.failure or not self.is_leader:
+        if self.failure or self.stands_by:
             return self.failure
+        if not self.is_leader:
+            return self.waits_for or "the Lease was not asked for yet."
         problem = "" if self.look is None else self.look.problem
         if self.look is None or self.look.listed_at is None:
             return f"the jobs were not listed yet. {problem}".strip()
@@ -80,7 +84,7 @@ class Controller:
         closed: Callable[[Run], None] = lambda _: None,
     ) -> None:
         self._lease, self._reporter, self._closed = lease, reporter, closed
-        self.state = State(settings=settings, looked_at=time.monotonic())
+        self.state = State(settings=settings, looked_at=time.monotonic(), succeeded_at=time.time())
         self._pause = FIRST_PAUSE
         self._tried_at = -WRITE_SECONDS
 
@@ -89,6 +93,7 @@ class Controller:
         with stop:
             while stop.cause is None:
                 self.state.is_leader = self._lease.is_held
+                self.state.stands_by = self._lease.stands_by
                 self.state.waits_for = "" if self.state.is_leader else self._lease.waits_for
                 if self.state.is_leader:
                     self._collect(stop)
@@ -96,6 +101,8 @@ class Controller:
                     if time.monotonic() - self._tried_at >= WRITE_SECONDS:
                         self._try_store()
                     self.state.looked_at = time.monotonic()
+                    if self.state.stands_by:
+                        self.state.succeeded_at = time.time()
                     time.sleep(LOOK_SECONDS)
         self.state.is_leader = False
 
@@ -139,7 +146,7 @@ class Controller:
         places = [ClusterAccess(namespace=name) for name in settings.namespaces]
         options = CollectOptions(store=settings.store, prometheus=settings.prometheus)
         delete_at = try_at = 0.0
-        self.state.look, self.state.succeeded_at = None, time.time()
+        self.state.look = None
 
         def look(seen: Look) -> None:
             nonlocal delete_at, try_at

@@ -5,6 +5,7 @@ It is reached within the cluster, and from outside through the API server's serv
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import errno
 import secrets
@@ -14,9 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import msgspec
 import uvicorn
@@ -47,7 +46,7 @@ HEALTHY_SECONDS = 300.0
 MOST_CONNECTIONS, MOST_OF_PEER = 400, 100
 """At once, of all and of one address; the API server's proxy is one."""
 REQUEST_SECONDS = 10.0
-"""For a connection to send its first request."""
+"""For a connection to send its next request."""
 START_SECONDS, END_SECONDS = 10.0, 5.0
 """For the server to listen, and to end."""
 
@@ -98,8 +97,10 @@ def application(state: State, registry: CollectorRegistry, token: Callable[[], s
     """Make the application of what is served at present."""
     reads = threading.BoundedSemaphore(MOST_READS)
 
-    def metrics(_: Request) -> Response:
-        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+    async def metrics(_: Request) -> Response:
+        # Not in the threads of documents, in which some may wait.
+        text = await asyncio.to_thread(generate_latest, registry)
+        return Response(text, media_type=CONTENT_TYPE_LATEST)
 
     def answer(read: Callable[..., Any]) -> Callable[[Request], Response]:
         """Make an endpoint of what reads a page, a document or a file of the store.
@@ -193,22 +194,33 @@ def _pieces(path: Path, end: int) -> Iterator[bytes]:
 
 
 class _Bounded(uvicorn.Server):
-    """Closes connections that send no request, and those of a peer that has too many."""
+    """Closes connections that send no request, and those beyond the limits, idle ones first."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
-        self._opened: WeakKeyDictionary[H11Protocol, float] = WeakKeyDictionary()
+        self._idle: dict[H11Protocol, tuple[float, tuple[object, int]]] = {}
+        """Since when each is so, after which request and with how much that is not read yet."""
 
     async def on_tick(self, counter: int) -> bool:
         """Look at the connections, ten times a second."""
         now, of_peer = time.monotonic(), Counter[str]()
-        for connection in [*self.server_state.connections]:
+        before, self._idle = self._idle, {}
+        for connection in self.server_state.connections:
             assert isinstance(connection, H11Protocol)
+            request = connection.cycle  # the last whole one
+            unread = connection.transport.get_write_buffer_size()
+            is_busy = request is not None and not request.response_complete and not unread
+            since, last = before.get(connection, (now, (None, 0)))
+            is_idle = last == (request, unread) and not is_busy
+            self._idle[connection] = since if is_idle else now, (request, unread)
+        # A new one, such as a probe's, goes before those that are held open.
+        latest = sorted(self._idle.items(), key=lambda item: (item[0] in before, -item[1][0]))
+        for number, (connection, (since, (_, unread))) in enumerate(latest):
             peer = connection.client[0] if connection.client else ""
             of_peer[peer] += 1
-            is_silent = connection.cycle is None  # no request was read yet
-            age = now - self._opened.setdefault(connection, now)
-            if of_peer[peer] > MOST_OF_PEER or (is_silent and age > REQUEST_SECONDS):
+            # One that reads slowly is closed only where others need its place.
+            is_late = now - since > REQUEST_SECONDS and not unread
+            if is_late or number >= MOST_CONNECTIONS or of_peer[peer] > MOST_OF_PEER:
                 connection.transport.abort()
         return await super().on_tick(counter)
 
@@ -231,13 +243,10 @@ class Server:
             ws="none",
             log_config=None,
             log_level="warning",
-            access_log=False,
-            limit_concurrency=MOST_CONNECTIONS,
             timeout_graceful_shutdown=int(END_SECONDS),
         )
         self._listen, self._server = listen, _Bounded(config)
         self._thread = threading.Thread(target=self._serve, name="http", daemon=True)
-        self.port = 0
 
     def __enter__(self) -> Server:
         self._thread.start()
@@ -249,15 +258,10 @@ class Server:
         # With port 0 each family of addresses has a port of its own.
         sockets = [bound for server in self._server.servers for bound in server.sockets]
         sockets.sort(key=lambda bound: bound.family is not socket.AF_INET)
-        self.port = sockets[0].getsockname()[1]
+        self.port: int = sockets[0].getsockname()[1]
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        wrong: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._server.should_exit = True
         self._thread.join(2 * END_SECONDS)
 

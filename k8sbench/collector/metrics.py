@@ -21,11 +21,9 @@ from k8sbench.app import comparing, reading
 from k8sbench.app.comparing import Held
 from k8sbench.collector.controller import State
 from k8sbench.lifecycle import records
-from k8sbench.lifecycle.context import Reporter
 from k8sbench.model.errors import BenchError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
-from k8sbench.ports import JobEvent
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -62,7 +60,6 @@ class Metrics(Collector):
         self._lock = threading.Lock()
         self._cases: OrderedDict[tuple[str, ...], _Last] = OrderedDict()
         self._queued: OrderedDict[str, float] = OrderedDict()
-        self._lags: dict[str, float] = {}
         self._room: tuple[int, int] | None = None
         self._room_at = -ROOM_SECONDS
         self._held: list[Held] = []
@@ -76,7 +73,6 @@ class Metrics(Collector):
         plan, measured = run.plan, run.measurement
         with self._lock:
             self._held_at = -HELD_SECONDS
-            self._lags.pop(run.run_id, None)
             started_at = records.started_at(run)
             if started_at is not None:
                 benchmark = plan.benchmark[:LONGEST_LABEL]
@@ -90,11 +86,6 @@ class Metrics(Collector):
             )
             _put(self._cases, tuple(value[:LONGEST_LABEL] for value in values), last, MOST_CASES)
 
-    def archived(self, run_id: str, lag: float) -> None:
-        """Take in how long after it was printed the latest line of a run was archived, seconds."""
-        with self._lock:
-            self._lags[run_id] = max(0.0, lag)  # the node's clock may be ahead of ours
-
     def describe(self) -> Iterable[Metric]:
         """Name nothing in advance: there is no other source of metrics here."""
         return ()
@@ -105,7 +96,7 @@ class Metrics(Collector):
         if state is None:
             return
         with self._lock:
-            cases, queued, lags = dict(self._cases), dict(self._queued), dict(self._lags)
+            cases, queued = dict(self._cases), dict(self._queued)
         rates = {labels: last.rate for labels, last in cases.items() if last.rate is not None}
         about = "Of the last run of a case."
         yield _family("throughput_samples_per_second", about, rates, CASE)
@@ -115,7 +106,7 @@ class Metrics(Collector):
         waits = {(benchmark,): seconds for benchmark, seconds in queued.items()}
         yield _family("queue_wait_seconds", about, waits, ("benchmark",))
         yield from self._against_the_baseline(state)
-        yield from self._of_collecting(state, lags)
+        yield from self._of_collecting(state)
         yield from self._of_the_store(state)
 
     def _against_the_baseline(self, state: State) -> Iterator[Metric]:
@@ -136,7 +127,7 @@ class Metrics(Collector):
         separated = {c: h.is_separated for c, h in by_case.items()}
         yield _family("baseline_separated", about, separated, CASE)
 
-    def _of_collecting(self, state: State, lags: dict[str, float]) -> Iterator[Metric]:
+    def _of_collecting(self, state: State) -> Iterator[Metric]:
         look = state.look if state.is_leader else None
         runs = () if look is None else look.runs
         phases = Counter(run.phase for run in runs)
@@ -147,17 +138,12 @@ class Metrics(Collector):
         about = "Requests that the API server refused (but for 404) or did not answer (none)."
         errors = {(code,): count for code, count in codes.most_common(MOST_CODES)}
         yield _family("api_errors", about, errors, ("code",), CounterMetricFamily)
-        open_ids = {run.run_id for run in runs}
-        lag = max((value for run_id, value in lags.items() if run_id in open_ids), default=0.0)
         stuck = sum(self._is_stuck(run) for run in runs)
-        about = "From the print of a line until it was archived."
-        yield _family("archive_lag_seconds", about, {(): lag})
         about = "Jobs that cannot start, or have not in half an hour of their turn."
         yield _family("stuck_jobs", about, {(): stuck})
-        about = "Whether this collector collects."
-        yield _family("collector_leader", about, {(): state.is_leader})
-        if state.is_leader:
-            about = "When it had last listed all jobs and could write, or began to collect."
+        yield _family("collector_leader", "Whether this one collects.", {(): state.is_leader})
+        if not state.stands_by:
+            about = "When it had last listed all jobs and could write, or was started."
             yield _family("last_success_timestamp_seconds", about, {(): state.succeeded_at})
 
     def _is_stuck(self, run: Run) -> bool:
@@ -176,21 +162,6 @@ class Metrics(Collector):
             taken, free = self._room
             yield _family("store_bytes", "Of the store's files.", {(): taken})
             yield _family("store_free_bytes", "Of its disk.", {(): free})
-
-
-class Observed:
-    """A Reporter that hands on what it is told, and to the metrics how late lines come."""
-
-    def __init__(self, reporter: Reporter, metrics: Metrics) -> None:
-        self._metrics, self._reporter = metrics, reporter
-        self.plan, self.planned = reporter.plan, reporter.planned
-        self.ended, self.note = reporter.ended, reporter.note
-
-    def on_event(self, run: Run, event: JobEvent) -> None:
-        """Take a line's age."""
-        if event.line is not None:
-            self._metrics.archived(run.run_id, time.time() - event.line.at)
-        self._reporter.on_event(run, event)
 
 
 def _family(

@@ -99,14 +99,12 @@ class ActiveRuns:
         """
         if self.rules.parallel > 1:
             return len(self.runs)
-        over = {followed.run_id for followed in self.over}
-        return len({*self.runs, *self.to_delete, *self.asked, *over})
+        return len(self.held())
 
-    def has(self, run_id: str) -> bool:
-        """Whether a run is followed, or over and still to be closed."""
-        held = (self.runs, self.to_delete, self.asked)
-        is_over = any(followed.run_id == run_id for followed in self.over)
-        return is_over or any(run_id in some for some in held)
+    def held(self) -> set[str]:
+        """Return the ids of those that are followed, or over and still to be closed."""
+        over = (followed.run_id for followed in self.over)
+        return {*self.runs, *self.to_delete, *self.asked, *over}
 
     def is_empty(self) -> bool:
         """Whether nothing is left to be done."""
@@ -133,9 +131,8 @@ class ActiveRuns:
 
     def report(self, followed: FollowedRun, transition: Transition) -> None:
         """Tell the user of a transition that is on record."""
-        self.reporter.on_event(
-            followed.run, JobEvent(run_id=followed.run_id, transition=transition)
-        )
+        event = JobEvent(run_id=followed.run_id, transition=transition)
+        self.reporter.on_event(followed.run, event)
 
     def ask(
         self,

@@ -84,12 +84,12 @@ def why_left(job: FoundJob) -> str | None:
 
 
 def take_what_is_left(
-    jobs: Sequence[FoundJob], context: RunContext, note: Note, *, adopts: bool, renumber: bool
+    jobs: Sequence[FoundJob], context: RunContext, note: Note, *, adopts: bool
 ) -> None:
     """Record the jobs of this store that it has no record of; with ``adopts`` also those left.
 
-    Those whose receipts have been there for long are deleted. What cannot be done is noted: two
-    people may have named a set alike, and one's runs must not keep the other's from collection.
+    Those whose receipts have been there for long are deleted. What cannot be done is noted, and
+    does not keep the others from collection.
     """
     known = set(context.store.ids())
     for job in foreign_jobs.without_doctors(jobs):
@@ -103,7 +103,7 @@ def take_what_is_left(
                 _ = job.plan  # one that cannot be read is named
                 is_ours = is_own or (adopts and _is_adopted(job, context, note))
                 if is_ours and whose.receipt is None:
-                    collecting.recorded(job, context, renumber=renumber)
+                    collecting.recorded(job, context)
             elif adopts and not is_own:
                 run = context.store.run(run_id)
                 if not requests.is_of(job, run):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from k8sbench.lifecycle.decide import CANCEL_SECONDS
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import Unreachable, UsageError
 from k8sbench.model.phase import Phase, Transition
@@ -127,8 +128,12 @@ def run(
                     end(step.cause, step.cause_id or "unrecoverable")
             if (why := stopped()) is not None:
                 end(why, "interrupted")
-            if clock() - began > TIMEOUT_S:
+            took = clock() - began
+            if took > TIMEOUT_S:
                 end(f"Not done after {TIMEOUT_S:.0f} s.", "timeout")
+            if took > TIMEOUT_S + CANCEL_SECONDS:
+                way = f"Delete it when the cluster answers: k8sbench delete {plan.run_id}"
+                raise Unreachable(f"Job {plan.run_id} is to end, and is not seen to.", way)
     except BaseException:
         # The job is on no record: no other command would end it.
         end("k8sbench doctor was ended.", "interrupted")

@@ -18,8 +18,7 @@ from k8sbench.lifecycle.context import Reporter, RunContext, Stop
 from k8sbench.lifecycle.executor import LOOK_SECONDS, Executor, Rules, Until
 from k8sbench.lifecycle.gathering import Gathering
 from k8sbench.model import attempts, creation, times
-from k8sbench.model.errors import BenchError, RepeatTaken, StoreError, Unreachable, UsageError
-from k8sbench.model.identity import case_key
+from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Location, Run
 from k8sbench.ports import Cluster, FoundJob, RunFilter
@@ -55,25 +54,14 @@ def needs_collection(run: Run) -> bool:
     return run.plan.backend == "kubernetes" and (not run.is_closed or run.wishes != ())
 
 
-def recorded(job: FoundJob, context: RunContext, *, renumber: bool = False) -> Run:
-    """Record a job of the cluster as a run of this store.
-
-    With ``renumber`` it gets the next repeat where the store has another run by its number.
-    """
+def recorded(job: FoundJob, context: RunContext) -> Run:
+    """Record a job of the cluster as a run of this store."""
     plan = job.plan
     try:
-        run = context.store.record(plan, at=job.created_at, owner=None, location=context.location)
+        run = context.store.record(
+            plan, at=job.created_at, owner=None, location=context.location, has_job=True
+        )
         return _of_attempt(run, job, context)
-    except RepeatTaken as wrong:
-        if renumber:
-            repeat = context.store.next_repeat(plan.set_name, case_key(plan))
-            plan = msgspec.structs.replace(plan, repeat=repeat)
-            return recorded(msgspec.structs.replace(job, known_plan=plan), context)
-        raise UsageError(
-            f"The cluster has run {plan.run_id}, repeat {plan.repeat} of {case_key(plan)} in set"
-            f" {plan.set_name}; this store has another run by that number.",
-            f"Collect it into a store of its own: k8sbench collect {plan.run_id} --store FOLDER",
-        ) from wrong
     except UsageError:
         if plan.run_id not in context.store.ids():
             raise

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from k8sbench.lifecycle.pool import Pool
+from k8sbench.lifecycle.pool import Threads
 from k8sbench.lifecycle.records import Alive
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plan import RunPlan
@@ -53,8 +53,8 @@ class PlannedCase(msgspec.Struct, frozen=True, kw_only=True):
     """How many runs of it are wanted."""
     manifests: Callable[[RunPlan], tuple[Manifest, ...]]
     """The plan of a run → what is asked of the cluster."""
-    text: Callable[[RunPlan], str]
-    """The same as the YAML that is kept with the run."""
+    text: Callable[[Sequence[Manifest]], str]
+    """What is asked of the cluster → the YAML that is kept with the run."""
     benchmark_file: str = ""
     """The text of the user's file that describes it; empty of a built-in benchmark."""
     joins: str | None = None
@@ -81,7 +81,7 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     manifests: Callable[[Run], Sequence[Manifest]]
     """A run that exists → what is asked of the cluster for it, which is kept in its folder; raises
     :class:`~k8sbench.model.errors.BenchError` where it cannot be made here."""
-    pool: Pool
+    pool: Threads
     """Makes the requests that may take long."""
     location: Location | None = None
     """Where on a cluster new jobs go."""

@@ -240,21 +240,6 @@ def _too_long(record: Record) -> str:
 # -- what runs share: places, requests at a time --------------------------------------------------
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """How the runs that one process follows stand; run ids, in the order in which they came."""
-
-    going_on: int
-    """Runs that take a place."""
-    creating: int
-    """Requests for jobs whose answers have not come."""
-    deleting: int
-    """Requests to delete jobs whose answers have not come."""
-    to_create: Sequence[str] = ()
-    """Runs whose jobs are to be asked for now."""
-    to_delete: Sequence[str] = ()
-    """Runs of whose jobs what is left is to be deleted."""
-
-
 class Admission(msgspec.Struct, frozen=True, kw_only=True):
     """Who goes on."""
 
@@ -266,15 +251,21 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a further run may begin."""
 
 
-def admit(standing: Standing, parallel: float = math.inf) -> Admission:
+def admit(
+    *,
+    going_on: int,
+    creating: int,
+    deleting: int,
+    to_create: Sequence[str] = (),
+    to_delete: Sequence[str] = (),
+    parallel: float = math.inf,
+) -> Admission:
     """Say which requests are sent now, and whether another run may begin.
 
-    At most ``parallel`` runs may go on at a time. First come, first served.
+    ``going_on`` runs take a place, of ``parallel`` at most; so many requests to create and to
+    delete jobs have no answer yet, and these runs wait for theirs. First come, first served.
     """
-    create = standing.to_create[: max(0, REQUESTS - standing.creating)]
-    delete = standing.to_delete[: max(0, REQUESTS - standing.deleting)]
-    return Admission(
-        create=create,
-        delete=delete,
-        has_room=standing.going_on < parallel and standing.creating + len(create) < REQUESTS,
-    )
+    create = to_create[: max(0, REQUESTS - creating)]
+    delete = to_delete[: max(0, REQUESTS - deleting)]
+    has_room = going_on < parallel and creating + len(create) < REQUESTS
+    return Admission(create=create, delete=delete, has_room=has_room)

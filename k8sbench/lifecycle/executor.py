@@ -67,7 +67,7 @@ class Executor:
 
     def has(self, run_id: str) -> bool:
         """Whether a run is followed, or over and still to be closed."""
-        return self._active.has(run_id)
+        return run_id in self._active.held()
 
     def runs(self) -> list[Run]:
         """The runs that are not over."""
@@ -280,14 +280,14 @@ class Executor:
 
     def _admission(self) -> decide.Admission:
         kinds = [one.request.kind for one in self._active.asked.values() if one.request is not None]
-        standing = decide.Standing(
+        return decide.admit(
             going_on=self._active.places(),
             creating=kinds.count("create"),
             deleting=kinds.count("delete"),
             to_create=tuple(self._active.to_create),
             to_delete=tuple(self._active.to_delete),
+            parallel=self._active.rules.parallel,
         )
-        return decide.admit(standing, self._active.rules.parallel)
 
     def _send_admitted(self) -> None:
         """Send the requests that are admitted now."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.lifecycle.views import Later, NotAsked, Record, Reported, View, Watched
+from k8sbench.lifecycle.views import Record, Reported, View, Watched
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import LogArchive, Manifest
@@ -63,11 +63,6 @@ class FollowedRun(msgspec.Struct, kw_only=True, eq=False):
     def is_watched(self) -> bool:
         """Whether the cluster reports of the job."""
         return isinstance(self.view.job, (Watched, Reported))
-
-    @property
-    def lacks_room(self) -> bool:
-        """Whether its job is to be asked for again: a quota has no room, or something is left."""
-        return isinstance(self.view.job, NotAsked) and isinstance(self.view.effect, Later)
 
     def see(self, **changes: Any) -> None:
         """Replace parts of the view."""

@@ -110,11 +110,9 @@ def _take_ownership(active: ActiveRuns, followed: FollowedRun, whose: Ownership)
         followed.note(wish=msgspec.structs.replace(wish, kind="cancel"))
 
 
-def _ignore(_: ActiveRuns, followed: FollowedRun, answer: Future[None]) -> None:
-    del followed
-    error = answer.exception()
-    if error is not None and not isinstance(error, BenchError):
-        raise error
+def _ignore(_active: ActiveRuns, _followed: FollowedRun, answer: Future[None]) -> None:
+    with contextlib.suppress(BenchError):
+        answer.result()
 
 
 def _take_end(active: ActiveRuns, followed: FollowedRun, end: Transition) -> None:

@@ -31,7 +31,7 @@ from k8sbench.model.errors import (
 )
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import COLLECTED_ELSEWHERE, Run, Wish
-from k8sbench.ports import FoundJob, LogMark
+from k8sbench.ports import FoundJob
 
 AGAIN_SECONDS = 2.0
 """Until a request is sent again that did not succeed; twice as long each time."""
@@ -127,9 +127,7 @@ def follow(active: ActiveRuns, followed: FollowedRun) -> None:
             active.changed[run.run_id] = None
             return
         active.move(followed, creation.created(active.context.clock()))
-    marks: Mapping[str, LogMark] = {}
-    if isinstance(followed.view.job, Unwatched):
-        marks = store.log_marks(run.run_id)
+    marks = store.log_marks(run.run_id) if isinstance(followed.view.job, Unwatched) else {}
     active.context.cluster.resume(followed.run, marks)
     followed.read_until = {replica: mark.at for replica, mark in marks.items()}
     followed.see(job=Watched(), effect=Idle())
@@ -151,14 +149,11 @@ def _printed(active: ActiveRuns, run: Run) -> Mapping[str, float]:
 def _take_printed(
     active: ActiveRuns, followed: FollowedRun, answer: Future[Mapping[str, float]]
 ) -> None:
-    error = answer.exception()
-    if error is None:
+    try:
         followed.printed = answer.result()
-    elif not isinstance(error, BenchError):
-        raise error
-    elif error.cause_id in requests.NO_ANSWER and active.rules.on_refusal is not None:
-        raise error  # who asked for its end waits for that alone
-    else:
+    except BenchError as error:
+        if error.cause_id in requests.NO_ANSWER and active.rules.on_refusal is not None:
+            raise  # who asked for its end waits for that alone
         followed.printed = None
         _note_unread(active, followed, str(error))
     followed.see_what_is_read()
@@ -188,8 +183,7 @@ def cancel(active: ActiveRuns, followed: FollowedRun, action: decide.Cancel) -> 
     active.changed[run_id] = None
     if not isinstance(followed.view.job, NotAsked):
         followed.see(asked_to_end_at=min(now, followed.view.asked_to_end_at))
-        ask = active.context.cluster.cancel
-        call = partial(ask, run_id, action.cause, action.cause_id)
+        call = partial(active.context.cluster.cancel, run_id, action.cause, action.cause_id)
         active.ask(followed, "cancel", call, _take_cancelled)
 
 
@@ -364,8 +358,7 @@ def restart(active: ActiveRuns, followed: FollowedRun, end: Transition) -> None:
     except StoreError:
         raise
     except BenchError as error:
-        end = attempts.refused_now(run, attempts.numbered(run, end), error)
-        end_run(active, followed, end)
+        end_run(active, followed, attempts.refused_now(run, attempts.numbered(run, end), error))
         return
     assert followed.archive is not None
     followed.archive.close()
@@ -435,17 +428,16 @@ def send_deletion(active: ActiveRuns, followed: FollowedRun) -> None:
 def _take_deleted(
     active: ActiveRuns, followed: FollowedRun, answer: Future[tuple[Run, str | None]]
 ) -> None:
-    run_id, error = followed.run_id, answer.exception()
+    run_id = followed.run_id
     followed.see(deletes=False)
-    if isinstance(error, BenchError):
+    try:
+        run, why = answer.result()
+    except BenchError as error:
         active.reporter.note(
             f"warning: what is left of {run_id} on the cluster stays there: {error}"
             f" Then: k8sbench delete {run_id}"
         )
-    elif error is not None:
-        raise error
     else:
-        run, why = answer.result()
         followed.note(run=run)
         if why is not None:
             active.reporter.note(f"{run_id} stays on the cluster: {why}")
@@ -460,7 +452,8 @@ def _take_deleted(
 def _try_creations_now(active: ActiveRuns) -> None:
     """Try those again for which a quota had no room: there may be some."""
     for followed in active.lacking.values():
-        if followed.lacks_room:
+        is_refused = isinstance(followed.view.effect, Later)
+        if is_refused and isinstance(followed.view.job, NotAsked):
             followed.tries = 0
             followed.see(effect=Idle())
             active.changed[followed.run_id] = None

@@ -5,32 +5,22 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 
-class Pool(Protocol):
-    """Does calls beside the thread that follows runs; how many at a time its callers limit."""
-
-    def start(self, call: Callable[[], T], name: str) -> Future[T]:
-        """Have a call made; returns at once."""
-
-    def wait(self, seconds: float) -> None:
-        """Wait until a call is done, or so long."""
-
-    def join(self, calls: Sequence[Future[Any]], seconds: float | None = None) -> None:
-        """Wait until all of these calls are done, or so long."""
-
-
 class Threads:
-    """A thread for each call that does not keep the program from ending."""
+    """Does calls beside the thread that follows runs; how many at a time its callers limit.
+
+    Each on a thread that does not keep the program from ending.
+    """
 
     def __init__(self) -> None:
         self._done = threading.Event()
 
     def start(self, call: Callable[[], T], name: str) -> Future[T]:
-        """Start a thread that makes the call."""
+        """Start a thread that makes the call; returns at once."""
         future = in_thread(call, name)
         future.add_done_callback(lambda _: self._done.set())
         return future
@@ -45,7 +35,7 @@ class Threads:
         wait(calls, seconds)
 
 
-class Inline:
+class Inline(Threads):
     """Makes each call at once: what starts processes must be the thread that they live with."""
 
     def start(self, call: Callable[[], T], name: str) -> Future[T]:  # noqa: ARG002
@@ -56,13 +46,6 @@ class Inline:
         except Exception as error:
             future.set_exception(error)
         return future
-
-    def wait(self, seconds: float) -> None:
-        """Wait so long: nothing goes on beside."""
-        threading.Event().wait(seconds)
-
-    def join(self, calls: Sequence[Future[Any]], seconds: float | None = None) -> None:
-        """Do nothing: all calls are done."""
 
 
 def in_thread(call: Callable[[], T], name: str) -> Future[T]:

@@ -9,13 +9,13 @@ arguments.
 from __future__ import annotations
 
 import contextlib
-import datetime
 import difflib
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import msgspec
 
+from k8sbench.model import times
 from k8sbench.model.counts import ABSENT
 from k8sbench.model.errors import NotFound, StoreError, UsageError, did_you_mean
 from k8sbench.model.measurement import SCHEMA, Measurement
@@ -168,7 +168,7 @@ def _closed(store: Store, run: Run, *, now: float) -> Run:
     try:
         # Only now that the process is gone is its folder final: it may have ended in good order
         # since the row was read, or been killed with its last word in the folder alone.
-        run = store.update_from_folder(run.run_id)
+        run = store.run(run.run_id)
         if run.phase.final:
             return run
         return store.move(run.run_id, lost(run, store.last_written_at(run.run_id), now=now))
@@ -193,9 +193,9 @@ def lost(run: Run, last_written_at: float | None, *, now: float) -> Transition:
         f" k8sbench logs {run.run_id}"
     )
     cause = (
-        f"k8sbench (pid {owner.pid} on {owner.host}) ended at {_clock(at)} or soon after, while the"
-        f" run was {latest.phase}, without a last word (killed, the machine went down, or the disk"
-        f" was full); {rest}"
+        f"k8sbench (pid {owner.pid} on {owner.host}) ended at {times.utc(at)} or soon after, while"
+        f" the run was {latest.phase}, without a last word (killed, the machine went down, or the"
+        f" disk was full); {rest}"
     )
     return Transition(phase=Phase.LOST, at=at, cause=cause, cause_id=OWNER_KILLED)
 
@@ -351,7 +351,3 @@ def _built(kind: type[T], sources: Sequence[object], **given: object) -> T:
 def started_at(run: Run) -> float | None:
     """When the run was first Running, Unix seconds."""
     return next((step.at for step in run.history if step.phase is Phase.RUNNING), None)
-
-
-def _clock(at: float) -> str:
-    return datetime.datetime.fromtimestamp(at, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

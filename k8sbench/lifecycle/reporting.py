@@ -14,8 +14,7 @@ import msgspec
 
 from k8sbench.lifecycle import records
 from k8sbench.measure.group import grouping, history, ratios, speedup
-from k8sbench.model.errors import UsageError
-from k8sbench.model.filters import GroupFilter
+from k8sbench.model.filters import GroupFilter, no_run_together
 from k8sbench.model.group import Changed, Group, Newer, Parity, Result
 from k8sbench.model.identity import GroupKey
 from k8sbench.model.plan import RunPlan
@@ -79,19 +78,19 @@ def report(
     """
     groups = grouping.groups(runs, accept=accept)
     if wanted.set_name is not None:
-        _check_set(wanted.set_name, groups)
+        newest_first = sorted(groups, key=lambda group: (-group.began[1], group.key.set_name))
+        records.check_set(wanted.set_name, [group.key.set_name for group in newest_first])
     if is_strict:
         wanted.chosen.chosen(groups)
     fitting = [group for group in groups if _fits(group, wanted)]
     if is_strict and groups and not fitting:
-        raise UsageError("No run fits all of the filters together.", "Leave one of them out.")
+        raise no_run_together(wanted.since, max(group.latest for group in groups))
     every = wanted.every or wanted.runs or wanted.set_name is not None or wanted.since is not None
     shown, newer = (fitting, dict[str, Newer]()) if every else latest(fitting)
-    older = len(fitting) - len(shown)
-    made = _report(shown, groups, older, published=published, find=find)
+    made = _report(shown, groups, len(fitting) - len(shown), published=published, find=find)
     results = [
         msgspec.structs.replace(result, newer=newer.get(result.group.key.id))
-        for result in _with_history(made.results, runs, groups)
+        for result in _with_history(made.results, groups)
     ]
     if figure := _FIGURES.get(wanted.sort):
         results.sort(key=lambda result: -(figure(result) or 0.0))
@@ -125,27 +124,25 @@ def latest(groups: Iterable[Group]) -> tuple[list[Group], dict[str, Newer]]:
         )
     shown, newer = set[str](), dict[str, Newer]()
     for sets in by_case.values():
-        order = sorted(sets, key=lambda name: (max(g.latest for g in sets[name]), name))
+        order = sorted(sets, key=lambda name: (max(g.began[1] for g in sets[name]), name))
         measured = ("valid", "rejected", "unsteady")
         known = [name for name in order if any(g.state in measured for g in sets[name])]
         chosen, last = (known or order)[-1], order[-1]
         for group in sets[chosen]:
             shown.add(group.key.id)
             if last != chosen:
-                state = max(sets[last], key=lambda one: one.latest).state
+                state = max(sets[last], key=lambda one: one.began[1]).state
                 newer[group.key.id] = Newer(set_name=last, state=state)
     return [group for group in groups if group.key.id in shown], newer
 
 
-def _with_history(
-    results: Iterable[Result], runs: Sequence[Run], groups: Sequence[Group]
-) -> Iterator[Result]:
+def _with_history(results: Iterable[Result], groups: Sequence[Group]) -> Iterator[Result]:
     """Add to each result the medians of its case and their last change, up to its set."""
     results = list(results)
     cases = {result.group.key.only("series") for result in results}
     some = [group for group in groups if group.key.only("series") in cases]
     by_id: dict[str, tuple[Changed | None, tuple[float, ...]]] = {}
-    for series in history.history(some, history.beginnings(runs)):
+    for series in history.history(some):
         changed, medians = None, list[float]()
         for point in series.points:
             if point.group.spread is not None:
@@ -167,15 +164,12 @@ def _report(
     find: Find,
 ) -> Report:
     results = speedup.results(shown, among=groups, find=find, published=published)
+    pairs = sorted(ratios.parities(shown), key=lambda it: (*_order(it.paddle.key), it.pytorch.key))
     return Report(
         results=tuple(sorted(results, key=lambda result: _order(result.group.key))),
-        parities=tuple(sorted(ratios.parities(shown), key=_pair_by_case)),
+        parities=tuple(pairs),
         older=older,
     )
-
-
-def _pair_by_case(pair: Parity) -> tuple[object, ...]:
-    return (*_order(pair.paddle.key), pair.pytorch.key)
 
 
 def _order(key: GroupKey) -> tuple[object, ...]:
@@ -190,8 +184,3 @@ def _fits(group: Group, wanted: Wanted) -> bool:
         and (wanted.since is None or group.latest >= wanted.since)
         and (not wanted.runs or any(member.run_id in wanted.runs for member in group.members))
     )
-
-
-def _check_set(name: str, groups: Sequence[Group]) -> None:
-    newest_first = sorted(groups, key=lambda group: (-group.latest, group.key.set_name))
-    records.check_set(name, [group.key.set_name for group in newest_first])

@@ -95,7 +95,9 @@ def submit(
         while executor.refused:
             run, error = executor.refused.pop(0)
             others.append(_refused(run, error, reporter, several=len(cases) > 1))
-            if _concerns_all(error) and waiting:
+            # Whether further jobs would be refused for the same cause.
+            of_all = isinstance(error, Unreachable) or getattr(error, "cause_id", None) in OF_ALL
+            if of_all and waiting:
                 reporter.note(f"{len(waiting)} more are not started: {error}")
                 waiting.clear()
 
@@ -174,14 +176,14 @@ def held_set(claims: Claims, set_name: str, *, resumes: bool) -> Iterator[None]:
             claims.release(place)
 
 
-class Repeats(msgspec.Struct, frozen=True, kw_only=True):
+class Repeats(msgspec.Struct, kw_only=True):
     """What a set has of a case already, oldest first."""
 
-    finished: tuple[Run, ...] = ()
+    finished: list[Run] = []
     """Valid: they are not repeated."""
-    open: tuple[Run, ...] = ()
+    open: list[Run] = []
     """Not over, or not measured yet: they are taken up."""
-    broken_off: tuple[Run, ...] = ()
+    broken_off: list[Run] = []
     """Trainings with checkpoints that ended too early: they are continued."""
 
 
@@ -193,15 +195,13 @@ def repeats(context: RunContext, set_name: str) -> dict[str, Repeats]:
     records.reconcile(context.store, alive=context.alive, now=context.clock())
     found: dict[str, Repeats] = {}
     for run in context.store.runs(RunFilter(set_name=set_name)):
-        of_case = found.get(key := case_key(run.plan), Repeats())
+        of_case = found.setdefault(case_key(run.plan), Repeats())
         if run.measurement is not None and run.measurement.verdict == "valid":
-            of_case = msgspec.structs.replace(of_case, finished=(*of_case.finished, run))
+            of_case.finished.append(run)
         elif not run.is_closed:
-            of_case = msgspec.structs.replace(of_case, open=(*of_case.open, run))
-        elif attempts.is_broken_off(run):
-            broken_off = (*of_case.broken_off, run)
-            of_case = msgspec.structs.replace(of_case, broken_off=broken_off)
-        found[key] = of_case
+            of_case.open.append(run)
+        elif attempts.may_be_continued(run):
+            of_case.broken_off.append(run)
     return found
 
 
@@ -259,11 +259,6 @@ def _refused(run: Run, error: BaseException, reporter: Reporter, *, several: boo
     return Submitted(run, "refused", error)
 
 
-def _concerns_all(error: BaseException) -> bool:
-    """Whether further jobs would be refused for the same cause."""
-    return isinstance(error, Unreachable) or getattr(error, "cause_id", None) in OF_ALL
-
-
 def _close_local(run: Run, context: RunContext, error: BaseException, stop: Stop) -> None:
     """Close a local run, which ends with this process.
 
@@ -315,13 +310,17 @@ def _check_case(case: PlannedCase, existing: RunPlan) -> None:
     wanted = case.plan(existing.run_id, existing.set_name, existing.repeat)
     there, asked = case_values(existing), case_values(wanted)
     differing = [name for name in fields_for("case") if there.get(name) != asked.get(name)]
-    if differing and not (
-        LENGTHENED.issuperset(differing) and attempts.is_longer(wanted, existing)
-    ):
+    if LENGTHENED.issuperset(differing) and attempts.is_longer(wanted, existing):
+        differing = []
+    # No part of the case; but with another seed, or without them, no checkpoint is gone on from.
+    others = ["seed"] if existing.seed not in {None, wanted.seed} else []
+    others += ["checkpoints"] if existing.checkpoints and not wanted.checkpoints else []
+    if differing or others:
         case_name = f"{existing.benchmark} {existing.framework} {existing.case}"
+        what = "is another case" if differing else "cannot be taken up with another option"
         raise UsageError(
-            f"Run {existing.run_id} exists and is another case: {case_name} {existing.precision}"
-            f" (other: {', '.join(differing)}).",
+            f"Run {existing.run_id} exists and {what}: {case_name} {existing.precision}"
+            f" (other: {', '.join(differing + others)}).",
             "Take another --run-id, or the options that it was submitted with.",
         )
 
@@ -360,7 +359,7 @@ def _create(
 ) -> None:
     """Keep what is asked of the cluster for a run, and have its job created."""
     try:
-        context.store.keep(run.run_id, MANIFEST, case.text(run.plan))
+        context.store.keep(run.run_id, MANIFEST, case.text(manifests))
         if case.benchmark_file:
             context.store.keep(run.run_id, BENCHMARK, case.benchmark_file)
     except BenchError as error:
@@ -418,9 +417,7 @@ def _join(
 
 def _may_go_on(run: Run, plan: RunPlan) -> bool:
     """Whether a run that is over is submitted again, or continued, as a plan asks."""
-    longer = attempts.keeps_checkpoints(run) and attempts.is_longer(plan, run.plan)
-    longer = longer and not run.is_collected_elsewhere
-    return creation.may_be_submitted_again(run) or attempts.is_broken_off(run) or longer
+    return creation.may_be_submitted_again(run) or attempts.may_be_continued(run, plan)
 
 
 def _reopened(
@@ -432,7 +429,7 @@ def _reopened(
         # Restarts that it had do not count against those that are allowed from here on.
         plan = msgspec.structs.replace(plan, max_restarts=plan.max_restarts + run.attempt)
         # Of this the job is made, also by a process that takes the run up after this one.
-        store.keep(run.run_id, MANIFEST, case.text(plan))
+        store.keep(run.run_id, MANIFEST, case.text(case.manifests(plan)))
     try:
         run = store.reopen(plan, at=context.clock(), owner=context.owner, location=context.location)
     except RepeatTaken as taken:
@@ -440,7 +437,7 @@ def _reopened(
         raise UsageError(message, "Take another --run-id.") from taken
     if had_job:
         store.begin_attempt(run.run_id)
-        reporter.note(f"run {run.run_id} is continued from its checkpoints")
+        reporter.note(f"run {run.run_id} is continued, from its newest checkpoint if any")
     else:
         reporter.note(f"run {run.run_id} has never had a job, and is submitted again")
     return run

@@ -8,7 +8,6 @@ Time in the cluster's queue is part of a run's time, so a cluster that fills up 
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator, Sequence
 
 from k8sbench.model.identity import case_key
@@ -89,7 +88,7 @@ class Sweep:
         ]
         every = [seconds for some in self._took.values() for seconds in some]
         taken = self._took.get(key) or of_benchmark or every
-        return statistics.fmean(taken) if taken else 0.0
+        return sum(taken) / len(taken) if taken else 0.0
 
     def _of(self, plan: RunPlan) -> _Case:
         return self._cases.setdefault(case_key(plan), _Case(plan))

@@ -29,7 +29,7 @@ def restarting(plan: RunPlan, attempt: int, why: str, at: float) -> Transition:
 
 def continued(plan: RunPlan, attempt: int, at: float) -> Transition:
     """Build the transition of a training that is over and goes on; ``attempt`` was its last one."""
-    return restarting(plan, attempt, "It is continued from its checkpoints.", at)
+    return restarting(plan, attempt, "It is continued, from its newest checkpoint if any.", at)
 
 
 def is_continued(run: Run) -> bool:
@@ -45,10 +45,11 @@ def keeps_checkpoints(run: Run) -> bool:
     return is_over and run.plan.training is not None and run.plan.checkpoints is not None
 
 
-def is_broken_off(run: Run) -> bool:
-    """Whether a training of this store ended before its time: it may be continued as it is."""
+def may_be_continued(run: Run, asked: RunPlan | None = None) -> bool:
+    """Whether a training of this store ended before its time, or before that of a longer plan."""
     is_ours = keeps_checkpoints(run) and not run.is_collected_elsewhere
-    return is_ours and run.phase is not Phase.SUCCEEDED
+    longer = asked is not None and is_longer(asked, run.plan)
+    return is_ours and (longer or run.phase is not Phase.SUCCEEDED)
 
 
 def is_longer(asked: RunPlan, before: RunPlan) -> bool:

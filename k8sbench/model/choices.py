@@ -318,10 +318,9 @@ def image(
 def kernels(case: PlanChoices, chosen: str | None, notes: list[str]) -> None:
     """Say so where the framework has no kernels for the pool's GPUs: the job would fail."""
     site = case.site
-    if site.images is None or case.device != "cuda" or site.backend == "local":
-        return
-    doubt = image_warning(site.images, gpu_model=site.pool.gpu_model, image=chosen)
-    notes.extend(filter(None, [doubt]))
+    if site.images is not None and case.device == "cuda":
+        doubt = image_warning(site.images, gpu_model=site.pool.gpu_model, image=chosen)
+        notes.extend(filter(None, [doubt]))
 
 
 def _check_local(case: PlanChoices) -> None:

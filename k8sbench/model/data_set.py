@@ -5,9 +5,12 @@ The archive of a report and its checksum stand in the catalog, beside the figure
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from k8sbench.model.errors import NotFound, did_you_mean
+from k8sbench.model.request import ClusterAccess
 
 
 class KnownDataSet(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,6 +28,25 @@ class KnownDataSet(msgspec.Struct, frozen=True, kw_only=True):
     """Samples, or pairs of faces, to evaluate on."""
     source: str
     """Where it is had, and what may be fetched."""
+
+
+class DataTask(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be done with a data set, and where."""
+
+    action: Literal["make-sample", "check", "prepare"]
+    data_set: str
+    place: str
+    """A folder of this machine, or ``pvc:NAME[/SUB]``."""
+    words: tuple[str, ...] = ()
+    """More words of the program."""
+    access: ClusterAccess = ClusterAccess()
+    image: str | None = None
+    """None: the public image of PyTorch, which has numpy and Pillow."""
+    secret: str | None = None
+    node_pool: str | None = None
+    pools_file: str | None = None
+    seconds: int = 86_400
+    """After which a Job is ended."""
 
 
 DATA_SETS = (

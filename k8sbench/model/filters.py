@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -50,6 +51,14 @@ def no_run_of(name: str, value: str, known: Sequence[str]) -> NotFound:
     """Return the error for a value that no run has; ``known`` are those that there are."""
     near = did_you_mean(value, known)
     return NotFound(f"There is no run of {name} {value}.", f"{near}There are: {', '.join(known)}.")
+
+
+def no_run_together(since: float | None, newest: float) -> NotFound:
+    """Return the error for filters that fit runs one by one; ``newest``: of the newest of all."""
+    if since is not None and newest < since:
+        at = f"{datetime.fromtimestamp(newest, UTC):%Y-%m-%d %H:%M} UTC"
+        return NotFound("No run is as new as --since.", f"The newest is of {at}.")
+    return NotFound("No run fits all of the filters together.", "Leave one of them out.")
 
 
 EVERY = GroupFilter()

@@ -81,7 +81,7 @@ class GpuMetric(msgspec.Struct, frozen=True, kw_only=True):
     def text(self, value: float) -> str:
         """Write a value with its unit."""
         if self.unit == "ratio":
-            return f"{value:.0%}"
+            return f"{100 * value:.0f} %"
         if self.unit == "MiB":
             return f"{value / 1024:.1f} GiB"
         return f"{value:.0f} {self.unit}".rstrip()

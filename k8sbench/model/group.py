@@ -102,6 +102,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     unit: str
     estimator: str
     members: tuple[Member, ...]
+    began: tuple[float, float]
+    """When its first and its newest run began, Unix seconds; imported ones by their stamps."""
     spread: Spread | None
     """None where no run counts; see the reasons of the group and of its members."""
     reasons: tuple[Finding, ...]

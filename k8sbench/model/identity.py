@@ -19,10 +19,16 @@ from typing import Literal, get_args
 import msgspec
 
 from k8sbench.model.errors import UsageError
-from k8sbench.model.kinds import KINDS
+from k8sbench.model.kinds import KINDS, default_kind
 from k8sbench.model.plan import RunPlan
 
 LABEL_DOMAIN = "k8sbench.io"
+OWN_LABELS = {
+    "app.kubernetes.io/name": "k8sbench",
+    "app.kubernetes.io/managed-by": "k8sbench",
+    "app.kubernetes.io/part-of": "dlperf",
+}
+"""Labels of what k8sbench makes for runs."""
 PLAN_ANNOTATION = f"{LABEL_DOMAIN}/plan"
 NONCE_ANNOTATION = f"{LABEL_DOMAIN}/nonce"
 """Annotation of a job by which the run that asked for it knows it where the answer was lost."""
@@ -350,10 +356,7 @@ def group_key(
 
 def labels(plan: RunPlan) -> dict[str, str]:
     """Labels of everything that belongs to a run."""
-    return {
-        "app.kubernetes.io/name": "k8sbench",
-        "app.kubernetes.io/managed-by": "k8sbench",
-        "app.kubernetes.io/part-of": "dlperf",
+    return OWN_LABELS | {
         f"{LABEL_DOMAIN}/run": plan.run_id,
         f"{LABEL_DOMAIN}/set": plan.set_name,
         f"{LABEL_DOMAIN}/benchmark": plan.benchmark,
@@ -364,13 +367,19 @@ def labels(plan: RunPlan) -> dict[str, str]:
 
 
 def _encoded(plan: RunPlan, value: object) -> bytes:
-    """JSON without the run's own id: a foreign command may hold host names, which begin with it."""
+    """JSON without the run's own id: a foreign command may hold host names, which begin with it.
+
+    They are those of the framework's usual kind of job, so that the kind makes no other case.
+    """
     text = msgspec.json.encode(value, order="deterministic")
     if plan.run_id.encode() not in text:
         return text
-    types = "|".join(
-        sorted({type_name.lower() for kind in KINDS.values() for type_name in kind.types})
-    )
+    usual = default_kind(plan.framework)
+    kind = default_kind(plan.framework, plan.kind) if plan.kind in KINDS else usual
+    known = [one.known_hosts(plan.run_id, plan.replicas) for one in (kind, usual)]
+    for theirs, ours in zip(*known, strict=True):
+        text = text.replace(theirs.encode(), ours.encode())
+    types = "|".join(map(str.lower, usual.types))
     host = rf"\b{re.escape(plan.run_id)}(?=-(?:{types})-[0-9])".encode()
     return re.sub(host, b"RUN", text)
 

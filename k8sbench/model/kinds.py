@@ -91,10 +91,14 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     """Reasons of events that what makes its pods could not be created."""
     makers: frozenset[str] = frozenset()
     """Kinds of what the operator makes for a job, which makes its pods: their events count."""
+    maker: str | None = None
+    """Name of the batch/v1 Job that makes its pods, by the job's name; None: the operator does."""
     host: str = "{job}-{replica}"
     """Host name of a replica, by the job's name, the replica's and its number."""
-    longest_name: int = 63
-    """Characters of a job's name."""
+    own_host: str = "$(POD_NAME)"
+    """The same as a replica knows it, by the job's name and the container's variables."""
+    after_name: str = ""
+    """What follows a job's name in that of its last pod, where that counts for the longest name."""
     lead: str | None
     """Replica type of the one replica that leads; None where all are alike."""
     others: str = "Worker"
@@ -144,11 +148,8 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def reserved(self) -> frozenset[str]:
         """Names of all variables that the operator sets itself."""
-        return (
-            self.variables_of_others
-            | {variable.name for variable in (*self.variables, *self.env)}
-            | self.fields.keys()
-        )
+        ours = {variable.name for variable in (*self.variables, *self.env)}
+        return self.variables_of_others | ours | self.fields.keys()
 
     def policy(self, **settings: object) -> dict[str, Any]:
         """Return the part of ``spec`` that suspends the job, or limits its time."""
@@ -165,8 +166,7 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
             "resources": found.get("resourcesPerNode"),
         }
         template = {"spec": {"containers": [container]}}
-        count = found.get("numNodes")
-        return {self.others: {"replicas": count, "template": template}}
+        return {self.others: {"replicas": found.get("numNodes"), "template": template}}
 
     def marked(self, spec: Mapping[str, Any], mark: Mapping[str, Any]) -> dict[str, Any]:
         """Return a job's ``spec`` with ``mark`` (labels, annotations) in its pods' metadata."""
@@ -211,6 +211,10 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
             for name in self.names(count)
         ]
 
+    def known_hosts(self, job: str, count: int) -> list[str]:
+        """Return how a command may name hosts of a job: its own, and all of them."""
+        return [self.own_host.format(job=job), *self.hosts(job, count)]
+
     def start(self, module: str, mount: str) -> tuple[str, ...]:
         """Return the command that starts ``module``, with the trainers below ``mount``."""
         return tuple(word.format(module=module, mount=mount) for word in self.launcher)
@@ -230,6 +234,10 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
         """Return what the true conditions of a job mean; None: they are unknown."""
         true = set(conditions)
         return next((ours for theirs, ours in self.conditions if theirs in true), None)
+
+    def made(self, status: Mapping[str, Any]) -> Iterable[Mapping[str, int]]:
+        """Count the pods of what was made of a job, which tell its phase if no condition does."""
+        return status.get("jobsStatus") or ()
 
     def condition(
         self, status: Mapping[str, Any], phase: Phase, *, only_true: bool = True
@@ -340,9 +348,9 @@ _TRAIN_JOB: dict[str, Any] = {
     "pod_suffix": r"-node-0(?:-(?P<rank>[0-9]+)-[a-z0-9]{5})?",
     "refusals": ("TrainJobResourcesCreationFailed", "JobCreationFailed", "FailedCreate"),
     "makers": frozenset({"JobSet", "Job"}),
+    "maker": "{job}-node-0",
     "host": "{job}-node-0-{number}.{job}",
-    # The names of its pods are of 63 characters at most.
-    "longest_name": 47,
+    "after_name": "-node-0-{last}-x7k2p",
     "lead": None,
     "others": "Node",
     "container": "node",
@@ -360,19 +368,17 @@ TRAIN_JOB = JobKind(
     port_name="rendezvous",
     port=29500,
     launcher=PYTORCH_JOB.launcher,
-    variables=tuple(
-        InjectedVariable(name, value)
-        for name, value in (
-            ("PET_NNODES", "{replicas}"),
-            ("PET_NPROC_PER_NODE", "{processes}"),
-            ("PET_NODE_RANK", "{rank}"),
-            ("PET_MASTER_ADDR", "{address}"),
-            ("PET_MASTER_PORT", "{port}"),
-            ("JOB_COMPLETION_INDEX", "{rank}"),
-        )
+    variables=(
+        InjectedVariable("PET_NNODES", "{replicas}"),
+        InjectedVariable("PET_NPROC_PER_NODE", "{processes}"),
+        InjectedVariable("PET_NODE_RANK", "{rank}"),
+        InjectedVariable("PET_MASTER_ADDR", "{address}"),
+        InjectedVariable("PET_MASTER_PORT", "{port}"),
+        InjectedVariable("JOB_COMPLETION_INDEX", "{rank}"),
     ),
     # As the training operator v1 has them, for the commands of published programs.
     fields={"RANK": _RANK},
+    own_host="{job}-node-0-$(RANK).{job}",
     env=(
         InjectedVariable("MASTER_ADDR", "{job}-node-0-0.{job}"),
         InjectedVariable("MASTER_PORT", "{port}"),
@@ -390,6 +396,7 @@ TRAIN_JOB_OF_PADDLE = JobKind(
     # The operator knows nothing of Paddle.
     variables=(InjectedVariable("JOB_COMPLETION_INDEX", "{rank}"),),
     fields={"NODE_RANK": _RANK, "PADDLE_RANK": _RANK},
+    own_host="{job}-node-0-$(NODE_RANK).{job}",
     # Node 0 serves the meeting point only if PADDLE_MASTER's host equals its POD_IP.
     env=(
         InjectedVariable("POD_IP", "{job}-node-0-$(NODE_RANK).{job}"),
@@ -398,11 +405,9 @@ TRAIN_JOB_OF_PADDLE = JobKind(
         InjectedVariable("PADDLE_MASTER", "{job}-node-0-0.{job}:{port}"),
     ),
 )
-ALL = (PYTORCH_JOB, PADDLE_JOB, TRAIN_JOB, TRAIN_JOB_OF_PADDLE)
-KINDS: dict[str, JobKind] = {}
+KINDS: dict[str, JobKind] = {kind.name: kind for kind in (PYTORCH_JOB, PADDLE_JOB, TRAIN_JOB)}
 """By name; of one that several frameworks have, the first of :data:`ALL`."""
-for _kind in ALL:
-    KINDS.setdefault(_kind.name, _kind)
+ALL = (*KINDS.values(), TRAIN_JOB_OF_PADDLE)
 
 
 WORDS: dict[str, str | None] = {"v1": None, "trainjob": TRAIN_JOB.name}

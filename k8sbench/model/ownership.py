@@ -8,7 +8,6 @@ clocks of machines differ. Pure.
 
 from __future__ import annotations
 
-import datetime
 from typing import Annotated
 
 import msgspec
@@ -72,8 +71,7 @@ class Receipt(Collected, frozen=True, kw_only=True):
     @property
     def sentence(self) -> str:
         """Say who has collected the job, when, and what was measured."""
-        at = datetime.datetime.fromtimestamp(self.at, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        parts = [f"k8sbench on {self.host} collected it at {at}"]
+        parts = [f"k8sbench on {self.host} collected it at {times.utc(self.at)}"]
         if self.throughput is not None:
             parts.append(f"{self.throughput:.1f} {self.unit}")
         if self.verdict is not None:

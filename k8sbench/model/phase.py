@@ -7,8 +7,12 @@ one table each, in the adapter that meets them.
 from __future__ import annotations
 
 import enum
+from typing import Annotated
 
 import msgspec
+
+Moment = Annotated[float, msgspec.Meta(ge=-62_000_000_000, le=253_000_000_000)]
+"""Unix seconds, within the years 5 and 9987: others cannot be shown as dates."""
 
 
 class Phase(enum.StrEnum):
@@ -49,7 +53,7 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
 
     phase: Phase
     """The job's state, one of the phases."""
-    at: float
+    at: Moment
     """Unix seconds."""
     cause: str
     """One sentence; for a failure it names the replica and the exit code."""

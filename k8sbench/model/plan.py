@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -80,7 +80,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The run's id."""
     set_name: str
     """The set that the run belongs to."""
-    repeat: int
+    repeat: Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
     """1-based within (set, case)."""
     benchmark: str
     """Name in the catalog, or in the user's file."""
@@ -100,7 +100,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Half type of AMP; None without AMP."""
     device: Device
     """What trains."""
-    replicas: int
+    replicas: Annotated[int, msgspec.Meta(ge=1, le=100_000)]
     """Pods, or groups of processes: nodes."""
     gpus_per_replica: int
     """0 on a machine without GPUs."""

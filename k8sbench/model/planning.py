@@ -17,14 +17,12 @@ from k8sbench.model.choices import PlanChoices, Site
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import UsageError
 from k8sbench.model.kinds import default_kind
-from k8sbench.model.plan import PlannedWindow, RunPlan
+from k8sbench.model.plan import RunPlan
 from k8sbench.model.request import SubmitRequest
-from k8sbench.model.spec import AmpDtype, BenchmarkSpec, Preset
+from k8sbench.model.spec import BenchmarkSpec
 
 TRAINERS_MOUNT = "/opt/k8sbench"
 """Where our trainers lie inside a container, by ConfigMap and by image alike."""
-POD_VARIABLE = "POD_NAME"
-"""Variable of every container that holds its pod's name, which is its service's name too."""
 HERE = "127.0.0.1"
 """The host of every replica of a local run."""
 DRAFT_ID = "k8sbench-run-id-drawn-later"
@@ -85,7 +83,27 @@ def make_plan(
     if impl == "k8sbench":
         files = sources.arguments(data, weights, checkpoints)
         files |= training.arguments(planned, request) | options
-        command = _own_command(case, window, batch_size, amp_dtype, size, files)
+        module = variant.trainer_module
+        assert module is not None, "checked by settle()"
+        # Nothing of one run alone stands here (variables hold its id and the seed of a training):
+        # repeats of a case have equal commands.
+        settings: dict[str, speed_options.Option] = {
+            "benchmark": spec.name,
+            "variant": variant.name,
+            "batch-size": batch_size,
+            "warmup": window.warmup,
+            "iterations": window.iterations,
+            "log-interval": window.log_interval,
+            "min-steady-seconds": window.min_steady_seconds,
+            "amp-dtype": amp_dtype or "none",
+            "device": case.device,
+            "data": request.data,
+            "preset": size,
+            "seed": identity.SEED if "mode" in files else request.seed,
+            **files,
+        }
+        start = default_kind(case.framework, site.job_kind).start(module, TRAINERS_MOUNT)
+        command = (*start, *speed_options.arguments(settings))
     else:
         is_here, kind = site.backend == "local", default_kind(case.framework, site.job_kind)
         values: dict[str, int | str] = {
@@ -102,7 +120,7 @@ def make_plan(
             "gpu_ids": ",".join(str(index) for index in range(processes)),
             # As the training operator names the replicas' services, rank 0 first.
             "hosts": ",".join(HERE if is_here else host for host in kind.hosts(run_id, replicas)),
-            "host": HERE if is_here else f"$({POD_VARIABLE})",
+            "host": HERE if is_here else kind.own_host.format(job=run_id),
             "data": sources.seen(data, sources.DATA_MOUNT),
         }
         words = _foreign_words(case, world_size)
@@ -224,36 +242,6 @@ def describe(plan: RunPlan) -> str:
     if plan.preset == "smoke":
         parts.append("smoke: checks the path, not the speed")
     return " · ".join(parts)
-
-
-def _own_command(
-    case: PlanChoices,
-    window: PlannedWindow,
-    batch_size: int,
-    amp_dtype: AmpDtype | None,
-    size: Preset,
-    added: dict[str, speed_options.Option],
-) -> tuple[str, ...]:
-    module = case.variant.trainer_module
-    assert module is not None, "checked by settle()"
-    start = default_kind(case.framework, case.site.job_kind).start(module, TRAINERS_MOUNT)
-    # Nothing of one run alone stands here (variables hold its id and the seed of a training):
-    # repeats of a case have equal commands.
-    settings: dict[str, speed_options.Option] = {
-        "benchmark": case.spec.name,
-        "variant": case.variant.name,
-        "batch-size": batch_size,
-        "warmup": window.warmup,
-        "iterations": window.iterations,
-        "log-interval": window.log_interval,
-        "min-steady-seconds": window.min_steady_seconds,
-        "amp-dtype": amp_dtype or "none",
-        "device": case.device,
-        "data": case.request.data,
-        "preset": size,
-        "seed": identity.SEED if "mode" in added else case.request.seed,
-    }
-    return (*start, *speed_options.arguments({**settings, **added}))
 
 
 def _foreign_words(case: PlanChoices, world_size: int) -> tuple[str, ...]:

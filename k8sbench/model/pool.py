@@ -14,6 +14,14 @@ from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
+from k8sbench.model.plain_text import without_passwords
+
+
+def form(pattern: str, description: str) -> msgspec.Meta:
+    """What a text must match, and what that is in words."""
+    return msgspec.Meta(pattern=pattern, description=description)
+
+
 At = tuple[str | int, ...]
 """Path of the offending key."""
 Text = Annotated[str, msgspec.Meta(min_length=1)]
@@ -32,59 +40,34 @@ ObjectName = Annotated[
 """Names of most objects: claims, secrets, queues, classes."""
 Quantity = Annotated[
     str,
-    msgspec.Meta(
-        pattern=r"^[0-9]{1,15}(\.[0-9]{1,9})?(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei"
+    form(
+        r"^[0-9]{1,15}(\.[0-9]{1,9})?(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei"
         r"|[eE][+-]?[0-9]{1,2})?\Z",
-        description="a Kubernetes quantity such as 4, 500m or 32Gi",
+        "a Kubernetes quantity such as 4, 500m or 32Gi",
     ),
 ]
 """An amount as Kubernetes writes it: a number and a unit, without a sign."""
 LabelKey = Annotated[
-    str,
-    msgspec.Meta(
-        pattern=rf"^({_SUBDOMAIN}/)?{_QUALIFIED}\Z",
-        description="a Kubernetes name such as nvidia.com/gpu",
-    ),
+    str, form(rf"^({_SUBDOMAIN}/)?{_QUALIFIED}\Z", "a Kubernetes name such as nvidia.com/gpu")
 ]
 ResourceName = Annotated[
-    str,
-    msgspec.Meta(
-        pattern=rf"^{_SUBDOMAIN}/{_QUALIFIED}\Z",
-        description="an extended resource such as nvidia.com/gpu",
-    ),
+    str, form(rf"^{_SUBDOMAIN}/{_QUALIFIED}\Z", "an extended resource such as nvidia.com/gpu")
 ]
 LabelValue = Annotated[
     str,
-    msgspec.Meta(
-        pattern=rf"^({_QUALIFIED})?\Z",
-        description="a label's value: at most 63 letters, digits, '-', '_' and '.'",
-    ),
+    form(rf"^({_QUALIFIED})?\Z", "a label's value: at most 63 letters, digits, '-', '_' and '.'"),
 ]
-EnvName = Annotated[
-    str,
-    msgspec.Meta(
-        pattern=r"^[A-Za-z_][A-Za-z0-9_]*\Z", description="the name of an environment variable"
-    ),
-]
-Word = Annotated[
-    str, msgspec.Meta(pattern=r"^[^\0]*\Z", description="text without a NUL character")
-]
+EnvName = Annotated[str, form(r"^[A-Za-z_][A-Za-z0-9_]*\Z", "the name of an environment variable")]
+Word = Annotated[str, form(r"^[^\0]*\Z", "text without a NUL character")]
 """What a process can be given: an argument, or the value of a variable."""
 _SECRET_NAME = re.compile(
-    r"(?:^|_)(?:TOKEN|PASSWORD|PASSWD|PASSPHRASE|SECRET|CREDENTIALS?|(?:API|ACCESS)?_?KEY)S?\Z",
-    re.IGNORECASE,
+    r"(?i)(?:(?:^|_)(?:TOKEN|SECRET|CREDENTIAL|(?:API|ACCESS)?_?KEY)|PASS(WORD|WD|PHRASE)|_PWD)S?\Z"
 )
 PoolName = Annotated[
     str,
-    msgspec.Meta(
-        pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z",
-        description="a name of lower-case letters, digits and '-'",
-    ),
+    form(r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z", "a name of lower-case letters, digits and '-'"),
 ]
-Capability = Annotated[
-    str,
-    msgspec.Meta(pattern=r"^[A-Z][A-Z_]*\Z", description="a Linux capability such as IPC_LOCK"),
-]
+Capability = Annotated[str, form(r"^[A-Z][A-Z_]*\Z", "a Linux capability such as IPC_LOCK")]
 
 
 class Toleration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -234,10 +217,12 @@ def problems(pool: NodePool, *, gpus: int | None = None) -> Iterator[tuple[At, s
 
 
 def secret_problems(env: Mapping[str, object]) -> Iterator[tuple[At, str]]:
-    """Yield the variables whose names say that the values, which are given, are for few to know."""
+    """Yield the variables whose values, which are given, are for few to know."""
     for name, value in env.items():
-        if isinstance(value, str) and value and _SECRET_NAME.search(name) is not None:
-            text = "is named like a secret, which a file must not hold; a benchmark's env may say"
+        # What $(NAME) stands for may come from a Secret.
+        literal = value if isinstance(value, str) and "$(" not in value else ""
+        if literal != without_passwords(literal) or (literal and _SECRET_NAME.search(name)):
+            text = "is named like a secret or holds a password: a benchmark's env may say"
             yield (name,), f"{text} {{secretKeyRef: {{name: SECRET, key: KEY}}}} instead"
 
 

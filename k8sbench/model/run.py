@@ -10,7 +10,7 @@ import msgspec
 
 from k8sbench.model.identity import GroupKey, case_key, group_key
 from k8sbench.model.measurement import Measurement
-from k8sbench.model.phase import RESTARTING, Phase, Transition
+from k8sbench.model.phase import RESTARTING, Moment, Phase, Transition
 from k8sbench.model.plan import RunPlan
 
 
@@ -68,7 +68,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     schema: int = 2
     plan: RunPlan
-    created_at: float
+    created_at: Moment
     """Unix seconds."""
     owner: Owner | None
     history: tuple[Transition, ...]

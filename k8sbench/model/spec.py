@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from k8sbench.model.pool import EnvName, Word
+from k8sbench.model.pool import EnvName, Word, form
 
 Framework = Literal["pytorch", "paddle"]
 Precision = Literal["fp32", "amp"]
@@ -38,39 +38,24 @@ Command = tuple[Word, ...]
 NonNegativeInt = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_INT)]
 PositiveFloat = Annotated[float, msgspec.Meta(gt=0, le=1e300)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
-AbsolutePath = Annotated[
-    str, msgspec.Meta(pattern=r"^/[^\0]*\Z", description="an absolute path of the container")
-]
+AbsolutePath = Annotated[str, form(r"^/[^\0]*\Z", "an absolute path of the container")]
 Name = Annotated[
     str,
-    msgspec.Meta(
-        pattern=r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?\Z",
-        description="a name of at most 40 lower-case letters, digits and '-', a letter first",
+    form(
+        r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?\Z",
+        "a name of at most 40 lower-case letters, digits and '-', a letter first",
     ),
 ]
 CaseName = Annotated[
-    str,
-    msgspec.Meta(
-        pattern=r"^[1-9][0-9]{0,3}x[1-9][0-9]{0,2}\Z",
-        description="a case: replicas x GPUs per replica, as 4x8",
-    ),
+    str, form(r"^[1-9][0-9]{0,3}x[1-9][0-9]{0,2}\Z", "a case: replicas x GPUs per replica, as 4x8")
 ]
 OptionName = Annotated[
-    str,
-    msgspec.Meta(
-        pattern=r"^[a-z][a-z0-9-]*\Z", description="the name of a long option without its dashes"
-    ),
+    str, form(r"^[a-z][a-z0-9-]*\Z", "the name of a long option without its dashes")
 ]
 NumberName = Annotated[
-    str,
-    msgspec.Meta(
-        pattern=r"^[a-z][a-z0-9_]*\Z",
-        description="a placeholder's name: lower-case letters, digits and '_'",
-    ),
+    str, form(r"^[a-z][a-z0-9_]*\Z", "a placeholder's name: lower-case letters, digits and '_'")
 ]
-Md5 = Annotated[
-    str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z", description="an MD5 sum: 32 hexadecimal digits")
-]
+Md5 = Annotated[str, form(r"^[0-9a-f]{32}\Z", "an MD5 sum: 32 hexadecimal digits")]
 
 
 class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -251,17 +236,9 @@ class Scaled(_Strict, frozen=True, kw_only=True):
 class SecretKey(_Strict, frozen=True, kw_only=True):
     """One value of a Secret in the namespace of the job."""
 
-    name: Annotated[
-        str,
-        msgspec.Meta(
-            pattern=r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\Z", description="the name of a Secret"
-        ),
-    ]
+    name: Annotated[str, form(r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\Z", "the name of a Secret")]
     """The Secret, which whoever runs the benchmark has made."""
-    key: Annotated[
-        str,
-        msgspec.Meta(pattern=r"^[A-Za-z0-9._-]{1,253}\Z", description="a key of a Secret"),
-    ]
+    key: Annotated[str, form(r"^[A-Za-z0-9._-]{1,253}\Z", "a key of a Secret")]
     """Which of its values."""
 
 
@@ -399,7 +376,7 @@ class Variant(_Strict, frozen=True, kw_only=True):
     """Image of the user's own program; ``--image`` overrides it."""
     env: dict[EnvName, Word | FromSecret] = {}
     """Environment variables of the program. One that is named like a secret (``…_TOKEN``,
-    ``…_PASSWORD``, ``…_SECRET``, ``…_KEY``) takes its value from a Secret."""
+    ``…_PASSWORD``, ``…_SECRET``, ``…_KEY``) or holds a password takes its value from a Secret."""
     local: bool = False
     """Whether the local backend may run our trainer. A ``command`` of your own runs there without
     this key, after a question."""

@@ -47,6 +47,11 @@ def duration(seconds: float | None) -> str:
     return f"{whole}s"
 
 
+def utc(at: float) -> str:
+    """Write a time as RFC 3339 in UTC, to the second: ``2026-11-20T08:15:30Z``."""
+    return datetime.datetime.fromtimestamp(at, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def parse_since(text: str, *, now: float) -> float:
     """Read ``--since``: a length of time back from now (``2h``, ``1d12h``) or a date.
 

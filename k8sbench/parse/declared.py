@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from k8sbench.model.explanation import ExpressionExplained, MatchedLine
-from k8sbench.model.sample import Fact, Item, Mark, Place, Shape
+from k8sbench.model.sample import Fact, Mark, Place, Shape
 from k8sbench.model.spec import LogFormat
 from k8sbench.parse.family import (
     CleanLine,
@@ -16,7 +16,6 @@ from k8sbench.parse.family import (
     LineReader,
     LineRule,
     Read,
-    TextLines,
     each_line,
     records,
 )
@@ -69,14 +68,12 @@ def family(declared: LogFormat, framework: str | None) -> Family:
             return [None if text is None else stamp(text) for text in texts]
 
         rule = RecordRule("", pattern, shape, declared.first_iteration, stamps)
-    summary = re.compile(declared.summary) if declared.summary else None
-    facts = [re.compile(text) for text in declared.facts]
     return Family(
         name=declared.name,
         title=f"the declared format {declared.name}",
         framework=declared.framework or framework,
         unit=declared.unit if "/" in declared.unit else f"{declared.unit}/s",
-        make_reader=lambda family: _Reader(family, rule, summary, facts),
+        make_reader=lambda family: _Reader(family, rule, declared),
     )
 
 
@@ -117,16 +114,10 @@ _NODES = {"gpus_per_node", "replicas"}
 
 
 class _Reader(LineReader):
-    def __init__(
-        self,
-        family: Family,
-        record: RecordRule | None,
-        summary: re.Pattern[str] | None,
-        facts: Sequence[re.Pattern[str]],
-    ) -> None:
+    def __init__(self, family: Family, record: RecordRule | None, declared: LogFormat) -> None:
         self._record = record
-        self._summary = summary
-        self._facts = facts
+        self._summary = re.compile(declared.summary) if declared.summary else None
+        self._facts = [re.compile(text) for text in declared.facts]
         self._nodes: dict[str, int] = {}
         """GPUs of a node and nodes, as far as they are stated."""
         super().__init__(family)
@@ -166,10 +157,7 @@ class _Reader(LineReader):
 
 
 def _cut(read: Read) -> Read:
-    def read_cut(lines: TextLines) -> tuple[Sequence[int], Sequence[Item]]:
-        return read(lines._replace(texts=[text[:MAX_LINE] for text in lines.texts]))
-
-    return read_cut
+    return lambda lines: read(lines._replace(texts=[text[:MAX_LINE] for text in lines.texts]))
 
 
 # -- explanation ----------------------------------------------------------------------------------

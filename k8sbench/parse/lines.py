@@ -171,9 +171,12 @@ class UniqueLines:
 _MPIRUN = re.compile(
     r"(?:[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})?\[\d+,(\d+)\]<std(?:out|err)>: ?"
 )
-# What kubectl logs --prefix --timestamps, our own log files and torchrun put at the start.
+# What kubectl logs --prefix --timestamps, a node's own (CRI) and our log files, and torchrun put at
+# the start.
 _POD = re.compile(r"\[pod/([^\]\s]+)\] ")
-_RECEIVED = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d) ?")
+_RECEIVED = re.compile(
+    r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d) ?(?:std(?:out|err) [FP] )?"
+)
 _TORCHRUN = re.compile(r"\[(?:default|rank)(\d+)\]: ?")
 _SRUN = re.compile(r"(\d{1,5}): ")
 # CSI sequences; the escape character itself is lost where a log went through a web page.

@@ -32,10 +32,11 @@ def job(plan: RunPlan, trainers: TrainerSources | None) -> dict[str, Any]:
     no job.
     """
     kind = kind_of(plan)
-    if len(plan.job_name) > kind.longest_name:
+    longest = 63 - len(kind.after_name.format(last=plan.replicas - 1))
+    if len(plan.job_name) > longest:
         raise UsageError(
             f"A {kind.name} cannot be named {plan.job_name!r}: its pods' names would be too long.",
-            f"Use at most {kind.longest_name} characters for --run-id.",
+            f"Use at most {longest} characters for --run-id.",
         )
     if plan.gang and kind.operator.gang_flag is None:
         raise UsageError(

@@ -18,7 +18,7 @@ from k8sbench.model.errors import UsageError
 from k8sbench.model.kinds import filled, kind_of
 from k8sbench.model.limits import SAVE_SECONDS
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.planning import POD_VARIABLE, TRAINERS_MOUNT
+from k8sbench.model.planning import TRAINERS_MOUNT
 from k8sbench.model.pool import NodePool, Toleration
 from k8sbench.render.trainer_sources import TrainerSources
 
@@ -31,7 +31,7 @@ ANNOTATIONS_LIMIT = 256 * 1024
 """All keys and values of an object's annotations together, in bytes."""
 END_SECONDS = 15
 """Between SIGTERM and SIGKILL for a program that saves nothing: a cancelled job frees its GPUs."""
-FIELDS = {POD_VARIABLE: "metadata.name", "NODE_NAME": "spec.nodeName"}
+FIELDS = {"POD_NAME": "metadata.name", "NODE_NAME": "spec.nodeName"}
 """Variables that the kubelet fills in: which pod and node a rank ran on, for the slowest one."""
 
 

@@ -12,19 +12,14 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.model.identity import LABEL_DOMAIN
+from k8sbench.model.identity import LABEL_DOMAIN, OWN_LABELS
 from k8sbench.model.kube import KubeObject, annotations_of, labels_of
 
 CONFIG_MAP = "k8sbench-trainers-"
 """How the ConfigMap's name begins; the digest of the sources follows."""
 DIGEST_ANNOTATION = f"{LABEL_DOMAIN}/trainers-digest"
 """Of a job and of its pods that mount the ConfigMap."""
-LABELS = {
-    "app.kubernetes.io/name": "k8sbench",
-    "app.kubernetes.io/managed-by": "k8sbench",
-    "app.kubernetes.io/part-of": "dlperf",
-    f"{LABEL_DOMAIN}/shared": "trainers",
-}
+LABELS = OWN_LABELS | {f"{LABEL_DOMAIN}/shared": "trainers"}
 """Labels of the ConfigMap."""
 SELECTOR = f"{LABEL_DOMAIN}/shared=trainers"
 

@@ -111,12 +111,7 @@ def _min_max(result: Result) -> Cell:
     return Cell(f"{formats.rate(spread.minimum)}–{formats.rate(spread.maximum)}")
 
 
-def _cv(spread: Spread) -> str | None:
-    return None if spread.cv is None else f"{spread.cv:.4f}"
-
-
-def _precision(result: Result) -> Cell:
-    return Cell(precision(result.group))
+_cv = _of_spread(lambda spread: None if spread.cv is None else formats.percent(spread.cv))
 
 
 def _gpus(result: Result) -> Cell:
@@ -259,7 +254,18 @@ def _deviation(result: Result) -> Cell:
         return Cell(ABSENT)  # the published figure, or ours, has the reason
     if one.ratio is None:
         return Cell(f"≠ {', '.join(one.not_comparable)}")
-    return Cell(formats.signed_percent(one.ratio), one.notes)
+    others = result.group.by_estimator.keys() - {result.group.estimator}
+    by = [f"deviation by {one.estimator}"] * (one.estimator in others)
+    return Cell(formats.signed_percent(one.ratio), (*one.notes, *by))
+
+
+def _beside(result: Result) -> Cell:
+    """Write both for the default table; why there is no deviation stands below it."""
+    published, deviation = _published(result), _deviation(result)
+    if deviation.text == ABSENT:
+        return published
+    sign, _, why = deviation.text.partition("≠ ")
+    return Cell(f"{published.text} {sign or '≠'}", (f"≠: other {why}",) if why else deviation.notes)
 
 
 def _history(result: Result) -> Cell:
@@ -278,8 +284,8 @@ def trains(result: Result) -> bool:
     return result.group.plan.mode == "train" or result.group.runs_at_target is not None
 
 
-def _any_trains(results: Sequence[Result], _: Form) -> bool:
-    return any(map(trains, results))
+def _any(of: Callable[[Result], object]) -> Shown:
+    return lambda results, _: any(map(of, results))
 
 
 def _if_any_scales(results: Sequence[Result], form: Form) -> bool:
@@ -288,28 +294,10 @@ def _if_any_scales(results: Sequence[Result], form: Form) -> bool:
     return form != "table" or any(r.baseline != r.group.key.id for r in scaled)
 
 
-def _any_source(results: Sequence[Result], _: Form) -> bool:
-    return any(member.source != "here" for r in results for member in r.group.members)
-
-
-def _if_estimators_differ(results: Sequence[Result], form: Form) -> bool:
-    return form != "table" or len({r.group.estimator for r in results}) > 1
-
-
-def _any_published(results: Sequence[Result], _: Form) -> bool:
-    return any(r.deviations is not None or r.deviations_reason for r in results)
-
-
-def _queued(results: Sequence[Result], _: Form) -> bool:
-    return any(result.group.queued_s is not None for result in results)
-
-
-def _any_history(results: Sequence[Result], _: Form) -> bool:
-    return any(len(result.medians) > 1 for result in results)
-
-
-def _estimator(result: Result) -> Cell:
-    return Cell(result.group.estimator)
+_any_source = _any(lambda r: any(member.source != "here" for member in r.group.members))
+_any_published = _any(lambda r: r.deviations is not None or r.deviations_reason)
+_any_history = _any(lambda r: len(r.medians) > 1)
+_queued = _any(lambda r: r.group.queued_s is not None)
 
 
 def gmac(value: float) -> str:
@@ -325,7 +313,8 @@ def _identity(
     name: str, chinese: str, forms: tuple[Form, ...], key: str | None = None
 ) -> ResultColumn:
     """Make a column of a field of the key, which the default table has where rows differ in it."""
-    return ResultColumn(name, chinese, _key(key or name), forms, tells_apart=True)
+    least = 1 if forms == _FULL else 2
+    return ResultColumn(name, chinese, _key(key or name), forms, tells_apart=True, optional=least)
 
 
 def _number(
@@ -361,12 +350,10 @@ def gpu_figures(group: Group) -> dict[str, str]:
 
 
 def _gpu(title: str) -> ResultColumn:
-    def is_shown(results: Sequence[Result], _: Form) -> bool:
-        return any(title in gpu_figures(result.group) for result in results)
-
     def cell(result: Result) -> Cell:
         return Cell(gpu_figures(result.group).get(title, ABSENT))
 
+    is_shown = _any(lambda r: title in gpu_figures(r.group))
     return _number(title, _GPU_CHINESE.get(title, title), cell, *_FULL, when=is_shown)
 
 
@@ -374,7 +361,7 @@ COLUMNS: tuple[ResultColumn, ...] = (
     ResultColumn("benchmark", "模型", _key("benchmark")),
     ResultColumn("framework", "框架", _key("framework"), whole=True),
     ResultColumn("case", "节点×卡", _key("case"), stays=True, whole=True),
-    ResultColumn("precision", "精度类型", _precision, whole=True),
+    ResultColumn("precision", "精度类型", lambda r: Cell(precision(r.group)), whole=True),
     _number("GPUs", "卡数", _gpus, *_FULL),
     _identity("variant", "变体", _FULL),
     _identity("impl", "实现", _FULL),
@@ -391,20 +378,21 @@ COLUMNS: tuple[ResultColumn, ...] = (
     _identity("image", "镜像", _WIDE),
     _identity("program", "程序", _WIDE),
     ResultColumn("source", "来源", _source, when=_any_source, optional=1),
-    _number("runs", "有效次数", _runs, optional=2),
-    _number("time to train (s)", "训练时间(s)", _time, when=_any_trains, stays=True),
-    _number("accuracy (%)", "准确率(%)", _accuracy, when=_any_trains, stays=True),
+    _number("runs", "有效次数", _runs, optional=3),
+    _number("time to train (s)", "训练时间(s)", _time, when=_any(trains), stays=True),
+    _number("accuracy (%)", "准确率(%)", _accuracy, when=_any(trains), stays=True),
     _number("throughput", "吞吐", _throughput, stays=True),
-    _number("published", "公布值", _published, when=_any_published, stays=True),
-    _number("deviation", "偏差", _deviation, when=_any_published, stays=True),
-    _number("speedup", "加速比", _speedup, when=_if_any_scales, stays=True, optional=3),
-    _number("min–max", "最小–最大", _min_max, "table", "wide", optional=5),
-    ResultColumn("estimator", "统计方法", _estimator, when=_if_estimators_differ),
+    _number("published", "公布值", _beside, "table", when=_any_published, stays=True),
+    _number("published", "公布值", _published, *_FULL, when=_any_published, stays=True),
+    _number("deviation", "偏差", _deviation, *_FULL, when=_any_published, stays=True),
+    _number("speedup", "加速比", _speedup, when=_if_any_scales, stays=True, optional=4),
+    _number("min–max", "最小–最大", _min_max, "table", "wide", optional=6),
+    ResultColumn("estimator", "统计方法", lambda r: Cell(r.group.estimator), _FULL),
     _number("interval", "区间", _of_spread(interval), *_FULL),
     _number("efficiency", "扩展效率", _figure("efficiency", formats.percent), *_FULL),
     _number("history", "历史", _history, "document", when=_any_history, stays=True),
     _number("mean", "平均值", _of_spread(lambda spread: formats.rate(spread.mean)), *_WIDE),
-    _number("CV", "变异系数", _of_spread(_cv), *_WIDE),
+    _number("CV", "变异系数", _cv, *_WIDE),
     _number("TFLOP/s per GPU", "单卡TFLOP/s", _figure("tflops_per_gpu", formats.plain), *_WIDE),
     _number("of peak", "占峰值", _figure("peak_share", formats.percent), *_WIDE),
     _number("GPU-hours", "GPU小时", _optional("gpu_hours", formats.plain), *_WIDE),
@@ -412,7 +400,7 @@ COLUMNS: tuple[ResultColumn, ...] = (
     _number("data wait", "等待数据", _optional("data_fraction", formats.percent), *_WIDE),
     _number("parameters", "参数量", _optional("parameters", formats.millions), *_WIDE),
     _number("GMAC", "GMAC", _optional("gmac", gmac), *_WIDE),
-    _number("restarts", "重启次数", _restarts, when=_any_trains, optional=4),
+    _number("restarts", "重启次数", _restarts, when=_any(lambda r: r.group.training), optional=5),
     *map(_gpu, GPU),
     _identity("group", "组编号", _WIDE, "id"),
     ResultColumn("verdict", "结论", _verdict, ("table",), stays=True),

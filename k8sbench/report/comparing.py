@@ -45,12 +45,13 @@ def summary(compared: Comparison) -> str:
     """Say in one line how many cases differ, and which."""
     names = case_names(compared)
     kinds: dict[str, list[str]] = {}
-    beyond = f"slower by more than {_share(compared.limit or 0.0)}"
+    beyond = f"slower by more than {100 * (compared.limit or 0.0):g} %"
     for case, name in zip(compared.cases, names, strict=True):
         change = ""
         if case.ratio is not None and case.p is not None:
             change = f", {formats.signed_percent(case.ratio - 1)} (p {_p(case.p)})"
-        kind = beyond if case.regression else case.finding
+        kind: str = "no-figure" if "no-figure" in case.not_comparable else case.finding
+        kind = beyond if case.regression else kind
         kinds.setdefault("only" if kind == "one-side" else kind, []).append(f"{name}{change}")
     parts = [
         f"{len(kinds[kind])} {kind}: {_listed(kinds[kind], MOST_LISTED)}"
@@ -59,7 +60,8 @@ def summary(compared: Comparison) -> str:
     ]
     for kind, verbs in (
         ("no-difference", ("shows no change", "show no change")),
-        ("undecided", ("has too few runs to show any", "have too few runs to show any")),
+        ("undecided", ("has too few runs to show a change", "have too few runs to show a change")),
+        ("no-figure", ("has no figure on one side", "have no figure on one side")),
         ("not-comparable", ("is not comparable", "are not comparable")),
         ("only", ("has no counterpart", "have no counterpart")),
     ):
@@ -72,14 +74,6 @@ def summary(compared: Comparison) -> str:
 def _listed(names: Sequence[str], most: int) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
-
-
-def _enough() -> str:
-    return f"{permutation.fewest()}+{permutation.fewest()}"
-
-
-def _share(value: float) -> str:
-    return f"{100 * value:g} %"
 
 
 def _p(value: float) -> str:
@@ -110,9 +104,9 @@ def markdown(compared: Comparison) -> str:
 def tables(compared: Comparison) -> list[Table]:
     """Lay out the cases, and what differs besides the figures."""
     names = case_names(compared)
-    sides = [side for case in compared.cases for side in (case.a, case.b) if side is not None]
-    unit = " or ".join(sorted({side.unit for side in sides}))
-    titles = ("case", f"A ({unit})", f"B ({unit})", "change", "p", "n", "verdict")
+    units = [*group_words.units(case.group for case in compared.cases)]
+    unit = f" ({units[0]})" if len(units) == 1 else ""
+    titles = ("case", f"A{unit}", f"B{unit}", "change", "p", "n", "verdict")
     made = [
         Table(
             title=f"A: {clean(compared.a)}   B: {clean(compared.b)}",
@@ -168,6 +162,8 @@ def _below(compared: Comparison, names: Sequence[str]) -> list[str]:
     sides = [side for case in compared.cases for side in (case.a, case.b) if side is not None]
     by = ", ".join(sorted({side.estimator for side in sides if side.values}))
     lines = [f"A, B: median ± coefficient of variation of the runs, by {by}."] if by else []
+    units = group_words.units(case.group for case in compared.cases)
+    lines += [f"Units: {'; '.join(units.values())}."] if len(units) > 1 else []
     tested = sum(case.finding in ("faster", "slower", "no-difference") for case in compared.cases)
     if tested > 1:
         lines.append(
@@ -189,7 +185,8 @@ def _causes(case: Compared) -> Iterable[str]:
     """Say why a case has no ratio or no verdict, and what of it differs and may."""
     yield from _without_ratio(case)
     if case.finding == "undecided":
-        yield f"{_n(case)} runs can show no change, however large; {_enough()} can, 5+5 are better."
+        few = permutation.fewest()
+        yield f"{_n(case)} runs can show no change, however large; {few}+{few} can, 5+5 are better."
     yield from case.notes
 
 
@@ -308,7 +305,7 @@ def junit(compared: Comparison) -> str:
         key = case.group.key
         where = {"classname": f"{key.benchmark}.{key.framework}", "name": name}
         test = ET.SubElement(suite, "testcase", {what: _xml(text) for what, text in where.items()})
-        told = verdict(case)
+        told = " ".join(_without_ratio(case)) or verdict(case)
         if case.ratio is not None and case.p is not None:
             told += f": {formats.signed_percent(case.ratio - 1)} (p {_p(case.p)}, {_n(case)})"
         kind = None

@@ -6,8 +6,6 @@ then offered by every command that has its shape.
 
 from __future__ import annotations
 
-import csv
-import datetime
 import decimal
 import io
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -15,12 +13,14 @@ from typing import Any, Literal
 
 import msgspec
 
-from k8sbench.model import plain_text
+from k8sbench.model import plain_text, times
 from k8sbench.model.plain_text import clean
 
-Shape = Literal["table", "wide", "markdown", "flat", "document", "names", "junit", "page", "report"]
-"""``table``, ``wide``, ``markdown``: text for people. ``flat``: a header and rows. ``document``:
-plain data. ``names``: one name per row.
+Shape = Literal[
+    "table", "wide", "markdown", "flat", "document", "yaml", "names", "junit", "page", "report"
+]
+"""``table``, ``wide``, ``markdown``: text for people. ``flat``: a header and rows. ``document``,
+``yaml``: plain data. ``names``: one name per row.
 ``junit``: a test suite in JUnit's XML, for CI. ``page``: a page for a browser. ``report``: the
 tables of the published reports, by what they are written."""
 View = Mapping[Shape, Callable[[], Any]]
@@ -42,8 +42,21 @@ def json_text(value: Any) -> str:
     return plain_text.escaped_json(text) + "\n"
 
 
+def yaml_text(value: Any) -> str:
+    """Write one YAML document of the same content as :func:`json_text`."""
+    import yaml  # noqa: PLC0415
+
+    # Through JSON: plain values, and no number that JSON does not have.
+    text = msgspec.json.encode(value).decode()
+    is_safe = text == plain_text.escaped_json(text)
+    plain = msgspec.json.decode(text)
+    return str(yaml.safe_dump(plain, sort_keys=False, allow_unicode=is_safe, width=100))
+
+
 def csv_text(flat: tuple[Sequence[str], Iterable[Sequence[Any]]]) -> str:
     """Write CSV (RFC 4180 quoting, ``\\n`` line ends); None is an empty field."""
+    import csv  # noqa: PLC0415 - a library of its own, and most commands print none
+
     header, rows = flat
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -86,8 +99,7 @@ def _csv_field(name: str, value: Any) -> Any:
     if value is None:
         return ""
     if name.endswith("_at") and isinstance(value, int | float):
-        at = datetime.datetime.fromtimestamp(value, datetime.UTC)
-        return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+        return times.utc(value)
     return clean(value) if isinstance(value, str) else value
 
 
@@ -101,6 +113,7 @@ FORMATS: dict[str, Format] = {
     "markdown": Format("markdown", str, for_people=True),
     "csv": Format("flat", csv_text),
     "json": Format("document", json_text),
+    "yaml": Format("yaml", yaml_text),
     "name": Format("names", _lines),
     "report": Format("report", str, for_people=True),
     "report-markdown": Format("report", str, for_people=True),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from k8sbench.model import speed_options
 from k8sbench.model.finding import Finding
@@ -92,6 +93,12 @@ def marks(group: Group) -> tuple[str, ...]:
     return tuple(found)
 
 
+def units(groups: Iterable[Group]) -> dict[str, str]:
+    """Map each unit of throughput → that unit with the benchmarks that have it."""
+    found = dict.fromkeys((group.unit, group.key.benchmark) for group in groups)
+    return {unit: f"{unit} of {', '.join(n for u, n in found if u == unit)}" for unit, _ in found}
+
+
 def reasons(group: Group, kind: str) -> tuple[str, ...]:
     """Write the reasons of one kind (``reject``, ``warn``, ``accepted``), equal ones once."""
     found: dict[tuple[str, str], list[str]] = {}
@@ -120,9 +127,8 @@ def _of_kind(group: Group, kind: str) -> Iterator[tuple[list[str], Finding]]:
 
 def _of_runs(run_ids: Sequence[str]) -> str:
     """Name the run of a reason, or write how many they are."""
-    if not run_ids:
-        return ""
-    return f" ({run_ids[0] if len(run_ids) == 1 else f'{len(run_ids)} runs'})"
+    named = run_ids[0] if len(run_ids) == 1 else f"{len(run_ids)} runs"
+    return f" ({named})" if run_ids else ""
 
 
 def _evidence(reason: Finding) -> str:
@@ -147,9 +153,8 @@ def unique_names(
         }
         if len(set(longer.values())) > len(set(names.values())):
             names = longer
-    if len(set(names.values())) == len(names):
-        return names
-    return {group: f"{name} {group}" for group, name in names.items()}
+    count = Counter(names.values())
+    return {group: f"{name} {group}" if count[name] > 1 else name for group, name in names.items()}
 
 
 def word(group: Group, name: str) -> str:

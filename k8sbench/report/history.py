@@ -67,7 +67,7 @@ def change(point: Point, series: Series) -> Cell:
     """Mark a change, or, at the last set, why none can be."""
     if point.change is not None and point.p is not None:
         p = formats.plain(point.p, 2)
-        return Cell(f"◀ {formats.signed_percent(point.change)} from here on (p = {p})")
+        return Cell(f"◀ {formats.signed_percent(point.change)}", (f"from this set on, p = {p}",))
     if series.unmarked is not None and point is series.points[-1]:
         return absent(series.unmarked)
     return Cell("")

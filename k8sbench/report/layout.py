@@ -7,12 +7,13 @@ has the column in which they differ. ``wide`` has all columns of :mod:`.columns`
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from k8sbench.model.counts import ABSENT
 from k8sbench.model.group import Group, Parity, Result
-from k8sbench.report import columns, formats
+from k8sbench.report import columns, formats, group_words
 from k8sbench.report.columns import COLUMNS, Form, ResultColumn
 from k8sbench.report.tables import Cell, Table, absent
 from k8sbench.report.text_table import Column
@@ -39,22 +40,31 @@ def tables(
 
 def _results(title: str | None, results: Sequence[Result], form: Form) -> Table:
     shown = _shown(results, form)
-    units = {result.group.unit for result in results}
-    has_unit = len(units) == 1
+    units = group_words.units(result.group for result in results)
+    unit = next(iter(units)) if len(units) == 1 else None
+    usual = statistics.mode(result.group.estimator for result in results)
     names = [column.id for column in shown]
-    rows = tuple(
-        tuple(_cell(column, result, has_unit=has_unit) for column in shown) for result in results
-    )
+
+    def cell(column: ResultColumn, result: Result) -> Cell:
+        """Write a cell; at a throughput stands what no heading or line below can say of it."""
+        made, group = column.cell(result), result.group
+        if column.id != "throughput" or made.text == ABSENT:
+            return made
+        if form != "table":
+            return made if unit else Cell(f"{made.text} {group.unit}", made.notes)
+        other = () if group.estimator == usual else (f"by {group.estimator}",)
+        return Cell(made.text, (*made.notes, *other))
+
+    rows = tuple(tuple(cell(column, result) for column in shown) for result in results)
     notes = []
     if "interval" in names and any(row[names.index("interval")].text != ABSENT for row in rows):
         notes.append(f"{'INTERVAL' if form == 'wide' else 'interval'}: {OF_ONE_SET}")
-    if "estimator" not in names:
-        estimator = results[0].group.estimator
-        notes.append(f"median of the valid runs by {estimator}")
-    unit = units.pop()
+    if form == "table":
+        notes += [] if unit else [f"THROUGHPUT: {'; '.join(units.values())}"]
+        notes.append(f"median of the valid runs by {usual}")
     return Table(
         title=title,
-        columns=tuple(_column(column, unit if has_unit else None, form) for column in shown),
+        columns=tuple(_column(column, unit, form) for column in shown),
         rows=rows,
         notes=tuple(notes),
         captioned=form == "table",
@@ -73,14 +83,6 @@ def _shown(results: Sequence[Result], form: Form) -> list[ResultColumn]:
             if len(set(longer)) > len(set(rows)):
                 rows, shown = longer, [*shown, column]
     return sorted(shown, key=COLUMNS.index)
-
-
-def _cell(column: ResultColumn, result: Result, *, has_unit: bool) -> Cell:
-    """Write a cell; a throughput has its unit where the heading cannot have it."""
-    cell = column.cell(result)
-    if column.id == "throughput" and not has_unit and cell.text != ABSENT:
-        return Cell(f"{cell.text} {result.group.unit}", cell.notes)
-    return cell
 
 
 def _column(column: ResultColumn, unit: str | None, form: Form) -> Column:

@@ -30,7 +30,7 @@ def _cells(row: NodeRow) -> Iterator[Cell]:
         yield absent(" ".join(row.why))
     else:
         yield Cell(formats.rate(row.throughput))
-    yield _share(row.to_pool)
+    yield Cell(ABSENT if row.to_pool is None else formats.signed_percent(row.to_pool))
     yield _range(row, "sm_clock")
     yield _range(row, "power")
     yield _range(row, "ecc_errors", total=True)
@@ -39,10 +39,6 @@ def _cells(row: NodeRow) -> Iterator[Cell]:
     else:
         yield Cell(", ".join(map(str, row.xid)) or "none")
     yield Cell(row.state)
-
-
-def _share(value: float | None) -> Cell:
-    return Cell(ABSENT) if value is None else Cell(formats.signed_percent(value))
 
 
 def _range(row: NodeRow, metric: str, *, total: bool = False) -> Cell:
@@ -61,16 +57,17 @@ def sentences(found: NodesDocument) -> Iterator[str]:
     for held in found.limits:
         yield _rule(held)
     for row in found.nodes:
-        if row.node in found.to_cordon:
+        if row.node in (*found.to_cordon, *found.to_confirm):
             yield f"{row.node} is {row.state}: {' '.join([*row.why, *_slow_gpus(row)])}"
     if found.to_cordon:
         yield "Check these nodes. To keep pods away from them (nothing was cordoned yet):"
         yield f"  kubectl cordon {' '.join(found.to_cordon)}"
-    elif any(held.limit is not None for held in found.limits):
+    elif not found.to_confirm and any(held.limit is not None for held in found.limits):
         yield f"No node {'that was measured ' if lacking else ''}is slow or faulty."
     # Why nodes of a limit are not judged stands with it.
     said = {held.reason for held in found.limits}
     not_judged = [row for row in found.nodes if row.state == "not-judged"]
+    not_judged = [row for row in not_judged if row.node not in found.to_confirm]
     yield from dict.fromkeys(why for row in not_judged for why in row.why if why not in said)
     if lacking:
         yield f"Not measured, and so not judged: {', '.join(lacking)}."
@@ -89,7 +86,8 @@ def _rule(held: NodeLimits) -> str:
     kind = f"{held.alike[0]}: " if held.alike and held.alike[0] != "-" else ""
     parts = [f"{kind}median {formats.rate(held.centre)} of {counted(held.nodes, 'node')}"]
     if held.limit is not None and held.noise is not None:
-        parts.append(f"noise {held.noise:.1%}, slow is more than {held.limit:.1%} below")
+        noise, limit = formats.percent(held.noise), formats.percent(held.limit)
+        parts.append(f"noise {noise}, slow is more than {limit} below")
     text = ", ".join(parts) + "."
     return f"{text} {held.reason}" if held.reason else text
 

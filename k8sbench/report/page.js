@@ -6,7 +6,10 @@ filter.oninput = () => document.querySelectorAll('tbody').forEach(row => {
 document.querySelectorAll('tbody > tr:first-child > td').forEach(cell =>
   cell.dataset.title = cell.closest('table').tHead.rows[0].cells[cell.cellIndex].textContent);
 const text = (row, place) => row.rows[0].cells[place].textContent;
-const compare = (a, b) => (parseFloat(b) - parseFloat(a)) || a.localeCompare(b);
+const number = text => parseFloat(text.replace('−', '-'));
+// What has no figure comes last.
+const compare = (a, b) => (isNaN(number(a)) - isNaN(number(b))) || (number(b) - number(a))
+  || a.localeCompare(b, undefined, {numeric: true});
 document.querySelectorAll('th').forEach(head => {
   const button = document.createElement('button');
   button.append(...head.childNodes);

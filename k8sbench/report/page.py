@@ -58,13 +58,14 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 def html(page: Page) -> str:
     """Write the page."""
     word: Callable[[str], str] = chinese.title if page.lang == "zh" else str
-    names = plot.labels([result.group for result in page.results])
     runs = {history.run_id: history for history in page.histories}
-    by_age = sorted((result.group for result in page.results), key=lambda group: group.latest)
+    by_age = sorted((result.group for result in page.results), key=lambda group: group.began[1])
     newest = {group.key.only("series"): group.key.id for group in by_age}.values()
+    names: dict[str, str] = {}
     sections: dict[str, dict[str, Any]] = {}
     for benchmark in dict.fromkeys(result.group.key.benchmark for result in page.results):
         results = [r for r in page.results if r.group.key.benchmark == benchmark]
+        names |= plot.labels([result.group for result in results])
         parities = [p for p in page.parities if p.paddle.key.benchmark == benchmark]
         tables = [
             without(table, [n for n, c in enumerate(table.columns) if c.title in columns.GPU])
@@ -134,7 +135,8 @@ def _table(table: Table, details: Sequence[Any]) -> dict[str, Any]:
     """Lay out a table: its caption, and its rows with what opens below each."""
     caption, places = captioned(msgspec.structs.replace(table, captioned=True))
     marks, below = causes(table)
-    cells = [[row[n].text for n in places] for row in table.rows]
+    # No line begins with the sign of a share.
+    cells = [[row[n].text.replace(" %", "\u00a0%") for n in places] for row in table.rows]
     for row, mark in zip(cells, marks, strict=True):
         row[-1] += mark
     return {

@@ -171,7 +171,7 @@ def labels(groups: Sequence[Group]) -> dict[str, str]:
         lambda g: (
             f"{g.key.case} {g.key.framework} {group_words.precision(g)}, batch {g.key.batch_size}"
         ),
-        *("variant", "impl", "data", "mode", "pool", "node", "set_name"),
+        *("variant", "impl", "data", "mode", "pool", "node", "window", "set_name"),
     )
 
 
@@ -226,7 +226,7 @@ def scaling(results: Sequence[Result]) -> list[Panel]:
             panels.setdefault(title, []).append(sorted(line, key=_gpus))
     made = []
     for title in sorted(panels):
-        newest = sorted(panels[title], key=lambda line: max(r.group.latest for r in line))[-NAMED:]
+        newest = sorted(panels[title], key=lambda line: max(r.group.began for r in line))[-NAMED:]
         few = f" (the newest {NAMED} of {count})" if (count := len(panels[title])) > NAMED else ""
         made.append(Panel(title + few, 3.2, functools.partial(_scaling, lines=newest)))
     return made

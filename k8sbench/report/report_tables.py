@@ -1,13 +1,14 @@
 """The tables of the five published reports, with our figures (``-o report``).
 
 Each report has its own columns, order and headings: AI-Rank's five columns for each precision, one
-column for each precision, Paddle beside PyTorch, or DLPerf's. A cell without a figure is ``-``, as
-the reports have it. Smoke and CPU runs are no speed of GPUs and are left out.
+column for each precision, Paddle beside PyTorch, or DLPerf's. A cell without a valid figure is
+``-``, as the reports have it. Smoke and CPU runs are no speed of GPUs and are left out.
 """
 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
@@ -47,7 +48,7 @@ class Rows(msgspec.Struct, frozen=True):
 
     def counts(self, *precisions: str) -> list[int]:
         """Return the numbers of GPUs that have a line in a table of some precisions."""
-        plans = (r.group.plan for r in self.results if r.group.spread is not None)
+        plans = (r.group.plan for r in self.results)
         return sorted({*self.gpus, *(p.world_size for p in plans if p.precision in precisions)})
 
     def of(self, gpus: int, precision: str, *, trained: bool = False) -> Result | None:
@@ -59,14 +60,13 @@ class Rows(msgspec.Struct, frozen=True):
             result
             for result in self.results
             if (result.group.plan.world_size, result.group.plan.precision) == (gpus, precision)
-            and result.group.spread is not None
             and (trains(result) or not trained)
         ]
-        return max(fitting, key=lambda r: (trains(r) is trained, r.group.latest), default=None)
+        return max(fitting, key=lambda r: (trains(r) is trained, r.group.began[1]), default=None)
 
     def batch(self, precision: str) -> str:
         """Return the batch per GPU of the rows, or as published where there are none."""
-        plans = (result.group.plan for result in self.results)
+        plans = (r.group.plan for r in self.results)
         some = {str(plan.batch_size) for plan in plans if plan.precision == precision}
         return "/".join(sorted(some, key=int)) or _BATCHES[precision]
 
@@ -78,23 +78,22 @@ ReportCell = Callable[[Rows, int, str], str]
 
 def tables(results: Sequence[Result], lang: Lang = "en") -> list[Table]:
     """Lay out the rows as the reports do: for each program the tables of its report."""
-    programs: dict[tuple[str, str, str, str], list[Result]] = {}
+    programs: dict[tuple[str, str, str, str, str], list[Result]] = {}
     for result in results:
-        group = result.group
-        if not (group.smoke or group.on_cpu):
-            key = group.key
-            program = (key.benchmark, key.framework, key.variant, key.impl)
+        group, key = result.group, result.group.key
+        if group.state == "valid" and not (group.smoke or group.on_cpu):
+            program = (key.benchmark, key.framework, key.variant, key.impl, key.gpu_model)
             programs.setdefault(program, []).append(result)
     made = []
     for program, some in programs.items():
         benchmark, framework = program[:2]
         gpus, forms = _REPORTS.get((benchmark, framework), ((), (_AI_RANK,)))
-        beside = [
-            r for key, rs in programs.items() if key[:2] == (benchmark, "pytorch") for r in rs
-        ]
+        ours = (benchmark, "pytorch", program[-1])
+        beside = [r for of, rs in programs.items() if (*of[:2], of[-1]) == ours for r in rs]
         rows = Rows(some, beside, gpus, lang)
         for table in (table for form in forms for table in form(rows)):
-            title = " · ".join(word for word in (*program, table.title) if word and word != "-")
+            words = (*program, table.title)
+            title = " · ".join(word for word in words if word and word not in ("-", "unknown"))
             made.append(msgspec.structs.replace(table, title=title))
     return made
 
@@ -114,12 +113,23 @@ def _throughput(rows: Rows, gpus: int, precision: str, decimals: int | None = No
         return text
     unlike = ", ".join(one.not_comparable)
     deviation = f"≠ {unlike}" if one.ratio is None else formats.signed_percent(one.ratio)
+    # As in all comparisons, both sides are by one estimator.
+    is_other = one.ratio is not None and one.estimator != result.group.estimator
+    deviation += f" by {one.estimator}" * is_other
     word = "公布值" if rows.lang == "zh" else "published"
     return f"{text} ({word} {formats.seconds(one.published)}, {deviation})"
 
 
+def _batch(rows: Rows, gpus: int, precision: str) -> str:
+    result = rows.of(gpus, precision)
+    return rows.batch(precision) if result is None else str(result.group.plan.batch_size)
+
+
 def _of_pytorch(rows: Rows, gpus: int, precision: str) -> str:
-    return _throughput(msgspec.structs.replace(rows, results=rows.beside), gpus, precision)
+    """Write what PyTorch has at the batch of the line; at another it is another case."""
+    batch = _batch(rows, gpus, precision)
+    beside = [result for result in rows.beside if str(result.group.plan.batch_size) == batch]
+    return _throughput(msgspec.structs.replace(rows, results=beside), gpus, precision)
 
 
 def _speedup(rows: Rows, gpus: int, precision: str) -> str:
@@ -152,16 +162,18 @@ def _of_plan(name: str) -> ReportCell:
 
 
 def _table(
-    title: str, headings: Sequence[str], lines: Iterable[Sequence[str]], lang: Lang
+    title: str, headings: Sequence[str], lines: Iterable[Sequence[str]], lang: Lang, unit: str = ""
 ) -> Table:
-    words = [_HEADINGS.get(one, one) if lang == "zh" else one for one in headings]
-    name = _HEADINGS.get(title, title) if lang == "zh" else title
+    chinese = _HEADINGS if lang == "zh" else {}
+    words = [chinese.get(one, one) for one in headings]
+    if unit not in ("", "samples/s"):
+        words = [re.sub("samples/s(ec)?", unit, word) for word in words]
     columns = tuple(
         Column(word, right=heading != "case", whole=True, stays=True)
         for word, heading in zip(words, headings, strict=True)
     )
     return Table(
-        title=name,
+        title=chinese.get(title, title),
         columns=columns,
         rows=tuple(tuple(map(Cell, line)) for line in lines),
         as_is=True,
@@ -171,8 +183,8 @@ def _table(
 # Forms
 
 
-def _by_precision(columns: Mapping[str, ReportCell]) -> Form:
-    """One table for each precision that was measured."""
+def _by_precision(columns: Mapping[str, ReportCell], *, is_english: bool = False) -> Form:
+    """One table for each precision that was measured; ``is_english``: in any language."""
 
     def form(rows: Rows) -> list[Table]:
         made = []
@@ -182,7 +194,8 @@ def _by_precision(columns: Mapping[str, ReportCell]) -> Form:
                 for gpus in rows.counts(precision)
             ]
             if lines and any(result.group.plan.precision == precision for result in rows.results):
-                made.append(_table(precision.upper(), [*columns], lines, rows.lang))
+                lang, unit = "en" if is_english else rows.lang, rows.results[0].group.unit
+                made.append(_table(precision.upper(), [*columns], lines, lang, unit))
         return made
 
     return form
@@ -213,11 +226,11 @@ def _dlperf(unit: str, *identity: str) -> Form:
 
     def form(rows: Rows) -> list[Table]:
         # A report of one node has no column of them; more nodes need it.
-        many = any(r.group.plan.replicas > 1 for r in rows.results if r.group.spread is not None)
+        many = any(r.group.plan.replicas > 1 for r in rows.results)
         fields = dict.fromkeys((*(("node_num",) if many else ()), *identity))
         columns = {name: _of_plan(_IDENTITY[name]) for name in fields}
         columns |= {unit: functools.partial(_throughput, decimals=2), "speedup": _speedup}
-        return _by_precision(columns)(rows)
+        return _by_precision(columns, is_english=True)(rows)
 
     return form
 
@@ -241,7 +254,7 @@ _AI_RANK = _by_precision(
 )
 _BESIDE_PYTORCH = _by_precision(
     {
-        "case": lambda rows, gpus, precision: f"GPU={gpus},BS={rows.batch(precision)}",
+        "case": lambda rows, gpus, precision: f"GPU={gpus},BS={_batch(rows, gpus, precision)}",
         "PaddlePaddle": _throughput,
         "NGC PyTorch": _of_pytorch,
     }

@@ -50,6 +50,8 @@ class _Cause(msgspec.Struct):
     """Of the first of them."""
     is_of_gap: bool = False
     """Whether it says why a cell is empty; such causes come last."""
+    is_one: bool = True
+    """Whether all of them say the very same after their id."""
     titles: list[str] = msgspec.field(default_factory=list)
     """Of the columns that they are in."""
     rows: list[int] = msgspec.field(default_factory=list)
@@ -156,6 +158,7 @@ def causes(table: Table, most: int | None = None) -> tuple[list[str], list[str]]
                 name = _id_of(note)
                 is_of_gap = cell.text == ABSENT and name is None
                 cause = by_id.setdefault(name or note, _Cause(note, is_of_gap))
+                cause.is_one &= cause.text.endswith(f": {note.partition(': ')[2]}")
                 cause.titles += [column.title] * (column.title not in cause.titles)
                 cause.rows += [place] * (place not in cause.rows)
     listed = sorted(by_id.values(), key=lambda cause: cause.is_of_gap)
@@ -191,7 +194,8 @@ def _said(cause: _Cause, rows: int) -> str:
     count = f"{len(cause.rows)} of {rows} rows" if len(cause.rows) < rows else f"all {rows} rows"
     if name is None:
         return f"{', '.join(cause.titles)}: {count}; {cause.text}"
-    return f"{name}: {count}; {cause.text.partition(': ')[2]}"
+    says = ";" if cause.is_one else ", for example:"
+    return f"{name}: {count}{says} {cause.text.partition(': ')[2]}"
 
 
 def markdown(tables: Sequence[Table]) -> str:

@@ -7,21 +7,27 @@ import math
 import re
 import textwrap
 import unicodedata
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
+from k8sbench.model.counts import ABSENT
+from k8sbench.model.plain_text import clean
+
 GAP = "   "
 """Between the columns of a table, as kubectl has it."""
-NARROW_GAP = "  "
-"""Between columns on a terminal, where every column counts."""
+NARROW_GAP, NARROWEST_GAP = "  ", " "
+"""Between columns on a terminal, where every column counts; and where nothing else helps."""
 LONGEST_WORD = 24
 """Columns of a terminal. A longer word (a path, an image) may be broken; others never are."""
-SHORTEST = (16, 8)
-"""Columns to which a text may be cut: before optional columns are left out, and after it."""
+SHORTEST = (16, 10, 8)
+"""Columns to which a text may be cut: of an optional column, which is rather left out; of others
+before optional columns are left out, and after it."""
 MARKS = re.compile(r" \[[\d,–]+\]$")
 """Numbers of notes at the end of a cell, which no cut removes."""
+STATE = re.compile(r"\S*(?: ◀ \S+)?")
+"""A state, and by how much its case has changed, which no cut removes either."""
 Paint = Callable[[str, str], str]
 """(state, text) → the text in the state's colour. The state is the first word of a cell."""
 
@@ -30,6 +36,8 @@ class Column(msgspec.Struct, frozen=True):
     """One column of a table."""
 
     title: str
+    cell: Callable[[Any], str | None] | None = None
+    """What it shows of an item, or None for nothing; None itself: the rows have its text."""
     right: bool = False
     """Whether its cells are aligned to the right, as numbers are."""
     whole: bool = False
@@ -37,7 +45,8 @@ class Column(msgspec.Struct, frozen=True):
     cut: bool = False
     """Whether a long cell is cut and ends with ``…`` instead of being folded: a row is one line."""
     stays: bool = False
-    """Whether it stays in a table of results although it is equal in all rows."""
+    """Whether it stays in a table of results: where it is equal in all rows, and where others have
+    to go on a narrow terminal."""
     optional: int = 0
     """The higher, the sooner it is left out of a table for a narrow terminal; 0 never is."""
     states: bool = False
@@ -70,10 +79,11 @@ def folded(text: str, width: int, *, breaking: bool = False) -> list[str]:
 
 
 def _words(text: str) -> list[str]:
-    """Split text where a line may end: not between a number and its unit, nor before a mark."""
-    words: list[str] = []
-    for word in text.split(" "):
-        if words and (words[-1][-1:].isdigit() or word.startswith("[")):
+    """Split text where a line may end: not within a number with unit or sign, nor before a mark."""
+    first, *rest = text.split(" ")
+    words = [first]
+    for word in rest:
+        if words[-1] == "±" or (words[-1][-1:].isdigit() and word != "±") or word.startswith("["):
             joined = f"{words[-1]} {word}"
             if width_of(joined) <= LONGEST_WORD:
                 words[-1] = joined
@@ -159,13 +169,19 @@ def fitted(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int |
     every = list(range(len(columns)))
     if room is None or sum(natural) + len(GAP) * (len(every) - 1) <= room:
         return Fit(every, natural, GAP)
-    levels = sorted({column.optional for column in columns} - {0}, reverse=True)
-    tries = [(SHORTEST[0], least) for least in (math.inf, *levels)]
-    for shortest, optional in (*tries, (SHORTEST[1], tries[-1][1])):
-        kept = [n for n in every if columns[n].optional < optional]
+    levels = [math.inf, *sorted({column.optional for column in columns} - {0}, reverse=True)]
+    stay = {column.optional for column in columns if column.stays}
+    tries = []
+    for end, following in itertools.zip_longest(levels, levels[1:]):
+        # Blanks between columns go before one that stays does.
+        gaps = (NARROW_GAP, NARROWEST_GAP) if following in stay else (NARROW_GAP,)
+        tries += [(SHORTEST[1], end, gap) for gap in gaps]
+    tries += [(SHORTEST[2], levels[-1], gap) for gap in (NARROW_GAP, NARROWEST_GAP)]
+    for shortest, end, gap in tries:
+        kept = [n for n in every if columns[n].optional < end]
         least = [_least(columns[n], cells[n], shortest) for n in kept]
         widths = [natural[n] for n in kept]
-        spare = sum(widths) + len(NARROW_GAP) * (len(kept) - 1) - room
+        spare = sum(widths) + len(gap) * (len(kept) - 1) - room
         while spare > 0 and widths != least:
             # The widest of those that can be narrower.
             widest = max(range(len(kept)), key=lambda n: (widths[n] > least[n], widths[n]))
@@ -173,7 +189,7 @@ def fitted(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int |
             spare -= 1
         if spare <= 0:
             break
-    return Fit(kept, widths, NARROW_GAP)
+    return Fit(kept, widths, gap)
 
 
 def _least(column: Column, cells: Sequence[str], shortest: int) -> int:
@@ -186,14 +202,29 @@ def _least(column: Column, cells: Sequence[str], shortest: int) -> int:
 
 def _least_cut(cell: str, shortest: int, column: Column) -> int:
     """Compute how narrow a cell may get that is cut: a state and numbers of notes stay whole."""
-    marks = MARKS.search(cell)
-    end = width_of(marks.group()) if marks else 0
-    text = width_of(state_of(cell)) + 1 if column.states else shortest
+    end = sum(map(width_of, MARKS.findall(cell)))
+    text = SHORTEST[0] if column.optional else shortest
+    text = width_of(STATE.findall(cell)[0]) + 1 if column.states else text
     return min(width_of(cell), text + end)
 
 
 def _longest_word(cell: str) -> int:
     return min(max(map(width_of, _words(cell))), LONGEST_WORD)
+
+
+def of_items(
+    columns: Sequence[Column], items: Iterable[Any]
+) -> tuple[list[Column], list[list[str]]]:
+    """Make the cells of a table; an optional column is left out where no item has a text for it."""
+    rows: list[list[str]] = []
+    for item in items:
+        texts = [one.cell(item) if one.cell else item[n] for n, one in enumerate(columns)]
+        rows.append([ABSENT if text is None else clean(text) for text in texts])
+    has_text = [any(row[n] != ABSENT for row in rows) for n in range(len(columns))]
+    kept = [not one.optional or has for one, has in zip(columns, has_text, strict=True)]
+    return list(itertools.compress(columns, kept)), [
+        list(itertools.compress(row, kept)) for row in rows
+    ]
 
 
 def plain_table(

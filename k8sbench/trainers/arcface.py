@@ -33,8 +33,6 @@ DEFAULTS = settings.Defaults(
     recipes=("plsc",),
     batch_size=128,
     warmup=50,
-    iterations=100,
-    log_interval=10,
     workers=8,
     cudnn_benchmark=False,
     speed_options=("tf32", "fused_optimizer", "cudnn_benchmark"),
@@ -43,7 +41,6 @@ HEADS = ("auto", "margin", "own", "dense")
 # PLSC's config.py: the rate for a global batch of 1024, and the steps where it falls tenfold.
 BASE_LR, BASE_BATCH = 0.1, 1024
 BOUNDARIES = (100_000, 160_000, 220_000)
-MARGIN, SCALE = 0.5, 64.0
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -52,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     machine.before_paddle(common)
 
     from k8sbench.trainers.data.pictures import FACES_NORMALISE, Pictures
-    from k8sbench.trainers.models.ir50_paddle import EMBEDDING, IR50, evaluation
+    from k8sbench.trainers.models.ir50_paddle import IR50, evaluation
     from k8sbench.trainers.parts import paddle_loop
     from k8sbench.trainers.parts.paddle_session import PLACE_NAMES
     from k8sbench.trainers.parts.samples import opener
@@ -66,7 +63,6 @@ def main(argv: Sequence[str] | None = None) -> None:
             unit="samples",
             model=lambda _: IR50(size=own.size, width_divisor=own.width_divisor),
             sharded=lambda here: _head(here, own),
-            sharded_parameters=own.classes * EMBEDDING,
             samples=Pictures(own.size, own.classes, common.seed, faces=True),
             files=opener("faces", size=own.size, classes=own.classes),
             evaluation=evaluation,
@@ -125,8 +121,6 @@ def _head(here: Session, own: argparse.Namespace) -> Any:
         own.classes,
         EMBEDDING,
         head=_head_name(here, own.head),
-        margin=MARGIN,
-        scale=SCALE,
         rank=here.place.rank,
         world=world,
         seed=here.settings.seed,

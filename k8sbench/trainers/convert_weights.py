@@ -25,6 +25,7 @@ import numpy as np
 from k8sbench.trainers.parts import settings, weights
 from k8sbench.trainers.parts.samples import Array
 
+LARGEST = np.finfo(np.float32).max
 DEPTHS = (3, 4, 6, 3)
 PARTS = ("reduce", "spatial", "expand")
 Layers = tuple[str, str]  # names of a convolution and of its norm
@@ -98,8 +99,11 @@ def _convert(given: argparse.Namespace) -> dict[str, object]:
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     part = given.out.with_name(f".{given.out.name}.part")
-    part.write_bytes(buffer.getbuffer())
-    part.replace(given.out)
+    try:
+        part.write_bytes(buffer.getbuffer())
+        part.replace(given.out)
+    finally:
+        part.unlink(missing_ok=True)
     return {
         "kind": kind,
         "tensors": len(arrays),
@@ -137,13 +141,13 @@ def convert(tensors: Mapping[str, Array]) -> tuple[str, dict[str, Array]]:
         arrays["fc.weight"] = arrays["fc.weight"].T
     width = tensors[f"{publisher.stem[-1][0]}.weight"].shape[0]
     shapes = {ours: shape for _, ours, shape in _names(publisher, width)}
-    classes = arrays.get("fc.bias", np.zeros(0)).shape
-    shapes |= {"fc.weight": (*classes, 32 * width), "fc.bias": classes}
+    classes = arrays.get("fc.bias", np.zeros(0)).size
+    shapes |= {"fc.weight": (classes, 32 * width), "fc.bias": (classes,)}
     for ours, array in arrays.items():
         if array.shape != shapes[ours]:
             shape = f"has the shape {list(array.shape)} and not {list(shapes[ours])}"
             raise weights.WeightsError(f"{ours} {shape}: these are not a ResNet-50's weights")
-        if not np.isfinite(array).all():
+        if not (abs(array) <= LARGEST).all():
             raise weights.WeightsError(f"{ours} has numbers that are not finite")
     return publisher.name, {
         ours: np.ascontiguousarray(array, np.float32) for ours, array in arrays.items()
@@ -191,7 +195,9 @@ def _tensors(path: Path) -> dict[str, Array]:
     try:
         loaded = _pdparams(path) if path.suffix == ".pdparams" else _pth(path)
         return {
-            str(name): tensor for name, tensor in loaded.items() if isinstance(tensor, np.ndarray)
+            str(name): tensor
+            for name, tensor in loaded.items()
+            if isinstance(tensor, np.ndarray) and tensor.dtype.kind in "fiu"
         }
     except (pickle.UnpicklingError, RuntimeError, EOFError, AttributeError, ValueError) as error:
         why = str(error).strip().partition("\n")[0]

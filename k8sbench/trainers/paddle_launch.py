@@ -11,8 +11,10 @@ nodes in an order of chance. Here:
 - The rank that ended first is named, by its rank in the job, in the last line of all, with the last
   error that it wrote; its code is the job's. The others are ended.
 - The ranks end with this process, however it ends.
-- Node N of the operator's ``JOB-worker-N`` is node N. Of several nodes, all ranks meet at
-  PADDLE_MASTER; of one, at a free port.
+- Node N of the operator's ``JOB-worker-N`` is node N: POD_NAME says it, else the host's name, which
+  is the node's own on a node's network. Of several nodes, all ranks meet at PADDLE_MASTER; of one,
+  at a free port. They start when the name in PADDLE_MASTER resolves: it does only once that pod is
+  ready, and a rank of Paddle ends at once when it does not.
 
 Standard library only, and no import of the package: it runs as a file. Exit code: 0; that of the
 rank that failed (128 + N where signal N ended it); 128 + N where signal N ended this process; 2
@@ -41,6 +43,9 @@ USAGE = "usage: paddle_launch.py SCRIPT [ARGS...]; the variables PADDLE_* give t
 STDOUT, STDERR = 1, 2
 # How long ranks may take to end after a signal, as torchrun lets them: they save (`parts/ending`).
 GRACE = 30.0
+# How long a name may take to resolve: as long as Paddle waits for ranks that it can reach. After
+# it the ranks start nevertheless, and say that they cannot meet.
+MEETING = 900.0
 PIPE = 1 << 16  # bytes that a pipe holds at most: one read takes all that has been written
 
 # How the last line of an error begins: Python's and Paddle's own exceptions, and the errors of
@@ -156,7 +161,8 @@ def place(given: Mapping[str, str], hostname: str) -> NodePlace:
     nodes, here = _count(given, "PADDLE_NNODES"), _count(given, "PADDLE_NPROC_PER_NODE")
     if nodes == 1:
         return NodePlace(0, here, here, None)
-    named = re.fullmatch(rf"{re.escape(given.get('PADDLE_JOB_ID', ''))}-worker-(\d+)", hostname)
+    job = re.escape(given.get("PADDLE_JOB_ID", ""))
+    named = re.fullmatch(rf"{job}-worker-(\d+)", given.get("POD_NAME", hostname))
     node = given.get("PADDLE_RANK") or (named[1] if named else "")
     if not node.isdecimal() or int(node) >= nodes:
         refuse(f"node {node or 'without a number'} of {nodes}; set PADDLE_RANK to 0, 1, …")
@@ -202,6 +208,20 @@ def has_gpus(given: Mapping[str, str]) -> bool:
     """Whether this node has GPUs that are not hidden."""
     hidden = given.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1")
     return not hidden and any(Path("/dev").glob("nvidia[0-9]*"))
+
+
+def wait_for_name(host: str, wake: int, signals: Sequence[int]) -> None:
+    """Wait until a name resolves, a signal has come or `MEETING` is over."""
+    deadline = time.monotonic() + MEETING
+    told = False
+    while not signals and time.monotonic() < deadline:
+        with contextlib.suppress(socket.gaierror):
+            socket.getaddrinfo(host, None)
+            return
+        if not told:
+            put(STDERR, [f"paddle_launch.py: waiting for {host} to resolve\n".encode()])
+            told = True
+        select.select([wake], [], [], 1.0)
 
 
 def put(stream: int, lines: Sequence[bytes]) -> None:
@@ -290,6 +310,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     meeting.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     meeting.bind(("127.0.0.1", 0))
     master = at.master or f"127.0.0.1:{meeting.getsockname()[1]}"
+    wait_for_name(master.rpartition(":")[0].strip("[]"), wake, received)
+    if received:
+        return 128 + received[0]
     gpus, command = has_gpus(os.environ), [sys.executable, *arguments]
     ranks: list[Rank] = []
     try:

@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import fcntl
 import importlib
+import itertools
 import json
 import os
 import re
@@ -36,7 +37,7 @@ TOP = {
     "faces": frozenset(),  # the list names pictures anywhere below the folder
 }
 UNPACKED = ".unpacked"  # ends the name of the mark of an archive that is
-LENGTHS = {"md5": 32, "sha256": 64}
+LENGTHS = (32, 64)  # of an MD5 and a SHA-256
 # What does not hold of a drawn set, nor of a part of a published one.
 _NUMBER = re.compile(r": [\d,]+ of [\d,]+ (pictures|label files|clips|classes|pairs)$")
 _SIZE = re.compile(r": \d+x\d+ pixels, not \d+x\d+$")
@@ -70,8 +71,7 @@ def _parser() -> Parser:
         command.add_argument("folder", type=Path)
         if name == "prepare":
             command.add_argument("--url", action="append", default=[])
-            for algorithm in LENGTHS:
-                command.add_argument(f"--{algorithm}", action="append", default=[])
+            command.add_argument("--checksum", action="append", default=[])
         elif name == "check":
             command.add_argument("--deep", action="store_true")
         else:
@@ -145,21 +145,19 @@ def _fill(name: str, sources: Sequence[ArchiveSource], folder: Path, state: Path
 
 def _sources(given: argparse.Namespace) -> list[ArchiveSource]:
     urls = given.url or [url for url in [os.environ.get(URL)] if url]
-    sums = [(name, value) for name in LENGTHS for value in getattr(given, name)]
+    sums = given.checksum
     if sums and len(sums) != len(urls):
         raise Failed(
             f"There are {len(urls)} URLs and {len(sums)} checksums.",
             "Give one checksum for each URL, in the same order, or none.",
             EXIT_INPUT,
         )
-    for name, value in sums:
-        if not re.fullmatch(rf"[0-9a-fA-F]{{{LENGTHS[name]}}}", value):
-            raise Failed(
-                f"{value!r} is no {name}.", f"Give {LENGTHS[name]} hexadecimal digits.", EXIT_INPUT
-            )
-    if not sums:
-        return [ArchiveSource(url) for url in urls]
-    return [ArchiveSource(url, *pair) for url, pair in zip(urls, sums, strict=True)]
+    for value in sums:
+        if not re.fullmatch("[0-9a-fA-F]+", value) or len(value) not in LENGTHS:
+            why = f"{value!r} is no MD5 and no SHA-256."
+            raise Failed(why, "Give 32 or 64 hexadecimal digits.", EXIT_INPUT)
+    pairs = itertools.zip_longest(urls, sums)
+    return [ArchiveSource(url, value) for url, value in pairs]
 
 
 def _check(given: argparse.Namespace) -> int:

@@ -11,6 +11,8 @@ it, and the time that it took.
 
 from __future__ import annotations
 
+import datetime
+import itertools
 import json
 import os
 import subprocess
@@ -25,62 +27,36 @@ NOISE = (
     b"/usr/lib/python3/site-packages/paddle/nn/layer/norm.py:641: UserWarning: When training, we "
     b"now always track global mean and variance.\n"
 )
-BLOCK = 1000
-"""Training lines generated at once."""
+BEGAN = datetime.datetime(2026, 3, 1, tzinfo=datetime.UTC)
+SPARSE_STEP = datetime.timedelta(seconds=0.448)
+"""Of one iteration; a line has ten."""
+DENSE_STEP = datetime.timedelta(seconds=0.35)
 
 
 def sparse() -> Iterator[bytes]:
     """mmsegmentation's lines, 4.48 s apart on average, nineteen lines of noise after each."""
-    iteration = 0
-    while True:
-        block = []
-        for _ in range(BLOCK):
-            iteration += 10
-            at = iteration * 0.448
-            block.append(
-                b"2026-03-%02d %02d:%02d:%02d,%03d - mmseg - INFO - Iter [%d/900000000]\t"
-                b"lr: 8.290e-03, eta: 1 day, 0:01:41, time: 0.%03d, data_time: 0.009, "
-                b"memory: 18705, decode.loss_ce: 1.8240, decode.acc_seg: 36.9929, loss: 2.6227\n"
-                % (
-                    1 + at // 86400,
-                    at % 86400 // 3600,
-                    at % 3600 // 60,
-                    at % 60,
-                    at % 1 * 1000,
-                    iteration,
-                    400 + iteration // 10 % 97,
-                )
-            )
-            block.append(NOISE * 19)
-        yield b"".join(block)
+    for iteration in itertools.count(10, 10):
+        yield (
+            f"{BEGAN + iteration * SPARSE_STEP:%Y-%m-%d %H:%M:%S},000 - mmseg - INFO - Iter "
+            f"[{iteration}/900000000]\tlr: 8.290e-03, eta: 1 day, 0:01:41, time: "
+            f"0.{400 + iteration // 10 % 97}, data_time: 0.009, memory: 18705, decode.loss_ce: "
+            "1.8240, decode.acc_seg: 36.9929, loss: 2.6227\n"
+        ).encode() + NOISE * 19
 
 
 def dense() -> Iterator[bytes]:
     """DeepLearningExamples' lines and nothing else, 0.35 s apart; each with a rate of its own."""
-    iteration = 0
-    while True:
-        block = []
-        for _ in range(BLOCK):
-            iteration += 1
-            at = iteration * 0.35
-            block.append(
-                b"DLL 2026-03-%02d %02d:%02d:%09.6f - Epoch: 0 Iteration: %d  "
-                b"train.loss : 6.90500  train.total_ips : %.2f images/s train.lr : 0.1\n"
-                % (
-                    1 + at // 86400,
-                    at % 86400 // 3600,
-                    at % 3600 // 60,
-                    at % 60,
-                    iteration,
-                    365.71 + iteration * 7919 % 1000 / 1000,
-                )
-            )
-        yield b"".join(block)
+    for iteration in itertools.count(1):
+        yield (
+            f"DLL {BEGAN + iteration * DENSE_STEP:%Y-%m-%d %H:%M:%S.%f} - Epoch: 0 Iteration: "
+            f"{iteration}  train.loss : 6.90500  train.total_ips : "
+            f"{365.71 + iteration * 7919 % 1000 / 1000:.2f} images/s train.lr : 0.1\n"
+        ).encode()
 
 
 def endless() -> Iterator[bytes]:
-    """The same training lines, once; then one line that goes on."""
-    yield next(dense())
+    """A thousand of the same training lines; then one line that goes on."""
+    yield b"".join(itertools.islice(dense(), 1000))
     while True:
         yield b"x" * 100_000
 

@@ -25,7 +25,7 @@ LIMIT = 200
 def main() -> int:
     """Measure and print; returns 1 if the limit is missed."""
     jobs = int(sys.argv[1]) if len(sys.argv) > 1 else JOBS
-    streams = LogStreams(followed_jobs.NoApi(), "team-a", lambda _: None, limit=0)
+    streams = LogStreams(followed_jobs.no_api(), "team-a", lambda _: None, limit=0)
     before = _peak()
     kept = [followed_jobs.followed(number, streams) for number in range(jobs)]
     peak = _peak()

@@ -59,6 +59,7 @@ def test_no_cell_is_outside_and_the_browser_has_nothing_to_say(
     opened = chromium.new_page(viewport={"width": width, "height": 800})
     said = messages(opened)
     opened.goto(file)
+    assert opened.evaluate("getComputedStyle(document.querySelector('.wide')).maxHeight") != "none"
     assert opened.evaluate("document.documentElement.scrollWidth") <= width
     assert opened.evaluate(OUTSIDE) == []
     assert opened.locator("table").count() >= 1
@@ -84,6 +85,9 @@ def test_rows_are_filtered_and_sorted(chromium: Browser, tmp_path: pathlib.Path)
     place = opened.locator("table").last
     place.get_by_role("button", name="throughput").first.click()
     assert rows.count() == every
+    place.get_by_role("button", name="speedup").first.click()
+    speedups = place.locator("td[data-title=speedup]").all_inner_texts()
+    assert speedups == sorted(speedups, key=lambda text: -float(text.replace("–", "-1")))
     opened.close()
 
 

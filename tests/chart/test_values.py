@@ -92,12 +92,15 @@ CASES: Mapping[str, Case] = {
         together(ACCOUNT, at("RoleBinding", "subjects.0.name", COLLECTOR)),
         ("watcher", "watcher"),
     ),
+    "collector.terminationGracePeriodSeconds": Case(
+        0, at("Deployment", "spec.template.spec.terminationGracePeriodSeconds"), 0
+    ),
     "monitoring.dashboard.enabled": Case(False, count("ConfigMap", "dlperf-dashboard"), 0),
 }
 IN_NOTES = {"notes.lookup"}
 """Only an install shows them: tests/cluster/test_chart.py."""
 BESIDE_ALL = sorted({value.path for value in values.described()} - set(CASES) - IN_NOTES)
-NEEDED = {"nodePools", "networkPolicy.apiServerCIDRs"}
+NEEDED = {"nodePools", "networkPolicy.apiServerCIDRs", "nightly.image.repository"}
 """Without which others of `examples.ALL` are refused."""
 
 

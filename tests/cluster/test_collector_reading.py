@@ -8,11 +8,7 @@ import socket
 import time
 from pathlib import Path
 
-import pytest
-
-from tests.cluster.test_gpu_metrics import PROGRAM
 from tests.harness.cluster import collectors
-from tests.harness.cluster.limits import LOOKS, shortening
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import Running, Shell, until
@@ -112,35 +108,3 @@ def test_another_machine_reads_what_a_submitter_has_left(
         collectors.end(running)
     gone = own_shell.run("results")
     assert "note: without the runs of a collector" in gone.err
-
-
-@pytest.mark.soak
-def test_gpu_metrics_that_a_collector_archived_are_read_on_other_machines(
-    own_cluster: OwnCluster, own_shell: Shell, tmp_path: Path
-) -> None:
-    collector = collectors.make(own_shell.namespace, tmp_path / "machine")
-    collector.program = ("-c", shortening({**LOOKS, **collector.limits}) + PROGRAM)
-    other = own_shell.colleague()
-    with collector.collecting() as running:
-        expose(own_cluster, other, running)
-        own_shell.printing("r1").end()
-        own_shell.finish("r1")
-
-        def busy() -> float | None:
-            rows = other.json("results")["rows"]
-            return rows[0]["gpu_utilization"] if rows else None
-
-        until(busy, "the GPU metrics of r1")
-        (row,) = other.json("results")["rows"]
-        (member,) = row["members"]
-        assert (row["gpu_utilization"], member["source"]) == (0.9, "collector")
-        assert member["gpu"]["gpu_utilization"]["source"] == "prometheus"
-        for store in ((), ("--store=cluster",)):
-            assert "warning" not in other.run("results", "--plot=rows.svg", *store).err
-        until(lambda: "r1" not in own_shell.on_cluster(), "the deletion of r1")
-        assert "its logs and figures are here now" in own_shell.run("collect", "--all").err
-        collectors.end(running)
-    series = own_shell.store / "runs" / "r1" / "gpu" / "prometheus.jsonl"
-    assert len(series.read_text().splitlines()) == 4
-    figures = own_shell.json("status", "r1")["measurement"]["gpu_metrics"]["figures"]
-    assert figures["gpu_utilization"]["value"] == pytest.approx(0.9)

@@ -219,7 +219,7 @@ def is_still(exporter: Exporter, seconds: float) -> bool:
 def test_one_that_hangs_or_answers_with_a_page_costs_samples_and_no_time(
     site: Site, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("k8sbench.adapters.metrics.dcgm.ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr("k8sbench.adapters.metrics.dcgm.ANSWER_SECONDS", 2.0)
     good, hangs = site.exporter(), site.exporter(node="gpu-1")
     page = site.exporter(PAGE, node="gpu-2")
     hangs.hold()
@@ -231,7 +231,7 @@ def test_one_that_hangs_or_answers_with_a_page_costs_samples_and_no_time(
     wait(lambda: len(source.fetch(wanted).warnings) >= 3, "the faults are there")
     began = time.monotonic()
     found = source.fetch(wanted)
-    assert time.monotonic() - began < 0.2
+    assert time.monotonic() - began < 1.0
     assert {one.gpu.node for one in found.series} == {"gpu-0"}
     said = "\n".join(found.warnings)
     assert f"/dcgm-{hangs.port} could not be read" in said

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.kubernetes.watching.followed import unplaceable
+from k8sbench.adapters.kubernetes.watching.followed import is_short_of_nodes
 from k8sbench.model.phase import Phase
 from k8sbench.model.pool import Toleration
 from tests.harness.cluster.cluster import Cluster
@@ -123,16 +123,12 @@ def test_a_claim_without_a_volume_is_a_trouble_only_after_half_a_minute(
 ) -> None:
     namespace.create(claim("data"))
     follower = follow(namespace, pytorch_job(workers=0, gpus=1, pod=using("data")))
-    reading = follower.until(lambda _: is_unplaceable(follower))
+    reading = follower.until(lambda _: is_short_of_nodes(follower.seen))
     assert reading.cause_id is None
     assert reading.look_again_s is not None
     follower.later = reading.look_again_s
     reading = follower.until_cause("volume-not-bound")
     assert "describe pvc data" in str(reading.action)
-
-
-def is_unplaceable(follower: Follower) -> bool:
-    return any(unplaceable(dict(pod)) for pod in follower.seen.pods.values())
 
 
 # --- parts of jobs -------------------------------------------------------------------------------

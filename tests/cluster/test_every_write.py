@@ -71,7 +71,7 @@ def test_an_adoption_that_is_killed_before_any_write_is_repeated_and_leaves_one_
         check_collected(colleague, run_id, logs.expected[shell.replicas[0]])
         said = shell.namespace.get(shell.namespace.job(run_id))["metadata"]["annotations"]
         receipt = json.loads(said["k8sbench.io/receipt"])
-        assert receipt["store"] == colleague.json("store", "info")["identity"]
+        assert receipt["store"] == colleague.identity
         assert receipt["verdict"] == "valid"
         if not is_killed:
             break

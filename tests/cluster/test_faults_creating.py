@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.adapters.kubernetes import job_changes
+from k8sbench.adapters.kubernetes import ownership
 from k8sbench.adapters.kubernetes.client import sending
 from k8sbench.model.errors import CreationUnknown, Unreachable
 from k8sbench.model.phase import Phase
@@ -25,7 +25,7 @@ COUNTED = "count/pytorchjobs.kubeflow.org"
 @pytest.fixture
 def port(user: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[FaultProxy, Port]]:
     """Give a port behind a proxy, which has no patience."""
-    monkeypatch.setattr(job_changes, "FIND_SECONDS", 0.1)
+    monkeypatch.setattr(ownership, "FIND_SECONDS", 0.1)
     with fault_proxy.before(user) as (proxy, path), following.opened(path) as opened:
         opened.cluster.create_s = 0.1
         yield proxy, opened

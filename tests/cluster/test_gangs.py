@@ -67,6 +67,8 @@ def of_a_gang(namespace: Namespace, plan: RunPlan, groups: str) -> Follower:
     """Wait for the gang that the operator makes of all pods of a job, and follow that."""
     group = namespace.until(lambda _: True, groups)
     assert (group["metadata"]["name"], group["spec"]["minMember"]) == (JOB, 2)
+    # An operator whose cache lacks the gang that it has just made leaves the job until it changes.
+    namespace.kubectl("annotate", "pytorchjob", JOB, "changed=true")
     return Follower(namespace, plan)
 
 

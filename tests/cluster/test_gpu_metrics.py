@@ -65,8 +65,8 @@ def test_watch_gpu_shows_a_run_that_goes_on_and_only_looks(own_shell: Shell) -> 
     own_shell.program = ("-c", PROGRAM)
     with own_shell.started("watch", "live", "--gpu", columns=80) as drawn:
         drawn.until_drawn(r"Running .* · step 6/12 · 16 samples/s")
-        drawn.until_drawn(r"master-0 +0 +gpu-\d +90% ")
-        drawn.until_drawn(r"worker-0 +0 +gpu-\d +90% ")
+        drawn.until_drawn(r"master-0 +0 +gpu-\d +90 % ")
+        drawn.until_drawn(r"worker-0 +0 +gpu-\d +90 % ")
         drawn.interrupt().ends(130)
     assert "Come back with: k8sbench watch live" in drawn.out
     assert "releases live" in drawn.out

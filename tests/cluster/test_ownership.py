@@ -26,10 +26,6 @@ def owner(shell: Shell, run_id: str) -> Any:
     return json.loads(written(shell, run_id)[OWNER])
 
 
-def identity(shell: Shell) -> str:
-    return str(shell.json("store", "info")["identity"])
-
-
 def annotate(shell: Shell, run_id: str, name: str, **changes: object) -> None:
     """Change what an annotation says."""
     value = json.dumps(json.loads(written(shell, run_id)[name]) | changes)
@@ -96,10 +92,10 @@ def test_a_job_of_another_store_is_collected_where_it_is_adopted_and_nowhere_els
     assert " valid; smoke" in adopted.out
     assert "left stays on the cluster: it stays for 7d" in adopted.err
     assert colleague.archived("left") == lines
-    assert owner(shell, "left")["store"] == identity(colleague)
+    assert owner(shell, "left")["store"] == colleague.identity
     # It is collected: nobody adopts it again.
     third.run("collect", "--adopt", "--all")
-    assert owner(shell, "left")["store"] == identity(colleague)
+    assert owner(shell, "left")["store"] == colleague.identity
     # Its submitter finds the receipt, and measures nothing.
     collected = shell.run("collect", "left", code=5)
     assert "not-measured (left): All 2 replicas succeeded. k8sbench on " in collected.out
@@ -108,7 +104,7 @@ def test_a_job_of_another_store_is_collected_where_it_is_adopted_and_nowhere_els
     assert (status["phase"], status["measurement"]) == ("Succeeded", None)
     assert "collected it at 20" in status["cause"]
     assert f"{rate:.1f} samples/s, valid, SHA-256 of its logs " in status["cause"]
-    assert f"the store {identity(colleague)} there has its logs." in status["action"]
+    assert f"the store {colleague.identity} there has its logs." in status["action"]
     # After a week it goes.
     annotate(shell, "left", RECEIPT, at=time.time() - RECEIPT_SECONDS)
     colleague.run("collect", "--all")
@@ -153,7 +149,7 @@ def test_a_former_owner_that_wakes_up_leaves_the_job_and_shows_the_receipt(shell
     assert "asleep is k8sbench on " in owning.err
     status = shell.json("status", "asleep")
     assert (status["cause_id"], status["measurement"]) == ("collected-elsewhere", None)
-    assert owner(shell, "asleep")["store"] == identity(colleague)
+    assert owner(shell, "asleep")["store"] == colleague.identity
 
 
 def test_an_owner_that_follows_its_job_keeps_it(shell: Shell) -> None:
@@ -193,7 +189,7 @@ def test_what_somebody_keeps_nobody_takes_away_but_by_name(shell: Shell) -> None
     colleague = shell.colleague()
     annotate(shell, "kept", OWNER, is_handed_over=True)
     colleague.run("collect", "--adopt", "--all")
-    assert owner(shell, "kept")["store"] == identity(shell)
+    assert owner(shell, "kept")["store"] == shell.identity
     colleague.limits = IMPATIENT
     colleague.run("delete", "kept")
     assert "kept" not in shell.on_cluster()

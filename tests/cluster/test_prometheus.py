@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from k8sbench.adapters.kubernetes.client import connection
-from k8sbench.adapters.metrics import prometheus
+from k8sbench.adapters.metrics import prometheus, prometheus_api
 from k8sbench.adapters.metrics.prometheus import PrometheusSource
 from k8sbench.adapters.metrics.prometheus_api import CONFIG_MAP, KEY
 from k8sbench.model.gpu_metrics import SeriesQuery
@@ -29,7 +30,7 @@ WANTED = SeriesQuery(
 @contextlib.contextmanager
 def found_by(kubeconfig: Path, place: str = "auto") -> Iterator[PrometheusSource]:
     api = connection.connect(kubeconfig=str(kubeconfig))
-    source = prometheus.source(place, api)
+    source = PrometheusSource(partial(prometheus_api.ways, place, api))
     try:
         yield source
     finally:
@@ -86,8 +87,10 @@ def test_the_role_of_the_page_is_enough(
         assert "no endpoints available for service" in why(source)
 
 
-def test_an_address_that_the_chart_publishes_comes_first(namespace: Namespace, user: Path) -> None:
+def test_a_published_one_comes_first_but_for_collectors(namespace: Namespace, user: Path) -> None:
     publish(namespace, "http://127.0.0.1:9\n")
+    with found_by(user, "usual") as source:
+        assert "monitoring/kube-prometheus-stack" in why(source)
     with found_by(user) as source:
         assert why(source) == (
             "Prometheus at http://127.0.0.1:9 cannot be reached: connection refused."
@@ -106,7 +109,9 @@ def test_where_there_is_none_the_reason_says_how_to_name_one(namespace: Namespac
 def test_its_faults_and_its_clock_are_not_taken_for_the_api_servers(namespace: Namespace) -> None:
     service(namespace)
     api = connection.connect(kubeconfig=str(namespace.cluster.kubeconfig))
-    source = prometheus.source(f"http://prometheus-k8s.{namespace.name}.svc:9090", api)
+    source = PrometheusSource(
+        partial(prometheus_api.ways, f"http://prometheus-k8s.{namespace.name}.svc:9090", api)
+    )
     assert "503" in why(source)
     assert api.sender._away_at < 0
     assert api.sender._ahead == 0.0

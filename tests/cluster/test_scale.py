@@ -18,8 +18,9 @@ from tests.harness.cluster.readings import wait_for_nodes
 from tests.harness.cluster.shell import ENDLESS, Shell
 from tests.tiers import ROOT
 
-JOBS = 20
-MORE_NODES, GPUS = 5, 32
+JOBS = 8
+"""kwok takes one of a machine's 128 instances of inotify for each log that is followed."""
+MORE_NODES, GPUS = 2, 32
 """Room for twice the pods of all, whatever other tests have left: they run at once. (The master of
 a job that waits for a node would end without it.)
 """

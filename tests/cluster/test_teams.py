@@ -16,7 +16,6 @@ from tests.harness.cluster import collectors, users
 from tests.harness.cluster.cluster import KubectlFailed
 from tests.harness.cluster.collectors import Collector
 from tests.harness.cluster.namespace import Namespace
-from tests.harness.cluster.nodes import RUN_FOR
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import POOLS, Shell, until
 from tests.harness.helm import CHART, RELEASE, Helm, merged
@@ -66,7 +65,7 @@ def test_two_teams_read_a_collector_in_whose_namespace_they_have_no_other_rights
         {
             "namespaces": [team.name for team in teams],
             "users": {"subjects": members},
-            "nodePools": yaml.safe_load(POOLS.format(run_for=RUN_FOR))["pools"],
+            "nodePools": yaml.safe_load(POOLS)["pools"],
         },
     )
     helm = Helm(max(programs.MODULES), tmp_path, own_cluster.variables())

@@ -213,10 +213,11 @@ def test_what_cannot_be_made_is_said_from_the_warning_of_whoever_makes_it(
 def test_a_name_too_long_for_its_pods_is_refused_before_anything_is_created(
     trained: Shell,
 ) -> None:
-    done = trained.submit("a" * 48, code=2)
+    done = trained.submit("a" * 49, code=2)
     assert "pods' names would be too long" in done.err
     assert left(trained) == []
-    trained.submit("a" * 47, "--dry-run=server")
+    trained.submit("a" * 48, "--detach")
+    trained.namespace.wait_for_pods(2)
 
 
 def test_a_kind_whose_operator_is_missing_is_exit_code_6(trained: Shell) -> None:

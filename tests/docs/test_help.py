@@ -7,22 +7,22 @@ import pytest
 
 from k8sbench.cli import main
 from tests.tiers import ROOT
+from tests.unit.presence import present
 
 
 @pytest.mark.parametrize("name", main.COMMANDS)
 def test_the_command_list_says_what_the_command_says_of_itself(name: str) -> None:
-    command = main.cli.get_command(click.Context(main.cli), name)
-    assert command is not None
+    command = present(main.cli.get_command(click.Context(main.cli), name))
     assert command.get_short_help_str(limit=200) == main.COMMANDS[name]
 
 
 @pytest.mark.parametrize("name", main.COMMANDS)
-def test_every_option_has_a_help_text(name: str) -> None:
-    command = main.cli.get_command(click.Context(main.cli), name)
-    assert command is not None
-    for param in command.params:
-        if isinstance(param, click.Option) and not param.hidden:
-            assert param.help, f"{name} {param.opts}"
+def test_every_option_has_a_help_text_of_80_columns(name: str) -> None:
+    command = present(main.cli.get_command(click.Context(main.cli), name))
+    text = command.get_help(click.Context(command, terminal_width=80))
+    assert max(map(len, text.splitlines())) <= 80
+    options = (param for param in command.params if isinstance(param, click.Option))
+    assert [param.opts for param in options if not (param.hidden or param.help)] == []
 
 
 @pytest.mark.parametrize("name", main.COMMANDS)

@@ -9,8 +9,8 @@ than its own line. FILE has all that is printed, as it comes, and the whole text
 Exit code 0 if every row has a figure and every part has succeeded or been skipped for want of a
 package, 1 if not, 6 without a GPU.
 
-It needs PyTorch or Paddle, psutil, PyYAML and pytest; ``submit`` also needs what the wheels bring
-that `tests.gpu_figures.wheels` names. ``--rehearse`` runs all of it on the CPU, in small shapes.
+It needs PyTorch or Paddle, psutil, PyYAML and pytest; ``submit`` also needs :data:`NEEDED`, which
+may be carried here as wheels. ``--rehearse`` runs all of it on the CPU, in small shapes.
 """
 
 from __future__ import annotations
@@ -23,16 +23,15 @@ import signal
 import sys
 import tempfile
 import time
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
-import psutil
-
 from tests.gpu import needs
-from tests.gpu_figures import bounded, rows, shared_tests, wheels
+from tests.gpu_figures import bounded, rows, without_timeout
 from tests.gpu_figures.bounded import ROOT, Ended
 
 SECONDS = 520.0
@@ -42,10 +41,8 @@ LEAST_SECONDS = 10.0
 """A program is not started with less."""
 MODULES = {"pytorch": "torch", "paddle": "paddle"}
 TIERS = {"pytorch": "gpu", "paddle": "gpu-paddle"}
-MOST_TEST_PROCESSES = 6
-"""Each starts up to two trainers on the GPU, which take a gigabyte each of its memory."""
-SHARE_OF_MEMORY = 0.8
-"""Of what is available on the host, the most that a program may hold."""
+NEEDED = ("click", "jinja2", "msgspec", "psutil", "pynvml", "sqlalchemy", "yaml")
+"""Modules that k8sbench imports for a local run."""
 NO_GPU = 6
 TESTS = "tests/gpu"
 
@@ -77,12 +74,11 @@ class Run:
         later = sum(RESERVED[each] for each in parts[parts.index(part) + 1 :])
         return self.deadline - time.monotonic() - later
 
-    def start(self, *commands: Sequence[str], seconds: float) -> list[Ended]:
-        """Run commands at the same time, within `seconds` and the memory that is available."""
+    def start(self, words: Sequence[str], seconds: float) -> Ended:
+        """Run a command, within `seconds`."""
         if seconds < LEAST_SECONDS:
-            return [Ended([], None, "no time was left for it")] * len(commands)
-        memory = SHARE_OF_MEMORY * psutil.virtual_memory().available / bounded.MIB
-        return bounded.run(commands, seconds=seconds, memory_mib=memory, environ=self.environ)
+            return Ended([], None, "no time was left for it")
+        return bounded.run(words, seconds=seconds, environ=self.environ)
 
 
 @dataclass(frozen=True)
@@ -141,12 +137,6 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--part", action="append", choices=PARTS, help="only this part, or these")
     parser.add_argument("--only", default="", metavar="NAME", help="trainers whose name has NAME")
     parser.add_argument("--seconds", type=float, default=SECONDS, help=f"in all ({SECONDS:.0f})")
-    parser.add_argument(
-        "--gpu-memory",
-        type=float,
-        metavar="GIB",
-        help="let a process of PyTorch take no more of the GPU's memory, as of a smaller GPU",
-    )
     parser.add_argument("--rehearse", action="store_true", help="on the CPU, in small shapes")
     given = parser.parse_args(argv)
     given.part = [part for part in PARTS if part in (given.part or PARTS)]
@@ -176,22 +166,16 @@ def _environment(
     given_path = [os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else []
     environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *given_path])
     if given.wheels is not None:
-        wheels.unpack(given.wheels, wheels.missing(environ), folder / "site")
+        for wheel in given.wheels.glob("*.whl"):
+            with zipfile.ZipFile(wheel) as archive:
+                archive.extractall(folder / "site")
+        # Behind what is installed: a machine may have some of it.
         environ["PYTHONPATH"] += os.pathsep + str(folder / "site")
     if given.rehearse:
         return {**environ, "CUDA_VISIBLE_DEVICES": ""}
     tiers = [TIERS[name] for name in frameworks]
     environ.setdefault("K8SBENCH_REQUIRE_TIERS", " ".join(tiers))
-    if given.gpu_memory is not None:
-        limit = f"per_process_memory_fraction:{given.gpu_memory / _gpu_gib():.4f}"
-        environ["PYTORCH_ALLOC_CONF"] = limit
     return environ
-
-
-def _gpu_gib() -> float:
-    program = "import torch; print(torch.cuda.get_device_properties(0).total_memory)"
-    (ended,) = bounded.run([[sys.executable, "-c", program]], seconds=60)
-    return int(ended.lines[-1]) / 1024**3
 
 
 def _rows(run: Run, folder: Path) -> Verdict:
@@ -206,7 +190,7 @@ def _rows(run: Run, folder: Path) -> Verdict:
     complete = 0
     for number, case in enumerate(cases):
         seconds = run.seconds_for("rows") / (len(cases) - number)
-        (ended,) = run.start(case.command(), seconds=seconds)
+        ended = run.start(case.command(), seconds)
         row = rows.row(case, ended)
         run.say(row.line)
         complete += row.complete
@@ -221,44 +205,34 @@ def _submit(run: Run, folder: Path) -> Verdict:
     if run.options.rehearse:
         command += ["--warmup", "1", "--iterations", "5", "--batch-size", "2"]
     run.say("## `k8sbench submit resnet50 --backend local`", "")
-    if lacking := wheels.missing(run.environ):
-        run.say(*(f"- {package}: {reason}" for package, reason in lacking.items()), "")
-        verdict = f"skipped, because {_and(list(lacking))} cannot be imported"
-        return Verdict(verdict, True)
+    tried = run.start([sys.executable, "-c", f"import {', '.join(NEEDED)}"], LEAST_SECONDS)
+    if tried.code != 0:
+        run.say("```text", *tried.lines[-1:], "```", "")
+        return Verdict("skipped, because not all that it needs can be imported", True)
     words = [sys.executable, "-m", "k8sbench", *command]
-    (ended,) = run.start(words, seconds=run.seconds_for("submit"))
+    ended = run.start(words, run.seconds_for("submit"))
     run.say("```text", *(line for line in ended.lines if not line.startswith("  step ")), "```", "")
     return Verdict(_how(ended), ended.code == 0)
 
 
 def _tests(run: Run, folder: Path) -> Verdict:
-    """Print what the tests on a GPU give, and write the text of those that fail."""
-    shared = folder / "tests"
-    shared.mkdir()
-    count = max(1, min(MOST_TEST_PROCESSES, (os.cpu_count() or 1) // 2))
-    plugin = ["-p", shared_tests.__name__, shared_tests.OPTION, str(shared)]
-    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, TESTS]
+    """Print what the tests on a GPU give; where some fail, write all of their text."""
+    del folder
+    plugin = ["-p", without_timeout.__name__]
+    words = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", *plugin, TESTS]
     run.say(f"## `{TESTS}`", "")
-    ended = run.start(*[words] * count, seconds=run.seconds_for("tests"))
-    results = shared_tests.Results.read(shared)
-    lines = results.lines()
-    run.say(*(f"- {line}" for line in lines), "")
-    for name, text in results.failures().items():
-        run.write(f"### {name}", "", "```text", text, "```", "")
-    # Of pytest, 0 and 1 say what the results say; 5: it has met no test.
-    broken = [each for each in ended if each.code not in (0, 1, None)]
-    for each in broken:
-        run.say("```text", *each.lines[-20:], "```", "")
-    verdict = "; ".join([lines[0], *(_how(each) for each in broken[:1])])
-    return Verdict(verdict, results.succeeded and not broken)
+    ended = run.start(words, run.seconds_for("tests"))
+    results = [line for line in ended.lines if line.startswith(("FAILED", "ERROR", "tier "))]
+    run.say(*(f"- {line}" for line in results), "")
+    counts = next((line.strip("= ") for line in reversed(ended.lines) if line[:1] == "="), "none")
+    succeeded = ended.code in (0, 5)  # 5: it has met no test
+    if not succeeded:
+        run.write("```text", *ended.lines, "```", "")
+    return Verdict(f"{counts}; {_how(ended)}", succeeded)
 
 
 def _how(ended: Ended) -> str:
     return ended.stopped or f"exit code {ended.code}"
-
-
-def _and(names: Sequence[str]) -> str:
-    return " and ".join(names)
 
 
 PARTS = {"rows": _rows, "submit": _submit, "tests": _tests}

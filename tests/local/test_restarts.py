@@ -20,7 +20,7 @@ from k8sbench.lifecycle import submitting
 from k8sbench.lifecycle.context import PlannedCase, Stop
 from k8sbench.model.errors import EarlierAttempt, UsageError
 from k8sbench.model.phase import Phase
-from k8sbench.model.plan import PlannedTraining, RunPlan
+from k8sbench.model.plan import PlannedTraining
 from k8sbench.model.planning import DRAFT_ID
 from k8sbench.model.run import Run
 from tests.local.jobs import processes_of
@@ -85,7 +85,7 @@ def submitted(
     """
     files = {"little.py": trainer}
 
-    def text(_: RunPlan) -> str:
+    def text(_: object) -> str:
         return "kind: Job\n"
 
     changes |= {"max_restarts": max_restarts, "run_id": DRAFT_ID}
@@ -134,6 +134,7 @@ def test_a_worker_that_is_killed_once_goes_on_when_all_of_its_attempt_are_gone(
 TRAINS: dict[str, Any] = {
     "mode": "train",
     "checkpoints": "path:/kept",
+    "seed": 0,
     "training": PlannedTraining(
         length=4,
         unit="iterations",
@@ -187,13 +188,13 @@ def test_a_training_that_came_to_its_end_is_continued_if_it_is_to_be_longer(
 
     assert of(4).attempt == 1
     run = of(6, "--length=6")
-    assert run.plan.training is not None
-    assert (run.phase, run.attempt, run.plan.training.length) == (Phase.SUCCEEDED, 2, 6)
+    assert (run.phase, run.attempt) == (Phase.SUCCEEDED, 2)
     assert printed(store, "worker-0") == ["from step 0", "from step 1"]
     with pytest.raises(UsageError, match="other: training"):
         of(4)
-    with pytest.raises(UsageError, match="other: batch_size"):
-        of(8, batch_size=3)
+    for name, value in {"batch_size": 3, "seed": 7, "checkpoints": None}.items():
+        with pytest.raises(UsageError, match=f"other: .*{name}"):
+            of(8, **{name: value})
 
 
 @pytest.mark.parametrize("program", [REFUSING, REFUSING_BY_1])

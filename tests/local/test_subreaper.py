@@ -32,8 +32,6 @@ def make(tmp_path: Path) -> Iterator[Make]:
             cwd=cwd or str(scratch),
             scratch=str(scratch),
             folders=(f"{scratch}/temporary",),
-            injected={},
-            local={},
         )
         made.append(Replica(launch, grace=5.0))
         return made[-1]

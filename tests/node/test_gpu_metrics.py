@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ import prometheus_client
 import pytest
 
 from k8sbench.adapters.kubernetes.client import connection
-from k8sbench.adapters.metrics import prometheus as source
+from k8sbench.adapters.metrics import prometheus_api
+from k8sbench.adapters.metrics.prometheus import PrometheusSource
 from k8sbench.model.gpu_metrics import Fetched
 from tests import tiers
 from tests.harness import prometheus
@@ -133,7 +135,7 @@ def test_what_an_exporter_tells_is_in_the_row_and_seen_by_whoever_looks(
         with shell.started("watch", RUN) as watch:
             with shell.started("watch", RUN, "--gpu") as looking:
                 # The tensor cores by the exporter, the temperature by the program.
-                both = re.compile(r"master-0 .* 41% .* 61°C")
+                both = re.compile(r"master-0 .* 41 % .* 61°C")
                 until(lambda: both.search(looking.out), "it has both sources")
                 looking.interrupt().ends(130)
             before = scrapes()
@@ -195,7 +197,7 @@ def served(namespace: Namespace, tmp_path: Path) -> Namespace:
 
 def fetched(kubeconfig: Path, place: str) -> Fetched:
     api = connection.connect(kubeconfig=str(kubeconfig))
-    opened = source.source(place, api)
+    opened = PrometheusSource(partial(prometheus_api.ways, place, api))
     try:
         return opened.fetch(wanted())
     finally:

@@ -1,7 +1,9 @@
-"""TrainJobs on a cluster that has Kubeflow Trainer v2 and no training operator of v1."""
+"""TrainJobs on a cluster that has Kubeflow Trainer v2, Kueue and no training operator of v1."""
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,11 +11,17 @@ from pathlib import Path
 import pytest
 
 from tests import tiers
+from tests.harness import helm as programs
+from tests.harness import release as releases
 from tests.harness.cluster import fixture, tools
 from tests.harness.cluster.namespace import ENFORCED, Namespace
-from tests.harness.cluster.shell import Shell
-from tests.harness.node import bringup, frameworks, image
+from tests.harness.cluster.queues import QUEUE, queue_of
+from tests.harness.cluster.shell import Shell, until
+from tests.harness.helm import RELEASE, Helm, merged
+from tests.harness.node import bringup, collector_image, frameworks, image
 from tests.harness.node.cluster import NodeCluster
+from tests.harness.release import PATIENCE, Release
+from tests.node.test_soak_story import NIGHT, NIGHTLY, USER, Team
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +31,9 @@ def trainer_cluster(
     """Give a cluster with two real nodes, whose jobs are those of Trainer v2."""
     if (reason := tools.missing(tools.OPERATORS)) is not None:
         tiers.absent("node", reason)
-    own = bringup.start(fixture.new_folder(tmp_path_factory), has_v1=False, has_trainer=True)
+    own = bringup.start(
+        fixture.new_folder(tmp_path_factory), has_v1=False, has_trainer=True, has_kueue=True
+    )
     yield own
     own.end()
 
@@ -61,4 +71,45 @@ def test_a_job_trains_across_two_nodes_and_is_deleted_with_all_it_made(
     status = shell.json("status", "run")
     assert status["measurement"]["verdict"] == "valid", status["measurement"]["reasons"]
     shell.run("delete", "run")
-    trained_in.kubectl("wait", "--for=delete", "trainingruntime/run", "jobset/run", "--timeout=60s")
+    made = "trainjobs,trainingruntimes,jobsets,jobs,pods"
+    until(lambda: not trained_in.kubectl("get", made, "--output=name"), "all that it made to go")
+
+
+def stop_queue(namespace: Namespace, policy: str) -> None:
+    patch = json.dumps({"spec": {"stopPolicy": policy}})
+    namespace.kubectl("patch", "localqueue", QUEUE, "--type=merge", f"--patch={patch}")
+
+
+def test_a_nightly_set_of_the_chart_trains_through_a_queue_and_its_rows_are_there_for_all(
+    trainer_cluster: NodeCluster, trained_in: Namespace, collector_archive: Path, tmp_path: Path
+) -> None:
+    tiers.demand("helm")
+    trainer_cluster.load(collector_archive)
+    team = Team(trainer_cluster, trained_in, tmp_path)
+    release = Release(
+        Helm(max(programs.MODULES), tmp_path, trainer_cluster.variables()), trained_in
+    )
+    (disk := tmp_path / "disk").mkdir()
+    os.chown(disk, USER, USER)
+    pools = json.loads(frameworks.pools())
+    of_team = {
+        "users": {"subjects": team.subjects("ann")},
+        "nodePools": pools["pools"],
+        "collector": {"image": collector_image.VALUES},
+        "nightly": {"enabled": True, "submits": [[*NIGHTLY, f"--queue={QUEUE}"]]},
+    }
+    with (
+        releases.volume(trainer_cluster, trained_in.name, disk) as claimed,
+        queue_of(trained_in, 1),
+    ):
+        release.run("install", *PATIENCE, values=merged(claimed, of_team))
+        stop_queue(trained_in, "Hold")
+        trained_in.kubectl("create", "job", NIGHT, f"--from=cronjob/{RELEASE}-nightly")
+        trained_in.wait("condition=Complete", f"job/{NIGHT}")
+        ann = team.machine("ann")
+        until(lambda: [one["phase"] for one in ann.json("list")] == ["Queued"], "the queued run")
+        stop_queue(trained_in, "None")
+        until(lambda: [one["verdict"] for one in ann.json("list")] == ["valid"], "the night's row")
+        (row,) = ann.json("results", f"--set={NIGHT}")["rows"]
+        assert row["queued_s"] > 0
+        release.run("uninstall", *PATIENCE)

@@ -104,6 +104,9 @@ def _by_id(store: SqlStore) -> dict[str, object]:
     return {run.run_id: run for run in store.runs(RunFilter())}
 
 
+SAVED = "RunFolder.save = lambda *a, real=RunFolder.save: (real(*a), die())"
+
+
 def killed(code: str, root: pathlib.Path) -> None:
     process = start(BEGIN + code, root)
     process.communicate(timeout=60)
@@ -116,7 +119,7 @@ def test_killed_between_the_folder_and_the_row_of_a_new_run(root: pathlib.Path, 
         "mkdir": "disk.sync_folder = die",
         "events.jsonl": "real = RunFolder.write\n"
         "RunFolder.write = lambda *a: die() if a[1] == 'run.json' else real(*a)",
-        "run.json": "RunFolder.save = lambda *a, real=RunFolder.save: (real(*a), die())",
+        "run.json": SAVED,
     }[point]
     killed(f"{patch}\nstore.record(plan(), at=NOW, owner=me)", root)
     with open_store(str(root)) as store:
@@ -134,8 +137,8 @@ MEASURES = "store.measured('seg-1', measurement())"
 @pytest.mark.parametrize(
     ("steps", "is_measured"),
     [
-        (["index.update = die", SUCCEEDS], False),
-        ([SUCCEEDS, "index.update = die", MEASURES], True),
+        ([SAVED, SUCCEEDS], False),
+        ([SUCCEEDS, SAVED, MEASURES], True),
         ([SUCCEEDS, "os.fsync = die", MEASURES], False),
     ],
     ids=["after the event", "after the measurement", "in the measurement"],

@@ -6,14 +6,13 @@ import collections
 import json
 import pathlib
 import subprocess
-import sys
 
 import pytest
 
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.model.phase import Phase
 from k8sbench.ports import RunFilter
-from tests.harness import postgres
+from tests.harness import children, postgres
 from tests.tiers import ROOT
 from tests.unit.store.index_checks import differences
 
@@ -53,25 +52,16 @@ print(json.dumps({"taken": taken, "repeats": repeats}))
 """
 
 
+def begun(where: str, folder: pathlib.Path, names: str) -> list[subprocess.Popen[str]]:
+    """Let processes begin at one moment."""
+    writers = [children.ready(WRITER, where, folder, ROOT, name, RUNS) for name in names]
+    children.begin(*writers)
+    return writers
+
+
 def write_at_once(where: str, folder: pathlib.Path, names: str) -> list[list[int]]:
-    """Let processes begin at one moment; returns the repeats that each was given."""
-    writers = [
-        subprocess.Popen(
-            [sys.executable, "-c", WRITER, where, str(folder), str(ROOT), name, str(RUNS)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for name in names
-    ]
-    for writer in writers:
-        assert writer.stdout is not None
-        assert writer.stdout.readline() == "ready\n"
-    for writer in writers:
-        assert writer.stdin is not None
-        writer.stdin.write("go\n")
-        writer.stdin.flush()
+    """Return the repeats that each of some processes was given."""
+    writers = begun(where, folder, names)
     given = []
     for writer in writers:
         out, err = writer.communicate(timeout=100)
@@ -107,17 +97,7 @@ def test_two_processes_that_write_at_once_lose_nothing(place: tuple[str, pathlib
 
 def test_a_reader_is_never_in_the_way(root: pathlib.Path) -> None:
     open_store(str(root)).close()
-    writer = subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(root), str(root), str(ROOT), "a", str(RUNS)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert writer.stdout is not None
-    assert writer.stdin is not None
-    assert writer.stdout.readline() == "ready\n"
-    writer.stdin.write("go\n")
-    writer.stdin.flush()
+    (writer,) = begun(str(root), root, "a")
     seen = 0
     while writer.poll() is None:
         with open_store(str(root), create=False) as store:

@@ -79,7 +79,7 @@ def prepare(server: ArchiveServer, tmp_path: Path) -> Callable[..., Prepared]:
     md5 = hashlib.md5(server.content, usedforsecurity=False).hexdigest()
 
     def start(*words: str, **environ: str) -> Prepared:
-        given = words or (f"--url={server.url}", f"--md5={md5}")
+        given = words or (f"--url={server.url}", f"--checksum={md5}")
         return Prepared(tmp_path / "set", "prepare", "imagenet", *given, **environ)
 
     return start

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from k8sbench.adapters.metrics import prometheus
+from k8sbench.adapters.metrics import prometheus_api
 from k8sbench.adapters.metrics.prometheus import PrometheusSource
 from k8sbench.model.gpu_metrics import Fetched, Series, SeriesQuery
 from tests.harness.prometheus import Samples
@@ -106,7 +106,7 @@ def fetch(url: str, what: SeriesQuery | None = None) -> Fetched:
 
 def opened(url: str) -> PrometheusSource:
     """The source that ``--prometheus URL`` makes."""
-    return prometheus.source(url, None)
+    return PrometheusSource(lambda: prometheus_api.ways(url, None))
 
 
 def of(found: Fetched, metric: str) -> list[Series]:

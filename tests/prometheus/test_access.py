@@ -7,12 +7,14 @@ import pathlib
 import socket
 import subprocess
 import time
+from functools import partial
 from typing import Any
 
 import pytest
 import yaml
 
 from k8sbench.adapters.metrics import prometheus, prometheus_api
+from k8sbench.adapters.metrics.prometheus import PrometheusSource
 from k8sbench.model.gpu_metrics import Fetched
 from tests.prometheus import fronts
 from tests.prometheus.conftest import Start
@@ -106,7 +108,7 @@ def test_a_token_which_is_read_again_each_time(
     server = start(SAMPLES)
     with fronts.serving(fronts.guarded(server.url, TOKEN)) as url:
         folder = configure(authorization={"credentials_file": "token"})
-        source = prometheus.source(url, None)
+        source = PrometheusSource(partial(prometheus_api.ways, url, None))
         (folder / "token").write_text("expired")
         assert "answers 401" in why(source.fetch(wanted()))
         (folder / "token").write_text(f"{TOKEN}\n")
@@ -214,7 +216,7 @@ def test_one_that_hangs_half_way_is_given_up_too(
 ) -> None:
     monkeypatch.setattr(prometheus, "SECONDS", 2.0)
     server = start(SAMPLES)
-    source = prometheus.source(server.url, None)
+    source = PrometheusSource(partial(prometheus_api.ways, server.url, None))
     assert source.fetch(wanted()).series
     server.freeze()
     began = time.monotonic()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from k8sbench.adapters.metrics import preflight
+from k8sbench.adapters.kubernetes import preflight
 from k8sbench.diagnose.preflight.facts import MetricsEndpoint
 from tests.harness.prometheus import wait
 from tests.prometheus.conftest import Expose, Start
@@ -12,7 +12,7 @@ CURRENT = (ROOT / "tests" / "fixtures" / "dcgm" / "current.prom").read_text()
 
 
 def seen(url: str) -> MetricsEndpoint:
-    found = preflight.prometheus(url, None)
+    found = preflight.prometheus_endpoint(url, None)
     assert found.name == f"Prometheus at {url}"
     assert not found.fault
     return found

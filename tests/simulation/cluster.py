@@ -142,6 +142,12 @@ class Namespace:
             back = began + (ends - began) * dice.random()
             for after, phase in ((0.0, Phase.QUEUED), (3.0, Phase.RUNNING)):
                 steps.append(Transition(phase=phase, at=back + after, cause="It was preempted."))
+        remade_at = math.inf
+        if world.happens("remade"):
+            remade_at = began + (ends - began) * dice.random()
+            for after, phase in ((0.0, Phase.PENDING), (3.0, Phase.RUNNING)):
+                at = remade_at + after
+                steps.append(Transition(phase=phase, at=at, cause="Its pods were deleted."))
         if world.happens("retried"):
             end = Transition(phase=Phase.FAILED, at=ends, cause="It was killed.", cause_id=RETRIED)
         elif dice.random() < 0.15:
@@ -153,10 +159,15 @@ class Namespace:
             uid=self._uids,
             attempt=attempt,
             created_at=now,
-            steps=[step for step in steps if step.at < ends],
+            steps=sorted((step for step in steps if step.at < ends), key=lambda step: step.at),
             lines=lines,
             end=end,
-            lost=set(),
+            lost={
+                f"{line.replica} {line.text}"
+                for of_replica in lines.values()
+                for line in of_replica
+                if remade_at - 3.0 < line.at <= remade_at
+            },
             owner=owner,
             began_at=began,
         )
@@ -228,7 +239,8 @@ class Namespace:
         job = self.of_attempt(run_id, run.attempt, run.job_uid)
         assert job is not None
         is_late = self.world.now > job.adopted_at + RACE_SECONDS
-        if job.owner.store != disk.name and is_late:
+        was_open = not run.phase.final or run.history[-1].at > job.adopted_at
+        if job.owner.store != disk.name and is_late and was_open:
             raise Violation(f"{disk.name}: {run_id} is measured; it is {job.owner.store}'s.")
         if (left := self.unread(disk, job)) and not gaps:
             raise Violation(f"{disk.name}: {run_id} is measured without {left[:3]}.")
@@ -435,7 +447,9 @@ class SimulatedCluster:
         self._cancel(run_id, cause, cause_id)
 
     def _cancel(self, run_id: str, cause: str, cause_id: str) -> None:
-        job = self._namespace.job(run_id)
+        job, follow = self._namespace.job(run_id), self.followed.get(run_id)
+        if job is not None and follow is not None and follow.uid not in {None, job.uid}:
+            return
         if job is not None:
             self._check_ours(job)
         if job is not None and not job.is_over(self._world.now):

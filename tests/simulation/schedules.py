@@ -57,6 +57,7 @@ FAULTS = Faults(
     unreadable=0.006,
     lost_lines=0.1,
     cascade=0.4,
+    remade=0.1,
     retried=0.25,
     preempted=0.15,
     expires=0.1,
@@ -157,7 +158,7 @@ class Schedule:
         def collected_elsewhere(run: Run, _: object) -> Run | None:
             process.effect("ask the collector")
             theirs = self.central.rows.get(run.run_id)
-            if theirs is None:
+            if theirs is None or theirs.attempt < run.attempt:
                 return None
             if not theirs.is_closed:
                 raise Unreachable("The collector follows it still.")
@@ -216,7 +217,7 @@ class Schedule:
 
     def _find(self, context: RunContext, *, adopts: bool) -> list[Run]:
         jobs = context.cluster.jobs()
-        adopting.take_what_is_left(jobs, context, lambda _: None, adopts=adopts, renumber=True)
+        adopting.take_what_is_left(jobs, context, lambda _: None, adopts=adopts)
         return collecting.open_runs(context)
 
     def _collect_all(self, context: RunContext) -> None:

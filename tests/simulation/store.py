@@ -128,14 +128,20 @@ class SimulatedStore:
         return next(number for number in range(1, 1000) if number not in taken)
 
     def record(
-        self, plan: RunPlan, *, at: float, owner: Owner | None, location: Location | None = None
+        self,
+        plan: RunPlan,
+        *,
+        at: float,
+        owner: Owner | None,
+        location: Location | None = None,
+        has_job: bool = False,
     ) -> Run:
         self.write("record")
         if plan.run_id in self.disk.rows:
             raise UsageError(f"There is a run {plan.run_id} already.")
         for run in self.disk.rows.values():
             same = (run.plan.set_name, run.plan.repeat) == (plan.set_name, plan.repeat)
-            if same and case_key(run.plan) == case_key(plan):
+            if same and case_key(run.plan) == case_key(plan) and not has_job:
                 raise RepeatTaken("The repeat is taken.")
         count = sum(not run.phase.final or run.measurement is not None for run in self._runs())
         if count >= self.disk.most:
@@ -243,9 +249,6 @@ class SimulatedStore:
 
     def ids(self) -> list[str]:
         return list(self.disk.rows)
-
-    def update_from_folder(self, run_id: str) -> Run:
-        return self.run(run_id)
 
     def last_written_at(self, run_id: str) -> float | None:
         return None

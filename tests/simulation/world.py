@@ -18,6 +18,8 @@ from typing import Any, TypeVar
 import msgspec
 from greenlet import getcurrent, greenlet
 
+from k8sbench.lifecycle.pool import Threads
+
 T = TypeVar("T")
 
 BEGIN = 1_000_000.0
@@ -61,6 +63,8 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     """Lines are gone with their node."""
     cascade: float = 0.0
     """The pods of the others are deleted with their logs as soon as one has failed (TrainJob)."""
+    remade: float = 0.0
+    """The pods are made anew while they run, and take their last lines with them (TrainJob)."""
     retried: float = 0.0
     """The attempt fails in a way that may be better next time."""
     preempted: float = 0.0
@@ -182,7 +186,7 @@ class Process:
         self.world.spawn(body, after)
 
 
-class Calls:
+class Calls(Threads):
     """The pool of a process: each call is a greenlet that begins a little later."""
 
     def __init__(self, process: Process) -> None:

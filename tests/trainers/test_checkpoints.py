@@ -33,7 +33,7 @@ def writes(text: str, name: str = "state") -> Callable[[pathlib.Path], None]:
 def saved(folder: pathlib.Path, *steps: int) -> Checkpoints:
     checkpoints = Checkpoints(folder, same=SAME)
     for step in steps:
-        assert checkpoints.save(step, writes(f"at {step}"), {"best": 0.1 * step}).failed is None
+        assert checkpoints.save(step, writes(f"at {step}"), {"best": 0.1 * step}) is None
     return checkpoints
 
 
@@ -47,9 +47,8 @@ def test_a_folder_without_checkpoints_begins_anew(tmp_path: pathlib.Path) -> Non
 
 
 def test_what_was_saved_is_read_with_its_facts(tmp_path: pathlib.Path) -> None:
-    done = saved(tmp_path / "runs" / "a").save(1200, writes("x"), {"best": 0.1 + 0.2, "none": None})
-    assert (done.bytes, done.failed) == (101, None)
-    assert done.seconds > 0
+    facts = {"best": 0.1 + 0.2, "none": None}
+    assert saved(tmp_path / "runs" / "a").save(1200, writes("x"), facts) is None
     found = Checkpoints(tmp_path / "runs" / "a", same=SAME).latest()
     assert found is not None
     assert (found.step, found.folder.name) == (1200, "step-0000001200")
@@ -145,17 +144,17 @@ def test_what_cannot_be_written_is_told_and_the_older_ones_stay(tmp_path: pathli
             disk.write(b"other half")
 
     done = checkpoints.save(30, full, {})
-    assert (done.bytes, done.failed) == (0, f"{tmp_path}: No space left on device")
+    assert done == f"{tmp_path}: No space left on device"
     assert names(tmp_path) == ["step-0000000010", "step-0000000020"]
     # Once there is space again, all is well.
-    assert checkpoints.save(40, writes("x"), {}).failed is None
+    assert checkpoints.save(40, writes("x"), {}) is None
     assert names(tmp_path) == ["step-0000000020", "step-0000000040"]
 
 
 def test_a_folder_that_takes_nothing_is_told(tmp_path: pathlib.Path) -> None:
     (tmp_path / "file").touch()
     done = Checkpoints(tmp_path / "file" / "run").save(1, writes("x"), {})
-    assert done.failed == f"{tmp_path}/file/run/.step-0000000001.part: Not a directory"
+    assert done == f"{tmp_path}/file/run/.step-0000000001.part: Not a directory"
 
 
 def test_all_is_on_the_disk_before_the_name(
@@ -217,7 +216,7 @@ def save(folder, until):
     sys.setprofile(profile)
     done = checkpoints.save(30, write, {})
     sys.setprofile(None)
-    assert done.failed is None, done
+    assert done is None
 
 def copy(name):
     shutil.copytree(root / "before", root / name)
@@ -313,7 +312,7 @@ def test_a_rank_that_cannot_write_leaves_no_checkpoint_on_any(
 
         return fails if rank == 1 else writes("x")
 
-    done = job.each(lambda rank: job.checkpoints(rank, tmp_path).save(20, write(rank), {}).failed)
+    done = job.each(lambda rank: job.checkpoints(rank, tmp_path).save(20, write(rank), {}))
     assert done == [
         "another rank could not write its part; its output says why",
         f"{tmp_path}: No space left on device",

@@ -26,13 +26,11 @@ DEFAULTS = settings.Defaults(benchmark="b", recipes=("v",), batch_size=2)
 
 
 def at(rank: int, world_size: int, *argv: str) -> Session:
-    import torch
-
     from k8sbench.trainers.parts.torch_session import Session
 
     found, _ = settings.read("b", "", DEFAULTS, None, argv)
     place = Place(rank=rank, local_rank=rank, world_size=world_size)
-    return Session(found, place, torch.device("cpu"))
+    return Session(found, place, None)
 
 
 def kinds() -> dict[str, tuple[Any, tuple[int, ...], tuple[int, ...]]]:

@@ -10,6 +10,8 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+TOLD = "os.kill(os.getpid(), signal.SIGTERM); threading.Event().wait(60)"
+UNREAD = "reader, writer = os.pipe(); os.close(reader); os.dup2(writer, 1); os.dup2(writer, 2); "
 
 
 def start(body: str) -> subprocess.Popen[str]:
@@ -22,12 +24,6 @@ def start(body: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
     )
-
-
-def test_a_finished_trainer_ends_with_0_and_all_it_printed() -> None:
-    process = start("def main():\n    print('done', end='')")
-    out, err = process.communicate(timeout=100)
-    assert (process.returncode, out, err) == (0, "done", "")
 
 
 def test_an_error_ends_with_1_and_its_traceback_though_a_thread_hangs() -> None:
@@ -57,10 +53,7 @@ def test_sigterm_ends_a_trainer_that_is_blocked_in_native_code() -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGTERM)
-    try:
-        _, err = process.communicate(timeout=100)
-    finally:
-        process.kill()
+    _, err = process.communicate(timeout=100)
     assert process.returncode == 143
     assert "SIGTERM" in err
 
@@ -87,17 +80,21 @@ def test_the_end_of_a_loader_process_is_not_the_trainers() -> None:
 @pytest.mark.parametrize(
     ("how", "code"),
     [
-        ("pass", 0),
+        ("print('done', end='')", 0),
         ("raise ValueError", 1),
-        ("os.kill(os.getpid(), signal.SIGTERM); threading.Event().wait()", 143),
+        (TOLD, 143),
         ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
+        (UNREAD + "print('done')", 1),
+        (UNREAD + "raise ValueError", 1),
+        (UNREAD + TOLD, 143),
     ],
 )
 def test_no_loader_process_outlives_its_trainer(how: str, code: int) -> None:
-    """One that did would also keep the output open, for which whoever reads it waits."""
+    """One that did would keep the output open, whose reader waits for it, or was killed itself."""
     process = start(
         "def main():\n"
-        "    import os, signal, threading\n"
+        "    import atexit, os, signal, threading\n"
+        "    atexit.register(threading.Event().wait, 60)\n"
         "    reader, writer = os.pipe()\n"
         "    if os.fork() == 0:\n"
         "        signal.alarm(60)\n"
@@ -107,8 +104,8 @@ def test_no_loader_process_outlives_its_trainer(how: str, code: int) -> None:
         "    os.read(reader, 1)\n"
         f"    {how}"
     )
-    process.communicate(timeout=100)
-    assert process.returncode == code
+    out, _ = process.communicate(timeout=100)
+    assert (process.returncode, out) == (code, "" if code else "done")
 
 
 @pytest.mark.parametrize(

@@ -101,11 +101,11 @@ def test_a_rehearsal_prints_and_writes_all_parts_and_ends_with_their_combined_co
     assert re.match(r"\| resnet50 dle \(pytorch\) \| FP32 \| 4 \| \d+\.\d \| \d+\.\d \|", plain)
     assert amp.endswith(f"| {OUT_OF_MEMORY} |")
     assert re.search(r"^resnet50 +pytorch +1x1-cpu +fp32 +1/1 ", text, re.MULTILINE)
-    assert re.search(r"^- \d+ × tier gpu: ", text, re.MULTILINE)
+    assert re.search(r"^- tier gpu: ", text, re.MULTILINE)
     summary = text.partition("## Summary")[2]
     assert re.findall(r"^- (.*) \(\d+ s\)$", summary, re.MULTILINE)[:2] == [
         "rows: FAILED: 1 of 2 rows have a figure and no failure",
         "submit: ok: exit code 0",
     ]
-    assert re.search(r"^- tests: ok: 0 passed, 0 failed, \d+ skipped ", summary, re.MULTILINE)
+    assert re.search(r"^- tests: ok: \d+ skipped in [\d.]+s; exit code 0 ", summary, re.MULTILINE)
     assert summary.splitlines()[-1].startswith("Exit code 1 after ")

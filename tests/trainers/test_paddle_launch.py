@@ -251,6 +251,37 @@ def test_a_job_ends_although_a_rank_ignores_signals_and_has_children(
     until(lambda: not job.others())
 
 
+ELSEWHERE = {"PADDLE_NNODES": "2", "PADDLE_RANK": "1", "PADDLE_MASTER": "j-worker-0:1"}
+# The name server knows a pod's name once the pod is ready.
+NAMED = """
+import pathlib, socket, paddle_launch
+def known(host, port):
+    if host != "j-worker-0" or not pathlib.Path({ready!r}).exists():
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+socket.getaddrinfo = known
+raise SystemExit(paddle_launch.main())
+"""
+
+
+@linux
+@pytest.mark.parametrize("becomes_ready", [True, False])
+def test_ranks_start_when_the_first_pod_has_a_name(
+    launch: Launch, tmp_path: pathlib.Path, becomes_ready: bool
+) -> None:
+    ready = tmp_path / "ready"
+    job = launch("print('up', rank)", entry=("-c", NAMED.format(ready=str(ready))), **ELSEWHERE)
+    until(lambda: "waiting for j-worker-0 to resolve" in job.err)
+    assert not job.others()
+    if becomes_ready:
+        ready.touch()
+        assert job.end() == 0
+        assert sorted(job.out.splitlines()) == ["up 2", "up 3"]
+    else:
+        job.process.send_signal(signal.SIGTERM)
+        assert (job.end(), job.out) == (128 + signal.SIGTERM, "")
+    assert job.err.count("\n") == 1
+
+
 @linux
 def test_no_rank_outlives_a_killed_entry_point(launch: Launch) -> None:
     job = launch("import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + FOREVER)
@@ -330,6 +361,8 @@ OPERATOR = {
     ("given", "hostname", "expected"),
     [
         (OPERATOR, "dlv3.a-worker-3", (24, 8, 32, "dlv3.a-worker-0:36543")),
+        # On its node's network a pod has its node's host name.
+        (OPERATOR | {"POD_NAME": "dlv3.a-worker-3"}, "gpu-7", (24, 8, 32, "dlv3.a-worker-0:36543")),
         (OPERATOR | {"PADDLE_RANK": "1"}, "dlv3.a-worker-3", (8, 8, 32, "dlv3.a-worker-0:36543")),
         # The port may be another job's where the node's network is used.
         (OPERATOR | {"PADDLE_NNODES": "1"}, "dlv3.a-worker-0", (0, 8, 8, None)),

@@ -28,7 +28,7 @@ def parts(framework: str) -> dict[str, Any]:
 
         model: Any = torch.nn.Linear(3, 2)
         return {
-            "here": torch_session.Session(common, place, torch.device("cpu")),
+            "here": torch_session.Session(common, place, None),
             "model": model,
             "optimizer": torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9),
             "scaler": torch.amp.GradScaler("cpu", enabled=False),
@@ -40,7 +40,7 @@ def parts(framework: str) -> dict[str, Any]:
 
     model = paddle.nn.Linear(3, 2)
     return {
-        "here": paddle_session.Session(common, place, "cpu"),
+        "here": paddle_session.Session(common, place, None),
         "model": model,
         "optimizer": paddle.optimizer.Momentum(parameters=model.parameters()),
         "scaler": paddle.amp.GradScaler(enable=False),

@@ -94,7 +94,6 @@ def test_a_rank_keeps_the_times_of_its_window_only() -> None:
     )
     assert timer.steps > 8
     assert list(timer.step_seconds) == pytest.approx([1.25] * 5)
-    assert list(timer.data_seconds) == pytest.approx([0.5] * 5)
 
 
 def test_training_goes_on_until_the_steady_part_is_long_enough() -> None:

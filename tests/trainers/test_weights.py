@@ -279,6 +279,8 @@ def test_what_is_no_resnet_s_shape_or_no_number_is_named() -> None:
         " not a ResNet-50's weights"
     )
     assert "fc.weight has the shape" in refusal({**found, "fc.weight": found["fc.weight"].T})
+    assert "fc.weight has the shape" in refusal({**found, "fc.bias": np.float32(0)})
+    assert "not finite" in refusal({**found, "bn1.bias": np.full(2, 1e300)}), "float32 ends before"
     found["bn1.running_var"][1] = np.nan
     assert refusal(found) == "stem.norm.running_var has numbers that are not finite"
 

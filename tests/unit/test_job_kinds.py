@@ -58,7 +58,7 @@ def test_its_state_is_read_from_its_own_conditions(
     job = objects.job(objects.condition(condition))
     found = objects.seen(of=job)
     found = msgspec.structs.replace(found, pods={})
-    assert state.read(found, PLAN, now=objects.START + 60).phase is phase
+    assert state.read(facts.look(found, PLAN, objects.START + 60)).phase is phase
 
 
 def test_it_has_its_path_and_its_permissions(demo: JobKind) -> None:
@@ -93,6 +93,18 @@ def test_the_kind_of_job_makes_no_other_case() -> None:
     assert msgspec.convert(old, RunPlan) == plain
 
 
+@pytest.mark.parametrize("framework", ["pytorch", "paddle"])
+def test_the_hosts_in_a_command_make_no_other_case(framework: str) -> None:
+    cases = set()
+    for name in (None, "TrainJob"):
+        command = tuple(default_kind(framework, name).known_hosts(objects.JOB, 2))
+        plan = plans.plan("2x8", framework=framework, kind=name, command=command)
+        cases.add(identity.case_key(msgspec.structs.replace(plan, run_id=objects.JOB)))
+    assert len(cases) == 1
+    own, *others = command
+    assert re.sub(r"\$\(\w*RANK\)", "1", own) == others[1]
+
+
 def test_a_plan_of_a_kind_that_is_not_known_is_an_error_with_a_way_out() -> None:
     with pytest.raises(UsageError, match=r"is a DemoJob, and this k8sbench knows PyTorchJob"):
         kind_of(PLAN)
@@ -124,6 +136,14 @@ def test_of_several_conditions_the_end_counts_first() -> None:
 def test_names_leave_room_for_the_longest_replica_of_every_kind(kind: JobKind) -> None:
     for replica in kind.types:
         assert len(f"-{replica.lower()}-9999") <= len(identity.LONGEST_SUFFIX)
+
+
+@pytest.mark.parametrize(("replicas", "longest"), [(2, 48), (11, 47), (101, 46)])
+def test_a_name_leaves_room_for_that_of_the_last_pod(replicas: int, longest: int) -> None:
+    job = plans.plan(f"{replicas}x8", kind="TrainJob", run_id="a" * longest)
+    plans.rendered(job)
+    with pytest.raises(UsageError, match="pods' names would be too long"):
+        plans.rendered(msgspec.structs.replace(job, run_id="a" * (longest + 1)))
 
 
 @pytest.mark.parametrize(
@@ -161,6 +181,7 @@ def test_the_rules_file_is_what_the_kinds_make_of_its_template() -> None:
 
 NAMES = re.compile(
     r"(?i)pytorchjob|paddlejob|trainjob|trainingruntime|jobset|pytorchReplicaSpecs|paddleReplicaSpecs|nprocPerNode"
+    r"|jobsStatus|runtimePatches|replicatedJobs|numNodes|resourcesPerNode|completion-index"
     r"|\bMASTER_ADDR\b|PADDLE_NPROC|PADDLE_MASTER|[\"']Master[\"']|[\"'](master|worker)-0[\"']"
 )
 

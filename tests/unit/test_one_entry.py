@@ -79,7 +79,7 @@ RECIPES: dict[str, Recipe] = {
     },
     "benchmark": {"k8sbench/benchmarks/made-up.yaml": BENCHMARK},
     "job kind": {
-        "k8sbench/model/kinds.py": (("ALL = (", KIND), ("PYTORCH_JOB, PADDLE_JOB,", "MADE_UP, "))
+        "k8sbench/model/kinds.py": (("KINDS: ", KIND), ("PYTORCH_JOB, PADDLE_JOB,", "MADE_UP, "))
     },
     "check of doctor": {
         "k8sbench/diagnose/preflight/cluster_checks.py": (("def namespace(", CHECK),),
@@ -132,7 +132,7 @@ from k8sbench.adapters.metrics import prometheus_api
 from k8sbench.cli.terminal import drawing
 from k8sbench.measure.group.node_check import OF_GPUS
 assert "DCGM_FI_DEV_MADE_UP" in prometheus_api.fields()
-assert "MADE" in [column.title for column, _ in drawing.GPU_FIELDS]
+assert "MADE" in [column.title for column in drawing.GPU_COLUMNS]
 assert "made_up" in OF_GPUS
 """
     done = python(tree, "-c", script)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from importlib import resources
 from importlib.resources.abc import Traversable
 
@@ -34,8 +34,6 @@ class LoadedSpec(msgspec.Struct, frozen=True, kw_only=True):
     """``built-in``, or the user's path as given."""
     text: str = ""
     """Of a user's file: a copy of it goes with each run."""
-    shadows: bool = False
-    """Whether a user's file has the name of a built-in benchmark. Allowed: ``source`` tells."""
 
 
 def names(folder: Traversable | None = None) -> list[str]:
@@ -51,7 +49,7 @@ def find(name_or_path: str, folder: Traversable | None = None) -> LoadedSpec:
     """
     built_in = _files(folder)
     if is_path(name_or_path, built_in):
-        return _loaded(strict_yaml.read_text(name_or_path), name_or_path, name_or_path, built_in)
+        return _loaded(strict_yaml.read_text(name_or_path), name_or_path, name_or_path)
     if name_or_path not in built_in:
         raise NotFound(
             f"There is no benchmark {name_or_path!r}.",
@@ -96,11 +94,11 @@ def _files(folder: Traversable | None) -> dict[str, Traversable]:
     return {file.name.rpartition(".")[0]: file for file in files if file.name.endswith(SUFFIXES)}
 
 
-def _loaded(text: str, file: str, source: str, built_in: Collection[str] = ()) -> LoadedSpec:
+def _loaded(text: str, file: str, source: str) -> LoadedSpec:
     spec = strict_yaml.parse(text, BenchmarkSpec, file=file, rules=_problems)
     digest = hashlib.sha256(text.encode()).hexdigest()
-    shadows, own = spec.name in built_in, "" if source == BUILT_IN else text
-    return LoadedSpec(spec=spec, digest=digest, source=source, text=own, shadows=shadows)
+    own = "" if source == BUILT_IN else text
+    return LoadedSpec(spec=spec, digest=digest, source=source, text=own)
 
 
 def _problems(spec: BenchmarkSpec) -> Iterator[spec_rules.Problem]:

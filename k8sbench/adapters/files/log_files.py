@@ -45,6 +45,8 @@ _PACKED = {
     b"PK\x03\x04": ("zip", "unzip"),
 }
 """What a packed file begins with → what packed it, and what unpacks it."""
+_DOCKER = re.compile(rb'\{"log":".*\\n","stream":"std(?:out|err)","')
+"""What a log file of Docker's begins with."""
 _ENCODINGS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF16_LE: "utf-16",
@@ -191,8 +193,9 @@ class LogFile:
         text = head.lstrip(b"\x00")
         controls = len(text) - len(text.translate(None, _CONTROL))
         is_binary = controls > MANY_CONTROLS * len(text) or not (text or empty)
-        if encoding is None and is_binary:
-            packed = next((by for magic, by in _PACKED.items() if head.startswith(magic)), None)
+        docker = ("Docker's json-file driver", "jq -rj .log") if _DOCKER.match(head) else None
+        if docker or (encoding is None and is_binary):
+            packed = next((by for magic, by in _PACKED.items() if head.startswith(magic)), docker)
             if packed is not None:
                 what, action = f"is packed with {packed[0]}.", f"Unpack it with {packed[1]}."
             else:

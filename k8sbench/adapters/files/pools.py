@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from importlib import resources
-from typing import NamedTuple
 
 import msgspec
 
@@ -21,12 +20,8 @@ from k8sbench.model.pool import NodePool, PoolsFile, document_problems
 VARIABLE = "K8SBENCH_POOLS"
 
 
-class PublishedPools(NamedTuple):
-    """A pools file that a cluster has."""
-
-    text: str
-    source: str
-    """Its name in messages."""
+PublishedPools = tuple[str, str]
+"""The text of a pools file that a cluster has, and its name in messages."""
 
 
 class LoadedPools(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +75,8 @@ def load(
         return _read(str(own))
     pools_file = published() if published else None
     if pools_file is not None:
-        return _loaded(pools_file.text, pools_file.source, pools_file.source)
+        text, source = pools_file
+        return _loaded(text, source, source)
     text = resources.files("k8sbench").joinpath("pools.yaml").read_text(encoding="utf-8")
     return _loaded(text, "built-in pools.yaml", "built-in")
 

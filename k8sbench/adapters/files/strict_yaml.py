@@ -166,17 +166,11 @@ class _Document:
         return items if isinstance(event, yaml.SequenceStartEvent) else mapping
 
     def _key(self, event: Any, path: Path) -> str:
-        line = _line(event)
-        if isinstance(event, yaml.CollectionStartEvent):
-            raise self.error("has a mapping or a list as a key.", "Keys are words.", line)
-        key = self._node(event, path)
+        key = None if isinstance(event, yaml.CollectionStartEvent) else self._node(event, path)
         if not isinstance(key, str) or (key == "<<" and not event.style):
-            what = "a merge key" if key == "<<" else "not a word"
-            raise self.error(
-                f"has the key {event.value}, which is {what}.",
-                f'Write it in quotes: "{event.value}".',
-                line,
-            )
+            shown = getattr(event, "value", "that is a mapping or a list")
+            action = "Keys are words; write another one in quotes."
+            raise self.error(f"has the key {shown}, which is not a word.", action, _line(event))
         return key
 
     def _scalar(self, event: Any) -> Any:

@@ -15,19 +15,14 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import wait as wait_for
 from functools import partial
 from pathlib import Path
 
-from k8sbench.adapters.kubernetes import (
-    job_changes,
-    listing,
-    ownership,
-)
+from k8sbench.adapters.kubernetes import job_changes, listing, ownership
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.logs.streams import LogStreams
+from k8sbench.adapters.kubernetes.ownership import OTHER_NAME
 from k8sbench.adapters.kubernetes.trainer_sources import Awaited, Trainers
 from k8sbench.adapters.kubernetes.watching import trimming
 from k8sbench.adapters.kubernetes.watching.followed import Followed
@@ -43,12 +38,12 @@ from k8sbench.adapters.kubernetes.watching.reflector import (
 )
 from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import NONCE_ANNOTATION
-from k8sbench.model.kube import KubeObject, annotations_of, attempt_of
+from k8sbench.model.kube import RUN_LABEL, KubeObject, annotations_of, attempt_of
 from k8sbench.model.ownership import Collected, Ownership
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run, Wish
-from k8sbench.ports import Clock, FoundJob, JobEvent, LogLine, LogMark, Manifest
+from k8sbench.ports import FoundJob, JobEvent, LogLine, LogMark, Manifest
 from k8sbench.render.trainer_sources import mounted_by
 
 LINES_WAITING = 5000
@@ -57,6 +52,9 @@ CLOSE_SECONDS = 10.0
 """For requests in progress, such as to cancel a job, when the cluster is closed."""
 MOST_LAST = 10_000
 """Jobs that were followed and are known still."""
+READ_SECONDS, MOST_READ_SECONDS = 0.02, 0.25
+"""Between two readings of the jobs that have changed: for every ten of those that are followed, and
+at most. The pods of a job start, and end, one after the other: read once, they are one change."""
 _BATCH = 5000
 _WORKERS = 4
 
@@ -71,15 +69,12 @@ class KubernetesCluster:
         self,
         api: Api,
         *,
-        clock: Clock = time.time,
-        keep: bool = False,
         user: ownership.User | None = None,
         waits: bool = False,
         verified: Path | None = None,
     ) -> None:
         self.api = api
         self._namespace = api.place.namespace
-        self._clock = clock
         self._waits = waits
         """Whether jobs that are created wait even where their cause cannot recover."""
         self._waiting: set[str] = set()
@@ -100,6 +95,8 @@ class KubernetesCluster:
         """Runs whose state is to be read."""
         self._look_at = math.inf
         """No job is to be read before although nothing happens, monotonic seconds."""
+        self._read_at = 0.0
+        """When jobs are read next, monotonic seconds."""
         self._has_new = False
         """Whether jobs are followed, or are to be listed again, that the watches do not know of."""
         self._queue: queue.SimpleQueue[JobEvent | WatchEvent | Callable[[], None]] = (
@@ -117,15 +114,13 @@ class KubernetesCluster:
             when_drained=lambda run_id: self._queue.put(partial(self._reread, {run_id})),
             is_away=lambda: bool(self._watches.failing),
         )
-        self._keep = keep
         self._trainers = Trainers(api, verified)
         self._awaited = Awaited(self._trainers, self._start)
-        self._workers: ThreadPoolExecutor | None = None
-        self._requests: set[Future[None]] = set()
+        self._workers: list[threading.Thread] = []
+        self._requests = queue.Queue[Callable[[], None]]()
         self._reader = JobReader(
             *(api, self._watches, self._logs, self._awaited),
             *(self._start, self._queue.put, self._reread),
-            clock=clock,
             user=user,
         )
 
@@ -142,7 +137,7 @@ class KubernetesCluster:
             return self._jobs[plan.run_id].uid
         # Before the job exists: what is seen of it from then on is kept. Another thread may call
         # ``wait`` in the meantime.
-        reported = Transition(phase=Phase.CREATED, at=self._clock(), cause="")
+        reported = Transition(phase=Phase.CREATED, at=self.api.time(), cause="")
         attempt = attempt_of(manifests[-1])
         nonce = annotations_of(manifests[-1]).get(NONCE_ANNOTATION)
         followed = Followed(
@@ -165,7 +160,7 @@ class KubernetesCluster:
                 if name:
                     self._trainers.provide(name)
                 if (runtime := job_changes.runtime_of(plan, manifests)) is not None:
-                    job_changes.provide(self.api, plan, runtime)
+                    ownership.made(self.api, runtime, RUN_LABEL, OTHER_NAME)
 
             made, existed = job_changes.create(
                 *(self.api, plan, job),
@@ -216,7 +211,7 @@ class KubernetesCluster:
 
     def look(self, run: Run) -> Sequence[JobEvent]:
         """Return a job's state now, then its replicas'; empty where there is no such job."""
-        return listing.look(self.api, run, self._clock, self._user)
+        return listing.look(self.api, run, self._user)
 
     def printed(self, run: Run) -> Iterator[LogLine]:
         """Return what a job's replicas have printed so far, rank 0's first."""
@@ -242,7 +237,7 @@ class KubernetesCluster:
 
     def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
         """Delete the job, or suspend it (``keep``), with the cause in an annotation."""
-        reason = {"cause": cause, "cause_id": cause_id, "at": self._clock()}
+        reason = {"cause": cause, "cause_id": cause_id, "at": self.api.time()}
         followed = self._jobs.get(run_id)
         if followed is not None and followed.ended_at is None:
             reported = followed.reported
@@ -250,19 +245,17 @@ class KubernetesCluster:
             reason["phase"] = str(Phase.FAILED if is_failure else Phase.CANCELLED)
         if followed is None or followed.ended_at is None:
             found = (followed and followed.found) or ownership.look_for(self.api, run_id)[0]
+            known = followed and followed.uid
+            if found is not None and known not in {None, found[1]["metadata"]["uid"]}:
+                found = None  # somebody has created it in the place of ours
             try:
                 if found is not None:
-                    job_changes.cancel(
-                        *(self.api, found, self._user, reason, self._put_cancelled), keep=self._keep
-                    )
+                    job_changes.cancel(self.api, found, self._user, reason, self._queue.put)
             except ApiFault as fault:
                 raise self.api.explained(fault, f"job {run_id} be cancelled") from fault
         if followed is not None:
             followed.is_unwanted = True
             self._queue.put(partial(self._reread, {run_id}))
-
-    def _put_cancelled(self, kind: str, job: KubeObject) -> None:
-        self._queue.put(Changed(kind, trimming.job(job)))
 
     def release(self, run_id: str) -> None:
         """Stop following a job; it goes on."""
@@ -289,7 +282,7 @@ class KubernetesCluster:
 
     def ask(self, run_id: str, wish: Wish) -> None:
         """Write onto a job what its owner is asked to do."""
-        asked = ownership.annotated(wish=ownership.encoded(wish))
+        asked = ownership.annotated(wish=wish)
         ownership.change_of(self.api, run_id, lambda _: asked, f"the owner of {run_id} be asked")
 
     def answer(self, run_id: str) -> None:
@@ -304,14 +297,15 @@ class KubernetesCluster:
 
     def close(self) -> None:
         """Release all jobs; requests in progress, such as to cancel, are waited for."""
-        wait_for(set(self._requests), CLOSE_SECONDS)
+        with (done := self._requests.all_tasks_done):
+            done.wait_for(lambda: not self._requests.unfinished_tasks, CLOSE_SECONDS)
         self._is_closed = True
+        for _ in self._workers:
+            self._requests.put(lambda: None)  # to be told that it is closed
         self._watches.close()
         # Threads that wait to hand over a line go on.
         self._free_lines.release(LINES_WAITING)
         self._logs.close()
-        if self._workers is not None:
-            self._workers.shutdown(wait=False, cancel_futures=True)
         self._jobs.clear()
 
     # -- watching -------------------------------------------------------------------------------
@@ -324,9 +318,8 @@ class KubernetesCluster:
 
     def _timeout(self, until: float | None) -> float | None:
         """Seconds until a job must be read though nothing happens; None: no limit."""
-        if self._changed:
-            return 0.0
-        times = [self._look_at, until, self._watches.report_at()]
+        look_at = self._read_at if self._changed else max(self._look_at, self._read_at)
+        times = [look_at, until, self._watches.report_at()]
         soonest = min(one for one in times if one is not None)
         return max(0.0, soonest - time.monotonic()) if soonest < math.inf else None
 
@@ -399,6 +392,9 @@ class KubernetesCluster:
     def _read_all(self) -> list[JobEvent]:
         """Read the jobs that have changed, or whose time has come."""
         now = time.monotonic()
+        if now < self._read_at:
+            return []
+        self._read_at = now + min(len(self._jobs) // 10 * READ_SECONDS, MOST_READ_SECONDS)
         is_due = now >= self._look_at
         if is_due:
             for one in list(self._jobs.values()):
@@ -436,9 +432,16 @@ class KubernetesCluster:
     # -- requests on other threads --------------------------------------------------------------
 
     def _start(self, request: Callable[[], None]) -> None:
-        """Have a request made by another thread."""
-        if self._workers is None:
-            self._workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="request")
-        future = self._workers.submit(request)
-        self._requests.add(future)
-        future.add_done_callback(self._requests.discard)
+        """Have a request made by another thread, which the end of the program does not wait for."""
+        self._requests.put(request)
+        if len(self._workers) < _WORKERS:
+            self._workers.append(threading.Thread(target=self._work, name="request", daemon=True))
+            self._workers[-1].start()
+
+    def _work(self) -> None:
+        while not self._is_closed:
+            request = self._requests.get()
+            with contextlib.suppress(Exception):  # who looks again sees what is not done
+                if not self._is_closed:
+                    request()
+            self._requests.task_done()

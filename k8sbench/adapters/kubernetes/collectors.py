@@ -11,7 +11,7 @@ import base64
 import datetime
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -19,7 +19,7 @@ from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.client.sending import Request
-from k8sbench.model.errors import BenchError, Unreachable
+from k8sbench.model.errors import Unreachable
 from k8sbench.model.kube import TOKEN_HEADER, KubeObject, name_of
 
 LABELS = "app.kubernetes.io/name=dlperf,app.kubernetes.io/component=collector"
@@ -77,8 +77,16 @@ def _owners(api: Api, name: str) -> list[Mapping[str, str]]:
 def _read_token(api: Api, namespace: str, name: str) -> str | None:
     path = kinds.path("Secret", namespace, _secret(name))
     found = api.find(path, retry_s=REQUEST_SECONDS)
-    kept = None if found is None else (found.get("data") or {}).get(TOKEN_KEY)
-    return None if kept is None else base64.b64decode(kept).decode().strip()
+    if found is None:
+        return None
+    kept = (found.get("data") or {}).get(TOKEN_KEY, "")
+    text = base64.b64decode(kept).strip().decode(errors="replace")
+    if text and text.isascii() and text.isprintable():
+        return text
+    raise Unreachable(
+        f"The Secret {_secret(name)} of namespace {namespace} holds no token that can be sent.",
+        f"Put printable ASCII under its key {TOKEN_KEY!r}, such as: openssl rand -hex 32",
+    )
 
 
 class CollectorProxy:
@@ -113,33 +121,33 @@ class CollectorProxy:
             return here, name_of(found[0])
         named = self._api.find(kinds.path("ConfigMap", here, CONFIG_MAP), retry_s=0.0) or {}
         data = named.get("data") or {}
-        return data.get("namespace", here), data.get("service", "")
+        # Users may create it, and names become parts of paths.
+        return quote(data.get("namespace", here), ""), quote(data.get("service", ""), "")
 
     def read(self, path: str, query: Mapping[str, str]) -> bytes | None:
         """Return a document; None where it has no such thing."""
         try:
-            return b"".join(self.pieces(path, query))
+            sender, seconds = self._api.sender, self._api.retry_s
+            request = Request("get", self._at(path), query, headers=self._headers)
+            return sender.read(sender.send(request, read_s=seconds), seconds)
         except ApiFault as fault:
             if fault.status == 404:
                 return None
-            raise self._explained(fault) from fault
+            if fault.status in {401, 403}:
+                raise self._api.explained(fault, "the collector be read") from fault
+            raise Unreachable(
+                f"The collector does not answer ({fault.message.rstrip('.')}).",
+                "See: kubectl get pods -l app.kubernetes.io/component=collector",
+            ) from fault
 
     def pieces(self, path: str, query: Mapping[str, str] = {}) -> Iterator[bytes]:
         """Yield a document as it arrives; raises :class:`ApiFault`."""
-        request = Request("get", self._at(path), query, headers=self._headers)
-        yield from self._api.streamed(request, self._api.retry_s).chunks()
+        seconds, headers = self._api.retry_s, self._headers
+        at = self._at(path)
+        yield from self._api.stream(at, query, silence_s=seconds, headers=headers).chunks()
 
     def _at(self, path: str) -> str:
-        assert self._base is not None
         return f"{self._base}/api/v1/{quote(path)}"
-
-    def _explained(self, fault: ApiFault) -> BenchError:
-        if fault.status not in {401, 403}:
-            return Unreachable(
-                f"The collector does not answer ({fault.message.rstrip('.')}).",
-                "See: kubectl get pods -l app.kubernetes.io/component=collector",
-            )
-        return self._api.explained(fault, "the collector be read")
 
 
 class Lease:
@@ -151,7 +159,7 @@ class Lease:
         self._api, self._name, self._holder, self._clock = api, name, holder, clock
         self._seen: tuple[str, float] | None = None
         """Its version when it was read last, and when that was seen first, monotonic seconds."""
-        self.other: str = ""
+        self.other: str = "another one"
         """Who holds it, where that is somebody else."""
 
     def attempt(self) -> bool:
@@ -172,7 +180,8 @@ class Lease:
 
     def _attempt(self) -> bool:
         found = self._find()
-        now = self._stamp()
+        at = datetime.datetime.fromtimestamp(self._api.time(), datetime.UTC)
+        now = at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         mine = {
             "holderIdentity": self._holder,
             "leaseDurationSeconds": LEASE_SECONDS,
@@ -189,11 +198,13 @@ class Lease:
         if self._seen is None or self._seen[0] != version:
             self._seen = (version, self._clock())
         expires_at = self._seen[1] + float(spec.get("leaseDurationSeconds") or LEASE_SECONDS)
-        self.other = other
+        self.other = other or self.other
         if other and self._clock() < expires_at:
             return False
         transitions = int(spec.get("leaseTransitions") or 0) + 1
-        return self._write(found, **mine, leaseTransitions=transitions)
+        # One that version 0.2.0 made has no owner.
+        owners = _owners(self._api, self._name)
+        return self._write(found, owners, **mine, leaseTransitions=transitions)
 
     def _path(self, name: str = "") -> str:
         return kinds.path("Lease", self._api.place.namespace, name)
@@ -210,17 +221,15 @@ class Lease:
         }
         return _is_first(lambda: self._api.create(self._path(), body, retry_s=0.0), 409)
 
-    def _write(self, found: KubeObject, **spec: object) -> bool:
+    def _write(
+        self, found: KubeObject, owners: Sequence[Mapping[str, str]] = (), **spec: object
+    ) -> bool:
         """Change it, unless somebody else has changed it since."""
-        version = found["metadata"]["resourceVersion"]
-        body = {"metadata": {"resourceVersion": version}, "spec": spec}
+        metadata = {"resourceVersion": found["metadata"]["resourceVersion"]}
+        owned = {"ownerReferences": owners} if owners else {}
+        body = {"metadata": metadata | owned, "spec": spec}
         path = self._path(self._name)
         return _is_first(lambda: self._api.patch(path, body, retry_s=0.0), 404, 409)
-
-    def _stamp(self) -> str:
-        now = self._api.time()
-        stamp = datetime.datetime.fromtimestamp(now, datetime.UTC)
-        return stamp.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _spec(found: KubeObject) -> Mapping[str, Any]:

@@ -7,16 +7,16 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from k8sbench.adapters.kubernetes import kinds
+from k8sbench.adapters.kubernetes import kinds, ownership
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.client.sending import READ_SECONDS
 from k8sbench.adapters.kubernetes.trainer_sources import Trainers
 from k8sbench.diagnose.job import admission, scheduling, waiting
 from k8sbench.diagnose.job.facts import Facts, JobSnapshot, Replica, message_of
-from k8sbench.model.errors import JobFailed, TimedOut, UsageError
+from k8sbench.model.errors import JobFailed, TimedOut
 from k8sbench.model.finding import Finding
-from k8sbench.model.kube import KubeObject, conditions, is_true, labels_of, name_of
+from k8sbench.model.kube import KubeObject, conditions, is_true, name_of
 from k8sbench.model.limits import SERVER_SECONDS
 from k8sbench.render.data_job import CONTAINER, LABEL
 from k8sbench.render.trainer_sources import mounted_by
@@ -41,24 +41,12 @@ def start(api: Api, job: Mapping[str, Any]) -> tuple[KubeObject, bool]:
 
     Raises :class:`UsageError` where an object of the name is not ours.
     """
-    name, namespace = name_of(job), api.place.namespace
     try:
         if (trainers := mounted_by(job)) is not None:
             Trainers(api).provide(trainers)
-        try:
-            return api.create(kinds.path("Job", namespace), job), True
-        except ApiFault as fault:
-            if fault.reason != "AlreadyExists":
-                raise
-        standing = api.get(kinds.path("Job", namespace, name))
+        return ownership.made(api, job, LABEL, "Use another namespace or another folder.")
     except ApiFault as fault:
-        raise api.explained(fault, f"Job {name} be created") from fault
-    if labels_of(standing).get(LABEL) != name:
-        raise UsageError(
-            f"There is a Job {name} in {namespace} that is not k8sbench's.",
-            "Use another namespace or another folder.",
-        )
-    return standing, False
+        raise api.explained(fault, f"Job {name_of(job)} be created") from fault
 
 
 def _delete(api: Api, path: str, created: KubeObject) -> None:
@@ -117,7 +105,7 @@ def _tell_log(api: Api, pod: Replica, told: Counter[str], tell: Tell) -> str | N
     """Tell the lines of a pod that are new; returns why its log cannot be read."""
     path = kinds.path("Pod", api.place.namespace, pod.pod_name, "log")
     try:
-        lines = list(api.stream(path, silence_s=READ_SECONDS, container=CONTAINER))
+        lines = list(api.stream(path, {"container": CONTAINER}, silence_s=READ_SECONDS))
     except ApiFault as fault:
         if fault.denied:
             raise

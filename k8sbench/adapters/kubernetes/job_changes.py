@@ -5,8 +5,9 @@ API server guarantees that there is only one. The trainers come first, so that n
 them. It is cancelled by an annotation with why it ends, and its deletion, or suspension instead.
 Before the next attempt it is deleted in the foreground: two attempts that run at once would write
 the same checkpoints, so it stays until its pods are gone, and its name is free no earlier. One with
-a runtime is deleted at once, and its pods are waited for alone: the garbage collector would delete
-the runtime first, and the operator's webhook then lets nobody change the job, which stays for ever.
+a runtime is deleted at once, and its pods and what made them are waited for: the garbage collector
+would delete the runtime first, and the operator's webhook then lets nobody change the job, which
+stays for ever.
 """
 
 from __future__ import annotations
@@ -23,18 +24,14 @@ from k8sbench.adapters.kubernetes import kinds, ownership
 from k8sbench.adapters.kubernetes.client.api import RETRY_SECONDS, Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.ownership import Change, User
+from k8sbench.adapters.kubernetes.watching import trimming
+from k8sbench.adapters.kubernetes.watching.reflector import Changed
 from k8sbench.diagnose.job import admission
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION, kept_by
 from k8sbench.model import attempts, creation, times
-from k8sbench.model.errors import (
-    BenchError,
-    EarlierAttempt,
-    NoRoom,
-    OwnedElsewhere,
-    UsageError,
-)
+from k8sbench.model.errors import BenchError, EarlierAttempt, NoRoom, OwnedElsewhere, UsageError
 from k8sbench.model.identity import NONCE_ANNOTATION
-from k8sbench.model.kinds import KINDS, kind_of
+from k8sbench.model.kinds import KINDS, JobKind, kind_of
 from k8sbench.model.kube import (
     RUN_LABEL,
     KubeObject,
@@ -52,8 +49,6 @@ CREATE_SECONDS = 60.0
 """How long a creation is repeated while the API server does not answer."""
 NOTE_SECONDS = 5.0
 """After which a creation that is tried again is noted."""
-FIND_SECONDS = 5.0
-"""For the request that looks for an object."""
 CLEAR_SECONDS = 15.0
 """For the objects of an attempt to go until what is left of them is reported."""
 LOOK_SECONDS = 1.0
@@ -103,8 +98,8 @@ def create(
             # It may be ours, created by a request whose answer was lost. That one may also be why a
             # quota refuses the next.
             try:
-                job = api.get(f"{path}/{name}", retry_s=FIND_SECONDS)
-                _check_ours(plan, manifest, job)
+                job = api.get(f"{path}/{name}", retry_s=ownership.FIND_SECONDS)
+                _check_ours(manifest, job)
                 return job, not is_unsure
             except ApiFault as fault:
                 if fault.status != 404:
@@ -129,31 +124,14 @@ def runtime_of(plan: RunPlan, manifests: Sequence[Manifest]) -> Manifest | None:
     return None if kind_of(plan).runtime is None else manifests[-2]
 
 
-def provide(api: Api, plan: RunPlan, runtime: Manifest) -> None:
-    """Create the object that holds the template of a job's pods.
-
-    Raises :class:`ApiFault`, and :class:`UsageError` for one of someone else's.
-    """
-    kind, path = runtime["kind"], kinds.path(runtime["kind"], api.place.namespace)
-    try:
-        api.create(path, runtime)
-    except ApiFault as fault:
-        if fault.reason != "AlreadyExists":
-            raise
-        found = api.get(f"{path}/{name_of(runtime)}", retry_s=FIND_SECONDS)
-        if labels_of(found).get(RUN_LABEL) != plan.run_id:
-            raise UsageError(
-                f"There is a {kind} named {name_of(runtime)} in namespace {api.place.namespace}"
-                " already, and it is not k8sbench's.",
-                "Choose another --run-id, or another namespace with -n.",
-            ) from fault
-
-
 def discard(api: Api, plan: RunPlan, nonce: str | None) -> None:
     """Delete what was created for a job that never was: its runtime, where its kind has one."""
-    kind = kind_of(plan)
+    _discard(api, kind_of(plan), plan.job_name, nonce)
+
+
+def _discard(api: Api, kind: JobKind, job: str, nonce: str | None) -> None:
     if kind.runtime is not None and nonce is not None:
-        name = kind.runtime_name(plan.job_name, nonce)
+        name = kind.runtime_name(job, nonce)
         with contextlib.suppress(ApiFault):  # it stays, a few KB
             api.delete(kinds.path(kind.runtime.name, api.place.namespace, name))
 
@@ -165,7 +143,7 @@ def bind(api: Api, runtime: Manifest, job: KubeObject) -> None:
     owner |= {key: job[key] for key in ("apiVersion", "kind")}
     path = kinds.path(runtime["kind"], api.place.namespace, name_of(runtime))
     with contextlib.suppress(ApiFault):  # it stays, a few KB
-        api.patch(path, {"metadata": {"ownerReferences": [owner]}}, retry_s=FIND_SECONDS)
+        api.patch(path, {"metadata": {"ownerReferences": [owner]}}, retry_s=ownership.FIND_SECONDS)
 
 
 def _explained(api: Api, fault: ApiFault, name: str) -> BenchError:
@@ -195,19 +173,14 @@ def _may_have_acted(fault: ApiFault) -> bool:
     return fault.reason == "" and not isinstance(fault.__cause__, unsent)
 
 
-def _check_ours(plan: RunPlan, manifest: Mapping[str, Any], found: KubeObject) -> None:
+def _check_ours(manifest: Mapping[str, Any], found: KubeObject) -> None:
     """Reject an object of someone else's, one that is being deleted, and one of another record.
 
     Raises :class:`EarlierAttempt` for one of the attempt before.
     """
     metadata, kind = found["metadata"], manifest["kind"]
     name = metadata["name"]
-    if labels_of(found).get(RUN_LABEL) != plan.run_id:
-        raise UsageError(
-            f"There is a {kind} named {name} in namespace {metadata['namespace']} already, and it"
-            " is not k8sbench's.",
-            "Choose another --run-id, or another namespace with -n.",
-        )
+    ownership.check_label(manifest, found, RUN_LABEL, ownership.OTHER_NAME)
     if attempt_of(manifest) > 1 and (
         "deletionTimestamp" in metadata or attempt_of(found) < attempt_of(manifest)
     ):
@@ -237,11 +210,9 @@ def cancel(
     found: tuple[str, KubeObject],
     user: User | None,
     reason: Mapping[str, Any],
-    put: Callable[[str, KubeObject], None],
-    *,
-    keep: bool,
+    put: Callable[[Changed], None],
 ) -> None:
-    """Cancel a job of a kind, or suspend it (``keep``); does nothing where it is gone.
+    """Cancel a job of a kind, or suspend it where its user keeps it; nothing where it is gone.
 
     ``reason`` is the value of its annotation, and ``put`` is given the job as it is then. Raises
     :class:`ApiFault`, and :class:`OwnedElsewhere`; a job that may not be deleted loses the
@@ -256,12 +227,12 @@ def cancel(
 
         job = ownership.change(api, kind, job, ours, retry_s=ownership.REQUEST_SECONDS)
         # The watch may see the deletion before the annotation.
-        put(kind, job)
+        put(Changed(kind, trimming.job(job)))
         return job
 
     text = msgspec.json.encode(reason).decode()
     with contextlib.suppress(ownership.VanishedError):
-        if keep:
+        if user is not None and user.keep:
             annotate(job, text, spec=KINDS[kind].policy(suspend=True))
             return
         job = annotate(job, text)
@@ -305,6 +276,8 @@ def remove(
             if why is not None:
                 return f"{why} To delete it all the same: k8sbench delete {run_id}"
         left = ownership.delete(api, kind, job, user)
+        # A submit that was killed has not bound it.
+        _discard(api, KINDS[kind], name_of(job), annotations_of(job).get(NONCE_ANNOTATION))
     except OwnedElsewhere as error:
         return f"{error.message} {error.action}"
     except ownership.VanishedError:
@@ -329,7 +302,7 @@ def _collected(
         def signed(now: KubeObject) -> Change | None:
             ownership.check_ours(now, user)
             is_signed = ownership.of(now, user).receipt is not None
-            return None if is_signed else ownership.annotated(receipt=ownership.encoded(receipt))
+            return None if is_signed else ownership.annotated(receipt=receipt)
 
         job = ownership.change(api, kind, job, signed, retry_s=RETRY_SECONDS)
     if keeps:
@@ -362,17 +335,32 @@ def clear(api: Api, run: Run, user: User | None, is_over: Callable[[], bool]) ->
                 waits = waits or ownership.waits(job)
                 if CANCEL_ANNOTATION in annotations_of(job) and not attempts.is_continued(run):
                     raise BenchError("someone has cancelled its job meanwhile.")
-                _delete_earlier(api, kind, job, user)
+                if "deletionTimestamp" not in job["metadata"]:
+                    with contextlib.suppress(ownership.VanishedError):
+                        is_in_job = KINDS[kind].runtime is None
+                        ownership.delete(api, kind, job, user, foreground=is_in_job)
             pods, _ = api.list(
                 kinds.path("Pod", api.place.namespace), labels=f"{RUN_LABEL}={run_id}"
             )
-            if found is None and not pods:
+            if found is None and not pods and not _is_made(api, run.plan):
                 return waits
             if time.monotonic() >= until or is_over():
                 raise _left(pods, api.place.namespace, run_id)
             api.pause(LOOK_SECONDS)
     except ApiFault as fault:
         raise api.explained(fault, f"the attempt before of {run_id} be deleted") from fault
+
+
+def _is_made(api: Api, plan: RunPlan) -> bool:
+    """Whether what made a job's pods is there, whose end the operator would take for the next's.
+
+    It goes after what it belongs to, by the garbage collector, and may outlive all pods.
+    """
+    if maker := kind_of(plan).maker:
+        path = kinds.path("Job", api.place.namespace, maker.format(job=plan.job_name))
+        with contextlib.suppress(ApiFault):  # who may not see it goes by the pods
+            return api.find(path, brief=True) is not None
+    return False
 
 
 def _other_job(kind: str, job: KubeObject) -> BenchError:
@@ -382,13 +370,6 @@ def _other_job(kind: str, job: KubeObject) -> BenchError:
         " attempt from being created.",
         "Delete it if nobody needs it, and submit the run again.",
     )
-
-
-def _delete_earlier(api: Api, kind: str, job: KubeObject, user: User | None) -> None:
-    if "deletionTimestamp" in job["metadata"]:
-        return
-    with contextlib.suppress(ownership.VanishedError):
-        ownership.delete(api, kind, job, user, foreground=KINDS[kind].runtime is None)
 
 
 def _left(pods: list[KubeObject], namespace: str, run_id: str) -> EarlierAttempt:

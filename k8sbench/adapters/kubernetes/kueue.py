@@ -1,4 +1,4 @@
-"""Kueue's objects: a job's Workload, a namespace's queue, and which nodes the queue has quota for.
+"""Kueue's objects: jobs' Workloads, a namespace's queue, and which nodes the queue has quota for.
 
 They are read as v1beta2; of a Kueue that does not serve it, as v1beta1.
 """
@@ -6,14 +6,17 @@ They are read as v1beta2; of a Kueue that does not serve it, as v1beta1.
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Mapping
 
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.model.kube import KubeObject
+from k8sbench.model.kube import KubeObject, conditions, is_true, labels_of
 from k8sbench.model.pool import NodePool
 
 _ROOTS = ("/apis/kueue.x-k8s.io/v1beta2", "/apis/kueue.x-k8s.io/v1beta1")
+_JOB = "kueue.x-k8s.io/job-uid"
+"""Label of a Workload: its job's uid."""
 
 
 def find(api: Api, path: str) -> KubeObject | None:
@@ -21,14 +24,32 @@ def find(api: Api, path: str) -> KubeObject | None:
     return next(filter(None, (api.find(f"{root}/{path}") for root in _ROOTS)), None)
 
 
-def workload(api: Api, uid: str | None) -> KubeObject | None:
-    """Return the Workload of a job; None: there is none, or the user may not list them."""
+def workloads(api: Api) -> Mapping[str, KubeObject]:
+    """Return the Workloads of a namespace by their jobs' uids; none where they may not be listed.
+
+    One that waits has a ``place`` in its queue.
+    """
     for root in _ROOTS:
         path = f"{root}/namespaces/{api.place.namespace}/workloads"
         with contextlib.suppress(ApiFault):
-            found, _ = api.list(path, labels=f"kueue.x-k8s.io/job-uid={uid}")
-            return found[0] if found else None
-    return None
+            found, _ = api.list(path, labels=_JOB, keep=_without_pods)
+            jobs, numbers = {}, Counter[str]()
+            for one in sorted(found, key=_turn):
+                waits = not is_true(conditions(one).get("QuotaReserved", {}))
+                numbers[queue := one["spec"].get("queueName", "")] += waits
+                place = f", number {numbers[queue]} there" if waits else ""
+                jobs[labels_of(one)[_JOB]] = {**one, "place": place}
+            return jobs
+    return {}
+
+
+def _without_pods(workload: KubeObject) -> KubeObject:
+    return {**workload, "spec": {**workload["spec"], "podSets": ()}}
+
+
+def _turn(workload: KubeObject) -> tuple[int, str]:
+    """Sort key of Workloads as Kueue takes them: by priority, then by age."""
+    return -workload["spec"].get("priority", 0), workload["metadata"]["creationTimestamp"]
 
 
 def flavors(api: Api, queue: KubeObject | None, pool: NodePool) -> Mapping[str, Mapping[str, str]]:

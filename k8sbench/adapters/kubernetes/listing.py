@@ -38,7 +38,7 @@ from k8sbench.model.kube import (
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import SCHEMA, RunPlan
 from k8sbench.model.run import Run
-from k8sbench.ports import Clock, FoundJob, JobEvent, LogLine
+from k8sbench.ports import FoundJob, JobEvent, LogLine
 
 POOLS, POOLS_KEY = "dlperf-pools", "pools.yaml"
 _GOING = "status.phase!=Succeeded,status.phase!=Failed"
@@ -136,7 +136,7 @@ def _plan(job: KubeObject) -> tuple[RunPlan | None, str]:
 # -- one job -------------------------------------------------------------------------------------
 
 
-def look(api: Api, run: Run, clock: Clock, user: User | None) -> Sequence[JobEvent]:
+def look(api: Api, run: Run, user: User | None) -> Sequence[JobEvent]:
     """Return the state of a job now, then its replicas'; empty where there is no such job."""
     followed = _followed(run)
     try:
@@ -150,11 +150,11 @@ def look(api: Api, run: Run, clock: Clock, user: User | None) -> Sequence[JobEve
         if is_short_of_nodes(snapshot):
             snapshot.nodes, snapshot.run_pods = around(api)
         if followed.is_queued():
-            snapshot.workload = kueue.workload(api, followed.uid)
+            snapshot.workload = kueue.workloads(api).get(followed.uid or "")
     except ApiFault as fault:
         raise api.explained(fault, f"job {run.run_id} be read") from fault
-    now = clock()
-    reading, _ = followed.read(api.time(), snapshot)
+    now = api.time()
+    reading, _ = followed.read(now, snapshot)
     first = followed.move(reading, now)
     return [first, *followed.changes(reading, now)]
 
@@ -171,7 +171,7 @@ def printed(api: Api, run: Run) -> Iterator[LogLine]:
             text, resume = LogText(), Resume(None, now=int(time.time() * 1_000_000))
             path = kinds.path("Pod", namespace, one.pod_name, "log")
             query = {"container": one.container, "timestamps": "true"}
-            log = api.stream(path, silence_s=reading.SILENT_SECONDS, **query)
+            log = api.stream(path, query, silence_s=reading.SILENT_SECONDS)
             with contextlib.closing(log) as served:
                 for chunk in itertools.chain(served.chunks(), [None]):
                     for at, line in resume.feed(text.end() if chunk is None else text.feed(chunk)):
@@ -250,4 +250,4 @@ def published_pools(api: Api) -> PublishedPools | None:
             return None
         raise api.explained(fault, f"the node pools of namespace {namespace} be read") from fault
     text = (found.get("data") or {}).get(POOLS_KEY)
-    return None if text is None else PublishedPools(text, f"ConfigMap {namespace}/{POOLS}")
+    return None if text is None else (text, f"ConfigMap {namespace}/{POOLS}")

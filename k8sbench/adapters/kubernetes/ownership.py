@@ -21,7 +21,7 @@ from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.model import times
-from k8sbench.model.errors import OwnedElsewhere, Unreachable
+from k8sbench.model.errors import OwnedElsewhere, Unreachable, UsageError
 from k8sbench.model.identity import LABEL_DOMAIN, NONCE_ANNOTATION
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.kube import (
@@ -46,11 +46,15 @@ USED_BY_0_2 = f"{LABEL_DOMAIN}/used-by-"
 """Begins the annotation by which version 0.2.0 names the stores that use a job."""
 REQUEST_SECONDS = 5.0
 """For one request; who asked tries again."""
+FIND_SECONDS = 5.0
+"""For the request that looks for an object that exists already."""
 CHANGE_SECONDS = 30.0
 """For a change that others come before again and again: the operator changes a job's status."""
 _CHANGED = frozenset({404, 409})
 """HTTP status where the job has changed since it was read, or is gone."""
 
+OTHER_NAME = "Choose another --run-id, or another namespace with -n."
+"""What to do where a run's name is taken."""
 Change = Mapping[str, Any]
 """What a merge patch changes of a job, beside its identity."""
 
@@ -191,7 +195,7 @@ def owned(job: Manifest, user: User | None, at: float, *, waits: bool = False) -
     """Return the manifest of a job that is submitted, with its owner, and whether it ``waits``."""
     annotations = dict(annotations_of(job))
     if user is not None:
-        annotations[OWNER] = encoded(user.owner(at, has_adopted=False))
+        annotations[OWNER] = _encoded(user.owner(at, has_adopted=False))
     if waits:
         annotations[WAITS] = "true"
     return {**job, "metadata": {**job["metadata"], "annotations": annotations}}
@@ -202,6 +206,33 @@ def check_ours(job: KubeObject, user: User | None) -> None:
     ownership, run_id = of(job, user), name_of(job)
     if not ownership.is_ours:
         raise OwnedElsewhere(run_id, ownership.holder)
+
+
+def made(api: Api, manifest: Manifest, label: str, action: str) -> tuple[KubeObject, bool]:
+    """Create an object, or find the one of its name; returns whether it is new.
+
+    Raises :class:`ApiFault`, and :class:`UsageError`, with what to do, for one of someone else's,
+    which lacks the label.
+    """
+    path = kinds.path(manifest["kind"], api.place.namespace)
+    try:
+        return api.create(path, manifest), True
+    except ApiFault as fault:
+        if fault.reason != "AlreadyExists":
+            raise
+    found = api.get(f"{path}/{name_of(manifest)}", retry_s=FIND_SECONDS)
+    check_label(manifest, found, label, action)
+    return found, False
+
+
+def check_label(manifest: Manifest, found: KubeObject, label: str, action: str) -> None:
+    """Reject an object that lacks the label which the manifest of its name has."""
+    if labels_of(found).get(label) != labels_of(manifest).get(label):
+        raise UsageError(
+            f"There is a {manifest['kind']} named {name_of(manifest)} in namespace"
+            f" {found['metadata']['namespace']} already, and it is not k8sbench's.",
+            action,
+        )
 
 
 class VanishedError(Exception):
@@ -303,7 +334,7 @@ def answered(job: KubeObject, *, user: User | None, now: float) -> Change:
     keep = owner.keep or (user is not None and user.keep)
     is_left = owner.is_handed_over and (user is None or user.detached)
     stamp = msgspec.structs.replace(owner, at=now, keep=keep, is_handed_over=is_left)
-    return annotated(wish=None, owner=encoded(stamp))
+    return annotated(wish=None, owner=stamp)
 
 
 def adopted(job: KubeObject, *, user: User, known: Ownership, now: float) -> Change | None:
@@ -315,15 +346,15 @@ def adopted(job: KubeObject, *, user: User, known: Ownership, now: float) -> Cha
         raise VanishedError  # it is not as it was known to be
     keep = whose.owner is not None and whose.owner.keep
     owner = user.owner(now, has_adopted=True, keep=keep)
-    return annotated(wish=None, owner=encoded(owner))
+    return annotated(wish=None, owner=owner)
 
 
-def annotated(**values: str | None) -> Change:
+def annotated(**values: JobOwner | Receipt | Wish | None) -> Change:
     """Return the change that sets annotations, or removes them (None)."""
     names = {"owner": OWNER, "receipt": RECEIPT, "wish": WISH}
-    return {"metadata": {"annotations": {names[name]: value for name, value in values.items()}}}
+    texts = {names[name]: value and _encoded(value) for name, value in values.items()}
+    return {"metadata": {"annotations": texts}}
 
 
-def encoded(value: JobOwner | Receipt | Wish) -> str:
-    """Return the text of an annotation."""
+def _encoded(value: JobOwner | Receipt | Wish) -> str:
     return msgspec.json.encode(value).decode()

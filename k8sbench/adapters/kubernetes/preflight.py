@@ -7,7 +7,7 @@ listed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -18,13 +18,14 @@ from k8sbench.adapters.files import packaged
 from k8sbench.adapters.kubernetes import kinds, kueue, trainer_sources
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ROLE, ApiFault
-from k8sbench.adapters.metrics import preflight as metrics
+from k8sbench.adapters.metrics import dcgm, prometheus_api
+from k8sbench.adapters.metrics.prometheus_api import PrometheusFault, Way
 from k8sbench.diagnose.preflight import capacity_checks, checks, cluster_checks
 from k8sbench.diagnose.preflight.facts import (
     DoctorRequest,
+    MetricsEndpoint,
     Permission,
     PreflightFacts,
-    Refusal,
     Unknown,
     does_not_run,
     permissions,
@@ -44,7 +45,7 @@ T = TypeVar("T")
 AT_ONCE = 8
 """Concurrent requests: each permission needs one."""
 ANSWER_SECONDS = 5.0
-"""Timeout of the first answer of the API server."""
+"""Timeout of the first answer of the API server, and of each source of GPU metrics."""
 
 
 def ask(
@@ -67,23 +68,24 @@ def ask(
     plurals = _answer(partial(_plurals, api, served))
     known_kinds = () if isinstance(plurals, Unknown) else plurals
     ours = [job for job in jobs if KINDS[job[-1]["kind"]].plural in known_kinds]
-    listed, home = partial(_list, api), request.namespace
+    home = request.namespace
+    operators = [one for one in OPERATORS.values() if one.group in served]
     selector = ",".join(f"{key}={value}" for key, value in request.pool.selector.items())
     queries: dict[str, Callable[[], Any]] = {
         "version": lambda: str(api.get("/version")["gitVersion"]),
         "own_jobs": partial(_dry_run, api, home, ours),
-        "deployments": partial(_deployments, api, served),
+        "deployments": partial(_deployments, api, operators),
         "access": partial(_access, api, home),
         "namespace": lambda: api.find(kinds.path("Namespace", name=home)),
-        "quotas": lambda: listed(kinds.path("ResourceQuota", home)),
-        "nodes": lambda: listed(kinds.path("Node"), labels=selector),
+        "quotas": lambda: api.list(kinds.path("ResourceQuota", home))[0],
+        "nodes": lambda: api.list(kinds.path("Node"), labels=selector)[0],
         "queue": partial(_queue, api, request),
         "flavors": partial(_flavors, api, request),
     }
     if request.pool.gpus_per_node:
-        queries["exporters"] = partial(metrics.dcgm, api)
+        queries["exporters"] = partial(_exporters, api)
         if prometheus != "none":
-            queries["prometheus"] = partial(metrics.prometheus, prometheus, api)
+            queries["prometheus"] = partial(prometheus_endpoint, prometheus, api)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         results = pool.map(_answer, queries.values())
         answers: dict[str, Any] = dict(zip(queries, results, strict=True))
@@ -178,10 +180,6 @@ def _answer(query: Callable[[], T]) -> T | Unknown:
         return Unknown("the answer is not an object of Kubernetes' API")
 
 
-def _list(api: Api, path: str, *, labels: str = "", fields: str = "") -> Sequence[KubeObject]:
-    return api.list(path, labels=labels, fields=fields)[0]
-
-
 def _groups(api: Api) -> Mapping[str, Sequence[str]]:
     return {
         group["name"]: tuple(version["version"] for version in group["versions"])
@@ -206,11 +204,9 @@ def _served(api: Api, version: str) -> Sequence[KubeObject]:
     return resources
 
 
-def _dry_run(
-    api: Api, namespace: str, jobs: Iterable[Sequence[Manifest]]
-) -> dict[str, Refusal | None]:
+def _dry_run(api: Api, namespace: str, jobs: Iterable[Sequence[Manifest]]) -> dict[str, str | None]:
     """Return who refuses jobs, by their kinds."""
-    refusals: dict[str, Refusal | None] = {}
+    refusals: dict[str, str | None] = {}
     for objects in jobs:
         kind = objects[-1]["kind"]
         try:
@@ -218,7 +214,7 @@ def _dry_run(
                 _try(api, namespace, manifest)
             refusals[kind] = None
         except ApiFault as fault:
-            refusals[kind] = Refusal(status=fault.status, message=fault.message)
+            refusals[kind] = fault.message
     return refusals
 
 
@@ -234,23 +230,21 @@ def _try(api: Api, namespace: str, manifest: Manifest) -> None:
             raise
 
 
-def _deployments(api: Api, groups: Container[str]) -> dict[str, KubeObject | Unknown | None]:
-    """Return the Deployments of the operators that are served, and of what these need."""
-    there = [one for one in OPERATORS.values() if one.group in groups]
-    programs = [program for one in there for program in (one, *one.needs)]
+def _deployments(api: Api, operators: Iterable[Operator]) -> dict[str, KubeObject | Unknown | None]:
+    """Return the Deployments of operators, and of what these need."""
+    programs = [program for one in operators for program in (one, *one.needs)]
     return {program.name: _answer(partial(_deployment, api, program)) for program in programs}
 
 
 def is_down(api: Api, operator: Operator) -> bool:
     """Return whether an operator, or what it needs, is seen not to run."""
-    programs = (operator, *operator.needs)
-    found = {one.name: _answer(partial(_deployment, api, one)) for one in programs}
-    return does_not_run(operator, found)
+    return does_not_run(operator, _deployments(api, [operator]))
 
 
 def _deployment(api: Api, program: Operator) -> KubeObject | None:
     try:
-        return next(iter(_list(api, kinds.path("Deployment"), labels=program.selector)), None)
+        found, _ = api.list(kinds.path("Deployment"), labels=program.selector)
+        return found[0] if found else None
     except ApiFault as fault:
         if fault.status != 403:
             raise
@@ -277,3 +271,40 @@ def _queue(api: Api, request: DoctorRequest) -> KubeObject | None:
 
 def _flavors(api: Api, request: DoctorRequest) -> Mapping[str, Mapping[str, str]]:
     return kueue.flavors(api, _queue(api, request), request.pool)
+
+
+# -- where GPU metrics would come from -----------------------------------------------------------
+
+
+def prometheus_endpoint(place: str, api: Api | None) -> MetricsEndpoint:
+    """Ask the Prometheus of ``--prometheus``, or the likeliest that answers."""
+
+    def asked(way: Way) -> MetricsEndpoint:
+        rows, _ = prometheus_api.ask(way, prometheus_api.fields(), ANSWER_SECONDS)
+        return MetricsEndpoint(name=way.name, fields=_fields(row.metric for row in rows))
+
+    try:
+        ways = prometheus_api.ways(place, api)
+        return prometheus_api.first(ways, asked, lambda endpoint: endpoint.fields != ())
+    except PrometheusFault as fault:
+        return MetricsEndpoint(name="Prometheus", fault=str(fault).rstrip("."))
+
+
+def _exporters(api: Api) -> MetricsEndpoint | None:
+    """Find the DCGM exporters, and read one of them; None: there is none."""
+    name, doing = "DCGM exporters", "looked for"
+    try:
+        pods = dcgm.find(api)
+        if not pods:
+            return None
+        name, doing = f"DCGM exporter {dcgm.called(pods[0])} (of {len(pods)})", "read"
+        fields = _fields(labels for labels, _ in dcgm.scrape(api, pods[0], ANSWER_SECONDS))
+        return MetricsEndpoint(name=name, fields=fields)
+    except ApiFault as fault:
+        why = f"{name} cannot be {doing}: {fault.message.rstrip('.')}"
+        return MetricsEndpoint(name=name, fault=why)
+
+
+def _fields(series: Iterable[Mapping[str, str]]) -> tuple[str, ...]:
+    """Return the names of the fields that series have."""
+    return tuple(sorted({labels.get("__name__", "") for labels in series}))

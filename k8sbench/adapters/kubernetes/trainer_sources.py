@@ -30,13 +30,7 @@ from k8sbench.model.identity import LABEL_DOMAIN
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.kube import MANAGED, KubeObject, annotations_of, moment, name_of
 from k8sbench.ports import Manifest
-from k8sbench.render.trainer_sources import (
-    CONFIG_MAP,
-    SELECTOR,
-    config_map,
-    difference,
-    mounted_by,
-)
+from k8sbench.render.trainer_sources import CONFIG_MAP, SELECTOR, config_map, difference, mounted_by
 
 MOUNT_SECONDS = 150.0
 """For a pod to mount a ConfigMap that was created again: its kubelet tries every two minutes."""

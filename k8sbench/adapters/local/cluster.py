@@ -2,22 +2,20 @@
 
 It runs the same manifests as Kubernetes would. Each replica is a process group of its own, in the
 environment that the training operator would have made. A ``local.json`` in the run's folder says
-what was started, and with which variables.
+what was started: each replica's command, folder and environment.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import platform
 import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import psutil
@@ -32,7 +30,7 @@ from k8sbench.model.errors import EarlierAttempt, JobFailed, NotFound, UsageErro
 from k8sbench.model.limits import SAVE_SECONDS
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
-from k8sbench.ports import FoundJob, JobEvent, LogLine, LogMark, Manifest
+from k8sbench.ports import Cluster, JobEvent, LogMark, Manifest
 
 MOUNTS = "mounts"
 RECORD = "local.json"
@@ -47,8 +45,12 @@ SHARED_WAIT = 0.1
 """Of several jobs, how long the first alone may be waited for, seconds."""
 
 
-class LocalCluster:
-    """Runs jobs on this machine; they live no longer than the process that holds this."""
+class LocalCluster(Cluster):
+    """Runs jobs on this machine; they live no longer than the process that holds this.
+
+    Nobody else sees them, so that nothing is asked of them, and of one that has ended nothing but
+    its files is left: what the port says of no job holds.
+    """
 
     name = "local"
     jobs_outlive_us = False
@@ -61,15 +63,12 @@ class LocalCluster:
         inventory: Callable[[], gpus.Inventory] | None = None,
         grace: float = GRACE,
         finish_grace: float = FINISH_GRACE,
-        own_programs: bool = False,
     ) -> None:
         self._environ = dict(os.environ if environ is None else environ)
         self._python = python
         self._inventory = inventory or (lambda: gpus.inventory(self._environ))
         self._grace = grace
         self._finish_grace = finish_grace
-        self._own_programs = own_programs
-        """Whether commands of the user's own files are run: the user has confirmed them."""
         self._jobs: dict[str, LocalJob] = {}
         self._cleared: set[str] = set()
         """Runs of which nothing ran when another attempt was to begin."""
@@ -83,8 +82,8 @@ class LocalCluster:
 
         One whose job is over is started again: nothing of it is left.
 
-        Raises :class:`UsageError` for what cannot run here: another system than Linux, a command
-        that is not one of our trainers, more GPUs than there are.
+        Raises :class:`UsageError` for what cannot run here: a command that is not one of our
+        trainers, more GPUs than there are.
         """
         with self._creating:
             if self._is_closed:
@@ -115,18 +114,6 @@ class LocalCluster:
             f"What it left is there: k8sbench logs {run.run_id}",
         )
 
-    def jobs(self, run_ids: Collection[str] | None = None) -> Sequence[FoundJob]:  # noqa: ARG002
-        """Return none: a local job ends with the process that started it."""
-        return ()
-
-    def look(self, run: Run) -> Sequence[JobEvent]:  # noqa: ARG002
-        """Return nothing: what is known of a local job is on record."""
-        return ()
-
-    def printed(self, run: Run) -> Iterator[LogLine]:  # noqa: ARG002
-        """Return nothing: what a local job prints is archived as it comes."""
-        return iter(())
-
     def wait(self, seconds: float | None) -> Sequence[JobEvent]:
         """Return what has happened to the jobs, in order; see :mod:`.job`."""
         jobs = [job for job in self._jobs.values() if not job.is_over]
@@ -140,26 +127,6 @@ class LocalCluster:
     def release(self, run_id: str) -> None:
         """End the job: no other process follows it."""
         self.cancel(run_id, *ENDED)
-
-    def remove(
-        self,
-        run_id: str,
-        collected: object = None,
-        *,
-        uid: str | None = None,
-        force: bool = False,
-    ) -> None:
-        """Do nothing: of a job that has ended nothing is left but its files."""
-
-    def ask(self, run_id: str, wish: object) -> None:
-        """Do nothing: its process owns a local job, and nobody else sees it."""
-
-    def answer(self, run_id: str) -> None:
-        """Do nothing, likewise."""
-
-    def adopt(self, run_id: str, known: object) -> bool:  # noqa: ARG002
-        """Do nothing, likewise."""
-        return False
 
     def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
         """Ask the job to end: SIGTERM to all its processes, SIGKILL after a grace."""
@@ -216,10 +183,8 @@ class LocalCluster:
                     for _ in job.replicas
                 ]
                 launches = launching.launches(job, machine, mounts, scratches)
-                started = _described(job, launches, machine, assigned)
-                text = json.dumps(started, indent=1, ensure_ascii=False)
                 with disk.create(folder / RECORD) as file:
-                    file.write(text.encode() + b"\n")
+                    file.write(msgspec.json.format(msgspec.json.encode(launches)) + b"\n")
                 grace = self._grace if plan.checkpoints is None else SAVE_SECONDS
                 replicas = [
                     held.enter_context(contextlib.closing(Replica(launch, grace)))
@@ -243,14 +208,9 @@ class LocalCluster:
         self, plan: RunPlan, manifests: Sequence[Manifest], folder: Path
     ) -> manifest.ManifestJob:
         """Read the job back and refuse what must not run here."""
-        if sys.platform != "linux" or not Path("/proc/self/stat").exists():
-            raise UsageError(
-                f"The local backend needs Linux with /proc; this is {platform.system()}.",
-                "It ends its processes in a way that only Linux has. Run it on a cluster.",
-            )
         job = manifest.read(manifests, node=platform.node())
         for replica in job.replicas:
-            if not (self._own_programs and manifest.is_own(plan)):
+            if not manifest.is_own(plan):  # whose command the user has confirmed
                 manifest.check(plan, replica.command)
                 manifest.check_variables(dict(replica.env))
         known = plan.run_id in self._jobs or plan.run_id in self._cleared
@@ -294,31 +254,3 @@ def held_port() -> Iterator[int]:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         holder.bind((manifest.LOOPBACK, 0))
         yield holder.getsockname()[1]
-
-
-def _described(
-    job: manifest.ManifestJob,
-    launches: Sequence[launching.Launch],
-    machine: launching.Machine,
-    assigned: Sequence[Sequence[gpus.GPU]] | None,
-) -> dict[str, Any]:
-    """Say what was started."""
-    return {
-        "schema": 1,
-        "job": f"{job.kind}/{job.name}",
-        "host": platform.node(),
-        "python": machine.python,
-        "cores": machine.cores,
-        "meeting_point": f"{manifest.LOOPBACK}:{machine.port}",
-        "replicas": [
-            {
-                "name": launch.replica,
-                "command": launch.command,
-                "cwd": launch.cwd,
-                "injected": launch.injected,
-                "local": launch.local,
-                "gpus": [msgspec.to_builtins(gpu) for gpu in assigned[number]] if assigned else [],
-            }
-            for number, launch in enumerate(launches)
-        ],
-    }

@@ -16,7 +16,6 @@ import msgspec
 from k8sbench.model.errors import UsageError
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-_MIB = 1024 * 1024
 
 
 class GPU(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,7 +26,6 @@ class GPU(msgspec.Struct, frozen=True, kw_only=True):
     uuid: str
     model: str
     """As the driver names it."""
-    memory_mib: int
 
 
 class Inventory(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +72,6 @@ def _ask(library: Any) -> Inventory:
                 index=index,
                 uuid=library.nvmlDeviceGetUUID(handle),
                 model=library.nvmlDeviceGetName(handle),
-                memory_mib=library.nvmlDeviceGetMemoryInfo(handle).total // _MIB,
             )
         )
     reason = None if gpus else "the driver knows no GPU"

@@ -53,10 +53,6 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """The replica's private folder; it is gone when the replica is."""
     folders: tuple[str, ...]
     """Below ``scratch``, to be made."""
-    injected: dict[str, str]
-    """What the training operator would have set, with this machine's addresses."""
-    local: dict[str, str]
-    """What is set because the replicas share one machine."""
 
 
 def launches(
@@ -77,13 +73,8 @@ def _launch(
     mounts: Path,
     scratch: str,
 ) -> Launch:
-    places = {
-        mount.path.rstrip("/"): str(mounts / mount.volume)
-        if mount.kind == "files"
-        else f"{scratch}/{mount.volume}"
-        for mount in replica.mounts
-        if mount.kind in ("files", "scratch")
-    }
+    here = {"mounts": str(mounts), "scratch": scratch}
+    places = {path: place.format_map(here) for path, place in replica.places.items()}
     temporary = f"{scratch}/temporary"
     own = (place for place in places.values() if place.startswith(f"{scratch}/"))
     folders = (temporary, *own)
@@ -115,8 +106,6 @@ def _launch(
         cwd=cwd,
         scratch=scratch,
         folders=folders,
-        injected={name: container[name] for name, _ in operator},
-        local=local,
     )
 
 

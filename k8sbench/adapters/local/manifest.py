@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -24,19 +24,6 @@ from k8sbench.model.errors import UsageError
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import TRAINERS_MOUNT
-
-Kind = Literal["files", "scratch", "machine", "absent"]
-"""What a mount is here: files of a ConfigMap; an empty folder of the replica's own; this machine's
-folder of the same name; nothing."""
-
-
-class Mount(msgspec.Struct, frozen=True, kw_only=True):
-    """One folder that the container sees under a path of its own."""
-
-    path: str
-    """Where the container sees it."""
-    volume: str
-    kind: Kind
 
 
 class ManifestPod(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +34,9 @@ class ManifestPod(msgspec.Struct, frozen=True, kw_only=True):
     command: tuple[str, ...]
     env: tuple[tuple[str, str], ...]
     workdir: str | None
-    mounts: tuple[Mount, ...]
+    places: dict[str, str]
+    """Path of a folder in the container → here: ``{mounts}`` stands for where the files of the
+    job's volumes are, ``{scratch}`` for a folder of the replica's own."""
 
 
 class ManifestJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,12 +46,10 @@ class ManifestJob(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     processes: str
     """Per replica, as the operator hands it on; ``auto`` where the job does not say."""
-    counts: dict[str, int]
-    """Replicas by type."""
     replicas: tuple[ManifestPod, ...]
     """The leading one first."""
     files: dict[str, dict[str, bytes]]
-    """Of the mounts of kind ``files``: volume → relative path → contents."""
+    """Of its ConfigMaps: volume → relative path → contents."""
 
 
 LOOPBACK = "127.0.0.1"
@@ -79,78 +66,61 @@ def read(manifests: Sequence[Mapping[str, Any]], *, node: str) -> ManifestJob:
     configs = {
         object_["metadata"]["name"]: object_["data"] for object_ in manifests if object_ is not job
     }
-    counts: dict[str, int] = {}
     replicas: list[ManifestPod] = []
     files: dict[str, dict[str, bytes]] = {}
     for type_ in kind.types:
         if type_ not in spec[kind.replicas_key]:
             continue
         group = spec[kind.replicas_key][type_]
-        counts[type_] = group.get("replicas", 1)
         pod = group["template"]["spec"]
         container = next(
             object_ for object_ in pod["containers"] if object_["name"] == kind.container
         )
+        command = tuple(str(word) for word in (*container["command"], *container.get("args", ())))
         volumes = {volume["name"]: volume for volume in pod.get("volumes", ())}
-        mounts = tuple(_mount(entry, volumes) for entry in container.get("volumeMounts", ()))
-        for mount in mounts:
-            if mount.kind == "files":
-                source = volumes[mount.volume]["configMap"]
-                data = configs.get(source["name"])
-                if data is None:
-                    raise _refused("Its trainers are not those of this k8sbench.")
-                files[mount.volume] = {
-                    item["path"]: data[item["key"]].encode() for item in source["items"]
-                }
-        replicas += [
-            _replica(name, f"{type_.lower()}-{index}", container, mounts, node)
-            for index in range(counts[type_])
-        ]
+        places: dict[str, str] = {}
+        for mount in container.get("volumeMounts", ()):
+            path, volume = mount["mountPath"].rstrip("/"), volumes[mount["name"]]
+            if "configMap" in volume:
+                places[path] = f"{{mounts}}/{volume['name']}"
+                files[volume["name"]] = _files(volume["configMap"], configs)
+            elif "emptyDir" in volume and path not in _OF_MACHINE:
+                places[path] = f"{{scratch}}/{volume['name']}"
+            elif "emptyDir" not in volume:
+                used = (word for word in command if f"{word}/".startswith(f"{path}/"))
+                for word in used:
+                    reads = f"The command reads {word} from volume {volume['name']} of a cluster."
+                    raise _refused(reads)
+        for index in range(group.get("replicas", 1)):
+            replica = f"{type_.lower()}-{index}"
+            fields = {
+                "metadata.name": f"{name}-{replica}",
+                "spec.nodeName": node,
+                "status.hostIP": LOOPBACK,
+                "status.podIP": LOOPBACK,
+            }
+            pod_here = ManifestPod(
+                name=replica,
+                command=command,
+                env=tuple(_variable(entry, fields) for entry in container.get("env", ())),
+                workdir=container.get("workingDir"),
+                places=places,
+            )
+            replicas.append(pod_here)
     return ManifestJob(
         kind=job["kind"],
         name=name,
         processes=str(spec.get(kind.processes_field, "auto")),
-        counts=counts,
         replicas=tuple(replicas),
         files=files,
     )
 
 
-def _replica(
-    job: str, name: str, container: Mapping[str, Any], mounts: tuple[Mount, ...], node: str
-) -> ManifestPod:
-    command = tuple(str(word) for word in (*container["command"], *container.get("args", ())))
-    for mount in mounts:
-        used = next((word for word in command if _names(word, mount.path)), None)
-        if mount.kind == "absent" and used is not None:
-            raise _refused(f"The command reads {used} from volume {mount.volume} of a cluster.")
-    fields = {
-        "metadata.name": f"{job}-{name}",
-        "spec.nodeName": node,
-        "status.hostIP": LOOPBACK,
-        "status.podIP": LOOPBACK,
-    }
-    return ManifestPod(
-        name=name,
-        command=command,
-        env=tuple(_variable(entry, fields) for entry in container.get("env", ())),
-        workdir=container.get("workingDir"),
-        mounts=mounts,
-    )
-
-
-def _names(word: str, path: str) -> bool:
-    return f"{word}/".startswith(f"{path.rstrip('/')}/")
-
-
-def _mount(entry: Mapping[str, Any], volumes: Mapping[str, Any]) -> Mount:
-    name, path = entry["name"], entry["mountPath"]
-    volume = volumes[name]
-    if "configMap" in volume:
-        return Mount(path=path, volume=name, kind="files")
-    if "emptyDir" in volume:
-        return Mount(path=path, volume=name, kind="machine" if path in _OF_MACHINE else "scratch")
-    return Mount(path=path, volume=name, kind="absent")
+def _files(source: Mapping[str, Any], configs: Mapping[str, Mapping[str, str]]) -> dict[str, bytes]:
+    data = configs.get(source["name"])
+    if data is None:
+        raise _refused("Its trainers are not those of this k8sbench.")
+    return {item["path"]: data[item["key"]].encode() for item in source["items"]}
 
 
 def _variable(entry: Mapping[str, Any], fields: Mapping[str, str]) -> tuple[str, str]:

@@ -77,7 +77,7 @@ def attribute(
     source: SourceName,
 ) -> Fetched:
     """Choose the series of a run's GPUs, one for each metric and GPU."""
-    own = _pods(wanted)
+    own = {(wanted.namespace, pod) for pod in wanted.nodes} if wanted.namespace else set()
     # A Prometheus may have put the exporter's own pod there. It has not where a pod of ours stands
     # there, and an exporter that is read itself names none of its own.
     trusted = source == "dcgm" or any(
@@ -122,10 +122,6 @@ def attribute(
         missing.pop(known.metric, None)
     series.sort(key=_place)
     return Fetched(source=source, series=tuple(series), missing=missing, shared=tuple(shared))
-
-
-def _pods(wanted: SeriesQuery) -> set[_Pod]:
-    return {(wanted.namespace, pod) for pod in wanted.nodes} if wanted.namespace else set()
 
 
 def _style(labels: Mapping[str, str]) -> tuple[str, str] | None:

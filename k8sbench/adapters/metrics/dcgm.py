@@ -13,8 +13,7 @@ import threading
 import time
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -62,20 +61,8 @@ _PORT_NAMES = ("metrics", "https-metrics", "dcgm-metrics")
 RUNNING = "status.phase=Running"
 
 
-class ExposedValue(NamedTuple):
-    """One value of an exposition."""
-
-    labels: Mapping[str, str]
-    """With ``__name__``."""
-    value: float
-
-
-class ExporterFault(Exception):
-    """An exporter could not be read: why, without a full stop."""
-
-    def __init__(self, message: str, status: int | None = None) -> None:
-        super().__init__(message)
-        self.status = status
+ExposedValue = tuple[Mapping[str, str], float]
+"""Labels, ``__name__`` among them, and value of one line of an exposition."""
 
 
 class NodeReadings:
@@ -132,27 +119,19 @@ class DcgmSource(MetricSource):
 
     name: SourceName = "dcgm"
 
-    def __init__(
-        self,
-        api: Api,
-        *,
-        clock: Callable[[], float] = time.time,
-        interval: float = INTERVAL_SECONDS,
-    ) -> None:
+    def __init__(self, api: Api, *, interval: float = INTERVAL_SECONDS) -> None:
         self._api = api
-        self._clock = clock
-        """The cluster's, Unix seconds."""
         self._interval = interval
         self._lock = threading.Lock()
         self._finding = threading.Lock()
-        self._found: Sequence[KubeObject] | ExporterFault | None = None
+        self._found: Sequence[KubeObject] | ApiFault | None = None
         self._found_at = 0.0
         self._nodes: dict[str, NodeReadings] = {}
         self._closed = threading.Event()
 
     def follow(self, run: Run, nodes: Collection[str]) -> None:
         """Read the exporters of these nodes from now on, in threads."""
-        before = self._clock() - KEPT_SECONDS
+        before = self._api.time() - KEPT_SECONDS
         with self._lock:
             for name, node in list(self._nodes.items()):
                 if not node.is_read:
@@ -161,7 +140,7 @@ class DcgmSource(MetricSource):
                         del self._nodes[name]
             for name in nodes:
                 node = self._nodes.setdefault(name, NodeReadings())
-                node.users.setdefault(run.run_id, self._clock())
+                node.users.setdefault(run.run_id, self._api.time())
                 node.released.pop(run.run_id, None)
                 if not node.is_read:
                     node.is_read = True
@@ -176,7 +155,7 @@ class DcgmSource(MetricSource):
         with self._lock:
             for node in self._nodes.values():
                 if run_id in node.users:
-                    node.released.setdefault(run_id, self._clock())
+                    node.released.setdefault(run_id, self._api.time())
 
     def fetch(self, wanted: SeriesQuery) -> Fetched:
         """Return what was read of the run's GPUs, or why that is nothing."""
@@ -215,25 +194,21 @@ class DcgmSource(MetricSource):
                 node.is_read = len(node.users) > len(node.released)
                 if not node.is_read:
                     return
-                node.forget(self._clock() - KEPT_SECONDS)
-            try:
-                there, why = self._beside(name, time.monotonic() - first)
-                # One that is gone is asked on: its 404 has its successor looked for.
-                node.exporters = there or node.exporters
-                node.why = "" if node.exporters else why
-            except ApiFault as fault:
-                why = fault.message.rstrip(".")
-                node.why = f"No DCGM exporter can be looked for: {why}."
+                node.forget(self._api.time() - KEPT_SECONDS)
+            there, why = self._beside(name, time.monotonic() - first)
+            # One that is gone is asked on: its 404 has its successor looked for.
+            node.exporters = there or node.exporters
+            node.why = "" if node.exporters else why
             for pod in node.exporters:
                 self._read(node, pod)
 
     def _read(self, node: NodeReadings, pod: KubeObject) -> None:
-        at, name = self._clock(), called(pod)
+        at, name = self._api.time(), called(pod)
         try:
             samples = scrape(self._api, pod, ANSWER_SECONDS)
-        except ExporterFault as fault:
+        except ApiFault as fault:
             with self._lock:
-                node.faults[name] = at, str(fault)
+                node.faults[name] = at, fault.message
                 if fault.status == 404:
                     self._found = None  # it may have been replaced by another, of another name
             return
@@ -247,16 +222,17 @@ class DcgmSource(MetricSource):
         """
         with self._finding:
             listed, wait = self._found, FIND_SECONDS
-            if isinstance(listed, ExporterFault) or name not in _nodes(listed or ()):
+            if isinstance(listed, ApiFault) or name not in _nodes(listed or ()):
                 wait = min(wait, max(self._interval, age / 2))
             if listed is None or time.monotonic() > self._found_at + wait:
                 try:
                     listed = find(self._api)
-                except ExporterFault as refused:
-                    listed = refused
+                except ApiFault as fault:
+                    listed = fault
                 self._found, self._found_at = listed, time.monotonic()
-        if isinstance(listed, ExporterFault):
-            return (), f"{listed}."
+        if isinstance(listed, ApiFault):
+            why = listed.message.rstrip(".")
+            return (), f"No DCGM exporter can be looked for: {why}."
         there = [pod for pod in listed if pod["spec"]["nodeName"] == name]
         return there, "" if there else f"There is no DCGM exporter on {name}."
 
@@ -280,8 +256,8 @@ def _notes(nodes: Mapping[str, NodeReadings], wanted: SeriesQuery) -> Iterator[s
 def find(api: Api) -> Sequence[KubeObject]:
     """Find the pods of the cluster's exporters; raises :class:`ApiFault`.
 
-    Raises :class:`ExporterFault` where the user may not look everywhere, and none is seen. Requests
-    are sent once, so that a refusal is known at once.
+    Also where the user may not look everywhere, and none is seen. Requests are sent once, so that a
+    refusal is known at once.
     """
     for namespace in dict.fromkeys((None, api.place.namespace, *NAMESPACES)):
         try:
@@ -292,10 +268,8 @@ def find(api: Api) -> Sequence[KubeObject]:
             continue
         if pods or namespace is None:
             return pods
-    raise ExporterFault(
-        "You may not list the pods of all namespaces to find DCGM exporters, and there is none in"
-        " the usual ones that you may look into"
-    )
+    why = "you may not list the pods of all namespaces, and it is in none of the usual ones"
+    raise ApiFault(403, "", why)
 
 
 def called(pod: KubeObject) -> str:
@@ -304,7 +278,7 @@ def called(pod: KubeObject) -> str:
 
 
 def scrape(api: Api, pod: KubeObject, seconds: float) -> list[ExposedValue]:
-    """Return the values of the fields that count; raises :class:`ExporterFault`.
+    """Return the values of the fields that count; raises :class:`ApiFault`.
 
     Ends within the time given, whatever is at the other end.
     """
@@ -316,25 +290,25 @@ def scrape(api: Api, pod: KubeObject, seconds: float) -> list[ExposedValue]:
     except ApiFault as fault:
         status = f" ({fault.status})" if fault.status is not None else ""
         message = prometheus_api.shortened(fault.message).rstrip(".")
-        raise ExporterFault(f"{message}{status}", fault.status) from fault
+        raise ApiFault(fault.status, "", f"{message}{status}") from fault
     return list(read(answer.decode(errors="replace")))
 
 
 def read(text: str) -> Iterator[ExposedValue]:
-    """Read an exposition; raises :class:`ExporterFault` where it is none, such as a page."""
+    """Read an exposition; raises :class:`ApiFault` where it is none, such as a page."""
     from prometheus_client.parser import text_string_to_metric_families
 
     if text.lstrip().startswith("<"):
-        raise ExporterFault("it answers with a page of HTML")
+        raise ApiFault(None, "", "it answers with a page of HTML")
     try:
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
                 # The parser gives counters OpenMetrics' suffix.
                 name = sample.name.removesuffix("_total")
                 if name in FIELDS:
-                    yield ExposedValue({"__name__": name, **sample.labels}, sample.value)
+                    yield {"__name__": name, **sample.labels}, sample.value
     except (ValueError, KeyError, IndexError) as error:
-        raise ExporterFault("its answer is not a metrics page") from error
+        raise ApiFault(None, "", "its answer is not a metrics page") from error
 
 
 def _listed(api: Api, namespace: str | None) -> tuple[KubeObject, ...]:

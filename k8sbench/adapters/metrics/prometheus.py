@@ -16,7 +16,6 @@ from itertools import zip_longest
 
 import msgspec
 
-from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.metrics import attribution, prometheus_api
 from k8sbench.adapters.metrics.attribution import Labelled
 from k8sbench.adapters.metrics.prometheus_api import (
@@ -152,7 +151,7 @@ class PrometheusSource(MetricSource):
             raise PrometheusFault("The run has no window in which GPU metrics could be read.")
         reached = self._known(deadline)
         window = _Window(way=reached.way, wanted=wanted)
-        seconds = min(window.seconds, LOOK_BACK_SECONDS)
+        seconds = min(wanted.end - wanted.start, LOOK_BACK_SECONDS)
         every = prometheus_api.batches(wanted.nodes if wanted.namespace is not None else ())
         named = prometheus_api.batches(wanted.uuids)
         for pods, uuids in zip_longest(every, named, fillvalue=()):
@@ -200,10 +199,6 @@ class _Window(msgspec.Struct, kw_only=True):
     """Of the run's GPUs, by the label that has them."""
     warnings: dict[str, None] = {}
 
-    @property
-    def seconds(self) -> float:
-        return self.wanted.end - self.wanted.start
-
     def take(self, row: Row, stamps: list[float], values: list[float]) -> None:
         """Add an answer's samples; one on the boundary of two parts is in both."""
         for at, value in row.values:
@@ -213,22 +208,6 @@ class _Window(msgspec.Struct, kw_only=True):
             ):
                 stamps.append(moment)
                 values.append(prometheus_api.number(value))
-
-
-def source(place: str, api: Api | None) -> PrometheusSource:
-    """Make the source of ``--prometheus``: a URL, or ``auto`` for the cluster's own.
-
-    The API client stays its owner's to close.
-    """
-
-    def find() -> tuple[Way, ...]:
-        if place != "auto":
-            return prometheus_api.named(place, api)
-        if api is None:
-            raise PrometheusFault("There is no cluster in which a Prometheus could be looked for.")
-        return prometheus_api.in_cluster(api)
-
-    return PrometheusSource(find)
 
 
 def _left(deadline: float) -> float:

@@ -226,19 +226,28 @@ def named(url: str, api: Api | None) -> tuple[Way, ...]:
     return (proxied(api, inside["namespace"], service, parts.path),)
 
 
-def in_cluster(api: Api) -> tuple[Way, ...]:
-    """Name the cluster's, the likeliest first: what the chart publishes, or the usual ones."""
+def ways(place: str, api: Api | None) -> tuple[Way, ...]:
+    """Reach that of ``--prometheus``: a URL, or ``auto`` for the cluster's own.
+
+    That is what the chart publishes in the namespace, or else the ``usual`` ones, the likeliest
+    first. Raises :class:`PrometheusFault`. The API client stays its owner's to close.
+    """
+    if api is None or place not in {"auto", "usual"}:
+        return named(place, api)
+    if place == "auto" and (published := _published(api)):
+        return named(published, api)
+    return tuple(proxied(api, *usual) for usual in WELL_KNOWN)
+
+
+def _published(api: Api) -> str:
     try:
         kept = api.get(kinds.path("ConfigMap", api.place.namespace, CONFIG_MAP), retry_s=0)
-        published = str((kept.get("data") or {}).get(KEY, "")).strip()
+        return str((kept.get("data") or {}).get(KEY, "")).strip()
     except ApiFault as fault:
         if fault.status not in {403, 404}:
             why = f"No Prometheus can be looked for: {fault.message.rstrip('.')}."
             raise PrometheusFault(why) from fault
-        published = ""
-    if published:
-        return named(published, api)
-    return tuple(proxied(api, *place) for place in WELL_KNOWN)
+        return ""
 
 
 def first(ways: Sequence[Way], ask: Callable[[Way], T], has: Callable[[T], bool]) -> T:

@@ -28,7 +28,7 @@ from k8sbench.adapters.store.run_logs import LOGS
 from k8sbench.model.creation import may_follow
 from k8sbench.model.errors import StoreError
 from k8sbench.model.measurement import SCHEMA, Measurement
-from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.phase import Moment, Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Location, Owner, Run, Wish
 
@@ -54,7 +54,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The case with all its parameters, fixed before it started."""
     case_key: str
     """For other readers; this program computes it from the plan."""
-    created_at: float
+    created_at: Moment
     """When it was recorded."""
     owner: Owner | None
     """The process that owns a local run; None for a run on a cluster."""
@@ -72,10 +72,10 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_ids(root: Path) -> set[str]:
-    """List the names of the runs' folders in a store, whole ones or not."""
+    """List the names of the runs' folders in a store, whole or not, that a run may have."""
     absent = (FileNotFoundError, NotADirectoryError)
     with disk.translated(f"read {root / RUNS}"), contextlib.suppress(*absent):
-        return {path.name for path in (root / RUNS).iterdir()}
+        return {path.name for path in (root / RUNS).iterdir() if path.name.isprintable()}
     return set()
 
 
@@ -85,8 +85,8 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def save(self, run: Run) -> None:
-        """Write those files of a run that are not as they should be.
+    def save(self, run: Run) -> list[str]:
+        """Write those files of a run that are not as they should be; names the damaged ones.
 
         Its wishes stand before the event: a run that has ended never lacks what it owes. The
         measurement of one that goes on is gone before that.
@@ -96,15 +96,16 @@ class RunFolder:
         names, left = RunRecord.__struct_fields__[1:], pertinent(run.wishes, run.phase)
         events = b"".join(encoded(event) + b"\n" for event in run.history)
         files = (
-            (MEASUREMENT, _as_file(run.measurement) if run.measurement is not None else b""),
+            (MEASUREMENT, as_file(run.measurement) if run.measurement is not None else b""),
             (IMAGE, f"{run.image_digest}\n".encode() if run.image_digest else b""),
-            (WISHES, _as_file(Wishes(wishes=run.wishes)) if run.wishes else b""),
+            (WISHES, as_file(Wishes(wishes=run.wishes)) if run.wishes else b""),
             (EVENTS, events),
-            (WISHES, _as_file(Wishes(wishes=left)) if left else b""),
-            (RUN_FILE, _as_file(RunRecord(**{name: getattr(run, name) for name in names}))),
+            (WISHES, as_file(Wishes(wishes=left)) if left else b""),
+            (RUN_FILE, as_file(RunRecord(**{name: getattr(run, name) for name in names}))),
         )
         with disk.translated(f"write the run's folder {self.path}"):
-            for name in self.damaged():
+            damaged = list(self._look()[1]) if self.holds_a_run else []
+            for name in damaged:
                 with contextlib.suppress(FileNotFoundError):
                     (self.path / name).replace(self.path / f"{name}{DAMAGED}")
             if not self.path.exists():
@@ -115,10 +116,7 @@ class RunFolder:
                     self.write(name, data)
                 elif not data and name in {MEASUREMENT, WISHES}:
                     (self.path / name).unlink(missing_ok=True)
-
-    def damaged(self) -> list[str]:
-        """Name the files that cannot be read, or are gone, of a run that had begun."""
-        return list(self._look()[1]) if self.holds_a_run else []
+        return damaged
 
     @property
     def is_there(self) -> bool:
@@ -128,16 +126,11 @@ class RunFolder:
     @property
     def holds_a_run(self) -> bool:
         """Whether it is, or was, the folder of a run that had begun."""
-        names = (RUN_FILE, MEASUREMENT, LOGS)
-        return any((self.path / name).exists() for name in names)
+        return any((self.path / name).exists() for name in (RUN_FILE, MEASUREMENT, LOGS))
 
     def write(self, name: str, data: bytes) -> None:
         """Write one file whole, or not at all; makes the folder that it names."""
         disk.write_whole(self.path / name, data)
-
-    def keep(self, name: str, value: msgspec.Struct) -> None:
-        """Write a file of JSON, replacing an earlier one."""
-        self.write(name, _as_file(value))
 
     def read(self, name: str, kind: type[_T]) -> _T | None:
         """Read a file of JSON; None if it is not there."""
@@ -154,11 +147,14 @@ class RunFolder:
         path = self.path / EVENTS
         history: list[Transition] = []
         problems: list[str] = []
-        # What follows the last line end was written by a process that was killed.
-        *lines, _ = (disk.read(path) or b"").split(b"\n")
+        try:
+            # What follows the last line end was written by a process that was killed.
+            *lines, _ = (disk.read(path) or b"").split(b"\n")
+        except StoreError as damage:
+            return (), [damage.message]
         for number, line in enumerate(lines, start=1):
             try:
-                transition = msgspec.json.decode(_renamed(line), type=Transition)
+                transition = msgspec.json.decode(line, type=Transition)
             except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
                 problems.append(f"{path}:{number}: {wrong}")
                 continue
@@ -212,13 +208,9 @@ class RunFolder:
         return found, wrong
 
 
-def _as_file(value: msgspec.Struct) -> bytes:
+def as_file(value: msgspec.Struct) -> bytes:
+    """Encode a file of JSON."""
     return msgspec.json.format(encoded(value), indent=2) + b"\n"
-
-
-def _renamed(event: bytes) -> bytes:
-    """An event with the keys of schema 2, also where schema 1 wrote it."""
-    return event.replace(b'"hopeless":', b'"unrecoverable":')
 
 
 def created(at: float) -> Transition:
@@ -232,15 +224,15 @@ def pertinent(wishes: tuple[Wish, ...], phase: Phase) -> tuple[Wish, ...]:
     return tuple(sorted(left, key=lambda wish: wish.kind))
 
 
-def decoded(data: bytes | str, kind: type[_T], where: object) -> _T:
+DAMAGED_OR_OTHER = "It was damaged, or written by another version of k8sbench."
+
+
+def decoded(data: bytes | str, kind: type[_T], where: object, action: str = DAMAGED_OR_OTHER) -> _T:
     """Decode JSON that k8sbench wrote once; :class:`StoreError` says where it is not that."""
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
-        raise StoreError(
-            f"{where} cannot be read: {wrong}.",
-            "It was damaged, or written by another version of k8sbench.",
-        ) from wrong
+        raise StoreError(f"{where} cannot be read: {wrong}.", action) from wrong
 
 
 def encoded(value: msgspec.Struct) -> bytes:

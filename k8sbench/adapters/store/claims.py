@@ -13,7 +13,9 @@ import hashlib
 import os
 import threading
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -67,6 +69,7 @@ class FileClaims:
             self._file = None
 
 
+# Each returns the runs whose rows it has written.
 _CLAIM = """
     INSERT INTO claims (run_id, owner, process, heartbeat)
     VALUES (:run_id, :owner, :process, extract(epoch FROM clock_timestamp()))
@@ -78,6 +81,7 @@ _RENEW = """
     UPDATE claims SET heartbeat = extract(epoch FROM clock_timestamp())
     WHERE owner = :owner AND run_id = ANY(:runs)
     RETURNING run_id"""
+_RELEASE = "DELETE FROM claims WHERE owner = :owner AND run_id = ANY(:runs) RETURNING run_id"
 
 
 class PostgresClaims:
@@ -114,9 +118,7 @@ class PostgresClaims:
             elif self._insert(run_id):
                 self._claims[run_id] = True
                 if self._thread is None:
-                    self._thread = threading.Thread(
-                        target=self._keep_fresh, name="claims", daemon=True
-                    )
+                    self._thread = threading.Thread(target=self._keep_fresh, daemon=True)
                     self._thread.start()
             return self._claims.get(run_id, False)
 
@@ -124,7 +126,7 @@ class PostgresClaims:
         """Release a claim; does nothing if there is none."""
         with self._mutex:
             if self._claims.pop(run_id, False):
-                self._delete([run_id])
+                self._give_up([run_id])
 
     def check(self, run_id: str, db: sa.Connection | None = None) -> None:
         """Raise :class:`StoreError` if this process claimed a run and has lost the claim.
@@ -146,42 +148,36 @@ class PostgresClaims:
         self._closed.set()
         if self._thread is not None:
             self._thread.join(database.POSTGRES_CONNECT_SECONDS)
-        if held := self._held():
-            self._delete(held)
+        self._give_up(self._held())
         self._claims.clear()
         self._engine.dispose()
 
     def _insert(self, run_id: str) -> bool:
-        values = {
-            "run_id": run_id,
-            "owner": self._owner,
-            "process": artifacts.encoded(self._process).decode(),
-            "limit": self._limit,
-        }
+        dead, ours = "", artifacts.encoded(self._process).decode()
+        for row in self._rows("SELECT owner, process FROM claims WHERE run_id = :id", id=run_id):
+            # What has ended on this machine for certain need not grow old.
+            process = artifacts.decoded(row.process, Owner, "The claim's row")
+            dead = row.owner if processes.alive(process) is False else ""
+        asked = {"run_id": run_id, "process": ours, "limit": self._limit, "dead": dead}
+        return self._rows(_CLAIM, **asked) != []
+
+    def _rows(self, statement: str, **values: object) -> Sequence[sa.Row[Any]]:
         with self._base.translated(), self._engine.connect() as db:
-            asked = sa.text("SELECT owner, process FROM claims WHERE run_id = :run_id")
-            dead = ""
-            for row in db.execute(asked, values):
-                # What has ended on this machine for certain need not grow old.
-                process = artifacts.decoded(row.process, Owner, "The claim's row")
-                dead = row.owner if processes.alive(process) is False else ""
-            return db.scalar(sa.text(_CLAIM), values | {"dead": dead}) is not None
+            return db.execute(sa.text(statement), {"owner": self._owner, **values}).all()
 
     def _held(self) -> list[str]:
         return sorted(run_id for run_id, is_ours in self._claims.items() if is_ours)
 
     def _renew(self) -> None:
         if held := self._held():
-            with self._base.translated(), self._engine.connect() as db:
-                values = {"owner": self._owner, "runs": held}
-                kept = set(db.scalars(sa.text(_RENEW), values))
+            kept = {row.run_id for row in self._rows(_RENEW, runs=held)}
             self._claims |= {run_id: run_id in kept for run_id in held}
 
-    def _delete(self, run_ids: list[str]) -> None:
+    def _give_up(self, run_ids: list[str]) -> None:
         # The database may be away: then the row grows old by itself.
-        with contextlib.suppress(StoreError), self._base.translated(), self._engine.connect() as db:
-            delete = sa.text("DELETE FROM claims WHERE owner = :owner AND run_id = ANY(:runs)")
-            db.execute(delete, {"owner": self._owner, "runs": run_ids})
+        with contextlib.suppress(StoreError):
+            if run_ids:
+                self._rows(_RELEASE, runs=run_ids)
 
     def _keep_fresh(self) -> None:
         while not self._closed.wait(self._interval):

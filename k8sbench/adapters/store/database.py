@@ -9,13 +9,13 @@ has answered before is therefore tried again for two minutes (:func:`made_again`
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import random
 import shlex
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -31,8 +31,6 @@ POSTGRES_CONNECT_SECONDS = 10
 """For a connection to a PostgreSQL server."""
 POOL_SIZE = 5
 """Connections to PostgreSQL that a process keeps; as many more for a moment."""
-_WRITES = "k8sbench_writes"
-
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -59,51 +57,34 @@ class NotWritable(StoreError):
 class Database:
     """An open database with its transactions."""
 
-    def __init__(
-        self,
-        engine: sa.Engine,
-        *,
-        shown: str,
-        secret: str | None = None,
-    ) -> None:
+    def __init__(self, engine: sa.Engine, *, shown: str) -> None:
         self.engine = engine
-        self.writing_engine = engine.execution_options(**{_WRITES: True})
-        """The engine whose transactions take SQLite's write lock as they begin."""
+        self.kind = engine.dialect.name
+        """``sqlite`` or ``postgresql``."""
         self.shown = shown
         """Where it is, for people: SQLite's folder, or the URL without its password."""
         self.read_only: StoreError | None = None
         """Why it can only be read; None where it can be written."""
-        self._secret = secret
         self._was_reached = False
 
-    @property
-    def writable(self) -> bool:
-        """Whether it can be written."""
-        return self.read_only is None
-
-    @property
-    def kind(self) -> str:
-        """``sqlite`` or ``postgresql``."""
-        return self.engine.dialect.name
-
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[sa.Connection]:
+    def reading(self) -> contextlib.AbstractContextManager[sa.Connection]:
         """A transaction that only reads."""
-        with self._transaction(self.engine) as db:
-            yield db
+        return self._transaction("BEGIN")
 
-    @contextlib.contextmanager
-    def writing(self) -> Iterator[sa.Connection]:
+    def writing(self) -> contextlib.AbstractContextManager[sa.Connection]:
         """A transaction that writes; on SQLite no other process writes meanwhile."""
         if self.read_only is not None:
             raise self.read_only
-        with self._transaction(self.writing_engine) as db:
-            yield db
+        # A transaction that will write takes SQLite's lock at once: one that read first and then
+        # wants to write could only fail when another has written in between.
+        return self._transaction("BEGIN IMMEDIATE")
 
     @contextlib.contextmanager
-    def _transaction(self, engine: sa.Engine) -> Iterator[sa.Connection]:
-        with self.translated(), engine.connect() as db, db.begin():
+    def _transaction(self, begin: str) -> Iterator[sa.Connection]:
+        with self.translated(), self.engine.connect() as db, db.begin():
             self._was_reached = True
+            if self.kind == "sqlite":
+                db.exec_driver_sql(begin)
             yield db
 
     @contextlib.contextmanager
@@ -114,8 +95,7 @@ class Database:
         except sa.exc.DBAPIError as wrong:
             if isinstance(wrong.orig, sqlite3.Error):
                 raise sqlite_error(wrong.orig, self.shown) from wrong
-            error = explained(wrong, self.shown, self._secret, was_reached=self._was_reached)
-            raise error from wrong
+            raise explained(wrong, self.shown, was_reached=self._was_reached) from wrong
         except sa.exc.TimeoutError as wrong:  # more threads than connections, for half a minute
             raise StoreError(f"The store {self.shown} is too busy.", "Try again.") from wrong
 
@@ -154,23 +134,19 @@ def _sqlite(path: Path | str, shown: str, **options: Any) -> Database:
         raw = sqlite3.connect(
             path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True
         )
+        # A bit that changed may leave no valid UTF-8: then one run is damaged, and not all.
+        raw.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
         raw.execute("PRAGMA foreign_keys=ON")
         # After a power failure the last commits may be missing, never torn. The runs' folders have
         # them: those are flushed to the disk at each change.
         raw.execute("PRAGMA synchronous=NORMAL")
-        use_wal(raw)
+        # Readers and the writer then do not wait for each other. It needs shared memory, which some
+        # network file systems lack: those keep the rollback journal.
+        with contextlib.suppress(sqlite3.OperationalError):  # or another process is just asking
+            raw.execute("PRAGMA journal_mode=WAL")
         return raw
 
-    engine = sa.create_engine("sqlite+pysqlite://", creator=connect, **options)
-
-    @sa.event.listens_for(engine, "begin")
-    def begin(db: sa.Connection) -> None:
-        # A transaction that will write takes the lock at once: one that read first and then
-        # wants to write could only fail when another has written in between.
-        writes = db.get_execution_options().get(_WRITES)
-        db.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-    return Database(engine, shown=shown)
+    return Database(sa.create_engine("sqlite+pysqlite://", creator=connect, **options), shown=shown)
 
 
 def open_postgres(url: str) -> Database:
@@ -179,32 +155,23 @@ def open_postgres(url: str) -> Database:
     login, at, place = address.rpartition("@")
     try:
         parsed = sa.make_url(login.replace("@", "%40") + at + place + mark + query)
+        is_ours = parsed.drivername in {"postgres", "postgresql", "postgresql+psycopg"}
     except (sa.exc.ArgumentError, ValueError):
-        # Without the cause: it may quote the URL, and the URL may hold a password.
+        is_ours = False
+    if not is_ours:  # without the cause: it may quote the URL, and the URL may hold a password
         raise UsageError(
             "The database URL cannot be understood.",
-            "Write postgresql://USER:PASSWORD@HOST:5432/DATABASE.",
-        ) from None
-    if parsed.get_backend_name() not in {"postgresql", "postgres"}:
-        raise UsageError(
-            f"A database of kind {parsed.get_backend_name()!r} cannot be a store.",
-            "Give a folder (SQLite) or a postgresql:// URL.",
+            "Give a folder (SQLite), or write postgresql://USER:PASSWORD@HOST:5432/DATABASE.",
         )
-    if parsed.drivername in {"postgresql", "postgres"}:
-        parsed = parsed.set(drivername="postgresql+psycopg")
-    secrets = [str(value) for key, value in parsed.query.items() if "pass" in key]
+    parsed = parsed.set(drivername="postgresql+psycopg")
     try:
         engine = postgres_engine(parsed)
-    except (ImportError, sa.exc.ArgumentError) as wrong:
+    except ImportError as wrong:
         raise StoreError(
-            f"The driver of {parsed.drivername} is not installed.",
+            "The driver of PostgreSQL is not installed.",
             "Install it with: pip install 'psycopg[binary]'",
         ) from wrong
-    return Database(
-        engine,
-        shown=parsed.set(query={}).render_as_string(hide_password=True),
-        secret=parsed.password or (secrets[0] if secrets else None),
-    )
+    return Database(engine, shown=parsed.set(query={}).render_as_string(hide_password=True))
 
 
 def postgres_engine(url: sa.URL, *, connections: int = POOL_SIZE) -> sa.Engine:
@@ -225,15 +192,14 @@ def postgres_engine(url: sa.URL, *, connections: int = POOL_SIZE) -> sa.Engine:
             "tcp_user_timeout": 25_000,  # milliseconds
         },
     )
-    limits = {
-        "idle_in_transaction_session_timeout": IDLE_SECONDS,
-        "lock_timeout": LOCK_SECONDS,
-        "statement_timeout": STATEMENT_SECONDS,
-    }
 
     @sa.event.listens_for(engine, "connect")
     def limit(raw: Any, _: object) -> None:
-        for name, seconds in limits.items():
+        for name, seconds in (
+            ("idle_in_transaction_session_timeout", IDLE_SECONDS),
+            ("lock_timeout", LOCK_SECONDS),
+            ("statement_timeout", STATEMENT_SECONDS),
+        ):
             # A limit of the URL, the user or the database stays.
             asked = "SELECT set_config(%s, %s, false) WHERE current_setting(%s) = '0'"
             raw.execute(asked, (name, f"{seconds:g}s", name))
@@ -242,62 +208,42 @@ def postgres_engine(url: sa.URL, *, connections: int = POOL_SIZE) -> sa.Engine:
     return engine
 
 
-def use_wal(raw: sqlite3.Connection) -> None:
-    """Ask for write-ahead logging: readers and the writer then do not wait for each other.
-
-    Needs shared memory, which some network file systems lack: those keep the rollback journal.
-    """
-    with contextlib.suppress(sqlite3.OperationalError):  # or another process is just asking
-        raw.execute("PRAGMA journal_mode=WAL")
-
-
 def sqlite_error(wrong: sqlite3.Error, folder: str) -> StoreError:
     """Translate an error of SQLite."""
-    if _is(wrong, "SQLITE_BUSY", "SQLITE_LOCKED"):
+    # Without what only specifies it: SQLITE_IOERR_WRITE is a SQLITE_IOERR.
+    code = "_".join(getattr(wrong, "sqlite_errorname", "").split("_")[:2])
+    if code in {"SQLITE_BUSY", "SQLITE_LOCKED"}:
         return StoreError(
             f"The store {folder} is locked by another process for more than {BUSY_SECONDS:g} s.",
-            "Try again; if no other k8sbench runs, look who holds the file with: fuser -v "
-            + shlex.quote(f"{folder}/{DATABASE}"),
+            f"Try again, or look who holds it with: fuser -v {shlex.quote(f'{folder}/{DATABASE}')}",
         )
-    if _is(wrong, "SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_ERROR"):
+    if code in {"SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_ERROR"}:
         # SQLITE_ERROR: a table or a column is not there.
         return DamagedDatabase(
             f"The database of the store {folder} is damaged: {wrong}.",
             "Nothing is lost: every run has its folder. Make it anew with: k8sbench store reindex"
             f" --store {shlex.quote(folder)}",
         )
-    unwritable = _is(wrong, "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN")
-    return (NotWritable if unwritable else StoreError)(
+    return NotWritable(
         f"The store {folder} cannot be opened or written: {wrong}.",
         "Check the rights to the files and that the disk is not full, or name another place with"
         " --store.",
     )
 
 
-def _is(wrong: sqlite3.Error, *names: str) -> bool:
-    name = getattr(wrong, "sqlite_errorname", "")
-    return any(name == wanted or name.startswith(wanted + "_") for wanted in names)
-
-
 class ConnectionLost(StoreError):
     """A server that has answered before is away: whether the transaction counts is not known."""
 
 
-def explained(
-    wrong: sa.exc.DBAPIError, shown: str, secret: str | None, *, was_reached: bool
-) -> StoreError:
-    """Say what an error of PostgreSQL means, never with the password."""
+def explained(wrong: sa.exc.DBAPIError, shown: str, *, was_reached: bool) -> StoreError:
+    """Say what an error of PostgreSQL means; the driver's text never holds the password."""
     state = getattr(wrong.orig, "sqlstate", None)
     # A server's refusal to connect comes after the names of all addresses that were tried.
-    reason = " ".join(str(wrong.orig).split()).rpartition("FATAL: ")[2].strip().rstrip(".")
-    if secret:
-        reason = reason.replace(secret, "***")
-    reason = reason[:300]
+    reason = " ".join(str(wrong.orig).split()).rpartition("FATAL: ")[2].strip().rstrip(".")[:300]
     # Of a failed connection the driver gives no code; the texts are in the server's language.
     is_away = isinstance(wrong, sa.exc.OperationalError) and state is None
     if is_away or wrong.connection_invalidated:
-        kind = ConnectionLost if was_reached else StoreError
-        return kind(
+        return (ConnectionLost if was_reached else StoreError)(
             f"The database {shown} cannot be reached, or refused the connection: {reason}.",
             "Check that it runs, and the URL's host, port, user and password.",
         )
@@ -319,7 +265,7 @@ def made_again(change: Callable[P, R]) -> Callable[P, R]:
     Each change asks first what is on record, so one that counted the first time does nothing.
     """
 
-    @functools.wraps(change)
+    @wraps(change)
     def change_or_repeat(*args: P.args, **kwargs: P.kwargs) -> R:
         give_up_at = time.monotonic() + OUTAGE_SECONDS
         while True:

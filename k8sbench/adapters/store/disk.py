@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import functools
 import mmap
 import os
 from collections.abc import Iterator
@@ -34,10 +35,7 @@ def make_folder(path: Path) -> None:
 
 def create(path: Path, mode: str = "wb", buffering: int = -1) -> BinaryIO:
     """Open a file to write it; one that is made is its owner's alone."""
-
-    def opener(name: str, flags: int) -> int:
-        return os.open(name, flags, 0o600)
-
+    opener = functools.partial(os.open, mode=0o600)
     return open(path, mode, buffering, opener=opener)  # type: ignore[return-value]
 
 
@@ -67,14 +65,6 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
             half.unlink(missing_ok=True)
             raise
         sync_folder(path.parent)
-
-
-def open_to_append(path: Path) -> BinaryIO:
-    """Open a file of lines without the half line that a killed writer left."""
-    file = create(path, "ab")
-    if file.tell():
-        file.truncate(whole_size(path))
-    return file
 
 
 def read(path: Path) -> bytes | None:

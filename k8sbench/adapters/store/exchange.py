@@ -15,7 +15,7 @@ know of it. Its logs stay as they were: no time is put in front of lines whose c
 
 A run that is removed: its folder is put into ``removed/`` with one rename, then its row goes, then
 the folder. Killed between the first two, the run is a row without a folder: the same removal ends
-it, and moving the folder back undoes it.
+it.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ import shutil
 import tarfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import BinaryIO, Self
 
@@ -38,7 +39,7 @@ from k8sbench.adapters.files.log_files import LogFile
 from k8sbench.adapters.store import artifacts, disk, index, sql_store
 from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.run_logs import LOG_SUFFIX, LOGS
-from k8sbench.adapters.store.run_store import SqlStore
+from k8sbench.adapters.store.run_store import REINDEX, SqlStore
 from k8sbench.model.errors import BenchError, InputError, NotFound, StoreError, UsageError
 from k8sbench.model.identity import checked_run_id, checked_set_name
 from k8sbench.model.measurement import SCHEMA
@@ -47,29 +48,17 @@ from k8sbench.model.run import Run
 IMPORTED = "imported.json"
 INCOMING = "incoming"
 """Folder of the store in which an import unpacks."""
-_MEMBER = re.compile(
-    r"runs/(?P<run_id>[a-z0-9-]+)/(?P<name>((logs|gpu)/)?[A-Za-z0-9][A-Za-z0-9._-]*)"
-)
-_LEFT_HERE = {artifacts.WISHES}
-"""What a store owes the cluster is its own."""
+_MEMBER = re.compile(r"runs/[a-z0-9-]+/((logs|gpu)/)?(?!wishes\.json$)[A-Za-z0-9][A-Za-z0-9._-]*")
+"""A file of a run, as an export names it. What a store owes the cluster is its own."""
 MOST_BYTES = 64 << 20
 """Of a file that is read into memory whole: every one but logs and series."""
 REMOVED = "removed"
 """Folder of the store with what is being removed."""
+_END = attrgetter("plan", "history", "measurement")
 PRUNED = "pruned.json"
 SERIES = "gpu/*.jsonl"
 LEVEL = 6
 """Of the compression: 9 takes twice the time of 6 and saves 1 % of a log."""
-
-
-class Imported(msgspec.Struct, frozen=True, kw_only=True):
-    """What an import did."""
-
-    added: tuple[str, ...]
-    there: tuple[str, ...]
-    """Runs that were here already."""
-    renumbered: tuple[Run, ...]
-    """Runs that were given another repeat number."""
 
 
 def export(store: SqlStore, run_ids: Sequence[str], out: BinaryIO) -> None:
@@ -79,7 +68,12 @@ def export(store: SqlStore, run_ids: Sequence[str], out: BinaryIO) -> None:
         tarfile.open(fileobj=packed, mode="w|", format=tarfile.GNU_FORMAT) as tar,
     ):
         for run_id in run_ids:
-            folder = _checked(store, run_id)
+            folder = store.folder(run_id)
+            if not _is_same(store.run(run_id), _whole(RunFolder(folder))):
+                raise StoreError(
+                    f"The folder {folder} does not hold all that is known of run {run_id}.",
+                    "Export it where it was followed to its end, or see: k8sbench store reindex",
+                )
             with disk.translated(f"read {folder}"):
                 tar.add(folder, f"{artifacts.RUNS}/{run_id}", filter=_exported)
             tar.members.clear()  # type: ignore[attr-defined]  # it keeps every header otherwise
@@ -87,41 +81,30 @@ def export(store: SqlStore, run_ids: Sequence[str], out: BinaryIO) -> None:
 
 def _exported(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
     """Make a file of a run nobody's, and leave out what is none: links, what others put there."""
-    match = _MEMBER.fullmatch(info.name)
-    is_file = info.isreg() and match is not None and match["name"] not in _LEFT_HERE
+    is_file = info.isreg() and _MEMBER.fullmatch(info.name)
     if not (is_file or (info.isdir() and info.name.split("/")[2:] in ([], [LOGS], ["gpu"]))):
         return None
     info.uid, info.gid, info.uname, info.gname = 0, 0, "", ""
-    info.mode &= 0o700
     return info
 
 
-def _checked(store: SqlStore, run_id: str) -> Path:
-    """Return the folder of a run if it holds all that is known of the run."""
-    run, folder = store.run(run_id), RunFolder(store.folder(run_id))
-    kept, problems = folder.run()
-    if problems or not _is_same(run, kept):
-        raise StoreError(
-            f"The folder {folder.path} does not hold all that is known of run {run_id}.",
-            "Export it where it was followed to its end, or see: k8sbench store reindex",
-        )
-    return folder.path
-
-
 class _PlainInfo(tarfile.TarInfo):
-    """A header of a plain file or folder; all others are refused before more of them is read."""
+    """A header of a plain file or folder; all others, which may hold gigabytes, end the reading."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
         """Read a header."""
         info = super().frombuf(buf, encoding, errors)
-        if not (info.isreg() or info.isdir()):
-            raise _unexpected(info.name)
+        if info.type not in {tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE}:
+            raise tarfile.TarError(f"{info.name!r} does not belong there")
         return info
 
 
-def import_runs(store: SqlStore, file: BinaryIO, shown: str) -> Imported:
-    """Add the runs of an export: all of them, or none."""
+def import_runs(store: SqlStore, file: BinaryIO, shown: str) -> tuple[list[str], list[str]]:
+    """Add the runs of an export: all of them, or none.
+
+    Returns which were added, and which were here already.
+    """
     with unpacking(store.root) as incoming:
         try:
             run_ids = _unpack(incoming, file)
@@ -135,8 +118,8 @@ def import_runs(store: SqlStore, file: BinaryIO, shown: str) -> Imported:
         there = _there(store, incoming, run_ids, shown)
         added = [run_id for run_id in run_ids if run_id not in there]
         os.sync()
-        renumbered = put_in_place(store, {run_id: incoming / run_id for run_id in added})
-    return Imported(added=tuple(added), there=tuple(there), renumbered=tuple(renumbered))
+        put_in_place(store, {run_id: incoming / run_id for run_id in added})
+    return added, there
 
 
 def _unpack(incoming: Path, file: BinaryIO) -> list[str]:
@@ -148,8 +131,9 @@ def _unpack(incoming: Path, file: BinaryIO) -> list[str]:
         # Python before 3.11.4, which Debian 12 has, knows no filters; all names are checked here.
         tar.extraction_filter = getattr(tarfile, "data_filter", None)
         for info in tar:
-            if not info.isdir():
+            if info.isreg():
                 _extract(tar, info, incoming)
+            tar.members.clear()  # type: ignore[attr-defined]  # it keeps every header otherwise
         # To the end, where the checksum is compared.
         while packed.read(1 << 20):
             pass
@@ -160,16 +144,14 @@ def _unpack(incoming: Path, file: BinaryIO) -> list[str]:
 
 
 def _extract(tar: tarfile.TarFile, info: tarfile.TarInfo, incoming: Path) -> None:
+    """Unpack one file of a run; what is none is an error."""
     match = _MEMBER.fullmatch(info.name)
-    if match is None or match["name"] in _LEFT_HERE:
-        raise _unexpected(info.name)
-    folder = incoming / match["run_id"]
-    path = folder / match["name"]
-    if path.exists() or (path.parent == folder and info.size > MOST_BYTES):
-        raise _unexpected(info.name)
+    path = incoming / (info.name.removeprefix(f"{artifacts.RUNS}/") if match else "")
+    if path.exists() or (path.parent.parent == incoming and info.size > MOST_BYTES):
+        raise tarfile.TarError(f"{info.name!r} does not belong there")
     disk.make_folder(path.parent)
-    info.name, info.mode = match["name"], 0o600
-    tar.extract(info, folder, set_attrs=False)
+    info.name = str(path.relative_to(incoming))
+    tar.extract(info, incoming, set_attrs=False)
     path.chmod(0o600)
 
 
@@ -199,7 +181,13 @@ def _there(store: SqlStore, incoming: Path, run_ids: Sequence[str], shown: str) 
     """Return which runs are here, with their files; another run of such a name is an error."""
     there = []
     for run_id in run_ids:
-        run = _checked_run(RunFolder(incoming / run_id), shown)
+        run = _whole(RunFolder(incoming / run_id))
+        if run is None:
+            raise InputError(
+                f"Run {run_id} is damaged, had not ended, or is of another version of k8sbench.",
+                "Export it again, or upgrade k8sbench.",
+                file=shown,
+            )
         try:
             here = store.run(run_id)
         except NotFound:
@@ -216,49 +204,37 @@ def _there(store: SqlStore, incoming: Path, run_ids: Sequence[str], shown: str) 
     return there
 
 
-def _is_same(here: Run, run: Run) -> bool:
-    """Whether two are one run, with the same end; the repeat number may differ."""
-    run = index.numbered(run, here.plan.repeat)
-    return (here.plan, here.history, here.measurement) == (run.plan, run.history, run.measurement)
+def _is_same(here: Run, run: Run | None) -> bool:
+    """Whether two are one run, with the same end."""
+    return run is not None and _END(here) == _END(run)
 
 
-def _checked_run(folder: RunFolder, shown: str) -> Run:
-    """Read a run that was unpacked; one that is damaged or not over is an error."""
-    try:
+def _whole(folder: RunFolder) -> Run | None:
+    """Read a run that is to be moved; None where it is damaged or not over."""
+    with contextlib.suppress(BenchError):
         run, problems = folder.run()
         checked_run_id(run.run_id)
         checked_set_name(run.plan.set_name)
-    except BenchError as error:
-        raise InputError(
-            f"Run {folder.path.name} cannot be read.", "Upgrade k8sbench.", file=shown
-        ) from error
-    if problems or not run.phase.final:
-        raise InputError(
-            f"Run {run.run_id} is damaged, or had not ended.", "Export it again.", file=shown
-        )
-    return run
+        if not problems and run.phase.final:
+            return run
+    return None
 
 
-def put_in_place(store: SqlStore, folders: Mapping[str, Path]) -> list[Run]:
-    """Move runs, by id, to their places and write their rows: all of them, or none.
-
-    Returns those that were given another repeat number.
-    """
+def put_in_place(store: SqlStore, folders: Mapping[str, Path]) -> None:
+    """Move runs, by id, to their places and write their rows: all of them, or none."""
     runs, moved = store.root / artifacts.RUNS, dict[Path, Path]()
     try:
         with sql_store.alone(store) as db, disk.translated(f"put runs into {runs}"):
             disk.make_folder(runs)
             for run_id, folder in folders.items():
+                if any((runs / run_id).glob("*")):
+                    raise StoreError(f"{runs / run_id} is there, and is no whole run.", REINDEX)
                 moved[folder] = folder.rename(runs / run_id)
-            return sql_store.index_folders(store, db, folders)[0]
+            sql_store.index_folders(store, db, folders)
     except BaseException:
         for before, place in moved.items():
             place.rename(before)
         raise
-
-
-def _unexpected(name: str) -> tarfile.TarError:
-    return tarfile.TarError(f"{name!r} does not belong there")
 
 
 # --- what is taken out: whole runs, and what old runs have printed --------------------------------
@@ -281,33 +257,20 @@ class Pruned(msgspec.Struct, frozen=True, kw_only=True):
 
 def remove(store: SqlStore, run_id: str) -> None:
     """Remove a run that is over: its row and, where it is here, its folder."""
-    folder, aside = store.root / artifacts.RUNS / run_id, store.root / REMOVED / run_id
-    with store.database.writing() as db, disk.translated(f"remove {folder}"):
-        if folder.exists():
-            disk.make_folder(aside.parent)
-            if aside.exists():
-                shutil.rmtree(aside)
-            folder.rename(aside)
+    removed = store.root / REMOVED
+    with store.database.writing() as db, disk.translated(f"remove run {run_id}"):
         index.delete(db, run_id)
-    _sweep(store)
+        # The id of a damaged row may be anything, also the name of a folder that is no run's.
+        if run_id in artifacts.run_ids(store.root):
+            disk.make_folder(removed)
+            shutil.rmtree(removed / run_id, ignore_errors=True)  # of a removal that was killed
+            store.run_folder(run_id).path.rename(removed / run_id)
+    # With what others left that were killed; what another process is just removing is its own.
+    shutil.rmtree(removed, ignore_errors=True)
 
 
-def _sweep(store: SqlStore) -> None:
-    """Delete what was put aside of runs that have no row any more, whoever removed them."""
-    with disk.translated(f"empty {store.root / REMOVED}"), store.database.reading() as db:
-        for folder in store.root.glob(f"{REMOVED}/*"):
-            if not index.has(db, folder.name):
-                shutil.rmtree(folder)
-
-
-def logged(root: Path) -> list[str]:
-    """List the runs that have logs or series here."""
-    with disk.translated(f"read {root / artifacts.RUNS}"):
-        folders = sorted(path.parent for path in root.glob(f"{artifacts.RUNS}/*/run.json"))
-        return [folder.name for folder in folders if _printed(folder)]
-
-
-def _printed(folder: Path) -> list[Path]:
+def printed(folder: Path) -> list[Path]:
+    """List the logs and series of a run that are here."""
     return [path for pattern in (f"{LOGS}/*", SERIES) for path in folder.glob(pattern)]
 
 
@@ -315,17 +278,20 @@ def prune(store: SqlStore, run_id: str, *, at: float, rule: str, dry_run: bool =
     """Remove the logs and series of a run that is over; says so in its folder first."""
     folder = RunFolder(store.folder(run_id))
     with disk.translated(f"remove the logs in {folder.path}"):
-        printed = _printed(folder.path)
-        sizes = [path.stat().st_size for path in printed]
-        removed = Pruned(at=at, rule=rule, files=len(sizes), bytes=sum(sizes))
+        files = printed(folder.path)
+        size = sum(path.stat().st_size for path in files)
+        removed = Pruned(at=at, rule=rule, files=len(files), bytes=size)
         if dry_run:
             return removed
         if pruned(folder.path) is None:
-            folder.keep(PRUNED, removed)
-        for path in folder.path.glob(SERIES):
+            with contextlib.suppress(StoreError):  # a full disk has room for it afterwards
+                folder.write(PRUNED, artifacts.as_file(removed))
+        for path in files:
             path.unlink()
+        if pruned(folder.path) is None:
+            folder.write(PRUNED, artifacts.as_file(removed))
         if (logs := folder.path / LOGS).exists():
-            shutil.rmtree(logs)
+            logs.rmdir()
     return removed
 
 
@@ -369,31 +335,24 @@ def copied(folder: Path, logs: Mapping[str, str | None]) -> tuple[ImportedFile, 
     Raises :class:`~k8sbench.model.errors.InputError` for one that cannot be read.
     """
     found = []
-    with disk.translated(f"make {folder}"):
-        disk.make_folder(folder / LOGS)
     for number, (path, name) in enumerate(logs.items()):
-        kept_as = f"{LOGS}/log-{number}{LOG_SUFFIX}"
-        log = LogFile(path, name)
-        digest, size = hashlib.sha256(), 0
+        log, kept_as = LogFile(path, name), f"{LOGS}/log-{number}{LOG_SUFFIX}"
         # What is measured is the copy: standard input can be read only once.
-        with disk.whole_file(folder / kept_as) as file:
-            for piece in log.unpacked():
-                digest.update(piece)
-                size += len(piece)
-                file.write(piece)
-        found.append(
-            ImportedFile(name=log.name, kept_as=kept_as, bytes=size, sha256=digest.hexdigest())
-        )
+        with disk.translated(f"copy to {folder}"):
+            disk.make_folder(folder / LOGS)
+            with disk.whole_file(folder / kept_as) as file:
+                file.writelines(log.unpacked())
+            with (folder / kept_as).open("rb") as copy:
+                digest, size = hashlib.file_digest(copy, "sha256").hexdigest(), copy.tell()
+        found.append(ImportedFile(name=log.name, kept_as=kept_as, bytes=size, sha256=digest))
     return tuple(found)
 
 
-def add(store: SqlStore, runs: Sequence[tuple[Path, Run, tuple[ImportedFile, ...]]]) -> list[Run]:
-    """Put runs whose logs were copied into the store: all of them, or none.
-
-    Returns which were given another repeat number.
-    """
+def add(store: SqlStore, runs: Sequence[tuple[Path, Run, tuple[ImportedFile, ...]]]) -> None:
+    """Put runs whose logs were copied into the store: all of them, or none."""
     for path, run, files in runs:
         folder = RunFolder(path)
-        folder.keep(IMPORTED, ImportedLogs(imported_at=run.created_at, files=files))
+        about = ImportedLogs(imported_at=run.created_at, files=files)
+        folder.write(IMPORTED, artifacts.as_file(about))
         folder.save(run)
-    return put_in_place(store, {run.run_id: path for path, run, _ in runs})
+    put_in_place(store, {run.run_id: path for path, run, _ in runs})

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +20,12 @@ import sqlalchemy as sa
 
 from k8sbench.adapters.store import artifacts, disk
 from k8sbench.model.baseline import Baseline
-from k8sbench.model.errors import StoreError
-from k8sbench.model.phase import Transition
+from k8sbench.model.errors import RepeatTaken, StoreError
 from k8sbench.model.run import Run, Wish
 from k8sbench.ports import RunFilter
 
-Row = sa.RowMapping | dict[str, Any]
-"""A row of the table ``runs``, with the column ``wishes`` of its requests."""
 BASELINE_FOLDER = "baselines"
-LAYOUT = 11
+LAYOUT = 13
 """Version of the tables."""
 ADVISORY_LOCK = 0x6B38_7362
 """Of PostgreSQL: ``k8sb``; held by whoever migrates the tables."""
@@ -49,17 +46,15 @@ RUNS = sa.Table(
     sa.Column("run_id", sa.Text, primary_key=True),
     sa.Column("set_name", sa.Text, nullable=False),
     sa.Column("case_key", sa.Text, nullable=False),
-    sa.Column("repeat", sa.Integer, nullable=False),
-    sa.Column("benchmark", sa.Text, nullable=False),
-    sa.Column("framework", sa.Text, nullable=False),
-    sa.Column("phase", sa.Text, nullable=False),
+    sa.Column("repeat", sa.Integer),
     sa.Column("closed", sa.Boolean, nullable=False),
     sa.Column("created_at", sa.Double, nullable=False, index=True),
     sa.Column("files_at", sa.Text),
     sa.Column("record", sa.Text, nullable=False),
     sa.UniqueConstraint("set_name", "case_key", "repeat", name="runs_one_of_each_repeat"),
 )
-"""``closed``: nothing more is to come of it, nor to be asked of its cluster. ``files_at``: where
+"""``repeat``: none where another run has that of its plan: it was imported, collected or copied.
+``closed``: nothing more is to come of it, nor to be asked of its cluster. ``files_at``: where
 its files were last written, a hint for people, which nothing depends on. ``record``: a
 :class:`~k8sbench.model.run.Run`."""
 REQUESTS = sa.Table(
@@ -94,6 +89,7 @@ _TAKEN_REPEATS = sa.select(RUNS.c.repeat).where(
     RUNS.c.set_name == sa.bindparam("set_name"), RUNS.c.case_key == sa.bindparam("case_key")
 )
 _WITHOUT_REQUESTS = sa.delete(REQUESTS).where(REQUESTS.c.run_id == sa.bindparam("id"))
+_INSERTED = sa.insert(RUNS)
 _UPDATED = sa.update(RUNS).where(RUNS.c.run_id == sa.bindparam("id"))
 
 
@@ -102,7 +98,7 @@ def layout(db: sa.Connection) -> int:
 
     A database with tables but without a record of their version belongs to another program.
     """
-    tables = set(sa.inspect(db).get_table_names())
+    tables = sa.inspect(db).get_table_names()
     if LAYOUTS.name not in tables:
         if tables:
             raise StoreError(
@@ -110,11 +106,10 @@ def layout(db: sa.Connection) -> int:
                 "Name another folder or database with --store or K8SBENCH_STORE.",
             )
         return 0
-    number = db.scalar(sa.select(sa.func.coalesce(sa.func.max(LAYOUTS.c.number), 0))) or 0
+    number = db.scalar(sa.select(sa.func.max(LAYOUTS.c.number))) or 0
     if number > LAYOUT:
         raise StoreError(
-            f"The store was written by a newer k8sbench (schema {number}, this one knows"
-            f" {LAYOUT}).",
+            f"The store was written by a newer k8sbench (tables {number}, not {LAYOUT}).",
             "Upgrade k8sbench, or name another store with --store or K8SBENCH_STORE.",
         )
     return int(number)
@@ -138,8 +133,8 @@ def migrate(db: sa.Connection, rows: Iterable[dict[str, Any]] = ()) -> None:
     db.execute(sa.insert(LAYOUTS).values(row))
     if is_shared and db.scalar(sa.select(IDENTITY.c.id)) is None:
         db.execute(sa.insert(IDENTITY).values(id=secrets.token_hex(8)))
-    # Runs that were two cases may now be repeats of one. A damaged database may give a row twice.
-    insert_all(db, [(row, ()) for row in {row["run_id"]: row for row in rows}.values()])
+    for row in rows:  # a damaged database may give one twice
+        add(db, row)
 
 
 def earlier_rows(db: sa.Connection) -> list[dict[str, Any]]:
@@ -158,65 +153,52 @@ def earlier_rows(db: sa.Connection) -> list[dict[str, Any]]:
         known = {column: row[column] for column in row if column in RUNS.c}
         if "record" not in row:
             known |= {"closed": False, "record": row["plan"]}
-            with contextlib.suppress(StoreError, ValueError):
+            with contextlib.suppress(StoreError, ValueError, msgspec.DecodeError):
                 run = _of_earlier_layout(row, steps.get(row["run_id"], ()))
                 known = of_run(run, row.get("files_at"))
         rows.append(known)
-    return sorted(rows, key=lambda row: (row["created_at"], row["run_id"]))
+    return rows
 
 
-def _of_earlier_layout(row: sa.RowMapping, steps: Iterable[dict[str, Any]]) -> Run:
-    # SQLite has numbers for what is true or false.
-    history = tuple(msgspec.convert(step, Transition, strict=False) for step in steps)
+def _of_earlier_layout(row: sa.RowMapping, steps: Sequence[object]) -> Run:
     texts = ("plan", "owner", "measurement", "location")
     record = {
         "created_at": row["created_at"],
-        "history": history or (artifacts.created(row["created_at"]),),
+        "history": steps or [artifacts.created(row["created_at"])],
         "artifacts": None,
         "image_digest": row["image_digest"],
         **{name: msgspec.Raw((row[name] or "null").encode()) for name in texts},
     }
-    return artifacts.decoded(msgspec.json.encode(record), Run, f"The row of run {row['run_id']}")
+    # SQLite has numbers for what is true or false.
+    return msgspec.json.decode(msgspec.json.encode(record), type=Run, strict=False)
 
 
 def of_run(run: Run, files_at: str | None) -> dict[str, Any]:
-    """Return the row of a run whose files were last written at a place."""
+    """Return the row of a run, with its requests; without a place of its files that stays."""
     plan = run.plan
-    return {
+    # Where its files are differs between machines, and requests have rows of their own.
+    record = msgspec.structs.replace(run, artifacts=None, artifacts_missing=None, wishes=())
+    return ({"files_at": files_at} if files_at else {}) | {
         "run_id": plan.run_id,
         "set_name": plan.set_name,
         "case_key": run.case_key,
         "repeat": plan.repeat,
-        "benchmark": plan.benchmark,
-        "framework": plan.framework,
+        "closed": run.is_closed and run.wishes == (),
         "created_at": run.created_at,
-        "files_at": files_at,
-        **_changing(run),
+        "record": artifacts.encoded(record).decode(),
+        "wishes": msgspec.json.encode(run.wishes).decode() if run.wishes else None,
     }
 
 
-def _changing(run: Run) -> dict[str, Any]:
-    # Where its files are differs between machines, and requests have rows of their own.
-    record = msgspec.structs.replace(run, artifacts=None, artifacts_missing=None, wishes=())
-    closed = run.is_closed and run.wishes == ()
-    text = artifacts.encoded(record).decode()
-    return {"phase": run.phase.value, "closed": closed, "record": text}
-
-
-def run_of(row: Row) -> Run:
+def run_of(row: sa.RowMapping) -> Run:
     """Read a run of a row of :data:`ROWS`; :class:`StoreError` for a row that is none."""
     run = artifacts.decoded(row["record"], Run, f"The row of run {row['run_id']}")
     if run.run_id != row["run_id"] or not run.history:
         raise StoreError(f"The row of run {row['run_id']} cannot be read: it is of another run.")
-    return msgspec.structs.replace(numbered(run, row["repeat"]), wishes=wishes_of(row))
+    return msgspec.structs.replace(run, wishes=wishes_of(row))
 
 
-def numbered(run: Run, repeat: int) -> Run:
-    """Give a run the repeat number of its row, which is another where two runs claimed one."""
-    return msgspec.structs.replace(run, plan=msgspec.structs.replace(run.plan, repeat=repeat))
-
-
-def wishes_of(row: Row) -> tuple[Wish, ...]:
+def wishes_of(row: sa.RowMapping) -> tuple[Wish, ...]:
     """Read what is still to be asked of a run's cluster."""
     where = f"A request of run {row['run_id']}"
     return artifacts.decoded(row["wishes"] or "[]", tuple[Wish, ...], where)
@@ -229,26 +211,29 @@ def has(db: sa.Connection, run_id: str) -> bool:
 
 def ids(db: sa.Connection) -> list[str]:
     """Read all run ids, oldest first."""
-    return list(db.scalars(sa.select(RUNS.c.run_id).order_by(RUNS.c.created_at, RUNS.c.run_id)))
+    query = sa.select(RUNS.c.run_id).order_by(RUNS.c.created_at, RUNS.c.run_id)
+    return list(map(str, db.scalars(query)))
 
 
-def update(db: sa.Connection, run: Run) -> None:
-    """Write what changes of a run while it goes on, and its requests."""
-    db.execute(_UPDATED, {"id": run.run_id, **_changing(run)})
-    db.execute(_WITHOUT_REQUESTS, {"id": run.run_id})
-    _insert_requests(db, run.run_id, run.wishes)
+def update(db: sa.Connection, row: dict[str, Any]) -> None:
+    """Write a run's row in place of the one that there is, and its requests."""
+    db.execute(_WITHOUT_REQUESTS, {"id": row["run_id"]})
+    insert(db, {"id": row["run_id"], **row}, _UPDATED)
 
 
-def insert(db: sa.Connection, row: dict[str, Any], wishes: tuple[Wish, ...] = ()) -> None:
-    """Insert a run's row and its requests."""
-    db.execute(sa.insert(RUNS).values(row))
-    _insert_requests(db, row["run_id"], wishes)
+def insert(db: sa.Connection, row: dict[str, Any], how: sa.Insert | sa.Update = _INSERTED) -> None:
+    """Insert a run's row and its requests, or say that another run has its repeat.
 
-
-def _insert_requests(db: sa.Connection, run_id: str, wishes: tuple[Wish, ...]) -> None:
-    if wishes:
-        text = msgspec.json.encode(wishes).decode()
-        db.execute(sa.insert(REQUESTS).values(run_id=run_id, wishes=text))
+    The row counts only when the run's files stand.
+    """
+    try:
+        db.execute(how, {name: row[name] for name in row if name != "wishes"})
+    except sa.exc.IntegrityError as wrong:
+        # Or another machine recorded the id just now: with the next repeat the id is refused.
+        taken = f"Set {row['set_name']} has repeat {row['repeat']} of {row['case_key']} already."
+        raise RepeatTaken(taken, "Draw the next repeat.") from wrong
+    if row.get("wishes"):
+        db.execute(sa.insert(REQUESTS), {"run_id": row["run_id"], "wishes": row["wishes"]})
 
 
 def delete(db: sa.Connection, run_id: str) -> None:
@@ -256,43 +241,30 @@ def delete(db: sa.Connection, run_id: str) -> None:
     db.execute(sa.delete(RUNS).where(RUNS.c.run_id == run_id))
 
 
-def files_are_at(db: sa.Connection, run_id: str, place: str) -> None:
-    """Say in a run's row where its files were last written."""
-    db.execute(sa.update(RUNS).where(RUNS.c.run_id == run_id).values(files_at=place))
-
-
-def free_repeat(db: sa.Connection, set_name: str, case_key: str, asked: int = 1) -> int:
-    """Find a repeat number that no run of a case has in a set: the one asked for, or the first."""
+def free_repeat(db: sa.Connection, set_name: str, case_key: str) -> int:
+    """Find the first repeat number that no run of a case has in a set."""
     taken: set[int] = set(db.scalars(_TAKEN_REPEATS, {"set_name": set_name, "case_key": case_key}))
-    return min({asked, *range(1, len(taken) + 2)} - taken) if asked in taken else asked
+    return min(set(range(1, len(taken) + 2)) - taken)
 
 
-def insert_all(
-    db: sa.Connection, rows: Iterable[tuple[dict[str, Any], tuple[Wish, ...]]]
-) -> dict[str, int]:
-    """Insert rows with their requests; returns the new repeat numbers, by run id.
-
-    Where two claim one number the first keeps it, and the other gets the next that is free.
-    """
-    later, renumbered = [], dict[str, int]()
-    for row, wishes in rows:
-        if free_repeat(db, row["set_name"], row["case_key"], row["repeat"]) == row["repeat"]:
-            insert(db, row, wishes)
-        else:
-            later.append((row, wishes))
-    for row, wishes in later:
-        free = renumbered[row["run_id"]] = free_repeat(db, row["set_name"], row["case_key"])
-        insert(db, row | {"repeat": free}, wishes)
-    return renumbered
+def add(db: sa.Connection, row: dict[str, Any]) -> None:
+    """Insert a row in place of that of its run; its repeat may be another run's already."""
+    delete(db, row["run_id"])
+    names = ("set_name", "case_key")
+    taken = row["repeat"] in db.scalars(_TAKEN_REPEATS, {name: row[name] for name in names}).all()
+    insert(db, row | {"repeat": None} if taken else row)
 
 
 def filtered(wanted: RunFilter) -> sa.Select[Any]:
     """Ask for the runs that a filter lets through, and others that :func:`matches` leaves out.
 
-    The row of a run that goes on may be behind its folder.
+    The row of a run that goes on may be behind its folder. Who follows a thousand runs asks for
+    wishes now and then: those that a killed process left in a folder alone come with the next
+    change of the run.
     """
     query = ROWS.order_by(RUNS.c.created_at, RUNS.c.run_id)
-    return query.where(sa.not_(RUNS.c.closed)) if wanted.wished or wanted.unfinished else query
+    some = REQUESTS.c.wishes.is_not(None) if wanted.wished else sa.not_(RUNS.c.closed)
+    return query.where(some) if wanted.wished or wanted.unfinished else query
 
 
 def matches(run: Run, wanted: RunFilter) -> bool:
@@ -320,15 +292,13 @@ def baselines(root: Path, db: sa.Connection) -> dict[str, bytes]:
 
 def put_baseline(root: Path, db: sa.Connection, name: str, new: Baseline | None) -> None:
     """Keep a baseline in place of that of its name, or remove that."""
-    path, content = root / BASELINE_FOLDER / f"{name}.json", b""
-    if new is not None:
-        content = msgspec.json.format(artifacts.encoded(new), indent=2) + b"\n"
+    path, content = root / BASELINE_FOLDER / f"{name}.json", artifacts.as_file(new) if new else b""
     if db.dialect.name == "postgresql":
         db.execute(sa.delete(BASELINES).where(BASELINES.c.name == name))
-        if new is not None:
+        if new:
             row = {"name": name, "saved_at": new.saved_at, "content": content.decode()}
-            db.execute(sa.insert(BASELINES).values(row))
-    elif new is not None:
+            db.execute(sa.insert(BASELINES), row)
+    elif new:
         disk.write_whole(path, content)
     else:
         with disk.translated(f"remove the baseline {name}"):
@@ -337,9 +307,6 @@ def put_baseline(root: Path, db: sa.Connection, name: str, new: Baseline | None)
 
 def baseline_of(name: str, content: bytes) -> Baseline:
     """Read what is kept of a baseline; :class:`StoreError` says what to do where it is damaged."""
-    try:
-        kept = artifacts.decoded(content, Baseline, f"The baseline {name}")
-    except StoreError as error:
-        action = f"Save it again with --replace, or: k8sbench baseline remove {name}"
-        raise StoreError(error.message, action) from error
+    action = f"Save it again with --replace, or: k8sbench baseline remove {name}"
+    kept = artifacts.decoded(content, Baseline, f"The baseline {name}", action)
     return msgspec.structs.replace(kept, name=name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -104,8 +105,10 @@ class LogWriter:
             return path.open("ab")
         disk.make_folder(self._folder)
         path = self._folder / f"{replica}{LOG_SUFFIX}"
-        # Half a line of a writer that was killed goes: no mark counts it, so it is read again.
-        file = disk.open_to_append(path)
+        file = disk.create(path, "ab")
+        if file.tell():
+            # Half a line of a writer that was killed goes: no mark counts it, so it is read again.
+            file.truncate(disk.whole_size(path))
         self._paths[replica] = path
         return file
 
@@ -116,36 +119,28 @@ class LogTail:
     def __init__(self, path: Path) -> None:
         self.replica = path.stem
         self._path = path
-        self._file: BinaryIO | None = None
-        self._rest = b""
+        with disk.translated(f"read {path}"):
+            self._file = path.open("rb")
         self._at = 0.0
 
     def lines(self, *, to_end: bool = False) -> Iterator[tuple[float, bytes]]:
         """Yield (time, line) of the lines that have come since the last call.
 
-        A line still without its end is kept for the next call, or yielded with ``to_end``. Lines
+        A line still without its end is left for the next call, or yielded with ``to_end``. Lines
         without a stamp get that of the line before; times never go back.
         """
         with disk.translated(f"read {self._path}"):
-            if self._file is None:
-                self._file = self._path.open("rb")
-            while piece := self._file.readline():
-                self._rest += piece
-                if self._rest.endswith(b"\n"):
-                    yield self._stamped()
-        if to_end and self._rest:
-            yield self._stamped()
+            while line := self._file.readline():
+                if not (line.endswith(b"\n") or to_end):
+                    self._file.seek(-len(line), os.SEEK_CUR)
+                    return
+                at, text = split_stamp(line.rstrip(b"\n"))
+                self._at = max(self._at, at or 0.0)
+                yield self._at, text
 
     def close(self) -> None:
         """Close the file."""
-        if self._file is not None:
-            self._file.close()
-
-    def _stamped(self) -> tuple[float, bytes]:
-        line, self._rest = self._rest.rstrip(b"\n"), b""
-        at, text = split_stamp(line)
-        self._at = max(self._at, at or 0.0)
-        return self._at, text
+        self._file.close()
 
 
 def log_mark(path: Path, begin: int = 0) -> LogMark | None:

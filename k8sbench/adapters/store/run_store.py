@@ -1,7 +1,7 @@
 """The store: a folder of plain files for each run, and a database row that is an index over it.
 
-Every change goes to the folder first and to the row second, inside one transaction that excludes
-other writers: a process that is killed between the two, or meets a full disk there, leaves a row
+Every change goes to the folder inside one transaction that writes the row and excludes other
+writers: a process that is killed before it counts, or meets a full disk there, leaves a row
 that is behind. A run that goes on is therefore always read from both; what its folder knows more
 counts, and the next change writes it to the row. :mod:`k8sbench.adapters.store.sql_store` does the
 same for a whole store, and opens stores.
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import platform
+import re
 import secrets
 import shutil
 from collections.abc import Callable
@@ -24,22 +25,17 @@ from typing import Any, Literal
 
 import msgspec
 import sqlalchemy as sa
+from msgspec.structs import replace
 
-from k8sbench.adapters.store import artifacts, claims, disk, index, run_logs
+from k8sbench.adapters.store import artifacts, disk, index, run_logs
 from k8sbench.adapters.store.artifacts import RunFolder
+from k8sbench.adapters.store.claims import FileClaims, PostgresClaims
 from k8sbench.adapters.store.database import Database, made_again
-from k8sbench.adapters.store.index import IDENTITY, RUNS
+from k8sbench.adapters.store.index import IDENTITY
 from k8sbench.adapters.store.run_logs import LogWriter
 from k8sbench.model import attempts, creation
 from k8sbench.model.baseline import Baseline
-from k8sbench.model.errors import (
-    FilesElsewhere,
-    NotFound,
-    RepeatTaken,
-    StoreError,
-    UsageError,
-    did_you_mean,
-)
+from k8sbench.model.errors import FilesElsewhere, NotFound, StoreError, UsageError, did_you_mean
 from k8sbench.model.identity import checked_run_id, checked_set_name
 from k8sbench.model.kinds import rank_order
 from k8sbench.model.measurement import Measurement
@@ -62,25 +58,19 @@ class SqlStore:
         self.database = base
         self.root = root
         """The folder that holds ``runs/``."""
+        self.where = base.shown
+        """The place, for people; never with a password."""
+        self.here = f"{platform.node()}:{root}"
+        """Where this process keeps files: a hint for people, which nothing depends on."""
+        self.has_all_folders = base.kind == "sqlite"
+        """Whether every run has its folder here: then the folders alone decide."""
         self.absent = False
         """True where there is no store yet, and this one only reads as empty."""
         self.unreadable: dict[str, str] = {}
         """Run id → why neither its row nor its folder could be read, of those met so far."""
-        self._behind = set[str]()
+        self.behind = set[str]()
         """Runs whose rows and folders were seen to differ, or of which one cannot be read."""
-        self.claims: claims.FileClaims | claims.PostgresClaims = claims.FileClaims(root)
-        if base.kind == "postgresql":
-            self.claims = claims.PostgresClaims(base)
-
-    @property
-    def has_all_folders(self) -> bool:
-        """Whether every run has its folder here: then the folders alone decide."""
-        return self.database.kind == "sqlite"
-
-    @property
-    def where(self) -> str:
-        """The place, for people; never with a password."""
-        return self.database.shown
+        self.claims = FileClaims(root) if self.has_all_folders else PostgresClaims(base)
 
     @property
     def identity(self) -> str:
@@ -95,7 +85,11 @@ class SqlStore:
             with disk.locked(self.root), disk.translated(f"read {path}"):
                 if not path.exists():
                     disk.write_whole(path, f"{secrets.token_hex(8)}\n".encode())
-                return path.read_text(errors="replace").strip()
+                identity = path.read_text(errors="replace").strip()
+            if re.fullmatch(r"[a-z0-9]+", identity) is None:
+                action = "Bring it back from a copy. Without it the store gets another identity."
+                raise StoreError(f"{path} does not hold the store's identity.", action)
+            return identity
         with self.database.reading() as db:
             return str(db.scalar(sa.select(IDENTITY.c.id)))
 
@@ -107,13 +101,18 @@ class SqlStore:
 
     @made_again
     def record(
-        self, plan: RunPlan, *, at: float, owner: Owner | None, location: Location | None = None
+        self,
+        plan: RunPlan,
+        *,
+        at: float,
+        owner: Owner | None,
+        location: Location | None = None,
+        has_job: bool = False,
     ) -> Run:
-        """Record a run before it starts."""
+        """Record a run before it starts; with ``has_job`` one that another store has submitted."""
         # A plan may come from a job's annotation: its names become a folder and labels.
         checked_set_name(plan.set_name)
         folder = self.run_folder(checked_run_id(plan.run_id))
-        artifacts.encoded(plan)  # raises for what is no valid text
         run = Run(
             plan=plan,
             created_at=at,
@@ -125,8 +124,13 @@ class SqlStore:
         made = False
         try:
             with self.database.writing() as db:
-                # The row first, because it may be refused; it counts only when the files stand.
-                self._insert(db, run)
+                if index.has(db, plan.run_id):
+                    raise UsageError(
+                        f"There is a run {plan.run_id!r} already.",
+                        f"See: k8sbench status {plan.run_id}",
+                    )
+                put = index.add if has_job else index.insert
+                put(db, index.of_run(run, self.here))
                 # One without a run was left by a process that was killed before it was recorded.
                 if folder.holds_a_run:
                     raise StoreError(
@@ -150,17 +154,14 @@ class SqlStore:
         image: str | None = None,
     ) -> Run:
         """Add a transition, and what comes with it; a final run stays as it is."""
-        transition = msgspec.structs.replace(
-            transition,
-            cause=_clean(transition.cause),
-            action=transition.action and _clean(transition.action),
-        )
+        action = transition.action and _clean(transition.action)
+        transition = replace(transition, cause=_clean(transition.cause), action=action)
 
         def moved(run: Run) -> Run:
             if run.phase.final or run.history[-1] == transition:
                 return run
-            is_new = owes is not None and run.wish(owes.kind) is None
-            return msgspec.structs.replace(
+            is_new = owes and run.wish(owes.kind) is None
+            return replace(
                 run,
                 history=(*run.history, transition),
                 wishes=(*run.wishes, owes) if owes and is_new else run.wishes,
@@ -171,7 +172,7 @@ class SqlStore:
 
     def wish(self, run_id: str, wish: Wish) -> Run:
         """Record a wish, replacing an earlier one of its kind; a final run is not cancelled."""
-        wish = msgspec.structs.replace(wish, cause=_clean(wish.cause))
+        wish = replace(wish, cause=_clean(wish.cause))
         return self._change(run_id, lambda run: _wishing(run, wish.kind, wish))
 
     def fulfilled(self, run_id: str, kind: Literal["cancel", "delete"]) -> Run:
@@ -190,7 +191,7 @@ class SqlStore:
                 again = attempts.continued(plan, run.attempt, at)
             else:
                 raise StoreError(f"Run {run.run_id} is {run.phase}.", "Take another --run-id.")
-            return msgspec.structs.replace(
+            return replace(
                 run,
                 plan=plan,
                 owner=owner,
@@ -204,35 +205,24 @@ class SqlStore:
 
     def measured(self, run_id: str, measurement: Measurement) -> Run:
         """Keep the run's measurement, replacing an earlier one."""
-        return self._change(
-            run_id, lambda run: msgspec.structs.replace(run, measurement=measurement)
-        )
-
-    def update_from_folder(self, run_id: str) -> Run:
-        """Copy what the folder has and the row lacks into the row; returns the run as it is then.
-
-        That is what a process leaves which is killed after it wrote the file. What cannot be read
-        of the folder is written anew from the row.
-        """
-
-        return self._change(run_id, lambda run: run)
+        return self._change(run_id, lambda run: replace(run, measurement=measurement))
 
     @made_again
     def _change(self, run_id: str, change: Callable[[Run], Run]) -> Run:
-        """Change a run: its folder first, then its row, with what the folder knew more than it."""
+        """Change a run, in its row and its folder, which both get what the other knew more."""
         with self.database.writing() as db:
             run = self._one(db, index.LOCKED_RUN, run_id)
             self.claims.check(run_id, db)
             new = change(run)
-            if new.plan is not run.plan:  # it may be of another case, whose repeat is taken
-                index.delete(db, run_id)
-                self._insert(db, new)
-            if run.artifacts is not None:
-                self.run_folder(run_id).save(new)
             wishes = artifacts.pertinent(new.wishes, new.phase)
-            new = msgspec.structs.replace(new, wishes=wishes)
-            index.update(db, new)
-        return new
+            after = replace(new, wishes=wishes)
+            row = index.of_run(after, self.here if new.artifacts is not None else None)
+            if new.plan == run.plan:  # its repeat may be another run's
+                del row["repeat"]
+            index.update(db, row)
+            if new.artifacts is not None:
+                self.run_folder(run_id).save(new)
+        return after
 
     @made_again
     def run(self, run_id: str) -> Run:
@@ -260,31 +250,24 @@ class SqlStore:
     def folder(self, run_id: str) -> Path:
         """The run's folder of artifacts; :class:`FilesElsewhere` if it is not here."""
         here = self.run_folder(run_id)
-        if here.is_there:  # the row would say the same
-            return here.path
-        run = self.run(run_id)
-        if run.artifacts is None:
-            missing = run.artifacts_missing or ""
+        if not here.is_there:
+            missing = self.run(run_id).artifacts_missing or f"{here.path} is not there."
             raise FilesElsewhere(missing, "Ask for them there, or copy the folder from there.")
-        return Path(run.artifacts)
+        return here.path
 
-    @made_again
     def ensure_folder(self, run_id: str) -> None:
         """Make a run's folder from its row where its files are not here, and say so in the row."""
-        with self.database.writing() as db:
-            run = self._one(db, index.LOCKED_RUN, run_id)
-            self.claims.check(run_id, db)
-            if run.artifacts is None:
-                self.run_folder(run_id).save(run)
-                index.files_are_at(db, run_id, self.here)
+        folder = self.run_folder(run_id)
+        here = {"artifacts": str(folder.path), "artifacts_missing": None}
+        if not folder.is_there:
+            self._change(run_id, lambda run: replace(run, **here))
 
     def last_written_at(self, run_id: str) -> float | None:
         """When anything in the run's folder was last written; None where that cannot be seen."""
-        folder, written = self.run_folder(run_id).path, list[float]()
-        for path in (*folder.glob("*"), *folder.glob(f"{run_logs.LOGS}/*")):
-            with contextlib.suppress(OSError):
-                written.append(path.stat().st_mtime)
-        return max(written, default=None)
+        with contextlib.suppress(OSError):
+            files = self.run_folder(run_id).path.rglob("*")
+            return max((one.stat().st_mtime for one in files if one.exists()), default=None)
+        return None
 
     def keep(self, run_id: str, name: str, text: str) -> None:
         """Write one artifact whole, or not at all."""
@@ -365,8 +348,8 @@ class SqlStore:
     def check_writable(self) -> None:
         """Raise :class:`StoreError` where runs cannot be recorded now: no room, no database."""
         disk.write_whole(self.root / PROBE, bytes(PROBE_BYTES))
-        with self.database.writing() as db:
-            db.execute(sa.select(RUNS.c.run_id).limit(1))
+        with self.database.writing():
+            pass
 
     def close(self) -> None:
         """Release all claims and close the database."""
@@ -379,75 +362,71 @@ class SqlStore:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _insert(self, db: sa.Connection, run: Run) -> None:
-        """Add a run's rows, or say which of its names is taken."""
-        plan = run.plan
-        if index.has(db, plan.run_id):
-            raise UsageError(
-                f"There is a run {plan.run_id!r} already.", f"See: k8sbench status {plan.run_id}"
-            )
-        try:
-            index.insert(db, index.of_run(run, self.here), run.wishes)
-        except sa.exc.IntegrityError as wrong:
-            # Or another machine recorded the id just now: with the next repeat the id is refused.
-            raise RepeatTaken(
-                f"Set {plan.set_name} has repeat {plan.repeat} of {plan.benchmark} {plan.framework}"
-                f" {plan.case} {plan.precision} already.",
-                "Draw the next repeat.",
-            ) from wrong
-
     def load(self, db: sa.Connection, query: sa.Select[Any], **values: str) -> list[Run]:
         """Read the runs of some rows, those that go on also from their folders."""
         runs = []
         for row in db.execute(query, values).mappings():
+            run_id = str(row["run_id"])  # damage makes a blob of a text
             try:
-                runs.append(self._read(row))
+                folder = self.run_folder(run_id)
+                runs.append(self.read(folder, row, wholly=not row["closed"])[0])
             except (StoreError, ValueError) as damage:
-                self.unreadable[row["run_id"]] = str(damage)
+                self.unreadable[run_id] = str(damage)
         return runs
 
-    def _read(self, row: sa.RowMapping) -> Run:
-        folder = self.run_folder(row["run_id"])
-        is_there = folder.is_there
-        try:
-            run = index.run_of(row)
-        except (StoreError, ValueError):
-            if not is_there:
-                raise
-            kept, _ = folder.run()  # the row is an index: the folder has all of it
-            self._behind.add(kept.run_id)
-            wishes = kept.wishes if self.has_all_folders else index.wishes_of(row)
-            return msgspec.structs.replace(index.numbered(kept, row["repeat"]), wishes=wishes)
-        if not is_there:
-            known = f"; they were last written on {row['files_at']}" if row["files_at"] else ""
-            missing = f"The files of run {run.run_id} are not in {folder.path}{known}."
-            return msgspec.structs.replace(run, artifacts_missing=missing)
-        run = msgspec.structs.replace(run, artifacts=str(folder.path))
-        if row["closed"]:
-            return run
+    def read(
+        self, folder: RunFolder, row: sa.RowMapping | None, *, wholly: bool = True
+    ) -> tuple[Run, Run | None, list[str]]:
+        """Read a run from its row and its folder, of which one may be damaged or not here.
+
+        Returns also what its folder says, if that can be read whole, and what neither has. If not
+        ``wholly`` a row that can be read is enough.
+        """
+        known = None
+        if row is not None:
+            try:
+                known = index.run_of(row)
+            except (StoreError, ValueError):
+                if not folder.is_there:
+                    raise
+                self.behind.add(folder.path.name)
+            if known is not None and not folder.is_there:
+                where = f"; they were last written on {row['files_at']}" if row["files_at"] else ""
+                missing = f"The files of run {known.run_id} are not in {folder.path}{where}."
+                return replace(known, artifacts_missing=missing), None, []
+        if known is not None:
+            known = replace(known, artifacts=str(folder.path))
+            if not wholly:
+                return known, known, []
         try:
             kept, problems = folder.run()
         except StoreError:
-            self._behind.add(run.run_id)
-            return run
-        merged = self.merged(run, kept, whole=not problems)
-        if problems or merged != run:
-            self._behind.add(run.run_id)
-        return merged
+            if known is None:
+                raise
+            self.behind.add(known.run_id)
+            return known, None, []
+        whole = None if problems else kept
+        if known is not None:
+            run = self._merged(known, kept, whole=not problems)
+            if problems or run != known:
+                self.behind.add(run.run_id)
+            return run, whole, []
+        if row is not None and not self.has_all_folders:
+            kept = replace(kept, wishes=index.wishes_of(row))
+        return kept, whole, problems
 
-    def merged(self, row: Run, kept: Run, *, whole: bool) -> Run:
+    def _merged(self, row: Run, kept: Run, *, whole: bool) -> Run:
         """Combine a run's row with its folder, which is written first and so holds more.
 
         A folder that is not ``whole`` may hold less. On PostgreSQL another machine may have gone on
         with the run: there the folder counts where it continues what the row says.
         """
-        continues = kept.history[: len(row.history)] == row.history
-        if self.has_all_folders:
-            continues = continues or len(kept.history) >= len(row.history)
+        count = len(row.history)
+        is_one = self.has_all_folders or kept.history[:count] == row.history
         first, second = (kept, row) if self.has_all_folders and whole else (row, kept)
-        history = kept.history if continues else row.history
-        return msgspec.structs.replace(
-            index.numbered(kept, row.plan.repeat),
+        history = kept.history if is_one and len(kept.history) >= count else row.history
+        return replace(
+            kept,
             history=history,
             measurement=first.measurement or second.measurement,
             image_digest=first.image_digest or second.image_digest,
@@ -456,12 +435,12 @@ class SqlStore:
 
     def _mend(self) -> None:
         """Mend the runs that were met and whose rows and folders differ, or cannot be read."""
-        behind, self._behind = self._behind, set()
-        for run_id in behind if self.database.writable else ():
+        behind, self.behind = self.behind, set()
+        for run_id in () if self.database.read_only else behind:
             # Where it cannot be written now, a later command does it.
             with contextlib.suppress(StoreError, NotFound):
-                self.update_from_folder(run_id)
-                self._behind.discard(run_id)
+                self._change(run_id, lambda run: run)
+                self.behind.discard(run_id)
 
     def _one(self, db: sa.Connection, query: sa.Select[Any], run_id: str) -> Run:
         runs = self.load(db, query, id=run_id)
@@ -476,11 +455,6 @@ class SqlStore:
         """Where a run has its files, if they are here."""
         return RunFolder(self.root / artifacts.RUNS / run_id)
 
-    @property
-    def here(self) -> str:
-        """Where this process keeps files: a hint for people, which nothing depends on."""
-        return f"{platform.node()}:{self.root}"
-
 
 def _clean(text: str) -> str:
     """Make a sentence that quotes a log fit for every database: no NUL, no half characters."""
@@ -490,4 +464,4 @@ def _clean(text: str) -> str:
 def _wishing(run: Run, kind: str, *wishes: Wish) -> Run:
     """Replace the wish of a kind; a run that is final is not cancelled any more."""
     others = tuple(wish for wish in run.wishes if wish.kind != kind)
-    return msgspec.structs.replace(run, wishes=artifacts.pertinent((*others, *wishes), run.phase))
+    return replace(run, wishes=artifacts.pertinent((*others, *wishes), run.phase))

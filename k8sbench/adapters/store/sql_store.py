@@ -16,7 +16,6 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import sqlalchemy as sa
 
 from k8sbench.adapters.store import artifacts, database, disk, index
@@ -26,8 +25,6 @@ from k8sbench.adapters.store.index import RUNS
 from k8sbench.adapters.store.run_store import SqlStore
 from k8sbench.model.errors import StoreError, UsageError
 from k8sbench.model.finding import Finding
-from k8sbench.model.measurement import SCHEMA
-from k8sbench.model.run import Run
 
 __all__ = ["SqlStore", "open_store"]
 
@@ -36,13 +33,13 @@ FILE_VARIABLE = "K8SBENCH_STORE_FILE"
 """Names a file that holds the same: a mounted Secret, whose password may be rotated."""
 OLD = "k8sbench.db.old"
 ACTIONS = {
-    "damaged-database": None,
-    "damaged-file": None,
-    "repeat-taken": None,
     "damaged-run": "Bring the file back from a copy, or remove the run.",
     "no-folder": "Bring it back from a copy: its row is all that is left of it.",
 }
-"""What to do, by the id of a reindex's finding; None: it is mended."""
+"""What to do, by the id of a reindex's finding; the others are mended."""
+ANEW = "was damaged, or gone: what the run's row knows is written anew"
+TEXT_IDS = "UPDATE OR REPLACE runs SET run_id = CAST(run_id AS TEXT) WHERE typeof(run_id) = 'blob'"
+"""A bit that changed may make a blob of a text."""
 SIDE_FILES = ("-wal", "-shm", "-journal")
 """What SQLite writes beside a database."""
 
@@ -117,131 +114,65 @@ def _keep_private(root: Path) -> None:
                 path.chmod(mode & 0o700)
 
 
-class StoreReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``store reindex`` did and met."""
+def reindex(store: SqlStore) -> tuple[int, list[Finding]]:
+    """Write the rows of all folders anew, and what their files lack of their rows.
 
-    schema: int = SCHEMA
-    """Version of the document."""
-    store: str
-    """Folder, or the database's URL without its password."""
-    runs: int
-    """Runs in the index, afterwards."""
-    findings: tuple[Finding, ...]
-    """What is wrong with runs, and what was changed besides rows; store.md explains each id."""
-
-
-class StoreInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``store info`` says."""
-
-    schema: int = SCHEMA
-    """Version of the document."""
-    store: str
-    """Folder, or database URL without its password."""
-    identity: str | None
-    """The id of the store on clusters, independent of host and path; None if there is no store
-    yet."""
-    kind: str
-    """``sqlite`` or ``postgresql``."""
-    writable: bool
-    """Whether it can be written from here."""
-    database_schema: int
-    """Version of the database's tables."""
-    artifacts: str
-    """Folder of the runs' folders."""
-    runs: int
-    """Runs in the database."""
-
-
-def info(store: SqlStore) -> StoreInfo:
-    """Describe a store and count what is in it."""
-    base = store.database
-    return StoreInfo(
-        store=store.where,
-        identity=None if store.absent else store.identity,
-        kind=base.kind,
-        writable=base.writable,
-        database_schema=index.LAYOUT,
-        artifacts=str(store.root / artifacts.RUNS),
-        runs=len(store.ids()),
-    )
-
-
-def reindex(store: SqlStore) -> StoreReport:
-    """Write the rows of all folders anew, and say what is wrong with which run."""
+    Returns how many runs are in the index then, what is wrong with runs, and what was changed
+    besides rows: store.md explains each id.
+    """
     said = list[tuple[str, str]]()
-    if store.has_all_folders and store.database.writable and not _is_sound(store.database):
+    if store.has_all_folders and not _is_sound(store.database):
         store.database.close()
         with disk.locked(store.root):
             _made_anew(store.root).close()
         said.append(("damaged-database", f"It was damaged, and is kept as {store.root / OLD}."))
     with alone(store) as db:
-        for run in store.load(db, index.ROWS.order_by(RUNS.c.run_id)):
-            folder = store.run_folder(run.run_id)
-            if damaged := folder.damaged():
-                folder.save(run)
-            anew = "was damaged, or gone: it is written anew from the run's row"
-            said += [
-                ("damaged-file", f"{folder.path / name} {anew}, and kept as {name}{DAMAGED}.")
-                for name in damaged
-            ]
+        if store.has_all_folders:
+            db.exec_driver_sql(TEXT_IDS)
         store.unreadable.clear()
-        renumbered, problems = index_folders(store, db, sorted(artifacts.run_ids(store.root)))
+        said += index_folders(store, db, artifacts.run_ids(store.root))
         runs = store.load(db, index.ROWS.order_by(RUNS.c.created_at, RUNS.c.run_id))
         count = len(index.ids(db))
-    for run in renumbered:
-        taken = f"Another run has the repeat number of {run.run_id} in its case and set"
-        kept = f"this one is kept as repeat {run.plan.repeat}"
-        said.append(("repeat-taken", f"{taken} {run.plan.set_name}: {kept}."))
-    wrong = store.unreadable | problems
-    said += [("damaged-run", why) for _, why in sorted(wrong.items())]
-    # A run of a PostgreSQL store has its files anywhere.
-    gone = [run.artifacts_missing for run in runs if store.has_all_folders]
-    said += [("no-folder", why) for why in gone if why]
-    findings = (
+    said += [("damaged-run", why) for _, why in sorted(store.unreadable.items())]
+    if store.has_all_folders:  # a run of a PostgreSQL store has its files anywhere
+        said += [("no-folder", why) for run in runs if (why := run.artifacts_missing)]
+    return count, [
         Finding(id=id_, severity="fail" if action else "warn", sentence=sentence, action=action)
         for id_, sentence in said
-        for action in [ACTIONS[id_]]
-    )
-    return StoreReport(store=store.where, runs=count, findings=tuple(findings))
+        for action in [ACTIONS.get(id_)]
+    ]
 
 
 def index_folders(
     store: SqlStore, db: sa.Connection, run_ids: Iterable[str]
-) -> tuple[list[Run], dict[str, str]]:
-    """Write the rows of folders anew.
+) -> list[tuple[str, str]]:
+    """Write the rows of folders anew, and what their files lack of their rows.
 
-    Where two runs claim one repeat number, one that has a row keeps it, then the older one. Returns
-    the runs that were given another number, and what cannot be read, by run id.
+    Returns what was wrong with files, by the id of a finding.
     """
-    runs, problems = list[tuple[bool, Run, int]](), dict[str, str]()
-    for folder in map(store.run_folder, run_ids):
+    wrong = list[tuple[str, str]]()
+    for folder in map(store.run_folder, sorted(run_ids)):
         run_id = folder.path.name
-        row = next(iter(store.load(db, index.RUN, id=run_id)), None)
-        try:
-            kept, damages = folder.run()
-        except StoreError as damage:
-            if folder.holds_a_run and (folder.is_there or row is None):
-                problems[run_id] = damage.message
-                if row is None:
-                    store.unreadable[run_id] = damage.message
+        if not folder.holds_a_run:
             continue
-        if damages:
-            problems[run_id] = " ".join(damages)
-        run = kept if row is None else store.merged(row, kept, whole=not damages)
-        runs.append((row is None, run, kept.plan.repeat))
+        row = db.execute(index.RUN, {"id": run_id}).mappings().first()
+        try:
+            run, kept, lost = store.read(folder, row)
+        except (StoreError, ValueError) as damage:
+            store.unreadable[run_id] = str(damage)
+            continue
+        index.add(db, index.of_run(run, store.here))
         store.unreadable.pop(run_id, None)
-    runs.sort(key=lambda each: (each[0], each[1].created_at, each[1].run_id))
-    for _, run, _ in runs:
-        index.delete(db, run.run_id)
-    rows = [(index.of_run(run, store.here), run.wishes) for _, run, _ in runs]
-    numbers = index.insert_all(db, rows)
-    with contextlib.suppress(StoreError):  # of a store that can only be read
-        for _, run, kept_repeat in runs:
-            repeat = numbers.get(run.run_id, run.plan.repeat)
-            if repeat != kept_repeat:  # another index must give it the same
-                store.run_folder(run.run_id).save(index.numbered(run, repeat))
-    found = [run for _, run, _ in runs if run.run_id in numbers]
-    return [index.numbered(run, numbers[run.run_id]) for run in found], problems
+        store.behind.discard(run_id)
+        wrong += [("damaged-run", why) for why in lost]
+        if run == kept or store.database.read_only:
+            continue
+        with contextlib.suppress(StoreError):  # of a full disk: a later command does it
+            wrong += [
+                ("damaged-file", f"{folder.path / name} {ANEW}, and kept as {name}{DAMAGED}.")
+                for name in folder.save(run)
+            ]
+    return wrong
 
 
 def index_orphans(store: SqlStore, run_ids: Collection[str]) -> None:
@@ -250,7 +181,7 @@ def index_orphans(store: SqlStore, run_ids: Collection[str]) -> None:
         orphans = set(run_ids).difference(index.ids(db))
     if any(store.run_folder(run_id).holds_a_run for run_id in orphans):
         with store.database.writing() as db:
-            index_folders(store, db, [name for name in sorted(orphans) if not index.has(db, name)])
+            index_folders(store, db, orphans)
 
 
 @contextlib.contextmanager
@@ -272,8 +203,10 @@ def opened(base: Database, root: Path, rows: Iterable[dict[str, Any]] = ()) -> S
     try:
         with base.reading() as db:
             is_present = index.layout(db) == index.LAYOUT
+            if is_present:
+                db.execute(index.ROWS.limit(1))  # an error where a table or a column is gone
         if not is_present:
-            with base.writing() as db:
+            with base.reading() if base.read_only else base.writing() as db:
                 index.migrate(db, rows)
                 if store.has_all_folders:
                     index_folders(store, db, artifacts.run_ids(root))
@@ -299,17 +232,14 @@ def opened_folder(root: Path) -> SqlStore:
             return _made_anew(root)
     except NotWritable as why:
         base = database.open_memory(str(root))
-        store = opened(base, root, _rows_of(database.open_sqlite(root, as_is=True)))
         base.read_only = why
-        return store
+        return opened(base, root, _rows_of(database.open_sqlite(root, as_is=True)))
 
 
 def _is_sound(base: Database) -> bool:
-    try:
-        with base.reading() as db:
-            return str(db.exec_driver_sql("PRAGMA quick_check(1)").scalar()) == "ok"
-    except DamagedDatabase:
-        return False
+    with contextlib.suppress(DamagedDatabase), base.reading() as db:
+        return str(db.exec_driver_sql("PRAGMA quick_check(1)").scalar()) == "ok"
+    return False
 
 
 def _made_anew(root: Path) -> SqlStore:
@@ -318,11 +248,9 @@ def _made_anew(root: Path) -> SqlStore:
     rows = _rows_of(database.open_sqlite(root))
     with disk.translated(f"put {path} aside"):
         # The log of the old file must not be taken for the new one's.
-        for suffix in (*SIDE_FILES, ""):
-            aside = root / f"{OLD}{suffix}"
-            aside.unlink(missing_ok=True)
-            if path.with_name(path.name + suffix).exists():
-                path.with_name(path.name + suffix).replace(aside)
+        for suffix in SIDE_FILES:
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        path.replace(root / OLD)
     return opened(database.open_sqlite(root), root, rows)
 
 

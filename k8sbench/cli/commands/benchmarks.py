@@ -6,7 +6,8 @@ notes below the table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import functools
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,17 +25,13 @@ from k8sbench.report.text_table import Column, wrapped
 if TYPE_CHECKING:
     from k8sbench.app.catalog import LoadedSpec
 
-LIST = (
-    Column("NAME", whole=True),
-    Column("TITLE"),
-    Column("FRAMEWORKS"),
-    Column("VARIANTS"),
-    Column("CASES"),
+COLUMNS = (
+    Column("NAME", lambda loaded: loaded.spec.name, whole=True),
+    Column("TITLE", lambda loaded: loaded.spec.title),
+    Column("FRAMEWORKS", lambda loaded: ", ".join(loaded.spec.frameworks)),
+    Column("VARIANTS", lambda loaded: ", ".join(one.name for one in loaded.spec.variants)),
+    Column("CASES", lambda loaded: ", ".join(sorted(_cases(loaded.spec), key=_size))),
 )
-DOCUMENTS: dict[str, Callable[[Any], None]] = {
-    "json": output.write_json,
-    "yaml": output.write_yaml,
-}
 
 
 @click.command()
@@ -46,24 +43,15 @@ def command(benchmark: str | None, output_format: str) -> None:
     A path instead of a name shows a file of your own; docs/catalog.md says how to write one.
     """
     if benchmark is None:
-        _list(catalog.benchmarks(), output_format)
+        every = catalog.benchmarks()
+        documents, names = map(_document, every), [loaded.spec.name for loaded in every]
+        output.write_items(output_format, COLUMNS, every, [*documents], names)
         return
     loaded = catalog.benchmark(benchmark)
-    if loaded.shadows:
-        output.note(
-            f"{loaded.source} defines {loaded.spec.name}, which is also a built-in benchmark:"
-            " this is the file's."
-        )
-    _one(loaded, output_format)
-
-
-def _list(every: Sequence[LoadedSpec], output_format: str) -> None:
-    if output_format in DOCUMENTS:
-        DOCUMENTS[output_format]([_document(loaded) for loaded in every])
-    elif output_format == "name":
-        output.write_names(loaded.spec.name for loaded in every)
+    if output_format == "table":
+        _one(loaded)
     else:
-        output.write_table(LIST, [_row(loaded.spec) for loaded in every])
+        output.write_items(output_format, (), (), _document(loaded), [loaded.spec.name])
 
 
 def _document(loaded: LoadedSpec) -> dict[str, Any]:
@@ -71,20 +59,12 @@ def _document(loaded: LoadedSpec) -> dict[str, Any]:
         "schema": SCHEMA,
         "source": loaded.source,
         "digest": loaded.digest,
-        "shadows_built_in": loaded.shadows,
         "benchmark": loaded.spec,
     }
 
 
-def _row(spec: BenchmarkSpec) -> list[str | None]:
-    cases = {case for variant in spec.variants for case in variant.cases}
-    return [
-        spec.name,
-        spec.title,
-        ", ".join(spec.frameworks),
-        ", ".join(variant.name for variant in spec.variants),
-        ", ".join(sorted(cases, key=_size)),
-    ]
+def _cases(spec: BenchmarkSpec) -> set[str]:
+    return {case for variant in spec.variants for case in variant.cases}
 
 
 def _size(case: str) -> tuple[int, int]:
@@ -92,14 +72,8 @@ def _size(case: str) -> tuple[int, int]:
     return int(replicas) * int(gpus), int(replicas)
 
 
-def _one(loaded: LoadedSpec, output_format: str) -> None:
+def _one(loaded: LoadedSpec) -> None:
     spec = loaded.spec
-    if output_format in DOCUMENTS:
-        DOCUMENTS[output_format](_document(loaded))
-        return
-    if output_format == "name":
-        output.write_names([spec.name])
-        return
     _write(f"{spec.name}: {spec.title}")
     _write_facts(_about(loaded))
     for variant in spec.variants:
@@ -107,7 +81,10 @@ def _one(loaded: LoadedSpec, output_format: str) -> None:
         output.write("\n")
         _write(f"{variant.framework} · {variant.name}{default}: {variant.title}")
         _write_facts(_settings(variant))
-        _write_figures(spec, variant)
+        for source in dict.fromkeys(figure.source for figure in variant.published):
+            _write_figures(spec, source, [f for f in variant.published if f.source == source])
+        if not variant.published:
+            _write_facts([("Published", "no figures")])
     if spec.sources:
         output.write("\nSources\n")
         _write_facts((key, _source(source)) for key, source in spec.sources.items())
@@ -146,46 +123,35 @@ def _settings(variant: Variant) -> Iterator[tuple[str, str]]:
         yield "Note", variant.note
 
 
-def _write_figures(spec: BenchmarkSpec, variant: Variant) -> None:
-    figures = variant.published
-    if not figures:
-        _write_facts([("Published", "no figures")])
-        return
+def _write_figures(spec: BenchmarkSpec, source: str, figures: Sequence[Published]) -> None:
     models = {figure.gpu_model for figure in figures}
     one_model = len(models) == 1
-    _write_facts([("Published", f"on {models.pop()}" if one_model else "by GPU model")])
+    where = f"on {models.pop()}" if one_model else "by GPU model"
+    _write(f"  Published: {source}, {where}")
     notes = list(dict.fromkeys(figure.note for figure in figures if figure.note is not None))
 
     def marks(figure: Published) -> str | None:
         number = [] if figure.note is None else [f"[{notes.index(figure.note) + 1}]"]
         return " ".join([*(["anomalous"] if figure.anomalous else []), *number]) or None
 
-    cells: tuple[tuple[Column, Callable[[Published], str | None]], ...] = (
-        (Column("CASE", whole=True), lambda figure: figure.case),
-        (Column("PRECISION", whole=True), lambda figure: figure.precision),
-        (Column("BATCH", right=True, whole=True), lambda figure: str(figure.batch_size)),
-        (
-            Column(f"{spec.unit}/s".upper(), right=True, whole=True),
-            lambda figure: _number(figure.throughput),
-        ),
-        (
-            Column("ESTIMATOR"),
-            lambda figure: figure.estimator if figure.throughput is not None else None,
-        ),
-        (Column("SPEEDUP", right=True, whole=True), lambda figure: _number(figure.speedup)),
-        (Column("RUNS"), lambda figure: " ".join(f"{run:.15g}" for run in figure.runs) or None),
-        (Column("TIME TO TRAIN", right=True), lambda figure: _number(figure.time_to_train_s, " s")),
-        (Column("ACCURACY", right=True), _accuracy),
+    amount = functools.partial(Column, right=True, whole=True)
+    columns = (
+        Column("CASE", lambda figure: figure.case, whole=True),
+        Column("PRECISION", lambda figure: figure.precision, whole=True),
+        amount("BATCH", lambda figure: str(figure.batch_size)),
+        amount(f"{spec.unit}/s".upper(), lambda figure: _number(figure.throughput)),
+        Column("ESTIMATOR", lambda figure: figure.estimator if figure.throughput else None),
+        amount("SPEEDUP", lambda figure: _number(figure.speedup)),
+        Column("RUNS", lambda figure: ", ".join(f"{run:.15g}" for run in figure.runs) or None),
+        Column("TIME TO TRAIN", lambda one: _number(one.time_to_train_s, " s"), right=True),
+        Column("ACCURACY", _accuracy, right=True),
         # One GPU model for all is in the line above.
-        (Column("GPU"), lambda figure: None if one_model else figure.gpu_model),
-        (Column("SOURCE", whole=True), lambda figure: figure.source),
-        (Column("NOTE"), marks),
+        Column("GPU", lambda figure: None if one_model else figure.gpu_model),
+        Column("NOTE", marks),
     )
     # A column without a value is left out.
-    kept = [(column, cell) for column, cell in cells if any(map(cell, figures))]
-    output.write_table(
-        [column for column, _ in kept], [[cell(figure) for _, cell in kept] for figure in figures]
-    )
+    kept = [column for column in columns if column.cell and any(map(column.cell, figures))]
+    output.write_table(kept, figures)
     for number, note in enumerate(notes, start=1):
         _write(f"  [{number}] {note}")
 

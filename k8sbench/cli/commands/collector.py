@@ -91,8 +91,7 @@ def command(
     stop, figures = SignalStop(), metrics.Metrics()
     progress = log_lines.LogLines(time.time, log_format)
     leading = Leadership(lease, progress.note)
-    observed = metrics.Observed(progress, figures)
-    controller = Controller(settings, leading, observed, figures.closed)
+    controller = Controller(settings, leading, progress, figures.closed)
     figures.state = controller.state
     app = http.application(controller.state, figures.registry, lambda: leading.token)
     probes: AbstractContextManager[Any] = nullcontext()

@@ -33,6 +33,16 @@ if TYPE_CHECKING:
     from k8sbench.model.compared import Comparison
 
 
+BASELINES = (
+    Column("NAME", lambda baseline: baseline.name, whole=True),
+    Column("SAVED", lambda baseline: output.stamp(baseline.saved_at), whole=True),
+    Column("BENCHMARKS", lambda baseline: ", ".join(baseline.benchmarks)),
+    Column("SETS", lambda baseline: ", ".join(baseline.sets)),
+    Column("RUNS", lambda baseline: str(baseline.runs), right=True),
+    Column("SOURCE", lambda baseline: baseline.source),
+)
+
+
 def _limit(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
     """Read ``--fail-on-regression``: a share in percent."""
     if value is None:
@@ -105,8 +115,7 @@ def _exit_code(compared: Comparison) -> int:
 
     if compared.regressions:
         return REGRESSION_EXIT_CODE
-    lacking = sum(lacks_figure(case) for case in compared.cases)
-    if lacking:
+    if lacking := sum(lacks_figure(case) for case in compared.cases):
         output.note(f"{counted(lacking, 'case', ('has', 'have'))} no valid run in B.")
         return REJECTED_EXIT_CODE
     if all(case.ratio is None for case in compared.cases):
@@ -176,7 +185,7 @@ def save(name: str, what: tuple[str, ...], replace: bool, where: str | None) -> 
     when the runs are removed or measured again.
     """
     made = baselines.save(name, what, where, output.note, replace=replace, at=time.time())
-    cases = len({run.plan.case for run in made.runs})
+    cases = len({run.group_key.only("series") for run in made.as_runs()})
     output.note(
         f"baseline {name}: {counted(len(made.runs), 'run')} of {counted(cases, 'case')}."
         f" Compare with: k8sbench compare baseline:{name} SET"
@@ -189,30 +198,11 @@ def save(name: str, what: tuple[str, ...], replace: bool, where: str | None) -> 
 @store_option
 def list_(output_format: str, access: ClusterAccess, where: str | None) -> None:
     """List the baselines; those of a collector in the namespace, too."""
-    baselines_shown = baselines.listed(StoresRead(where=where, access=access), output.note)
-    if output_format == "json":
-        output.write_json(baselines_shown)
-    elif output_format == "name":
-        output.write_names(baseline.name for baseline in baselines_shown)
-    elif not baselines_shown:
+    known = baselines.listed(StoresRead(where=where, access=access), output.note)
+    if output_format == "table" and not known:
         output.note("There is no baseline; k8sbench baseline save NAME SET makes one.")
     else:
-        columns = [Column("NAME", whole=True), Column("SAVED", whole=True), Column("BENCHMARKS")]
-        columns += [Column("SETS"), Column("RUNS", right=True), Column("SOURCE")]
-        output.write_table(
-            columns,
-            [
-                (
-                    baseline.name,
-                    output.stamp(baseline.saved_at),
-                    ", ".join(baseline.benchmarks),
-                    ", ".join(baseline.sets),
-                    str(baseline.runs),
-                    baseline.source,
-                )
-                for baseline in baselines_shown
-            ],
-        )
+        output.write_items(output_format, BASELINES, known, known, [one.name for one in known])
 
 
 @baseline_command.command()

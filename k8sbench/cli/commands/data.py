@@ -8,23 +8,22 @@ from typing import Any
 import click
 
 from k8sbench.app import data
-from k8sbench.app.data import Task
 from k8sbench.cli.options import access_options, duration_option, format_option
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
-from k8sbench.model.data_set import DATA_SETS, data_set
+from k8sbench.model.data_set import DATA_SETS, DataTask, data_set
 from k8sbench.model.errors import UsageError
 from k8sbench.model.plain_text import clean
 from k8sbench.report.text_table import Column
 
 COLUMNS = (
-    Column("NAME", whole=True),
-    Column("TITLE"),
-    Column("BENCHMARKS"),
-    Column("TRAINING", right=True),
-    Column("VALIDATION", right=True),
-    Column("SOURCE"),
+    Column("NAME", lambda data_set: data_set.name, whole=True),
+    Column("TITLE", lambda data_set: data_set.title),
+    Column("BENCHMARKS", lambda data_set: ", ".join(data_set.benchmarks)),
+    Column("TRAINING", lambda data_set: f"{data_set.training:,}", right=True),
+    Column("VALIDATION", lambda data_set: f"{data_set.validation:,}", right=True),
+    Column("SOURCE", lambda data_set: data_set.source),
 )
 MISSING = "missing: "
 """How the program begins a line about something that is not there."""
@@ -59,26 +58,9 @@ def command() -> None:
 @format_option("table", "json", "name")
 def list_(output_format: str) -> None:
     """List the data sets: what they hold, and where to get them."""
-    listing = data.DataSetList(data_sets=DATA_SETS)
-    if output_format == "json":
-        output.write_json(listing)
-    elif output_format == "name":
-        output.write_names(data_set.name for data_set in listing.data_sets)
-    else:
-        output.write_table(
-            COLUMNS,
-            [
-                [
-                    data_set.name,
-                    data_set.title,
-                    ", ".join(data_set.benchmarks),
-                    f"{data_set.training:,}",
-                    f"{data_set.validation:,}",
-                    data_set.source,
-                ]
-                for data_set in listing.data_sets
-            ],
-        )
+    document = data.DataSetList(data_sets=DATA_SETS)
+    names = [data_set.name for data_set in DATA_SETS]
+    output.write_items(output_format, COLUMNS, DATA_SETS, document, names)
 
 
 @command.command("make-sample")
@@ -118,9 +100,11 @@ def check(**given: Any) -> int:
 @_place
 @click.option("--url", "urls", multiple=True, metavar="URL", help="Archive; may be repeated.")
 @click.option(
-    "--md5", "md5s", multiple=True, metavar="HEX", help="MD5 of each URL, in their order."
+    *("--checksum", "--md5", "--sha256", "checksums"),
+    multiple=True,
+    metavar="HEX",
+    help="MD5 or SHA-256 of each URL, in their order.",
 )
-@click.option("--sha256", "sha256s", multiple=True, metavar="HEX", help="The same.")
 @click.option("--secret", metavar="NAME", help="Secret with credentials, or with the URL.")
 @_job_options
 def prepare(**given: Any) -> int:
@@ -130,7 +114,7 @@ def prepare(**given: Any) -> int:
     work, also after Ctrl-C. Exit code 2 if something is missing.
     """
     words = [f"--url={url}" for url in given["urls"]]
-    words += [f"--{name}={value}" for name in ("md5", "sha256") for value in given[f"{name}s"]]
+    words += [f"--checksum={value}" for value in given["checksums"]]
     return _run("prepare", words, **given)
 
 
@@ -155,7 +139,7 @@ def _run(action: Any, words: list[str], **given: Any) -> int:
     if given.get("seconds") is not None:
         known["seconds"] = max(1, int(given["seconds"]))
     name, place = given["name"], given["place"]
-    task = Task(action=action, data_set=name, place=place, words=tuple(words), **known)
+    task = DataTask(action=action, data_set=name, place=place, words=tuple(words), **known)
     missing: list[str] = []
 
     def tell(line: str) -> None:

@@ -27,12 +27,16 @@ if TYPE_CHECKING:
 
 LEVELS: dict[Severity, str] = {"ok": "ok", "warn": "warning", "fail": "failure"}
 """Severity of a finding → its level in documents of schema 2."""
-COLUMNS = (Column("LEVEL", whole=True), Column("CHECK", whole=True), Column("FINDING"))
+COLUMNS = (
+    Column("LEVEL", lambda finding: finding.severity, whole=True),
+    Column("CHECK", lambda finding: finding.id, whole=True),
+    Column("FINDING", lambda one: " ".join(filter(None, (one.sentence, one.action)))),
+)
 BANDWIDTH = (
-    Column("BYTES", right=True),
-    Column("TIME", right=True),
-    Column("BUS BANDWIDTH", right=True),
-    Column("SUM"),
+    Column("BYTES", lambda one: str(one.bytes), right=True),
+    Column("TIME", lambda one: f"{one.seconds * 1e6:.1f} µs", right=True),
+    Column("BUS BANDWIDTH", lambda one: f"{one.bus_bytes_per_second / 1e9:.3f} GB/s", right=True),
+    Column("SUM", lambda one: "right" if one.correct else "WRONG"),
 )
 FLAGS = {
     name: ALL_FLAGS[name]
@@ -93,17 +97,8 @@ def _note(event: JobEvent) -> None:
 def _write_bandwidth(outcome: Bandwidth) -> None:
     """Print what the all-reduce measured."""
     if outcome.readings:
-        rows = [
-            (
-                str(reading.bytes),
-                f"{reading.seconds * 1e6:.1f} µs",
-                f"{reading.bus_bytes_per_second / 1e9:.3f} GB/s",
-                "right" if reading.correct else "WRONG",
-            )
-            for reading in outcome.readings
-        ]
         output.write("\n")
-        output.write_table(BANDWIDTH, rows)
+        output.write_table(BANDWIDTH, outcome.readings)
         transports = ", ".join(outcome.transports) or "a way that NCCL did not log"
         output.write(f"\nThe ranks communicated by {transports}.\n")
 
@@ -125,11 +120,7 @@ def _bandwidth_code(outcome: Bandwidth) -> int:
 
 
 def _write_findings(done: Preflight) -> None:
-    rows = [
-        (finding.severity, finding.id, " ".join(filter(None, (finding.sentence, finding.action))))
-        for finding in done.findings
-    ]
-    output.write_table(COLUMNS, rows)
+    output.write_table(COLUMNS, done.findings)
     count = Counter(finding.severity for finding in done.findings)
     counts = ", ".join(f"{count[severity]} {severity}" for severity in LEVELS)
     output.note(f"{'ready' if done.is_ready else 'not ready'}: {counts}")

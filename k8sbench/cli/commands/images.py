@@ -50,13 +50,26 @@ class ImageList(msgspec.Struct, frozen=True, kw_only=True):
     """One for each benchmark and framework, in the catalog's order."""
 
 
+def _versions(row: ListedImage) -> str | None:
+    there = row.content
+    return f"{there.version}, CUDA {there.cuda}, cuDNN {there.cudnn}" if there else None
+
+
+def _driver(row: ListedImage) -> str | None:
+    return f"≥ {row.content.minimum_driver}" if row.content else None
+
+
+def _gpus(row: ListedImage) -> str | None:
+    return ", ".join(name for kind in row.gpus or () for name in kind.data_center) or None
+
+
 COLUMNS = (
-    Column("BENCHMARK", whole=True),
-    Column("FRAMEWORK", whole=True, optional=1),
-    Column("IMAGE", whole=True),
-    Column("VERSIONS", optional=3),
-    Column("DRIVER", whole=True, optional=2),
-    Column("GPUS", cut=True),
+    Column("BENCHMARK", lambda row: row.benchmark, whole=True),
+    Column("FRAMEWORK", lambda row: row.framework, whole=True, optional=1),
+    Column("IMAGE", lambda row: row.image, whole=True),
+    Column("VERSIONS", _versions, optional=3),
+    Column("DRIVER", _driver, whole=True, optional=2),
+    Column("GPUS", _gpus, cut=True),
 )
 UNKNOWN = "An image of the benchmark's own: k8sbench does not know what is in it."
 
@@ -76,12 +89,8 @@ def command(benchmark: str | None, image_registry: str | None, output_format: st
     table = catalog.images()
     loaded = [catalog.benchmark(benchmark)] if benchmark else catalog.benchmarks()
     rows = list(_rows(table, [entry.spec for entry in loaded], image_registry))
-    if output_format == "json":
-        output.write_json(ImageList(images=tuple(rows)))
-    elif output_format == "name":
-        output.write_names(dict.fromkeys(row.image for row in rows))
-    else:
-        output.write_table(COLUMNS, [_cells(row) for row in rows])
+    document, names = ImageList(images=tuple(rows)), dict.fromkeys(row.image for row in rows)
+    output.write_items(output_format, COLUMNS, rows, document, names)
 
 
 def _rows(
@@ -116,18 +125,6 @@ def _rows(
                 )
 
 
-def _cells(row: ListedImage) -> list[str | None]:
-    there, gpus = row.content, row.gpus
-    return [
-        row.benchmark,
-        row.framework,
-        row.image,
-        f"{there.version}, CUDA {there.cuda}, cuDNN {there.cudnn}" if there else None,
-        f"≥ {there.minimum_driver}" if there else None,
-        ", ".join(name for kind in gpus for name in kind.data_center) if gpus else None,
-    ]
-
-
 class PoolList(msgspec.Struct, frozen=True, kw_only=True):
     """What ``pools -o json`` prints."""
 
@@ -141,13 +138,18 @@ class PoolList(msgspec.Struct, frozen=True, kw_only=True):
     """In the order of the file."""
 
 
+def _selector(pool: NodePool) -> str:
+    return ", ".join(f"{key}={value}" for key, value in pool.selector.items()) or "any node"
+
+
 POOL_COLUMNS = (
-    Column("POOL", whole=True),
-    Column("GPUS", right=True, whole=True),
-    Column("GPU MODEL", whole=True, optional=1),  # most selectors name it
-    Column("CPU", right=True, whole=True),
-    Column("MEMORY", right=True, whole=True),
-    Column("SELECTOR", whole=True),
+    Column("POOL", lambda pool: pool.name, whole=True),
+    Column("GPUS", lambda pool: str(pool.gpus_per_node), right=True, whole=True),
+    # Most selectors name it.
+    Column("GPU MODEL", lambda pool: pool.gpu_model, whole=True, optional=1),
+    Column("CPU", lambda pool: pool.cpu_per_gpu, right=True, whole=True),
+    Column("MEMORY", lambda pool: pool.memory_per_gpu, right=True, whole=True),
+    Column("SELECTOR", _selector, whole=True),
 )
 
 
@@ -168,19 +170,11 @@ def pools_command(pools_file: str | None, access: ClusterAccess, output_format: 
     if unread is not None:
         output.error(f"warning: the pools of the cluster are not read: {unread}")
     pools = tuple(known.pools.values())
-    if output_format == "json":
-        output.write_json(PoolList(source=known.source, default=known.default, pools=pools))
-    elif output_format == "yaml":
+    if output_format == "yaml":
         output.write(known.text)
-    elif output_format == "name":
-        output.write_names(known.pools)
-    else:
-        output.write_table(POOL_COLUMNS, [_pool_cells(pool) for pool in pools])
+        return
+    document = PoolList(source=known.source, default=known.default, pools=pools)
+    output.write_items(output_format, POOL_COLUMNS, pools, document, known.pools)
+    if output_format == "table":
         chosen = known.default or "none: --node-pool is required"
         output.note(f"pools from {known.source}; default: {chosen}")
-
-
-def _pool_cells(pool: NodePool) -> list[str | None]:
-    labels = ", ".join(f"{key}={value}" for key, value in pool.selector.items())
-    per_gpu = (pool.cpu_per_gpu, pool.memory_per_gpu)
-    return [pool.name, str(pool.gpus_per_node), pool.gpu_model, *per_gpu, labels or "any node"]

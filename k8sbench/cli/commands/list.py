@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -67,41 +67,37 @@ def _print(rows: Sequence[ListedRun], output_format: str, now: float) -> None:
 
 def _table(rows: Sequence[ListedRun], now: float, *, wide: bool) -> str:
     """Lay out runs; the columns that a narrow terminal has no room for are in the wide table."""
-    columns: list[tuple[Column, Callable[[ListedRun], str | None]]] = [
-        (Column("RUN", whole=True), lambda row: row.run_id),
-        (Column("BENCHMARK", optional=2), lambda row: row.benchmark),  # most ids begin with it
-        (Column("FRAMEWORK", optional=3), lambda row: row.framework),
-        (Column("CASE", whole=True), lambda row: row.case),
-        (Column("PRECISION", optional=5), lambda row: row.precision),
-        (Column("PHASE", states=True), lambda row: row.on_cluster or row.phase),
-        (Column("THROUGHPUT", right=True), _throughput),
-        (
-            Column("VERDICT", optional=4, states=True),
-            lambda row: row.verdict if row.recorded else NOT_RECORDED,
-        ),
-        (Column("TOOK", right=True, whole=True, optional=6), lambda row: _took(row, now)),
-        (
-            Column("AGE", right=True, whole=True),
-            lambda row: times.duration(now - row.created_at),
-        ),
+    duration = functools.partial(Column, right=True, whole=True)
+    columns = [
+        Column("RUN", lambda row: row.run_id, whole=True),
+        Column("BENCHMARK", lambda row: row.benchmark, optional=2),  # most ids begin with it
+        Column("FRAMEWORK", lambda row: row.framework, optional=3),
+        Column("CASE", lambda row: row.case, whole=True),
+        Column("PRECISION", lambda row: row.precision, optional=5),
+        Column("PHASE", lambda row: row.on_cluster or row.phase, states=True),
+        Column("THROUGHPUT", _throughput, right=True),
+        Column("VERDICT", _verdict, optional=4, states=True),
+        duration("TOOK", lambda row: _took(row, now), optional=6),
+        duration("AGE", lambda row: times.duration(now - row.created_at)),
     ]
     if wide:
-        columns = [(msgspec.structs.replace(column, optional=0), cell) for column, cell in columns]
+        columns = [msgspec.structs.replace(column, optional=0) for column in columns]
         for title in WIDE:
-            field = "set_name" if title == "set" else title
-            column = Column(title.upper(), right=title == "repeat", whole=title in {"set", "group"})
-            columns.append((column, functools.partial(_text, field)))
-    if any(row.restarts for row in rows):
-        columns.append(
-            (
-                Column("RESTARTS", right=True, optional=7),
-                lambda row: str(row.restarts) if row.restarts else None,
-            )
-        )
+            cell = functools.partial(_text, "set_name" if title == "set" else title)
+            is_whole, is_number = title in {"set", "group"}, title == "repeat"
+            columns.append(Column(title.upper(), cell, right=is_number, whole=is_whole))
+    columns.append(Column("RESTARTS", _restarts, right=True, optional=7))
     if any(row.source != "here" for row in rows):
-        columns.append((Column("SOURCE", optional=1), lambda row: row.source))
-    cells = [[cell(row) for _, cell in columns] for row in rows]
-    return output.table_text([column for column, _ in columns], cells, is_whole=wide)
+        columns.append(Column("SOURCE", lambda row: row.source, optional=1))
+    return output.table_text(columns, rows, is_whole=wide)
+
+
+def _restarts(row: ListedRun) -> str | None:
+    return str(row.restarts) if row.restarts else None
+
+
+def _verdict(row: ListedRun) -> str | None:
+    return row.verdict if row.recorded else NOT_RECORDED
 
 
 def _throughput(row: ListedRun) -> str | None:

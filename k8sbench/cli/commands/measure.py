@@ -80,6 +80,17 @@ _LOGS = (
 )
 
 
+PROPOSED = (
+    Column("LOG", lambda log: log.file),
+    Column("FORMAT", lambda log: log.format),
+    Column("FRAMEWORK", lambda log: log.plan.framework),
+    Column("CASE", lambda log: log.plan.case),
+    Column("PRECISION", lambda log: log.plan.precision),
+    Column("BATCH", lambda log: str(log.plan.batch_size)),
+    Column("FROM ITS NAME", lambda log: ", ".join(log.by_name).replace("_size", "") or None),
+)
+
+
 def log_options(function: F) -> F:
     """Add logs and what is said of them; the command receives the latter as ``options``."""
     names = MeasureOptions.__struct_fields__
@@ -150,16 +161,18 @@ def import_command(
     repeated: with --set the runs of the same logs are not changed.
 
     Without --benchmark and --format the family of each log is recognised, what would be recorded is
-    shown first, and what only the names of the logs say is recorded after a question.
+    shown first, and what only the names of the logs say is recorded after a question, or without
+    one with --from-names.
 
     \b
     k8sbench import logs/
-    k8sbench import logs/ --benchmark mine.yaml --set march --gpu-model "Tesla V100-SXM2-16GB"
-    k8sbench import logs/ --benchmark deeplabv3p --case 4x8 --precision fp32 --set march
+    k8sbench import logs/ --benchmark mine.yaml --gpu-model "Tesla V100-SXM2-16GB"
+    k8sbench import logs/ --benchmark deeplabv3p --case 4x8 --precision fp32
     """
     confirm = None
     if options.benchmark is None and options.family is None:
-        options, from_names, confirm = msgspec.structs.replace(options, family=AUTO), True, _confirm
+        confirm = None if from_names else _confirm
+        options, from_names = msgspec.structs.replace(options, family=AUTO), True
     done = measuring.import_logs(
         logs, options, output.note, from_names=from_names, confirm=confirm, **recording
     )
@@ -170,23 +183,10 @@ def import_command(
 
 def _confirm(proposed: Sequence[Proposed], set_name: str) -> None:
     """Show what would be recorded; what names alone say is recorded after a question."""
-    titles = ("LOG", "FORMAT", "FRAMEWORK", "CASE", "PRECISION", "BATCH", "FROM ITS NAME")
-    lines = [
-        (
-            log.file,
-            log.format,
-            log.plan.framework,
-            log.plan.case,
-            log.plan.precision,
-            str(log.plan.batch_size),
-            ", ".join(name.replace("_size", "") for name in log.by_name) or None,
-        )
-        for log in proposed
-    ]
-    output.error(output.table_text([Column(title) for title in titles], lines).rstrip("\n"))
+    output.error(output.table_text(PROPOSED, proposed).rstrip("\n"))
     typed: tuple[str, ...] = click.get_current_context().obj
     words = () if "--set" in typed else ("--set", set_name)
-    again = shlex.join(("k8sbench", *typed, "--format", AUTO, "--from-names", *words))
+    again = shlex.join(("k8sbench", *typed, "--from-names", *words))
     if not any(log.by_name for log in proposed):
         output.note(f"The same again: {again}")
     elif not sys.stdin.isatty():
@@ -194,7 +194,7 @@ def _confirm(proposed: Sequence[Proposed], set_name: str) -> None:
             "The logs do not state all of this: some of it is said by their names alone.",
             f"To record it so: {again}",
         )
-    elif not output.agreed(f"Record {counted(len(lines), 'run')} so, in set {set_name}?"):
+    elif not output.agreed(f"Record {counted(len(proposed), 'run')} so, in set {set_name}?"):
         raise Interrupted("Nothing was imported.", f"To record it so: {again}")
 
 
@@ -214,7 +214,7 @@ def _told(done: ImportedLogs) -> int:
         if action and action != then:
             output.error(f"  {action}")
     if done.rows is None:
-        output.error(f"Nothing was imported: {counted(len(done.failures), 'error')}.")
+        output.error(f"Nothing was imported: {counted(len(causes), 'error')}.")
         return InputError.exit_code
     here = f"; {counted(len(done.there), 'run', ('was', 'were'))} there already"
     output.note(

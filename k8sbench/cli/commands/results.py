@@ -81,17 +81,17 @@ def command(
         published=published,
         access=access,
     )
-    if output_format == "html":
-        named = wanted["runs"]
-        output.write(results.page(report, named, where, output.note, lang=lang, title=title))
-    else:
-        rows.write_report(report, output_format, lang=lang)
-    if report.older and formats.FORMATS[output_format].for_people:
-        note = counted(report.older, "older row", ("is", "are"))
-        output.note(f"{note} not shown; --all shows all sets.")
     if plot is not None:
         from k8sbench.report.plot import draw
 
         if not report.results:
             raise UsageError("--plot has nothing to draw: no row.", "Leave out filters, or --plot.")
         rows.write_plot(plot, lambda form: draw(report.results, form))
+    if output_format == "html":
+        named = wanted["runs"]
+        output.write(results.page(report, named, where, output.note, lang=lang, title=title))
+    else:
+        rows.write_report(report, output_format, lang=lang)
+    if report.older and formats.FORMATS[output_format].for_people:
+        older = counted(report.older, "older row", ("is", "are"))
+        output.note(f"{older} not shown; --all shows all sets.")

@@ -14,7 +14,7 @@ from k8sbench.cli.terminal.progress import figure_words
 from k8sbench.lifecycle.records import RunStatus
 from k8sbench.model import times
 from k8sbench.model.counts import counted
-from k8sbench.model.phase import Phase, ReplicaState
+from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import clean
 from k8sbench.model.planning import describe
 from k8sbench.model.request import ClusterAccess
@@ -26,12 +26,12 @@ _TO_DO = {
 }
 """Kind of a wish → what is shown of it."""
 REPLICAS = (
-    Column("REPLICA", whole=True),
-    Column("STATE"),
-    Column("NODE"),
-    Column("RESTARTS", right=True),
-    Column("EXIT", right=True),
-    Column("DETAIL"),
+    Column("REPLICA", lambda one: one.replica, whole=True),
+    Column("STATE", lambda one: one.phase),
+    Column("NODE", lambda one: one.node),
+    Column("RESTARTS", lambda one: str(one.restarts), right=True),
+    Column("EXIT", lambda one: None if one.exit_code is None else str(one.exit_code), right=True),
+    Column("DETAIL", lambda one: one.detail or None),
 )
 
 
@@ -50,8 +50,10 @@ def command(run: str, output_format: str, access: ClusterAccess, where: str | No
     state: it is 0.
     """
     status = listing.status(run, where, access, output.note)
-    write = {"json": output.write_json, "yaml": output.write_yaml}.get(output_format, _print)
-    write(status)
+    if output_format == "table":
+        _print(status)
+    else:
+        output.write_items(output_format, (), (), status)
 
 
 def _print(status: RunStatus) -> None:
@@ -86,34 +88,15 @@ def _print(status: RunStatus) -> None:
         last = name
     output.write("\n")
     if status.on_cluster is not None:
-        output.write_table(
-            REPLICAS, [_replica_row(replica) for replica in status.on_cluster.replicas]
-        )
+        output.write_table(REPLICAS, status.on_cluster.replicas)
         output.write("\n")
-    output.write_table(
-        (Column("TIME", whole=True), Column("PHASE"), Column("AFTER", right=True), Column("CAUSE")),
-        [
-            (
-                output.stamp(step.at),
-                step.phase,
-                times.duration(step.at - status.created_at),
-                step.cause if step.cause_id is None else f"{step.cause} ({step.cause_id})",
-            )
-            for step in status.history
-        ],
+    columns = (
+        Column("TIME", lambda step: output.stamp(step.at), whole=True),
+        Column("PHASE", lambda step: step.phase),
+        Column("AFTER", lambda step: times.duration(step.at - status.created_at), right=True),
+        Column("CAUSE", lambda one: f"{one.cause} ({one.cause_id})" if one.cause_id else one.cause),
     )
-
-
-def _replica_row(replica: ReplicaState) -> tuple[str | None, ...]:
-    exit_code = None if replica.exit_code is None else str(replica.exit_code)
-    return (
-        replica.replica,
-        replica.phase,
-        replica.node,
-        str(replica.restarts),
-        exit_code,
-        replica.detail or None,
-    )
+    output.write_table(columns, status.history)
 
 
 def _now(status: RunStatus) -> list[tuple[str, str]]:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import click
 
 from k8sbench.app import stores
-from k8sbench.cli.options import format_option, store_option
+from k8sbench.cli.options import store_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
-from k8sbench.model.errors import UsageError
+from k8sbench.model.errors import StoreError, UsageError
 from k8sbench.report.text_table import Column
-
-_format_option = format_option("table", "json")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -24,43 +23,41 @@ def command() -> None:
 
 
 @command.command()
-@_format_option
 @store_option
-def info(output_format: str, where: str | None) -> None:
+def info(where: str | None) -> None:
     """Say where the store is and what is in it."""
-    said = stores.info(where, output.note)
-    if output_format == "json":
-        output.write_json(said)
-        return
-    output.write(
-        f"Store:      {said.store}{'' if said.writable else ' (can only be read)'}\n"
-        f"Database:   {said.kind}, schema {said.database_schema}\n"
-        f"Identity:   {said.identity or 'none: it is not made yet'}\n"
-        f"Artifacts:  {said.artifacts}\n"
-        f"Runs:       {said.runs}\n"
-    )
+    with stores.to_read(where, output.note) as store:
+        try:
+            identity = "none: it is not made yet" if store.absent else store.identity
+        except StoreError as error:  # of a disk that is full, or can only be read
+            identity = f"none: {error.message}"
+        state = "" if store.database.read_only is None else " (can only be read)"
+        output.write(
+            f"Store:      {store.where}{state}\n"
+            f"Database:   {store.database.kind}\n"
+            f"Identity:   {identity}\n"
+            f"Artifacts:  {store.root / 'runs'}\n"
+            f"Runs:       {len(store.ids())}\n"
+        )
 
 
 @command.command()
-@_format_option
 @store_option
-def reindex(output_format: str, where: str | None) -> int:
+def reindex(where: str | None) -> int:
     """Make the database anew from the runs' folders.
 
     Names what cannot be read; exit code 1 if there is any. On PostgreSQL it writes the rows of the
     runs whose folders are on this machine.
     """
-    report = stores.reindex(where)
-    if output_format == "json":
-        output.write_json(report)
-    elif report.findings:
+    shown, count, findings = stores.reindex(where)
+    if findings:
         output.write_table(
             (Column("FINDING"), Column("WHAT", whole=True), Column("ACTION", whole=True)),
-            [(finding.id, finding.sentence, finding.action) for finding in report.findings],
+            [(finding.id, finding.sentence, finding.action) for finding in findings],
         )
-    runs = counted(report.runs, "run")
-    output.note(f"The database of {report.store} was made anew from the folders: {runs}.")
-    return int(any(finding.severity == "fail" for finding in report.findings))
+    runs = counted(count, "run")
+    output.note(f"Rows were made anew from the folders here; {shown} has {runs}.")
+    return int(any(finding.severity == "fail" for finding in findings))
 
 
 @command.command()
@@ -73,34 +70,29 @@ def export(runs: tuple[str, ...], file: str, where: str | None) -> None:
     By default it writes every run that has ended and whose files are in this store. The file
     appears only when it is complete.
     """
-    if file == "-":
-        if sys.stdout.isatty():
-            raise UsageError(
-                "An export cannot be printed on a terminal.", "Name a file, or a pipe."
-            )
-        with output.piped():
-            count = stores.export(runs, sys.stdout.buffer, where, output.note)
-    elif not file.endswith((".tar.gz", ".tgz")):
+    if file == "-" and sys.stdout.isatty():
+        raise UsageError("An export cannot be printed on a terminal.", "Name a file, or a pipe.")
+    if file != "-" and not file.endswith((".tar.gz", ".tgz")):
         raise UsageError(f"{file!r} names no file for an export.", "End its name with .tar.gz.")
-    else:
-        count = stores.export(runs, Path(file), where, output.note)
+    with output.piped():
+        target = sys.stdout.buffer if file == "-" else Path(file)
+        count = stores.export(runs, target, where, output.note)
     output.note(f"{counted(count, 'run')} exported to {'stdout' if file == '-' else file}.")
 
 
 @command.command("import")
-@click.argument("file", metavar="FILE|-")
+@click.argument("file", metavar="FILE|-", type=click.File("rb"))
 @store_option
-def import_(file: str, where: str | None) -> None:
+def import_(file: BinaryIO, where: str | None) -> None:
     """Add the runs that another store has exported: all of them, or none.
 
     A run that is in the store already is not changed. If the store has another run of that name, or
     the same one with other content, nothing is imported.
     """
-    source = sys.stdin.buffer if file == "-" else Path(file)
-    done = stores.import_runs(source, where, output.note)
+    added, there = stores.import_runs(file, file.name, where)
     output.note(
-        f"{counted(len(done.added), 'run')} imported;"
-        f" {counted(len(done.there), 'run', ('was', 'were'))} here already."
+        f"{counted(len(added), 'run')} imported;"
+        f" {counted(len(there), 'run', ('was', 'were'))} here already."
     )
 
 
@@ -115,14 +107,13 @@ def remove(runs: tuple[str, ...], yes: bool, where: str | None) -> None:
     """
 
     def confirm(runs: Sequence[str]) -> bool:
-        if yes:
-            return True
-        if not sys.stdin.isatty():
+        if not yes and not sys.stdin.isatty():
             raise UsageError(
                 f"{counted(len(runs), 'run')} would be removed for ever.", "Add --yes if so."
             )
-        output.error("\n".join(runs))
-        return output.agreed(f"Remove {counted(len(runs), 'run')} for ever?")
+        if not yes:
+            output.error("\n".join(runs))
+        return yes or output.agreed(f"Remove {counted(len(runs), 'run')} for ever?")
 
     done = stores.remove(runs, where, output.note, confirm)
     output.note(f"{counted(len(done), 'run')} removed.")

@@ -32,9 +32,9 @@ def command(request: SubmitRequest, output_format: str) -> int:
 
     \b
     k8sbench submit resnet50 --replicas 2 --gpus 1 --preset smoke    a first try
-    k8sbench submit deeplabv3p --replicas 4 --amp      4 nodes, all of their GPUs
-    k8sbench submit tsm --all-cases --detach           then: collect --all --follow
-    k8sbench submit all --all-cases --repeats 5        all; --resume SET after a kill
+    k8sbench submit deeplabv3p --replicas 4 --amp    4 nodes, all of their GPUs
+    k8sbench submit tsm --all-cases --detach         then: collect --all --follow
+    k8sbench submit all --all-cases --repeats 5      after a kill: --resume SET
     """
     stop = SignalStop()
     agree = _agrees if sys.stdin.isatty() else None

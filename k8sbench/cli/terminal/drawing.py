@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, TypeVar
 
 from rich.cells import cell_len
@@ -22,11 +22,10 @@ from k8sbench.lifecycle.live_metrics import LiveMetrics
 from k8sbench.lifecycle.live_state import LiveRun, Output, rate_unit
 from k8sbench.measure.run.gpu_metrics import GpuNow
 from k8sbench.model import times
-from k8sbench.model.counts import ABSENT
 from k8sbench.model.gpu_metrics import METRICS, GpuMetric
 from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import clean
-from k8sbench.report.text_table import Column, plain_table
+from k8sbench.report.text_table import Column, of_items, plain_table
 
 Item = TypeVar("Item")
 
@@ -43,23 +42,8 @@ ACTIVE_FIRST = (Phase.RUNNING, *STARTING_UP)
 """The order in which runs are shown where not all fit, and in which they are counted."""
 
 
-Field = tuple[Column, Callable[[Any], str | None]]
-"""A column, and its cell for an item. One that may be left out is left out where it is empty."""
-
-
-def _field(title: str, cell: Callable[[Any], str | None], optional: int = 0) -> Field:
-    return Column(title, whole=True, optional=optional), cell
-
-
-def _number(title: str, cell: Callable[[Any], str | None], optional: int = 0) -> Field:
-    return Column(title, right=True, whole=True, optional=optional), cell
-
-
-def _sentence(title: str, cell: Callable[[Any], str | None], optional: int) -> Field:
-    return Column(title, cut=True, optional=optional), cell
-
-
-STATE = Column("STATE", whole=True, states=True)
+_field = functools.partial(Column, whole=True)
+_number = functools.partial(Column, whole=True, right=True)
 
 
 def one_run(live: LiveRun, now: float, width: int, room: int) -> RenderableType:
@@ -71,16 +55,16 @@ def one_run(live: LiveRun, now: float, width: int, room: int) -> RenderableType:
     shown, more = _fitting([*replicas[:1], *rest], room - len(lines))
     names = {each.replica for each in shown}
     items = [(each, live.output(each.replica)) for each in replicas if each.replica in names]
-    fields = (
+    columns = (
         _field("REPLICA", lambda item: item[0].replica),
-        (STATE, lambda item: item[0].phase),
-        _field("NODE", lambda item: item[0].node, 5),
-        _number("RESTARTS", lambda item: str(item[0].restarts), 4),
-        _number("STEP", lambda item: item[1] and step_count(item[1]), 2),
-        _number(rate_unit(live.plan).upper(), lambda item: _rate(item[1]), 3),
-        _sentence("DETAIL", lambda item: item[0].detail, 1),
+        _field("STATE", lambda item: item[0].phase, states=True),
+        _field("NODE", lambda item: item[0].node, optional=5),
+        _number("RESTARTS", lambda item: str(item[0].restarts), optional=4),
+        _number("STEP", lambda item: item[1] and step_count(item[1]), optional=2),
+        _number(rate_unit(live.plan).upper(), lambda item: _rate(item[1]), optional=3),
+        Column("DETAIL", lambda item: item[0].detail or None, cut=True, optional=1),
     )
-    return _drawn(lines, fields, items, [each.phase for each in more], width, room)
+    return _drawn(lines, columns, items, [each.phase for each in more], width, room)
 
 
 def several_runs(
@@ -106,8 +90,7 @@ def several_runs(
         parts.append(f"{left} to be collected")
     lines = _packed([*filter(None, words.split(", ")), *parts], width)
     shown, more = _fitting(sorted(active, key=_by_activity), room - len(lines))
-    fields = _run_fields(now)
-    return _drawn(lines, fields, shown, [live.phase for live in more], width, room)
+    return _drawn(lines, _run_columns(now), shown, [live.phase for live in more], width, room)
 
 
 def gpus(metrics: LiveMetrics, width: int) -> RenderableType:
@@ -115,7 +98,7 @@ def gpus(metrics: LiveMetrics, width: int) -> RenderableType:
     live, (found, missing) = metrics.live, metrics.gpus()
     parts: list[RenderableType] = [*_head(live, metrics.clock(), width)]
     if found:
-        parts.append(_table(GPU_FIELDS, found, width))
+        parts.append(_table(GPU_COLUMNS, found, width))
     if live.phase is Phase.RUNNING and "*" in missing:
         why = f"No GPU metrics: {missing['*']} k8sbench doctor says what a cluster lacks."
         parts.append(Text(clean(why)))
@@ -132,7 +115,7 @@ def _value(metric: GpuMetric, one: GpuNow) -> str | None:
     if (sample := one.metrics.get(metric.id)) is None:
         return None
     # Sizes as kubectl writes them: 13.8Gi.
-    return metric.text(sample.value).replace(" ", "").replace("GiB", "Gi")
+    return metric.text(sample.value).replace(" ", "").replace("GiB", "Gi").replace("%", " %")
 
 
 def _gpu_replica(one: GpuNow) -> str | None:
@@ -156,32 +139,34 @@ def _age(one: GpuNow) -> str | None:
     return times.duration(round(min(ages))) if ages else None
 
 
-GPU_FIELDS: tuple[Field, ...] = (
+GPU_COLUMNS = (
     _field("REPLICA", _gpu_replica),
     _number("GPU", _gpu_number),
-    _field("NODE", _gpu_node, MOST_KEPT - 4),
+    _field("NODE", _gpu_node, optional=MOST_KEPT - 4),
     *(
-        _number(title, functools.partial(_value, metric), keep and MOST_KEPT - keep)
+        _number(title, functools.partial(_value, metric), optional=keep and MOST_KEPT - keep)
         for metric in METRICS
         if metric.live
         for title, keep in [metric.live]
     ),
-    _number("AGE", _age, MOST_KEPT - 1),
+    _number("AGE", _age, optional=MOST_KEPT - 1),
 )
 
 
-def _run_fields(now: float) -> tuple[Field, ...]:
+def _run_columns(now: float) -> tuple[Column, ...]:
     return (
         _field("RUN", lambda live: live.run_id),
-        (STATE, lambda live: live.phase),
-        _number("TIME", lambda live: times.duration(now - live.created_at), 5),
-        _number("STEP", lambda live: (steps := live.steps()) and step_count(steps), 1),
-        _number("RATE", _run_rate, 3),
-        _number("ETA", lambda live: _remaining(live, now), 2),
-        _sentence(
-            "WAITS FOR", lambda live: live.state.cause if live.phase in STARTING_UP else None, 4
-        ),
+        _field("STATE", lambda live: live.phase, states=True),
+        _number("TIME", lambda live: times.duration(now - live.created_at), optional=5),
+        _number("STEP", lambda live: (steps := live.steps()) and step_count(steps), optional=1),
+        _number("RATE", _run_rate, optional=3),
+        _number("ETA", lambda live: _remaining(live, now), optional=2),
+        Column("WAITS FOR", _waits_for, cut=True, optional=4),
     )
+
+
+def _waits_for(live: LiveRun) -> str | None:
+    return live.state.cause or None if live.phase in STARTING_UP else None
 
 
 def _head(live: LiveRun, now: float, width: int) -> list[Text]:
@@ -221,7 +206,7 @@ def _fitting(items: Sequence[Item], room: int) -> tuple[Sequence[Item], Sequence
 
 def _drawn(
     lines: list[Text],
-    fields: Sequence[Field],
+    columns: Sequence[Column],
     items: Sequence[Any],
     more: Sequence[Phase],
     width: int,
@@ -229,7 +214,7 @@ def _drawn(
 ) -> RenderableType:
     parts: list[RenderableType] = [*lines[:room]]
     if items:
-        parts.append(_table(fields, items, width))
+        parts.append(_table(columns, items, width))
     if more and len(lines) < room:
         phases = set(more)
         what = f"all {more[0]}" if len(phases) == 1 and len(more) > 1 else _counted(more)
@@ -237,17 +222,8 @@ def _drawn(
     return Group(*parts)
 
 
-def _table(fields: Sequence[Field], items: Sequence[Any], width: int) -> Text:
-    """Lay out the items: optional columns are left out where they are empty, or room is short."""
-    texts = [[clean(cell(item) or ABSENT) for item in items] for _, cell in fields]
-    shown = [
-        (column, cells)
-        for (column, _), cells in zip(fields, texts, strict=True)
-        if not column.optional or set(cells) != {ABSENT}
-    ]
-    columns, cells = zip(*shown, strict=True)
-    rows = list(zip(*cells, strict=True))
-    drawn = plain_table(columns, rows, room=width, paint=output.painted)
+def _table(columns: Sequence[Column], items: Sequence[Any], width: int) -> Text:
+    drawn = plain_table(*of_items(columns, items), room=width, paint=output.painted)
     text = Text.from_ansi(drawn.rstrip("\n"))
     text.no_wrap, text.overflow = True, "ellipsis"
     return text

@@ -11,7 +11,6 @@ JSON documents carry ``schema``; what is in them is described in ``docs/schema.m
 from __future__ import annotations
 
 import contextlib
-import datetime
 import os
 import shutil
 import sys
@@ -19,13 +18,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TextIO
 
 import click
-import msgspec
 
-from k8sbench.model.counts import ABSENT
+from k8sbench.model import times
 from k8sbench.model.phase import Phase
-from k8sbench.model.plain_text import clean, clean_lines, escaped_json
+from k8sbench.model.plain_text import clean_lines
 from k8sbench.report import formats
-from k8sbench.report.text_table import Column, Paint, plain_table
+from k8sbench.report.text_table import Column, Paint, of_items, plain_table
 
 
 class ReaderGone(Exception):
@@ -85,42 +83,43 @@ def write_json(value: Any) -> None:
     write(formats.json_text(value))
 
 
-def write_yaml(value: Any) -> None:
-    """Write one YAML document of the same content as :func:`write_json`."""
-    import yaml
-
-    # Through JSON: plain values, and no number that JSON does not have.
-    text = msgspec.json.encode(value).decode()
-    is_safe = text == escaped_json(text)
-    plain = msgspec.json.decode(text)
-    write(yaml.safe_dump(plain, sort_keys=False, allow_unicode=is_safe, width=100))
-
-
 def write_names(names: Iterable[str]) -> None:
     """Write one name per line."""
     write("".join(f"{name}\n" for name in names))
 
 
-def write_table(columns: Sequence[Column], rows: Iterable[Sequence[str | None]]) -> None:
+def write_table(columns: Sequence[Column], items: Iterable[Any]) -> None:
     """Write a table for people."""
-    write(table_text(columns, rows))
+    write(table_text(columns, items))
 
 
-def table_text(
-    columns: Sequence[Column], rows: Iterable[Sequence[str | None]], *, is_whole: bool = False
-) -> str:
+def table_text(columns: Sequence[Column], items: Iterable[Any], *, is_whole: bool = False) -> str:
     """Lay a table out for people: fitted to a terminal, of any width in a pipe or ``is_whole``."""
-    cells = [[ABSENT if cell is None else clean(cell) for cell in row] for row in rows]
     is_fitted = sys.stdout.isatty() and not is_whole
     room = shutil.get_terminal_size().columns if is_fitted else None
-    return plain_table(columns, cells, room=room, paint=paint())
+    return plain_table(*of_items(columns, items), room=room, paint=paint())
+
+
+def write_items(
+    form: str,
+    columns: Sequence[Column],
+    items: Sequence[Any],
+    document: object,
+    names: Iterable[str] = (),
+) -> None:
+    """Write items as a table, and in the formats for programs as a document or by their names."""
+    view: formats.View = {
+        "table": lambda: table_text(columns, items),
+        "document": lambda: document,
+        "yaml": lambda: document,
+        "names": lambda: names,
+    }
+    write(formats.written(form, view))
 
 
 def stamp(at: float | None) -> str | None:
-    """Write a time as RFC 3339 in UTC, to the second: ``2026-11-20T08:15:30Z``."""
-    if at is None:
-        return None
-    return datetime.datetime.fromtimestamp(at, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    """Write a time as :func:`.times.utc` does, where there is one."""
+    return None if at is None else times.utc(at)
 
 
 # -- color ----------------------------------------------------------------------------------------

@@ -37,12 +37,12 @@ CAUSES: Mapping[str, Cause] = {
         " --patch={resume}', or cancel it.",
     ),
     "queued": Cause(
-        "The job waits in queue {queue}: {why}.",
+        "The job waits in queue {queue}{place}: {why}.",
         "Wait for its turn; 'kubectl -n {namespace} describe workloads' shows the queue's reason.",
     ),
     "queue-unusable": Cause(
         "Queue {queue} does not take the job: {why}.",
-        "Name an active queue with --queue: 'kubectl -n {namespace} get localqueues' lists them.",
+        "Name another --queue ('kubectl -n {namespace} get localqueues'), or ask an administrator.",
     ),
     "queue-silent": Cause(
         "The job waits in queue {queue}: Kueue has said nothing yet.",
@@ -57,7 +57,7 @@ CAUSES: Mapping[str, Cause] = {
         "Give a --queue and a --node-pool that fit: a ResourceFlavor of the queue names its nodes.",
     ),
     "queue-evicted": Cause(
-        "Kueue has stopped the job, which waits again in queue {queue}: {why}.",
+        "Kueue has stopped the job, which waits again in queue {queue}{place}: {why}.",
         "Wait: Kueue starts it again by itself, and its training then begins anew.",
     ),
     "operator-down": Cause(
@@ -181,8 +181,9 @@ CAUSES: Mapping[str, Cause] = {
     ),
     "init-failed": Cause(
         "The init container of {replica} failed{code}: it did not find the master.",
-        "Look at the master first, then at the cluster's DNS: 'kubectl -n {namespace} logs {pod}"
-        " -c init-pytorch'.",
+        "Look at the master first: workers wait 200 s for it, its image's pull included, unless the"
+        " operator has a larger --pytorch-init-container-max-tries. Then look at the cluster's DNS:"
+        " 'kubectl -n {namespace} logs {pod} -c init-pytorch'.",
         again="the master's name was not known in time",
     ),
     "config-missing": Cause(

@@ -20,6 +20,7 @@ from k8sbench.diagnose.job.facts import (
     Replica,
     earlier,
     ending_of,
+    message_of,
     quoted,
 )
 from k8sbench.model.counts import counted
@@ -137,9 +138,8 @@ def _by_lines(facts: Facts, first: Replica, others: Sequence[Replica], lines: Li
 
 
 def _has_failed(facts: Facts, replica: Replica) -> bool:
-    if replica.phase == "Failed" or _outside(facts, replica) is not None:
-        return True
-    return replica.ending is not None and replica.ending.code != 0 and replica.phase != "Succeeded"
+    itself = replica.ending and replica.ending.code != 0 and replica.phase != "Succeeded"
+    return bool(itself) or replica.phase == "Failed" or _outside(facts, replica) is not None
 
 
 def _order(replica: Replica) -> tuple[float, float, str]:
@@ -218,11 +218,18 @@ def _deleted_before(facts: Facts, first: Replica) -> Finding | None:
     if limit_struck(facts) or policy not in (None, "None"):
         return None  # the operator deletes pods itself
     failed_at = _order(first)[0]
+    # The Job controller ends the peers of a pod that failed, often within the same second.
+    by_operator = {
+        message_of(event).rpartition(": ")[2]
+        for event in facts.events
+        if event.get("reason") == "SuccessfulDelete"
+    }
     deleted = [
         (at, one)
         for one in (*earlier(facts), *facts.replicas)
         if (at := one.deletion_asked_at) is not None
         and at <= failed_at
+        and one.pod_name not in by_operator
         and (one.ending is None or one.ending.at is None or one.ending.at >= at)
     ]
     if not deleted:

@@ -64,9 +64,7 @@ def waiting(reason: str) -> Waiting:
 
 OUT_OF_MEMORY = "OOMKilled"
 # containerd's; CRI-O and Docker wrote the next three.
-NEVER_STARTED = {
-    *("StartError", "ContainerCannotRun", "CreateContainerError", "RunContainerError"),
-}
+NEVER_STARTED = {"StartError", "ContainerCannotRun", "CreateContainerError", "RunContainerError"}
 """Reasons of a container that ended, as far as its exit code does not say how."""
 
 ENDED_BY = _by_reason(

@@ -22,6 +22,8 @@ from k8sbench.model.finding import Finding
 from k8sbench.model.kube import KubeObject, labels_of, moment
 from k8sbench.model.pool import amount
 
+Names = Mapping[str, str]
+"""What a sentence or an action may hold."""
 BIND_SECONDS = 30.0
 """A claim that was just made has no volume for some seconds, and someone may be making one that is
 missing; longer than a provisioner usually takes."""
@@ -152,11 +154,7 @@ def _cause(facts: Facts, message: str, replicas: Sequence[Replica]) -> Iterator[
 
 
 def _no_node(
-    facts: Facts,
-    report: SchedulerMessage,
-    message: str,
-    replicas: Sequence[Replica],
-    where: Mapping[str, str],
+    facts: Facts, report: SchedulerMessage, message: str, replicas: Sequence[Replica], where: Names
 ) -> Finding:
     first = replicas[0]
     missing = _missing_labels(facts, first)
@@ -165,7 +163,7 @@ def _no_node(
         labels = _labels(first) + missing
         return finding_of("no-matching-node", where, unrecoverable=not comes, labels=labels)
     if report.insufficient:
-        return _too_little(facts, report, replicas, where, comes=comes)
+        return _too_little(facts, report, replicas, where)
     why = "; ".join(report.rest())
     if report.closed or any(_PASSING.search(taint) for taint in report.taints):
         return finding_of("nodes-not-ready", where, why=why)
@@ -175,13 +173,9 @@ def _no_node(
 
 
 def _too_little(
-    facts: Facts,
-    report: SchedulerMessage,
-    replicas: Sequence[Replica],
-    where: Mapping[str, str],
-    *,
-    comes: bool,
+    facts: Facts, report: SchedulerMessage, replicas: Sequence[Replica], where: Names
 ) -> Finding:
+    comes = replicas[0].last_event(Event.NODE_COMES) is not None
     wanted = requests(replicas[0].spec)
     most = _largest(facts, replicas[0])
     over = [name for name in report.insufficient if name in most and wanted[name] > most[name]]
@@ -203,7 +197,7 @@ def _too_little(
     return finding_of("no-node-fits", where, why=f"asked for {asked}; {why}")
 
 
-def _quoted(message: str, where: Mapping[str, str]) -> Finding:
+def _quoted(message: str, where: Names) -> Finding:
     what = f"No node for {where['replicas']}"
     return finding_of("pod-not-started", where, what=what, why=quoted(message))
 
@@ -212,9 +206,7 @@ def _age(facts: Facts, replica: Replica) -> float:
     return facts.now - (moment(replica.meta.get("creationTimestamp")) or facts.now)
 
 
-def _unbound(
-    facts: Facts, message: str, replica: Replica, where: Mapping[str, str]
-) -> Finding | float:
+def _unbound(facts: Facts, message: str, replica: Replica, where: Names) -> Finding | float:
     waited = _age(facts, replica)
     if waited < BIND_SECONDS:
         return BIND_SECONDS - waited
@@ -236,9 +228,7 @@ def _unbound(
     )
 
 
-def passing(
-    cause_id: str, names: Mapping[str, str], waited: float, **words: str
-) -> Iterator[Finding | float]:
+def passing(cause_id: str, names: Names, waited: float, **words: str) -> Iterator[Finding | float]:
     """Yield a cause that is unrecoverable after half a minute: someone may be making the object."""
     yield finding_of(cause_id, names, unrecoverable=waited >= BIND_SECONDS, **words)
     if waited < BIND_SECONDS:

@@ -19,7 +19,6 @@ from k8sbench.diagnose.job.facts import (
     JobSnapshot,
     Replica,
     differences,
-    look,
     names,
 )
 from k8sbench.diagnose.job.reasons import EVENTS, POD_PHASES, Event, Waiting
@@ -37,7 +36,6 @@ from k8sbench.model.kube import (
     moment,
 )
 from k8sbench.model.phase import Phase, ReplicaState
-from k8sbench.model.plan import RunPlan
 
 __all__ = ["CANCEL_ANNOTATION", "JobSnapshot", "JobState", "kept_by", "read"]
 
@@ -80,18 +78,7 @@ class _Cancelled(msgspec.Struct):
     phase: str | None = None
 
 
-def read(
-    seen: JobSnapshot,
-    plan: RunPlan,
-    *,
-    now: float,
-    lines: Mapping[str, Sequence[str]] | None = None,
-) -> JobState:
-    """Read the state of the job of ``plan`` at ``now`` (Unix seconds); see :func:`read_facts`."""
-    return read_facts(look(seen, plan, now), lines)
-
-
-def read_facts(facts: Facts, lines: Mapping[str, Sequence[str]] | None = None) -> JobState:
+def read(facts: Facts, lines: Mapping[str, Sequence[str]] | None = None) -> JobState:
     """Read the state of a job from what was seen of it.
 
     ``lines`` are the last lines of the replicas' logs where they are known: they show which
@@ -123,8 +110,7 @@ def phase_alone(job: KubeObject, kind: JobKind) -> Phase:
         return Phase.CANCELLED
     if is_suspended(job):
         return Phase.QUEUED
-    # Of a job without conditions the jobs that the operator has made of it tell.
-    made = (job.get("status") or {}).get("jobsStatus") or ()
+    made = kind.made(job.get("status") or {})
     if phase is None and any(one.get("active") for one in made):
         return Phase.RUNNING if all(one.get("ready") for one in made) else Phase.PENDING
     # The operator has taken note of the job where it has any condition.
@@ -171,9 +157,7 @@ def _ended(facts: Facts, lines: Mapping[str, Sequence[str]]) -> JobState | None:
 
 def _failed(facts: Facts, lines: Mapping[str, Sequence[str]]) -> JobState:
     # The operator may write its own end before a job that was cancelled is deleted.
-    if cancelled := _cancelled(facts, lines):
-        return cancelled
-    return _state(facts, Phase.FAILED, endings.failure(facts, lines))
+    return _cancelled(facts, lines) or _state(facts, Phase.FAILED, endings.failure(facts, lines))
 
 
 def _cancelled(facts: Facts, _: Mapping[str, Sequence[str]]) -> JobState | None:

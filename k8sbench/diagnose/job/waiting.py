@@ -7,7 +7,7 @@ something about them: pods that are refused, images, volumes, and last the wait 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from k8sbench.diagnose.job import admission, endings, reasons, scheduling
 from k8sbench.diagnose.job.causes import finding_of
@@ -29,7 +29,7 @@ from k8sbench.model.phase import Phase
 OPERATOR_SECONDS = 30.0
 """Without a sign of the operator for so long, it is not running; it takes 0.1 s when it is."""
 QUEUE_SECONDS = 30.0
-"""Kueue makes its Workload within a second."""
+"""Kueue makes its Workload within a second. Also between looks at a job's place in its queue."""
 LOOK_SECONDS = 8.0
 """Between looks at a queue that is silent, as some refusals are in the Workload and in no event,
 and at the pods of other runs while some pods of a job have a node, and others have none."""
@@ -55,8 +55,14 @@ _MISSING = re.compile(
     r" (?:config|secret) key|object \"[^\"]+\"/\"[^\"]+\" not registered",
     re.IGNORECASE,
 )
-_UNUSABLE = re.compile("doesn't exist|does not exist|inactive|not found|is stopped|HoldAndDrain")
-_NEVER = {"maximum capacity": "queue-too-small", "match node affinity": "queue-other-nodes"}
+_UNUSABLE = re.compile(
+    "doesn't exist|does not exist|inactive|not found|is stopped|HoldAndDrain|terminating or missing"
+    # Another namespace's queue, no quota at all of what is asked for, taken out of the queue.
+    "|doesn't match ClusterQueue|unavailable in ClusterQueue|workload is deactivated"
+    # A LimitRange of the namespace, requests beyond limits.
+    "|didn't satisfy LimitRange|resources validation failed"
+)
+_NEVER = {"maximum capacity": "queue-too-small", "node affinity|untolerated": "queue-other-nodes"}
 """The cause by what Kueue says of a flavor that never has room for the job …"""
 _LATER = "insufficient unused quota"
 """… and what it says of one that others use now."""
@@ -89,42 +95,40 @@ def gang_ignored(facts: Facts) -> Iterator[Finding]:
 
 
 def _in_a_gang(meta: KubeObject, spec: KubeObject) -> bool:
-    if spec.get("schedulerName") not in (None, "", "default-scheduler"):
-        return True
-    return any(mark in (meta.get(where) or {}) for where, mark in _GANG_MARKS)
+    is_elsewhere = spec.get("schedulerName") not in (None, "", "default-scheduler")
+    return is_elsewhere or any(mark in (meta.get(where) or {}) for where, mark in _GANG_MARKS)
 
 
 def _queue(facts: Facts) -> tuple[Finding, float | None]:
     queue = labels_of(facts.job).get(QUEUE_LABEL)
     where = facts.names() | {"queue": str(queue), "pool": facts.plan.pool.name}
+    where["place"] = (facts.seen.workload or {}).get("place", "")
     if queue is None:
         return finding_of("suspended", where), None
     why = _queue_message(facts)
     if not why and facts.age >= QUEUE_SECONDS:
-        silence = f"in {facts.age:.0f} s Kueue has said nothing"
+        named = f"its integrations.frameworks must name {where['kind']}"
+        silence = f"in {QUEUE_SECONDS:.0f} s Kueue has said nothing; {named}"
         return finding_of("queue-unusable", where, why=silence), None
     if not why:
         # A cause of its own: what Kueue says then is reported as a change.
         return finding_of("queue-silent", where), min(LOOK_SECONDS, QUEUE_SECONDS - facts.age)
-    evicted = _workload_conditions(facts).get("Evicted", {})
+    evicted = conditions(facts.seen.workload or {}).get("Evicted", {})
     if _UNUSABLE.search(why):
         cause_id = "queue-unusable"
-    elif (never := [_NEVER[words] for words in _NEVER if words in why]) and _LATER not in why:
+    elif (never := [_NEVER[one] for one in _NEVER if re.search(one, why)]) and _LATER not in why:
         cause_id = never[0]
     elif is_true(evicted) or why.startswith("Preempted"):
         cause_id, why = "queue-evicted", str(evicted.get("message") or why)
     else:
         cause_id = "queued"
-    return finding_of(cause_id, where, why=quoted(why)), None
-
-
-def _workload_conditions(facts: Facts) -> Mapping[str, KubeObject]:
-    return conditions(facts.seen.workload or {})
+    # Its place changes with other jobs, of which none of its own events tells.
+    return finding_of(cause_id, where, why=quoted(why)), QUEUE_SECONDS
 
 
 def _queue_message(facts: Facts) -> str:
     """Return Kueue's newest message on the job: from its Workload's conditions, else its events."""
-    known = _workload_conditions(facts)
+    known = conditions(facts.seen.workload or {})
     for wanted in ("QuotaReserved", "Admitted"):
         if known.get(wanted, {}).get("status") == "False":
             return str(known[wanted].get("message", ""))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from k8sbench.diagnose.preflight import capacity_checks, cluster_checks, operator_checks
-from k8sbench.diagnose.preflight.facts import PreflightFacts, UnknownFactError, fail, warn
+from k8sbench.diagnose.preflight.facts import PreflightFacts, Unknown, fail, warn
 from k8sbench.model.finding import Finding
 
 
@@ -34,7 +34,7 @@ class Check(NamedTuple):
         try:
             for finding in self.judge(facts):
                 yield msgspec.structs.replace(finding, id=self.id)
-        except UnknownFactError as unknown:
+        except Unknown as unknown:
             if self.looks_at is not None:
                 asked = facts.request
                 names = {"namespace": asked.namespace, "queue": asked.queue}

@@ -31,34 +31,20 @@ HELPFUL = {
 sets are prepared by Jobs."""
 
 
-class Unknown(msgspec.Struct, frozen=True):
-    """An answer that could not be obtained."""
+class Unknown(Exception):
+    """An answer that could not be obtained; a check that needs it raises it."""
 
-    why: str
-    """The API server's message, without its full stop."""
-
-
-class UnknownFactError(Exception):
-    """A check needs a fact that is :class:`Unknown`."""
-
-    def __init__(self, unknown: Unknown) -> None:
-        super().__init__(unknown.why)
-        self.why = unknown.why
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+        """The API server's message, without its full stop."""
 
 
 def known(answer: T | Unknown) -> T:
-    """Return an answer; raises :class:`UnknownFactError`, which becomes the check's finding."""
+    """Return an answer; raises :class:`Unknown`, which becomes the check's finding."""
     if isinstance(answer, Unknown):
-        raise UnknownFactError(answer)
+        raise answer
     return answer
-
-
-class Refusal(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to a request that was not granted."""
-
-    status: int | None
-    """HTTP status; None: there was no answer."""
-    message: str
 
 
 class Permission(msgspec.Struct, frozen=True, kw_only=True):
@@ -185,8 +171,8 @@ class PreflightFacts(msgspec.Struct, frozen=True, kw_only=True):
     """API group → its versions that are served."""
     kinds: Sequence[str] | Unknown
     """Resources of the API groups of the operators that are served."""
-    own_jobs: Mapping[str, Refusal | None]
-    """Kind → the answer to the dry run of a job as k8sbench makes them."""
+    own_jobs: Mapping[str, str | None]
+    """Kind → why the dry run of a job as k8sbench makes them is refused; None: it is not."""
     deployments: Mapping[str, KubeObject | Unknown | None]
     """Name of an operator → its Deployment; of those that are served, and of what they need."""
     access: Mapping[Permission, bool] | Unknown

@@ -81,7 +81,7 @@ def admission(facts: PreflightFacts) -> Iterator[Finding]:
         if refusal is None:
             yield ok(f"A {kind} of k8sbench is accepted.")
             continue
-        message = refusal.message.strip().rstrip(".")
+        message = refusal.strip().rstrip(".")
         if _UNANSWERED in message:
             yield _spoils(facts, operator)(
                 f"The operator does not answer; without it no {kind} can be created: {message}.",

@@ -22,7 +22,7 @@ from k8sbench.measure.group.permutation import ALPHA, TwoSides, shown
 from k8sbench.model.compared import Compared, Comparison, Difference, Figures, Finding
 from k8sbench.model.gpu_metrics import METRICS, GpuMetric
 from k8sbench.model.group import Group
-from k8sbench.model.identity import case_values, fields_for, group_key
+from k8sbench.model.identity import case_values, fields_for
 from k8sbench.model.measurement import GpuFigure
 from k8sbench.model.run import Run
 
@@ -34,6 +34,8 @@ from k8sbench.model.run import Run
 # the least; and where a side is one single case, it is held against the other's, whatever that is.
 
 SERIES = fields_for("series")
+ALWAYS_EQUAL = ("benchmark", "framework", "case")
+"""Of counterparts, unless each side is one single case."""
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +49,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     def cases(self) -> list[list[Group]]:
         """Its groups by case; each oldest first, in the order of their keys."""
         by_case: dict[tuple[object, ...], list[Group]] = {}
-        for group in sorted(self.groups, key=lambda g: (g.spread is None, -g.latest, g.key)):
+        for group in sorted(self.groups, key=lambda g: (g.spread is None, -g.began[1], g.key)):
             case = group.key.only("series")
             if group.spread is None and any(key[:-2] == case for key in by_case):
                 # It has no figure that could be of another GPU: it belongs to the newest.
@@ -55,7 +57,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
             else:
                 more = (group.key.gpu_model, group.estimator)
                 by_case.setdefault((*case, *more), []).append(group)
-        cases = [sorted(groups, key=lambda g: (g.latest, g.key)) for groups in by_case.values()]
+        cases = [sorted(groups, key=lambda g: (g.began[1], g.key)) for groups in by_case.values()]
         return sorted(cases, key=lambda groups: groups[-1].key)
 
 
@@ -89,7 +91,7 @@ def counterparts(a: Side, b: Side) -> list[tuple[list[Group], list[Group]]]:
         (len(unlike), unlike, i, j)
         for i, mine in enumerate(left)
         for j, theirs in enumerate(right)
-        if _may_meet(mine[-1], theirs[-1])
+        if all(getattr(mine[-1].key, n) == getattr(theirs[-1].key, n) for n in ALWAYS_EQUAL)
         for unlike in (differing(mine[-1], theirs[-1]),)
     )
     pairs: dict[int, int] = {}
@@ -98,11 +100,6 @@ def counterparts(a: Side, b: Side) -> list[tuple[list[Group], list[Group]]]:
             pairs[i] = j
     met = [(left[i], right[pairs[i]] if i in pairs else []) for i in range(len(left))]
     return [*met, *(([], right[j]) for j in range(len(right)) if j not in pairs.values())]
-
-
-def _may_meet(one: Group, two: Group) -> bool:
-    names = ("benchmark", "framework", "case")
-    return all(getattr(one.key, name) == getattr(two.key, name) for name in names)
 
 
 def differing(one: Group, two: Group) -> tuple[str, ...]:
@@ -153,16 +150,13 @@ def compare(a: Side, b: Side, *, limit: float | None = None) -> Comparison:
 def newest_sets(groups: Sequence[Group]) -> Comparison | None:
     """Compare the newest set with the newest other one that has a case of it; None: none has."""
     by_set: dict[str, list[Group]] = {}
-    for group in sorted(groups, key=lambda group: -group.latest):
+    for group in sorted(groups, key=lambda group: -group.began[1]):
         by_set.setdefault(group.key.set_name, []).append(group)
     (b, last), *others = by_set.items() if by_set else [("", [])]
     has = {group.key.only("series") for group in last if group.spread is not None}
     for a, older in others:
         if any(group.spread is not None and group.key.only("series") in has for group in older):
-            sides = (
-                Side(name=name, groups=tuple(some), runs={})
-                for name, some in ((a, older), (b, last))
-            )
+            sides = [Side(name=n, groups=tuple(g), runs={}) for n, g in ((a, older), (b, last))]
             cases = _cases(counterparts(*sides), None)
             return Comparison(a=a, b=b, limit=None, cases=cases, differences=())
     return None
@@ -178,7 +172,19 @@ def _cases(
         if case.ratio is not None and case.a is not None and case.b is not None
     }
     for (place, test), differs in zip(tests.items(), shown(list(tests.values())), strict=True):
-        cases[place] = _judged(cases[place], test, differs=differs, limit=limit)
+        ratio = cases[place].ratio or 1.0
+        finding: Finding = "no-difference"
+        if test.least_p > ALPHA:
+            finding = "undecided"
+        elif differs and (ratio - 1) * test.direction > 0:
+            finding = "slower" if test.direction < 0 else "faster"
+        cases[place] = msgspec.structs.replace(
+            cases[place],
+            p=test.p,
+            p_least=test.least_p,
+            finding=finding,
+            regression=limit is not None and is_regression(ratio, test, limit),
+        )
     return tuple(cases)
 
 
@@ -205,23 +211,6 @@ def _beside(mine: Sequence[Group], theirs: Sequence[Group]) -> Compared:
         finding="not-comparable",
         not_comparable=forbidden,
         notes=_notes(mine[-1], theirs[-1]),
-    )
-
-
-def _judged(case: Compared, test: TwoSides, *, differs: bool, limit: float | None) -> Compared:
-    """Add to a case with a ratio what its observations show."""
-    ratio = case.ratio or 1.0
-    finding: Finding = "no-difference"
-    if test.least_p > ALPHA:
-        finding = "undecided"
-    elif differs and (ratio - 1) * test.direction > 0:
-        finding = "slower" if test.direction < 0 else "faster"
-    return msgspec.structs.replace(
-        case,
-        p=test.p,
-        p_least=test.least_p,
-        finding=finding,
-        regression=limit is not None and is_regression(ratio, test, limit),
     )
 
 
@@ -279,51 +268,43 @@ def _differences(pairs: Iterable[Pair]) -> list[Difference]:
     places: dict[Difference, list[int]] = {}
     for place, (mine, theirs) in enumerate(pairs):
         if mine and theirs:
-            for difference in _of_pair(mine, theirs):
+            for difference in _of_pair((mine, theirs)):
                 places.setdefault(difference, []).append(place)
     kinds = ("image", "plan", "environment", "gpu")
     made = [msgspec.structs.replace(entry, cases=tuple(at)) for entry, at in places.items()]
     return sorted(made, key=lambda entry: kinds.index(entry.kind))
 
 
-def _of_pair(mine: Sequence[Run], theirs: Sequence[Run]) -> Iterable[Difference]:
-    yield from _texts("image", "image", lambda r: r.image_digest or r.plan.image, mine, theirs)
-    yield from _texts("image", "program", _program, mine, theirs)
-    first = [case_values(runs[-1].plan, but="series") for runs in (mine, theirs)]
+def _of_pair(pair: Pair) -> Iterable[Difference]:
+    yield from _texts("image", "image", lambda r: r.image_digest or r.plan.image, pair)
+    yield from _texts("image", "program", lambda r: r.group_key.program, pair)
+    first = [case_values(runs[-1].plan, but="series") for runs in pair]
     for name in sorted({*first[0], *first[1]} - {"image"}):
         a, b = (values.get(name) for values in first)
         if a != b:
             yield Difference(kind="plan", name=name, a=a, b=b)
-    yield from _environments(mine, theirs)
+    yield from _environments(pair)
     for metric in METRICS:
-        yield from _metric(metric, mine, theirs)
-
-
-def _program(run: Run) -> str:
-    return group_key(run.plan, precision_effective=None, gpu_model=None, image=None).program
+        yield from _metric(metric, pair)
 
 
 def _texts(
-    kind: str,
-    name: str,
-    read: Callable[[Run], str | None],
-    mine: Sequence[Run],
-    theirs: Sequence[Run],
+    kind: str, name: str, read: Callable[[Run], str | None], pair: Pair
 ) -> Iterable[Difference]:
-    a, b = (joined(read(run) for run in runs) for runs in (mine, theirs))
+    a, b = (joined(read(run) for run in runs) for runs in pair)
     if a != b:
         yield msgspec.convert({"kind": kind, "name": name, "a": a, "b": b}, Difference)
 
 
-def _environments(mine: Sequence[Run], theirs: Sequence[Run]) -> Iterable[Difference]:
-    sides = [{key for run in runs for key in _environment(run)} for runs in (mine, theirs)]
+def _environments(pair: Pair) -> Iterable[Difference]:
+    sides = [{key for run in runs for key in _environment(run)} for runs in pair]
     if not all(sides):
         if any(sides):
             a, b = ("recorded" if side else None for side in sides)
             yield Difference(kind="environment", name="environment", a=a, b=b)
         return
     for name in sorted(sides[0] | sides[1]):
-        yield from _texts("environment", name, partial(_reported, name), mine, theirs)
+        yield from _texts("environment", name, partial(_reported, name), pair)
 
 
 def _reported(name: str, run: Run) -> str | None:
@@ -339,13 +320,13 @@ def _environment(run: Run) -> dict[str, str]:
     }
 
 
-def _metric(metric: GpuMetric, mine: Sequence[Run], theirs: Sequence[Run]) -> Iterable[Difference]:
+def _metric(metric: GpuMetric, pair: Pair) -> Iterable[Difference]:
     if metric.id == "xid":
-        a, b = (_codes(runs) for runs in (mine, theirs))
+        a, b = map(_codes, pair)
         if a != b:
             yield Difference(kind="gpu", name=metric.title, a=a, b=b)
         return
-    values = [_value(metric.id, runs) for runs in (mine, theirs)]
+    values = [_value(metric.id, runs) for runs in pair]
     if values[0] is None and values[1] is None:
         return
     change = None

@@ -109,7 +109,7 @@ def time_to_train(
 
 
 def _not_reached(counted: Sequence[Candidate], reached: int) -> str:
-    targets = {c.measured.target for c in counted if c.trains}
+    targets = {c.measured.target for c in counted}
     if targets == {None}:
         return "the runs have no target accuracy"
     if not reached:

@@ -69,25 +69,37 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
         )
     if figures is not None and figures.low is not None and figures.high is not None:
         width = (figures.high - figures.low) / figures.median
-        text = f"The interval is {width:.0%} of the median wide: more repeats would help."
+        text = f"The interval is {100 * width:.0f} % of the median wide: more repeats would help."
         if width > WIDE_INTERVAL:
             reasons.append(rules.WIDE_INTERVAL.finding(text))
     missing: dict[str, str] = {}
     measured = counted or [c for c in candidates if c.run.measurement is not None]
     first = (counted or candidates)[0]
     parameters, gmac = group_figures.model(first.run.plan, measured, missing)
+    effective = joined(c.measured.precision_effective for c in measured)
     seconds, reached = group_figures.time_to_train(counted, missing)
+    began = [_began(candidate.run) for candidate in candidates]
     return Group(
-        key=_final_key(planned, measured),
+        # What the runs report; unequal values stand side by side.
+        key=msgspec.structs.replace(
+            planned,
+            precision_effective=effective or planned.precision_effective,
+            gpu_model=joined(c.measured.gpu_model for c in measured) or planned.gpu_model,
+            image=joined(c.run.image_digest for c in measured) or planned.image,
+            data_digest=joined(c.measured.data_digest for c in measured) or planned.data_digest,
+            weights_digest=joined(c.measured.weights_digest for c in measured)
+            or planned.weights_digest,
+        ),
         plan=first.run.plan,
         unit=group_figures.unit(first),
         estimator=estimator,
         members=tuple(_member(c, estimator) for c in candidates),
+        began=(min(began), max(began)),
         spread=figures,
         reasons=tuple(reasons),
         parameters=parameters,
         gmac=gmac,
-        precision_effective=joined(c.measured.precision_effective for c in measured),
+        precision_effective=effective,
         arithmetic=group_figures.arithmetic(measured, missing),
         device=joined(c.measured.device for c in measured),
         by_rule={
@@ -147,6 +159,12 @@ def _with_reasons(group: Group, new: Sequence[Finding]) -> Group:
     )
 
 
+def _began(run: Run) -> float:
+    """Return when a run began; of an imported one its window, where its log's stamps have dates."""
+    window = run.measurement.window if run.measurement and run.is_imported else None
+    return run.created_at if window is None or window.started_at is None else window.started_at
+
+
 def _member(candidate: Candidate, estimator: str) -> Member:
     run = candidate.run
     metrics = run.measurement and run.measurement.gpu_metrics
@@ -163,17 +181,3 @@ def _member(candidate: Candidate, estimator: str) -> Member:
         source=run.shown_source,
     )
     return verdict.of_member(member, candidate.reasons)
-
-
-def _final_key(planned: GroupKey, measured: Sequence[Candidate]) -> GroupKey:
-    """The planned key with what the runs report; unequal values stand side by side."""
-    return msgspec.structs.replace(
-        planned,
-        precision_effective=joined(c.measured.precision_effective for c in measured)
-        or planned.precision_effective,
-        gpu_model=joined(c.measured.gpu_model for c in measured) or planned.gpu_model,
-        image=joined(c.run.image_digest for c in measured) or planned.image,
-        data_digest=joined(c.measured.data_digest for c in measured) or planned.data_digest,
-        weights_digest=joined(c.measured.weights_digest for c in measured)
-        or planned.weights_digest,
-    )

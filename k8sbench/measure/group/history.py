@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -21,7 +21,6 @@ from k8sbench.measure.group.compare import Side
 from k8sbench.measure.group.permutation import TwoSides, least_p
 from k8sbench.model.compared import Point, Series
 from k8sbench.model.group import Group
-from k8sbench.model.run import Run
 
 BEFORE = 10
 """The most sets before a change that are looked at."""
@@ -43,34 +42,13 @@ class Change(NamedTuple):
     p: float
 
 
-def history(groups: Sequence[Group], times: Mapping[str, float]) -> list[Series]:
-    """Order the groups of each case by time, and mark the changes.
-
-    ``times`` says of runs that began before they were created, by id, when that was (Unix seconds).
-    """
-    side = Side(name="", groups=tuple(groups), runs={})
-    return [_series(members, times) for members in side.cases()]
+def history(groups: Sequence[Group]) -> list[Series]:
+    """Order the groups of each case by when they began, and mark the changes."""
+    return list(map(_series, Side(name="", groups=tuple(groups), runs={}).cases()))
 
 
-def beginnings(runs: Iterable[Run]) -> dict[str, float]:
-    """Map the ids of imported runs → when their window began, by the dated stamps of their logs."""
-    windows = ((run, run.measurement.window) for run in runs if run.measurement is not None)
-    return {
-        run.run_id: window.started_at
-        for run, window in windows
-        if run.is_imported and window is not None and window.started_at is not None
-    }
-
-
-def _series(groups: Sequence[Group], times: Mapping[str, float]) -> Series:
-    started = [
-        min(times.get(member.run_id, member.created_at) for member in group.members)
-        for group in groups
-    ]
-    points = [
-        Point(group=group, at=at)
-        for at, group in sorted(zip(started, groups, strict=True), key=lambda one: one[0])
-    ]
+def _series(groups: Sequence[Group]) -> Series:
+    points = [Point(group=g, at=g.began[0]) for g in sorted(groups, key=lambda g: g.began[0])]
     known = [n for n, point in enumerate(points) if point.group.spread is not None]
     medians = [spread.median for n in known if (spread := points[n].group.spread) is not None]
     why = _unmarked(groups[-1], len(medians))

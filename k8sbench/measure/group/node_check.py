@@ -9,6 +9,8 @@ The rule, for the n nodes that were measured alike (same GPU model, precision an
   max(3 %, z × (1 + 4/n) × noise), where z is the normal quantile of 1 − α/n. So the slowest of n
   equal nodes is beyond it in about α of all sweeps; 4/n makes up for a noise that was itself
   estimated from n nodes. α is 5 %.
+- Normal noise or not, a node is slow only if each of two or more runs is below the limit: one run
+  of equal nodes whose noise has heavy tails is beyond it in half of all sweeps over 100 nodes.
 
 Fewer than five nodes show no noise, and none of them is judged. A node whose GPUs reported an XID
 error or an uncorrected ECC error, or were throttled by heat or a power brake, is *faulty* whatever
@@ -41,6 +43,8 @@ NORMAL = 1.4826
 SMALL_POOL = 4.0
 """Chosen by simulation, so that small pools have no more false alarms than large ones."""
 
+UNCONFIRMED = "One run does not tell a slow node from a slow run."
+
 State = Literal["ok", "slow", "faulty", "not-judged", "not-measured"]
 
 
@@ -54,6 +58,8 @@ class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
     throughput: float | None = None
     """Of the job, the median over the node's valid runs; None without a valid run: ``why`` has the
     reason."""
+    fastest: float | None = None
+    """Throughput of the fastest of several valid runs; None where there are not several."""
     alike: tuple[str, ...] = ()
     """GPU model, precision in effect and estimator: only nodes with equal ones are compared; empty
     without a throughput, and of smoke runs."""
@@ -106,6 +112,8 @@ class NodesDocument(msgspec.Struct, frozen=True, kw_only=True):
     """What the nodes were held to, one for each GPU model."""
     to_cordon: tuple[str, ...]
     """Names of the slow and the faulty nodes."""
+    to_confirm: tuple[str, ...]
+    """Names of the nodes that would be slow, but have one valid run."""
     left_out: dict[str, str]
     """Node → why it was not measured."""
 
@@ -126,6 +134,7 @@ def check(
         nodes=judged,
         limits=tuple(limits.values()),
         to_cordon=tuple(row.node for row in judged if row.state in ("slow", "faulty")),
+        to_confirm=tuple(row.node for row in judged if UNCONFIRMED in row.why),
         left_out=left_out,
     )
 
@@ -149,10 +158,14 @@ def _judged(row: NodeRow, held: NodeLimits | None) -> NodeRow:
     to_pool = row.throughput / held.centre - 1
     row = msgspec.structs.replace(row, to_pool=to_pool)
     if held.limit is not None and -to_pool > held.limit:
-        text = f"It is {-to_pool:.1%} below the median of {held.nodes} nodes; the limit is"
-        why = (*row.why, f"{text} {held.limit:.1%}.")
-        state: State = "slow" if row.state == "ok" else row.state
-        return msgspec.structs.replace(row, state=state, why=why)
+        text = f"It is {-100 * to_pool:.1f} % below the median of {held.nodes} nodes; the limit is"
+        why = (*row.why, f"{text} {100 * held.limit:.1f} %.")
+        if row.state != "ok":
+            return msgspec.structs.replace(row, why=why)
+        if row.fastest is None:
+            return msgspec.structs.replace(row, state="not-judged", why=(*why, UNCONFIRMED))
+        if 1 - row.fastest / held.centre > held.limit:
+            return msgspec.structs.replace(row, state="slow", why=why)
     if held.reason is not None and row.state == "ok":
         return msgspec.structs.replace(row, state="not-judged", why=(held.reason,))
     return row
@@ -177,6 +190,7 @@ def _figures(node: str, groups: Sequence[Group], runs: Sequence[Run]) -> NodeRow
     latest = next((m for m in reversed(measured) if m.gpu_metrics is not None), None)
     metrics = latest and latest.gpu_metrics
     xid = metrics and metrics.figures.get("xid")
+    spread = group and group.spread
     alike: tuple[str, ...] = ()
     if group is not None and not group.smoke:
         alike = (group.key.gpu_model, group.key.precision_effective, group.estimator)
@@ -191,7 +205,8 @@ def _figures(node: str, groups: Sequence[Group], runs: Sequence[Run]) -> NodeRow
     return NodeRow(
         node=node,
         state=state,
-        throughput=group.spread.median if group and group.spread else None,
+        throughput=spread.median if spread else None,
+        fastest=spread.maximum if group and spread and group.counted > 1 else None,
         alike=alike,
         why=why,
         gpus=metrics.gpus if metrics else (),

@@ -182,12 +182,14 @@ def _deviation(group: Group, figure: Published, spec: BenchmarkSpec, variant: Va
 def _unlike_published(group: Group, figure: Published, variant: Variant) -> tuple[str, ...]:
     plan = group.plan
     unlike = ["smoke"] if group.smoke else []
-    if group.spread is None:
+    if group.spread is None or group.state == "unsteady":
         unlike.append("no-figure")
+    theirs = "fp32" if figure.precision == "fp32" else variant.amp_dtype
+    ours = arithmetic(plan, group.precision_effective, group.key.gpu_model)
     same = {
         "case": f"{plan.replicas}x{plan.processes_per_replica}" == figure.case,
         "precision": plan.precision == figure.precision
-        and (group.spread is None or _same_format(group, figure, variant)),
+        and (group.spread is None or theirs == ours),
         "batch_size": plan.batch_size == figure.batch_size,
         # Where nothing was measured there is nothing that could differ in more than its plan.
         "gpu_model": group.spread is None
@@ -198,11 +200,6 @@ def _unlike_published(group: Group, figure: Published, variant: Variant) -> tupl
         # "unknown" is never among them: an estimator that is not stated cannot match.
         unlike.append("estimator")
     return tuple(unlike)
-
-
-def _same_format(group: Group, figure: Published, variant: Variant) -> bool:
-    theirs = "fp32" if figure.precision == "fp32" else variant.amp_dtype
-    return theirs == arithmetic(group.plan, group.precision_effective, group.key.gpu_model)
 
 
 def data_source(data: str) -> str:
@@ -238,8 +235,7 @@ def parities(groups: Iterable[Group]) -> list[Parity]:
 
 def parity(paddle: Group, pytorch: Group) -> Parity:
     """One pair: its ratio, or what forbids it."""
-    unlike = unlike_in_parity(paddle, pytorch)
-    notes = []
+    unlike, notes = _unlike(paddle, pytorch), []
     if paddle.plan.impl != pytorch.plan.impl:
         notes.append(f"impl {paddle.plan.impl} : {pytorch.plan.impl}")
     if paddle.key.set_name != pytorch.key.set_name:
@@ -261,7 +257,13 @@ def _nearness(group: Group, other: Group) -> tuple[object, ...]:
     """Order of possible counterparts: the greater, the better."""
     same_set = group.key.set_name == other.key.set_name
     same_impl = group.plan.impl == other.plan.impl
-    return (-len(unlike_in_parity(group, other)), same_impl, same_set, other.latest, other.key)
+    return (-len(_unlike(group, other)), same_impl, same_set, other.began, other.key)
+
+
+def _unlike(one: Group, two: Group) -> tuple[str, ...]:
+    """Ids of what forbids a ratio of two medians: one of unsteady runs is no valid figure."""
+    unlike = dict.fromkeys(unlike_in_parity(one, two))
+    return (*(unlike | {"no-figure": None} if "unsteady" in (one.state, two.state) else unlike),)
 
 
 def unlike_in_parity(one: Group, two: Group, *, is_alike: bool = False) -> tuple[str, ...]:

@@ -40,36 +40,31 @@ class Candidate:
         self.reasons: list[Finding] = []
         self.planned = group_key(run.plan, precision_effective=None, gpu_model=None, image=None)
         self.rates: dict[str, float] = {}
-        self._take_measurement(run.measurement)
-        phase = run.phase
-        if not phase.final:
-            self.reject(rules.RUN_IN_PROGRESS, f"The run is {phase}: {run.history[-1].cause}")
-        elif phase is not Phase.SUCCEEDED:
-            self.reject(_ENDINGS[phase], run.history[-1].cause)
-        elif run.measurement is None:
-            elsewhere = run.history[-1].cause if run.is_collected_elsewhere else ""
-            why = elsewhere or "The run ended, but nothing was measured."
-            self.reject(rules.NOT_MEASURED, why)
-
-    def _take_measurement(self, measurement: Measurement | None) -> None:
-        if measurement is None:
-            return
-        self.reasons += verdict.accepted(measurement.reasons, self.accept)
-        # A rejected measurement keeps its figures apart; they count only once every reason
-        # against them was overruled by name.
-        figures = measurement.throughput or measurement.unverified
-        if figures is not None:
+        measurement = run.measurement
+        if measurement is not None:
+            self.reasons += verdict.accepted(measurement.reasons, accept)
+            # A rejected measurement keeps its figures apart; they count only once every reason
+            # against them was overruled by name.
+            figures = measurement.throughput or measurement.unverified
             for name in ESTIMATORS:
-                rate = getattr(figures, name)
+                rate = getattr(figures, name, None)
                 if rate is not None and math.isfinite(rate) and rate > 0:
                     self.rates[name] = rate
             if measurement.estimator == "printed_steps":
                 # It is of the printed steps alone there, others' is of all steps.
                 self.rates.pop("time_weighted", None)
-        if measurement.verdict == "rejected" and not any(
-            reason.severity == "reject" for reason in measurement.reasons
-        ):
-            self.reject(rules.NOT_MEASURED, "The measurement was rejected without a reason.")
+            rejects = any(reason.severity == "reject" for reason in measurement.reasons)
+            if measurement.verdict == "rejected" and not rejects:
+                self.reject(rules.NOT_MEASURED, "The measurement was rejected without a reason.")
+        phase = run.phase
+        if not phase.final:
+            self.reject(rules.RUN_IN_PROGRESS, f"The run is {phase}: {run.history[-1].cause}")
+        elif phase is not Phase.SUCCEEDED:
+            self.reject(_ENDINGS[phase], run.history[-1].cause)
+        elif measurement is None:
+            elsewhere = run.history[-1].cause if run.is_collected_elsewhere else ""
+            why = elsewhere or "The run ended, but nothing was measured."
+            self.reject(rules.NOT_MEASURED, why)
 
     def reject(self, rule: IntegrityRule, sentence: str) -> None:
         """Add a reason that no ``--accept`` can overrule: there is no figure to accept."""
@@ -212,7 +207,7 @@ def _reject_minority(
         value = values.get(candidate.run.run_id)
         if value is None or (majority and value == winner):
             continue
-        own = _capital(what) + (f" ({value})" if shown else "")
+        own = what[:1].upper() + what[1:] + (f" ({value})" if shown else "")
         if majority:
             other = f" ({winner})" if shown else ""
             message = f"{own} is not that of {votes} of {total} runs{other}."
@@ -253,7 +248,9 @@ def outliers(candidates: Sequence[Candidate], estimator: str) -> Agreement:
     tried = [c for c in candidates if c.counts]
     rates = {c.run.run_id: c.rates[estimator] for c in tried}
     inside = agreeing(rates.values())
-    if not inside and is_chain(rates.values()):
+    pairs = itertools.pairwise(sorted(rates.values()))
+    # No rate is far from the next one, however far the first and the last are apart.
+    if not inside and all(low >= high * (1 - FAR) for low, high in pairs):
         return Agreement(is_unsteady=True)
     low, high = min(inside, default=0.0), max(inside, default=0.0)
     outside = [c for c in tried if not low <= rates[c.run.run_id] <= high]
@@ -307,12 +304,3 @@ def _all_but_one(every: Sequence[float]) -> list[float]:
         if is_alike and abs(odd / statistics.median(others) - 1) > FAR:
             return list(others)
     return []
-
-
-def is_chain(rates: Iterable[float]) -> bool:
-    """Whether no rate is far from the next one, however far the first and the last are apart."""
-    return all(low >= high * (1 - FAR) for low, high in itertools.pairwise(sorted(rates)))
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -58,16 +58,16 @@ def baseline(group: Group, among: Sequence[Group]) -> tuple[Group | None, str]:
         if other.plan.world_size == 1
         and (other.key.benchmark, other.key.framework) == (key.benchmark, key.framework)
     ]
-    mine.sort(key=lambda o: (o.key.set_name == key.set_name, o.latest, o.key), reverse=True)
+    mine.sort(key=lambda o: (o.key.set_name == key.set_name, o.began[1], o.key), reverse=True)
     for other in mine:
-        if other.spread is not None and not any(_differs(n, group, other) for n in BASELINE):
+        if other.state == "valid" and not any(_differs(n, group, other) for n in BASELINE):
             return other, ""
     if not mine:
         return None, "no 1x1 case to refer to"
     near = min(mine, key=lambda other: len(_unlike(group, other)))
     if unlike := _unlike(group, near):
         return None, f"no equal 1x1 case: {near.key.id} differs in {', '.join(unlike)}"
-    return None, "no figure for the 1x1 case to refer to"
+    return None, "no valid figure for the 1x1 case to refer to"
 
 
 def _no_speedup(group: Group) -> str | None:
@@ -77,7 +77,7 @@ def _no_speedup(group: Group) -> str | None:
         return "CPU processes share the machine: no speedup"
     if group.key.backend == "local" and group.plan.replicas > 1:
         return "the replicas shared one machine: no speedup"
-    if group.spread is None:
+    if group.state != "valid":
         return "no valid figure"
     if group.key.gpu_model == "unknown":
         return "the GPU model is not known"
@@ -152,42 +152,38 @@ def results(
     needed: for published figures, and for the footnotes of a speedup.
     """
     among = [group for group in among or groups if group.plan.world_size == 1]
-    return [_result(group, among, find, published) for group in groups]
-
-
-def _result(
-    group: Group,
-    among: Sequence[Group],
-    find: Callable[[RunPlan], BenchmarkSpec | None],
-    published: bool,
-) -> Result:
-    speedup, base = scaling(group, among)
-    ratio, theirs = speedup, dict[str, dict[int, float]]()
-    if base is not None:
-        theirs = ratios.published_speedups(group, find(group.plan))
-        notes = case_notes(find(group.plan), group, base)
-        # The catalog's note on a case is more exact than the general one.
-        ours = (n for n in ratio.notes if not (notes and n == SYNC_BN_NOTE))
-        ratio = msgspec.structs.replace(ratio, notes=(*ours, *notes))
-    speed, share = arithmetic.arithmetic_speed(group)
-    deviations: tuple[Deviation, ...] | None = None
-    why: str | None = None
-    if published:
-        spec = find(group.plan)
-        if spec is None:
-            why = f"no catalog entry for {group.plan.benchmark}"
-        else:
-            deviations = ratios.deviations_of(group, spec)
-            if not deviations:
-                why = "the catalog has no published figure of this variant"
-    return Result(
-        group=group,
-        speedup=ratio,
-        efficiency=efficiency(group, speedup),
-        published_speedups=theirs,
-        baseline=base.key.id if base else None,
-        tflops_per_gpu=speed,
-        peak_share=share,
-        deviations=deviations,
-        deviations_reason=why,
-    )
+    made = []
+    for group in groups:
+        speedup, base = scaling(group, among)
+        ratio, theirs = speedup, dict[str, dict[int, float]]()
+        if base is not None:
+            theirs = ratios.published_speedups(group, find(group.plan))
+            notes = case_notes(find(group.plan), group, base)
+            # The catalog's note on a case is more exact than the general one.
+            ours = (n for n in ratio.notes if not (notes and n == SYNC_BN_NOTE))
+            ratio = msgspec.structs.replace(ratio, notes=(*ours, *notes))
+        speed, share = arithmetic.arithmetic_speed(group)
+        deviations: tuple[Deviation, ...] | None = None
+        why: str | None = None
+        if published:
+            spec = find(group.plan)
+            if spec is None:
+                why = f"no catalog entry for {group.plan.benchmark}"
+            else:
+                deviations = ratios.deviations_of(group, spec)
+                if not deviations:
+                    why = "the catalog has no published figure of this variant"
+        made.append(
+            Result(
+                group=group,
+                speedup=ratio,
+                efficiency=efficiency(group, speedup),
+                published_speedups=theirs,
+                baseline=base.key.id if base else None,
+                tflops_per_gpu=speed,
+                peak_share=share,
+                deviations=deviations,
+                deviations_reason=why,
+            )
+        )
+    return made

@@ -110,7 +110,7 @@ def _gpus(case: Case) -> Iterator[Finding]:
         and logged is None
         and not (1 < len(log.ranks) == case.gpus or _confirmed(case))
     ):
-        text = f"The log does not state its GPUs; the number {case.gpus} is that of --gpus alone."
+        text = f"The log does not state its GPUs; an option or its name alone says {case.gpus}."
         yield rules.GPUS_UNVERIFIED.finding(text)
     trainers = expected.trainers
     if trainers is not None and log.family is OURS and len(log.started) != trainers:
@@ -169,11 +169,8 @@ def _redundancy(case: Case) -> Iterator[Finding]:
         lines = counted(odd.count, "training line")
         text = f"In {lines}, rate times seconds is another batch than in the first."
         yield rules.BATCH_MISMATCH.finding(text, odd.places)
-    stated, printed = log.whole("batch_size"), log_statements.product(log)
-    if stated is not None and printed is not None and stated != printed:
-        text = (
-            f"The log says that its batch is {stated}; its rates times its seconds are {printed}."
-        )
+    if rank is not None and rank.shape.per == "card" and batch and rank.sums.products.differ(batch):
+        text = f"The batch is {batch}; rates times seconds are {rank.sums.products.batch:.4g}."
         yield rules.BATCH_MISMATCH.finding(text, log.place("batch_size"))
     total = log.whole("global_batch")
     if total is not None and batch is not None and total != batch * case.gpus:
@@ -209,7 +206,7 @@ def _precision(case: Case) -> Iterator[Finding]:
     elif wanted == "amp" and expected.amp_dtype and half and expected.amp_dtype != half:
         yield from _other(case, rules.PRECISION, "amp_dtype", expected.amp_dtype, half)
     elif wanted and not (logged or assumed) and expected.by_user:
-        text = f"The log does not state its precision; that it is {wanted} is --precision alone."
+        text = f"The log does not state its precision; an option or its name alone says {wanted}."
         yield rules.PRECISION_UNVERIFIED.finding(text)
     elif (wanted or logged) == "amp" and effective == "fp32":
         on_cpu = (log.fact("device") or expected.device) == "cpu"

@@ -70,22 +70,11 @@ def reasons(
             worst = max(throttled.by_gpu[i].value for i in held)
             why = " and ".join(text for bit, text in HELD_DOWN.items() if bit & bits)
             text = (
-                f"The GPU clock of {_names(gpus, held)} was held down by {why} for {worst:.1%} of"
-                " the time."
+                f"The GPU clock of {_names(gpus, held)} was held down by {why} for"
+                f" {100 * worst:.1f} % of the time."
             )
             yield rules.GPU_THROTTLED.finding(text, _evidence("throttled", throttled, held))
-    yield from _slow(chosen.get("sm_clock"), gpus)
-    yield from _shared(chosen.get("processes"), gpus, fetched)
-    xid = chosen.get("xid")
-    if xid is not None and xid.figure.codes:
-        where = [i for i, of_gpu in xid.by_gpu.items() if of_gpu.codes]
-        codes = ", ".join(map(str, xid.figure.codes))
-        text = f"The driver reported XID {codes} of {_names(gpus, where)} during the run."
-        yield rules.XID_ERROR.finding(text, _evidence("xid", xid, where))
-    yield from _at_odds(measurement, plan, chosen, gpus)
-
-
-def _slow(clocks: Chosen | None, gpus: Sequence[Gpu]) -> Iterator[Finding]:
+    clocks = chosen.get("sm_clock")
     by_gpu = clocks.by_gpu if clocks is not None else {}
     mhz = {i: of_gpu.value for i, of_gpu in by_gpu.items() if of_gpu.coverage >= COVERED}
     usual = statistics.median_high(mhz.values()) if mhz else 0.0
@@ -96,6 +85,14 @@ def _slow(clocks: Chosen | None, gpus: Sequence[Gpu]) -> Iterator[Finding]:
             f" of the GPUs is {usual:.0f} MHz."
         )
         yield rules.GPU_CLOCKS.finding(text, _evidence("sm_clock", clocks, slow))
+    yield from _shared(chosen.get("processes"), gpus, fetched)
+    xid = chosen.get("xid")
+    if xid is not None and xid.figure.codes:
+        where = [i for i, of_gpu in xid.by_gpu.items() if of_gpu.codes]
+        codes = ", ".join(map(str, xid.figure.codes))
+        text = f"The driver reported XID {codes} of {_names(gpus, where)} during the run."
+        yield rules.XID_ERROR.finding(text, _evidence("xid", xid, where))
+    yield from _at_odds(measurement, plan, chosen, gpus)
 
 
 def _shared(
@@ -168,20 +165,20 @@ def judgement(
     text = None
     if waiting is not None and busy is not None and waiting >= WAITING and busy < IDLE:
         text = (
-            f"Input-bound: the GPUs were busy {busy:.0%} of the time while the loader took"
-            f" {waiting:.0%} of each step."
+            f"Input-bound: the GPUs were busy {100 * busy:.0f} % of the time while the loader took"
+            f" {100 * waiting:.0f} % of each step."
         )
     elif link is not None and link[1] >= LINK_BOUND:
         name, share, rate = link
         moved = f"each GPU moved {rate / 1e9:.1f} GB/s over {name}"
-        text = f"Communication-bound: {moved}, {share:.0%} of what it carries."
+        text = f"Communication-bound: {moved}, {100 * share:.0f} % of what it carries."
     elif dram >= DRAM_BOUND:
-        text = f"Memory-bandwidth-bound: device memory was busy {dram:.0%} of the time."
+        text = f"Memory-bandwidth-bound: device memory was busy {100 * dram:.0f} % of the time."
     elif watts is not None and limit and watts >= POWER_BOUND * limit:
         clock, most = known.get("sm_clock"), _number(measurement, "clock_sm_max_mhz")
         at = f", at {clock:.0f} of {most:.0f} MHz" if clock and most else ""
         text = f"Power-bound: the GPUs drew {watts:.0f} W of their limit of {limit:.0f} W{at}."
-    return text and text.replace("%", " %")
+    return text
 
 
 def _busiest_link(

@@ -39,6 +39,7 @@ _OVER_GPUS: dict[str, Callable[[Sequence[float]], float]] = {
     "peak": max,
     "sum": sum,
 }
+"""Of ``union`` the number of codes."""
 
 _K = TypeVar("_K")
 
@@ -121,31 +122,23 @@ def _chosen(
         if by_gpu and metric.over_gpus == "sum" and len(by_gpu) < planned:
             failed = f"It is known of {len(by_gpu)} of {planned} GPUs."
         elif by_gpu:
-            figure = _figure(metric, answer.source, by_gpu, planned)
+            codes = sorted({code for of_gpu in by_gpu.values() for code in of_gpu.codes})
+            values = [of_gpu.value for of_gpu in by_gpu.values()]
+            of_all = _OVER_GPUS.get(metric.over_gpus)
+            figure = GpuFigure(
+                value=float(len(codes)) if of_all is None else of_all(values),
+                unit=metric.unit,
+                source=answer.source,
+                coverage=sum(g.coverage for g in by_gpu.values()) / max(planned, len(by_gpu)),
+                samples=sum(of_gpu.samples for of_gpu in by_gpu.values()),
+                codes=tuple(codes),
+            )
             rank = (round(figure.coverage, 2), -PREFERRED.index(answer.source))
             if best is None or rank > best[0]:
                 best = rank, Chosen(figure=figure, by_gpu=by_gpu, lines=lines)
             continue
         why[answer.source] = failed
     return best[1] if best else joined(why) or "No source has it."
-
-
-def _figure(
-    metric: GpuMetric, source: SourceName, by_gpu: Mapping[int, OverTime], planned: int
-) -> GpuFigure:
-    codes = sorted({code for of_gpu in by_gpu.values() for code in of_gpu.codes})
-    if metric.over_gpus == "union":
-        value = float(len(codes))
-    else:
-        value = _OVER_GPUS[metric.over_gpus]([of_gpu.value for of_gpu in by_gpu.values()])
-    return GpuFigure(
-        value=value,
-        unit=metric.unit,
-        source=source,
-        coverage=sum(of_gpu.coverage for of_gpu in by_gpu.values()) / max(planned, len(by_gpu)),
-        samples=sum(of_gpu.samples for of_gpu in by_gpu.values()),
-        codes=tuple(codes),
-    )
 
 
 def _energy_per_1000(
@@ -207,7 +200,8 @@ class Gpus:
         """
         named = [i for i, gpu in enumerate(self.all) if pod is not None and gpu.pod == pod]
         if len(named) == len(nameless):
-            named.sort(key=lambda i: _natural(self.all[i]))
+            indexes = [gpu.index or "" for gpu in self.all]
+            named.sort(key=lambda i: (len(indexes[i]), indexes[i], self.all[i].mig or ""))
             for i, gpu in zip(named, sorted(nameless, key=lambda gpu: gpu.rank or 0), strict=True):
                 self._places.update(dict.fromkeys(_keys(gpu), i))
 
@@ -230,12 +224,6 @@ class Gpus:
     def _may_be(self, place: int, gpu: Gpu) -> bool:
         known = self.all[place].uuid
         return known is None or gpu.uuid is None or plain_uuid(known) == plain_uuid(gpu.uuid)
-
-
-def _natural(gpu: Gpu) -> tuple[int, str, str]:
-    """Order GPUs of one node as the driver counts them."""
-    index = gpu.index or ""
-    return len(index), index, gpu.mig or ""
 
 
 def plain_uuid(uuid: str) -> str:

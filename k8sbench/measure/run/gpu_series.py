@@ -30,6 +30,8 @@ from k8sbench.model.gpu_metrics import (
 from k8sbench.model.measurement import GpuFigure
 from k8sbench.model.sample import GpuSamples, Item, Mark, Place
 
+Samples = Sequence[tuple[float, float]]
+"""When each was taken, and its value."""
 FEWEST = 4
 """Intervals that the steady part must have, and samples in it, for a figure."""
 STALE = 2.0
@@ -82,14 +84,14 @@ def over_time(series: Series, metric: GpuMetric, start: float, end: float) -> Ov
         lie = counted(samples, "sample", ("lies", "lie"))
         return f"{lie} in the steady part; {FEWEST} are needed."
     weights = _weights([at for at, _ in inside], start, end, interval)
-    value, codes = _value(metric, every, inside, weights, (start, end))
+    value, codes = _value(metric, every, inside, weights, start)
     if metric.over_time == "increase":
         value = _per_second(every, inside, samples, interval) * seconds
     coverage = min(1.0, sum(weights) / seconds)
     return OverTime(value=value, coverage=coverage, samples=samples, codes=codes)
 
 
-def _samples(inside: Sequence[tuple[float, float]], interval: float) -> int:
+def _samples(inside: Samples, interval: float) -> int:
     """Count the samples; one that repeats the value within an interval was only scraped again."""
     count, last, kept = 0, -interval, None
     for at, value in inside:
@@ -110,11 +112,7 @@ def _weights(at: Sequence[float], start: float, end: float, interval: float) -> 
 
 
 def _value(
-    metric: GpuMetric,
-    every: Sequence[tuple[float, float]],
-    inside: Sequence[tuple[float, float]],
-    weights: Sequence[float],
-    window: tuple[float, float],
+    metric: GpuMetric, every: Samples, inside: Samples, weights: Sequence[float], start: float
 ) -> tuple[float, tuple[int, ...]]:
     values = [value for _, value in inside]
     if metric.over_time == "peak":
@@ -124,7 +122,7 @@ def _value(
         codes = {
             int(b)
             for (_, a), (at, b) in pairwise(every)
-            if b != a and b and window[0] <= at <= window[1]
+            if b != a and b and start <= at <= inside[-1][0]
         }
         return float(len(codes)), tuple(sorted(codes))
     if metric.over_time == "share":
@@ -135,12 +133,7 @@ def _value(
     return sum(map(float.__mul__, map(float, values), weights)) / sum(weights), ()
 
 
-def _per_second(
-    every: Sequence[tuple[float, float]],
-    inside: Sequence[tuple[float, float]],
-    samples: int,
-    interval: float,
-) -> float:
+def _per_second(every: Samples, inside: Samples, samples: int, interval: float) -> float:
     """Return by how much a counter increased in a second.
 
     A sample may repeat what the exporter read up to an interval before; one that has changed is

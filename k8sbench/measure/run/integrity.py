@@ -211,12 +211,12 @@ def _second_clock(rank: RankRecords) -> Iterator[Finding]:
 def _steadiness(case: Case, rank: RankRecords) -> Iterator[Finding]:
     waiting = rank.tally.waiting
     if waiting is not None and waiting > SLOW_LOADER:
-        text = f"{waiting:.0%} of the time was spent waiting for data."
+        text = f"{100 * waiting:.0f} % of the time was spent waiting for data."
         yield rules.LOADER_STALL.finding(text)
     figures = case.throughput
     if figures is not None and figures.time_weighted and figures.median:
         ratio = figures.time_weighted / figures.median
-        text = f"The time-weighted mean is {ratio:.1%} of the median."
+        text = f"The time-weighted mean is {100 * ratio:.1f} % of the median."
         # What an evaluation or a checkpoint took is known, and no error.
         steady = figures.time_weighted_steady or figures.time_weighted
         # A smoke run of a few steps shares its machine: it says nothing of the speed anyway.
@@ -262,7 +262,10 @@ def gaps_reason(measurement: Measurement, gaps: Sequence[LogGap], *, first: str)
     ``first`` is the replica of rank 0, from whose log the figures are.
     """
     worst = [gap for gap in gaps if gap.replica == first and _may_matter(gap, measurement)]
-    text = _described_gap((worst or gaps)[0])
+    gap = (worst or gaps)[0]
+    after = "its beginning" if gap.after is None else _time_of_day(gap.after)
+    before = "its end" if gap.before is None else _time_of_day(gap.before)
+    text = f"The log of {gap.replica} lacks lines between {after} and {before}: {gap.why}"
     others = len(gaps) - 1
     if others:
         text += f" And {others} more gap{'s' if others > 1 else ''}."
@@ -282,12 +285,6 @@ def _may_matter(gap: LogGap, measurement: Measurement) -> bool:
     after = -math.inf if gap.after is None else gap.after
     before = math.inf if gap.before is None else gap.before
     return after - BUFFERED_SECONDS < window.ended_at and before > began - BUFFERED_SECONDS
-
-
-def _described_gap(gap: LogGap) -> str:
-    after = "its beginning" if gap.after is None else _time_of_day(gap.after)
-    before = "its end" if gap.before is None else _time_of_day(gap.before)
-    return f"The log of {gap.replica} lacks lines between {after} and {before}: {gap.why}"
 
 
 def _time_of_day(at: float) -> str:

@@ -273,7 +273,10 @@ class LogFacts:
             if len(self.ranks) >= RANKS:
                 return
             window = self._choose_window(record)
-            rank = self.ranks[source] = RankRecords(record, window, source)
+            others = () if self._marks.restarts else self.ranks.values()
+            every = self.whole("log_interval")
+            rank = self.ranks[source] = RankRecords(record, window, source, every)
+            rank.total = next((other.total for other in others), None)
         elif record.shape is not rank.shape and record.shape.numbering != rank.shape.numbering:
             # Lines of another generation's shape: another run's, and no part of this one.
             rank.odd["back"].add(Occurrence(file, record, rank.position))

@@ -156,7 +156,7 @@ def _of_log(log: LogFacts) -> Measurement:
         scale, unit_seconds = None, None
     else:
         scale, unit_seconds = _scale(rank.shape, cards, batch)
-    clock = rank.clock.read(unit_seconds) if rank is not None else ClockReading()
+    clock = rank.clock.read(unit_seconds, gpus) if rank is not None else ClockReading()
     job_batch = None if batch is None else batch * cards
     throughput = _throughput(log, rank, scale, job_batch, clock, missing)
     goal = log_statements.time_to_train(log)
@@ -228,7 +228,10 @@ def _of_log(log: LogFacts) -> Measurement:
         verdict="valid",
         reasons=(),
     )
-    reasons = [*_unique(integrity.reasons(case)), *_above_peak(measurement, expected)]
+    kept: dict[tuple[str, str], Finding] = {}
+    for finding in integrity.reasons(case):  # of several with one id and severity the first
+        kept.setdefault((finding.id, finding.severity), finding)
+    reasons = [*kept.values(), *_above_peak(measurement, expected)]
     return verdict.of_measurement(measurement, reasons, expected.accept)
 
 
@@ -385,14 +388,6 @@ def _lines(log: LogFacts, rank: RankRecords | None, goal: TimeToTrain) -> dict[s
         lines["first"] = rank.tally.first and rank.tally.first.place
         lines["last"] = rank.tally.last and rank.tally.last.place
     return {name: place for name, place in lines.items() if place is not None}
-
-
-def _unique(reasons: Iterable[Finding]) -> Iterable[Finding]:
-    """Of several reasons with one id and severity the first."""
-    kept: dict[tuple[str, str], Finding] = {}
-    for finding in reasons:
-        kept.setdefault((finding.id, finding.severity), finding)
-    return kept.values()
 
 
 def _nothing_in(log: LogFacts) -> InputError:

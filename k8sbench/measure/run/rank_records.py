@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from k8sbench.measure.run.evidence import Occurrence, Occurrences
-from k8sbench.measure.run.log_clock import LONG, ClockGap
+from k8sbench.measure.run.log_clock import ELSEWHERE, LONG, ClockGap
 from k8sbench.measure.run.rank_sums import Covered, Distances, Epoch, RankSums, RunningMean
 from k8sbench.measure.run.tally import BatchKind, CountedSteps, RecordBatch
 from k8sbench.model.sample import Mark, Record
@@ -42,7 +42,7 @@ Oddity = Literal["repeated", "redone", "back"]
 class RankRecords:
     """Accumulates one rank's records in the order of the log."""
 
-    def __init__(self, first: Record, window: CountedSteps, source: str) -> None:
+    def __init__(self, first: Record, window: CountedSteps, source: str, every: int | None) -> None:
         shape = first.shape
         self.shape = shape
         self.window = window
@@ -72,7 +72,7 @@ class RankRecords:
         self._pending: tuple[Record, str, bool, bool] | None = None
         self.replay: Replay | None = None
         """Why the log goes through iterations again; None: it leads further."""
-        self.distances = Distances(shape, window)
+        self.distances = Distances(shape, window, every)
         self.opening: Occurrence | None = None
         """The first record; None where the log resumes a run."""
         self._opening_position = 0
@@ -105,7 +105,7 @@ class RankRecords:
         if self._pending is not None:
             first, self._pending = self._pending, None
             self._add(*first, upto=_distance(first[0], record))
-        elif self.all_records == 0 and self._averages_intervals(record):
+        elif self.all_records == 0 and record.steps is None and not (self._running or self._single):
             # How many iterations it covers shows in the distance to the second record.
             self._pending = (record, file, events, restart)
             return
@@ -267,9 +267,6 @@ class RankRecords:
         epoch = (record.epoch or 0) <= min(self._bases, default=math.inf)
         return epoch and record.iteration <= self._opening_position
 
-    def _averages_intervals(self, record: Record) -> bool:
-        return record.steps is None and not self._running and not self._single
-
     def _add(
         self, record: Record, file: str, events: bool, restart: bool, *, upto: int | None
     ) -> None:
@@ -301,7 +298,8 @@ class RankRecords:
         elif distance == self.usual and not turns and record.steps is None:
             self.distances.same()
         else:
-            self._miss(self.distances.add(distance, line, turns=turns, events=events))
+            missed = self.distances.add(distance, line, turns=turns, events=events)
+            self.sums.epoch.complete &= not missed
         self.all_records += 1
         self.position = position
         self._previous = iteration
@@ -314,7 +312,7 @@ class RankRecords:
         passed = self.clock.advance(record.stamp, record.paused)
         counts = position - covered >= self.window.warmup and position <= self.window.end
         compares = False
-        if passed is not None and not restart:
+        if passed is not None and (not restart or passed < -ELSEWHERE):
             if self.clock.earliest <= passed < LONG:
                 compares = alone and counts
             else:
@@ -349,7 +347,7 @@ class RankRecords:
                 missing = max(tail, self.usual)
                 line = Occurrence(file, record, self.position + missing)
                 self.distances.gap(missing + self.usual, line, self.usual)
-                self._miss(True)
+                self.sums.epoch.complete = False
             self._base = max(self._bases[last] + total * (number - last), self.position)
         else:
             self._base = self._bases.get(number, 0)
@@ -410,7 +408,7 @@ class RankRecords:
             return covered, covered * pace
         if self._single:
             return 1, pace
-        limit = upto or self.usual
+        limit = min(upto or self.usual, self.distances.stated or distance)
         covered = min(distance, limit) if limit else distance
         return covered, covered * pace
 
@@ -419,9 +417,6 @@ class RankRecords:
         if self._by_rate:
             return [1 / record.rate if record.rate else record.seconds or 0.0 for record in records]
         return [record.seconds or 0.0 for record in records]
-
-    def _miss(self, is_missing: bool) -> None:
-        self.sums.epoch.complete &= not is_missing
 
     @property
     def usual(self) -> int:

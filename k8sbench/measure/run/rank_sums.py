@@ -87,16 +87,20 @@ class Distances:
     known may be none.
     """
 
-    def __init__(self, shape: Shape, window: CountedSteps) -> None:
+    def __init__(self, shape: Shape, window: CountedSteps, every: int | None) -> None:
         self._shape, self._window = shape, window
         self._counts: dict[int, int] = {}
         self._gaps: dict[int, Occurrences] = {}
-        self.usual = 0
-        """Iterations from one record to the next, most often."""
+        self.stated = every if shape.averaged == "interval" else None
+        """Iterations that a record averages by the log's configuration; None: it does not tell."""
+        self.usual = self.stated or 0
+        """Iterations from one record to the next, most often, and no more than the log states."""
+        self._once: Occurrence | None = None
+        """The first record after the usual distance: one that is no gap for all that is known."""
 
     def same(self, times: int = 1) -> None:
         """Count the usual distance."""
-        self._counts[self.usual] += times
+        self._counts[self.usual] = self._counts.get(self.usual, 0) + times
 
     def add(self, distance: int, line: Occurrence, *, turns: bool, events: bool) -> bool:
         """Count a distance; True where iterations are in no record, which is kept.
@@ -114,7 +118,10 @@ class Distances:
                 counts[distance] = count = counts.get(distance, 0) + 1
                 most = counts.get(self.usual, 0)
                 if count > most or (count == most and distance < self.usual):
-                    self.usual = distance
+                    if most == 1 and self._once is not None and distance < self.usual:
+                        self.gap(self.usual, self._once, distance)
+                    self.usual = min(distance, self.stated or distance)
+                    self._once = None if events and self._shape.holds_events else line
         elif self._shape.averaged == "running":
             # The first mean of an epoch covers all of it so far.
             return False
@@ -182,6 +189,10 @@ class Products(msgspec.Struct):
     _first: float = 0.0
     _other: Occurrence | None = None
     """The record before, if its product is not the first one's."""
+
+    def differ(self, batch: int) -> bool:
+        """Whether they are of another batch, by more than rounding."""
+        return abs((self.batch or batch) / batch - 1) > PRODUCT + ROUNDING / (self._longest or 1)
 
     def add(self, line: Occurrence) -> Occurrence | None:
         """Add a record; return the one before it if that is of another batch than the first.

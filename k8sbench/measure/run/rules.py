@@ -180,7 +180,7 @@ GPUS_UNVERIFIED = warn(
     "Make sure that the job had this number of GPUs; for some log families the figure is "
     "proportional to it.",
 )
-"""The log does not state the number of GPUs; it is --gpus alone, and nothing confirms GPUs ×
+"""The log does not state the number of GPUs, only an option or its name; nothing confirms GPUs ×
 batch."""
 INCOMPLETE_LOG = warn(
     "incomplete-log",
@@ -199,7 +199,7 @@ checkpoint or a restart do not count."""
 MODEL_UNVERIFIED = warn("model-unverified", "Make sure that it is the benchmark's model.")
 """The log names no model, or one that cannot be compared with the benchmark's by its name."""
 PRECISION_UNVERIFIED = warn("precision-unverified", "Make sure that the run had this precision.")
-"""The log does not state its precision; it is --precision alone."""
+"""The log does not state its precision, only an option or its name."""
 PRINTED_RUNNING_MEAN = warn(
     "printed-running-mean",
     "Use the figure that the message names; all others are means of running means.",

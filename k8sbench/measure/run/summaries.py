@@ -143,8 +143,7 @@ def _running_summary(end: EpochEnd, last: Record) -> Iterator[Finding]:
     tail = round(total / mean) - behind
     rest = total - before
     rounding = OWN_SUMMARY * before
-    consistent = tail >= 0 and -rounding <= rest <= rounding + tail * SLOW_TAIL * last.mean_seconds
-    if not consistent:
+    if not -rounding <= rest <= rounding + tail * SLOW_TAIL * last.mean_seconds:
         text = (
             f"The log says {total:.5g} s for its epoch, {mean:.5g} s per iteration; its lines say "
             f"{before:.5g} s and {last.mean_seconds:.5g} s up to the last of them."

@@ -22,8 +22,8 @@ from k8sbench.model.spec import Accuracy
 
 # -- AI-Rank --------------------------------------------------------------------------------------
 #
-# Its lines are often written by hand, so their stamps are checked against the logger's clock. Of
-# what they claim only a time to the target is taken, where the evaluations bear it out.
+# Its lines are often written by hand, so their stamps are checked against the logger's clock, and
+# the time to the target that they claim is not taken.
 
 ROUNDED = 1e-9
 """Percent that a fraction may lose by becoming percent."""
@@ -34,8 +34,6 @@ ZONES = 27 * 3600.0
 DRIFT = 900.0
 """Seconds by which the difference of two right clocks may change: an evaluation may lie between
 the logger's last stamp and the event."""
-CLOSE = (2.0, 1e-4)
-"""Seconds, or a share of the time, up to which two times are the same."""
 
 
 class Evaluated(msgspec.Struct, frozen=True):
@@ -68,7 +66,6 @@ class AiRankEvents:
         self.samples: tuple[int, Place] | None = None
         """Size of the data set, and the line that states it."""
         self.count = 0
-        self.target_time: float | None = None
         self._offsets: tuple[float, float] | None = None
         self._odd: Place | None = None
         self._last: float | None = None
@@ -81,7 +78,7 @@ class AiRankEvents:
             self._check(at, logger, place)
         if event == "test_begin" and self.begun is None:
             self.begun, self.begun_at = mark, place
-        elif event in {"test_finish", "total_use_time"}:
+        elif event in {"test_finish", "total_use_time", "target_quality_time"}:
             self.ended = True
         elif not isinstance(value, float):
             return
@@ -91,9 +88,6 @@ class AiRankEvents:
             self.count += 1
             if len(self.evaluations) < KEPT:
                 self.evaluations.append(Evaluated(at, value, place))
-        elif event == "target_quality_time":
-            self.ended = True
-            self.target_time = value
 
     def _check(self, at: float, logger: float | None, place: Place) -> None:
         if self._last is not None and at < self._last - 1.0:
@@ -134,30 +128,12 @@ class AiRankEvents:
         if self.begun is None or self.begun.stamp is None:
             return None, "The log has no AI-Rank test_begin line."
         if target is None:
-            return self._stated(self.begun.stamp)
+            return None, "No target accuracy is known; --benchmark names one."
         if reached is None:
             return None, f"No evaluation reached the target of {target.value:g} {target.unit}."
         if reached.at < self.begun.stamp:
             return None, "The evaluation that reaches the target is stamped before the test."
         return reached.at - self.begun.stamp, ""
-
-    def _stated(self, began: float) -> tuple[float | None, str]:
-        if self.target_time is None:
-            return None, "No target accuracy is known; --benchmark names one."
-        if self._confirms(self.target_time, began):
-            return self.target_time, ""
-        return None, "The stated target_quality_time does not follow from the log's evaluations."
-
-    def _confirms(self, stated: float, began: float) -> bool:
-        """Whether an evaluation at that time is better than all before it, as a first one is."""
-        best = float("-inf")
-        seconds, share = CLOSE
-        for evaluated in self.evaluations:
-            near = abs(evaluated.at - began - stated) <= max(seconds, share * stated)
-            if near and evaluated.value > best:
-                return True
-            best = max(best, evaluated.value)
-        return False
 
     def reasons(self) -> Iterator[Finding]:
         """What is odd in the lines."""

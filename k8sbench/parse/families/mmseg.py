@@ -71,6 +71,7 @@ FAMILY = Family(
         rule("MMSeg", r"^MMSegmentation: (?P<program_version>\S+)", program="mmsegmentation"),
         rule("Distributed training: ", r"Distributed training: (?P<distributed>True|False)"),
         rule("samples_per_gpu=", r"\bsamples_per_gpu=(?P<batch_size>\d{1,12})"),
+        rule("interval=", r"\binterval=(?P<log_interval>[1-9]\d{0,11}), hooks=\[(?!.*interval=)"),
         rule("Fp16OptimizerHook", precision="amp", amp_dtype="fp16"),
         rule("fp16 = ", r"^fp16 = dict\(", precision="amp", amp_dtype="fp16"),
         rule("Head'", r"type='(?P<model>\w+Head)'"),

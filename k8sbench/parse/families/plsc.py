@@ -51,6 +51,7 @@ FAMILY = Family(
         _argument("batch_size", r"(?P<batch_size>\S.*?)"),
         _argument("world_size", r"(?P<_gpus_program>\d{1,12})"),
         _argument("total_steps", r"(?P<planned_iterations>\S.*?)"),
+        _argument("log_interval_step", r"(?P<log_interval>\S.*?)"),
         _argument("backbone", r"(?P<model>\S.*?)"),
         _argument("loss", r"(?P<head>\S.*?)"),
         _argument("num_classes", r"(?P<classes>\S.*?)"),

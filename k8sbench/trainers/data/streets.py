@@ -33,7 +33,9 @@ class Scenes:
         """A normalised crop [3, height, width] and its classes."""
         random = np.random.default_rng((self.seed, index))
         labels = self.labels(random, *self.crop)
-        image = self._colours()[np.minimum(labels, self.classes - 1)].astype(np.float32)
+        same = np.random.default_rng((self.seed, 1 << 40))  # for all pictures
+        colours = same.standard_normal((self.classes, 3), dtype=np.float32)
+        image = colours[np.minimum(labels, self.classes - 1)].astype(np.float32)
         image += random.standard_normal(image.shape, dtype=np.float32) * 0.5
         image = np.ascontiguousarray(image.transpose(2, 0, 1))
         return image, labels.astype(np.int64)
@@ -54,11 +56,6 @@ class Scenes:
         labels: Array = coarse.repeat(block, 0).repeat(block, 1)[:height, :width].copy()
         labels[height - height // 16 :] = IGNORE
         return labels
-
-    def _colours(self) -> Array:
-        random = np.random.default_rng((self.seed, 1 << 40))
-        colours: Array = random.standard_normal((self.classes, 3), dtype=np.float32)
-        return colours
 
 
 # --- pictures and labels resized by OpenCV's rules, of which only a window is computed -----------

@@ -9,8 +9,8 @@ into SyncBatchNorm is the session's decision, because it depends on the device a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 import paddle
 from paddle import nn
@@ -19,6 +19,9 @@ from paddle.nn import functional as F
 EXPANSION = 4  # a bottleneck's output channels : its width
 WIDTHS = (64, 128, 256, 512)
 DEPTHS = (3, 4, 6, 3)
+STRIDES = (1, 2, 1, 1)
+ASPP_RATES = (12, 24, 36)
+LOW_LEVEL = 48  # channels of the first stage's output in the decoder
 
 
 def conv_norm(
@@ -105,13 +108,7 @@ class DilatedResNet50(nn.Layer):
     channels = tuple(EXPANSION * width for width in WIDTHS)
 
     def __init__(
-        self,
-        *,
-        strides: Sequence[int],
-        dilations: Sequence[Sequence[int]],
-        vd: bool,
-        layout: str = "NCHW",
-        width_divisor: int = 1,
+        self, *, dilations: Sequence[Sequence[int]], vd: bool, layout: str, width_divisor: int
     ) -> None:
         super().__init__()
         widths = [width // width_divisor for width in WIDTHS]
@@ -125,7 +122,7 @@ class DilatedResNet50(nn.Layer):
         )
         self.stages = nn.LayerList()
         inputs = widths[0]
-        for width, depth, stride, rates in zip(widths, DEPTHS, strides, dilations, strict=True):
+        for width, depth, stride, rates in zip(widths, DEPTHS, STRIDES, dilations, strict=True):
             blocks = []
             for index in range(depth):
                 blocks.append(
@@ -161,3 +158,35 @@ def resize(x: Any, like: Any, layout: str) -> Any:
 def join(parts: Sequence[Any], layout: str) -> Any:
     """Concatenate along the channels."""
     return paddle.concat(list(parts), axis=1 if layout == "NCHW" else -1)
+
+
+class DeepLab(nn.Layer):
+    """The backbone and the branches of both models; their heads come after these."""
+
+    aspp_channels: ClassVar[int]
+    dilations: ClassVar[Sequence[Sequence[int]]]
+    vd: ClassVar[bool]
+    conv: ClassVar[Callable[..., Any]]
+    separable: ClassVar[Callable[..., Any]]
+
+    def __init__(self, *, layout: str, width_divisor: int) -> None:
+        super().__init__()
+        self.layout = layout
+        self.backbone = DilatedResNet50(
+            dilations=self.dilations, vd=self.vd, layout=layout, width_divisor=width_divisor
+        )
+        high = self.backbone.channels[-1]
+        self.width = self.aspp_channels // width_divisor
+        self.branches = nn.LayerList(
+            [self.conv(high, self.width, 1, layout=layout)]
+            + [self.separable(high, self.width, dilation=r, layout=layout) for r in ASPP_RATES]
+        )
+        self.pooled = nn.Sequential(
+            nn.AdaptiveAvgPool2D(1, data_format=layout),
+            conv_norm(high, self.width, 1, layout=layout),
+        )
+
+    def decoded(self, context: Any, low: Any) -> Any:
+        """The decoder's output, of the ASPP's and of the first stage's."""
+        low = self.low_level(low)
+        return self.decoder(join([resize(context, low, self.layout), low], self.layout))

@@ -14,10 +14,14 @@ from typing import Any
 
 from paddle import nn
 
-from k8sbench.trainers.models.blocks_paddle import DilatedResNet50, conv_norm, join, resize
-
-ASPP_RATES = (12, 24, 36)
-LOW_LEVEL = 48
+from k8sbench.trainers.models.blocks_paddle import (
+    ASPP_RATES,
+    LOW_LEVEL,
+    DeepLab,
+    conv_norm,
+    join,
+    resize,
+)
 
 
 def _conv(inputs: int, outputs: int, kernel: int, **kwargs: Any) -> Any:
@@ -33,38 +37,18 @@ def _separable(inputs: int, outputs: int, *, dilation: int = 1, layout: str) -> 
     )
 
 
-class DeepLabV3P(nn.Layer):
+class DeepLabV3P(DeepLab):
     """Images [N, 3, H, W] to logits [N, classes, H, W] (or channels last, as `layout` says)."""
 
-    def __init__(
-        self,
-        classes: int = 19,
-        *,
-        layout: str = "NCHW",
-        dropout: float = 0.1,
-        width_divisor: int = 1,
-    ) -> None:
-        super().__init__()
-        self.layout = layout
-        self.backbone = DilatedResNet50(
-            strides=(1, 2, 1, 1),
-            dilations=((1,) * 3, (1,) * 4, (2,) * 6, (4, 8, 16)),
-            vd=True,
-            layout=layout,
-            width_divisor=width_divisor,
-        )
-        low, _, _, high = self.backbone.channels
-        width = 256 // width_divisor
-        self.branches = nn.LayerList(
-            [_conv(high, width, 1, layout=layout)]
-            + [_separable(high, width, dilation=rate, layout=layout) for rate in ASPP_RATES]
-        )
-        self.pooled = nn.Sequential(
-            nn.AdaptiveAvgPool2D(1, data_format=layout),
-            conv_norm(high, width, 1, layout=layout),
-        )
+    aspp_channels, vd = 256, True
+    dilations = ((1,) * 3, (1,) * 4, (2,) * 6, (4, 8, 16))
+    conv, separable = staticmethod(_conv), staticmethod(_separable)
+
+    def __init__(self, classes: int = 19, *, layout: str = "NCHW", width_divisor: int = 1) -> None:
+        super().__init__(layout=layout, width_divisor=width_divisor)
+        low, width = self.backbone.channels[0], self.width
         self.project = nn.Sequential(
-            _conv(width * (len(ASPP_RATES) + 2), width, 1, layout=layout), nn.Dropout(dropout)
+            _conv(width * (len(ASPP_RATES) + 2), width, 1, layout=layout), nn.Dropout(0.1)
         )
         self.low_level = _conv(low, LOW_LEVEL, 1, layout=layout)
         self.decoder = nn.Sequential(
@@ -81,6 +65,4 @@ class DeepLabV3P(nn.Layer):
             resize(branch(high), high, self.layout) for branch in (*self.branches, self.pooled)
         ]
         context = self.project(join(branches, self.layout))
-        low = self.low_level(low)
-        x = self.decoder(join([resize(context, low, self.layout), low], self.layout))
-        return resize(x, images, self.layout)
+        return resize(self.decoded(context, low), images, self.layout)

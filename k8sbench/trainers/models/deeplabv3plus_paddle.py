@@ -17,16 +17,17 @@ import paddle
 from paddle import nn
 
 from k8sbench.trainers.models.blocks_paddle import (
+    ASPP_RATES,
+    LOW_LEVEL,
     Bottleneck,
-    DilatedResNet50,
+    DeepLab,
     conv_norm,
     join,
     resize,
 )
 
-ASPP_RATES = (12, 24, 36)
-LOW_LEVEL = 48
 AUXILIARY = 256  # channels of the auxiliary head
+DROPOUT = 0.1
 
 
 def _separable(inputs: int, outputs: int, *, dilation: int = 1, layout: str) -> Any:
@@ -50,48 +51,29 @@ def _initialise(model: Any) -> None:
             nn.initializer.Constant(0.0)(layer.body[2][1].weight)
 
 
-class DeepLabV3Plus(nn.Layer):
+class DeepLabV3Plus(DeepLab):
     """Images to logits of the same size; while training, also the auxiliary head's logits."""
 
-    def __init__(
-        self,
-        classes: int = 19,
-        *,
-        layout: str = "NCHW",
-        dropout: float = 0.1,
-        width_divisor: int = 1,
-    ) -> None:
-        super().__init__()
-        self.layout = layout
-        self.backbone = DilatedResNet50(
-            strides=(1, 2, 1, 1),
-            # A stage that replaces its stride by dilation begins with half of it.
-            dilations=((1,) * 3, (1,) * 4, (1, 2, 2, 2, 2, 2), (2, 4, 4)),
-            vd=False,
-            layout=layout,
-            width_divisor=width_divisor,
-        )
-        low, _, third, high = self.backbone.channels
-        width, narrow = 512 // width_divisor, AUXILIARY // width_divisor
-        self.branches = nn.LayerList(
-            [conv_norm(high, width, 1, layout=layout)]
-            + [_separable(high, width, dilation=rate, layout=layout) for rate in ASPP_RATES]
-        )
-        self.pooled = nn.Sequential(
-            nn.AdaptiveAvgPool2D(1, data_format=layout),
-            conv_norm(high, width, 1, layout=layout),
-        )
+    aspp_channels, vd = 512, False
+    # A stage that replaces its stride by dilation begins with half of it.
+    dilations = ((1,) * 3, (1,) * 4, (1, 2, 2, 2, 2, 2), (2, 4, 4))
+    conv, separable = staticmethod(conv_norm), staticmethod(_separable)
+
+    def __init__(self, classes: int = 19, *, layout: str = "NCHW", width_divisor: int = 1) -> None:
+        super().__init__(layout=layout, width_divisor=width_divisor)
+        low, _, third, _ = self.backbone.channels
+        width, narrow = self.width, AUXILIARY // width_divisor
         self.project = conv_norm(width * (len(ASPP_RATES) + 2), width, 3, layout=layout)
         self.low_level = conv_norm(low, LOW_LEVEL, 1, layout=layout)
         self.decoder = nn.Sequential(
             _separable(width + LOW_LEVEL, width, layout=layout),
             _separable(width, width, layout=layout),
-            nn.Dropout2D(dropout, data_format=layout),
+            nn.Dropout2D(DROPOUT, data_format=layout),
             nn.Conv2D(width, classes, 1, data_format=layout),
         )
         self.auxiliary = nn.Sequential(
             conv_norm(third, narrow, 3, layout=layout),
-            nn.Dropout2D(dropout, data_format=layout),
+            nn.Dropout2D(DROPOUT, data_format=layout),
             nn.Conv2D(narrow, classes, 1, data_format=layout),
         )
         _initialise(self)
@@ -102,9 +84,7 @@ class DeepLabV3Plus(nn.Layer):
         branches = [resize(self.pooled(high), high, self.layout)]
         branches += [branch(high) for branch in self.branches]
         context = self.project(join(branches, self.layout))
-        low = self.low_level(low)
-        x = self.decoder(join([resize(context, low, self.layout), low], self.layout))
-        logits = self._full_size(x, images)
+        logits = self._full_size(self.decoded(context, low), images)
         if not self.training:
             return logits
         return logits, self._full_size(self.auxiliary(third), images)

@@ -69,14 +69,7 @@ class Block(nn.Layer):
 class IR50(nn.Layer):
     """Faces [N, 3, size, size] to embeddings [N, 512], not normalised."""
 
-    def __init__(
-        self,
-        *,
-        size: int = 112,
-        dropout: float = 0.4,
-        embedding: int = EMBEDDING,
-        width_divisor: int = 1,
-    ) -> None:
+    def __init__(self, *, size: int = 112, width_divisor: int = 1) -> None:
         super().__init__()
         widths = [width // width_divisor for width in WIDTHS]
         layers: list[Any] = [*_conv(3, widths[0], 3), nn.PReLU(init=0.25)]
@@ -89,14 +82,14 @@ class IR50(nn.Layer):
         self.body = nn.Sequential(*layers)
         self.embed = nn.Sequential(
             _norm(inputs),
-            nn.Dropout(dropout),
+            nn.Dropout(0.4),
             nn.Flatten(),
             nn.Linear(
                 inputs * size * size,
-                embedding,
+                EMBEDDING,
                 weight_attr=ParamAttr(initializer=nn.initializer.XavierNormal(fan_in=0.0)),
             ),
-            nn.BatchNorm1D(embedding, epsilon=EPSILON),
+            nn.BatchNorm1D(EMBEDDING, epsilon=EPSILON),
         )
 
     def forward(self, faces: Any) -> Any:

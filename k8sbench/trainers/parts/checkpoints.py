@@ -18,11 +18,11 @@ import os
 import re
 import shutil
 import sys
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from k8sbench.trainers.parts import weights
 
@@ -38,14 +38,6 @@ class CheckpointError(Exception):
     def __init__(self, sentence: str, *, passing: bool = False) -> None:
         super().__init__(sentence)
         self.passing = passing
-
-
-class Saved(NamedTuple):
-    """The end of a save, the same on every rank but for the sentence."""
-
-    bytes: int  # of all files; 0 where it failed, and on ranks other than 0
-    seconds: float
-    failed: str | None  # a sentence; the checkpoints before are whole
 
 
 @dataclass(frozen=True)
@@ -86,15 +78,15 @@ class Checkpoints:
         # One sentence for each checkpoint that `latest` found damaged, by its name.
         self.damaged: dict[str, str] = {}
 
-    def save(self, step: int, write: Callable[[Path], None], facts: Mapping[str, object]) -> Saved:
+    def save(
+        self, step: int, write: Callable[[Path], None], facts: Mapping[str, object]
+    ) -> str | None:
         """Save on all ranks together: `write` fills this rank's own, empty folder.
 
         `facts` are plain JSON, as rank 0 has them. Where the disk is full or read-only, on any
-        rank, nothing is raised: the result says so, and the older checkpoints stay.
+        rank, nothing is raised: every rank is given a sentence, and the older checkpoints stay.
         """
-        began = time.monotonic()
         part = self.folder / f".{_name(step)}.part"
-        size = 0
 
         def begin() -> None:
             self._sweep()
@@ -107,11 +99,7 @@ class Checkpoints:
             for path in (*own.rglob("*"), own):
                 _to_disk(path)
 
-        def finish() -> None:
-            nonlocal size
-            size = self._finish(part, step, facts)
-
-        failed = None
+        failed, finish = None, partial(self._finish, part, step, facts)
         for act, by_all in ((begin, False), (fill, True), (finish, False)):
             try:
                 if by_all or self.rank == 0:
@@ -126,7 +114,7 @@ class Checkpoints:
                 print(f"k8sbench: checkpoint of step {step}: {failed}", file=sys.stderr, flush=True)
             failed = failed or "another rank could not write its part; its output says why"
             break
-        return Saved(0 if failed else size, time.monotonic() - began, failed)
+        return failed
 
     def latest(self) -> Checkpoint | None:
         """The newest whole checkpoint, on every rank; None where there is none.
@@ -171,7 +159,7 @@ class Checkpoints:
                 " name an empty folder by --checkpoints"
             )
 
-    def _finish(self, part: Path, step: int, facts: Mapping[str, object]) -> int:
+    def _finish(self, part: Path, step: int, facts: Mapping[str, object]) -> None:
         """Write the manifest, make it a checkpoint and remove what is no longer needed."""
         files = {
             str(path.relative_to(part)): (path.stat().st_size, weights.digest(path))
@@ -191,7 +179,6 @@ class Checkpoints:
         for folder in self._all():
             if folder != final and folder not in whole[-self.keep :]:
                 self._remove(folder)
-        return sum(size for size, _ in files.values())
 
     def _all(self) -> list[Path]:
         return [

@@ -9,6 +9,7 @@ with the trainer, however it ends.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -52,7 +53,8 @@ def save_first() -> None:
 
 def end() -> NoReturn:
     """End this process as SIGTERM does."""
-    os.write(2, b"k8sbench: ended by SIGTERM\n")
+    with contextlib.suppress(OSError):  # whoever read stderr may be gone
+        os.write(2, b"k8sbench: ended by SIGTERM\n")
     os._exit(TERMINATED)
 
 
@@ -68,16 +70,18 @@ def outlive_sigterm(end: Callable[..., object] | None = None) -> None:
 def run(main: Callable[[], object]) -> NoReturn:
     """Run a trainer's `main` as the whole process and end it: 0, or 1 with the traceback."""
     end_on_sigterm()
+    code = 1
     try:
         main()
+        sys.stdout.flush()
+        code = 0
     except SystemExit:
         raise
     except BaseException:
-        traceback.print_exc()
-        _flush()
-        os._exit(1)
-    _flush()
-    os._exit(0)  # all is written; the frameworks' own clean-up takes seconds
+        with contextlib.suppress(OSError):  # whoever read the output may be gone
+            traceback.print_exc()
+            sys.stdout.flush()
+    os._exit(code)  # all is written; the frameworks' own clean-up takes seconds, or for ever
 
 
 def _watch(reader: int) -> None:
@@ -94,8 +98,3 @@ def _in_child() -> None:
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
-def _flush() -> None:
-    sys.stdout.flush()
-    sys.stderr.flush()

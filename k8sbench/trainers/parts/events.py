@@ -25,7 +25,6 @@ from k8sbench.trainers.parts.steps import RankWindow, StepPlan, StepRecord
 HALF = {"fp16": "float16", "bf16": "bfloat16"}
 PREFIX = "K8SBENCH "
 SCHEMA = 1
-CLOCK_FIELDS = ("clock_sm_mhz", "throttle_reasons")  # of a machine, that change while it works
 # Of the settings, as the start line repeats them.
 START_FIELDS = ("data", "mode", "preset", "warmup", "iterations", "log_interval", "seed")
 REMEDY = "let the launcher set the variables of the rank, or unset them all to train alone"
@@ -172,15 +171,8 @@ class Journal:
         }
         self.event("step", fields)
 
-    def rank(
-        self,
-        step_seconds: Sequence[float],
-        data_seconds: Sequence[float],
-        machine: Mapping[str, object] | None = None,
-    ) -> None:
-        """Every rank at its end: its own times per step over the measured window, and the clocks of
-        its GPU then, from the fields of the environment event.
-        """
+    def rank(self, step_seconds: Sequence[float]) -> None:
+        """Every rank at its end: its own times per step over the measured window."""
         self.event(
             "rank",
             {
@@ -188,8 +180,6 @@ class Journal:
                 "host": socket.gethostname(),
                 "steps": len(step_seconds),
                 "step_seconds": spread(step_seconds),
-                "data_seconds": {"mean": _mean(data_seconds)},
-                **{name: (machine or {}).get(name) for name in CLOCK_FIELDS},
             },
         )
 
@@ -224,15 +214,11 @@ def spread(values: Sequence[float]) -> dict[str, float | None]:
     if not values:
         return {"mean": None, "median": None, "p95": None, "max": None}
     return {
-        "mean": _mean(values),
+        "mean": statistics.fmean(values),
         "median": statistics.median(values),
         "p95": sorted(values)[math.ceil(0.95 * len(values)) - 1],
         "max": max(values),
     }
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return statistics.fmean(values) if values else None
 
 
 def _plain(value: object) -> object:

@@ -47,7 +47,7 @@ class LineValues:
 def mmseg(progress: LineValues) -> str:
     """mmsegmentation 0.x: `time` is seconds per step of the job, values are means of the record."""
     record = progress.record
-    left = timedelta(seconds=int(_seconds_left(record)))
+    left = timedelta(seconds=int(record.total_seconds / record.taken * (record.of - record.step)))
     parts = [
         f"lr: {progress.lr:.3e}",
         f"eta: {left}",
@@ -123,10 +123,6 @@ def plsc(progress: LineValues, *, source: str = "arcface.py:1") -> str:
         f"loss:{progress.values['loss'].mean:.6f} "
         f"qps:{_per_second(progress.global_samples, compute):.2f}"
     )
-
-
-def _seconds_left(record: StepRecord) -> float:
-    return record.total_seconds / record.taken * (record.of - record.step)
 
 
 def _per_second(samples: int, seconds: float) -> float:

@@ -66,6 +66,8 @@ class Work:
     # The fewest samples that batch norm can take the statistics of: 2 where it sees one pixel.
     norm_batch: int = 1
     record_at: int = 0
+    # What of the trainer's own options the summary repeats.
+    summary: Callable[[Any], Mapping[str, object]] = lambda _: {}
     # Whether a step's values are read before the backward pass, or after the step.
     values_before_backward: bool = False
     # fp16 only: a fixed scale, under which no step is left out and the device is never asked for an
@@ -238,10 +240,6 @@ class Loop(abc.ABC, Generic[W, S]):
         """What the loss is multiplied by."""
         return 1.0
 
-    def more(self) -> Mapping[str, object]:
-        """Further fields of the summary."""
-        return {}
-
     def mean_over_ranks(self, printed: Any) -> Any:
         """A step's values, as they are printed."""
         settings = self.here.settings
@@ -309,7 +307,7 @@ class Loop(abc.ABC, Generic[W, S]):
         # Asked anew, while the GPU still has the clocks of its work.
         machine = here.environment()
         self.gpu_samples.stop()
-        self.journal.rank(timer.step_seconds, timer.data_seconds, machine)
+        self.journal.rank(timer.step_seconds)
         here.wait_for_all()  # the summary is the job's last line, after the other ranks' own
         if here.place.first:
             self.journal.summary(
@@ -324,6 +322,6 @@ class Loop(abc.ABC, Generic[W, S]):
                 final_loss=self.last_loss if timer.steps > self.plan.done else None,
                 max_memory_mib=here.memory_mib(),
                 machine=machine,
-                **self.more(),
+                **self.work.summary(here),
                 **more,
             )

@@ -32,9 +32,8 @@ class Work(loop.Work):
 
     # Of (model, sharded, inputs, targets): scalars in printing order; "loss" is descended.
     losses: Callable[[Any, Any, Any, Any], Mapping[str, Any]]
-    # A layer of which every rank trains a part of its own, and the size of the whole.
+    # A layer of which every rank trains a part of its own.
     sharded: Callable[[Session], Any] | None = None
-    sharded_parameters: int = 0
     # Whether upstream counts batch norm's statistics among the model's parameters.
     statistics_are_parameters: bool = False
     # Paddle's own switches, as upstream sets them; on GPUs only.
@@ -43,9 +42,8 @@ class Work(loop.Work):
     amp_lists: Mapping[str, Any] = field(default_factory=dict)
     # fp16 only: where a scale that adapts begins.
     initial_scale: float = DYNAMIC_SCALE
-    # The trainer's own options, for the start line, and what of them the summary repeats.
+    # The trainer's own options, for the start line.
     options: Callable[[Session], Mapping[str, object]] = lambda _: {}
-    summary: Callable[[Session], Mapping[str, object]] = lambda _: {}
 
 
 def train(work: Work, settings: Settings) -> None:
@@ -89,15 +87,6 @@ class _Run(loop.Loop[Work, Session]):
 
     def layers(self) -> Any:
         return self.model.sublayers()
-
-    def more(self) -> Mapping[str, object]:
-        printed = {
-            **self.work.summary(self.here),
-            "trained_parameters": count_parameters(self.bare),
-        }
-        if self.sharded is not None:
-            printed["sharded_parameters"] = self.work.sharded_parameters
-        return printed
 
     def step(self, inputs: Any, targets: Any, lr: float) -> None:
         self.optimizer.set_lr(lr)

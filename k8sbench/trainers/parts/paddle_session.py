@@ -31,7 +31,7 @@ from paddle.base import core
 from k8sbench.trainers.parts import ending, machine, session
 from k8sbench.trainers.parts.events import HALF, Place
 from k8sbench.trainers.parts.samples import Array, Normalise, collate
-from k8sbench.trainers.parts.settings import Settings, refuse
+from k8sbench.trainers.parts.settings import Settings
 
 # Rank, local rank and world size, as paddle.distributed.launch names them.
 MOMENTUM = "{}_velocity_0"  # of a parameter: the only accumulator of Paddle's Momentum
@@ -86,18 +86,10 @@ class Session(session.Session):
     version = paddle.__version__
     distributed = distributed
 
-    def __init__(self, settings: Settings, place: Place, device: str) -> None:
-        super().__init__(settings, place, device)  # as Paddle names it: "cpu", "gpu:0"
+    def __init__(self, settings: Settings, place: Place, index: int | None) -> None:
+        super().__init__(settings, place, index)
         self.amp_lists: dict[str, Any] = {}  # a trainer's own additions to Paddle's lists
         self._amp = settings.amp_dtype is not None and _amp_has_effect(settings.amp_dtype)
-
-    @property
-    def on_gpu(self) -> bool:
-        return bool(self.device.startswith("gpu"))
-
-    @property
-    def index(self) -> int:
-        return int(self.device.partition(":")[2])
 
     @property
     def precision_effective(self) -> str:
@@ -239,7 +231,7 @@ class Session(session.Session):
     def memory_mib(self) -> float | None:
         if not self.on_gpu:
             return None
-        return float(paddle.device.cuda.max_memory_allocated(self.device) / session.MIB)
+        return float(paddle.device.cuda.max_memory_allocated(self.index) / session.MIB)
 
     def libraries(self) -> dict[str, object]:
         cudnn = paddle.get_cudnn_version() if self.on_gpu else None
@@ -253,8 +245,8 @@ class Session(session.Session):
         }
 
     def gpu(self) -> tuple[Any, str | None, str | None]:
-        properties = paddle.device.cuda.get_device_properties(self.device)
-        return properties, *_cuda_identity(self.index)
+        properties = paddle.device.cuda.get_device_properties(self.index)
+        return properties, *_cuda_identity(self.index or 0)
 
 
 @functools.cache
@@ -271,30 +263,17 @@ def open_session(settings: Settings) -> Session:
     warnings.filterwarnings("ignore", message="When training, we now always track global mean")
     place = Place.from_environment(names=PLACE_NAMES)
     gpus = paddle.device.cuda.device_count() if paddle.is_compiled_with_cuda() else 0
-    wanted = settings.device
-    if wanted == "auto":
-        # The launcher sets "gloo" where it found no GPU, or where the GPUs were hidden from it.
-        hidden = os.environ.get("PADDLE_DISTRI_BACKEND") == "gloo"
-        wanted = "cuda" if gpus and not hidden else "cpu"
-    if wanted == "cpu":
-        device = "cpu"
-    else:
-        if not gpus:
-            refuse("--device cuda, but Paddle sees no GPU; use --device cpu or mend the driver")
-        given = os.environ.get("FLAGS_selected_gpus")  # noqa: SIM112 - the launcher's spelling
-        index = int(given.split(",")[0]) if given else place.local_rank
-        if index >= gpus:
-            refuse(
-                f"local rank {place.local_rank} has no GPU: {gpus} are visible; "
-                "start as many processes per node as there are GPUs"
-            )
-        device = f"gpu:{index}"
-    paddle.set_device(device)
-    if device != "cpu":
+    if settings.device == "auto" and os.environ.get("PADDLE_DISTRI_BACKEND") == "gloo":
+        gpus = 0  # the launcher found none, or they were hidden from it
+    given = os.environ.get("FLAGS_selected_gpus")  # noqa: SIM112 - the launcher's spelling
+    own = int(given.split(",")[0]) if given else place.local_rank
+    index = session.gpu_of(settings, place, gpus, "Paddle", own)
+    paddle.set_device("cpu" if index is None else f"gpu:{index}")
+    if index is not None:
         paddle.set_flags({"FLAGS_cudnn_exhaustive_search": settings.cudnn_benchmark})
         for switch in ("set_cublas_switch", "set_cudnn_switch"):  # of the GPU wheel only
             getattr(core, switch, lambda _: None)(settings.tf32)
-    return Session(settings, place, device)
+    return Session(settings, place, index)
 
 
 def _end_by_signals() -> None:

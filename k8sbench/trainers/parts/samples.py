@@ -31,7 +31,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from k8sbench.trainers.parts.events import Journal, Place
-from k8sbench.trainers.parts.settings import Settings, refuse
+from k8sbench.trainers.parts.settings import DATA_SOURCES, Settings, refuse
 
 Array = np.ndarray[Any, np.dtype[Any]]
 # Mean and standard deviation of RGB values of 0-255.
@@ -123,7 +123,7 @@ def opened(
     One rank of a node lists the folder, and the others read its list, which is gone when rank 0 of
     the node leaves the context: by then all must have entered it.
     """
-    if not settings.real_data:
+    if settings.data in DATA_SOURCES:
         yield None
         return
     assert opener is not None, "every trainer that has --data reads files"

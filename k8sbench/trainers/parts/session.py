@@ -8,7 +8,6 @@ from __future__ import annotations
 import abc
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -16,10 +15,24 @@ import numpy as np
 from k8sbench.trainers.parts import machine
 from k8sbench.trainers.parts.events import Journal, Place
 from k8sbench.trainers.parts.samples import Array, Normalise
-from k8sbench.trainers.parts.settings import Settings
+from k8sbench.trainers.parts.settings import Settings, refuse
 
 MIB = 1024 * 1024
 S = TypeVar("S", bound="Session")
+
+
+def gpu_of(settings: Settings, place: Place, gpus: int, framework: str, index: int) -> int | None:
+    """The GPU that a rank takes, `index` of the `gpus` that are visible; None: it takes a CPU."""
+    if settings.device == "cpu" or (settings.device == "auto" and not gpus):
+        return None
+    if not gpus:
+        refuse(f"--device cuda, but {framework} sees no GPU; use --device cpu or mend the driver")
+    if index >= gpus and not settings.share_gpu:
+        refuse(
+            f"local rank {place.local_rank} has no GPU: {gpus} are visible; "
+            "start as many processes per node as there are GPUs"
+        )
+    return index % gpus
 
 
 class Session(abc.ABC):
@@ -29,36 +42,20 @@ class Session(abc.ABC):
     version: ClassVar[str]
     distributed: ClassVar[Any]  # the framework's module of collectives
 
-    def __init__(self, settings: Settings, place: Place, device: Any) -> None:
+    def __init__(self, settings: Settings, place: Place, index: int | None) -> None:
         self.settings = settings
         self.place = place
-        self.device = device
+        self.index = index  # of the GPU among the visible ones; None: a CPU
+        self.on_gpu = index is not None
         self.backend: str | None = None
         self.transport: str | None = None
 
     def __enter__(self: S) -> S:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, _: object, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self.close()
-
-    @property
-    @abc.abstractmethod
-    def on_gpu(self) -> bool:
-        """Whether the device is a GPU."""
-
-    @property
-    @abc.abstractmethod
-    def index(self) -> int:
-        """The number of the GPU among the visible ones."""
-
-    @property
-    def device_kind(self) -> str:
-        """The device as the start line names it, equal for both frameworks."""
-        return "cuda" if self.on_gpu else "cpu"
 
     @property
     @abc.abstractmethod
@@ -240,7 +237,7 @@ class Session(abc.ABC):
         journal.start(
             framework=self.framework,
             framework_version=self.version,
-            device=self.device_kind,
+            device="cuda" if self.on_gpu else "cpu",
             precision_effective=self.precision_effective,
             options=options,
         )

@@ -225,11 +225,6 @@ class Settings:
     )
 
     @property
-    def real_data(self) -> bool:
-        """Whether `data` is a folder of files."""
-        return self.data not in DATA_SOURCES
-
-    @property
     def precision(self) -> str:
         """The requested precision; the framework's session reports the effective one."""
         return "fp32" if self.amp_dtype is None else "amp"
@@ -261,7 +256,6 @@ def refuse(message: str, *, passing: bool = False) -> NoReturn:
     """
     sys.stdout.flush()
     sys.stderr.write(f"k8sbench: {'failed' if passing else 'error'}: {message}\n")
-    sys.stderr.flush()
     # A plain exit could wait for the threads of a half-made process group.
     os._exit(1 if passing else 2)
 

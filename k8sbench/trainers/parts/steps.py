@@ -136,9 +136,7 @@ class StepTimer:
         self.plan = plan
         self.steps = plan.done
         self.target = plan.window_end
-        # Of the measured window only.
-        self.step_seconds = array("d")
-        self.data_seconds = array("d")
+        self.step_seconds = array("d")  # of the measured window only
         self._sync = sync
         self._sync_each_step = sync_each_step
         self._clock = clock
@@ -202,7 +200,6 @@ class StepTimer:
         seconds, wait = now - self._step_began, self._data_wait
         if self.plan.warm < self.steps <= self.plan.window_end:
             self.step_seconds.append(seconds)
-            self.data_seconds.append(wait)
         self._step_began, self._data_wait = now, 0.0
         self._record_data += wait
         self._total_data += wait

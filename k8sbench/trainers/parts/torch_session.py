@@ -40,15 +40,10 @@ class Session(session.Session):
     framework = "pytorch"
     version = torch.__version__
     distributed = dist
-    device: torch.device
 
-    @property
-    def on_gpu(self) -> bool:
-        return self.device.type == "cuda"
-
-    @property
-    def index(self) -> int:
-        return self.device.index
+    def __init__(self, settings: Settings, place: Place, index: int | None) -> None:
+        super().__init__(settings, place, index)
+        self.device = torch.device("cpu" if index is None else f"cuda:{index}")
 
     @property
     def precision_effective(self) -> str:
@@ -237,31 +232,19 @@ def _constants(normalise: Normalise, device: torch.device) -> tuple[Tensor, ...]
 def open_session(settings: Settings) -> Session:
     """Find this rank's place and device and set the switches; contacts no peer yet."""
     place = Place.from_environment()
-    wanted = settings.device
-    if wanted == "auto":
-        wanted = "cuda" if torch.cuda.is_available() else "cpu"
-    elif wanted == "cuda" and not torch.cuda.is_available():
-        refuse("--device cuda, but PyTorch sees no GPU; use --device cpu or mend the driver")
-    if wanted == "cuda":
-        gpus = torch.cuda.device_count()
-        if place.local_rank >= gpus and not settings.share_gpu:
-            refuse(
-                f"local rank {place.local_rank} has no GPU: {gpus} are visible; start as many "
-                "processes per node as there are GPUs, or share them for a check by --share-gpu"
-            )
-        device = torch.device("cuda", place.local_rank % gpus)
-        torch.cuda.set_device(device)
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    index = session.gpu_of(settings, place, gpus, "PyTorch", place.local_rank)
+    if index is not None:
+        torch.cuda.set_device(index)
         if settings.amp_dtype == "bf16" and not torch.cuda.is_bf16_supported(False):
-            name = torch.cuda.get_device_name(device)
+            name = torch.cuda.get_device_name(index)
             refuse(f"--amp-dtype bf16, but {name} has no arithmetic for it; use fp16")
-    else:
-        device = torch.device("cpu")
     if settings.threads:
         torch.set_num_threads(settings.threads)
     torch.backends.cuda.matmul.allow_tf32 = settings.tf32
     torch.backends.cudnn.allow_tf32 = settings.tf32
     torch.backends.cudnn.benchmark = settings.cudnn_benchmark
-    return Session(settings, place, device)
+    return Session(settings, place, index)
 
 
 @contextlib.contextmanager

@@ -257,13 +257,11 @@ class Training:
             "was_cut": self.was_cut,
         }
         write = partial(state.save, here=self.run.here, **self.run.parts())
-        saved = self.checkpoints.save(step, write, facts)
+        began = time.monotonic()
+        failed = self.checkpoints.save(step, write, facts)
         self.saved_at = time.monotonic()
-        told = {"step": step, "seconds": saved.seconds}
-        self._event(
-            "checkpoint",
-            {**told, "failed": saved.failed} if saved.failed else {**told, "bytes": saved.bytes},
-        )
+        told = {"step": step, "seconds": self.saved_at - began}
+        self._event("checkpoint", {**told, "failed": failed} if failed else told)
 
     def finish(self, window: RankWindow) -> Mapping[str, object]:
         """Write the last lines; the summary's fields."""

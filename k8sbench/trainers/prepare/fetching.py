@@ -38,8 +38,7 @@ class ArchiveSource:
     """A file to fetch, and the checksum that it must have."""
 
     url: str
-    algorithm: str | None = None  # md5 or sha256
-    checksum: str | None = None
+    checksum: str | None = None  # MD5 or SHA-256, by its length
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
 
     @property
@@ -144,10 +143,11 @@ def _request(source: ArchiveSource, partial: Path) -> None:
 
 def _verify(source: ArchiveSource, path: Path) -> None:
     """Compare the checksum; a file that has another one is deleted."""
-    if source.algorithm is None or source.checksum is None:
+    if source.checksum is None:
         say(f"No checksum was given for {source.name}: nothing tells if it is right.")
         return
-    digest = hashlib.new(source.algorithm, usedforsecurity=False)
+    algorithm = "md5" if len(source.checksum) == 32 else "sha256"
+    digest = hashlib.new(algorithm, usedforsecurity=False)
     progress = Progress(f"verify {source.name}", _length(path))
     with path.open("rb") as file:
         while block := file.read(_BLOCK):
@@ -157,7 +157,7 @@ def _verify(source: ArchiveSource, path: Path) -> None:
     if digest.hexdigest() != source.checksum.lower():
         path.unlink()
         raise Failed(
-            f"The {source.algorithm} of {source.name} is {digest.hexdigest()}, not"
+            f"The {algorithm} of {source.name} is {digest.hexdigest()}, not"
             f" {source.checksum}: it was deleted.",
             "Check the URL and the checksum.",
             EXIT_INPUT,
@@ -194,12 +194,12 @@ def _check_url(url: str) -> None:
     try:
         parts = urlsplit(url)
         sound = parts.scheme in {"http", "https"} and bool(parts.hostname)
+        sound = sound and url.isascii() and url.isprintable() and " " not in url
     except ValueError:
         sound, parts = False, urlsplit("")
     if not sound:
-        raise Failed("The URL is none of http or https.", "Correct --url.", EXIT_INPUT)
-    if not url.isascii() or any(character <= " " or character == "\x7f" for character in url):
-        raise Failed("The URL holds characters that no URL has.", "Write them as %XX.", EXIT_INPUT)
+        why = "The URL is none of http or https, or holds characters that no URL has."
+        raise Failed(why, "Correct --url, and write such characters as %XX.", EXIT_INPUT)
     if parts.username or parts.password:
         raise Failed(
             "The URL holds a user or a password, which would be seen by everyone.",

@@ -35,7 +35,33 @@ def unpack(archive: Path, folder: Path, wanted: frozenset[str], state: Path) -> 
     try:
         with _opened(archive) as (members, read, total):
             progress = Progress(f"unpack {archive.name}", total)
-            _write_all(members, read, folder, wanted, state, progress)
+            root = folder.resolve()
+            left_out: list[str] = []
+            for path, length, member in members:
+                place = _placed(path, wanted)
+                if member is None or place is None:
+                    left_out.append(path)
+                    continue
+                target = root / place
+                if not target.parent.resolve().is_relative_to(root):
+                    raise Failed(
+                        f"{target.parent} leads out of {folder}.", "Remove that link.", EXIT_INPUT
+                    )
+                if target.is_symlink() or not target.exists() or target.stat().st_size != length:
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    incoming = state / "incoming"
+                    with read(member) as source, incoming.open("wb") as file:
+                        written = 0
+                        while block := source.read(_BLOCK):
+                            written += file.write(block)
+                    if written != length:
+                        raise EOFError(f"{path} ends after {written} of {length} bytes")
+                    incoming.replace(target)
+                progress.add(length)
+            progress.say()
+            if left_out:
+                more = f" and {len(left_out) - NAMED} more" if len(left_out) > NAMED else ""
+                say(f"Left out of the archive: {', '.join(left_out[:NAMED])}{more}.")
     except _DAMAGED as error:
         archive.unlink()  # on a claim nobody else can
         why = str(error).partition(":")[0]
@@ -44,41 +70,6 @@ def unpack(archive: Path, folder: Path, wanted: frozenset[str], state: Path) -> 
             "Check the URL, and prepare again with a checksum.",
             EXIT_INPUT,
         ) from None
-
-
-def _write_all(
-    members: Iterator[_Member],
-    read: Any,
-    folder: Path,
-    wanted: frozenset[str],
-    state: Path,
-    progress: Progress,
-) -> None:
-    root = folder.resolve()
-    left_out: list[str] = []
-    for path, length, member in members:
-        place = _placed(path, wanted)
-        if member is None or place is None:
-            left_out.append(path)
-            continue
-        target = root / place
-        if not target.parent.resolve().is_relative_to(root):
-            raise Failed(f"{target.parent} leads out of {folder}.", "Remove that link.", EXIT_INPUT)
-        if target.is_symlink() or not target.exists() or target.stat().st_size != length:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            incoming = state / "incoming"
-            with read(member) as source, incoming.open("wb") as file:
-                written = 0
-                while block := source.read(_BLOCK):
-                    written += file.write(block)
-            if written != length:
-                raise EOFError(f"{path} ends after {written} of {length} bytes")
-            incoming.replace(target)
-        progress.add(length)
-    progress.say()
-    if left_out:
-        more = f" and {len(left_out) - NAMED} more" if len(left_out) > NAMED else ""
-        say(f"Left out of the archive: {', '.join(left_out[:NAMED])}{more}.")
 
 
 def _placed(path: str, wanted: frozenset[str]) -> PurePosixPath | None:

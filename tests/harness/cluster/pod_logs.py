@@ -37,15 +37,28 @@ def serve_pods(namespace: Namespace, pods: Mapping[str, Path]) -> None:
     namespace.create(*(log_object(namespace.name, pod, file) for pod, file in pods.items()))
     # kwok learns of logs by another watch than of pods: without this a pod could begin with the
     # log of all. The last is known when all are.
-    path = f"/api/v1/nodes/gpu-0/proxy/containerLogs/{namespace.name}/{[*pods][-1]}/any"
-    until(lambda: not namespace.kubectl("get", f"--raw={path}").startswith(_OF_ALL))
+    until(lambda: not _served(namespace, [*pods][-1]).startswith(_OF_ALL))
 
 
-def have_none_before(namespace: Namespace, pod: str, empty: Path) -> None:
-    """Let a pod have no log of a container before its own: kwok fails to read it otherwise."""
-    empty.touch()
-    add = {"op": "add", "path": "/spec/logs/0/previousLogsFile", "value": str(empty)}
-    namespace.kubectl("patch", "logs.kwok.x-k8s.io", pod, "--type=json", f"-p={json.dumps([add])}")
+def _served(namespace: Namespace, pod: str) -> str:
+    path = f"/api/v1/nodes/gpu-0/proxy/containerLogs/{namespace.name}/{pod}/any"
+    return namespace.kubectl("get", f"--raw={path}")
+
+
+def serve_again(namespace: Namespace, pod: str, file: Path) -> None:
+    """Make a file that is empty yet the log of a pod, which has none of a container before.
+
+    The pod before may have had the name: to who still reads its log kwok serves what that file
+    gains, where a kubelet ends the answer. And without a log of before kwok fails to read it.
+    """
+    (empty := file.with_suffix(".before")).touch()
+    paths = {"logsFile": file, "previousLogsFile": empty}
+    patch = [
+        {"op": "add", "path": f"/spec/logs/0/{name}", "value": str(path)}
+        for name, path in paths.items()
+    ]
+    namespace.kubectl("patch", "logs.kwok.x-k8s.io", pod, "--type=json", f"-p={json.dumps(patch)}")
+    until(lambda: not _served(namespace, pod))
 
 
 def _serve_by_proxy(proxy: FaultProxy, run_id: str, replica: str, file: Path) -> None:

@@ -67,29 +67,7 @@ def priorities(namespace: Namespace, **values: int) -> Iterator[None]:
         namespace.cluster.kubectl("delete", "workloadpriorityclass", *values)
 
 
-def waits(workload: dict[str, Any]) -> bool:
-    """Whether Kueue has said that a workload has no quota."""
-    return _condition(workload, "QuotaReserved").get("status") == "False"
-
-
 def is_admitted(workload: dict[str, Any]) -> bool:
     """Whether Kueue has let a workload start."""
-    return _condition(workload, "Admitted").get("status") == "True"
-
-
-def reason(workload: dict[str, Any]) -> str:
-    """Return what Kueue says of a workload's quota."""
-    return str(_condition(workload, "QuotaReserved").get("message", ""))
-
-
-def _condition(workload: dict[str, Any], name: str) -> dict[str, Any]:
     found = workload.get("status", {}).get("conditions") or ()
-    return next((one for one in found if one["type"] == name), {})
-
-
-def workload_of(namespace: Namespace, job: str) -> dict[str, Any] | None:
-    """Return the workload that Kueue has made of a job."""
-    for workload in namespace.get("workloads.v1beta2.kueue.x-k8s.io"):
-        if any(owner["name"] == job for owner in workload["metadata"]["ownerReferences"]):
-            return dict(workload)
-    return None
+    return any(one["type"] == "Admitted" and one["status"] == "True" for one in found)

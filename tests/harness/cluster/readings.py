@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from k8sbench.adapters.kubernetes.watching import trimming
-from k8sbench.diagnose.job import state
+from k8sbench.diagnose.job import facts, state
 from k8sbench.diagnose.job.facts import DELETED
 from k8sbench.model.plan import RunPlan
 from tests.harness.cluster import nodes
@@ -54,7 +54,7 @@ class Follower:
         """Fetch everything again and read it."""
         self._fetch()
         now = time.time() + self.later
-        return state.read(self.seen, self.plan, now=now, lines=self.lines)
+        return state.read(facts.look(self.seen, self.plan, now), self.lines)
 
     def until(
         self, wanted: Callable[[state.JobState], bool], seconds: float = SECONDS

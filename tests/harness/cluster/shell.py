@@ -32,26 +32,21 @@ from tests.harness.cluster.trainer_logs import TrainerLogs
 
 SECONDS = 100.0
 """Longer than anything here takes, shorter than a test may."""
-POOLS = """
+NODES = """gpus_per_node: 8
+    gpu_model: Tesla V100-SXM2-32GB
+    selector: {nvidia.com/gpu.product: Tesla-V100-SXM2-32GB}
+    tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+    cpu_per_gpu: "1"
+    memory_per_gpu: 1Gi
+    shm: 64Mi"""
+POOLS = f"""
 default: quick
 pools:
   - name: quick
-    gpus_per_node: 8
-    gpu_model: Tesla V100-SXM2-32GB
-    selector: {{nvidia.com/gpu.product: Tesla-V100-SXM2-32GB}}
-    tolerations: [{{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}}]
-    cpu_per_gpu: "1"
-    memory_per_gpu: 1Gi
-    shm: 64Mi
-    annotations: {{{run_for}: 0s}}
+    {NODES}
+    annotations: {{{RUN_FOR}: 0s}}
   - name: endless
-    gpus_per_node: 8
-    gpu_model: Tesla V100-SXM2-32GB
-    selector: {{nvidia.com/gpu.product: Tesla-V100-SXM2-32GB}}
-    tolerations: [{{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}}]
-    cpu_per_gpu: "1"
-    memory_per_gpu: 1Gi
-    shm: 64Mi
+    {NODES}
   - name: nowhere
     gpus_per_node: 8
     gpu_model: Tesla V100-SXM2-32GB
@@ -88,7 +83,7 @@ class Shell:
         folder.mkdir(exist_ok=True)
         self.store = folder / "store"
         self.pools = folder / "pools.yaml"
-        self.pools.write_text(POOLS.format(run_for=RUN_FOR))
+        self.pools.write_text(POOLS)
         self.environment = {
             **os.environ,
             **namespace.cluster.variables(),
@@ -114,6 +109,11 @@ class Shell:
         is_plain = self.program == Shell.program and words[0] in FOLLOWING
         program = hurried(**self.limits) if is_plain else self.program
         return [sys.executable, *program, *words]
+
+    @property
+    def identity(self) -> str:
+        """What its store is known by on clusters."""
+        return (self.store / "store.id").read_text().strip()
 
     def colleague(self) -> Shell:
         """Another user: an empty store, and only the cluster in common."""

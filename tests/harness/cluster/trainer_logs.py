@@ -68,10 +68,11 @@ class TrainerLogs:
         pod_logs.serve(namespace, run_id, self.files, proxy)
 
     def again(self, step_seconds: float) -> Self:
-        """Make room for another attempt's log: that of the one before has gone with its pod."""
+        """Begin another attempt's log, in another file."""
         self._step_seconds = step_seconds
-        for file in self.files.values():
-            file.write_text("")
+        for name, file in self.files.items():
+            self.files[name] = file.with_stem(f"{file.stem}-again")
+            self.files[name].touch()
         return self
 
     def begin(self, steps: int = 6) -> Self:
@@ -92,7 +93,7 @@ class TrainerLogs:
         """Write the rest, after so many steps."""
         self._steps(after + 1, WARMUP + MEASURED)
         for journal in self._journals.values():
-            journal.rank([self._step_seconds] * MEASURED, [0.01] * MEASURED)
+            journal.rank([self._step_seconds] * MEASURED)
         next(iter(self._journals.values())).summary(
             StepPlan(WARMUP, MEASURED, 1),
             RankWindow(WARMUP + 1, WARMUP + MEASURED, MEASURED * self._step_seconds),

@@ -41,13 +41,12 @@ def test_a_name_is_a_built_in_file_whose_text_the_digest_is_of() -> None:
     assert found.spec.name == "resnet50"
     assert found.source == "built-in"
     assert found.digest == hashlib.sha256(text).hexdigest()
-    assert not found.shadows
 
 
 def test_a_path_is_a_users_file_and_is_named_as_given(tmp_path: pathlib.Path) -> None:
     path = mine(tmp_path)
     found = catalog.find(path)
-    assert (found.spec.name, found.source, found.shadows) == ("mine", path, False)
+    assert (found.spec.name, found.source) == ("mine", path)
 
 
 @pytest.mark.parametrize("file", ["bench.yaml", "bench.yml", "bench"])
@@ -68,10 +67,8 @@ def test_a_bare_name_is_the_built_in_one_even_beside_a_file_of_that_name(
     assert catalog.find("./tsm").source == "./tsm"
 
 
-def test_a_users_file_may_have_a_built_in_name_and_tells_so(tmp_path: pathlib.Path) -> None:
-    found = catalog.find(mine(tmp_path, name="resnet50"))
-    assert found.shadows
-    assert found.source != "built-in"
+def test_a_users_file_may_have_a_built_in_name_and_its_source_tells(tmp_path: pathlib.Path) -> None:
+    assert catalog.find(mine(tmp_path, name="resnet50")).source != "built-in"
 
 
 @pytest.mark.parametrize(

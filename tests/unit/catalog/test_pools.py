@@ -80,7 +80,7 @@ def test_a_cluster_is_asked_for_its_pools_only_where_the_user_has_none(
     nobody = {"HOME": str(tmp_path)}
 
     def published() -> pools.PublishedPools | None:
-        return pools.PublishedPools(text, "ConfigMap team-a/dlperf-pools")
+        return text, "ConfigMap team-a/dlperf-pools"
 
     found = pools.load(environ=nobody, published=published)
     assert (found.source, list(found.pools)) == ("ConfigMap team-a/dlperf-pools", ["by-cluster"])
@@ -90,7 +90,7 @@ def test_a_cluster_is_asked_for_its_pools_only_where_the_user_has_none(
 
 
 def test_a_cluster_s_pools_file_that_is_wrong_is_named_with_its_line() -> None:
-    wrong = pools.PublishedPools("pools:\n- name: a\n  gpu: 1\n", "ConfigMap team-a/dlperf-pools")
+    wrong = "pools:\n- name: a\n  gpu: 1\n", "ConfigMap team-a/dlperf-pools"
     with pytest.raises(InputError, match=r"ConfigMap team-a/dlperf-pools.*3"):
         pools.load(environ={}, published=lambda: wrong)
 

@@ -57,7 +57,7 @@ def test_a_sound_file_has_no_problem() -> None:
 
 
 def test_variables_that_are_not_named_like_secrets_or_take_their_value_from_one_are_sound() -> None:
-    env = "{KEYS_PER_NODE: a, TOKENIZERS_PARALLELISM: b, API_KEY: '', HF_TOKEN: "
+    env = "{KEYS_PER_NODE: a, DB: 'db://u:$(P)@d', API_KEY: '', HF_TOKEN: "
     spec = strict_yaml.parse(
         f"{SOUND}  env: {env}{{secretKeyRef: {{name: hub, key: token}}}}}}\n",
         BenchmarkSpec,
@@ -83,7 +83,8 @@ def test_variables_that_are_not_named_like_secrets_or_take_their_value_from_one_
         (SOUND + "  trainer: resnet50\n", 16, "stands beside trainer"),
         (SOUND.replace("  command: [python, train.py]\n", ""), 9, "has no program"),
         (SOUND + "  local: true\n", 17, "is for k8sbench's trainers"),
-        (SOUND + "  env: {WANDB_API_KEY: abc}\n", 17, "is named like a secret, which a file"),
+        (SOUND + "  env: {PGPASSWORD: abc}\n", 17, "is named like a secret or"),
+        (SOUND + "  env: {DB: 'postgres://u:abc@db/d'}\n", 17, "holds a password"),
         (SOUND + "  env: {db_password: abc}\n", 17, "{secretKeyRef: {name: SECRET, key: KEY}}"),
         (SOUND + "  env: {A: {secretKeyRef: {name: a}}}\n", 17, "key"),
         (SOUND.replace("train.py", "'{steps}'"), 16, "holds {steps}; known: batch_size"),

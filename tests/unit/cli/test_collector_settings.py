@@ -18,11 +18,11 @@ DAY = 86400.0
 def test_what_is_given_is_read() -> None:
     given: dict[str, Any] = {"namespaces": ["c", "d", "c"], "store": "postgresql://db"}
     assert serve.load(
-        given | {"keep_logs_for": "1d", "baseline": "b", "prometheus": None}
+        given | {"keep_logs_for": "1d", "baseline": "b", "prometheus": "auto"}
     ) == CollectorSettings(
         namespaces=("c", "d"), store="postgresql://db", baseline="b", keep_logs_for=DAY
     )
-    assert serve.load({}) == CollectorSettings()
+    assert serve.load({}) == CollectorSettings(prometheus="usual"), "users have no say in it"
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,7 @@ def names(*words: str) -> list[str]:
         (("submit", "r"), ["resnet50"]),
         (("submit", "tsm", "--variant", "l"), ["lr-all-gpus"]),
         (("submit", "tsm", "--case", "4"), ["4x8"]),
+        (("results", "--framework", "pa", "--case", "2"), ["2x8"]),
         (("submit", "tsm", "--speed-option", "comp"), ["compile"]),
     ],
     ids=" ".join,

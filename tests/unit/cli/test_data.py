@@ -51,7 +51,7 @@ def test_a_name_that_is_none_is_told_with_the_nearest(cli: Cli, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("--url=http://127.0.0.1:1/a", "--md5=12"), "'12' is no md5"),
+        (("--url=http://127.0.0.1:1/a", "--md5=12"), "'12' is no MD5"),
         (("--url=http://127.0.0.1:1/a", "--md5=" + "0" * 32, "--sha256=" + "0" * 64), "1 URLs"),
         (("--url=file:///etc/hostname",), "none of http or https"),
         (("--url=http://me:pw@127.0.0.1/a",), "holds a user or a password"),

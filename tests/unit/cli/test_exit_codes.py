@@ -42,20 +42,21 @@ def test_the_page_lists_every_exit_code_and_their_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("figures", "code"),
+    ("mode", "figures", "code"),
     [
-        ({}, 0),
-        ({"target": 75.0, "time_to_train_s": 3600.0}, 0),
-        ({"target": 75.0, "time_to_train_s": None}, 8),
-        ({"target": 75.0, "time_to_train_s": None, "verdict": "rejected"}, 5),
+        ("train", {}, 0),
+        ("train", {"target": 75.0, "time_to_train_s": 3600.0}, 0),
+        ("train", {"target": 75.0, "time_to_train_s": None}, 8),
+        ("benchmark", {"target": 75.0, "time_to_train_s": None}, 0),
+        ("train", {"target": 75.0, "time_to_train_s": None, "verdict": "rejected"}, 5),
     ],
 )
 def test_a_training_that_ends_without_its_target_has_a_code(
-    figures: dict[str, Any], code: int
+    mode: Any, figures: dict[str, Any], code: int
 ) -> None:
     measured = msgspec.structs.replace(measurement(), **figures)
     last = Transition(phase=Phase.SUCCEEDED, at=NOW, cause="")
-    run = Run(plan=plan(), created_at=NOW, owner=None, history=(last,), artifacts=None)
+    run = Run(plan=plan(mode=mode), created_at=NOW, owner=None, history=(last,), artifacts=None)
     assert exit_codes.of_run(msgspec.structs.replace(run, measurement=measured)) == code
 
 

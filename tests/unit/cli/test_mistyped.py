@@ -22,19 +22,12 @@ SUBMIT = ("submit", "resnet50", "--backend=local")
         (("--iterations=999999999999999999999999",), "is out of range.\n  Give 1 to 1000000000.\n"),
         (("--accept=nosuch",), "error: --accept nosuch: there is no such reason.\n"),
         (("--accept=outliers",), "Did you mean outlier?"),
-        (
-            ("--resume=nosuch",),
-            "error: There is no set 'nosuch'.\n  The store is empty.\n",
-        ),
+        (("--resume=nosuch",), "error: There is no set 'nosuch'.\n  The store is empty.\n"),
     ],
 )
 @pytest.mark.parametrize("more", [(), ("--dry-run",)])
 def test_submit_starts_nothing_that_was_asked_for_wrongly(
-    words: tuple[str, ...],
-    sentence: str,
-    more: tuple[str, ...],
-    tmp_path: pathlib.Path,
-    cli: Cli,
+    words: tuple[str, ...], sentence: str, more: tuple[str, ...], tmp_path: pathlib.Path, cli: Cli
 ) -> None:
     store = tmp_path / "store"
     out, err = cli(*SUBMIT, *more, *words, f"--store={store}", code=2)

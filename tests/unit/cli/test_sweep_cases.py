@@ -94,7 +94,7 @@ def test_a_framework_that_is_not_installed_is_left_out_of_all_benchmarks_only(
     )
     planned: list[RunPlan] = []
 
-    def run(cases: Sequence[PlannedCase], *_: object) -> None:
+    def run(cases: Sequence[PlannedCase], *_: object, **_more: object) -> None:
         planned.extend(case.draft for case in cases)
         raise DoesNotFit("Far enough.")
 

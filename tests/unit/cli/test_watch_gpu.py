@@ -215,8 +215,8 @@ def test_a_terminal_of_80_columns_has_room_for_all() -> None:
     assert watched(2, 80) == [
         "Running 1m23s · step 30/100 · 2 samples/s · loss 0.5123 · ETA 1m7s",
         "REPLICA    GPU   NODE            UTIL   MEMORY   POWER   TEMP     CLOCK   AGE",
-        "master-0     0   ip-10-0-12-34    97%   13.8Gi    251W   65°C   1380MHz    1s",
-        "master-0     1   ip-10-0-12-34    97%   13.8Gi    251W   65°C   1380MHz    1s",
+        "master-0     0   ip-10-0-12-34   97 %   13.8Gi    251W   65°C   1380MHz    1s",
+        "master-0     1   ip-10-0-12-34   97 %   13.8Gi    251W   65°C   1380MHz    1s",
         f"Tensor active: {WITHOUT_DCP}",
     ]
 
@@ -240,7 +240,7 @@ def test_columns_are_left_out_in_a_fixed_order_which_the_page_states() -> None:
         (head,) = [line for line in watched(1, width) if "REPLICA" in line]
         assert head.split() == titles.split()
     optional = sorted(
-        (-column.optional, column.title) for column, _ in drawing.GPU_FIELDS if column.optional
+        (-column.optional, column.title) for column in drawing.GPU_COLUMNS if column.optional
     )
     page = (ROOT / "docs" / "gpu-metrics.md").read_text()
     assert ", ".join(f"`{title}`" for _, title in optional) in page
@@ -255,5 +255,5 @@ def test_notes_are_text_and_no_wider_than_the_terminal() -> None:
 def test_a_part_of_a_gpu_and_an_address_are_named_whole() -> None:
     gpu = Gpu(node="10.0.12.34", index="0", mig="2 (1g.5gb)", pod="seg-1-worker-10")
     one = gpu_metrics.GpuNow(gpu=gpu, metrics={})
-    cells = [cell(one) for _, cell in drawing.GPU_FIELDS[:3]]
+    cells = [column.cell(one) for column in drawing.GPU_COLUMNS[:3] if column.cell]
     assert cells == ["worker-10", "0/2 (1g.5gb)", "10.0.12.34"]

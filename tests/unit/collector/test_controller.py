@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -22,7 +23,7 @@ SECONDS = 30.0
 
 
 class Lease:
-    is_held, waits_for = True, ""
+    is_held, stands_by, waits_for = True, False, ""
 
 
 class Served:
@@ -110,6 +111,7 @@ def test_it_begins_again_whatever_fails(life: Life, monkeypatch: pytest.MonkeyPa
     assert life.noted("warning: an internal error: KeyError: 'a fault of ours'")
     until(life, lambda: life.controller.state.failure == "")
     assert life.controller.state.is_leader
+    until(life, lambda: life.controller.state.succeeded_at == 1.0)
 
 
 def test_it_stops_when_the_lease_is_lost_and_goes_on_when_it_has_it(
@@ -118,7 +120,9 @@ def test_it_stops_when_the_lease_is_lost_and_goes_on_when_it_has_it(
     served = Served(to_the_stop)
     life.lease.is_held, life.lease.waits_for = False, "vm_2 holds it"
     begin(life, served, monkeypatch)
+    life.lease.stands_by = True
     until(life, lambda: life.controller.state.waits_for == "vm_2 holds it")
+    until(life, lambda: life.controller.state.unready == "")
     assert served.began == 0
     life.lease.is_held = True
     served.until(1)
@@ -128,20 +132,17 @@ def test_it_stops_when_the_lease_is_lost_and_goes_on_when_it_has_it(
     served.until(2)
 
 
-def test_it_succeeds_when_it_lists_the_jobs_and_can_write(
-    life: Life, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begin(life, Served(to_the_stop), monkeypatch)
-    until(life, lambda: life.controller.state.succeeded_at == 1.0)
-
-
 def test_a_store_without_room_is_no_success(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_: SqlStore) -> None:
         raise StoreError("The disk is full.")
 
     monkeypatch.setattr(SqlStore, "check_writable", full)
-    begin(life, Served(to_the_stop), monkeypatch)
-    until(life, lambda: life.controller.state.unready == "The disk is full.")
+    served, before = Served(to_the_stop), life.controller.state.succeeded_at
+    assert life.controller.state.unready == "The store was not opened yet."
+    begin(life, served, monkeypatch)
+    served.until(3)
+    assert life.controller.state.unready == "The disk is full."
+    assert life.controller.state.succeeded_at == before > 0, "also where it begins again"
 
 
 def test_one_that_waits_for_its_lease_tries_the_store(
@@ -151,3 +152,20 @@ def test_one_that_waits_for_its_lease_tries_the_store(
     Path(str(life.controller.state.settings.store)).write_text("no folder")
     begin(life, Served(to_the_stop), monkeypatch)
     until(life, lambda: "is a file, not a store" in life.controller.state.unready)
+
+
+def test_it_stands_by_for_another_one_alone_and_takes_a_token_that_is_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(serve, "TOKEN_SECONDS", 0.0)
+    seen: list[tuple[str, bool, bool]] = []
+    note, gone = Mock(), StoreError("It is gone.")
+    it: Any = Leadership("lease", note)
+    it._read_token = Mock(side_effect=["one", "two", gone, gone, gone])
+    answers = [False, StoreError("No."), False, True, True]
+    it._stopped = Mock(is_set=Mock(side_effect=[*[False] * 5, True]))
+    it._stopped.wait = lambda _: seen.append((it.token, it.stands_by, it.is_held))
+    it._renew(Mock(other="vm_2", attempt=Mock(side_effect=answers)))
+    stands, leads = ("two", True, False), ("two", False, True)
+    assert seen == [("one", True, False), ("two", False, False), stands, leads, leads]
+    assert str(note.mock_calls).count("It is gone.") == 1

@@ -179,6 +179,7 @@ def test_a_run_whose_job_is_gone_is_not_lost_while_its_collector_does_not_answer
         collector.is_away = False
         (taken,) = collecting.collect([ours], here, reporter, Stop(), follow=False).closed
         assert taken.measurement == theirs.measurement
+        assert (store.folder("seg-1") / "gpu" / "prometheus.jsonl").exists()
 
 
 @pytest.mark.usefixtures("measured")

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 import urllib3
+from starlette.applications import Starlette
+from starlette.routing import Route
 
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.app import baselines, reading
@@ -50,7 +52,8 @@ def store(tmp_path: Path) -> Iterator[SqlStore]:
 
 @pytest.fixture
 def state(store: SqlStore) -> State:
-    return State(settings=CollectorSettings(store=str(store.root)), looked_at=time.monotonic())
+    settings = CollectorSettings(store=str(store.root))
+    return State(settings=settings, stands_by=True, failure="", looked_at=time.monotonic())
 
 
 @pytest.fixture
@@ -125,11 +128,9 @@ def test_a_log_that_grows_is_sent_up_to_the_size_that_it_had(tmp_path: Path) -> 
     [
         ("/api/v1/runs/nobody", 404, "There is no run 'nobody' in the collector's store."),
         ("/api/v1/runs/seg", 400, "2 runs begin with 'seg'"),
-        ("/api/v1/runs/seg-1/artifacts/../../../k8sbench.db", 404, ""),
         ("/api/v1/runs/seg-1/artifacts/%2e%2e/%2e%2e/k8sbench.db", 404, ""),
         ("/api/v1/runs/seg-1/artifacts//etc/passwd", 404, "no artifact '/etc/passwd'"),
         ("/api/v1/runs?since=yesterday", 400, "since='yesterday' is not a number."),
-        ("/api/v1/runs?limit=nan", 400, "limit='nan' is not a number."),
         ("/api/v1/runs?limit=inf", 400, "limit='inf' is not a number."),
         ("/api/v1/runs?phase=Done", 400, "There is no phase 'Done'."),
         ("/api/v2/runs", 404, ""),
@@ -163,7 +164,6 @@ def test_no_file_beside_the_folder_is_an_artifact(store: SqlStore, tmp_path: Pat
         "/api/v1/runs?benchmark=%00",  # PostgreSQL takes none
         f"/api/v1/runs/seg-1/artifacts/{'x' * 5000}",
         f"/api/v1/runs?since={'9' * 400}",
-        "/?since=1e999",
     ],
 )
 def test_names_and_numbers_that_cannot_be_are_refused(get: Get, path: str) -> None:
@@ -205,24 +205,27 @@ def test_nothing_can_be_changed(get: Get, method: str) -> None:
 
 
 def test_one_that_waits_is_ready_and_one_that_fails_is_not(get: Get, state: State) -> None:
-    state.waits_for = "vm_1 holds Lease dlperf-collector"
-    answer = get("/readyz")
-    assert (answer.status, answer.data) == (200, f"waiting: {state.waits_for}\n".encode())
-    state.is_leader = True
-    answer = get("/readyz")
-    assert (answer.status, answer.data) == (503, b"the jobs were not listed yet.\n")
+    def said() -> tuple[int, str]:
+        answer = get("/readyz")
+        return answer.status, answer.data.decode()
+
+    state.stands_by, state.waits_for = False, "warning: The API server forbids it."
+    assert said() == (503, f"{state.waits_for}\n")
+    state.stands_by, state.waits_for = True, "vm_1 holds Lease dlperf-collector"
+    assert said() == (200, f"waiting: {state.waits_for}\n")
+    state.is_leader, state.stands_by = True, False
+    assert said() == (503, "the jobs were not listed yet.\n")
     state.look, state.succeeded_at = Look(listed_at=1.0, runs=(), api_errors={}), time.time()
-    assert get("/readyz").data == b"collecting\n"
+    assert said() == (200, "collecting\n")
     problem = "The API server forbids that jobs be listed."
     state.look = Look(listed_at=1.0, runs=(), api_errors={}, problem=problem)
-    assert get("/readyz").status == 200, "one try that failed"
+    assert said()[0] == 200, "one try that failed"
     state.succeeded_at -= 2 * SUCCESS_SECONDS
-    answer = get("/readyz")
-    assert answer.status == 503
-    assert answer.data.decode().endswith(f"s ago. {problem}\n")
+    status, text = said()
+    assert status == 503
+    assert text.endswith(f"s ago. {problem}\n")
     state.failure = "The database is away."
-    answer = get("/readyz")
-    assert (answer.status, answer.data) == (503, b"The database is away.\n")
+    assert said() == (503, "The database is away.\n")
     assert get("/healthz").status == 200
     state.looked_at -= http.HEALTHY_SECONDS + 1
     assert get("/healthz").status == 503
@@ -254,16 +257,43 @@ def test_connections_without_a_request_keep_nobody_out(
     with http.Server("127.0.0.1:0", http.probes(state)) as server, ExitStack() as stack:
         address = ("127.0.0.1", server.port)
         open_ = [stack.enter_context(socket.create_connection(address)) for _ in range(60)]
-        for one in open_:
+        half = b"GET /healthz HTTP/1.1\r\n"
+        for number, one in enumerate(open_):
             one.settimeout(10)
             with suppress(ConnectionError):
-                one.send(b"GET /healthz HTTP/1.1\r\n")
+                if number % 2:  # also after a whole request
+                    one.send(half + b"Host: x\r\n\r\n")
+                    one.recv(1 << 16)
+                one.send(half)
         for one in open_:  # each is closed by the server
             with suppress(ConnectionError):
-                assert one.recv(1) == b""
+                while one.recv(1 << 16):
+                    pass
         url = f"http://127.0.0.1:{server.port}"
         assert urllib3.request("GET", f"{url}/healthz", retries=False).status == 200
         assert urllib3.request("GET", f"{url}/api/v1/runs", retries=False).status == 404
+
+
+def test_connections_that_read_nothing_give_way_to_new_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "MOST_CONNECTIONS", 10)
+    (large := tmp_path / "large").write_bytes(bytes(1 << 23))
+    app = Starlette(routes=[Route("/", lambda _: http.file(large))])
+    with http.Server("127.0.0.1:0", app) as server, ExitStack() as stack:
+
+        def opened(text: bytes) -> list[socket.socket]:
+            address = ("127.0.0.1", server.port)
+            made = [stack.enter_context(socket.create_connection(address, 10)) for _ in range(10)]
+            for one in made:
+                one.sendall(text)
+            time.sleep(0.5)
+            return made
+
+        opened(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        for one in opened(b"GET /healthz HTTP/1.1\r\n"):
+            one.sendall(b"Host: x\r\n\r\n")
+            assert b" 404 " in one.recv(1 << 16)
 
 
 def test_few_documents_are_made_at_once(
@@ -278,11 +308,15 @@ def test_few_documents_are_made_at_once(
         return []
 
     monkeypatch.setattr(reading, "baselines", slow)
-    with ThreadPoolExecutor() as pool:
+    with ThreadPoolExecutor(60) as pool:
         made = [pool.submit(get, "/api/v1/baselines") for _ in range(http.MOST_READS)]
         for _ in made:
             assert entered.acquire(timeout=30)
         assert get("/api/v1/baselines").status == 503
         assert get("/healthz").status == 200
+        monkeypatch.setattr(http, "WAIT_SECONDS", 30.0)
+        made += [pool.submit(get, "/api/v1/baselines") for _ in range(50)]  # more than threads
+        assert get("/metrics").status == 200
+        assert not any(one.done() for one in made)
         leave.set()
-        assert [one.result().status for one in made] == [200] * http.MOST_READS
+        assert {one.result().status for one in made} == {200}

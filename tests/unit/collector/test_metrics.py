@@ -109,13 +109,10 @@ def test_jobs_are_counted_by_phase_and_the_stuck_ones_apart(exposed: Metrics) ->
     assert exposed.state is not None
     exposed.state.look = Look(listed_at=5.0, runs=runs, api_errors={"503": 2, "none": 1, "404": 9})
     exposed.state.succeeded_at = 5.0
-    exposed.archived("a", 3.0)
-    exposed.archived("gone", 99.0)
     found = samples(exposed)
     jobs = {phase: count for (phase,), count in found["k8sbench_jobs"].items() if count}
     assert jobs == {"Running": 1.0, "Pending": 7.0, "Queued": 1.0}
     assert found["k8sbench_stuck_jobs"] == {(): 2.0}
-    assert found["k8sbench_archive_lag_seconds"] == {(): 3.0}
     assert found["k8sbench_api_errors_total"] == {("503",): 2.0, ("none",): 1.0}
     assert found["k8sbench_last_success_timestamp_seconds"] == {(): 5.0}
     assert found["k8sbench_collector_leader"] == {(): 1.0}
@@ -125,6 +122,8 @@ def test_one_that_waits_counts_no_jobs(exposed: Metrics) -> None:
     assert exposed.state is not None
     exposed.state.look = Look(listed_at=5.0, runs=[run("a", at(Phase.RUNNING, 1.0))], api_errors={})
     exposed.state = msgspec.structs.replace(exposed.state, is_leader=False)
+    assert "k8sbench_last_success_timestamp_seconds" in samples(exposed), "nobody collects"
+    exposed.state.stands_by = True
     found = samples(exposed)
     assert not any(found["k8sbench_jobs"].values())
     assert found["k8sbench_collector_leader"] == {(): 0.0}

@@ -13,7 +13,7 @@ from k8sbench.adapters.files import catalog, packaged
 from k8sbench.adapters.local.cluster import LocalCluster
 from k8sbench.lifecycle import bandwidth
 from k8sbench.model.choices import Site
-from k8sbench.model.errors import UsageError
+from k8sbench.model.errors import Unreachable, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.pool import CPU_POOL
@@ -152,6 +152,12 @@ def test_a_job_that_takes_too_long_is_ended() -> None:
     outcome, cluster = run(at(Phase.PENDING), clock=itertools.count(0.0, 500.0).__next__)
     assert outcome.end.cause_id == "timeout"
     assert cluster.removed == ["allreduce-1"]
+
+
+def test_a_job_that_does_not_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeCluster, "cancel", lambda *_: None)
+    with pytest.raises(Unreachable, match="allreduce-1 is to end"):
+        run(at(Phase.PENDING), clock=itertools.count(0.0, 100.0).__next__)
 
 
 def test_an_interrupt_ends_the_job() -> None:

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from k8sbench.diagnose.preflight import capacity_checks, checks
-from k8sbench.diagnose.preflight.facts import ENFORCE, PreflightFacts, Refusal, Unknown
+from k8sbench.diagnose.preflight.facts import ENFORCE, PreflightFacts, Unknown
 from k8sbench.model.finding import Finding
 from k8sbench.model.pool import CPU_POOL, Rdma, Toleration
 from tests.tiers import ROOT
@@ -80,8 +80,8 @@ class Case(msgspec.Struct, frozen=True):
         ]
 
 
-def job(status: int, message: str) -> dict[str, Refusal]:
-    return {"PyTorchJob": Refusal(status=status, message=message)}
+def job(message: str) -> dict[str, str]:
+    return {"PyTorchJob": message}
 
 
 PLAIN = without_template(deployment(*QUICK))
@@ -91,6 +91,8 @@ BOTH |= {"kinds": ("pytorchjobs", "paddlejobs", "trainjobs")}
 BOTH["deployments"] = v2(available=0)["deployments"] | deployed(deployment())["deployments"]
 V1_DOWN = BOTH | {"deployments": deployed({**deployment(), "status": {}})["deployments"]}
 V1_DOWN["deployments"] |= v2()["deployments"]
+JOBSET_DOWN = v2()
+JOBSET_DOWN["deployments"]["JobSet"]["status"] = {}
 CASES = (
     Case("a provider's Kubernetes", "ok api-server", {"version": "v1.30.1-gke.5"}),
     Case("a certificate that is not checked", "warn api-server", {"is_verified": False}),
@@ -111,6 +113,7 @@ CASES = (
         {**v2(), "groups": {"trainer.kubeflow.org": ("v1alpha1",)}},
     ),
     Case("Trainer v2 does not run", "fail operator", v2(available=0)),
+    Case("JobSet alone does not run", "fail operator", JOBSET_DOWN),
     Case("an older Trainer v2", "warn operator", v2("2.1.0")),
     Case("a gang on Trainer v2", "fail gang", v2(), {"gang": True}),
     Case("both, and Trainer v2 does not run", "warn operator", BOTH),
@@ -124,9 +127,9 @@ CASES = (
         {"kinds": ("pytorchjobs",)},
         {"frameworks": ("paddle",)},
     ),
-    Case("a dead operator", "fail job-admission", {"own_jobs": job(500, DEAD)}),
-    Case("a policy", "fail job-admission", {"own_jobs": job(400, "denied: no team label")}),
-    Case("a quota of jobs", "fail job-admission", {"own_jobs": job(403, FULL)}),
+    Case("a dead operator", "fail job-admission", {"own_jobs": job(DEAD)}),
+    Case("a policy", "fail job-admission", {"own_jobs": job("denied: no team label")}),
+    Case("a quota of jobs", "fail job-admission", {"own_jobs": job(FULL)}),
     Case("an operator without pods", "fail operator", deployed({**deployment(), "status": {}})),
     Case("an old operator", "warn operator", deployed(deployment(*QUICK, image="o:v1.7.0"))),
     Case("an operator without a Deployment", "warn operator", deployed(None)),
@@ -145,7 +148,8 @@ CASES = (
     Case(
         "a quota that is used up",
         "fail quota",
-        {"quotas": (quota(**{"requests__nvidia__com/gpu": ("32", "32")}),)},
+        {"quotas": (quota(**{"requests__nvidia__com/gpu": ("16", "32")}),)},
+        {"replicas": 3},
     ),
     Case(
         "a quota with too little memory",
@@ -155,16 +159,13 @@ CASES = (
     Case(
         "a quota with room",
         "ok quota",
-        {"quotas": (quota(**{"requests__nvidia__com/gpu": ("8", "32")}),)},
-        {"replicas": 3},
+        {"quotas": (quota(**{"requests__nvidia__com/gpu": ("24", "32")}),)},
     ),
     Case("a quota of other things", "ok quota", {"quotas": (quota(secrets=("1", "1")),)}),
     Case("no nodes", "fail nodes", {"nodes": ()}),
     Case("nodes that are not seen", "warn nodes", {"nodes": FORBIDDEN}),
     Case(
-        "a node that is not ready",
-        "warn nodes",
-        {"nodes": (node("a"), node("b", ready="Unknown"))},
+        "a node that is not ready", "warn nodes", {"nodes": (node("a"), node("b", ready="Unknown"))}
     ),
     Case("a cordoned node alone", "fail nodes", {"nodes": (node("a", unschedulable=True),)}),
     Case("a taint that is not tolerated", "fail nodes", {"nodes": (tainted("NoExecute"),)}),
@@ -185,7 +186,7 @@ CASES = (
         {"pool": msgspec.structs.replace(POOL, tolerations=(WISH,))},
     ),
     Case("a taint that is a wish", "ok nodes", {"nodes": (tainted("PreferNoSchedule"),)}),
-    Case("no device plugin", "fail device-plugin", {"nodes": (node("a", gpus="0"),)}),
+    Case("no GPU plugin", "fail device-plugin", {"nodes": [node(n, gpus="0") for n in "abcdef"]}),
     Case(
         "one node without device plugin",
         "warn device-plugin",
@@ -211,14 +212,10 @@ CASES = (
         {"prometheus": refused("P")},
     ),
     Case(
-        "exporters without metrics",
-        "warn gpu-metrics",
-        {"prometheus": None, "exporters": read(())},
+        "exporters without metrics", "warn gpu-metrics", {"prometheus": None, "exporters": read(())}
     ),
     Case(
-        "the default counters",
-        "warn gpu-metrics",
-        {"prometheus": None, "exporters": read(DEFAULT)},
+        "the default counters", "warn gpu-metrics", {"prometheus": None, "exporters": read(DEFAULT)}
     ),
     Case("no such claim", "fail data", {"claims": {"c": None}}),
     Case("a claim that is not seen", "warn data", {"claims": {"c": FORBIDDEN}}),
@@ -292,10 +289,7 @@ CASES = (
         {"gang": True},
     ),
     Case(
-        "a gang, and an operator that is not seen",
-        "warn gang",
-        deployed(FORBIDDEN),
-        {"gang": True},
+        "a gang, and an operator that is not seen", "warn gang", deployed(FORBIDDEN), {"gang": True}
     ),
 )
 GOLDEN = Path(__file__).with_name("findings.txt")
@@ -310,11 +304,7 @@ def test_a_cluster_that_differs_gets_its_finding(case: Case) -> None:
 
 @pytest.mark.parametrize(
     "flavors",
-    [
-        {"a": {"pool": "a100"}, "v": {"pool": "v100"}},
-        {"any": {}},
-        {"zonal": {"zone": "b"}},
-    ],
+    [{"a": {"pool": "a100"}, "v": {"pool": "v100"}}, {"any": {}}, {"zonal": {"zone": "b"}}],
     ids=["one of them", "any node", "by another label"],
 )
 def test_a_queue_that_may_give_nodes_of_the_pool_is_no_finding(
@@ -372,8 +362,7 @@ def test_each_resource_that_is_not_allowed_is_a_finding_with_its_verbs() -> None
 def test_what_is_missing_is_reported_once() -> None:
     message = 'pytorchjobs is forbidden: User "me" cannot create resource "pytorchjobs"'
     found = findings(
-        own_jobs=job(403, message),
-        access=access("create", "pytorchjobs.kubeflow.org", allowed=False),
+        own_jobs=job(message), access=access("create", "pytorchjobs.kubeflow.org", allowed=False)
     )
     assert [one.id for one in found if one.severity == "fail"] == ["permissions"]
     found = findings(nodes=FORBIDDEN)

@@ -60,11 +60,7 @@ def test_an_image_s_tag_may_tell_the_version(image: str, version: tuple[int, int
         ({"mountPath": "/etc/config"}, [], True),
         ({"mountPath": "/etc/other"}, [], False),
         ({"mountPath": "/etc/config/initContainer.yaml", "subPath": "template"}, [], True),
-        (
-            {"mountPath": "/init/"},
-            ["--pytorch-init-container-template-file=/init/t.yaml"],
-            True,
-        ),
+        ({"mountPath": "/init/"}, ["--pytorch-init-container-template-file=/init/t.yaml"], True),
     ],
 )
 def test_a_template_is_found_by_mount_and_flag(

@@ -99,7 +99,7 @@ def test_an_image_of_the_user_s_own_is_listed_and_nothing_is_claimed_of_it(
     assert row["origin"] == "user"
     assert row["content"] is row["build"] is row["gpus"] is None
     [line] = run(str(file)).stdout.splitlines()[1:]
-    assert line.split() == ["mine", "pytorch", "registry.example/me/mine:1", "–", "–", "–"]
+    assert line.split() == ["mine", "pytorch", "registry.example/me/mine:1", "–"]
 
 
 def test_a_benchmark_that_is_not_there_is_reported() -> None:

@@ -245,6 +245,7 @@ def test_what_only_names_say_is_shown_and_recorded_when_it_is_agreed(place: Path
     assert runs() == []
     (again,) = (line for line in err.splitlines() if "To record it so" in line)
     words = shlex.split(again)
+    assert "--format" not in words
     cli(*words[words.index("import") :])
     found = {row["case"]: (row["precision"], row["batch_size_per_gpu"]) for row in rows(cli)}
     assert found == {"1x1": ("fp32", 4), "1x8": ("fp32", 4)}

@@ -46,6 +46,7 @@ def test_a_history_has_its_set_where_the_log_says_it_ran(
     cli("import", "before.txt", *foreign.OF, "--set", "imported-later")
     points = [line.split()[:2] for line in cli("history", "resnet50-tf").out.splitlines()[2:4]]
     assert points == [["imported-later", "2026-03-01"], ["one", "2026-03-02"]]
+    assert [row["set"] for row in cli.json("results", "-o", "json")["rows"]] == ["one"]
     (series,) = cli.json("history", "resnet50-tf", "--since", "2026-03-02", "-o", "json")["series"]
     assert [point["set"] for point in series["points"]] == ["one"]
 

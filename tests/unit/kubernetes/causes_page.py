@@ -13,6 +13,7 @@ WORDS = {
     "head": "The pod of REPLICA is not created",
     "what": "No node for REPLICAS, no image or no volume",
     "where": " on node NODE",
+    "place": ", number PLACE there",
     "end": "How the replica ended, with the line of its log that says why.",
     "operator": "the operator",
     "quicker": "settings of more requests a second",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from k8sbench.diagnose.job import state
+from k8sbench.diagnose.job import facts, state
 from k8sbench.model.plan import RunPlan
 from tests.unit.render.plans import plan
 
@@ -159,4 +159,4 @@ def seen(*pods: Object, of: Object | None = None, **more: Any) -> state.JobSnaps
 
 def read(found: state.JobSnapshot, plan: RunPlan = PLAN, *, after: float = 10, **more: Any) -> Any:
     """Read it so many seconds after the job was created."""
-    return state.read(found, plan, now=START + after, **more)
+    return state.read(facts.look(found, plan, START + after), **more)

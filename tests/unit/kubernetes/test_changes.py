@@ -11,16 +11,7 @@ from k8sbench.adapters.kubernetes.watching import trimming
 from k8sbench.diagnose.job import facts
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
-from tests.unit.kubernetes.objects import (
-    JOB,
-    PLAN,
-    condition,
-    job,
-    pod,
-    read,
-    seen,
-    unplaced,
-)
+from tests.unit.kubernetes.objects import JOB, PLAN, condition, job, pod, read, seen, unplaced
 from tests.unit.render import plans
 from tests.unit.render.plans import plan
 

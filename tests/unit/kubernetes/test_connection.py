@@ -144,7 +144,7 @@ def test_a_context_that_is_not_there_is_reported_with_the_nearest(home: Path) ->
     write(home / ".kube" / "config", config("production", "staging"))
     with pytest.raises(NamedNotThere, match="no context prodution") as wrong:
         reached(home, context="prodution")
-    assert wrong.value.action == "It has: production."
+    assert wrong.value.action == "It has: production. Choose one with --context."
 
 
 def test_without_a_current_context_one_must_be_named(home: Path) -> None:

@@ -6,10 +6,13 @@ What a real API server does with lost answers, refusals and full quotas is in
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 import urllib3
 
-from k8sbench.adapters.kubernetes import job_changes
+from k8sbench.adapters.kubernetes import job_changes, ownership
 from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.model.errors import UsageError
@@ -48,7 +51,22 @@ def test_a_job_that_another_record_has_asked_for_is_not_joined(of_other: str | N
     (*_, manifest), (*_, there) = plans.rendered(wanted), plans.rendered(wanted)
     manifest["metadata"]["annotations"][NONCE_ANNOTATION] = "ours"
     there["metadata"]["annotations"][NONCE_ANNOTATION] = "ours"
-    job_changes._check_ours(wanted, manifest, there)
+    job_changes._check_ours(manifest, there)
     there["metadata"]["annotations"][NONCE_ANNOTATION] = of_other
     with pytest.raises(UsageError, match="another k8sbench has asked for it"):
-        job_changes._check_ours(wanted, manifest, there)
+        job_changes._check_ours(manifest, there)
+
+
+def test_an_attempt_waits_for_what_made_earlier_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    left: dict[str, list[Any]] = {"/apis/batch/v1/namespaces/team/jobs/mine-node-0": [None, {}]}
+    api: Any = SimpleNamespace(
+        place=SimpleNamespace(namespace="team"),
+        find=lambda path, **_: left[path].pop(),
+        list=lambda *_, **__: ([], ""),
+        pause=id,
+    )
+    plan = plans.plan(run_id="mine", kind="TrainJob")
+    run: Any = SimpleNamespace(run_id="mine", attempt=2, plan=plan)
+    monkeypatch.setattr(ownership, "look_for", lambda *_: (None, None))
+    assert not job_changes.clear(api, run, None, lambda: False)
+    assert not any(left.values())

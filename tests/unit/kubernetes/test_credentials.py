@@ -13,8 +13,9 @@ import pytest
 
 from k8sbench.adapters.kubernetes.client import credentials
 from k8sbench.adapters.kubernetes.client.connection import connect
-from k8sbench.adapters.kubernetes.client.credentials import Credentials, PluginFault
+from k8sbench.adapters.kubernetes.client.credentials import Credentials
 from k8sbench.adapters.kubernetes.client.kubeconfig import KubeconfigFault
+from k8sbench.model.errors import Unreachable
 
 VERSION = "client.authentication.k8s.io/v1"
 
@@ -119,7 +120,7 @@ def test_a_plugin_that_fails_is_reported_with_its_reason(
     tmp_path: Path, text: str, sentence: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     found = of(tmp_path, exec=plugin(tmp_path, text))
-    with pytest.raises(PluginFault, match=f"credential plugin .*{sentence}") as wrong:
+    with pytest.raises(Unreachable, match=f"credential plugin .*{sentence}") as wrong:
         found.current()
     assert wrong.value.exit_code == 6
     assert capfd.readouterr().err == ""
@@ -127,31 +128,31 @@ def test_a_plugin_that_fails_is_reported_with_its_reason(
 
 def test_a_plugin_that_is_not_there_is_named_with_how_to_install_it(tmp_path: Path) -> None:
     missing = {"apiVersion": VERSION, "command": "no-such-plugin"}
-    with pytest.raises(PluginFault, match="no-such-plugin of the kubeconfig is not inst") as wrong:
+    with pytest.raises(Unreachable, match="no-such-plugin of the kubeconfig is not inst") as wrong:
         of(tmp_path, exec=missing).current()
     assert "PATH" in wrong.value.action
     hint = {**missing, "command": "./here", "installHint": "Install it with: krew install it"}
-    with pytest.raises(PluginFault, match=r"plugin \./here .* is not installed") as wrong:
+    with pytest.raises(Unreachable, match=r"plugin \./here .* is not installed") as wrong:
         of(tmp_path, exec=hint).current()
     assert wrong.value.action == "Install it with: krew install it"
 
 
 def test_a_plugin_that_is_no_program_is_named(tmp_path: Path) -> None:
     (tmp_path / "here").write_text("no program")
-    with pytest.raises(PluginFault, match=r"plugin \./here .* cannot be run: permission denied"):
+    with pytest.raises(Unreachable, match=r"plugin \./here .* cannot be run: permission denied"):
         of(tmp_path, exec={"apiVersion": VERSION, "command": "./here"}).current()
 
 
 def test_a_plugin_that_needs_a_terminal_is_not_run_without_one(tmp_path: Path) -> None:
     entry = plugin(tmp_path, answer(token="t"), interactiveMode="Always")
-    with pytest.raises(PluginFault, match="needs a terminal"):
+    with pytest.raises(Unreachable, match="needs a terminal"):
         of(tmp_path, exec=entry).current()
 
 
 def test_a_plugin_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(credentials, "LIMIT_SECONDS", 0.5)
     entry = plugin(tmp_path, "import time; time.sleep(1000)")
-    with pytest.raises(PluginFault, match="has not answered within 0 s, and was ended"):
+    with pytest.raises(Unreachable, match="has not answered within 0 s, and was ended"):
         of(tmp_path, exec=entry).current()
 
 

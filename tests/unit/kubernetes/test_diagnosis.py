@@ -118,9 +118,11 @@ def creating(*events: dict[str, Any]) -> state.JobSnapshot:
     return seen(CREATING, events=list(events))
 
 
-def workload(message: str) -> dict[str, Any]:
-    """Kueue's Workload of a job that is not admitted."""
-    return {"status": {"conditions": [condition("QuotaReserved", message, status="False")]}}
+def queued(message: str) -> state.JobSnapshot:
+    """A job whose Workload Kueue does not admit."""
+    waits = condition("QuotaReserved", message, status="False")
+    workload = {"status": {"conditions": [waits]}, "place": ", number 2 there"}
+    return alone(of=QUEUED, workload=workload)
 
 
 def of_run(run_id: str, *pods: dict[str, Any]) -> list[dict[str, Any]]:
@@ -144,57 +146,35 @@ NO_CLAIM = both_unplaced(
 )
 UNBOUND = "0/4 nodes are available: pod has unbound immediate PersistentVolumeClaims."
 NO_CONFIG = 'MountVolume.SetUp failed for volume "trainers" : configmap "job" not found'
-PREEMPTED = {
-    "status": {
-        "conditions": [
-            condition("QuotaReserved", "insufficient unused quota", status="False"),
-            condition("Evicted", "Preempted to accommodate a workload"),
-        ]
-    }
-}
+NO_QUOTA = condition("QuotaReserved", "insufficient unused quota", status="False")
+EVICTED = condition("Evicted", "Preempted to accommodate a workload")
+PREEMPTED = {"status": {"conditions": [NO_QUOTA, EVICTED]}}
+COMES = [event("TriggeredScaleUp", "", f"{JOB}-master-0")]
 LOOPS = {"of": job(condition("Running"), restart_policy="OnFailure")}
 
 STATES: list[tuple[str, state.JobSnapshot | tuple[state.JobSnapshot, float]]] = [
     ("suspended", alone(of=job(suspend=True))),
     ("queue-silent", alone(of=QUEUED)),
-    (
-        "queued",
-        at(500, alone(of=QUEUED, workload=workload("couldn't assign flavors to pod set master"))),
-    ),
-    (
-        "queued",
-        at(
-            500,
-            alone(
-                of=QUEUED,
-                events=[event("Pending", "no quota", "w", involved={"kind": "Workload"})],
-            ),
-        ),
-    ),
-    (
-        "queued",
-        at(
-            500, alone(of=QUEUED, events=[event("Pending", "no quota", reportingComponent="kueue")])
-        ),
+    ("queued", at(500, queued("couldn't assign flavors to pod set master"))),
+    *(
+        ("queued", at(500, alone(of=QUEUED, events=[said])))
+        for said in (
+            event("Pending", "no quota", "w", involved={"kind": "Workload"}),
+            event("Pending", "no quota", reportingComponent="kueue"),
+        )
     ),
     ("queue-unusable", at(31, alone(of=QUEUED, events=[event("Any", "of another's")]))),
     ("queue-unusable", at(31, alone(of=QUEUED))),
-    ("queue-unusable", alone(of=QUEUED, workload=workload("LocalQueue gpus doesn't exist"))),
-    (
-        "queue-too-small",
-        alone(of=QUEUED, workload=workload("current podset request (24) > maximum capacity (16)")),
-    ),
-    (
-        "queued",
-        alone(
-            of=QUEUED,
-            workload=workload("insufficient unused quota in a, maximum capacity (16) in b"),
-        ),
-    ),
-    (
-        "queue-other-nodes",
-        alone(of=QUEUED, workload=workload("flavor a doesn't match node affinity")),
-    ),
+    ("queue-unusable", queued("LocalQueue gpus doesn't exist")),
+    ("queue-unusable", queued("cpu unavailable in ClusterQueue")),
+    ("queue-unusable", queued("The workload is deactivated")),
+    ("queue-unusable", queued("doesn't match ClusterQueue selector")),
+    ("queue-unusable", queued("LocalQueue gpus is terminating or missing")),
+    ("queue-unusable", queued("resources didn't satisfy LimitRange constraints")),
+    ("queue-too-small", queued("current podset request (24) > maximum capacity (16)")),
+    ("queued", queued("insufficient unused quota in a, maximum capacity (16) in b")),
+    ("queue-other-nodes", queued("flavor a doesn't match node affinity")),
+    ("queue-other-nodes", queued("untolerated taint t in flavor a")),
     (
         "queue-silent",
         alone(of=QUEUED, events=[event("CreatedWorkload", "x", reportingComponent="kueue")]),
@@ -255,7 +235,7 @@ STATES: list[tuple[str, state.JobSnapshot | tuple[state.JobSnapshot, float]]] = 
     ),
     ("no-node-fits", both_unplaced("no nodes available to schedule pods")),
     ("no-node-fits", both_unplaced("3/4 tasks in gang unschedulable: pod group is not ready")),
-    ("request-too-large!", both_unplaced(FULL, nodes=[node(gpus="4")])),
+    ("request-too-large!", both_unplaced(FULL, nodes=[node(gpus="4"), node(gpus="2")])),
     (  # a scheduler from 1.34 on says so itself
         "request-too-large!",
         both_unplaced(
@@ -276,10 +256,8 @@ STATES: list[tuple[str, state.JobSnapshot | tuple[state.JobSnapshot, float]]] = 
             nodes=[node(gpu="v100"), node(gpu="a100")],
         ),
     ),
-    (
-        "no-matching-node",
-        both_unplaced(NO_LABEL, events=[event("TriggeredScaleUp", "", f"{JOB}-master-0")]),
-    ),
+    ("no-matching-node", both_unplaced(NO_LABEL, events=COMES)),
+    ("no-node-fits", both_unplaced(FULL.replace(NO_VICTIMS, UNHELPFUL), events=COMES)),
     (
         "taint-not-tolerated",
         both_unplaced(
@@ -290,8 +268,8 @@ STATES: list[tuple[str, state.JobSnapshot | tuple[state.JobSnapshot, float]]] = 
     (
         "nodes-not-ready",
         both_unplaced(
-            "0/4 nodes are available: 1 node(s) were unschedulable, 3 node(s) had untolerated"
-            f" taint {{node.kubernetes.io/not-ready: }}. {UNHELPFUL}"
+            "0/4 nodes are available: 4 node(s) had untolerated taint"
+            f" {{node.kubernetes.io/not-ready: }}. {UNHELPFUL}"
         ),
     ),
     ("half-placed", seen(unplaced(FULL))),
@@ -337,7 +315,7 @@ STATES: list[tuple[str, state.JobSnapshot | tuple[state.JobSnapshot, float]]] = 
         ),
     ),
     ("volume-not-bound", NO_CLAIM),
-    ("volume-not-bound!", at(32, NO_CLAIM)),
+    ("volume-not-bound!", at(31, NO_CLAIM)),
     (
         "pod-not-started",
         both_unplaced(f"0/4 nodes are available: 4 node(s) didn't have free ports. {NO_VICTIMS}"),
@@ -405,6 +383,14 @@ STATES: list[tuple[str, state.JobSnapshot | tuple[state.JobSnapshot, float]]] = 
     ),
     # Deleted after it had failed, by someone or as the job's cleanPodPolicy has it.
     ("replica-failed", failed(pod(state=ended(3, at=40), metadata=asked_to_end(41)))),
+    (  # the operator deletes its peers within the second
+        "replica-failed",
+        failed(
+            pod("master-0", metadata=asked_to_end(40)),
+            pod(state=ended(3, at=40)),
+            events=[event("SuccessfulDelete", f"Deleted pod: {JOB}-master-0")],
+        ),
+    ),
     (
         "replica-failed",
         seen(
@@ -431,8 +417,7 @@ STATES: list[tuple[str, state.JobSnapshot | tuple[state.JobSnapshot, float]]] = 
     (  # its program heard of it and ended in its own way, and its master lost it by that
         "pod-deleted",
         failed(
-            pod("master-0", ended(1, at=42)),
-            pod(state=ended(7, at=42), metadata=asked_to_end(40)),
+            pod("master-0", ended(1, at=42)), pod(state=ended(7, at=42), metadata=asked_to_end(40))
         ),
     ),
     # The operator has made it anew, and failed the job all the same.
@@ -449,11 +434,7 @@ STATES: list[tuple[str, state.JobSnapshot | tuple[state.JobSnapshot, float]]] = 
     ),
     (
         "replica-replaced",
-        seen(
-            pod(),
-            of=job(condition("Running"), restart_policy="ExitCode"),
-            events=[created(4)],
-        ),
+        seen(pod(), of=job(condition("Running"), restart_policy="ExitCode"), events=[created(4)]),
     ),
     (
         "job-limit",
@@ -555,6 +536,14 @@ def test_events_of_an_earlier_job_of_the_name_do_not_count() -> None:
     assert read(seen(events=[old])).cause_id is None
     own = refused(POD_SECURITY.format("pytorch"), involved={"uid": "job-1"})
     assert read(seen(events=[own])).cause_id == "pod-security"
+
+
+def test_events_of_what_the_operator_made_for_an_earlier_attempt_do_not_count() -> None:
+    for when, cause_id in ((-60, None), (2, "webhook-down")):
+        about = {"kind": "Job", "name": f"{JOB}-node-0"}
+        said = refused('failed calling webhook "a.example.com": b', at=when, involved=about)
+        result = read(alone(events=[said]), plan(run_id=JOB, kind="TrainJob"))
+        assert result.cause_id == cause_id
 
 
 def test_a_resumed_job_s_time_without_pods_begins_when_it_was_let_go() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from k8sbench.adapters.kubernetes.logs.streams import Failing
@@ -15,17 +16,7 @@ from k8sbench.diagnose.job.state import CANCEL_ANNOTATION
 from k8sbench.model.ownership import STAMP_SECONDS, Ownership
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.ports import JobEvent, LogLine
-from tests.unit.kubernetes.objects import (
-    JOB,
-    PLAN,
-    START,
-    condition,
-    ended,
-    job,
-    pod,
-    stamp,
-    waits,
-)
+from tests.unit.kubernetes.objects import JOB, PLAN, START, condition, ended, job, pod, stamp, waits
 from tests.unit.local.test_exits import torchrun
 from tests.unit.presence import present
 
@@ -321,3 +312,16 @@ def test_what_a_late_watch_reports_of_the_attempt_before_is_not_the_run_s() -> N
     one.take(Deleted("PyTorchJob", JOB, "job-1", before))
     assert one.uid == "job-2"
     assert not one.snapshot().deleted
+
+
+def test_a_new_place_in_a_queue_is_reported_after_a_while() -> None:
+    one = Followed(PLAN, reported=Transition(phase=Phase.CREATED, at=START, cause=""), since=0.0)
+    one.take(Changed("PyTorchJob", job(condition("Suspended", at=0), suspend=True)))
+    reading, _ = one.read(START)
+
+    def report(place: str, at: float) -> list[tuple[str, float]]:
+        found = one.changes(msgspec.structs.replace(reading, cause=place), START + at)
+        return [(step.cause, step.at - START) for each in found if (step := each.transition)]
+
+    steps = [report("3", 1), report("2", 59), report("1", 61), report("0", 119)]
+    assert steps == [[("3", 0)], [], [("1", 61)], []]

@@ -8,10 +8,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.logs import reading, streams
 from k8sbench.adapters.kubernetes.logs.streams import LogStreams
@@ -76,7 +77,7 @@ class Node:
     def now(self, lines: Lines) -> None:
         self.files = [lines]
 
-    def stream(self, path: str, *, silence_s: float | None = None, **query: str) -> Stream:
+    def stream(self, path: str, query: dict[str, str], *, silence_s: float | None = None) -> Stream:
         with self.changed:
             self.asked.append(query)
             self.changed.notify_all()
@@ -158,7 +159,7 @@ class Pod:
         self.events: list[JobEvent] = []
         self.reported = threading.Condition()
         self.streams = LogStreams(
-            self.node,
+            cast("Api", self.node),
             "ns",
             self.take,
             when_drained=self.drained,

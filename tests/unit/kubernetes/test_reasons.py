@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-import pytest
-
 from k8sbench.diagnose.job import reasons
 from tests.unit.kubernetes import known_reasons as known
-from tests.unit.kubernetes.objects import pod, read, seen, waits
 
 
 def every(lists: Mapping[str, Iterable[str]]) -> set[str]:
@@ -19,18 +16,9 @@ def test_every_phase_of_a_pod_is_mapped() -> None:
     assert set(reasons.POD_PHASES) == set(known.POD_PHASES)
 
 
-@pytest.mark.parametrize(
-    ("listed", "table"),
-    [
-        (known.WAITING, reasons.WAITING),
-        (known.DISRUPTIONS, reasons.ENDED_BY),
-    ],
-    ids=["waiting", "disruptions"],
-)
-def test_every_reason_is_mapped(
-    listed: Mapping[str, tuple[str, ...]], table: Mapping[str, object]
-) -> None:
-    assert every(listed) - set(table) == set()
+def test_every_reason_is_mapped() -> None:
+    assert every(known.WAITING) <= set(reasons.WAITING)
+    assert every(known.DISRUPTIONS) <= set(reasons.ENDED_BY)
 
 
 def test_every_reason_of_a_pod_says_who_ended_it() -> None:
@@ -39,12 +27,6 @@ def test_every_reason_of_a_pod_says_who_ended_it() -> None:
 
 def test_an_event_that_has_a_meaning_is_one_that_is_written() -> None:
     assert set(reasons.EVENTS) == known.EVENTS
-
-
-def test_an_image_without_the_wanted_signature_is_diagnosed() -> None:
-    message = "image signature validation failed: no signature found"
-    waiting = waits("SignatureValidationFailed", message)
-    assert read(seen(pod(state=waiting))).cause_id == "pod-not-started"
 
 
 def test_a_reason_that_nobody_knows_is_an_error_of_the_start_if_it_says_so() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pytest
 from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
 from k8sbench.adapters.kubernetes.client.connection import check_answers, connect
+from k8sbench.adapters.kubernetes.collectors import CollectorProxy
 from k8sbench.model.errors import Unreachable
 from tests.unit.kubernetes import servers
 from tests.unit.kubernetes.servers import Act, answer, saying, serving
@@ -43,14 +46,34 @@ def wait(connection: socket.socket) -> None:
         pass
 
 
+def dripping(begin: bytes) -> Act:
+    """Say something, and more bit by bit, so that no read takes long, until the client leaves."""
+
+    def act(connection: socket.socket) -> None:
+        connection.recv(1 << 16)
+        connection.sendall(begin)
+        while True:
+            connection.sendall(b"x")
+            time.sleep(0.05)
+
+    return act
+
+
 OK = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
+LATE = "it did not answer in time"
 NO_HTTP = "its answer is not HTTP"
 BROKEN_OFF = "it closed the connection before the end of its answer"
 PLAIN: dict[str, tuple[Act, str]] = {
     "dropped": (saying(b""), "it closed the connection without an answer"),
     "reset": (reset, "connection reset by peer"),
-    "silent": (wait, "it did not answer in time"),
+    "silent": (wait, LATE),
+    "a status without an end": (dripping(b"HTTP/1.1 200 "), LATE),
+    "headers without an end": (dripping(OK + b"A: "), LATE),
+    "a refusal without an end": (
+        dripping(b"HTTP/1.1 500 No\r\nContent-Length: 100000\r\n\r\n"),
+        f"{LATE}: its answer has no end",
+    ),
     "another protocol": (saying(b"SSH-2.0-OpenSSH\r\n"), NO_HTTP),
     "no status": (saying(b"HTTP/1.1 abc\r\n\r\n"), NO_HTTP),
     "a header too long": (saying(OK + b"A: " + b"x" * 70_000 + b"\r\n\r\n"), NO_HTTP),
@@ -135,10 +158,7 @@ def test_a_proxy_that_refuses_is_named_without_its_password(
     ("proxy", "message"),
     [
         ("http://127.0.0.1:1", "the proxy 127.0.0.1:1 cannot be reached: connection refused"),
-        (
-            "http://nosuch.invalid:1",
-            "the proxy nosuch.invalid:1 cannot be reached: name cannot",
-        ),
+        ("http://nosuch.invalid:1", "the proxy nosuch.invalid:1 cannot be reached: name cannot"),
         ("socks5://127.0.0.1:1", "this kind of proxy is not supported"),
     ],
 )
@@ -165,10 +185,7 @@ def test_a_connection_through_a_proxy_says_so(tmp_path: Path) -> None:
     ids=["dropped", "503", "429", "at once", "before", "never", "a word"],
 )
 def test_one_answer_that_is_lost_is_asked_for_again(tmp_path: Path, first: Act) -> None:
-    with (
-        serving(first, saying(answer())) as address,
-        reached(tmp_path, f"http://{address}") as api,
-    ):
+    with serving(first, saying(answer())) as address, reached(tmp_path, f"http://{address}") as api:
         check_answers(api, retry_s=10.0)
         assert api.sender.requests["get /version"] == 2
 
@@ -185,3 +202,66 @@ def test_what_the_server_asks_to_be_waited_for_is_waited_for_up_to_the_limit(
         fault = api.no_answer(1.0, retry_s=1.0)
         assert api.sender.requests["get /version"] == 2
     assert fault is None if is_served_then else fault is not None and fault.status == 429
+
+
+def closing(body: object, status: int = 200) -> Act:
+    return saying(answer(status, json.dumps(body).encode(), Connection="close"))
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        ({"code": None, "message": None, "reason": None}, "Internal Server Error"),
+        ({"code": "x", "message": ["full"], "reason": {"a": 1}}, "['full']"),
+    ],
+)
+def test_a_status_that_is_none_is_the_refusal_that_it_came_with(
+    tmp_path: Path, status: dict[str, object], message: str
+) -> None:
+    with serving(closing({"kind": "Status"} | status, 500)) as address:
+        fault = fault_of(tmp_path, f"http://{address}")
+    assert (fault.message, fault.status, fault.passes) == (message, 500, True)
+
+
+@pytest.mark.parametrize("item", [1, {}, {"metadata": None}])
+def test_a_list_of_what_are_no_objects_is_no_api_servers(tmp_path: Path, item: object) -> None:
+    with (
+        serving(closing({"metadata": {}, "items": [item]})) as address,
+        reached(tmp_path, f"http://{address}") as api,
+        pytest.raises(ApiFault, match="not an object of its API"),
+    ):
+        api.list("/api/v1/pods")
+
+
+@pytest.mark.parametrize(
+    "change", [[1], {"a": 1}, {"type": "ADDED", "object": {"metadata": {}}}, {"type": "ERROR"}]
+)
+def test_a_watch_of_what_are_no_changes_has_failed(tmp_path: Path, change: object) -> None:
+    """An exception would end the thread that watches, and nothing would be seen any more."""
+    with (
+        serving(closing(change)) as address,
+        reached(tmp_path, f"http://{address}") as api,
+        pytest.raises(ApiFault, match="no change of an object"),
+    ):
+        list(api.watch("/api/v1/pods", resource_version="1", timeout_s=1).changes())
+
+
+@pytest.mark.parametrize("token", [{"token": "/w=="}, {"token": ""}, {"Token": "YQ=="}])
+def test_names_that_a_user_gives_a_collector_stay_parts_of_a_path(
+    tmp_path: Path, token: dict[str, str]
+) -> None:
+    asked = []
+    kept = answer(200, json.dumps({"kind": "Secret", "metadata": {}, "data": token}).encode())
+
+    def secret(connection: socket.socket) -> None:
+        asked.append(connection.recv(1 << 16).partition(b" HTTP")[0])
+        connection.sendall(kept)
+
+    named = {"kind": "ConfigMap", "metadata": {}, "data": {"namespace": "a/b?", "service": "c#"}}
+    with (
+        serving(closing({"metadata": {}, "items": []}), closing(named), secret) as address,
+        reached(tmp_path, f"http://{address}") as api,
+        pytest.raises(Unreachable, match="holds no token that can be sent"),
+    ):
+        CollectorProxy(api).is_there()
+    assert asked == [b"GET /api/v1/namespaces/a%2Fb%3F/secrets/c%23-token"]

@@ -58,6 +58,7 @@ def test_nothing_that_may_be_secret_or_large_is_kept_of_a_pod() -> None:
         "spec": {
             "nodeName": "n",
             "containers": [{"name": "pytorch", "image": "i", "resources": container["resources"]}],
+            "volumes": [],
         },
         "status": {"phase": "Running"},
     }

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 import pytest
 
-from k8sbench.lifecycle import adopting, collecting
+from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.context import Stop
 from k8sbench.lifecycle.job_events import GAPS, kept_gaps
 from k8sbench.model.errors import StoreError, Unreachable
@@ -188,18 +187,3 @@ def test_gaps_that_an_earlier_process_recorded_are_not_forgotten(store: Store) -
     (closed,) = collect(store, cluster, [run]).closed
     assert kept_gaps(store, run.run_id) == [gap, gap]
     assert present(closed.measurement).records == 2  # the fake measures nothing but gaps
-
-
-def test_two_sets_of_one_name_become_further_repeats_for_who_collects_for_all(
-    store: Store, tmp_path: pathlib.Path
-) -> None:
-    (mine,) = detached(store)
-    plan = msgspec.structs.replace(mine.plan, run_id="theirs")
-    here = context(store, FakeCluster(outlives=True))
-    noted: list[str] = []
-    jobs = [on_cluster(plan, Phase.RUNNING)]
-    adopting.take_what_is_left(jobs, here, noted.append, adopts=True, renumber=False)
-    assert "theirs" not in store.ids()
-    assert noted[-1].startswith("warning: left out: The cluster has run theirs")
-    adopting.take_what_is_left(jobs, here, noted.append, adopts=True, renumber=True)
-    assert store.run("theirs").plan.repeat == mine.plan.repeat + 1

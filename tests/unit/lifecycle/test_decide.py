@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from k8sbench.lifecycle import decide
-from k8sbench.lifecycle.decide import Standing, admit
+from k8sbench.lifecycle.decide import admit
 from k8sbench.lifecycle.states import State, state_of, time_is_up_at
 from k8sbench.lifecycle.views import (
     Busy,
@@ -195,14 +195,12 @@ def test_an_attempt_that_waits_is_not_waited_for_beyond_the_runs_time() -> None:
 
 
 def test_four_requests_of_a_kind_are_under_way_at_a_time() -> None:
-    standing = Standing(
+    admission = admit(
         going_on=9, creating=3, deleting=4, to_create=("a", "b"), to_delete=("c", "d")
     )
-    admission = admit(standing)
     assert (admission.create, admission.delete, admission.has_room) == (("a",), (), False)
 
 
 def test_a_further_run_begins_where_a_place_is_free() -> None:
-    standing = Standing(going_on=1, creating=0, deleting=0)
-    assert admit(standing, parallel=2).has_room
-    assert not admit(standing, parallel=1).has_room
+    assert admit(going_on=1, creating=0, deleting=0, parallel=2).has_room
+    assert not admit(going_on=1, creating=0, deleting=0, parallel=1).has_room

@@ -69,7 +69,7 @@ def test_a_name_that_is_nowhere_says_where_it_was_looked_for_and_what_is_near() 
 
 
 def adopt(cluster: FakeCluster, here: RunContext, notes: list[str]) -> None:
-    adopting.take_what_is_left(cluster.jobs(), here, notes.append, adopts=True, renumber=False)
+    adopting.take_what_is_left(cluster.jobs(), here, notes.append, adopts=True)
 
 
 @pytest.mark.parametrize(("attempt", "goes_on"), [(1, False), (3, True)])
@@ -100,17 +100,16 @@ def test_a_training_that_was_over_here_and_is_continued_elsewhere_is_not_deleted
     assert (run.attempt, run.job_uid) == ((3, "uid-3") if goes_on else (1, None))
 
 
-def test_all_are_recorded_but_one_whose_number_is_taken_which_is_reported(store: Store) -> None:
+def test_all_are_recorded_and_keep_their_repeat_numbers(store: Store) -> None:
     store.record(plan("mine"), at=NOW, owner=None)
     cluster = FakeCluster(outlives=True)
     cluster.found = [job("mine"), job("theirs"), job("free", repeat=2)]
     reported: list[str] = []
-    here = context(store, cluster)
-    adopt(cluster, here, reported)
-    assert set(store.ids()) == {"mine", "free"}
-    (said,) = (text for text in reported if text.startswith("warning"))
-    assert said.startswith("warning: left out: The cluster has run theirs, repeat 1 of seg/")
-    assert "k8sbench collect theirs --store FOLDER" in said
+    adopt(cluster, context(store, cluster), reported)
+    runs = store.runs(RunFilter())
+    assert {run.run_id: run.plan.repeat for run in runs} == {"mine": 1, "theirs": 1, "free": 2}
+    assert store.next_repeat("nightly", runs[0].case_key) == 3
+    assert not any(text.startswith("warning") for text in reported)
 
 
 def test_one_whose_plan_cannot_be_read_is_named_and_the_others_are_recorded(store: Store) -> None:

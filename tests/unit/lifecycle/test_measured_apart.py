@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pathlib
-import signal
-import subprocess
+import sys
 import threading
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
@@ -16,6 +15,21 @@ from tests.unit.cli import live_runs
 
 ENDLESS = r"(\S+\s*)+# (?P<iteration>\d+) (?P<rate>\S+)"
 SOUND = r"^x # (?P<iteration>\d+) (?P<rate>\S+)"
+
+
+@pytest.fixture(autouse=True)
+def process() -> Iterator[None]:
+    """Have each test start the process."""
+    end()
+    yield
+    end()
+
+
+def end() -> None:
+    process = context._process()
+    context._process.cache_clear()
+    process.kill()
+    process.communicate()
 
 
 def task(folder: pathlib.Path, record: str, *lines: str) -> context.Task:
@@ -44,17 +58,36 @@ def test_an_expression_that_never_ends_is_a_rejected_measurement_on_any_thread(
     assert "busy for more than" in str(found.reasons)
 
 
-@pytest.mark.parametrize("code", [130, -signal.SIGINT])
-def test_ctrl_c_ends_it_and_a_failure_is_told(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, code: int
+def test_one_process_measures_all_and_another_one_when_it_has_ended(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def run(code: int) -> Any:
-        return lambda *_, **__: subprocess.CompletedProcess([], code, b"", b"Trace\nError: no")
+    given = task(tmp_path, SOUND, "x # 1 5.0")
+    found = [context.measure(given)]
+    monkeypatch.setattr(context, "COMMAND", program("sys.exit('Error: no')"))
+    found.append(context.measure(given))
+    assert found[0] == found[1] == context.measured(given)
+    context._process().kill()
+    context._process().wait()
+    failed = context.measure(given)
+    assert failed.verdict == "rejected"
+    assert "cannot be measured: code 1, Error: no" in str(failed.reasons)
 
-    monkeypatch.setattr(subprocess, "run", run(code))
+
+@pytest.mark.parametrize("end", ["sys.exit(130)", "os.kill(os.getpid(), signal.SIGINT)"])
+def test_ctrl_c_ends_it(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+    monkeypatch.setattr(context, "COMMAND", program(end))
     with pytest.raises(KeyboardInterrupt):
         context.measure(task(tmp_path, SOUND))
-    monkeypatch.setattr(subprocess, "run", run(1))
+
+
+def test_logs_have_a_limit_of_time_together(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(context, "COMMAND", program("signal.pause()"))
+    monkeypatch.setattr(context, "SECONDS", 0.01)
     found = context.measure(task(tmp_path, SOUND))
-    assert found.verdict == "rejected"
-    assert "cannot be measured: code 1, Error: no" in str(found.reasons)
+    assert "are not measured within" in str(found.reasons)
+
+
+def program(line: str) -> tuple[str, ...]:
+    return sys.executable, "-c", f"import os, signal, sys; {line}"

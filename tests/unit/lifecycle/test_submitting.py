@@ -244,10 +244,13 @@ def test_a_run_id_of_another_case_on_the_cluster_leaves_no_trace(store: Store) -
     assert store.ids() == []
 
 
-def test_a_run_id_of_another_case_is_refused(store: Store) -> None:
-    submit(store, FakeCluster(at(Phase.SUCCEEDED)), run_id="mine")
-    with pytest.raises(UsageError, match="another case"):
-        submit(store, FakeCluster(), run_id="mine", replicas=2)
+@pytest.mark.parametrize(("name", "value"), [("replicas", 2), ("seed", 7)])
+def test_a_run_id_of_other_options_is_refused(store: Store, name: str, value: int) -> None:
+    plan = planned_case().plan("mine", "night", 1)
+    store.record(msgspec.structs.replace(plan, **{name: value}), at=9.0, owner=None)
+    what = {"replicas": "is another case", "seed": "cannot be taken up"}[name]
+    with pytest.raises(UsageError, match=rf"Run mine exists and {what}.*{name}"):
+        submit(store, FakeCluster(), run_id="mine")
 
 
 def test_a_run_of_another_place_is_not_joined_where_it_is_not(store: Store) -> None:
@@ -268,8 +271,8 @@ def test_what_a_set_already_has_need_not_be_repeated(store: Store) -> None:
     submit(store, FakeCluster(at(Phase.FAILED)), run_id="failed")
     key = case_key(run.plan)
     here = context(store, FakeCluster())
-    assert submitting.repeats(here, "night")[key].finished == (run,)
-    assert submitting.repeats(here, "night")[key].open == ()
+    assert submitting.repeats(here, "night")[key].finished == [run]
+    assert submitting.repeats(here, "night")[key].open == []
     assert submitting.repeats(here, "day") == {}
 
 

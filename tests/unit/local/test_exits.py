@@ -110,7 +110,7 @@ def ended(replica: str, code: int | None, *last: str, is_trainer: bool = False) 
         (1, ["step 1", "boom", ""], "replica-failed", "w exited with code 1: boom"),
         (3, [], "replica-failed", "w exited with code 3."),
         # A code above 128 is a signal's, as far as there are signals.
-        (139, ["x"], "replica-failed", "w was killed by signal 11 (SIGSEGV): x"),
+        (139, LOST_PEER, "replica-failed", f"w was killed by signal 11 (SIGSEGV): {LOST_PEER[0]}"),
         *(
             (code, ["x"], "replica-failed", f"w exited with code {code}: x")
             for code in (1, 127, 128, 255)
@@ -239,7 +239,7 @@ def ended(replica: str, code: int | None, *last: str, is_trainer: bool = False) 
 def test_the_end_of_one_replica_has_its_cause(
     code: int, lines: list[str], cause_id: str, sentence: str
 ) -> None:
-    failure = exits.cause(ended("w", code, *lines), [])
+    failure = exits.cause(ended("w", code, *lines), [ended("w0", None, *TRACEBACK)])
     assert (failure.replica, failure.id, failure.sentence) == ("w", cause_id, sentence)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -49,9 +48,6 @@ class Nvml:
     def nvmlDeviceGetName(self, handle: int) -> str:
         return "Tesla V100-SXM2-16GB"
 
-    def nvmlDeviceGetMemoryInfo(self, handle: int) -> Any:
-        return SimpleNamespace(total=16 * 1024**3)
-
     def nvmlDeviceGetMigMode(self, handle: int) -> tuple[int, int]:
         if handle in self.divided:
             return 1, 1
@@ -67,12 +63,10 @@ def indices(inventory: Inventory) -> list[int]:
     return [gpu.index for gpu in inventory.gpus]
 
 
-def test_the_driver_tells_model_and_memory() -> None:
+def test_the_driver_tells_the_model() -> None:
     here = found(1)
     assert here.driver == "570.86.15"
-    assert here.gpus == (
-        GPU(index=0, uuid="GPU-0000", model="Tesla V100-SXM2-16GB", memory_mib=16384),
-    )
+    assert here.gpus == (GPU(index=0, uuid="GPU-0000", model="Tesla V100-SXM2-16GB"),)
     assert here.reason is None
 
 

@@ -18,11 +18,11 @@ NAMES = set(re.findall(r"`([A-Za-z0-9_-]+)`", PAGE))
 
 @pytest.mark.parametrize("framework", ["pytorch", "paddle"])
 def test_every_variable_that_a_replica_gets_is_on_the_page(framework: str) -> None:
-    first, second = examples.launches(
-        examples.plan(framework=framework), examples.machine(gpus=["0", "1"])
-    )
-    for each in (first, second):
-        assert {*each.injected, *each.local, launch.MARK} <= NAMES
+    plan = examples.plan(framework=framework)
+    of_the_manifest = {name for name, _ in examples.job(plan).replicas[0].env}
+    for each in examples.launches(plan, examples.machine(gpus=["0", "1"])):
+        assert launch.MARK in each.environ
+        assert each.environ.keys() - of_the_manifest <= NAMES
 
 
 def test_the_page_names_what_is_kept_and_what_is_not() -> None:

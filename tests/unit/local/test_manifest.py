@@ -36,7 +36,6 @@ def test_a_pytorchjob_has_its_master_first() -> None:
     job = manifest.read(objects(replicas=3), node="box")
     assert job.name == examples.RUN_ID
     assert [replica.name for replica in job.replicas] == ["master-0", "worker-0", "worker-1"]
-    assert job.counts == {"Master": 1, "Worker": 2}
     assert job.processes == "1"
 
 

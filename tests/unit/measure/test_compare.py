@@ -164,9 +164,9 @@ def gpu(**values: float) -> GpuMetrics:
     )
 
 
-def differences(a: dict[str, Any], b: dict[str, Any], **fields: Any) -> dict[str, tuple[Any, Any]]:
+def differences(a: dict[str, Any], b: dict[str, Any], **fields: Any) -> dict[str, tuple[Any, ...]]:
     found = compared(old(measured=a), new(measured=b, **fields)).differences
-    return {one.name: (one.a, one.b) for one in found}
+    return {d.name: (d.a, d.b, *([] if d.change is None else [round(d.change, 3)])) for d in found}
 
 
 def test_what_the_runs_report_differently_is_listed() -> None:
@@ -198,10 +198,10 @@ def test_what_only_one_plan_has_is_listed_from_either_side() -> None:
 
 
 def test_gpu_metrics_are_listed_from_a_change_of_2_percent_on() -> None:
-    one = gpu(sm_clock=1530.0, power=250.0, gpu_utilization=0.97, throttled=0.0)
-    two = gpu(sm_clock=1380.0, power=252.0, gpu_utilization=0.96, throttled=0.10, temperature=88.0)
+    one = gpu(sm_clock=1530.0, power=250.0, gpu_utilization=0.40, throttled=0.0)
+    two = gpu(sm_clock=1380.0, power=252.0, gpu_utilization=0.39, throttled=0.10, temperature=88.0)
     assert differences({"gpu_metrics": one}, {"gpu_metrics": two}) == {
-        "SM clock": ("1,530 MHz", "1,380 MHz"),
+        "SM clock": ("1,530 MHz", "1,380 MHz", -0.098),
         "Throttled": ("0.0 %", "10.0 %"),
         "Temperature": (None, "88 °C"),
     }
@@ -210,7 +210,7 @@ def test_gpu_metrics_are_listed_from_a_change_of_2_percent_on() -> None:
 def test_the_2_percent_are_of_the_first_side() -> None:
     one, two = {"gpu_metrics": gpu(sm_clock=1500.0)}, {"gpu_metrics": gpu(sm_clock=1470.0)}
     assert differences(one, two) == {}
-    assert differences(two, one) == {"SM clock": ("1,470 MHz", "1,500 MHz")}
+    assert differences(two, one) == {"SM clock": ("1,470 MHz", "1,500 MHz", 0.02)}
 
 
 def test_a_difference_names_the_cases_that_have_it() -> None:

@@ -13,14 +13,14 @@ from k8sbench.model.group import Deviation
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from tests.unit.measure.rows import catalog
-from tests.unit.report.factory import V100_32, run, throughput
+from tests.unit.report.factory import V100_32, repeats, run, throughput
 
 A100 = "NVIDIA A100-SXM4-40GB"
 
 
-def deviation(one: Run, **figure: Any) -> Deviation:
+def deviation(*runs: Run, **figure: Any) -> Deviation:
     spec = catalog(**figure)
-    (found,) = results(groups([one]), find=lambda _: spec, published=True)
+    (found,) = results(groups(runs), find=lambda _: spec, published=True)
     assert found.deviations is not None
     return next(d for d in found.deviations if d.source == "dlperf")
 
@@ -74,6 +74,10 @@ def test_what_does_not_match_leaves_no_deviation_and_its_id(
     found = deviation(run(2900.0, **fields), **figure)
     assert found.ratio is None
     assert found.not_comparable == ids
+
+
+def test_unsteady_runs_have_no_deviation() -> None:
+    assert deviation(*repeats((2500.0, 2900.0, 3300.0))).not_comparable == ("no-figure",)
 
 
 def test_amp_in_the_reports_own_half_type_matches() -> None:

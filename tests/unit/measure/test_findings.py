@@ -167,7 +167,7 @@ EXAMPLES: dict[str, Callable[[], Found]] = {
     "iterations-back": log([*STEADY, *run([0.5] * 8, at=1000)]),
     "iterations-missing": log([*STEADY[:4], *STEADY[5:]]),
     "job-changed": archived(history=(JOB_CHANGED,)),
-    "loader-stall": log([mmseg(i * 10, at=5 * i, waiting=0.1, total=80) for i in range(1, 9)]),
+    "loader-stall": log([mmseg(i * 10, at=5 * i, waiting=0.055, total=80) for i in range(1, 9)]),
     "log-counted-twice": group(
         *(factory.run(100.0, measured={"log_digest": "same"}, repeat=n) for n in (1, 2))
     ),
@@ -243,7 +243,7 @@ EXAMPLES: dict[str, Callable[[], Found]] = {
     "trainer-count": lambda: own.both(worker=["nothing here"]).reasons,
     "two-runs": of_two("start", {}, {"run_id": "another"}),
     "unread-number": declared([*RECORDS, "step 9 ips 1,064.5"], PATTERN),
-    "unsteady": log(run([*[0.5] * 8, 1.5])),
+    "unsteady": log(run([*[0.5] * 8, 0.76])),
     "unsteady-runs": group(*factory.repeats([100.0, 115.0, 135.0])),
     "wide-interval": group(*factory.repeats([100.0, 111.0])),
     "xid-error": gpus(metrics.series("xid", [0] * 5 + [48] * 5)),

@@ -450,18 +450,18 @@ def test_completing_again_replaces_what_was_there() -> None:
 
 
 def test_throttling_over_the_steady_part_rejects_and_names_how_long_and_where() -> None:
-    bits = [0x40, 0x40, 0x40, *[0x4] * 7]
-    found = completed(of(series("power", [1] * 10), series("throttled", bits)))
+    bits = [0x40, 0x40, 0x40, *[0x4] * 197]
+    throttled = series("throttled", bits, at=range(1000, 1200), every=1.0)
+    found = completed(of(series("power", [1] * 10), throttled))
     assert found.verdict == "rejected"
     assert reasons(found)["gpu-throttled"] == (
-        "The GPU clock of GPU 0 of node-1 was held down by heat, by the hardware for 30.0% of the"
+        "The GPU clock of GPU 0 of node-1 was held down by heat, by the hardware for 1.2 % of the"
         " time."
     )
     (reason,) = (one for one in found.reasons if one.id == "gpu-throttled")
     assert (reason.evidence[0].file, reason.evidence[0].line) == ("gpu/prometheus.jsonl", 2)
-    accepted = completed(of(series("throttled", bits)), accept=("gpu-throttled",))
-    assert accepted.verdict == "valid"
-    assert accepted.throughput is not None
+    accepted = completed(of(throttled), accept=("gpu-throttled",))
+    assert (accepted.verdict, accepted.throughput is None) == ("valid", False)
 
 
 def test_a_gpu_with_a_much_lower_clock_than_its_peers_is_remarked() -> None:
@@ -470,8 +470,8 @@ def test_a_gpu_with_a_much_lower_clock_than_its_peers_is_remarked() -> None:
         return completed(of(*each), gpus=len(mhz))
 
     assert reasons(clocked(1980, 1800)) == {}
-    found = clocked(1980, 1980, 1600)
-    sentence = "The clock of GPU 2 of node-1 was 1600 MHz, the median of the GPUs is 1980 MHz."
+    found = clocked(1980, 1980, 1770)
+    sentence = "The clock of GPU 2 of node-1 was 1770 MHz, the median of the GPUs is 1980 MHz."
     assert (found.verdict, reasons(found)) == ("valid", {"gpu-clocks": sentence})
 
 
@@ -537,8 +537,8 @@ def test_a_judgement_is_given_where_figures_show_it() -> None:
     assert judged(LINKS, 2, pcie_transmitted=12e9) == (
         "Communication-bound: each GPU moved 12.0 GB/s over PCIe, 76 % of what it carries."
     )
-    assert judged(LINKS, 2, nvlink_received=90e9) == (
-        "Communication-bound: each GPU moved 90.0 GB/s over NVLink, 60 % of what it carries."
+    assert judged(LINKS, 2, nvlink_received=84e9) == (
+        "Communication-bound: each GPU moved 84.0 GB/s over NVLink, 56 % of what it carries."
     )
     assert judged(dram_active=0.8) == (
         "Memory-bandwidth-bound: device memory was busy 80 % of the time."
@@ -556,6 +556,6 @@ def test_no_judgement_is_given_where_nothing_shows_it() -> None:
     assert judged({}, 2, pcie_transmitted=12e9) is None
     assert judged({"power_limit_w": 250.0}, power=180) is None
     assert judged(dram_active=0.79) is None
-    hole = series("dram_active", [0.9] * 4, at=[1010, 1030, 1050, 1070])
-    found = completed(of(hole))
-    assert present(found.gpu_metrics).judgement is None
+    for count in (4, 5):  # samples of ten: half of the steady part is enough
+        hole = series("dram_active", [0.9] * count, at=[1010 + 20 * n for n in range(count)])
+        assert (present(completed(of(hole)).gpu_metrics).judgement is None) == (count < 5)

@@ -287,9 +287,11 @@ def to_target(*seconds: float | None) -> Group:
     )
 
 
-def test_the_accuracy_is_that_of_the_middle_run_and_not_of_the_best() -> None:
+def test_accuracy_and_time_are_those_of_the_middle_run_and_not_of_the_best() -> None:
     bests = [to_target(*seconds).accuracy for seconds in ([1.0], [1.0] * 4, [1.0] * 5)]
     assert [each and each.best for each in bests] == [71.0, 72.0, 73.0]
+    times = [to_target(1.0, *others).time_to_train_s for others in ([None], [None, 3.0])]
+    assert times == [None, 3.0], "half of the runs are no majority"
 
 
 def test_a_wide_interval_is_a_warning() -> None:
@@ -342,6 +344,8 @@ def test_hours_that_the_history_does_not_tell_are_missing_and_not_zero() -> None
     group = only([changed(done, history=(done.history[0], done.history[2]))])
     assert group.gpu_hours is None
     assert "when the runs started" in group.missing["gpu_hours"]
+    back = changed(done.history[2], at=0.0)
+    assert only([changed(done, history=(*done.history[:2], back))]).gpu_hours == 0.0
 
 
 def test_groups_come_in_the_order_of_their_keys() -> None:

@@ -119,15 +119,17 @@ def test_times_edited_by_two_per_cent_are_rejected(share: float) -> None:
 
 def test_a_stall_of_one_rank_is_no_contradiction_of_deeplearningexamples() -> None:
     """Its rate is the mean of the ranks' rates: a stall of one is in the stamps, in full."""
-    lines = dle([1400.0] * 60, own=0.988)
-    assert ids(measured(set_clock(lines, 30, 0.4), format="dle-resnet50", batch_size=256)) == []
+    lines = set_clock(dle([1400.0] * 60, own=0.988), 30, 0.4)
+    assert ids(measured(lines, format="dle-resnet50", gpus=2, batch_size=128)) == []
+    alone = measured(lines, format="dle-resnet50", gpus=1, batch_size=256)
+    assert ids(alone, "reject") == ["clock-mismatch"]
 
 
 @pytest.mark.parametrize("own", [0.95, 1.05])
 def test_deeplearningexamples_is_compared_by_its_median_line(own: float) -> None:
-    found = measured(dle([1400.0] * 60, own=own), format="dle-resnet50", batch_size=256)
+    found = measured(dle([1400.0] * 60, own=own), format="dle-resnet50", gpus=2, batch_size=128)
     assert ids(found, "reject") == ["clock-mismatch"]
-    assert f"The median record's own time is {own:.1%}" in found.reasons[0].sentence
+    assert f"The median record's own time is {100 * own:.1f} %" in found.reasons[0].sentence
 
 
 @pytest.mark.parametrize(("batch", "own"), [(1, 1.0), (1, 0.99), (2, 1.0)])
@@ -184,7 +186,7 @@ def test_time_between_the_lines_is_remarked_from_a_twentieth_on(
     found = measured(lines, format="paddleseg")
     assert (found.verdict, ids(found)) == ("valid", expected)
     if expected:
-        assert "its time stamps the log's rate is 86.7%" in found.reasons[0].sentence
+        assert "its time stamps the log's rate is 86.7 %" in found.reasons[0].sentence
 
 
 def test_few_seconds_in_stamps_of_whole_seconds_are_no_difference() -> None:
@@ -250,14 +252,12 @@ def test_a_jump_at_an_evaluation_is_corrected_as_well() -> None:
     assert present(found.throughput).timestamps == pytest.approx(40 * 39 / 199)
 
 
-@pytest.mark.parametrize(
-    ("pause", "known"), [(0, True), (1795, True), (1796, False), (3590, False)]
-)
+@pytest.mark.parametrize(("pause", "known"), [(0, True), (1795, True), (1796, False)])
 def test_a_jump_back_may_hide_half_an_hour_between_two_lines(pause: int, known: bool) -> None:
     lines = [paddleseg(i * 10, 5 * i) for i in range(1, 41)]
     lines.insert(20, EVALUATION)
     found = measured(set_clock(lines, 20, pause - HOUR), format="paddleseg")
-    assert ("clock-jump" in ids(found)) == known
+    assert ids(found)[0] == ("clock-jump" if known else "clock-mismatch")
 
 
 @pytest.mark.parametrize("seconds", [-5, -4, 0])
@@ -268,7 +268,7 @@ def test_an_hour_at_an_evaluation_may_be_the_evaluation_s(seconds: int) -> None:
     assert ids(found) == ["clocks-apart"]
 
 
-@pytest.mark.parametrize("seconds", [-30 * 60, -22, -6, 2 * HOUR, -DAY, 60])
+@pytest.mark.parametrize("seconds", [-30 * 60, -22, -6, HOUR + 38, 2 * HOUR, -DAY, 60])
 def test_a_jump_of_another_size_is_a_contradiction(seconds: int) -> None:
     found = measured(set_clock(run([0.5] * 30), 20, seconds))
     assert ids(found) == ["clock-mismatch"]
@@ -320,6 +320,7 @@ def test_a_piece_that_is_resumed_an_hour_later_is_no_jump() -> None:
     # Elsewhere, by another clock.
     lines[5:] = run([0.5] * 4, first=40, at=50 - HOUR, total=80)
     assert ids(measured(lines)) == ["restarted"]
+    assert ids(measured(set_clock(lines, 5, -2 * DAY)), "reject") == ["clock-mismatch"]
 
 
 def test_stamps_without_a_year_go_past_new_year() -> None:

@@ -120,6 +120,10 @@ def test_a_relative_path_and_standard_input_are_named_as_they_were_typed() -> No
         (b"PK\x03\x04\x00\x00", "packed with zip.*unzip"),
         (bz2.compress(b"Iter [1/2]" * 99), "packed with bzip2.*bunzip2"),
         (lzma.compress(b"Iter [1/2]" * 99), "packed with xz.*unxz"),
+        (
+            b'{"log":"Iter\\n","stream":"stdout","time":"2026-"}\n' * 9,
+            "packed with Docker's .*jq -rj .log",
+        ),
         (b"\x80\x04\x95rest", "not a text file"),
         (bytes(range(256)) * 8, "not a text file"),
         (b"\x00" * 100, "not a text file"),

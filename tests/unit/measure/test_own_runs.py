@@ -16,6 +16,7 @@ from k8sbench.model.measurement import Arithmetic, Measurement, arithmetic_diges
 from k8sbench.model.plan import PlannedWindow
 from k8sbench.model.pool import CPU_POOL
 from tests.unit.measure.support import Lines, ids, lines_of
+from tests.unit.presence import present
 from tests.unit.render.plans import plan
 
 PLAN = plan(
@@ -351,9 +352,7 @@ def test_a_record_that_holds_an_evaluation_is_no_steady_one() -> None:
         line.replace('"lr"', '"holds": ["evaluation"], "lr"') if '"step": 8' in line else line
         for line in lines
     ]
-    found = both(lines)
-    assert found.window is not None
-    assert found.window.left_out_count == 1
+    assert present(both(lines).window).left_out_count == 1
 
 
 def of_full_size(lines: list[str]) -> list[str]:

@@ -13,7 +13,7 @@ from k8sbench.model.group import Parity
 from k8sbench.model.measurement import Arithmetic, arithmetic_digest
 from k8sbench.model.spec import Fingerprint
 from tests.unit.measure.support import NOT_COMPARABLE
-from tests.unit.report.factory import V100_32, run
+from tests.unit.report.factory import V100_32, repeats, run
 
 MODEL = Fingerprint(model="same", parameters=26_000_000, gmac=4.0, input="3×224×224")
 PADDLE: dict[str, Any] = {"framework": "paddle", "variant": "ps", "image": "paddle:2"}
@@ -54,6 +54,12 @@ DIFFER: dict[str, dict[str, Any]] = {
     "backend": {"backend": "local"},
     "mode": {"mode": "train"},
 }
+
+
+def test_a_side_of_unsteady_runs_has_no_ratio() -> None:
+    unsteady = repeats((100.0, 115.0, 135.0), fingerprint=MODEL, **PADDLE)
+    (found,) = parities(groups([*unsteady, run(110.0, fingerprint=MODEL)]))
+    assert (found.ratio, found.not_comparable) == (None, ("no-figure",))
 
 
 @pytest.mark.parametrize("side", ["paddle", "pytorch"])

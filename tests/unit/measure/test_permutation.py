@@ -70,7 +70,7 @@ def test_equal_values_on_a_side_are_no_hindrance() -> None:
     same = TwoSides([5.0] * 5, [5.0] * 5)
     assert (same.p, same.direction, same.t_squared) == (1.0, 0, 0.0)
     assert same.chance_of(0.0) == 1.0
-    other = TwoSides([5.0] * 5, [4.0] * 5)
+    other = TwoSides([5.0] * 5, [4.0] * 4)
     assert (other.direction, other.t_squared) == (-1, math.inf)
     assert permutation.shown([same, other]) == [False, True]
 

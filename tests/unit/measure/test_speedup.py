@@ -16,7 +16,7 @@ from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run
 from tests.unit.measure.rows import by_case, catalog
 from tests.unit.presence import present
-from tests.unit.report.factory import V100_16, V100_32, run, smoke, throughput
+from tests.unit.report.factory import V100_16, V100_32, repeats, run, smoke, throughput
 
 
 def test_a_head_that_only_the_program_tells_is_footnoted_too() -> None:
@@ -58,9 +58,7 @@ def test_a_1x1_case_that_differs_in_anything_is_no_baseline_and_the_cell_names_i
     field: str,
 ) -> None:
     found = by_case([run(100.0, case="1x1", **UNLIKE[field]), run(700.0)])["1x8"]
-    assert found.speedup.value is None
-    assert found.efficiency.value is None
-    assert found.baseline is None
+    assert (found.speedup.value, found.efficiency.value, found.baseline) == (None, None, None)
     assert present(found.speedup.reason).endswith(f"differs in {field}")
 
 
@@ -92,9 +90,11 @@ def test_gpus_of_one_local_machine_have_a_speedup() -> None:
     assert found["1x8"].speedup.value == 7.0
 
 
-def test_a_baseline_without_a_figure_is_no_baseline() -> None:
-    found = by_case([run(None, case="1x1", measured={"verdict": "valid"}), run(700.0)])["1x8"]
-    assert found.speedup.value is None
+def test_a_baseline_without_a_valid_figure_is_no_baseline() -> None:
+    lost = run(None, case="1x1", measured={"verdict": "valid"})
+    for alone in ([lost], repeats([80.0, 95.0, 114.0], case="1x1")):
+        found = by_case([*alone, run(800.0)])["1x8"]
+        assert (found.group.state, found.speedup.value) == ("valid", None)
 
 
 def test_the_command_of_upstream_may_differ_by_its_number_of_gpus() -> None:
@@ -105,8 +105,7 @@ def test_the_command_of_upstream_may_differ_by_its_number_of_gpus() -> None:
     ]
     assert by_case(runs)["1x8"].speedup.value == 7.0
     runs[1] = run(700.0, command=("train", "-n", "8"), spec_digest="0" * 64, **own)
-    reason = present(by_case(runs)["1x8"].speedup.reason)
-    assert reason.endswith("differs in program")
+    assert present(by_case(runs)["1x8"].speedup.reason).endswith("differs in program")
 
 
 def test_a_comment_in_a_file_of_ones_own_makes_no_other_program() -> None:
@@ -145,3 +144,12 @@ def test_every_field_of_a_group_key_is_judged_in_a_speedup() -> None:
     judged = set(GroupKey.__struct_fields__) - allowed
     assert set(fields_for("baseline")) == judged
     assert set(UNLIKE) | {"benchmark", "framework"} == judged
+
+
+def test_the_catalog_is_not_read_where_it_adds_nothing() -> None:
+    results(groups([smoke(1.0), run(None)]), find=lambda _: pytest.fail("read in vain"))
+
+
+def test_results_stand_beside_the_groups_that_they_are_of() -> None:
+    made = groups([run(100.0, case="1x1"), run(700.0)])
+    assert [result.group for result in results(made)] == made

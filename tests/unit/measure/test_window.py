@@ -54,10 +54,10 @@ def test_a_window_that_the_log_never_reaches_has_no_figure() -> None:
     assert (found.records, found.iterations) == (0, 0)
 
 
-@pytest.mark.parametrize(("asked", "verdict"), [(50, "valid"), (51, "valid"), (52, "rejected")])
+@pytest.mark.parametrize(("asked", "verdict"), [(100, "valid"), (102, "valid"), (103, "rejected")])
 def test_fewer_iterations_than_asked_for_are_a_side_run(asked: int, verdict: str) -> None:
     """Within 2 %: programs that stop after N iterations may print one less."""
-    found = measured(run([0.5] * 6), warmup=10, at_least=asked)
+    found = measured(run([0.5] * 11), warmup=10, at_least=asked)
     assert found.verdict == verdict
     assert ("too-few-iterations" in ids(found)) == (verdict == "rejected")
 
@@ -86,9 +86,8 @@ def test_what_the_windows_edges_cut_is_counted_exactly() -> None:
 
 def test_iterations_of_the_run_are_counted_over_epochs() -> None:
     lines = [tsm(e, s, 0.5, 0.5) for e in range(2) for s in range(0, 100, 20)]
-    found = measured(lines, format="tsm", warmup=100)
-    assert found.window is not None
-    assert (found.window.first_iteration, found.window.last_iteration) == (101, 181)
+    window = present(measured(lines, format="tsm", warmup=100, iterations=81).window)
+    assert (window.first_iteration, window.last_iteration) == (101, 181)
 
 
 @given(st.integers(0, 130), st.integers(1, 20), st.integers(5, 30))

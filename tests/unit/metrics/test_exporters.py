@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from k8sbench.adapters.kubernetes.client.api import ApiFault
 from k8sbench.adapters.metrics import dcgm
-from k8sbench.adapters.metrics.dcgm import ExporterFault, ExposedValue, NodeReadings
+from k8sbench.adapters.metrics.dcgm import ExposedValue, NodeReadings
 from tests.tiers import ROOT
 
 FOLDER = ROOT / "tests" / "fixtures" / "dcgm"
@@ -17,7 +18,7 @@ FOLDER = ROOT / "tests" / "fixtures" / "dcgm"
 @pytest.mark.parametrize("file", sorted(FOLDER.glob("*.prom")), ids=lambda file: file.stem)
 def test_every_field_that_counts_is_read_by_its_own_name(file: Path) -> None:
     found = list(dcgm.read(file.read_text()))
-    names = Counter(one.labels["__name__"] for one in found)
+    names = Counter(labels["__name__"] for labels, _ in found)
     assert len(names) == 10
     assert "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION" in names
     assert "DCGM_FI_DEV_PCIE_REPLAY_COUNTER" not in names
@@ -31,12 +32,12 @@ def test_every_field_that_counts_is_read_by_its_own_name(file: Path) -> None:
     ],
 )
 def test_what_is_no_exposition_is_refused(text: str) -> None:
-    with pytest.raises(ExporterFault):
+    with pytest.raises(ApiFault):
         list(dcgm.read(text))
 
 
 def sample(value: float, **more: str) -> ExposedValue:
-    return ExposedValue({"__name__": "DCGM_FI_DEV_GPU_UTIL", "UUID": "GPU-0", **more}, value)
+    return {"__name__": "DCGM_FI_DEV_GPU_UTIL", "UUID": "GPU-0", **more}, value
 
 
 def test_the_latest_samples_of_a_day_are_kept() -> None:

@@ -334,7 +334,9 @@ def test_a_gpu_that_the_image_has_no_kernels_for_is_reported() -> None:
     h100 = msgspec.structs.replace(V100, gpu_model="NVIDIA H100 80GB HBM3")
     site = msgspec.structs.replace(CLUSTER, pool=h100)
     assert any("no kernels" in note for note in planned(site=site, framework="paddle").notes)
+    on_cpu = msgspec.structs.replace(CLUSTER, pool=msgspec.structs.replace(h100, gpus_per_node=0))
     assert not any("no kernels" in note for note in planned(site=site).notes)
+    assert not any("no kernels" in note for note in planned(on_cpu, framework="paddle").notes)
 
 
 ASKED = st.fixed_dictionaries(

@@ -22,7 +22,8 @@ def tried(text: str, record: str = RECORD, *facts: str) -> tuple[int, list[Expre
 
 
 def test_matched_lines_are_counted_and_the_first_three_shown_with_their_groups() -> None:
-    lines = ["noise", *(LINE.replace("10/", f"{n}0/") for n in range(1, 6))]
+    too_long = LINE.replace("0.5", "9" * declared.MAX_LINE)
+    lines = [too_long, *(LINE.replace("10/", f"{n}0/") for n in range(1, 6))]
     _, (record,) = tried("\n".join(lines))
     assert (record.variant, record.name, record.matched) == ("pytorch/base", "record", 5)
     assert [line.place.line for line in record.lines] == [2, 3, 4]
@@ -36,7 +37,7 @@ def test_matched_lines_are_counted_and_the_first_three_shown_with_their_groups()
 
 def test_groups_that_are_no_numbers_are_named() -> None:
     text = "rate 1,356.8\nrate 12\namp: perhaps\namp: True\n"
-    _, (record, fact) = tried(text, r"rate (?P<rate>\S+)", r"amp: (?P<precision>\w+)")
+    _, (record, fact) = tried(text, r"(?P<stamp>rate) (?P<rate>\S+)", r"amp: (?P<precision>\w+)")
     assert [line.unread for line in record.lines] == [("rate",), ()]
     assert (record.unread, fact.name) == (1, "facts[0]")
     assert [line.unread for line in fact.lines] == [("precision",), ()]

@@ -80,8 +80,8 @@ def test_the_table_has_a_line_for_each_case_and_says_each_cause_once(mixed: Comp
     assert "2x1-cpu: Not comparable: smoke, cpu." in below
     assert lines[-1] == (
         "1 of 7 cases slower by more than 3 %: resnet50 pytorch fp32 1x8, −9.9 % (p 0.008);"
-        " 1 shows no change; 1 has too few runs to show any; 2 are not comparable; 2 have no"
-        " counterpart."
+        " 1 shows no change; 1 has too few runs to show a change; 1 has no figure on one side; 1 is"
+        " not comparable; 2 have no counterpart."
     )
     assert max(map(len, lines[:-1])) <= comparing.WIDTH
     assert "\x00" not in comparing.text(mixed)
@@ -97,7 +97,7 @@ def test_a_cause_that_many_cases_have_is_one_line() -> None:
     text = comparing.text(few)
     assert text.count("can show no change") == 1
     assert "\n3+3 runs can show no change, however large; 4+4 can, 5+5 are better.\n" in text
-    assert text.endswith("\n15 of 15 cases have too few runs to show any.\n")
+    assert text.endswith("\n15 of 15 cases have too few runs to show a change.\n")
 
 
 def test_data_and_csv_have_the_same_figures(mixed: Comparison) -> None:

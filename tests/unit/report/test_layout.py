@@ -19,7 +19,7 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.plan import PlannedTraining
 from k8sbench.model.run import Run
 from k8sbench.model.sample import Place
-from k8sbench.report import document, formats, group_words, layout
+from k8sbench.report import document, formats, group_words, layout, plot
 from k8sbench.report.tables import Cell, Table, text
 from tests.unit.report import example
 from tests.unit.report.factory import accuracy, reject, repeats, run, smoke
@@ -162,8 +162,10 @@ def test_a_column_that_tells_two_rows_apart_appears_by_itself(
     assert title not in only(run(100.0))
     one, two = rows([run(100.0), run(100.0, **fields)])
     assert one[title].text != two[title].text
-    shown = [name for name in one if one[name].text != two[name].text]
-    assert title in shown
+    others: dict[str, Any] = {"set_name": "b", "preset": "smoke", "mode": "train", "variant": "v"}
+    others |= {"options": {"channels_last": True}, "data": "host:/data", "impl": "upstream"}
+    shown = printed([run(1.0, backend="local"), *(run(1.0, **{n: v}) for n, v in others.items())])
+    assert max(map(len, shown)) <= 80
 
 
 @pytest.mark.parametrize("options", [{"form": "wide"}, {"form": "document"}])
@@ -202,10 +204,17 @@ def test_what_every_row_has_is_said_once_and_not_in_its_cells() -> None:
     ]
 
 
-def test_rows_of_one_unit_have_it_in_the_heading_and_others_in_the_cells() -> None:
+def test_rows_of_one_unit_have_it_in_the_heading_and_others_below_the_table() -> None:
     assert only(run(800.0))["samples/s"].text == "800.00"
-    mixed = rows([run(800.0), run(8.0, benchmark="deeplabv3p", unit="clips")])
-    assert [row["throughput"].text for row in mixed] == ["8.000 clips/s", "800.00 samples/s"]
+    runs = [run(800.0), run(8.0, benchmark="deeplabv3p", unit="clips")]
+    assert [row["throughput"].text for row in rows(runs)] == ["8.000", "800.00"]
+    assert "THROUGHPUT: clips/s of deeplabv3p; samples/s of resnet50" in printed(runs)
+
+
+def test_rows_that_no_word_tells_apart_have_their_ids_in_their_names() -> None:
+    runs = [run(1.0), run(1.0, trainers_digest="f" * 64), run(1.0, case="1x1")]
+    names = plot.labels([result.group for result in report(runs, Wanted(every=True)).results])
+    assert sorted(name.endswith(key) for key, name in names.items()) == [False, True, True]
 
 
 TRAIN: dict[str, Any] = {
@@ -259,8 +268,10 @@ def test_a_single_row_of_training_fits_80_columns() -> None:
 )
 def test_a_row_without_a_time_to_train_says_why(target: float | None, reason: str) -> None:
     short = goal(target=target, time_to_train_s=None, accuracy=accuracy(60.0))
-    found = only(run(800.0, measured=short, **TRAIN))["time to train (s)"]
-    assert (found.text, found.notes) == (ABSENT, (reason,))
+    for plan in (TRAIN, {}):  # one of a log that was imported
+        found = only(run(800.0, measured=short, **plan))
+        assert found["time to train (s)"] == Cell(ABSENT, (reason,))
+        assert ("restarts" in found) == (plan is TRAIN)
 
 
 def test_every_absent_cell_of_the_rows_has_its_reason() -> None:

@@ -16,6 +16,7 @@ ALIKE = ("Tesla V100", "fp32", "time_weighted")
 
 
 def node(number: int, throughput: float | None = 1000.0, **known: Any) -> NodeRow:
+    known = {"fastest": throughput, **known}
     return NodeRow(node=f"gpu-{number}", throughput=throughput, alike=ALIKE, **known)
 
 
@@ -61,15 +62,22 @@ def test_the_table_has_the_slowest_node_first_and_those_without_a_figure_last(
 
 def test_the_rule_the_reasons_and_the_command_stand_below_it(found: NodesDocument) -> None:
     assert list(nodes.sentences(found)) == [
-        "Tesla V100: median 1000.00 of 5 nodes, noise 0.1%, slow is more than 3.0% below.",
+        "Tesla V100: median 1000.00 of 5 nodes, noise 0.1 %, slow is more than 3.0 % below.",
         (
-            "gpu-4 is slow: It is 7.0% below the median of 5 nodes; the limit is 3.0%."
+            "gpu-4 is slow: It is 7.0 % below the median of 5 nodes; the limit is 3.0 %."
             " Its GPU 1 ran at 1110 MHz, another at 1290 MHz."
         ),
         "Check these nodes. To keep pods away from them (nothing was cordoned yet):",
         "  kubectl cordon gpu-4",
         "Not measured, and so not judged: gpu-5.",
     ]
+
+
+def test_a_node_that_one_run_calls_slow_is_named_and_the_pool_is_not_called_healthy() -> None:
+    made = checked([*(node(number) for number in range(5)), node(5, 930.0, fastest=None)])
+    _, said = nodes.sentences(made)
+    assert said.startswith("gpu-5 is not-judged: It is 7.0 % below")
+    assert said.endswith(node_check.UNCONFIRMED)
 
 
 def test_a_healthy_pool_is_said_to_be_one() -> None:

@@ -92,10 +92,11 @@ def test_a_chart_has_no_style_and_no_date() -> None:
 def test_the_first_sentence_says_how_many_rows_hold_and_what_has_changed() -> None:
     (first, *others) = example.made().results
     changed = msgspec.structs.replace(first, changed=Changed(since="day09", ratio=-0.068))
-    lead = re.search(r'<p class="lead">(.*)</p>', page.html(pages.page(results=[changed, *others])))
+    results = [changed, *others, in_set(first, 0, benchmark="tsm")]
+    lead = re.search(r'<p class="lead">(.*)</p>', page.html(pages.page(results=results)))
     assert lead is not None
-    assert lead[1].startswith("5 of 8 rows valid; 1 running; 1 failed; 1 rejected; ")
-    assert "−6.8 % since day09" in lead[1]
+    assert lead[1].startswith("6 of 9 rows valid; 1 running; 1 failed; 1 rejected; ")
+    assert "deeplabv3p 2x1-cpu paddle fp32, batch 2: −6.8 % since day09" in lead[1]
 
 
 def test_what_is_the_same_in_all_rows_stands_in_the_caption_and_the_sets_are_a_sparkline() -> None:
@@ -119,10 +120,10 @@ def test_of_many_sets_the_page_stays_small_and_opens_below_the_newest() -> None:
     assert text.count("<summary") == len(found)
 
 
-def in_set(result: Result, number: int) -> Result:
+def in_set(result: Result, number: int, **fields: str) -> Result:
     """The same row in a later set."""
     group = result.group
-    key = msgspec.structs.replace(group.key, set_name=f"set-{number}")
+    key = msgspec.structs.replace(group.key, set_name=f"set-{number}", **fields)
     members = tuple(
         msgspec.structs.replace(member, created_at=member.created_at + number)
         for member in group.members

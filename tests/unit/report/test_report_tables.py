@@ -9,7 +9,7 @@ from k8sbench.lifecycle.reporting import Wanted, report
 from k8sbench.model.run import Run
 from k8sbench.report import report_tables
 from tests.unit.report import example
-from tests.unit.report.factory import accuracy, run, smoke
+from tests.unit.report.factory import V100_16, accuracy, run, smoke
 
 CASES = {1: "1x1", 4: "1x4", 8: "1x8", 16: "2x8", 32: "4x8"}
 AMP = {"precision": "amp", "amp_dtype": "fp16"}
@@ -67,6 +67,8 @@ def test_deeplabv3p_on_pytorch_has_ai_ranks_columns_for_each_precision() -> None
     ]
     heading = ["GPUs", "Time2Train (s)", "throughput (samples/s)", "accuracy (%)", "speedup"]
     assert [table[0] for table in shown(runs)] == [heading, heading]
+    others = published({1: 9024.0}, benchmark="mine", unit="tokens")
+    assert shown(others, "zh")[0][0][2] == "吞吐(tokens/s)"
 
 
 def test_tsm_has_a_table_of_throughput_and_one_of_accuracy_with_the_empty_cells() -> None:
@@ -84,6 +86,8 @@ def test_deeplabv3p_on_paddle_stands_beside_pytorch() -> None:
         *published({1: 6.3, 8: 46.0, 32: 176.0}, batch_size=2, **paddle),
         *published({1: 17.0, 8: 99.2, 32: 373.76}, batch_size=4, amp=True, **paddle),
         *published({1: 4.3, 8: 16.84}, batch_size=2, benchmark="deeplabv3p"),
+        *published({1: 8.33}, batch_size=4, amp=True, benchmark="deeplabv3p"),
+        *published({8: 40.0}, batch_size=2, amp=True, benchmark="deeplabv3p"),  # of another case
     ]
     assert shown(runs)[:3] == [
         [
@@ -100,7 +104,7 @@ def test_deeplabv3p_on_paddle_stands_beside_pytorch() -> None:
         ],
         [
             ["case", "PaddlePaddle", "NGC PyTorch"],
-            ["GPU=1,BS=4", "17", "-"],
+            ["GPU=1,BS=4", "17", "8.33"],
             ["GPU=8,BS=4", "99.2", "-"],
             ["GPU=32,BS=4", "373.76", "-"],
         ],
@@ -113,7 +117,7 @@ def test_resnet50_and_arcface_have_the_tables_of_dlperf() -> None:
         4: (1449.08, 1448.06, 1445.03, 1447.61, 1448.58),
         8: (2806.66, 2833.72, 2800.71, 2808.11, 2803.56),
     }
-    assert shown(published(resnet50)) == [
+    assert shown(published(resnet50), "zh") == [
         [
             ["gpu_num_per_node", "batch_size_per_device", "samples/s(PyTorch)", "speedup"],
             ["1", "128", "366.14", "1.0"],
@@ -134,12 +138,20 @@ def test_resnet50_and_arcface_have_the_tables_of_dlperf() -> None:
     ]
 
 
-def test_smoke_runs_are_no_figures_of_a_report() -> None:
-    assert shown([smoke(1.0)]) == []
+def test_smoke_and_unsteady_runs_are_no_figures_of_a_report() -> None:
+    assert shown([smoke(1.0), *published({1: (100.0, 115.0, 135.0)})]) == []
+
+
+def test_gpu_models_have_tables_of_their_own() -> None:
+    runs = published({1: 100.0}) + published(
+        {1: 900.0}, set_name="b", measured={"gpu_model": "A100"}
+    )
+    made = report_tables.tables(report(runs, Wanted(every=True)).results)
+    assert [(table.title or "").split(" · ")[-2] for table in made] == ["A100", V100_16]
 
 
 def test_the_published_figure_stands_in_the_cell_where_it_is_asked_for() -> None:
     made = report_tables.tables(example.made().results)
     cells = [row[2].text for row in made[-1].rows]
-    assert cells[0] == "366.14 (published 366.14, −0.1 %)"
+    assert cells[0] == "366.14 (published 366.14, −0.1 % by timestamps)"
     assert cells[1] == "1448.06"

@@ -73,8 +73,7 @@ def test_a_set_that_failed_does_not_hide_the_figure_of_the_one_before() -> None:
 
 
 def test_a_case_of_which_no_set_has_a_figure_has_the_row_of_its_latest() -> None:
-    failed = (night(number, None, phase=Phase.FAILED) for number in (1, 2))
-    made = report(list(failed), Wanted())
+    made = report([night(n, None, phase=Phase.FAILED) for n in (1, 2)], Wanted())
     assert shown(made) == [("night-2", "1x8")]
     assert made.results[0].newer is None
 
@@ -124,7 +123,6 @@ def test_a_set_that_is_not_there_is_an_error_that_names_the_latest() -> None:
 
 def test_submit_shows_the_whole_group_of_its_run() -> None:
     runs = [run(700.0), run(710.0, repeat=2), run(100.0, case="1x1")]
-    made = report_of_runs(runs, [runs[1].run_id])
-    (result,) = made.results
+    (result,) = report_of_runs(runs, [runs[1].run_id]).results
     assert result.group.counted == 2
     assert result.speedup.value == pytest.approx(7.05)

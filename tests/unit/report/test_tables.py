@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k8sbench.report.tables import Cell, Table, absent, markdown, text
-from k8sbench.report.text_table import Column, width_of
+from k8sbench.report.text_table import Column, folded, width_of
 from tests.unit.report.factory import changed
 
 COLUMNS = (
@@ -50,25 +50,15 @@ def test_what_is_equal_in_all_rows_stands_once_above_a_table_with_a_caption() ->
     ]
 
 
-def test_the_last_column_is_wrapped_between_words() -> None:
-    long = table(("1x1", "a", "1.0", "valid; smoke (CPU): checks the path, not the speed"))
-    assert text([long], width=45) == (
-        "CASE  WHAT  RATE  VERDICT\n"
-        "1x1   a      1.0  valid; smoke (CPU): checks\n"
-        "                  the path, not the speed\n"
-    )
-
-
 def test_a_column_that_is_cut_keeps_the_row_on_one_line_and_its_numbers_of_notes() -> None:
-    columns = (Column("name", cut=True), Column("rate", right=True), Column("verdict", cut=True))
-    long = Cell("valid; smoke (CPU); accepted", ("odd: It is odd.",))
-    made = Table(
-        title=None,
-        columns=columns,
-        rows=((Cell("a" * 30), Cell("366.14"), long), (Cell("b"), Cell("1.00"), Cell("valid"))),
-    )
-    lines = text([made], width=44).splitlines()
-    assert lines[1] == "aaaaaaaaaaaaaaaa…  366.14  valid; smoke… [1]"
+    verdict = Column("verdict", cut=True, states=True)
+    columns = (Column("name", cut=True), Column("rate", right=True), verdict)
+    long = Cell("valid; ◀ −7.4 % since day09", ("odd: It is odd.",))
+    rows = ((Cell("a" * 30), Cell("366.14"), long), (Cell("b"), Cell("1.00"), Cell("valid")))
+    made = [Table(title=None, columns=columns, rows=rows)]
+    lines = text(made, width=38).splitlines()
+    assert lines[1] == "aaaaaaaaa…  366.14  valid; ◀ −7.4… [1]"
+    assert "\naaaaaaa… 366.14 valid; ◀ −7.4… [1]\n" in text(made, width=34)
     assert lines[4] == "[1] odd: It is odd."
 
 
@@ -77,24 +67,26 @@ def test_optional_columns_are_left_out_with_their_notes_where_there_is_no_room()
     rows = ((Cell("x" * 10), absent("one run"), Cell("366.14")),)
     made = Table(title=None, columns=columns, rows=rows)
     assert "[" not in text([made], width=20)
+    stays = changed(made, columns=(columns[0], Column("range", optional=1, stays=True), columns[2]))
+    assert text([stays], width=23).startswith("NAME       RANGE   RATE\n")
     assert text([made], width=20).endswith(
         "\n\nRANGE: no room\n    in 20 columns;\n    -o wide has it\n"
     )
 
 
 def test_a_cause_is_said_once_with_the_number_of_its_rows_and_at_most_ten_are() -> None:
-    wrong = [
-        Cell(
-            "–",
-            ("odd (3 runs): First.", f"id-{n}: x"),
-        )
-        for n in range(12)
-    ]
+    wrong = [Cell("–", ("odd (3 runs): First.", f"id-{n}: x")) for n in range(12)]
     rows = [("1x1", "a", one, "rejected") for one in wrong]
     lines = text([table(*rows, ("1x2", "a", "1.0", "valid"))]).splitlines()[15:]
     assert lines[0] == "[1] odd: 12 of 13 rows; First."
     assert len(lines) == 10
     assert lines[-1].startswith("and 4 causes more: k8sbench explain")
+    other = ("1x1", "a", Cell("–", ("odd (run-7): Second.",)), "rejected")
+    assert "odd: all 2 rows, for example: First." in text([table(rows[0], other)])
+
+
+def test_a_spread_is_folded_whole() -> None:
+    assert folded("2810.91 ± 0.3 %", 9) == ["2810.91", "± 0.3 %"]
 
 
 def test_an_empty_table_is_no_table() -> None:

@@ -25,12 +25,7 @@ from k8sbench.ports import LogLine
 from tests.unit.model.specs import LAPTOP, SOURCE, a_request, spec
 
 TRAINING = PlannedTraining(
-    length=10,
-    unit="epochs",
-    evaluate_every=1,
-    metric="top-1",
-    target=None,
-    stop_at_target=False,
+    length=10, unit="epochs", evaluate_every=1, metric="top-1", target=None, stop_at_target=False
 )
 NOW = 1_795_160_000.25
 """A moment in November 2026."""
@@ -58,11 +53,7 @@ def append(folder: pathlib.Path, transition: Transition) -> None:
 
 
 def archive(
-    store: SqlStore,
-    *texts: str,
-    run_id: str = "seg-1",
-    replica: str = "master-0",
-    at: float = NOW,
+    store: SqlStore, *texts: str, run_id: str = "seg-1", replica: str = "master-0", at: float = NOW
 ) -> pathlib.Path:
     """Archive lines that a replica of a run printed; returns its log."""
     writer = store.archive(run_id)

@@ -91,13 +91,6 @@ def test_a_final_run_stays_as_it_is(store: SqlStore) -> None:
     assert store.move("seg-1", step(Phase.SUCCEEDED, NOW + 9)) == ended == store.run("seg-1")
 
 
-def test_the_same_change_twice_is_one(store: SqlStore) -> None:
-    store.record(plan(), at=NOW, owner=OWNER)
-    once = store.move("seg-1", step(Phase.RUNNING))
-    assert store.move("seg-1", step(Phase.RUNNING)) == once
-    assert len(store.run("seg-1").history) == 2
-
-
 def test_a_cause_that_quotes_binary_output_is_kept_readable(store: SqlStore) -> None:
     store.record(plan(), at=NOW, owner=OWNER)
     run = store.move("seg-1", step(Phase.FAILED, cause="worker-0 said 'a\0b\udcff…'."))
@@ -131,7 +124,6 @@ def test_an_unknown_run_is_not_found_and_the_nearest_are_named(store: SqlStore) 
     asks = (
         store.run,
         store.folder,
-        store.update_from_folder,
         store.log_files,
         lambda run_id: store.move(run_id, step(Phase.RUNNING)),
         lambda run_id: store.measured(run_id, measurement()),
@@ -277,7 +269,7 @@ def test_a_run_that_had_no_job_is_reopened_with_another_plan(
     assert open_again().run("seg-1") == run
     # The folder holds the same.
     assert differences(store) == []
-    assert store.update_from_folder("seg-1") == run
+    assert RunFolder(store.folder("seg-1")).run() == (run, [])
 
 
 @pytest.mark.parametrize("phase", [Phase.RUNNING, Phase.FAILED, Phase.SUCCEEDED])
@@ -301,7 +293,7 @@ def test_a_training_that_is_over_is_reopened_without_its_measurement(
     longer = plan(training=msgspec.structs.replace(TRAINING, length=20), **TRAINS)
     run = store.reopen(longer, at=NOW + 2, owner=OWNER, location=None)
     assert (run.phase, run.attempt, run.measurement, run.owner) == (Phase.CREATED, 2, None, OWNER)
-    assert open_again().run("seg-1") == run == store.update_from_folder("seg-1")
+    assert open_again().run("seg-1") == run
     assert differences(store) == []
     # Its repeat is one of the longer case's now.
     assert store.next_repeat(longer.set_name, case_key(longer)) == 2
@@ -314,4 +306,4 @@ def test_a_training_does_not_become_a_run_that_there_is(store: SqlStore) -> None
     run = store.move("seg-1", step(Phase.FAILED))
     with pytest.raises(RepeatTaken):
         store.reopen(longer, at=NOW + 2, owner=None, location=None)
-    assert store.run("seg-1") == run == store.update_from_folder("seg-1")
+    assert store.run("seg-1") == run

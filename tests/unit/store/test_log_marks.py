@@ -48,9 +48,7 @@ def test_a_torn_last_line_does_not_count_and_goes(sqlite_store: SqlStore) -> Non
     assert store.log_marks("seg-1") == {"master-0": mark(2.0, 1, "a", "torn")}
 
 
-def test_of_a_large_file_the_end_is_read(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_of_a_large_file_the_end_is_read(tmp_path: pathlib.Path) -> None:
     """What is not there to be read, a hole of a gigabyte, does no harm and takes no time."""
     path = tmp_path / "master-0.log"
     with path.open("wb") as file:
@@ -92,9 +90,7 @@ def test_marks_are_of_the_present_attempt_alone(sqlite_store: SqlStore) -> None:
     assert store.log_marks("seg-1") == marks
 
 
-def test_half_a_line_is_not_where_an_attempt_begins(
-    sqlite_store: SqlStore,
-) -> None:
+def test_half_a_line_is_not_where_an_attempt_begins(sqlite_store: SqlStore) -> None:
     store = recorded(sqlite_store)
     with contextlib.closing(store.archive("seg-1")) as archive:
         archive.write(LogLine(replica="master-0", at=2.0, text="whole"))

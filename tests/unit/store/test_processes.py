@@ -5,24 +5,19 @@ from __future__ import annotations
 import os
 import pathlib
 import subprocess
-import sys
 
 import msgspec
 import pytest
 
 from k8sbench.adapters import processes
-from tests.unit.presence import present
+from tests.harness import children
 
 SLEEP = "import sys; print('ready', flush=True); sys.stdin.read()"
 
 
 @pytest.fixture
 def other() -> subprocess.Popen[str]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", SLEEP], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert present(process.stdout).readline() == "ready\n"
-    return process
+    return children.ready(SLEEP)
 
 
 def test_this_process_runs() -> None:
@@ -97,11 +92,7 @@ def test_a_process_that_proc_hides_is_not_called_gone(monkeypatch: pytest.Monkey
 
 def test_a_command_named_to_confuse_is_read_all_the_same() -> None:
     rename = "import ctypes; ctypes.CDLL(None).prctl(15, b') R 1 (x', 0, 0, 0);"
-    code = rename + SLEEP
-    process = subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert present(process.stdout).readline() == "ready\n"
+    process = children.ready(rename + SLEEP)
     owner = processes.describe(process.pid)
     assert processes.alive(owner) is True
     process.communicate("")

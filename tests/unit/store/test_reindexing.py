@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -17,13 +18,14 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from k8sbench.adapters.store import database, index, sql_store
-from k8sbench.adapters.store.artifacts import RunFolder
-from k8sbench.adapters.store.sql_store import SqlStore, StoreReport, open_store
+from k8sbench.adapters.store.artifacts import RunFolder, as_file
+from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.model.errors import StoreError
+from k8sbench.model.finding import Finding
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run, Wish
 from k8sbench.ports import RunFilter
-from tests.harness import earlier_stores
+from tests.harness import children, earlier_stores
 from tests.tiers import ROOT
 from tests.unit.store.conftest import OpenStore
 from tests.unit.store.examples import (
@@ -36,7 +38,7 @@ from tests.unit.store.examples import (
     plan,
     step,
 )
-from tests.unit.store.index_checks import damage, differences
+from tests.unit.store.index_checks import differences
 
 CANCEL = Wish(kind="cancel", at=NOW + 1, cause="Enough.")
 
@@ -66,15 +68,15 @@ def everything(root: pathlib.Path) -> list[Run]:
         return store.runs(RunFilter())
 
 
-def reindexed(root: pathlib.Path) -> StoreReport:
+def reindexed(root: pathlib.Path) -> list[Finding]:
     with open_store(str(root)) as store:
-        report = sql_store.reindex(store)
+        _, findings = sql_store.reindex(store)
         assert differences(store) == []
-    return report
+    return findings
 
 
-def ids(report: StoreReport) -> list[str]:
-    return [finding.id for finding in report.findings]
+def ids(report: tuple[int, list[Finding]]) -> list[str]:
+    return [finding.id for finding in report[1]]
 
 
 @pytest.fixture
@@ -85,23 +87,34 @@ def filled(root: pathlib.Path) -> list[Run]:
 
 def test_a_whole_store_has_nothing_to_report(store: SqlStore) -> None:
     filled = fill(store)
-    wanted = StoreReport(store=store.where, runs=len(filled), findings=())
-    assert sql_store.reindex(store) == wanted
+    assert sql_store.reindex(store) == (len(filled), [])
     assert store.runs(RunFilter()) == filled
 
 
-@pytest.mark.parametrize("wrong", ["deleted", "garbage", "empty", "truncated"])
+@pytest.mark.parametrize(
+    "wrong", ["deleted", "garbage", "empty", "cut", "TABLE", "COLUMN", "BIT", "BLOB", "TEXT"]
+)
 def test_an_index_that_is_gone_or_damaged_is_made_anew_when_the_store_is_opened(
     root: pathlib.Path, filled: list[Run], wrong: str
 ) -> None:
     file = root / "k8sbench.db"
     if wrong == "deleted":
         file.unlink()
+    elif wrong.isupper():
+        changes = {
+            "TABLE": "DROP TABLE requests",
+            "COLUMN": "ALTER TABLE runs DROP COLUMN files_at",
+            "BLOB": "UPDATE runs SET run_id = cast(run_id AS blob) WHERE run_id = 'seg-2'",
+            "TEXT": "UPDATE runs SET repeat = 'x' WHERE run_id = 'seg-2'",
+            "BIT": "UPDATE runs SET record = cast(cast(record AS blob) || x'ff' AS text)",
+        }
+        with contextlib.closing(sqlite3.connect(file)) as db, db:
+            db.execute(changes[wrong])
     else:
-        data = {"garbage": b"garbage" * 3000, "empty": b"", "truncated": file.read_bytes()[:5000]}
+        data = {"garbage": b"garbage" * 3000, "empty": b"", "cut": file.read_bytes()[:5000]}
         file.write_bytes(data[wrong])
     assert everything(root) == filled
-    assert reindexed(root).findings == ()
+    assert reindexed(root) == []
     if wrong == "garbage":
         assert (root / "k8sbench.db.old").read_bytes() == b"garbage" * 3000
 
@@ -135,7 +148,7 @@ def test_a_log_of_the_damaged_database_does_not_reach_the_new_one(
     (copy / "k8sbench.db").write_bytes(b"garbage " * 1000)
     moved = [replace(run, artifacts=str(copy / "runs" / run.run_id)) for run in filled]
     assert everything(copy) == moved
-    assert reindexed(copy).findings == ()
+    assert reindexed(copy) == []
 
 
 def test_folders_that_cannot_be_read_are_named(root: pathlib.Path, filled: list[Run]) -> None:
@@ -143,19 +156,26 @@ def test_folders_that_cannot_be_read_are_named(root: pathlib.Path, filled: list[
     (runs / "foreign").mkdir()
     (runs / "foreign" / "thesis.doc").write_text("")
     (runs / "file").write_text("")
+    (runs / "\udcff" / "logs").mkdir(parents=True)  # a name that is no text
     (runs / "began").mkdir()
     (runs / "began" / "events.jsonl").write_text("")
     (runs / "half" / "logs").mkdir(parents=True)
     (runs / "bad-json").mkdir()
     (runs / "bad-json" / "run.json").write_text('{"plan": ')
     shutil.copytree(runs / "seg-1", runs / "copied")
+    large = {"large-1": "repeat", "large-2": "replicas", "large-3": "created_at"}
+    for run_id, name in large.items():
+        text = (runs / "seg-1" / "run.json").read_text().replace("seg-1", run_id)
+        text = re.sub(f'"{name}": [0-9.]+', f'"{name}": 1e30', text)
+        (runs / run_id).mkdir()
+        (runs / run_id / "run.json").write_text(text)
     with open_store(str(root)) as store:
-        report = sql_store.reindex(store)
+        count, findings = sql_store.reindex(store)
         assert store.runs(RunFilter()) == filled
-        assert set(store.unreadable) == {"bad-json", "copied", "half"}
-    assert report.runs == 6
-    named = [(finding.id, finding.severity, finding.sentence) for finding in report.findings]
-    assert [(id_, severity) for id_, severity, _ in named] == [("damaged-run", "fail")] * 3
+        assert set(store.unreadable) == {"bad-json", "copied", "half", *large}
+    assert count == 6
+    named = [(finding.id, finding.severity, finding.sentence) for finding in findings]
+    assert [(id_, severity) for id_, severity, _ in named] == [("damaged-run", "fail")] * 6
     assert str(runs / "bad-json") in named[0][2]
     assert "belongs to run seg-1" in named[1][2]
     assert "half holds no run.json" in named[2][2]
@@ -178,20 +198,26 @@ def test_a_run_whose_folder_is_gone_is_kept_from_its_row(store: SqlStore) -> Non
         ("seg-3", "events.jsonl", ""),
         ("seg-2", "measurement.json", "{"),
         ("pod-1", "wishes.json", "{"),
+        ("seg-3", "events.jsonl", None),
     ],
 )
 def test_a_file_that_cannot_be_read_is_written_anew_from_the_row(
-    store: SqlStore, run_id: str, name: str, text: str
+    store: SqlStore, run_id: str, name: str, text: str | None
 ) -> None:
     filled = fill(store)
     path = store.root / "runs" / run_id / name
     before = path.read_bytes()
-    path.write_text(text)
+    if text is None:
+        path.unlink()
+        path.mkdir()
+    else:
+        path.write_text(text)
     report = sql_store.reindex(store)
     assert ids(report) == ["damaged-file"]
-    assert str(path) in report.findings[0].sentence
+    assert str(path) in report[1][0].sentence
     assert path.read_bytes() == before
-    assert path.with_name(f"{name}.damaged").read_text() == text
+    kept = path.with_name(f"{name}.damaged")
+    assert kept.is_dir() if text is None else kept.read_text() == text
     assert ids(sql_store.reindex(store)) == []
     assert store.runs(RunFilter()) == filled
 
@@ -234,22 +260,27 @@ def test_a_row_without_a_folder_outlives_its_database(
     assert (root / "k8sbench.db.old").is_file()
 
 
-def test_a_run_of_which_nothing_can_be_read_is_named(store: SqlStore) -> None:
-    fill(store)
-    shutil.rmtree(store.root / "runs" / "seg-5")
-    damage(store, "seg-5", "{")
-    report = sql_store.reindex(store)
-    assert (report.runs, ids(report)) == (6, ["damaged-run"])
-    assert "seg-5" in report.findings[0].sentence
-
-
 def test_a_folder_that_knows_more_than_its_row_is_right(store: SqlStore) -> None:
     fill(store)
     folder = RunFolder(store.root / "runs" / "seg-2")
-    folder.keep("measurement.json", measurement())
+    folder.write("measurement.json", as_file(measurement()))
     assert differences(store) == ["seg-2"]
     sql_store.reindex(store)
-    assert differences(store) == (["seg-2"] if store.database.kind == "postgresql" else [])
+    assert differences(store) == []
+    # A team's row may know more than a folder of one machine.
+    assert (store.run("seg-2").measurement == measurement()) is store.has_all_folders
+
+
+@pytest.mark.parametrize(("name", "left"), [("measurement.json", 0), ("events.jsonl", -2)])
+def test_what_a_folder_lacks_of_its_row_is_written_to_it(
+    store: SqlStore, name: str, left: int
+) -> None:
+    fill(store)
+    path = store.root / "runs" / "seg-1" / name
+    before = path.read_bytes()
+    path.unlink() if not left else path.write_bytes(before[:left])
+    assert ids(sql_store.reindex(store)) == []
+    assert path.read_bytes() == before
 
 
 def test_a_folder_without_a_row_is_indexed_by_the_next_command(
@@ -262,23 +293,6 @@ def test_a_folder_without_a_row_is_indexed_by_the_next_command(
     with open_store(str(root)) as store:
         assert store.run("seg-9").phase is Phase.CREATED
         assert differences(store) == []
-
-
-def test_two_runs_that_claim_one_repeat_keep_the_same_numbers_from_then_on(
-    root: pathlib.Path, filled: list[Run], tmp_path: pathlib.Path
-) -> None:
-    """Somebody deleted the database and went on with the set."""
-    with open_store(str(tmp_path / "other")) as other:
-        other.record(plan("earlier", repeat=1), at=NOW - 70, owner=OWNER)
-    with open_store(str(root)) as store:
-        shutil.copytree(tmp_path / "other" / "runs" / "earlier", root / "runs" / "earlier")
-        report = sql_store.reindex(store)
-        repeats = {run.run_id: run.plan.repeat for run in store.runs(RunFilter())}
-    assert (ids(report), report.findings[0].severity) == (["repeat-taken"], "warn")
-    assert repeats["earlier"] == 6, "the one with a row keeps its number"
-    (root / "k8sbench.db").unlink()
-    assert {run.run_id: run.plan.repeat for run in everything(root)} == repeats
-    assert reindexed(root).findings == ()
 
 
 def test_a_newer_database_is_left_alone(
@@ -384,7 +398,7 @@ def test_a_step_of_the_upgrade_that_fails_leaves_the_tables_of_before(
     with base.writing() as db:
         earlier_stores.make(db, runs)
     with monkeypatch.context() as patched:
-        patched.setattr(index, "insert_all", lambda *_: 1 / 0)
+        patched.setattr(index, "add", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             open_store(url, folder=root)
     with base.reading() as db:
@@ -416,25 +430,11 @@ def test_several_processes_may_open_one_store_for_the_first_time(
         with base.writing() as db:
             earlier_stores.make(db, ())
         base.close()
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", OPEN, where, str(root)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(4 if kind == "sqlite" else 2)
-    ]
-    for process in processes:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("\n")
-        process.stdin.flush()
+    count = 4 if kind == "sqlite" else 2
+    processes = [children.ready(OPEN, where, root) for _ in range(count)]
+    children.begin(*processes)
     ends = [process.communicate(timeout=60) for process in processes]
-    assert [err for _, err in ends] == [""] * len(processes)
+    assert [err for _, err in ends] == [""] * count
     assert len({out for out, _ in ends}) == 1
     assert ends[0][0].startswith("0 ")
 
@@ -465,7 +465,7 @@ def test_each_of_two_machines_reindexes_the_half_whose_folders_it_has(
     with two.database.writing() as db:
         for table in ("claims", "requests"):
             assert db.scalar(sa.text(f"SELECT count(*) FROM {table}")) == 1
-        db.execute(sa.text("UPDATE runs SET record = '{', phase = 'Created'"))
+        db.execute(sa.text("UPDATE runs SET record = '{'"))
     assert ids(sql_store.reindex(one)) == ["damaged-run"] * 3, "the rows of the others"
     assert [run.run_id for run in seen(one)] == ["seg-1", "seg-3", "seg-5"]
     assert ids(sql_store.reindex(two)) == []

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import pathlib
 import subprocess
 import sys
 
 import pytest
 
-from k8sbench.adapters.store import exchange, sql_store
+from k8sbench.adapters.store import disk, exchange, sql_store
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import context, stores
+from k8sbench.model.errors import StoreError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Wish
 from k8sbench.ports import LogLine, RunFilter
@@ -44,7 +46,7 @@ def test_a_run_is_removed_with_its_row_and_its_folder(filled: SqlStore) -> None:
     exchange.remove(filled, "seg-2")
     assert filled.ids() == ["seg-1", "seg-3"]
     assert sorted(path.name for path in (filled.root / "runs").iterdir()) == ["seg-1", "seg-3"]
-    assert list((filled.root / "removed").iterdir()) == []
+    assert not (filled.root / "removed").exists()
     assert differences(filled) == []
 
 
@@ -56,9 +58,9 @@ def die(event, arguments):
     if event == sys.argv[2] and "seg-1" in str(arguments[0]):
         os.kill(os.getpid(), signal.SIGKILL)
 with open_store(sys.argv[1]) as store:
-    if sys.argv[2] == "delete":
-        exchange.index.delete = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
     sys.addaudithook(die)
+    if sys.argv[2] == "die":
+        os.rename = lambda *a, real=os.rename: (real(*a), os.kill(os.getpid(), signal.SIGKILL))
     exchange.remove(store, "seg-1")
 """
 
@@ -74,30 +76,27 @@ def over(store: SqlStore, *run_ids: str) -> None:
         store.move(run_id, step(Phase.SUCCEEDED))
 
 
-def test_a_removal_that_is_killed_is_undone_or_ended(sqlite_store: SqlStore) -> None:
+def test_a_removal_that_is_killed_is_made_again(sqlite_store: SqlStore) -> None:
     store = sqlite_store
     over(store, "seg-1", "seg-2")
     killed(store, "os.rename")
     assert differences(store) == [], "nothing has happened"
-    killed(store, "delete")
-    assert [finding.id for finding in sql_store.reindex(store).findings] == ["no-folder"]
-    (store.root / "removed" / "seg-1").rename(store.root / "runs" / "seg-1")
-    assert differences(store) == []
-    killed(store, "delete")
+    killed(store, "die")
+    assert [finding.id for finding in sql_store.reindex(store)[1]] == ["no-folder"]
     exchange.remove(store, "seg-1")
     assert store.ids() == ["seg-2"]
-    assert list((store.root / "removed").iterdir()) == []
+    assert not (store.root / "removed").exists()
 
 
 def test_what_a_killed_removal_left_goes_with_the_next(sqlite_store: SqlStore) -> None:
     over(sqlite_store, "seg-1", "seg-2")
-    killed(sqlite_store, "shutil.rmtree")
+    killed(sqlite_store, "os.rmdir")
     assert sqlite_store.ids() == ["seg-2"]
     assert differences(sqlite_store) == []
     sql_store.reindex(sqlite_store)
     assert sqlite_store.ids() == ["seg-2"], "it does not come back"
     exchange.remove(sqlite_store, "seg-2")
-    assert list((sqlite_store.root / "removed").iterdir()) == []
+    assert not (sqlite_store.root / "removed").exists()
 
 
 def test_logs_and_series_of_old_runs_go_and_their_rows_and_measurements_stay(
@@ -116,6 +115,19 @@ def test_logs_and_series_of_old_runs_go_and_their_rows_and_measurements_stay(
     assert (said.rule, said.at, said.files) == ("--keep-logs-for 90d", context.now(), 2)
     assert differences(filled) == []
     assert stores.prune(filled, 90 * DAY) == ({}, {}), "what is done is done"
+
+
+def test_a_full_disk_is_pruned_too(filled: SqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = disk.write_whole
+
+    def write(path: pathlib.Path, data: bytes) -> None:
+        if exchange.printed(path.parent):
+            raise StoreError("The disk is full.")
+        real(path, data)
+
+    monkeypatch.setattr(disk, "write_whole", write)
+    assert list(stores.prune(filled, 90 * DAY)[0]) == ["seg-1", "seg-2"]
+    assert present(exchange.pruned(filled.folder("seg-1"))).files == 2
 
 
 def test_logs_that_are_still_needed_are_kept(filled: SqlStore) -> None:
@@ -155,8 +167,9 @@ def test_a_prune_that_is_killed_is_ended_by_the_next(sqlite_store: SqlStore) -> 
     store.keep("seg-1", "gpu/nvml.jsonl", "{}\n")
     words = [sys.executable, "-c", PRUNED, str(store.root)]
     assert subprocess.run(words, check=False).returncode == -9
-    assert exchange.logged(store.root) == ["seg-1"]
+    assert exchange.printed(store.folder("seg-1")) != []
     exchange.prune(store, "seg-1", at=2.0, rule="second")
     assert names(store) == {"run.json", "events.jsonl", "measurement.json", "pruned.json"}
+    assert not (store.folder("seg-1") / "logs").exists()
     said = present(exchange.pruned(store.folder("seg-1")))
     assert said.rule == "first"

@@ -62,8 +62,8 @@ def test_a_line_without_a_stamp_has_no_time(line: bytes) -> None:
 
 def test_a_tail_reads_what_has_come_and_keeps_half_a_line(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "master-0.log"
-    tail = LogTail(path)
     path.write_bytes(b"1970-01-01T00:00:01.000000Z a\nno stamp\n1970-01-01T00:0")
+    tail = LogTail(path)
     assert list(tail.lines()) == [(1.0, b"a"), (1.0, b"no stamp")]
     assert list(tail.lines()) == []
     with path.open("ab") as file:

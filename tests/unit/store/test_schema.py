@@ -15,7 +15,7 @@ import pytest
 
 from k8sbench.adapters.store.artifacts import RunRecord, Wishes
 from k8sbench.adapters.store.exchange import ImportedLogs, Pruned
-from k8sbench.adapters.store.sql_store import StoreInfo, StoreReport, open_store
+from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app.baselines import BaselineInfo
 from k8sbench.app.data import DataSetList
 from k8sbench.app.reading import Artifact
@@ -44,8 +44,6 @@ DOCUMENTS: dict[str, Any] = {
     "k8sbench images -o json": ImageList,
     "k8sbench pools -o json": PoolList,
     "k8sbench data list -o json": DataSetList,
-    "k8sbench store info -o json": StoreInfo,
-    "k8sbench store reindex -o json": StoreReport,
     "k8sbench baseline list -o json": list[BaselineInfo],
     "GET /api/v1/baselines": list[Baseline],
     "GET /api/v1/runs": list[ListedRun],
@@ -216,10 +214,7 @@ def test_the_page_names_every_phase() -> None:
 
 
 def test_every_document_carries_its_version() -> None:
-    for name in (
-        *("ListedRun", "RunStatus", "RunPlan", "Measurement", "RunRecord", "StoreInfo"),
-        "NodesDocument",
-    ):
+    for name in ("ListedRun", "RunStatus", "RunPlan", "Measurement", "RunRecord", "NodesDocument"):
         assert components()[name]["properties"]["schema"]["default"] == SCHEMA == 2
 
 
@@ -284,17 +279,14 @@ def test_real_documents_keep_to_the_schema(
             kept = json.loads((folder / "measurement.json").read_text())
             validate("measurement.json", kept)
             validate("k8sbench measure LOG -o json", [kept])
-    validate("k8sbench store info -o json", printed("store", "info", "-o", "json"))
-    validate("k8sbench store reindex -o json", printed("store", "reindex", "-o", "json"))
 
 
 def test_the_empty_store_prints_documents_too(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
-    for words in (("list",), ("store", "info")):
-        assert main([*words, "-o", "json"]) == 0
-        validate(f"k8sbench {' '.join(words)} -o json", json.loads(capsys.readouterr().out))
+    assert main(["list", "-o", "json"]) == 0
+    validate("k8sbench list -o json", json.loads(capsys.readouterr().out))
 
 
 def test_the_list_of_images_keeps_to_the_schema(

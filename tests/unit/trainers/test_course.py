@@ -57,8 +57,3 @@ def test_options_that_contradict_each_other_are_one_line_and_exit_code_2(
     shown = capsys.readouterr().err
     assert shown.count("\n") == 1
     assert told in shown
-
-
-def test_real_data_need_no_training() -> None:
-    found = read("--data", "/data/imagenet")
-    assert (found.mode, found.real_data, read().real_data) == ("throughput", True, False)

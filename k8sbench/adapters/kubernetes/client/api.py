@@ -125,11 +125,11 @@ class Api:
             except msgspec.DecodeError as error:
                 raise _not_kubernetes(answer) from error
             for raw in page.items:
-                item: KubeObject | None = msgspec.json.decode(raw)
-                if item is not None and keep is not None:
-                    item = keep(item)
-                if item is not None:
-                    items.append(item)
+                item = _decoded(bytes(raw))
+                if "name" not in (item.get("metadata") or {}):
+                    raise _not_kubernetes(answer)
+                if (kept := item if keep is None else keep(item)) is not None:
+                    items.append(kept)
             if not page.metadata.continue_:
                 return items, page.metadata.resource_version
             query["continue"] = page.metadata.continue_
@@ -181,7 +181,7 @@ class Api:
     ) -> KubeObject:
         """Change an object by a JSON merge patch."""
         query = _query(fieldManager=FIELD_MANAGER)
-        return self._object(Request("patch", path, query, body), retry_s)
+        return _with_metadata(self._ask(Request("patch", path, query, body), retry_s))
 
     def delete(
         self,
@@ -222,13 +222,17 @@ class Api:
         """
         return self._ask(Request("get", path, query), retry_s, within_s=seconds)
 
-    def stream(self, path: str, *, silence_s: float | None = None, **query: str) -> LineStream:
+    def stream(
+        self,
+        path: str,
+        query: Mapping[str, str] = {},
+        *,
+        silence_s: float | None = None,
+        headers: Mapping[str, str] = {},
+    ) -> LineStream:
         """Return an answer as it arrives, such as a log that is followed."""
-        return self.streamed(Request("get", path, query), silence_s)
-
-    def streamed(self, request: Request, silence_s: float | None) -> LineStream:
-        """Send a request, and return its answer as it arrives."""
         connect_s = CONNECT_SECONDS if silence_s is None else min(CONNECT_SECONDS, silence_s)
+        request = Request("get", path, query, headers=headers)
         return LineStream(self.sender.send(request, read_s=silence_s, connect_s=connect_s))
 
     def no_answer(
@@ -270,13 +274,7 @@ class Api:
     def _object(self, request: Request, retry_s: float) -> KubeObject:
         return _decoded(self._ask(request, retry_s))
 
-    def _ask(
-        self,
-        request: Request,
-        retry_s: float,
-        *,
-        within_s: float | None = None,
-    ) -> bytes:
+    def _ask(self, request: Request, retry_s: float, *, within_s: float | None = None) -> bytes:
         """Send a request, repeat it where that helps and does no harm; return the whole answer.
 
         With ``within_s``, each answer is waited for that long, and it is asked again only for a

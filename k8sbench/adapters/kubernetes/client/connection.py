@@ -14,11 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from k8sbench.adapters.kubernetes.client.api import Api
-from k8sbench.adapters.kubernetes.client.credentials import (
-    Credentials,
-    KubeconfigUser,
-    pod_secrets,
-)
+from k8sbench.adapters.kubernetes.client.credentials import Credentials, KubeconfigUser, pod_secrets
 from k8sbench.adapters.kubernetes.client.kubeconfig import Kubeconfig, KubeconfigFault
 from k8sbench.adapters.kubernetes.client.sending import QUICK_CONNECT_SECONDS, Transport
 from k8sbench.model.errors import NamedNotThere, Unreachable

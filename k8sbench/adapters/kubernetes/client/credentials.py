@@ -77,11 +77,6 @@ def pod_secrets(folder: Path) -> Secrets:
     what = "of the pod's service account"
     token = _text(folder / "token", f"the token {what}")
     authority = kubeconfig.read(folder / "ca.crt", f"the authority {what}")
-    if not token:
-        raise KubeconfigFault(
-            f"{folder / 'token'}, the token {what}, is empty.",
-            "Have the pod made again; the kubelet writes it.",
-        )
     return Secrets(authorization=_bearer(token, "the pod"), authority=authority)
 
 
@@ -129,23 +124,15 @@ def _text(path: Path, what: str) -> str:
 
 def _bearer(token: str, whose: str) -> str:
     """Return the header of a token; rejects one that no header can hold."""
-    if not token.isascii() or not token.isprintable() or " " in token:
+    if not (token and token.isascii() and token.isprintable()) or " " in token:
         raise KubeconfigFault(
-            f"The token of {whose} is not a token: it has characters that no token has.",
+            f"The token of {whose} is not a token: empty, or with characters that no token has.",
             "Sign in again, or correct the user's entry.",
         )
     return f"Bearer {token}"
 
 
 # -- plugins -------------------------------------------------------------------------------------
-
-
-class PluginFault(Unreachable):
-    """A credential plugin gave no credentials."""
-
-    def __init__(self, command: str, what: str, action: str = _SIGN_IN) -> None:
-        super().__init__(f"The credential plugin {command} of the kubeconfig {what}.", action)
-        self.cause_id = "unauthorized"
 
 
 class Credential(msgspec.Struct, frozen=True, rename="camel"):
@@ -178,7 +165,7 @@ class ExecPlugin:
         self._until: float | None = None
 
     def credential(self) -> Credential:
-        """Return what the plugin gives; raises :class:`PluginFault`."""
+        """Return what the plugin gives; raises :class:`.Unreachable`."""
         expired = self._until is not None and time.time() >= self._until - EARLY_SECONDS
         if self._credential is None or expired:
             credential = self._checked(self._run())
@@ -186,8 +173,11 @@ class ExecPlugin:
             self._credential = credential
         return self._credential
 
-    def _fault(self, what: str, action: str = _SIGN_IN) -> PluginFault:
-        return PluginFault(self._plugin.command, what, action)
+    def _fault(self, what: str, action: str = _SIGN_IN) -> Unreachable:
+        command = self._plugin.command
+        error = Unreachable(f"The credential plugin {command} of the kubeconfig {what}.", action)
+        error.cause_id = "unauthorized"
+        return error
 
     def _checked(self, printed: bytes) -> Credential:
         try:
@@ -237,7 +227,9 @@ class ExecPlugin:
             raise self._fault(f"has not answered within {limit:.0f} s, and was ended") from error
         if (code := ended.returncode) != 0:
             how = f"failed with exit code {code}" if code > 0 else f"ended by signal {-code}"
-            said = _last_line(ended.stderr)
+            # Without what a terminal would not print.
+            lines = (ended.stderr or b"").decode(errors="replace").strip().splitlines() or [""]
+            said = clean(lines[-1]).strip()[:300]
             raise self._fault(f"{how}: {said.rstrip('.')}" if said else how)
         return ended.stdout
 
@@ -255,9 +247,3 @@ class ExecPlugin:
             spec["cluster"] = {key: value for key, value in entries.items() if value is not None}
         info = {"apiVersion": self._plugin.api_version, "kind": "ExecCredential", "spec": spec}
         return msgspec.json.encode(info).decode()
-
-
-def _last_line(printed: bytes | None) -> str:
-    """Return the last line that is not empty, without what a terminal would not print."""
-    lines = (printed or b"").decode(errors="replace").strip().splitlines() or [""]
-    return clean(lines[-1]).strip()[:300]

@@ -74,8 +74,9 @@ class ApiFault(Exception):
 def from_status(status: Mapping[str, Any], retry_after: float | None = None) -> ApiFault:
     """Make a fault of a Status object of the API server."""
     code = status.get("code")
-    message = status.get("message") or http.client.responses.get(code or 0, "")
-    return ApiFault(code, status.get("reason") or "", message, retry_after)
+    known = code if isinstance(code, int) else None
+    message = str(status.get("message") or http.client.responses.get(known or 0, ""))
+    return ApiFault(known, str(status.get("reason") or ""), message, retry_after)
 
 
 _TRANSPORT: tuple[tuple[type[BaseException], str, str], ...] = (

@@ -140,11 +140,11 @@ class Kubeconfig:
             )
         if name not in contexts:
             near = difflib.get_close_matches(name, contexts, n=3) or list(contexts)
-            has = f"It has: {_listed(near)}."
-            if context:
-                raise NamedNotThere(f"{self.path} has no context {name}.", has)
-            message = f"{self.path} has no context {name}, which is its current context."
-            raise KubeconfigFault(message, f"{has} Choose one with --context.")
+            which = "" if context else ", which is its current context"
+            raise (NamedNotThere if context else KubeconfigFault)(
+                f"{self.path} has no context {name}{which}.",
+                f"It has: {_listed(near)}. Choose one with --context.",
+            )
         entry, _ = self._entry("context", name, Context)
         cluster, cluster_file = self._of(name, "cluster", entry.cluster or "", ClusterEntry)
         if not cluster.server:

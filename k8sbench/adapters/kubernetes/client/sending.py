@@ -7,6 +7,8 @@ is repeated here: that is for :mod:`.api`.
 from __future__ import annotations
 
 import contextlib
+import http.client
+import io
 import math
 import os
 import socket
@@ -43,7 +45,7 @@ CONNECT_SECONDS = 5.0
 LARGEST = 64 * 1024 * 1024
 """Bytes of a whole answer; the largest that is asked for has a tenth."""
 READ_SECONDS = 30.0
-"""Until the first byte of an answer. A busy server lets requests wait in its queues."""
+"""Until the last header of an answer. A busy server lets requests wait in its queues."""
 WHOLE_SECONDS = 120.0
 """Until the last byte of an answer, of at most some MB."""
 _BLOCK, _PIECE = 1 << 20, 1 << 16
@@ -135,7 +137,7 @@ class Sender:
         if response.status < 300:
             return response
         self._count_error(str(response.status))
-        fault = self._fault(response)
+        fault = self._fault(response, read_s or WHOLE_SECONDS)
         if fault.status in {401, 403} and time.monotonic() - self._away_at < JUST_BACK_SECONDS:
             raise ApiFault(503, "JustBack", fault.message, retry_after=1.0)
         if response.status >= 500 and self._is_of_cluster(request.path):
@@ -159,7 +161,7 @@ class Sender:
             response = self._send_once(request, timeout, secrets)
             if response.status != 401 or not self._credentials.renew(secrets):
                 return response
-            self.read(response)
+            self.read(response, timeout.read_timeout or WHOLE_SECONDS)
         except ApiFault as fault:
             if fault.reason not in faults.CERTIFICATES or not self._credentials.renew(secrets):
                 raise
@@ -225,17 +227,17 @@ class Sender:
         finally:
             response.release_conn()
 
-    def _fault(self, response: urllib3.BaseHTTPResponse) -> ApiFault:
+    def _fault(self, response: urllib3.BaseHTTPResponse, within_s: float) -> ApiFault:
         """Make a fault of an answer that is a refusal; a proxy's may be no Status."""
         seconds = response.headers.get("Retry-After", "")
         # It may also be a date, which is as good as none.
         retry_after = float(seconds) if seconds.isascii() and seconds.isdecimal() else None
-        text = self.read(response)
+        text = self.read(response, min(within_s, WHOLE_SECONDS))
         status: Any = None
         with contextlib.suppress(msgspec.DecodeError):
             status = msgspec.json.decode(text)
         if isinstance(status, dict) and status.get("kind") == "Status":
-            return faults.from_status({"code": response.status, **status}, retry_after)
+            return faults.from_status({**status, "code": response.status}, retry_after)
         if response.status < 400:
             # To a page where users sign in: its query holds state of its own.
             where = response.headers.get("Location", "").partition("?")[0]
@@ -269,6 +271,52 @@ class Sender:
         return self._pool
 
 
+class _Head:
+    """The lines before an answer's body, which may come bit by bit, until a time."""
+
+    def __init__(self, file: io.BufferedReader, until: float) -> None:
+        self._file, self._until = file, until
+        self.close = file.close
+
+    def readline(self, limit: int) -> bytes:
+        """Return the next line, or what the limit or the end of the answer leaves of it."""
+        line = b""
+        # What was peeked at is there: reading it does not wait.
+        while not line.endswith(b"\n") and (
+            most := min(limit - len(line), len(self._file.peek(1)))
+        ):
+            if time.monotonic() > self._until:
+                raise TimeoutError
+            line += self._file.readline(most)
+        return line
+
+
+class _Answer(http.client.HTTPResponse):
+    """Ends the wait for a status and headers in the time in which their first byte must come."""
+
+    def __init__(self, sock: socket.socket, *args: Any, **more: Any) -> None:
+        super().__init__(sock, *args, **more)
+        self._head: Any = _Head(self.fp, time.monotonic() + (sock.gettimeout() or math.inf))
+
+    def begin(self) -> None:
+        """Read the status and the headers."""
+        file, self.fp = self.fp, self._head
+        try:
+            super().begin()
+        finally:
+            self.fp = self.fp and file  # None: it was closed
+
+
+class _Pool(urllib3.HTTPConnectionPool):
+    class ConnectionCls(urllib3.connection.HTTPConnection):
+        response_class = _Answer
+
+
+class _SecurePool(urllib3.HTTPSConnectionPool):
+    class ConnectionCls(urllib3.connection.HTTPSConnection):
+        response_class = _Answer
+
+
 def _pool(transport: Transport, secrets: Secrets) -> urllib3.PoolManager:
     """Make a connection pool; raises :class:`ApiFault` for a certificate that cannot be read."""
     context = _tls(transport, secrets)
@@ -287,12 +335,15 @@ def _pool(transport: Transport, secrets: Secrets) -> urllib3.PoolManager:
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
             options["cert_reqs"] = "CERT_NONE"
             options["assert_hostname"] = False
-    if transport.proxy is None:
-        return urllib3.PoolManager(**options)
+    make: type[urllib3.PoolManager] = urllib3.PoolManager
+    if transport.proxy is not None:
+        options["proxy_url"], make = transport.proxy, urllib3.ProxyManager
     try:
-        return urllib3.ProxyManager(transport.proxy, **options)
+        pool = make(**options)
     except urllib3.exceptions.HTTPError as error:
         raise faults.from_transport(error, transport.proxy) from error
+    pool.pool_classes_by_scheme = {"http": _Pool, "https": _SecurePool}
+    return pool
 
 
 def _tls(transport: Transport, secrets: Secrets) -> ssl.SSLContext | None:
@@ -368,10 +419,15 @@ class LineStream:
         for line in self:
             try:
                 event: dict[str, Any] = msgspec.json.decode(line)
-            except msgspec.DecodeError as error:
-                raise ApiFault(None, "", f"its answer is not JSON: {error}") from error
-            if event["type"] == "ERROR":
-                raise faults.from_status(event["object"])
+                about = dict(event["object"])
+                is_error = event["type"] == "ERROR"
+                is_one = is_error or "resourceVersion" in about["metadata"]
+            except (msgspec.DecodeError, LookupError, TypeError, ValueError) as error:
+                raise ApiFault(None, "", "its answer is no change of an object") from error
+            if is_error:
+                raise faults.from_status(about)
+            if not is_one:
+                raise ApiFault(None, "", "its answer is no change of an object")
             yield event
 
     def close(self) -> None:

@@ -11,12 +11,12 @@ import enum
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from k8sbench.adapters.kubernetes import kinds
+from k8sbench.adapters.kubernetes.client.api import Api, LineStream
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.logs.resume import Place, Resume
 from k8sbench.adapters.kubernetes.logs.text import Line, LogText
@@ -40,16 +40,6 @@ _REQUEST = re.compile(r'Get "https?://([^/"]+)[^"]*"')
 _NOT_FOUND = re.compile(r'pods "([^"]+)" not found')
 """The API server's answer for a pod that does not exist. For one whose node has no object it names
 the node, and calls that a pod all the same."""
-
-
-class Served(Protocol):
-    """A log that is read while it arrives; any thread may close it."""
-
-    def chunks(self) -> Iterator[bytes]:
-        """Yield its bytes; raises :class:`ApiFault` where the connection breaks."""
-
-    def close(self) -> None:
-        """Close it."""
 
 
 class Log(msgspec.Struct, eq=False):
@@ -79,7 +69,7 @@ class Log(msgspec.Struct, eq=False):
     """Set when something has changed, so that another request may help."""
     held: threading.Lock = msgspec.field(default_factory=threading.Lock)
     """Held while lines are handed over; guards what follows. ``want`` never takes it."""
-    stream: Served | None = None
+    stream: LineStream | None = None
     turn: int = 0
     """Incremented when another thread reads it from now on."""
     last: tuple[str, int] = "", 0
@@ -110,13 +100,6 @@ class Log(msgspec.Struct, eq=False):
     """When it was first read to its end after its container ended, monotonic seconds."""
     looked_at: LogMark | None = None
     """The mark when a fetch last found less than the stream has read."""
-
-
-class Api(Protocol):
-    """What this module needs of :class:`k8sbench.adapters.kubernetes.client.api.Api`."""
-
-    def stream(self, path: str, *, silence_s: float | None = None, **query: str) -> Served:
-        """Begin to read; raises :class:`ApiFault` for a refusal."""
 
 
 class End(enum.Enum):
@@ -296,7 +279,7 @@ class LogReader:
         """Whether a stream was closed here, or another thread reads its log; None: no stream."""
         return turn is not None and (log.turn != turn or log.is_displaced or self.is_closed)
 
-    def _ask(self, log: Log, *, near: bool, follow: bool, previous: bool) -> Served:
+    def _ask(self, log: Log, *, near: bool, follow: bool, previous: bool) -> LineStream:
         if log.is_gone:
             raise ApiFault(404, "NotFound", "its pod is gone")
         query = {"container": log.container, "timestamps": "true"}
@@ -308,7 +291,7 @@ class LogReader:
             query["tailLines"] = str(NEAR_LINES)
         path = kinds.path("Pod", self._namespace, log.pod, "log")
         silence = SILENT_SECONDS if follow else SLOW_SECONDS
-        return self._api.stream(path, silence_s=silence, **query)
+        return self._api.stream(path, query, silence_s=silence)
 
     def _refused(self, log: Log, fault: ApiFault) -> End:
         # A kubelet that has just started answers 404 and 400 until it knows its pods.

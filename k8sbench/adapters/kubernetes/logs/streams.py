@@ -25,7 +25,8 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from k8sbench.adapters.kubernetes.logs.reading import ROTATED, Api, End, Log, LogReader
+from k8sbench.adapters.kubernetes.client.api import Api
+from k8sbench.adapters.kubernetes.logs.reading import ROTATED, End, Log, LogReader
 from k8sbench.ports import JobEvent, LogMark
 
 LIMIT = 56
@@ -119,6 +120,8 @@ class LogStreams:
             elif log.is_over and (uid, restarts) != (log.uid, log.restarts):
                 log.is_over = log.is_done = False  # a new pod, or started again
                 fresh = True
+                if uid != log.uid:  # what is still served of the pod before hides this one's log
+                    self._end_streams([log])
             # Of what the container before this one has printed its stream says nothing.
             log.is_intact = log.is_intact and (uid != log.uid or restarts == log.restarts)
             log.is_gone, log.exists = log.is_gone and uid == log.uid, exists

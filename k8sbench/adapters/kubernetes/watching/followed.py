@@ -29,13 +29,7 @@ from k8sbench.model.kube import (
     name_of,
 )
 from k8sbench.model.ownership import STAMP_SECONDS, Ownership
-from k8sbench.model.phase import (
-    LOGS_BEING_READ,
-    LOGS_INCOMPLETE,
-    Phase,
-    ReplicaState,
-    Transition,
-)
+from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, ReplicaState, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.ports import JobEvent, LogLine, LogMark
 
@@ -45,6 +39,8 @@ LINES = 20
 """The last lines of one replica's log that are kept."""
 REPORTED_LINES = 400
 """The same with a report of torchrun's at their end, which has several lines for each rank."""
+QUEUED_SECONDS = 60.0
+"""Before a job's new place in its queue is reported: each report stays on record."""
 _ENDED = {
     Phase.SUCCEEDED: "has succeeded",
     Phase.FAILED: "has failed",
@@ -125,7 +121,7 @@ class Followed:
 
     @_job.setter
     def _job(self, found: KubeObject | None) -> None:
-        self._packed_job = None if found is None else msgspec.json.encode(found)
+        self._packed_job = None if found is None else _packed(found)
 
     # -- input ----------------------------------------------------------------------------------
 
@@ -138,7 +134,7 @@ class Followed:
         elif change.kind == "Event":
             name = change.object["metadata"]["name"]
             self._events.pop(name, None)
-            self._events[name] = msgspec.json.encode(change.object)
+            self._events[name] = _packed(change.object)
             if len(self._events) > EVENTS:
                 del self._events[next(iter(self._events))]
         elif name_of(change.object) != self.plan.job_name:
@@ -180,10 +176,10 @@ class Followed:
                 return  # it belongs to a newer job of the name; ours is still read
             uid = pod["metadata"]["uid"]
             if uid in self._earlier:  # it still changes while the one that replaced it starts
-                self._earlier[uid] = msgspec.json.encode(pod)
+                self._earlier[uid] = _packed(pod)
                 return
             self._earlier[before["metadata"]["uid"]] = self._pods[name]
-        self._pods[name] = msgspec.json.encode(pod)
+        self._pods[name] = _packed(pod)
 
     def _pod(self, name: str) -> KubeObject | None:
         packed = self._pods.get(name)
@@ -195,7 +191,7 @@ class Followed:
                 pod = self._pod(name)
                 if pod is not None and pod["metadata"]["uid"] == change.uid:
                     gone = {**(change.object or pod), DELETED: True}
-                    self._pods[name] = msgspec.json.encode(gone)
+                    self._pods[name] = _packed(gone)
         elif self.uid is None and self._attempt > 1:
             return  # what was not seen yet cannot be gone: it is of the attempt before
         elif change.kind == self.kind and self.uid in {None, change.uid}:
@@ -231,7 +227,7 @@ class Followed:
         """
         seen = snapshot or self.snapshot()
         found = facts.look(seen, self.plan, now)
-        reading = state.read_facts(found, self._lines)
+        reading = state.read(found, self._lines)
         if seen.job is not None and ownership.waits(seen.job):
             reading = msgspec.structs.replace(reading, unrecoverable=False)
         return reading, found.replicas
@@ -270,9 +266,9 @@ class Followed:
     def changes(self, reading: JobState, now: float) -> Iterator[JobEvent]:
         """Yield what is new in a state, except the job's end."""
         while self._attempt < attempt_of(self._job or {}):
-            self.reported = attempts.elsewhere(self.plan, self._attempt, max(now, self.reported.at))
+            at = max(now, self.reported.at)
+            yield self._report(attempts.elsewhere(self.plan, self._attempt, at))
             self._attempt += 1
-            yield JobEvent(run_id=self.plan.run_id, transition=self.reported)
         for replica in reading.replicas:
             if self._replicas.get(replica.replica) != replica:
                 self._replicas[replica.replica] = replica
@@ -280,6 +276,9 @@ class Followed:
         known = self.reported
         before = known.phase, known.cause_id, known.unrecoverable
         is_new = (reading.phase, reading.cause_id, reading.unrecoverable) != before
+        # Its place in the queue, or what it waits for there.
+        if reading.phase is Phase.QUEUED and reading.cause != known.cause:
+            is_new = is_new or now >= known.at + QUEUED_SECONDS
         if is_new and not reading.phase.final:
             yield self.move(reading, now)
 
@@ -291,13 +290,13 @@ class Followed:
         is_known = self.reported.cause_id == LOGS_BEING_READ or self.reported.phase.final
         if is_known or self._job is None:
             return
-        self.reported = Transition(
+        transition = Transition(
             phase=self.reported.phase,
             at=self._at(reading.phase, now),
             cause=f"The job {_ENDED[reading.phase]}; its logs are being read to their ends.",
             cause_id=LOGS_BEING_READ,
         )
-        yield JobEvent(run_id=self.plan.run_id, transition=self.reported)
+        yield self._report(transition)
 
     def end(self, reading: JobState, now: float) -> JobEvent:
         """Return the transition to the final state."""
@@ -336,7 +335,7 @@ class Followed:
         first, *others = why
         more = f" and {len(others)} more" if others else ""
         run_id = self.plan.run_id
-        self.reported = Transition(
+        transition = Transition(
             phase=self.reported.phase,
             at=self._at(reading.phase, now),
             cause=f"The job {_ENDED[reading.phase]}, and it stays with its pods: the log of {first}"
@@ -345,11 +344,11 @@ class Followed:
             action=f"When logs can be read again: k8sbench collect {run_id}; to end the run without"
             f" these lines: k8sbench cancel {run_id}",
         )
-        return JobEvent(run_id=run_id, transition=self.reported)
+        return self._report(transition)
 
     def move(self, reading: JobState, now: float) -> JobEvent:
         """Return the transition to a state."""
-        self.reported = Transition(
+        transition = Transition(
             phase=reading.phase,
             at=self._at(reading.phase, now),
             cause=reading.cause,
@@ -357,7 +356,11 @@ class Followed:
             action=reading.action,
             unrecoverable=reading.unrecoverable,
         )
-        return JobEvent(run_id=self.plan.run_id, transition=self.reported)
+        return self._report(transition)
+
+    def _report(self, transition: Transition) -> JobEvent:
+        self.reported = transition
+        return JobEvent(run_id=self.plan.run_id, transition=transition)
 
     def _at(self, phase: Phase, now: float) -> float:
         """Return when the operator changed it, unless that is before the last change or after now.
@@ -367,18 +370,19 @@ class Followed:
         status = (self._job or {}).get("status") or {}
         condition = kind_of(self.plan).condition(status, phase) or {}
         stamp = moment(condition.get("lastTransitionTime"))
-        at = now if stamp is None else stamp
+        at = now if stamp is None or phase is self.reported.phase else stamp
         return at if self.reported.at <= at <= now else max(now, self.reported.at)
+
+
+def _packed(found: KubeObject) -> bytes:
+    """Return an object as JSON, in no more bytes than it takes: the encoder leaves room behind."""
+    return bytes(memoryview(msgspec.json.encode(found)))
 
 
 def is_short_of_nodes(seen: JobSnapshot) -> bool:
     """Whether the scheduler found no node for a pod of a job."""
-    return any(unplaceable(one) for one in seen.pods.values() if DELETED not in one)
-
-
-def unplaceable(pod: KubeObject) -> bool:
-    """Whether the scheduler found no node for a pod."""
-    return conditions(pod).get("PodScheduled", {}).get("status") == "False"
+    there = (conditions(pod) for pod in seen.pods.values() if DELETED not in pod)
+    return any(known.get("PodScheduled", {}).get("status") == "False" for known in there)
 
 
 def _stamp(event: Mapping[str, Any]) -> str:

@@ -24,10 +24,9 @@ from k8sbench.diagnose.job.facts import JobSnapshot
 from k8sbench.diagnose.job.state import JobState
 from k8sbench.model.creation import JOB_GONE
 from k8sbench.model.errors import BenchError, OwnedElsewhere, is_refused
-from k8sbench.model.kube import KubeObject
 from k8sbench.model.ownership import STAMP_SECONDS
 from k8sbench.model.phase import Phase
-from k8sbench.ports import Clock, JobEvent
+from k8sbench.ports import JobEvent
 
 NODES_SECONDS, QUEUE_SECONDS = 60.0, 15.0
 """Longest age of the list of nodes, and of a job's place in a queue or among other runs' pods."""
@@ -62,7 +61,6 @@ class JobReader:
         queue: Callable[[Callable[[], None]], None],
         reread: Callable[[Collection[str]], None],
         *,
-        clock: Clock,
         user: User | None,
     ) -> None:
         """``start`` executes a request on another thread.
@@ -74,24 +72,26 @@ class JobReader:
         self._api, self._watches, self._logs = api, watches, logs
         self._awaited = awaited
         self._start, self._queue, self._reread = start, queue, reread
-        self._clock, self._user = clock, user
+        self._user = user
         self._stamp_at = time.monotonic() + STAMP_SECONDS
-        self._short_of_nodes: set[str] = set()
+        self._waiting: set[str] = set()
         self._operator_seen_at: float | None = None
         self._queried_at: dict[str, float] = defaultdict(lambda: -NODES_SECONDS)
-        """Monotonic seconds: of a run's Workload by run id, of what is around it by ""."""
-        self._around = listing.Around(None, ())
-        self._workloads: dict[str, KubeObject | None] = {}
+        """Monotonic seconds, by query."""
+        self._answers: dict[str, Any] = {"around": listing.Around(None, ()), "workloads": {}}
 
     def read(self, followed: Followed) -> list[JobEvent]:
         """Return what is new of a job; sets when it is to be read again, or that it is over."""
-        run_id, now, cluster_now = followed.plan.run_id, self._clock(), self._api.time()
-        events = list(followed.whose(self._user, cluster_now))
+        run_id, now = followed.plan.run_id, self._api.time()
+        events = list(followed.whose(self._user, now))
         self._claim(followed)
         snapshot = followed.snapshot()
         self._query(followed, snapshot)
-        self._complete(snapshot, run_id)
-        reading, replicas = followed.read(cluster_now, snapshot)
+        # What is known beyond the job.
+        snapshot.nodes, snapshot.run_pods = self._answers["around"]
+        snapshot.operator_seen_at = self._operator_seen_at
+        snapshot.workload = self._answers["workloads"].get(followed.uid)
+        reading, replicas = followed.read(now, snapshot)
         reading = self._awaited.see(run_id, reading)
         all_seen = self._watches.has_all(followed.kind) and self._watches.has_all("Pod")
         if followed.is_resumed and not all_seen and not reading.phase.final:
@@ -204,53 +204,38 @@ class JobReader:
 
     def _query(self, followed: Followed, seen: JobSnapshot) -> None:
         """Start the queries that a waiting job needs."""
-        run_id, uid = followed.plan.run_id, followed.uid
-        if not is_short_of_nodes(seen):
-            self._short_of_nodes.discard(run_id)
-        else:
-            self._short_of_nodes.add(run_id)
+        run_id, is_queued = followed.plan.run_id, followed.is_queued()
+        is_short = is_short_of_nodes(seen)
+        if not (is_short or is_queued):
+            self._waiting.discard(run_id)
+            return
+        self._waiting.add(run_id)
+        if is_short:
             is_placed = any("nodeName" in pod["spec"] for pod in seen.pods.values())
-            if self._is_due("", QUEUE_SECONDS if is_placed else NODES_SECONDS):
-                self._ask(partial(listing.around, self._api), self._take_around)
-        if followed.is_queued() and self._is_due(run_id, QUEUE_SECONDS):
-            self._ask(partial(kueue.workload, self._api, uid), partial(self._take_workload, run_id))
+            seconds = QUEUE_SECONDS if is_placed else NODES_SECONDS
+            self._ask("around", seconds, partial(listing.around, self._api))
+        if is_queued:
+            self._ask("workloads", QUEUE_SECONDS, partial(kueue.workloads, self._api))
 
     def take_operator_change(self, at: float | None) -> None:
         """Take in when the operator last changed a job, Unix seconds; None: not known."""
         if at is not None and at > (self._operator_seen_at or 0.0):
             self._operator_seen_at = at
 
-    def _complete(self, snapshot: JobSnapshot, run_id: str) -> None:
-        """Add to the snapshot of a job what is known beyond the job."""
-        snapshot.nodes, snapshot.run_pods = self._around
-        snapshot.operator_seen_at = self._operator_seen_at
-        snapshot.workload = self._workloads.get(run_id)
-
     def forget(self, run_id: str) -> None:
         """Forget a job."""
-        self._short_of_nodes.discard(run_id)
-        self._queried_at.pop(run_id, None)
-        self._workloads.pop(run_id, None)
+        self._waiting.discard(run_id)
 
-    def _ask(self, query: Callable[[], Any], take: Callable[[Any], None]) -> None:
-        """Have a query made by another thread, and its answer taken by the one that waits."""
-        self._start(lambda: self._queue(partial(take, query())))
-
-    def _is_due(self, key: str, seconds: float) -> bool:
+    def _ask(self, key: str, seconds: float, query: Callable[[], Any]) -> None:
+        """Have a query made by another thread, unless its last answer is younger than that."""
         moment = time.monotonic()
-        if moment - self._queried_at[key] < seconds:
-            return False
-        self._queried_at[key] = moment
-        return True
+        if moment - self._queried_at[key] >= seconds:
+            self._queried_at[key] = moment
+            self._start(lambda: self._queue(partial(self._take, key, query())))
 
-    def _take_around(self, found: listing.Around) -> None:
-        self._around = found
-        self._reread(self._short_of_nodes)
-
-    def _take_workload(self, run_id: str, found: KubeObject | None) -> None:
-        if run_id in self._queried_at:
-            self._workloads[run_id] = found
-            self._reread({run_id})
+    def _take(self, key: str, found: Any) -> None:
+        self._answers[key] = found
+        self._reread(self._waiting)
 
     # -- stamps and claims ----------------------------------------------------------------------
 

@@ -1,97 +1,78 @@
 """Trimming of the API server's objects before they are kept in memory, for thousands of pods.
 
-Pure. Fields that no diagnosis reads are dropped: managed fields, the containers' environment and
-commands, most of the job's pod templates, the plan's annotation, addresses.
+Pure. What a diagnosis reads is kept, by the shapes below; not managed fields, the containers'
+environment and commands, the plan's annotation, addresses.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 from k8sbench.model.identity import LABEL_DOMAIN, PLAN_ANNOTATION
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.kube import RUN_LABEL, KubeObject, annotations_of, labels_of
 
-_METADATA = (
+_AFTER_JOB = re.compile(f"(?:{'|'.join(kind.pod_suffix for kind in KINDS.values())})$")
+
+
+def _all(*keys: str) -> dict[str, Any]:
+    """Make the shape of what has these keys, whatever they hold."""
+    return dict.fromkeys(keys, ...)
+
+
+_METADATA = _all(
     *("name", "namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp"),
     *("deletionGracePeriodSeconds", "finalizers", "labels", "ownerReferences"),
 )
-_CONTAINER = ("name", "image", "resources", "restartPolicy")
-_POD_SPEC_LEFT_OUT = frozenset(
-    {
-        *("containers", "initContainers", "volumes", "securityContext", "imagePullSecrets"),
-        *("automountServiceAccountToken", "serviceAccount", "serviceAccountName", "dnsPolicy"),
-        *("enableServiceLinks", "preemptionPolicy", "priority", "restartPolicy", "tolerations"),
-        "terminationGracePeriodSeconds",
-    }
-)
-_POD_STATUS_LEFT_OUT = frozenset({"podIP", "podIPs", "hostIP", "hostIPs", "qosClass"})
-_AFTER_JOB = re.compile(f"(?:{'|'.join(kind.pod_suffix for kind in KINDS.values())})$")
-_EVENT_METADATA = ("name", "uid", "resourceVersion", "creationTimestamp")
-_EVENT = (
-    *("involvedObject", "reason", "message", "type", "count", "series", "source"),
-    *("firstTimestamp", "lastTimestamp", "eventTime", "reportingComponent"),
-)
+_CONTAINER = _all("name", "image", "resources", "restartPolicy")
+_REPLICAS = _all("replicas", "restartPolicy") | {"template": {"spec": {"containers": _CONTAINER}}}
+_POD = {
+    "metadata": _METADATA | {"labels": _all(RUN_LABEL), "ownerReferences": _all("uid")},
+    "spec": _all("nodeName", "nodeSelector", "schedulerName")
+    | {"containers": _CONTAINER, "initContainers": _all("name", "image")}
+    | {"volumes": _all("persistentVolumeClaim")},
+    "status": _all("phase", "reason", "message", "containerStatuses", "initContainerStatuses")
+    | {"conditions": _all("type", "status", "reason", "message", "lastTransitionTime")},
+}
+_EVENT = {
+    "metadata": _all("name", "uid", "resourceVersion", "creationTimestamp"),
+    "involvedObject": _all("kind", "name", "uid"),
+    **_all("reason", "message", "type", "count", "series", "source", "reportingComponent"),
+    **_all("firstTimestamp", "lastTimestamp", "eventTime"),
+}
+_NODE = {"metadata": _all("name", "labels"), "status": _all("allocatable")}
 
 
 def job(found: KubeObject) -> dict[str, Any]:
     """Keep of a job its metadata, its run policy and its status; of its replicas their counts, and
     the images and the resources of their containers.
     """
-    spec = dict(found.get("spec") or {})
+    whole = found.get("spec") or {}
+    spec = _kept(whole, _all("runPolicy", "suspend"))
     for kind in KINDS.values():
-        if roles := kind.replica_specs(spec):
-            spec[kind.replicas_key] = {role: _replicas(one) for role, one in roles.items()}
-    spec.pop("runtimePatches", None)
-    return {"metadata": _metadata(found), "spec": spec, "status": found.get("status") or {}}
-
-
-def _replicas(found: KubeObject) -> dict[str, Any]:
-    containers = ((found.get("template") or {}).get("spec") or {}).get("containers") or ()
-    kept = [_some(one, _CONTAINER) for one in containers]
-    template = {"spec": {"containers": kept}}
-    return {**_some(found, ("replicas", "restartPolicy")), "template": template}
+        if roles := kind.replica_specs(whole):
+            spec[kind.replicas_key] = {role: _kept(one, _REPLICAS) for role, one in roles.items()}
+    return _trimmed(found, {"metadata": _METADATA}) | {
+        "spec": spec,
+        "status": found.get("status") or {},
+    }
 
 
 def pod(found: KubeObject) -> dict[str, Any]:
     """Keep of a pod its run, its owners' uids, what places it, its claims and its status."""
-    spec = found.get("spec") or {}
-    kept = {key: value for key, value in spec.items() if key not in _POD_SPEC_LEFT_OUT}
-    for key in ("containers", "initContainers"):
-        if key in spec:
-            kept[key] = [_some(one, _CONTAINER) for one in spec[key]]
-    claims = [one for one in spec.get("volumes") or () if "persistentVolumeClaim" in one]
-    if claims:
-        kept["volumes"] = claims
-    status = found.get("status") or {}
-    metadata = _metadata(found)
-    if labels_of(found):
-        metadata["labels"] = _some(labels_of(found), (RUN_LABEL,))
-    if owners := metadata.get("ownerReferences"):
-        metadata["ownerReferences"] = [_some(one, ("uid",)) for one in owners]
-    return {
-        "metadata": metadata,
-        "spec": kept,
-        "status": {key: value for key, value in status.items() if key not in _POD_STATUS_LEFT_OUT},
-    }
-
-
-def event(found: KubeObject) -> dict[str, Any]:
-    """Keep of an event its object, reason, message, times, count and source."""
-    kept = {key: value for key, value in _some(found, _EVENT).items() if value not in (None, {})}
-    if "involvedObject" in kept:
-        kept["involvedObject"] = _some(kept["involvedObject"], ("kind", "name", "uid"))
-    return {"metadata": _some(found["metadata"], _EVENT_METADATA), **kept}
+    return _trimmed(found, _POD)
 
 
 def node(found: KubeObject) -> dict[str, Any]:
     """Keep of a node its labels and its allocatable resources."""
-    return {
-        "metadata": _some(found["metadata"], ("name", "labels")),
-        "status": _some(found.get("status") or {}, ("allocatable",)),
-    }
+    return dict(_kept(found, _NODE))
+
+
+def event(found: KubeObject) -> dict[str, Any]:
+    """Keep of an event its object, reason, message, times, count and source."""
+    return dict(_kept(found, _EVENT))
 
 
 def keeper(kind: str, runs: Container[str]) -> Callable[[KubeObject], KubeObject | None]:
@@ -126,14 +107,27 @@ def run_named(kind: str, name: str) -> str:
     return name
 
 
-def _metadata(found: KubeObject) -> dict[str, Any]:
-    kept = _some(found["metadata"], _METADATA)
-    annotations = annotations_of(found)
-    ours = {one for one in annotations if one.startswith(LABEL_DOMAIN)} - {PLAN_ANNOTATION}
-    if ours:
-        kept["annotations"] = _some(annotations, ours)
+def _trimmed(found: KubeObject, shape: Mapping[str, Any]) -> dict[str, Any]:
+    """Keep what a shape has, and our own annotations."""
+    kept: dict[str, Any] = _kept(found, shape)
+    annotations = annotations_of(found).items()
+    if ours := {
+        name: text
+        for name, text in annotations
+        if name.startswith(LABEL_DOMAIN) and name != PLAN_ANNOTATION
+    }:
+        kept["metadata"]["annotations"] = ours
     return kept
 
 
-def _some(found: KubeObject, keys: Iterable[str]) -> dict[str, Any]:
-    return {key: found[key] for key in keys if key in found}
+def _kept(found: Any, shape: Any) -> Any:
+    """Keep of plain data what has a place in a shape; that of a list is that of its items."""
+    if shape is ...:
+        return found
+    if isinstance(found, list):
+        return [kept for one in found if (kept := _kept(one, shape))]
+    return {
+        key: value if inner is ... else _kept(value, inner)
+        for key, inner in shape.items()
+        if (value := found.get(key)) is not None
+    }
