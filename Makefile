@@ -132,8 +132,9 @@ size: $(SMALL_STAMP)
 
 PYTEST := $(VENV)/bin/python -m pytest
 TWO := --numprocesses 2
-# The tiers with a cluster wait for it most of the time: two workers, each with its own.
-CLUSTER_TIERS := tests/cluster tests/node tests/chart
+# The tiers that start servers wait for them most of the time: two workers, each with its own. A
+# test that fails there runs once more, alone (tests/rerun.py).
+SERVER_TIERS := tests/cluster tests/node tests/chart tests/prometheus tests/browser
 # Tests of one file may share what they look at, such as the processes of this machine.
 BY_FILE := $(TWO) --dist loadfile --no-loadscope-reorder
 # Frameworks side by side get in each other's way where each sees all cores.
@@ -148,8 +149,8 @@ coverage: $(SMALL_STAMP)
 	$(PYTEST) $(UNIT) --cov --cov-report=term:skip-covered
 
 tests: $(ALL_STAMP)
-	$(PYTEST) $(BY_FILE) $(ON_A_CORE) $(addprefix --ignore=,$(CLUSTER_TIERS))
-	$(PYTEST) $(BY_FILE) $(CLUSTER_TIERS)
+	$(PYTEST) $(BY_FILE) $(ON_A_CORE) $(addprefix --ignore=,$(SERVER_TIERS))
+	$(VENV)/bin/python -m tests.rerun $(BY_FILE) $(SERVER_TIERS)
 
 soak: $(ALL_STAMP)
 	$(PYTEST) $(BY_FILE) --soak tests

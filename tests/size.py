@@ -4,6 +4,7 @@ Code lines are lines that hold code: no blank lines, comments or docstrings (tho
 included). Words of pages are those written by hand: parts between ``<!-- NAME -->`` and
 ``<!-- NAME: end -->`` are generated and do not count. ``tests/size.toml`` holds the limits, which
 only fall: whoever removes something lowers them, and raising one needs a reason in its commit.
+A size up to 5 % above its limit is a warning; beyond that it fails.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from collections.abc import Iterable
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIMITS = pathlib.Path("tests/size.toml")
+TOLERANCE = 1.05
+"""A size above its limit by more than this factor fails."""
 GENERATED = re.compile(r"<!-- (\w+)\b[^>]*-->.*?<!-- \1: end -->", re.DOTALL)
 LAYOUT = {
     tokenize.COMMENT,
@@ -69,24 +72,31 @@ def sizes(root: pathlib.Path) -> dict[str, int]:
             if path.suffix in {".yaml", ".j2", ".html", ".js"}
         ),
         "tests": python("tests"),
+        "goldens": lines(
+            path
+            for path in (root / "tests").rglob("golden/**/*")
+            if path.is_file() and path.suffix != ".py"
+        ),
         "words": sum(words(page.read_text()) for page in pages if page.exists()),
     }
 
 
 def main(root: pathlib.Path = ROOT) -> int:
-    """Print each size beside its limit; return 1 where one is above it, else 0."""
+    """Print each size and its limit; return 1 if one is too far above it, else 0."""
     limits = tomllib.loads((root / LIMITS).read_text())
     measured = sizes(root)
     if set(limits) != set(measured):
         print(f"error: {LIMITS} holds {sorted(limits)}; it needs {sorted(measured)}.")
         return 1
     above = [name for name, size in measured.items() if size > limits[name]]
+    too_far = [name for name in above if measured[name] > TOLERANCE * limits[name]]
     for name, size in measured.items():
         print(f"{name:8} {size:7,}  of {limits[name]:7,}{'  ABOVE' if name in above else ''}")
     if above:
-        print(f"error: {' and '.join(above)} above the limit of {LIMITS}.")
+        severity = f"error, more than {TOLERANCE - 1:.0%}" if too_far else "warning"
+        print(f"{severity}: {' and '.join(too_far or above)} above the limit of {LIMITS}.")
         print("  Take something out; or raise the limit, with the reason in the commit.")
-    return bool(above)
+    return bool(too_far)
 
 
 if __name__ == "__main__":
