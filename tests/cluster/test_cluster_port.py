@@ -20,7 +20,7 @@ from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import NONCE_ANNOTATION
 from k8sbench.model.phase import LOGS_BEING_READ, Phase
 from k8sbench.model.plan import RunPlan
-from tests.harness.cluster import following
+from tests.harness.cluster import fault_proxy, following
 from tests.harness.cluster.following import Port
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.nodes import RUN_FOR
@@ -68,6 +68,22 @@ def test_a_worker_that_never_ends_does_not_hold_up_a_job_whose_master_has_succee
     assert end.phase is Phase.SUCCEEDED
     assert "worker-0 still ran" in end.cause
     assert {line.replica for line in port.lines(plan)} == {"master-0", "worker-0"}
+
+
+def test_pods_that_the_watch_does_not_report_are_listed_and_read_before_the_job_s_end(
+    user: Path, namespace: Namespace
+) -> None:
+    with (
+        fault_proxy.before(user) as (proxy, path),
+        following.opened(path) as port,
+        proxy.hold("/pods[?].*watch=") as held,
+    ):
+        plan = port.submit(following.plan("2x1"), None)
+        port.until(lambda _: held.hits)
+        namespace.finish(plan.run_id)
+        assert port.end_of(plan).phase is Phase.SUCCEEDED
+        assert {line.replica for line in port.lines(plan)} == {"master-0", "worker-0"}
+        assert len(proxy.requests(f"/pods[?].*{plan.run_id}")) == 1
 
 
 def test_a_clock_of_ours_that_is_wrong_is_no_trouble_of_the_job(

@@ -13,6 +13,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
+from k8sbench.adapters.kubernetes.watching import job_reader
+from k8sbench.diagnose.job import facts
 from k8sbench.model import attempts, creation
 from k8sbench.model.errors import (
     BenchError,
@@ -263,6 +265,10 @@ class _Follow(msgspec.Struct, kw_only=True, eq=False):
     marks: Mapping[str, LogMark] = {}
     silent_until: float = 0.0
     unreadable_until: float = 0.0
+    pods_late_until: float = 0.0
+    pods_at: float = 0.0
+    """The pods are known as they were then, Unix seconds."""
+    pods_listed_at: float = -math.inf
     told: tuple[bool, Receipt | None, Wish | None] = (True, None, None)
     """What was reported of its owner."""
     reported: Transition | None = None
@@ -586,6 +592,12 @@ class SimulatedCluster:
             ]
         if world.happens("unreadable"):
             follow.unreadable_until = world.now + world.dice.random() * 2.0 * PATIENCE
+        if world.happens("late_pods"):
+            follow.pods_late_until = world.now + world.dice.random() * 30.0
+        if world.now >= follow.pods_late_until:
+            follow.pods_at = max(follow.pods_at, now)
+        if now >= job.end.at:
+            self._list_pods(job, follow)
         if world.now >= follow.unreadable_until:
             events += self._lines(job, follow, now)
         if now < job.end.at:
@@ -603,6 +615,22 @@ class SimulatedCluster:
         events.append(JobEvent(run_id=run_id, transition=job.end))
         return events
 
+    def _list_pods(self, job: Job, follow: _Follow) -> None:
+        """List the pods of a job that has ended, where the product would."""
+        phase = "Succeeded" if follow.pods_at >= job.end.at else "Running"
+        is_known = follow.pods_at >= job.began_at
+        replicas = [
+            facts.Replica(
+                name=name,
+                pod_name=f"{job.run_id}-{name}",
+                container="training",
+                pod={"status": {"phase": phase}} if is_known else None,
+            )
+            for name in job.lines
+        ]
+        if job_reader.must_list_pods(replicas, job.end.at, follow.pods_listed_at):
+            follow.pods_listed_at = follow.pods_at = self._world.now
+
     def _ending(self, run_id: str, at: float, cause_id: str) -> JobEvent:
         step = Transition(phase=Phase.RUNNING, at=at, cause="Its logs.", cause_id=cause_id)
         return JobEvent(run_id=run_id, transition=step)
@@ -610,6 +638,8 @@ class SimulatedCluster:
     def _lines(self, job: Job, follow: _Follow, now: float) -> list[JobEvent]:
         """Return the lines from where the archive ends; lost ones are a gap."""
         events: list[JobEvent] = []
+        if follow.pods_at < job.began_at:
+            return events  # of pods that are not known no log is read
         for replica, lines in job.lines.items():
             begin = follow.lines.get(replica)
             if begin is None:

@@ -52,6 +52,7 @@ FAULTS = Faults(
     no_room=0.08,
     stale=0.02,
     silent=0.01,
+    late_pods=0.02,
     doubled=0.05,
     reordered=0.05,
     unreadable=0.006,

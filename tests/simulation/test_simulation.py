@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from k8sbench.adapters.kubernetes.watching import job_reader
 from k8sbench.lifecycle import job_events, job_requests, requests, submitting
 from k8sbench.lifecycle.active_runs import ActiveRuns
 from k8sbench.lifecycle.context import RunContext
@@ -115,6 +116,10 @@ def close_before_the_last_line(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(job_events, "_take_end", over)
 
 
+def end_before_the_pods_are_listed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(job_reader, "must_list_pods", lambda *_: False)
+
+
 def create_before_it_is_recorded(patch: pytest.MonkeyPatch) -> None:
     record = SimulatedStore.record
 
@@ -166,6 +171,7 @@ def act_on_what_another_store_has_adopted(patch: pytest.MonkeyPatch) -> None:
         follow_what_another_process_follows,
         forget_a_wish_in_an_outage,
         close_before_the_last_line,
+        end_before_the_pods_are_listed,
         create_before_it_is_recorded,
         forget_what_is_left,
         resume_what_is_being_submitted,

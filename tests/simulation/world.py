@@ -53,6 +53,8 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     """What is read is some seconds old."""
     silent: float = 0.0
     """A watch says nothing for a while."""
+    late_pods: float = 0.0
+    """The watch of pods says nothing for a while; that of jobs works."""
     doubled: float = 0.0
     """An event comes twice."""
     reordered: float = 0.0

@@ -145,7 +145,8 @@ def look(api: Api, run: Run, user: User | None) -> Sequence[JobEvent]:
             return ()
         followed.take(Changed(followed.kind, trimming.job(job)))
         for kind in ("Pod", "Event"):
-            _take_all(api, followed, kind)
+            for found in objects(api, kind, run.run_id):
+                followed.take(Changed(kind, found))
         snapshot = followed.snapshot()
         if is_short_of_nodes(snapshot):
             snapshot.nodes, snapshot.run_pods = around(api)
@@ -163,7 +164,7 @@ def printed(api: Api, run: Run) -> Iterator[LogLine]:
     """Return what a job's replicas have printed so far, rank 0's first."""
     namespace, followed = api.place.namespace, _followed(run)
     try:
-        _take_all(api, followed, "Pod")
+        followed.take_pods(objects(api, "Pod", run.run_id))
         _, replicas = followed.read(api.time())
         for one in replicas:
             if one.pod is None or not one.started:
@@ -185,15 +186,11 @@ def _followed(run: Run) -> Followed:
     return Followed(run.plan, reported=run.history[-1], since=time.monotonic())
 
 
-def _take_all(api: Api, followed: Followed, kind: str) -> None:
-    """Take in all objects of a kind that belong to a run."""
-    run_id = followed.plan.run_id
+def objects(api: Api, kind: str, run_id: str) -> Sequence[KubeObject]:
+    """Return all pods, or all events, of a run; raises :class:`ApiFault`."""
     labels, fields = reflector.selectors(kind, f"{RUN_LABEL}={run_id}")
-    keep = trimming.keeper(kind, {run_id})
-    for item in api.list(
-        kinds.path(kind, api.place.namespace), labels=labels, fields=fields, keep=keep
-    )[0]:
-        followed.take(Changed(kind, item))
+    path, keep = kinds.path(kind, api.place.namespace), trimming.keeper(kind, {run_id})
+    return api.list(path, labels=labels, fields=fields, keep=keep)[0]
 
 
 # -- nodes ---------------------------------------------------------------------------------------

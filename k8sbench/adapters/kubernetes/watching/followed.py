@@ -5,8 +5,9 @@ No I/O: it takes changes of objects and returns events of the job.
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -49,6 +50,17 @@ _ENDED = {
 }
 
 
+class PodList(msgspec.Struct):
+    """The list of a job's pods that is made once the job has ended."""
+
+    listed_at: float = -math.inf
+    """When the newest list that was answered was requested, monotonic seconds."""
+    next_at: float = -math.inf
+    """When it may be requested, monotonic seconds; inf while a request is on its way."""
+    fault: str = "no answer"
+    """Why the newest request failed."""
+
+
 class Followed:
     """One job that is followed."""
 
@@ -79,6 +91,7 @@ class Followed:
         """When its end was first read, monotonic seconds."""
         self.look_at: float | None = None
         """When to read it again although nothing happens, monotonic seconds."""
+        self.pod_list = PodList()
         self.is_over = False
         """Whether its end was reported, or that it stays because its logs cannot be read."""
         self.is_unwanted = False
@@ -155,6 +168,15 @@ class Followed:
         if self._packed_job is None:
             self.take(Changed(self.kind, job))
 
+    def take_pods(self, pods: Sequence[KubeObject]) -> None:
+        """Take in a list of all its pods: those that it lacks are gone."""
+        listed = {pod["metadata"]["uid"] for pod in pods}
+        for known in [msgspec.json.decode(pod) for pod in self._pods.values()]:
+            if known["metadata"]["uid"] not in listed:
+                self._take_deleted(Deleted("Pod", name_of(known), known["metadata"]["uid"], None))
+        for pod in pods:
+            self._take_pod(pod)
+
     def take_line(self, line: LogLine) -> None:
         """Keep the last lines of a replica's log: they may say why the replica failed."""
         lines = self._lines.setdefault(line.replica, deque(maxlen=REPORTED_LINES))
@@ -171,6 +193,8 @@ class Followed:
         # Under the replica's name: that of a pod may end by chance.
         name = f"{self.plan.job_name}-{self._of.replica_of(name_of(pod), self.plan.job_name)}"
         before = self._pod(name)
+        if before is not None and _is_newer(before, pod):
+            return  # the watch is behind a list
         if before is not None and before["metadata"]["uid"] != pod["metadata"]["uid"]:
             if self._owns(before) and not self._owns(pod):
                 return  # it belongs to a newer job of the name; ours is still read
@@ -372,6 +396,16 @@ class Followed:
         stamp = moment(condition.get("lastTransitionTime"))
         at = now if stamp is None or phase is self.reported.phase else stamp
         return at if self.reported.at <= at <= now else max(now, self.reported.at)
+
+
+def _is_newer(known: KubeObject, pod: KubeObject) -> bool:
+    """Return True if a pod is known in a later state than this one."""
+    one, other = known["metadata"], pod["metadata"]
+    if one["uid"] != other["uid"]:
+        return False
+    versions = one.get("resourceVersion", ""), other.get("resourceVersion", "")
+    is_later = all(map(str.isdecimal, versions)) and int(versions[0]) > int(versions[1])
+    return DELETED in known or is_later
 
 
 def _packed(found: KubeObject) -> bytes:

@@ -1,11 +1,13 @@
 """Reads the state of a job that is followed, and decides when its end is reported.
 
-That is when its replicas have ended and their logs are read to their ends, or cannot be read. A job
-that other stores may adopt is taken back before.
+That is when its replicas have ended and their logs are read to their ends, or cannot be read. The
+watch of pods may be later than that of jobs: unless all pods are known to have ended, they are
+listed once before. A job that other stores may adopt is taken back before.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -14,16 +16,18 @@ from typing import Any
 
 from k8sbench.adapters.kubernetes import job_changes, kueue, listing, ownership
 from k8sbench.adapters.kubernetes.client.api import Api
+from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.logs.streams import Failing, LogStreams
 from k8sbench.adapters.kubernetes.ownership import User
 from k8sbench.adapters.kubernetes.trainer_sources import Awaited
-from k8sbench.adapters.kubernetes.watching.followed import Followed, is_short_of_nodes
+from k8sbench.adapters.kubernetes.watching.followed import Followed, PodList, is_short_of_nodes
 from k8sbench.adapters.kubernetes.watching.reflector import Watches
 from k8sbench.diagnose.job import facts
 from k8sbench.diagnose.job.facts import JobSnapshot
 from k8sbench.diagnose.job.state import JobState
 from k8sbench.model.creation import JOB_GONE
 from k8sbench.model.errors import BenchError, OwnedElsewhere, is_refused
+from k8sbench.model.kube import KubeObject
 from k8sbench.model.ownership import STAMP_SECONDS
 from k8sbench.model.phase import Phase
 from k8sbench.ports import JobEvent
@@ -38,7 +42,9 @@ and only clean up, or are being ended."""
 FAILED_SECONDS = 10.0
 """The same where one has failed: the others log what they saw of it, and wait for it in vain."""
 SETTLE_SECONDS = 1.0
-"""Wait for pods that were not seen of a job that has ended; some never were."""
+"""Wait for the watch to report the pods of a job that has ended; then they are listed."""
+LIST_SECONDS = 5.0
+"""Before pods are listed again after that failed."""
 REPORT_SECONDS = 0.3
 """The end of a job is reported before its logs are complete where these take longer than this."""
 LOGS_SECONDS = 300.0
@@ -117,8 +123,23 @@ class JobReader:
         run_id, moment = followed.plan.run_id, time.monotonic()
         if followed.ended_at is None:
             followed.ended_at = moment
-        logs_at = followed.ended_at + self._wait_for_replicas(reading, replicas)
         report_at = followed.ended_at + REPORT_SECONDS
+        if must_list_pods(replicas, followed.ended_at, followed.pod_list.listed_at):
+            patience = LAST_LOGS_SECONDS if followed.is_ending else LOGS_SECONDS
+            give_up_at = followed.ended_at + patience
+            if moment < give_up_at:
+                list_at = max(followed.ended_at + SETTLE_SECONDS, followed.pod_list.next_at)
+                if moment >= list_at:
+                    followed.pod_list.next_at = list_at = math.inf
+                    self._start(partial(self._list_pods, followed))
+                followed.look_at = min(at for at in (report_at, list_at, give_up_at) if at > moment)
+                return list(followed.ending(reading, now)) if moment >= report_at else []
+            if not followed.is_ending:
+                followed.is_over = True
+                fault = f"its pods cannot be listed: {followed.pod_list.fault}"
+                left = {one.name: fault for one in replicas if not (one.ended or one.gone)}
+                return [*followed.ending(reading, now), followed.incomplete(reading, now, left)]
+        logs_at = followed.ended_at + self._wait_for_replicas(followed, reading)
         if moment >= logs_at:
             self._follow_logs(followed, replicas, all_over=True)
             if self._logs.drained(run_id):
@@ -140,15 +161,33 @@ class JobReader:
         followed.look_at = min(look_at, default=None)
         return events
 
-    def _wait_for_replicas(self, reading: JobState, replicas: Sequence[facts.Replica]) -> float:
+    def _list_pods(self, followed: Followed) -> None:
+        """Request a list of a job's pods; the thread that waits for events takes the answer."""
+        started_at = time.monotonic()
+        try:
+            pods = listing.objects(self._api, "Pod", followed.plan.run_id)
+        except ApiFault as fault:
+            self._queue(partial(self._take_no_pods, followed, fault.message))
+        else:
+            self._queue(partial(self._take_pods, followed, pods, started_at))
+
+    def _take_pods(self, followed: Followed, pods: Sequence[KubeObject], started_at: float) -> None:
+        followed.take_pods(pods)
+        followed.pod_list = PodList(listed_at=started_at)
+        self._reread({followed.plan.run_id})
+
+    def _take_no_pods(self, followed: Followed, why: str) -> None:
+        followed.pod_list.next_at = time.monotonic() + LIST_SECONDS
+        followed.pod_list.fault = why
+        self._reread({followed.plan.run_id})
+
+    def _wait_for_replicas(self, followed: Followed, reading: JobState) -> float:
         """Return the seconds from a job's end until its logs are taken to be complete."""
+        has_all = self._watches.has_all("Pod") or followed.pod_list.listed_at > -math.inf
+        if reading.over and has_all:
+            return 0.0
         is_failed = reading.phase is Phase.FAILED
-        wait_s = min(END_SECONDS, FAILED_SECONDS) if is_failed else END_SECONDS
-        if not (reading.over and self._watches.has_all("Pod")):
-            return wait_s
-        # The watches are independent: the end may arrive before the pods do.
-        has_pods = all(replica.pod is not None for replica in replicas)
-        return min(wait_s, 0.0 if has_pods else SETTLE_SECONDS)
+        return min(END_SECONDS, FAILED_SECONDS) if is_failed else END_SECONDS
 
     def _end(self, followed: Followed, reading: JobState, now: float) -> list[JobEvent]:
         """Return the end of a job whose logs are read, when their lines and the job are ours."""
@@ -282,6 +321,15 @@ class JobReader:
                 self._api.pause(CLAIM_SECONDS)
             followed.claim = "refused" if refused else ""
             self._queue(partial(self._reread, {run_id}))
+
+
+def must_list_pods(replicas: Iterable[facts.Replica], ended_at: float, listed_at: float) -> bool:
+    """Return True if the pods of a job that has ended must be listed before its logs are read.
+
+    Without a list a pod that the watch has not reported, or reports late, would be taken for one
+    that never ran. Both times in monotonic seconds; ``listed_at`` is that of the newest list.
+    """
+    return listed_at < ended_at and not all(one.ended or one.gone for one in replicas)
 
 
 def logs_to_wait_for(
