@@ -54,8 +54,7 @@ class Right(NamedTuple):
 
 
 ELSEWHERE: dict[Right, str] = {
-    Right("", "pods", "list"): "DCGM exporters are in a namespace of their own",
-    Right("", "services/proxy", "get"): "so is Prometheus",
+    Right("", "services/proxy", "get"): "Prometheus is in a namespace of its own",
 }
 """What is asked for without being granted, since it is of other namespaces or nobody's to give →
 what for. Each is a note, and no run fails by it."""
