@@ -224,24 +224,12 @@ class LogArchive(Protocol):
 
 
 class MetricSource(Protocol):
-    """Where series of GPU metrics come from; one that keeps its samples itself only fetches.
+    """Where series of GPU metrics come from.
 
-    One thread calls :meth:`follow` and :meth:`release`, which return at once. Others call
-    :meth:`settles_in` and :meth:`fetch`, several at a time, which may take a while.
+    Several threads call :meth:`settles_in` and :meth:`fetch` at a time, which may take a while.
     """
 
     name: SourceName
-
-    def follow(self, run: Run, nodes: Collection[str]) -> None:  # noqa: ARG002
-        """Take samples of a run's GPUs on these nodes from now on, where nobody else does.
-
-        Idempotent; called again where more of its nodes are known.
-        """
-        return
-
-    def release(self, run_id: str) -> None:  # noqa: ARG002
-        """Take no more of them; what was taken is kept until it is fetched. Idempotent."""
-        return
 
     def settles_in(self, wanted: SeriesQuery) -> float:  # noqa: ARG002
         """Seconds after the window's end until its last sample can be fetched; 0 if at once."""

@@ -1,35 +1,30 @@
-"""``data``: which sets there are; drawn, prepared and checked in a folder here or on a claim.
+"""``data``: which sets there are; drawn and checked in a folder of this machine.
 
-All work is done by the trainers' own program. For a folder of this machine it is a process beside
-us, for a claim a Job of Kubernetes; each line that it prints is passed on.
+The trainers' own program does the work, in a process beside us; each line that it prints is passed
+on.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from k8sbench.app import catalog, connections, targets
 from k8sbench.lifecycle.pool import in_thread
-from k8sbench.model.data_set import DataTask, KnownDataSet, data_set
+from k8sbench.model.data_set import KnownDataSet, data_set
 from k8sbench.model.errors import InputError, Interrupted, JobFailed, UsageError
 from k8sbench.model.limits import LOOK_SECONDS
 from k8sbench.model.measurement import SCHEMA
-from k8sbench.model.pool import CPU_POOL
-from k8sbench.ports import Manifest
 
 if TYPE_CHECKING:
-    from k8sbench.adapters.kubernetes.client.api import Api
     from k8sbench.lifecycle.context import Stop
 
 __all__ = ["ConvertedWeights", "KnownDataSet"]
 
-PROGRAM = "k8sbench.trainers.prepare_data"
+PROGRAM = "k8sbench.trainers.check_data"
 CONVERTER = "k8sbench.trainers.convert_weights"
 Tell = Callable[[str], None]
 
@@ -53,65 +48,34 @@ class ConvertedWeights(msgspec.Struct, frozen=True):
     """Whether the published file's name carries its checksum, and it was right."""
 
 
-def run(task: DataTask, stop: Stop, tell: Tell) -> int:
-    """Carry out a task, and tell what its program prints; returns its exit code.
+def run(
+    action: Literal["check", "make-sample"],
+    name: str,
+    place: str,
+    words: Sequence[str],
+    stop: Stop,
+    tell: Tell,
+) -> int:
+    """Check a data set or draw one, and tell what the program prints; returns its exit code.
 
-    It is 0 where all is there, 2 where something is missing or the input is wrong, and 3 where the
-    task could not be completed. Raises :class:`Interrupted`, and another :class:`BenchError` where
+    It is 0 where all is there, 2 where something is missing or the input is wrong, and 3 where it
+    could not be completed. Raises :class:`Interrupted`, and another :class:`BenchError` where
     the program did not come to its end.
     """
-    data_set(task.data_set)
-    if task.place.startswith("pvc:"):
-        return _on_claim(task, stop, tell)
-    if task.secret is not None:
+    data_set(name)
+    if place.startswith("pvc:"):
         raise UsageError(
-            "--secret names a Secret of a cluster, and the folder is on this machine.",
-            "Set the variables that docs/data.md names.",
+            f"{place} is a claim, and data {action} works on folders of this machine.",
+            "Give the command in a pod that mounts the claim, with the path there"
+            " (docs/data.md#on-a-claim).",
         )
-    words = (task.action, task.data_set, str(Path(task.place).absolute()), *task.words)
-    code = _exit_code(PROGRAM, words, stop, tell)
+    given = (action, name, str(Path(place).absolute()), *words)
+    code = _exit_code(PROGRAM, given, stop, tell)
     if code is None:
-        raise Interrupted(
-            f"{stop.cause}; the program on this machine was ended.",
-            "The same command continues with what is there.",
-        )
+        raise Interrupted(f"{stop.cause}; the program on this machine was ended.")
     if code not in {0, 2, 3}:
         raise JobFailed(f"The program ended with exit code {code}.", "The lines above say why.")
     return code
-
-
-def _on_claim(task: DataTask, stop: Stop, tell: Tell) -> int:
-    from k8sbench.adapters.kubernetes import data_jobs
-
-    with stop, contextlib.closing(connections.connect(task.access)) as api:
-        connections.await_answer(api, tell)
-        job, is_new = data_jobs.start(api, _job(task, api))
-        where = f"Job {job['metadata']['name']} in namespace {api.place.namespace}"
-        tell(f"Created {where}." if is_new else f"{where} is there already; following it.")
-        code = _until(lambda: data_jobs.follow(api, job, tell), stop)
-        if code is None:
-            raise Interrupted(
-                f"{stop.cause}; {where} goes on.", "To follow it again, give the same command."
-            )
-    return code
-
-
-def _job(task: DataTask, api: Api) -> Manifest:
-    """Return the Job that carries out a task on a claim."""
-    from k8sbench.adapters.files import packaged, pools
-    from k8sbench.render import data_job
-
-    pool = CPU_POOL  # of any node
-    if task.node_pool is not None:
-        published = functools.partial(targets.cluster_pools, api)
-        pool = pools.load(task.pools_file, published=published).pool(task.node_pool)
-    return data_job.manifest(
-        task,
-        image=task.image or catalog.images().image("pytorch", "public").name,
-        pool=pool,
-        templates=packaged.load_templates(),
-        trainers=packaged.trainer_sources(),
-    )
 
 
 def convert(source: str, target: str, stop: Stop) -> ConvertedWeights:

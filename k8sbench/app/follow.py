@@ -79,7 +79,6 @@ def look(
             wait = stack.enter_context(contextlib.closing(_Recorded(store, run.run_id))).wait
         sources = stack.enter_context(metric_sources.opened(prometheus, api, store))
         metrics = LiveMetrics(run, sources, clock)
-        stack.callback(metrics.release)
         with stop:
             metrics.follow(wait, stop, note, show)
         if stop.cause is not None:

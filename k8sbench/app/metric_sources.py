@@ -30,8 +30,8 @@ def opened(
 ) -> Iterator[Sequence[MetricSource]]:
     """Open the sources for runs on a cluster, or on this machine (no ``api``); closes them.
 
-    Opening asks nothing of anyone: that is the sources' part, when they follow or fetch. With
-    ``api`` its connection stays open until after the sources are closed.
+    Opening sends no request: the sources do when they fetch. With ``api`` its connection stays
+    open until after the sources are closed.
     """
     from k8sbench.adapters.metrics import trainer
 
@@ -41,10 +41,6 @@ def opened(
         from k8sbench.adapters.metrics.prometheus_api import ways
 
         sources.append(PrometheusSource(partial(ways, prometheus, api)))
-    if api is not None:
-        from k8sbench.adapters.metrics.dcgm import DcgmSource
-
-        sources.append(DcgmSource(api))
     try:
         yield sources
     finally:

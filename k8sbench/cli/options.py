@@ -129,11 +129,6 @@ def since_option(what: str) -> Callable[[FC], FC]:
     return click.option("--since", metavar="TIME", callback=_since, help=what)
 
 
-def duration_option(option: str, name: str, what: str) -> Callable[[FC], FC]:
-    """Make an option of a length of time above 0, in seconds."""
-    return click.option(option, name, metavar="TIME", callback=_timeout, help=what)
-
-
 _ACCESS = _declared(ClusterAccess, request.ACCESS_FLAGS)
 wait_option, keep_option, accept_option, prometheus_option = _declared(
     SubmitRequest,

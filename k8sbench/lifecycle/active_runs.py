@@ -175,7 +175,6 @@ class ActiveRuns:
         # What was read is on disk before the run is called final.
         assert followed.archive is not None
         followed.archive.close()
-        self.gathering.release(followed.run_id)
         # A process that is killed from here on leaves a run that is known to have a job.
         deletes = followed.view.deletes and self.survives
         owes = requests.left_over(end.at) if deletes else None
@@ -193,7 +192,6 @@ class ActiveRuns:
 
     def leave(self, followed: FollowedRun) -> None:
         """Follow a run no more; another process may."""
-        self.gathering.release(followed.run_id)
         self.forget(followed.run_id)
         self.asked.pop(followed.run_id, None)
         if followed.archive is not None:

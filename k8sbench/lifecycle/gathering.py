@@ -1,9 +1,8 @@
 """GPU metrics of measured runs: fetched when they are there, beside everything else.
 
-What a source takes itself it takes while the run is followed; what others keep for it is asked for
-when the last sample of the run's steady part must have arrived. Each run is fetched by a thread of
-its own, a few at a time; its measurement is completed and recorded by the thread that follows the
-runs.
+A source is asked when the last sample of the run's steady part must have arrived. A thread of its
+own fetches each run, a few at a time. The thread that follows the runs completes and records the
+measurement.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from k8sbench.model.errors import BenchError, StoreError
 from k8sbench.model.gpu_metrics import Fetched, Series, SeriesQuery, SourceName
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.measurement import Measurement, SteadyPart
-from k8sbench.model.phase import Phase, ReplicaState
+from k8sbench.model.phase import ReplicaState
 from k8sbench.model.run import Run
 from k8sbench.ports import MetricSource, Store
 
@@ -78,18 +77,12 @@ class Gathering:
         self.completed: dict[str, Run] = {}
         """The runs whose figures have come, by run id."""
 
-    def release(self, run_id: str) -> None:
-        """Have the sources take no more of a run."""
-        release(self._sources, run_id)
-
     def seen(self, run: Run, replica: ReplicaState) -> None:
-        """Keep where a replica runs, and have the sources take samples of it."""
+        """Keep where a replica runs."""
         if not self._sources or run.plan.device == "cpu":
             return
         nodes = self._nodes.setdefault(run.run_id, {})
         nodes[replica.replica] = replica.node or nodes.get(replica.replica)
-        if replica.phase is Phase.RUNNING:
-            follow(self._sources, run, nodes)
 
     def promised(self, run: Run, found: Measurement) -> Measurement:
         """Say in a new measurement that its GPU metrics are still to come, if they are."""
@@ -229,20 +222,6 @@ def wanted_of(
         start=start,
         end=end,
     )
-
-
-def follow(sources: Sequence[MetricSource], run: Run, nodes: Mapping[str, str | None]) -> None:
-    """Have the sources take samples of a run whose replicas are on these nodes."""
-    for source in sources:
-        with contextlib.suppress(Exception):  # its fetch says what is wrong with it
-            source.follow(run, sorted({node for node in nodes.values() if node}))
-
-
-def release(sources: Sequence[MetricSource], run_id: str) -> None:
-    """Have the sources take no more of a run."""
-    for source in sources:
-        with contextlib.suppress(Exception):
-            source.release(run_id)
 
 
 def series_file(source: str) -> str:

@@ -34,7 +34,6 @@ class LiveMetrics:
         """The last answer that had any series, else the last."""
         self._silent: str | None = "Nothing was read yet."
         """Why the sources had nothing when they were asked last; None where they had something."""
-        self._followed = False
 
     def take(self, events: Iterable[JobEvent], note: Callable[[str], None]) -> None:
         """Take in what happened to the run."""
@@ -73,19 +72,12 @@ class LiveMetrics:
                 show(self)
                 shown, due = state, self.clock() + REFRESH_SECONDS
 
-    def release(self) -> None:
-        """Have the sources take no more samples for this."""
-        if self._followed:
-            gathering.release(self._sources, self.run.run_id)
-
     def read(self) -> None:
         """Ask the sources; an answer without anything leaves the samples of the one before."""
         if self.live.phase is not Phase.RUNNING:
             return
         end = self.clock()
         nodes = {replica.replica: replica.node for replica in self.live.replicas()}
-        gathering.follow(self._sources, self.run, nodes)
-        self._followed = True
         uuids = self.live.gpu_uuids()
         wanted = gathering.wanted_of(self.run, nodes, uuids, end - WINDOW_SECONDS, end)
         fetched = gathering.all_fetched(self._sources, wanted)

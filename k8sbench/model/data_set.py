@@ -5,19 +5,16 @@ The archive of a report and its checksum stand in the catalog, beside the figure
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 
 from k8sbench.model.errors import NotFound, did_you_mean
-from k8sbench.model.request import ClusterAccess
 
 
 class KnownDataSet(msgspec.Struct, frozen=True, kw_only=True):
     """One data set, as trainers read it from a folder."""
 
     name: str
-    """What ``data check`` and ``data prepare`` take."""
+    """What ``data check`` and ``data make-sample`` take."""
     title: str
     """What people call it."""
     benchmarks: tuple[str, ...]
@@ -27,26 +24,7 @@ class KnownDataSet(msgspec.Struct, frozen=True, kw_only=True):
     validation: int
     """Samples, or pairs of faces, to evaluate on."""
     source: str
-    """Where it is had, and what may be fetched."""
-
-
-class DataTask(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be done with a data set, and where."""
-
-    action: Literal["make-sample", "check", "prepare"]
-    data_set: str
-    place: str
-    """A folder of this machine, or ``pvc:NAME[/SUB]``."""
-    words: tuple[str, ...] = ()
-    """More words of the program."""
-    access: ClusterAccess = ClusterAccess()
-    image: str | None = None
-    """None: the public image of PyTorch, which has numpy and Pillow."""
-    secret: str | None = None
-    node_pool: str | None = None
-    pools_file: str | None = None
-    seconds: int = 86_400
-    """After which a Job is ended."""
+    """Where it is had."""
 
 
 DATA_SETS = (
@@ -56,9 +34,8 @@ DATA_SETS = (
         benchmarks=("deeplabv3p",),
         training=2975,
         validation=500,
-        source="Register with Cityscapes and fetch leftImg8bit_trainvaltest.zip and"
-        " gtFine_trainvaltest.zip, or fetch a copy of your own. Train ids are made of label ids"
-        " where they are missing.",
+        source="Register with Cityscapes, unpack leftImg8bit_trainvaltest.zip and"
+        " gtFine_trainvaltest.zip, and make train ids with cityscapesScripts.",
     ),
     KnownDataSet(
         name="imagenet",
@@ -67,7 +44,7 @@ DATA_SETS = (
         training=1_281_167,
         validation=50_000,
         source="Register with ImageNet, and put the pictures of both parts into a folder for each"
-        " class; then fetch an archive of that from a place of your own.",
+        " class.",
     ),
     KnownDataSet(
         name="kinetics",
@@ -76,7 +53,7 @@ DATA_SETS = (
         training=234_584,
         validation=19_760,
         source="Its publisher gives links to videos alone: cut them into frames with the tools of"
-        " temporal-shift-module, and fetch an archive of that from a place of your own.",
+        " temporal-shift-module.",
     ),
     KnownDataSet(
         name="faces",
@@ -84,8 +61,7 @@ DATA_SETS = (
         benchmarks=("arcface",),
         training=5_822_653,
         validation=6_000,
-        source="Not published by those who made it any more; fetch an archive of a copy that you"
-        " may use.",
+        source="Not published by those who made it any more; take a copy that you may use.",
     ),
 )
 

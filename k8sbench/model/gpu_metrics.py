@@ -16,10 +16,9 @@ OverTime = Literal["mean", "peak", "increase", "share", "new"]
 ``new`` are the codes that appear within the window."""
 OverGpus = Literal["mean", "peak", "sum", "union"]
 SourceName = Literal["prometheus", "dcgm", "trainer", "nvml"]
-"""The last is of local runs of earlier releases."""
+"""``dcgm`` and ``nvml`` are of runs of earlier releases."""
 EXPORTER_SECONDS = 30.0
 """The interval at which a DCGM exporter takes new values unless it is given another."""
-"""The ConfigMap of fields that `k8sbench doctor` prints for exporters that lack some."""
 NO_FIGURE = 1e14
 """No metric is as large in any unit of the table; what DCGM writes for no value is, also scaled."""
 HELD_DOWN = {

@@ -174,7 +174,8 @@ class GpuFigure(msgspec.Struct, frozen=True, kw_only=True):
     unit: str
     """``ratio`` (0–1), ``MiB``, ``W``, ``J``, ``MHz``, ``°C``, ``bytes/s``; empty for codes."""
     source: str
-    """``prometheus``, ``dcgm``, ``trainer`` or ``nvml``: that of the best coverage."""
+    """``prometheus`` or ``trainer``, that of the best coverage; ``dcgm`` or ``nvml`` in runs of
+    earlier releases."""
     coverage: float
     """Share of the steady part and of the job's GPUs that samples cover, 0–1."""
     samples: int

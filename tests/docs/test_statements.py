@@ -177,8 +177,8 @@ def test_the_hooks_before_a_commit_are_the_makefile_s_and_fetch_nothing() -> Non
         assert f"$(VENV)/bin/{name} {' '.join(words[:1])}".rstrip() in MAKEFILE, hook["entry"]
 
 
-@pytest.mark.parametrize("name", [page_roles.PROMETHEUS, page_roles.EXPORTERS])
-def test_roles_of_gpu_metrics_can_be_applied_as_they_are_printed(name: str) -> None:
+def test_the_role_for_prometheus_can_be_applied_as_it_is_printed() -> None:
+    name = page_roles.PROMETHEUS
     role, binding = page_roles.printed()[name]
     assert [one["kind"] for one in (role, binding)] == ["Role", "RoleBinding"]
     assert role["metadata"] == binding["metadata"]

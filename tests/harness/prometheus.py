@@ -106,15 +106,14 @@ class Server:
 class Exporter:
     """An exporter on a port of its own, which a test changes, holds and ends."""
 
-    def __init__(self, text: str = "", port: int = 0, host: str = LOOPBACK) -> None:
+    def __init__(self, text: str = "", port: int = 0) -> None:
         self.text = text
         """What it exposes."""
         self.registry: Any = None
         """If given, a registry of prometheus-client, which is exposed instead."""
-        self.scrapes = 0
         self._goes_on = threading.Event()
         self._goes_on.set()
-        self._server = make_server(host, port, self._answer, handler_class=_Silent)
+        self._server = make_server(LOOPBACK, port, self._answer, handler_class=_Silent)
         self.port = self._server.server_port
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
         self._thread.start()
@@ -144,7 +143,6 @@ class Exporter:
 
         self._goes_on.wait(PATIENCE)
         text = self.text.encode() if self.registry is None else generate_latest(self.registry)
-        self.scrapes += 1
         start("200 OK", [("Content-Type", "text/plain; version=0.0.4")])
         return [text]
 

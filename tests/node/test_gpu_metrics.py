@@ -1,4 +1,4 @@
-"""From a DCGM exporter to a row, without Prometheus: submit, watch and top read it by pod proxy."""
+"""GPU metrics of a run on a real node: from its own program, and from a Prometheus there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import prometheus_client
 import pytest
 
 from k8sbench.adapters.kubernetes.client import connection
@@ -19,7 +18,6 @@ from k8sbench.adapters.metrics.prometheus import PrometheusSource
 from k8sbench.model.gpu_metrics import Fetched
 from tests import tiers
 from tests.harness import prometheus
-from tests.harness.cluster import page_roles
 from tests.harness.cluster.manifests import pod, service
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.shell import Shell, until
@@ -30,29 +28,6 @@ from tests.harness.node.programs import GATE, POOL, Programs, variant
 from tests.prometheus.examples import PODS, UUIDS, labels, renamed, utilization, wanted
 
 RUN, NODE, UUID = "trains", "node-0", "GPU-0"
-EXPORTER = "nvidia-dcgm-exporter-x1"
-EXPOSES = """
-import os, signal
-from prometheus_client import REGISTRY, start_http_server
-from prometheus_client.core import GaugeMetricFamily
-labels = {"gpu": "0", "UUID": os.environ["UUID"], "hostname": "any", "pod": os.environ["POD"],
-          "namespace": os.environ["NAMESPACE"], "container": "pytorch"}
-class Gpu:
-    scrapes = 0
-    def collect(self):
-        self.scrapes += 1
-        print("scraped", flush=True)
-        values = {"DCGM_FI_DEV_GPU_UTIL": 90 + self.scrapes / 100,
-                  "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": 0.41}
-        for name, value in values.items():
-            found = GaugeMetricFamily(name, "", labels=[*labels])
-            found.add_metric([*labels.values()], value)
-            yield found
-REGISTRY.register(Gpu())
-start_http_server(9400)
-signal.pause()
-"""
-"""An exporter of default counters: each scrape has a new utilization, and none tells of clocks."""
 TRAINS = f"""
 import itertools, json, threading, time
 def say(**event):
@@ -68,93 +43,50 @@ for number in itertools.count(1):
         break
 """
 """A program that goes on until the gate is opened, and prints samples as our trainers do."""
-EVERY_HALF_SECOND = """
-import runpy
-from k8sbench.adapters.metrics.dcgm import DcgmSource
-DcgmSource.__init__.__kwdefaults__["interval"] = 0.5
-runpy.run_module("k8sbench", run_name="__main__", alter_sys=True)
-"""
-"""k8sbench that reads an exporter twice a second, so that seconds are many of its intervals."""
-READ = 8
-"""Times that the exporter is read after the run was seen to go on, before the program ends."""
-
-
-def exporter(namespace: Namespace) -> dict[str, Any]:
-    values = {"UUID": UUID, "POD": f"{RUN}-master-0", "NAMESPACE": namespace.name}
-    given = str(Path(prometheus_client.__file__).parent)
-    mount = {"name": "client", "mountPath": "/given/prometheus_client", "readOnly": True}
-    container = {
-        "name": "main",
-        "image": image.PYTHON,
-        "command": ["python3", "-c", EXPOSES],
-        "env": [
-            {"name": name, "value": value}
-            for name, value in {**values, "PYTHONPATH": "/given"}.items()
-        ],
-        "ports": [{"name": "metrics", "containerPort": 9400}],
-        "readinessProbe": {"tcpSocket": {"port": 9400}, "periodSeconds": 1},
-        "volumeMounts": [mount],
-    }
-    return pod(
-        EXPORTER,
-        container,
-        labels={"app": "nvidia-dcgm-exporter"},
-        nodeName=NODE,
-        volumes=[{"name": "client", "hostPath": {"path": given, "type": "Directory"}}],
-        terminationGracePeriodSeconds=0,
-    )
+STEPS = 8
+"""That the program goes on for after somebody has looked at it."""
 
 
 @pytest.fixture
 def programs(node_cluster: NodeCluster, namespace: Namespace, tmp_path: Path) -> Iterator[Programs]:
-    """A node with a GPU and its exporter, which the user may read by the Role of the page."""
+    """A program on a node with a GPU, for a user who may only run jobs."""
     shell = Shell(namespace, namespace.user(tmp_path), tmp_path / "shell")
-    shell.program = ("-c", EVERY_HALF_SECOND)
     found = Programs(shell, **{RUN: variant(TRAINS)})
     selector = {"nvidia.com/gpu.product": GPU_PRODUCT}
     pool = {**POOL, "name": "gpu", "gpus_per_node": 1, "gpu_model": "Tesla T4"}
     pools = {"default": "gpu", "pools": [{**pool, "selector": selector}]}
     shell.pools.write_text(json.dumps(pools))
-    page_roles.grant(page_roles.EXPORTERS, namespace)
     with faults.gpus(node_cluster, NODE, count=1):
-        namespace.create(exporter(namespace))
-        namespace.wait("condition=Ready", f"pod/{EXPORTER}")
         yield found
 
 
-def test_what_an_exporter_tells_is_in_the_row_and_seen_by_whoever_looks(
+def test_what_the_program_samples_is_in_the_row_and_seen_by_whoever_looks(
     programs: Programs,
 ) -> None:
     shell = programs.shell
 
-    def scrapes() -> int:
-        return shell.namespace.kubectl("logs", EXPORTER).count("scraped")
+    def steps() -> int:
+        return shell.namespace.kubectl("logs", f"{RUN}-master-0").count("step ")
 
     with shell.started(*programs.words(RUN, "--accept=gpu-throttled")) as submit:
         submit.until("step 2")
         with shell.started("watch", RUN) as watch:
             with shell.started("watch", RUN, "--gpu") as looking:
-                # The tensor cores by the exporter, the temperature by the program.
-                both = re.compile(r"master-0 .* 41 % .* 61°C")
-                until(lambda: both.search(looking.out), "it has both sources")
+                looking.until("61°C")
                 looking.interrupt().ends(130)
-            before = scrapes()
-            until(lambda: scrapes() >= before + READ, "the exporter to be read")
+            before = steps()
+            until(lambda: steps() >= before + STEPS, "the program goes on")
             programs.open_gate(RUN)
             submit.ends()
             watch.ends()
 
     (row,) = shell.json("results")["rows"]
-    assert 0.9 < row["gpu_utilization"] < 1
-    assert (row["tensor_active"], row["throttled"]) == (pytest.approx(0.41), 1.0)
-    figures = row["members"][0]["gpu"]
-    assert figures["gpu_utilization"]["source"] == "dcgm"
-    assert figures["gpu_utilization"]["samples"] >= READ
-    assert 0.5 < figures["gpu_utilization"]["coverage"] <= 1
-    # What the exporter does not tell the program's own samples do.
-    assert (figures["throttled"]["source"], figures["throttled"]["codes"]) == ("trainer", [0x40])
-
-    assert re.search(r" 9\d\.\d % .* 41\.0 % .* 100\.0 % ", shell.run("results", "-o", "wide").out)
+    assert row["throttled"] == 1.0
+    figure = row["members"][0]["gpu"]["throttled"]
+    assert (figure["source"], figure["codes"]) == ("trainer", [0x40])
+    assert figure["samples"] >= STEPS
+    assert 0.5 < figure["coverage"] <= 1
+    assert re.search(r" 100\.0 % ", shell.run("results", "-o", "wide").out)
 
 
 SAMPLES = [utilization(labels(uuid, **renamed(PODS[0]))) for uuid in UUIDS]

@@ -193,7 +193,7 @@ EPOCHS = 10
 def folder(trained_in: Namespace, tmp_path: Path) -> Iterator[Path]:
     """Give the folder of this machine that the claim ``training`` stands for; it holds a set."""
     made = volumes.shared(tmp_path / "volume")
-    program = (sys.executable, "-m", "k8sbench.trainers.prepare_data", "make-sample", "imagenet")
+    program = (sys.executable, "-m", "k8sbench.trainers.check_data", "make-sample", "imagenet")
     subprocess.run([*program, str(made / "imagenet")], check=True, cwd=ROOT, capture_output=True)
     volumes.shared(made / "checkpoints")
     with volumes.claimed(trained_in, "training", made):

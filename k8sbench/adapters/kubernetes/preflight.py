@@ -1,8 +1,7 @@
 """Requests to the cluster for the facts that :mod:`k8sbench.diagnose.preflight.checks` judges.
 
 An API server that does not answer raises; a single request that is refused becomes an
-:class:`~k8sbench.diagnose.preflight.facts.Unknown`. Of a cluster's pods only DCGM's exporters are
-listed.
+:class:`~k8sbench.diagnose.preflight.facts.Unknown`. No pods are listed.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from k8sbench.adapters.files import packaged
 from k8sbench.adapters.kubernetes import kinds, kueue, trainer_sources
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ROLE, ApiFault
-from k8sbench.adapters.metrics import dcgm, prometheus_api
+from k8sbench.adapters.metrics import prometheus_api
 from k8sbench.adapters.metrics.prometheus_api import PrometheusFault, Way
 from k8sbench.diagnose.preflight import capacity_checks, checks, cluster_checks
 from k8sbench.diagnose.preflight.facts import (
@@ -82,10 +81,8 @@ def ask(
         "queue": partial(_queue, api, request),
         "flavors": partial(_flavors, api, request),
     }
-    if request.pool.gpus_per_node:
-        queries["exporters"] = partial(_exporters, api)
-        if prometheus != "none":
-            queries["prometheus"] = partial(prometheus_endpoint, prometheus, api)
+    if request.pool.gpus_per_node and prometheus != "none":
+        queries["prometheus"] = partial(prometheus_endpoint, prometheus, api)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         results = pool.map(_answer, queries.values())
         answers: dict[str, Any] = dict(zip(queries, results, strict=True))
@@ -288,21 +285,6 @@ def prometheus_endpoint(place: str, api: Api | None) -> MetricsEndpoint:
         return prometheus_api.first(ways, asked, lambda endpoint: endpoint.fields != ())
     except PrometheusFault as fault:
         return MetricsEndpoint(name="Prometheus", fault=str(fault).rstrip("."))
-
-
-def _exporters(api: Api) -> MetricsEndpoint | None:
-    """Find the DCGM exporters, and read one of them; None: there is none."""
-    name, doing = "DCGM exporters", "looked for"
-    try:
-        pods = dcgm.find(api)
-        if not pods:
-            return None
-        name, doing = f"DCGM exporter {dcgm.called(pods[0])} (of {len(pods)})", "read"
-        fields = _fields(labels for labels, _ in dcgm.scrape(api, pods[0], ANSWER_SECONDS))
-        return MetricsEndpoint(name=name, fields=fields)
-    except ApiFault as fault:
-        why = f"{name} cannot be {doing}: {fault.message.rstrip('.')}"
-        return MetricsEndpoint(name=name, fault=why)
 
 
 def _fields(series: Iterable[Mapping[str, str]]) -> tuple[str, ...]:

@@ -79,8 +79,8 @@ def attribute(
     """Choose the series of a run's GPUs, one for each metric and GPU."""
     own = {(wanted.namespace, pod) for pod in wanted.nodes} if wanted.namespace else set()
     # A Prometheus may have put the exporter's own pod there. It has not where a pod of ours stands
-    # there, and an exporter that is read itself names none of its own.
-    trusted = source == "dcgm" or any(
+    # there.
+    trusted = any(
         _style(row.labels) == POD_LABELS[-1] and _pod(row.labels, POD_LABELS[-1]) in own
         for row in rows
     )

@@ -1,4 +1,4 @@
-"""``k8sbench data``: the data sets of the catalog, in folders of this machine and on claims."""
+"""``k8sbench data``: the data sets of the catalog, in folders of this machine."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from k8sbench.app import data
-from k8sbench.cli.options import access_options, duration_option, format_option
+from k8sbench.cli.options import format_option
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
-from k8sbench.model.data_set import DATA_SETS, DataTask, data_set
+from k8sbench.model.data_set import DATA_SETS, data_set
 from k8sbench.model.errors import UsageError
 from k8sbench.model.plain_text import clean
 from k8sbench.report.text_table import Column
@@ -28,30 +28,13 @@ COLUMNS = (
 MISSING = "missing: "
 """How the program begins a line about something that is not there."""
 _place = click.option(
-    "--data", "place", required=True, metavar="PATH|pvc:NAME[/SUB]", help="Where the data set is."
+    "--data", "place", required=True, metavar="DIR", help="Where the data set is."
 )
-_JOB = (
-    click.option("--image", metavar="NAME:TAG", help="Image with numpy and Pillow."),
-    click.option("--node-pool", metavar="NAME", help="Node pool; default: any node."),
-    click.option("--pools", "pools_file", metavar="FILE", help="Pools file."),
-    duration_option("--timeout", "seconds", "End the Job after TIME; default 24h."),
-    access_options,
-)
-"""Of the Job that does the work where the place is a claim."""
-
-
-def _job_options(function: Any) -> Any:
-    for option in reversed(_JOB):
-        function = option(function)
-    return function
-
-
-_TASK = ("access", "image", "secret", "node_pool", "pools_file")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
-    """List, prepare, check and draw data sets; convert weights."""
+    """List, check and draw data sets; convert weights."""
 
 
 @command.command("list")
@@ -65,13 +48,12 @@ def list_(output_format: str) -> None:
 
 @command.command("make-sample")
 @click.argument("name", metavar="NAME")
-@click.argument("place", metavar="DIR|pvc:NAME[/SUB]")
+@click.argument("place", metavar="DIR")
 @click.option(
     "--pictures", type=click.IntRange(2, 10_000), metavar="N", help="Number of training pictures."
 )
 @click.option("--size", metavar="HxW", help="Size of a picture, as 64x128.")
 @click.option("--seed", type=click.IntRange(0), metavar="N", help="Default 0.")
-@_job_options
 def make_sample(**given: Any) -> int:
     """Draw a small set of the same form, for checks: a tiny model learns it in seconds."""
     if given["size"] and not re.fullmatch("[1-9][0-9]*x[1-9][0-9]*", given["size"]):
@@ -86,36 +68,12 @@ def make_sample(**given: Any) -> int:
 @click.argument("name", metavar="NAME")
 @_place
 @click.option("--deep", is_flag=True, help="Decode every file.")
-@_job_options
 def check(**given: Any) -> int:
-    """List the files that are missing in a folder or on a claim.
+    """List the files that are missing in a folder.
 
     Exit code 0 if the set is complete, 2 if something is missing.
     """
     return _run("check", ["--deep"] if given["deep"] else [], **given)
-
-
-@command.command()
-@click.argument("name", metavar="NAME")
-@_place
-@click.option("--url", "urls", multiple=True, metavar="URL", help="Archive; may be repeated.")
-@click.option(
-    *("--checksum", "--md5", "--sha256", "checksums"),
-    multiple=True,
-    metavar="HEX",
-    help="MD5 or SHA-256 of each URL, in their order.",
-)
-@click.option("--secret", metavar="NAME", help="Secret with credentials, or with the URL.")
-@_job_options
-def prepare(**given: Any) -> int:
-    """Fetch and unpack archives into a folder or onto a claim, and check what is there.
-
-    After an interruption the same command continues. For a claim a Job of the cluster does the
-    work, also after Ctrl-C. Exit code 2 if something is missing.
-    """
-    words = [f"--url={url}" for url in given["urls"]]
-    words += [f"--checksum={value}" for value in given["checksums"]]
-    return _run("prepare", words, **given)
 
 
 @command.command()
@@ -135,11 +93,7 @@ def convert(source: str, target: str) -> None:
 
 
 def _run(action: Any, words: list[str], **given: Any) -> int:
-    known: dict[str, Any] = {key: given[key] for key in _TASK if key in given}
-    if given.get("seconds") is not None:
-        known["seconds"] = max(1, int(given["seconds"]))
     name, place = given["name"], given["place"]
-    task = DataTask(action=action, data_set=name, place=place, words=tuple(words), **known)
     missing: list[str] = []
 
     def tell(line: str) -> None:
@@ -150,7 +104,7 @@ def _run(action: Any, words: list[str], **given: Any) -> int:
         else:
             output.note(clean(line))
 
-    code = data.run(task, SignalStop(), tell)
+    code = data.run(action, name, place, words, SignalStop(), tell)
     if code == 0:
         output.note(f"{name}: all is there, in {place}.")
     elif missing:

@@ -145,15 +145,14 @@ def gpu_metrics(facts: PreflightFacts) -> Iterator[Finding]:
     """
     if not facts.request.pool.gpus_per_node:
         return
-    endpoints = [source for source in (facts.prometheus, facts.exporters) if source is not None]
-    source = next((source for source in endpoints if source.fields), None)
-    if source is None:
-        faults = [each.fault or f"{each.name} has no field of DCGM" for each in endpoints]
-        why = "; ".join(faults) or "there is neither a Prometheus nor a DCGM exporter"
+    source = facts.prometheus
+    if source is None or not source.fields:
+        why = "no Prometheus was asked"
+        if source is not None:
+            why = source.fault or f"{source.name} has no field of DCGM"
         yield warn(
             f"Only k8sbench's own trainers give GPU metrics: {why}.",
-            "Install NVIDIA's dcgm-exporter, name a Prometheus that scrapes it with --prometheus,"
-            " or have the Role of docs/gpu-metrics.md granted.",
+            "Name a Prometheus that scrapes dcgm-exporter: --prometheus URL (docs/gpu-metrics.md).",
         )
         return
     missing = [

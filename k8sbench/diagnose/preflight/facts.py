@@ -106,7 +106,7 @@ def permissions(roles: Iterable[KubeObject]) -> Iterator[Permission]:
 
 
 class MetricsEndpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """A Prometheus or DCGM's exporters, and which GPU metrics they have now."""
+    """A Prometheus, and which GPU metrics it has now."""
 
     name: str
     """In sentences: ``Prometheus monitoring/prometheus-k8s:web``."""
@@ -185,8 +185,6 @@ class PreflightFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes with the pool's labels."""
     prometheus: MetricsEndpoint | None = None
     """None: none was to be asked."""
-    exporters: MetricsEndpoint | None = None
-    """DCGM's exporters, or what is missing to see them; None: there is none."""
     queue: KubeObject | Unknown | None = None
     """The LocalQueue of the request."""
     flavors: Mapping[str, Mapping[str, str]] | Unknown = {}

@@ -12,12 +12,6 @@ SAMPLES, EVERY = 30, 0.25
 class Source:
     name = "prometheus"
 
-    def follow(self, run, nodes):
-        print(f"follows {run.run_id}", file=sys.stderr)
-
-    def release(self, run_id):
-        print(f"releases {run_id}", file=sys.stderr)
-
     def settles_in(self, wanted):
         later = float(os.environ.get("SETTLES_IN", 0))
         return time.time() - wanted.end + later if later else 0.0

@@ -10,7 +10,7 @@ import yaml
 from tests.harness.cluster.namespace import Namespace
 from tests.tiers import ROOT
 
-PROMETHEUS, EXPORTERS = "k8sbench-prometheus", "k8sbench-dcgm-exporters"
+PROMETHEUS = "k8sbench-prometheus"
 
 
 def grant(name: str, namespace: Namespace, service: str | None = None) -> None:

@@ -49,20 +49,14 @@ def test_a_name_that_is_none_is_told_with_the_nearest(cli: Cli, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        (("--url=http://127.0.0.1:1/a", "--md5=12"), "'12' is no MD5"),
-        (("--url=http://127.0.0.1:1/a", "--md5=" + "0" * 32, "--sha256=" + "0" * 64), "1 URLs"),
-        (("--url=file:///etc/hostname",), "none of http or https"),
-        (("--url=http://me:pw@127.0.0.1/a",), "holds a user or a password"),
-        (("--secret=account",), "names a Secret of a cluster"),
-    ],
+    "words", [("check", "imagenet", "--data=pvc:data"), ("make-sample", "imagenet", "pvc:data")]
 )
-def test_what_cannot_be_prepared_is_refused(
-    words: tuple[str, ...], why: str, tmp_path: Path, cli: Cli
+def test_a_claim_is_refused_with_the_page_that_says_what_to_do(
+    words: tuple[str, ...], cli: Cli
 ) -> None:
-    err = cli("data", "prepare", "imagenet", f"--data={tmp_path / 'set'}", *words, code=2).err
-    assert why in err
+    err = cli("data", *words, code=2).err
+    assert "pvc:data is a claim" in err
+    assert "docs/data.md#on-a-claim" in err
 
 
 def test_sizes_that_are_none_are_refused(tmp_path: Path, cli: Cli) -> None:

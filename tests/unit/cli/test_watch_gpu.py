@@ -6,7 +6,7 @@ import contextlib
 import json
 import pathlib
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -24,7 +24,6 @@ from k8sbench.measure.run import gpu_metrics
 from k8sbench.model.gpu_metrics import Fetched, Gpu, Series, SeriesQuery, SourceName
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
-from k8sbench.model.run import Run
 from tests.tiers import ROOT
 from tests.unit.cli import live_runs
 from tests.unit.cli.live_runs import NOW, moved
@@ -51,19 +50,11 @@ class Source:
 
     def __init__(self) -> None:
         self.asked: list[SeriesQuery] = []
-        self.followed: list[str] = []
-        self.released: list[str] = []
         self.why: str | None = None
         self.missing = WITHOUT_DCP
         self.gpus = 2
         self.then: Callable[[int], object] = lambda _: None
         """Is called with the number of each fetch."""
-
-    def follow(self, run: Run, nodes: Collection[str]) -> None:
-        self.followed.append(run.run_id)
-
-    def release(self, run_id: str) -> None:
-        self.released.append(run_id)
 
     def settles_in(self, wanted: SeriesQuery) -> float:
         raise NotImplementedError
@@ -156,7 +147,6 @@ def test_in_a_pipe_it_prints_blocks_until_the_run_ends(
     (failed,) = [each for each in blocks if "503" in each]
     assert "251W" in failed
     assert "No GPU metrics: It answers 503." in failed
-    assert (source.followed[0], source.released) == ("seg-1", ["seg-1"])
     wanted = source.asked[0]
     assert wanted.end - wanted.start == live_metrics.WINDOW_SECONDS
     assert 0 <= time.time() - wanted.end < 60

@@ -98,13 +98,8 @@ def prometheus(fields: tuple[str, ...] = FIELDS) -> MetricsEndpoint:
     return MetricsEndpoint(name="Prometheus monitoring/prometheus:web", fields=fields)
 
 
-def read(fields: tuple[str, ...] = FIELDS) -> MetricsEndpoint:
-    """An exporter that was read."""
-    return MetricsEndpoint(name="DCGM exporter gpu-operator/dcgm-x1 (of 2)", fields=fields)
-
-
-def refused(name: str = "DCGM exporters") -> MetricsEndpoint:
-    return MetricsEndpoint(name=name, fault="You may not list pods")
+def refused() -> MetricsEndpoint:
+    return MetricsEndpoint(name="Prometheus", fault="You may not get services/proxy")
 
 
 def access(
@@ -130,7 +125,6 @@ READY = PreflightFacts(
     quotas=(),
     nodes=(node("gpu-0"), node("gpu-1")),
     prometheus=prometheus(),
-    exporters=read(),
 )
 
 

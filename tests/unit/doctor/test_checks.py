@@ -28,7 +28,6 @@ from tests.unit.doctor.clusters import (
     node,
     prometheus,
     quota,
-    read,
     refused,
     request,
     v2,
@@ -194,29 +193,11 @@ CASES = (
     ),
     Case("nodes that are too small", "fail node-size", {"nodes": (node("a", cpu="32"),)}),
     Case("fewer nodes than replicas", "fail node-size", {}, {"replicas": 3}),
-    Case("no GPU metrics", "warn gpu-metrics", {"prometheus": None, "exporters": None}),
-    Case(
-        "a Prometheus without DCGM, and exporters that may not be listed",
-        "warn gpu-metrics",
-        {"prometheus": prometheus(()), "exporters": refused()},
-    ),
-    Case(
-        "a Prometheus, and exporters that may not be listed",
-        "ok gpu-metrics",
-        {"exporters": refused()},
-    ),
-    Case("a Prometheus, and no exporters", "ok gpu-metrics", {"exporters": None}),
-    Case(
-        "exporters, and a Prometheus that is refused",
-        "ok gpu-metrics",
-        {"prometheus": refused("P")},
-    ),
-    Case(
-        "exporters without metrics", "warn gpu-metrics", {"prometheus": None, "exporters": read(())}
-    ),
-    Case(
-        "the default counters", "warn gpu-metrics", {"prometheus": None, "exporters": read(DEFAULT)}
-    ),
+    Case("no Prometheus asked", "warn gpu-metrics", {"prometheus": None}),
+    Case("a Prometheus that is refused", "warn gpu-metrics", {"prometheus": refused()}),
+    Case("a Prometheus without DCGM", "warn gpu-metrics", {"prometheus": prometheus(())}),
+    Case("a Prometheus", "ok gpu-metrics", {}),
+    Case("the default counters", "warn gpu-metrics", {"prometheus": prometheus(DEFAULT)}),
     Case("no such claim", "fail data", {"claims": {"c": None}}),
     Case("a claim that is not seen", "warn data", {"claims": {"c": FORBIDDEN}}),
     Case("a claim that is not bound yet", "warn data", {"claims": {"c": PENDING}}),
@@ -386,7 +367,6 @@ def test_a_pool_without_gpus_is_asked_nothing_about_them() -> None:
         nodes=(node("a", gpus="0"),),
         quotas=(),
         prometheus=None,
-        exporters=None,
     )
     about = {"device-plugin", "node-size"}
     assert not [one.id for one in found if one.id in about or "metrics" in one.id]

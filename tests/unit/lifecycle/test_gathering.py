@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -47,17 +47,9 @@ class Source:
         self.values, self.missing = values, missing
         self.wait_s = settles_in
         self.asked: list[SeriesQuery] = []
-        self.followed: list[str] = []
-        self.released: list[str] = []
         self.gate: threading.Event | None = None
         self.slow: threading.Event | None = None
         self.then: Callable[[], object] = lambda: None
-
-    def follow(self, run: Run, nodes: Collection[str]) -> None:
-        self.followed += [f"{run.run_id} {node}" for node in nodes]
-
-    def release(self, run_id: str) -> None:
-        self.released.append(run_id)
 
     def settles_in(self, wanted: SeriesQuery) -> float:
         assert threading.current_thread() is not threading.main_thread()
@@ -148,8 +140,6 @@ def test_the_figures_complete_the_measurement_and_its_series_are_kept(store: Sto
     source = Source(250.0)
     bench = Bench(store, source)
     bench.submit()
-    assert source.followed == ["seg-1 node-1"]
-    assert source.released[:1] == ["seg-1"]
     bench.finish()
     (wanted,) = source.asked
     assert wanted == SeriesQuery(
@@ -190,7 +180,6 @@ def test_nothing_is_waited_for_without_sources_gpus_or_times(store: Store, witho
     bench.finish()
     assert bench.clock.now == END
     assert not source.asked
-    assert bool(source.followed) == (without == "times")
     assert bench.announced == []
     assert not (store.folder("seg-1") / "gpu").exists()
 

@@ -1,0 +1,139 @@
+"""Checks and draws data sets in folders.
+
+``check`` says what is missing, by name; ``make-sample`` draws a small set. Exit codes: 0 all is
+there, 2 something is missing or the input is wrong, 3 it could not be completed now. What the set
+lacks begins with :data:`MISSING`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import importlib
+import json
+import re
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from k8sbench.trainers.parts.settings import Parser, size, whole
+
+SETS = ("cityscapes", "faces", "imagenet", "kinetics")
+SAMPLE = "k8sbench-sample.json"  # marks a drawn set, and says how many files it has
+MISSING = "missing: "
+EXIT_INPUT, EXIT_FAILED = 2, 3
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
+# What does not hold of a drawn set, nor of a part of a published one.
+_NUMBER = re.compile(r": [\d,]+ of [\d,]+ (pictures|label files|clips|classes|pairs)$")
+_SIZE = re.compile(r": \d+x\d+ pixels, not \d+x\d+$")
+
+
+class Failed(Exception):
+    """A command cannot go on: what is wrong, what to do, and the exit code."""
+
+    def __init__(self, text: str, action: str, code: int = EXIT_FAILED) -> None:
+        super().__init__(text)
+        self.text, self.action, self.code = text, action, code
+
+
+def say(text: str) -> None:
+    """Print one line, whatever the names of files in it hold."""
+    line = " ".join(text.splitlines())
+    print(line.encode(errors="backslashreplace").decode(), flush=True)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    given = _parser().parse_args(argv)
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        return int(given.run(given))
+    except Failed as error:
+        failed = error
+    except OSError as error:
+        action = "Mend it and give the same command again."
+        if error.errno in NO_ROOM:
+            action = "Make room, delete the folder and give the same command again."
+        failed = Failed(f"{error.filename or given.folder}: {error.strerror}.", action)
+    say(f"error: {failed.text}")
+    say(failed.action)
+    return failed.code
+
+
+def _parser() -> Parser:
+    made = Parser(prog="python -m k8sbench.trainers.check_data", description=__doc__)
+    commands = made.add_subparsers(required=True)
+    for name, run in (("check", _check), ("make-sample", _make_sample)):
+        command = commands.add_parser(name)
+        command.set_defaults(run=run, deep=False)
+        command.add_argument("name", choices=SETS)
+        command.add_argument("folder", type=Path)
+        if name == "check":
+            command.add_argument("--deep", action="store_true")
+        else:
+            command.add_argument("--pictures", type=whole(2), default=None)
+            command.add_argument("--size", type=size, default=None)
+            command.add_argument("--seed", type=whole(0), default=0)
+    return made
+
+
+def _check(given: argparse.Namespace) -> int:
+    """Say what the folder lacks, and what it has less or more of than the published set has."""
+    code = 0
+    for sentence in _missing(given.name, given.folder, deep=given.deep):
+        if _NUMBER.search(sentence) is not None:
+            say(f"Note: {sentence} of the published set.")
+        else:
+            say(f"{MISSING}{sentence}")
+            code = EXIT_INPUT
+    return code
+
+
+def _missing(name: str, folder: Path, *, deep: bool = False) -> Iterator[str]:
+    """Name what the folder lacks; a drawn set is not compared with the numbers of the real one."""
+    if not folder.is_dir():
+        yield f"{folder}: no such folder"
+        return
+    marker = folder / SAMPLE
+    is_drawn = marker.exists()
+    for sentence in _module(f"data.{name}").problems(folder, deep=deep):
+        if not (is_drawn and (_NUMBER.search(sentence) or _SIZE.search(sentence))):
+            yield sentence
+    if is_drawn:
+        files, have = json.loads(marker.read_text())["files"], _files(folder)
+        if have < files:
+            yield f"{folder}: {have:,} of {files:,} files"
+
+
+def _module(name: str) -> Any:
+    try:
+        return importlib.import_module(f"k8sbench.trainers.{name}")
+    except ModuleNotFoundError as error:
+        raise Failed(
+            f"This takes numpy and Pillow, and {error.name} is not installed.",
+            "Install both: pip install numpy pillow",
+        ) from None
+
+
+def _files(folder: Path) -> int:
+    return sum(path.is_file() and path.name != SAMPLE for path in folder.rglob("*"))
+
+
+def _make_sample(given: argparse.Namespace) -> int:
+    folder: Path = given.folder
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise Failed(f"{folder} is not empty.", "Name a folder that is not there yet.", EXIT_INPUT)
+    write = _module("data.sample_sets").SETS[given.name]
+    folder.mkdir(parents=True, exist_ok=True)
+    asked = {name: getattr(given, name) for name in ("pictures", "size") if getattr(given, name)}
+    write(folder, seed=given.seed, **asked)
+    files = _files(folder)
+    (folder / SAMPLE).write_text(json.dumps({"set": given.name, "files": files}))
+    say(f"{files} files were drawn into {folder}, those of the validation among them.")
+    return _check(given)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,1 +1,0 @@
-"""What ``prepare_data`` is made of, of the standard library alone."""

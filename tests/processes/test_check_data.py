@@ -1,0 +1,77 @@
+"""Checking and drawing a data set as a process: what is printed, and the exit code."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from k8sbench.trainers.check_data import SAMPLE, say
+from tests.harness import disks
+from tests.tiers import ROOT
+
+PROGRAM = [sys.executable, "-m", "k8sbench.trainers.check_data"]
+
+
+def ends(folder: Path, action: str, name: str, *words: str, code: int = 0) -> str:
+    """Run the program on a folder to its end; returns what it printed."""
+    done = subprocess.run(
+        [*PROGRAM, action, name, str(folder), *words],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
+    assert done.returncode == code, done.stdout
+    return done.stdout
+
+
+def test_what_is_missing_is_named_and_the_exit_code_is_2(tmp_path: Path) -> None:
+    folder = tmp_path / "set"
+    ends(folder, "make-sample", "imagenet", "--pictures=16", "--size=32x32")
+    ends(folder, "check", "imagenet", "--deep")
+    victim = min((folder / "val").glob("*/*"))
+    victim.unlink()
+    out = ends(folder, "check", "imagenet", code=2)
+    assert "31" not in out.replace(str(folder), "")
+    assert f"{victim.parent.relative_to(folder)}: no pictures" in out
+    assert "23 of 24 files" in out
+    picture = min((folder / "train").glob("*/*"))
+    picture.write_bytes(picture.read_bytes()[:200])
+    out = ends(folder, "check", "imagenet", "--deep", code=2)
+    assert picture.name in out
+
+
+def test_a_set_that_is_not_marked_as_drawn_is_held_against_the_real_numbers(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "set"
+    ends(folder, "make-sample", "imagenet", "--pictures=16", "--size=32x32")
+    (folder / SAMPLE).unlink()
+    out = ends(folder, "check", "imagenet")
+    assert out.splitlines() == [
+        "Note: train: 16 of 1,281,167 pictures of the published set.",
+        "Note: train: 8 of 1,000 classes of the published set.",
+        "Note: val: 8 of 50,000 pictures of the published set.",
+    ]
+
+
+def test_a_folder_that_holds_something_is_not_drawn_into(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    out = ends(tmp_path, "make-sample", "faces", code=2)
+    assert "is not empty" in out
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_full_disk_is_told(tmp_path: Path) -> None:
+    with disks.small(tmp_path / "disk", "64k") as disk:
+        out = ends(disk / "set", "make-sample", "imagenet", "--size=256x256", code=3)
+    assert "No space left" in out
+    assert "Make room" in out
+
+
+def test_a_name_of_a_file_cannot_begin_another_line(capsys: pytest.CaptureFixture[str]) -> None:
+    say("train: no pictures in a\nmissing: b\udcff")
+    assert capsys.readouterr().out == "train: no pictures in a missing: b\\udcff\n"
