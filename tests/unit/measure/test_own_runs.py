@@ -427,11 +427,9 @@ def test_without_a_planned_window_the_catalogs_holds() -> None:
 def test_a_run_is_rejected_whose_ranks_report_fewer_nodes_than_replicas(
     nodes: tuple[str | None, str | None], changes: dict[str, Any], shared: bool
 ) -> None:
-    logs = [
-        edited(text(name), "environment", node=node)
-        for name, node in zip(("k8sbench_master.log", "k8sbench_worker.log"), nodes, strict=True)
-    ]
-    found = both(*logs, expected=expectation.from_plan(msgspec.structs.replace(PLAN, **changes)))
+    master = edited(text("k8sbench_master.log"), "environment", node=nodes[0])
+    worker = edited(text("k8sbench_worker.log"), "environment", node=nodes[1])
+    found = both(master, worker, expectation.from_plan(msgspec.structs.replace(PLAN, **changes)))
     assert ("shared-node" in ids(found)) is shared
     assert found.verdict == ("rejected" if shared else "valid")
 

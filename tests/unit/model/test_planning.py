@@ -353,7 +353,7 @@ def test_a_gpu_that_the_image_has_no_kernels_for_is_refused_unless_forced() -> N
     ],
 )
 def test_replicas_are_packed_where_a_node_has_room_for_another(
-    asked: dict[str, int], case: str
+    asked: dict[str, Any], case: str
 ) -> None:
     packed, spread = planned(**asked, pack=True), planned(**asked)
     assert packed.case == case
