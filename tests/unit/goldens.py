@@ -55,7 +55,9 @@ def table(rows: Iterable[tuple[str, Row]]) -> str:
 
 def _differences(whole: Row, found: Row) -> Iterator[str]:
     """Write what differs, the values of one struct beside each other."""
-    for parent, names in itertools.groupby(sorted(whole.keys() | found.keys(), key=_apart), _parent):
+    for parent, names in itertools.groupby(
+        sorted(whole.keys() | found.keys(), key=_apart), _parent
+    ):
         keys = list(names)
         head = f"{parent}:" if parent else ""
         if parent and not found.keys() & keys:
