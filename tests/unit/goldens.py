@@ -55,9 +55,8 @@ def table(rows: Iterable[tuple[str, Row]]) -> str:
 
 def _differences(whole: Row, found: Row) -> Iterator[str]:
     """Write what differs, the values of one struct beside each other."""
-    for parent, names in itertools.groupby(
-        sorted(whole.keys() | found.keys(), key=_apart), _parent
-    ):
+    all_names = sorted(whole.keys() | found.keys(), key=lambda name: (_parent(name), name))
+    for parent, names in itertools.groupby(all_names, _parent):
         keys = list(names)
         head = f"{parent}:" if parent else ""
         if parent and not found.keys() & keys:
@@ -79,17 +78,14 @@ def _parent(name: str) -> str:
     return name.rpartition(".")[0]
 
 
-def _apart(name: str) -> tuple[str, str]:
-    return _parent(name), name
-
-
 def _shown(value: Any) -> str:
-    """Write a value, floats to six places; quote a text with spaces."""
+    """Write a value, floats to six places; quote a text with spaces that is not yet quoted."""
     if isinstance(value, float):
         return str(round(value, 6))
     if isinstance(value, Sequence) and not isinstance(value, str):
         return f"({', '.join(map(_shown, value))})"
-    return repr(value) if isinstance(value, str) and " " in value else str(value)
+    is_text = isinstance(value, str) and " " in value and not value.startswith(('"', "["))
+    return repr(value) if is_text else str(value)
 
 
 def objects(manifests: Iterable[Any]) -> str:

@@ -5,7 +5,7 @@ Of sentences it holds the numbers; their words are in the golden file of the cau
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
