@@ -1,14 +1,13 @@
-"""What every built-in benchmark plans, and what changes with each option: a golden file.
-
-Of the plain request it holds the whole plan; of each other what is another there, or the error.
-"""
+"""What every built-in benchmark plans with each option, or the error: golden files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from k8sbench.adapters.files import catalog, packaged, pools
@@ -85,22 +84,38 @@ def planned(name: str, site: Site, **asked: Any) -> dict[str, Any]:
         )
     except BenchError as error:
         return {"error": f"{type(error).__name__} {goldens.numbers(error.message)}"}
-    found = dict(goldens.flat(plan))
-    found |= {"described": planning.describe(plan), "labels": identity.labels(plan)}
-    return found | {f"case.{key}": value for key, value in identity.case_values(plan).items()}
+    case = identity.case_values(plan)
+    command, of_case = options(plan.command), options(json.loads(case.pop("command")))
+    found = dict(goldens.flat(msgspec.structs.replace(plan, command=())))
+    found |= {"described": planning.describe(plan)}
+    found |= {f"command.{key}": value for key, value in command.items()}
+    found |= {
+        f"case.command.{key}": of_case.get(key, "none")
+        for key in command.keys() | of_case.keys()
+        if command.get(key) != of_case.get(key)
+    }
+    labels = identity.labels(plan).items()
+    found |= {f"labels.{key.rpartition('/')[2]}": value for key, value in labels}
+    return found | {f"case.{key}": value for key, value in case.items()}
+
+
+def options(command: Sequence[str]) -> dict[str, str]:
+    """Name what follows each option of a command; one that comes again by its place."""
+    found = dict[str, str]()
+    for each in " ".join(("program", *command)).split(" --"):
+        name, _, value = each.partition(" ")
+        found[f"{name}:{len(found)}" if name in found else name] = value
+    return found
 
 
 @pytest.mark.parametrize("name", catalog.names())
 def test_what_a_built_in_benchmark_plans(name: str) -> None:
-    plain = planned(name, SITES["v100-32gb"])
-    parts = [*(f"{key}: {value}" for key, value in sorted(plain.items()))]
-    others = {what: planned(name, SITES["v100-32gb"], **asked) for what, asked in ASKED.items()}
-    others |= {f"on {where}": planned(name, site) for where, site in SITES.items()}
-    others["AMP on a laptop"] = planned(name, SITES["laptop"], amp=True, replicas=2)
-    for what, found in others.items():
-        shown = found if "error" in found else plain
-        parts += ["", f"{what}:", *goldens.differences({} if shown is found else plain, found)]
-    goldens.check(FOLDER / f"{name}.txt", "\n".join(parts) + "\n")
+    rows = {"plain": planned(name, SITES["v100-32gb"])}
+    rows |= {what: planned(name, SITES["v100-32gb"], **asked) for what, asked in ASKED.items()}
+    rows |= {f"on {where}": planned(name, site) for where, site in SITES.items()}
+    rows["AMP on a laptop"] = planned(name, SITES["laptop"], amp=True, replicas=2)
+
+    goldens.check(FOLDER / f"{name}.txt", goldens.table(rows.items()))
 
 
 def test_what_a_shape_and_speed_options_are_read_from() -> None:

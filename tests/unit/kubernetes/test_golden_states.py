@@ -5,7 +5,7 @@ Of sentences it holds the numbers; their words are in the golden file of the cau
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,8 @@ LINES = {
     "worker-0": ("ValueError: too large", "torch.cuda.OutOfMemoryError: CUDA out of memory"),
 }
 
+NOT_A_STATE = {"cause", "action", "until"}
+
 
 def replaced(snapshot: JobSnapshot, **fields: Any) -> JobSnapshot:
     return msgspec.structs.replace(snapshot, **fields)
@@ -68,37 +70,60 @@ EDITS: dict[str, Callable[[JobSnapshot], JobSnapshot]] = {
 }
 
 
-def told(result: JobState, after: float) -> tuple[str, str]:
-    """One state, and the numbers of its sentences and when it is read again."""
-    replicas = " ".join(
-        f"{one.replica}:{one.phase}:{one.node}:{one.restarts}:{goldens.numbers(one.detail or '')}"
-        for one in result.replicas
-    )
+def told(result: JobState, after: float) -> goldens.Row:
+    """One state, the numbers of its sentences, and when it is read again."""
     again = result.look_again_s
-    until = "" if again is None else f" until {after + again:g} s"
-    sentences = f"{goldens.numbers(result.cause)} | {goldens.numbers(result.action or '')}"
     mark = "!" * result.unrecoverable + " over" * result.over
-    return f"{result.phase} {result.cause_id}{mark} | {replicas}", f"{sentences}{until}"
+    replicas = {
+        one.replica: f"{one.phase}:{one.node}:{one.restarts}:{goldens.numbers(one.detail or '')}"
+        for one in result.replicas
+    }
+    return replicas | {
+        "state": f"{result.phase} {result.cause_id}{mark}",
+        "cause": goldens.numbers(result.cause),
+        "action": goldens.numbers(result.action or ""),
+        "until": "-" if again is None else f"{after + again:g} s",
+    }
 
 
-def over_time(name: str, snapshot: JobSnapshot, **more: Any) -> Iterator[str]:
-    """Write a state at each time at which it is another than before."""
-    before = ""
+def over_time(name: str, snapshot: JobSnapshot, **more: Any) -> list[goldens.Row]:
+    """Tell a state at each time at which it, or a replica, is another than before."""
+    found: list[goldens.Row] = []
+    before = None
     for after in SECONDS:
         result = read(snapshot, GANG if "gang" in name else PLAN, after=after, **more)
-        state, numbers = told(result, after)
-        if state != before:
-            yield f"  {after:g} s: {state} | {numbers}"
-        before = state
+        state = told(result, after)
+        same = {key: value for key, value in state.items() if key not in NOT_A_STATE}
+        if same != before:
+            found.append({"after": after, **state})
+        before = same
+    return found
+
+
+def apart(state: goldens.Row, plain: goldens.Row) -> dict[str, Any]:
+    """Keep what is another than in the plain state; "gone" is a replica that only that has."""
+    return {
+        key: state.get(key, "gone")
+        for key in state.keys() | plain.keys()
+        if state.get(key) != plain.get(key)
+    }
+
+
+def row(name: str, snapshot: JobSnapshot) -> goldens.Row:
+    """Tell the states over time, and what is another in the last of them with each edit."""
+    plain = over_time(name, snapshot)
+    with_lines = over_time(name, snapshot, lines=LINES)
+    found = dict[str, Any](states=plain)
+    if with_lines != plain:
+        found["with lines"] = with_lines
+    for edit, change in EDITS.items():
+        found[edit] = apart(over_time(name, change(snapshot))[-1], plain[-1])
+    return dict(goldens.flat(found))
 
 
 def test_states_over_time_and_changed() -> None:
-    lines = []
-    for name, found in STATES:
-        snapshot = found[0] if isinstance(found, tuple) else found
-        lines += ["", f"{name}:", *over_time(name, snapshot)]
-        lines += ["  with lines:", *over_time(name, snapshot, lines=LINES)]
-        for edit, change in EDITS.items():
-            (state,) = list(over_time(name, change(snapshot)))[-1:]
-            lines.append(f"  {edit},{state}")
-    goldens.check(FILE, "\n".join(lines).lstrip() + "\n")
+    rows = (
+        (f"{number} {name}", row(name, found[0] if isinstance(found, tuple) else found))
+        for number, (name, found) in enumerate(STATES)
+    )
+    goldens.check(FILE, goldens.table(rows))

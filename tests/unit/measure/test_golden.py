@@ -1,7 +1,6 @@
 """What is measured of each fixture log, and what changes where the log or the options are others.
 
-Of the whole log the golden file holds all that was measured; of each change the fields that then
-are others. Of a sentence only its numbers are held: its words may change.
+Of a sentence the golden file holds only the numbers: its words may change.
 """
 
 from __future__ import annotations
@@ -131,7 +130,7 @@ def measured(lines: list[str], options: dict[str, Any]) -> dict[str, Any]:
         )
     except BenchError as error:
         return {"error": goldens.numbers(error.message)}
-    return dict(sorted(described(found)))
+    return dict(described(found))
 
 
 def described(found: Measurement) -> Iterator[tuple[str, Any]]:
@@ -147,21 +146,22 @@ def described(found: Measurement) -> Iterator[tuple[str, Any]]:
             yield name.replace("unverified.", "throughput."), value
 
 
-def without_formulas(found: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in found.items() if not name.startswith("formulas.")}
-
-
 def written(name: str) -> str:
     """Write what is measured of a log, and of all that is changed of it."""
     lines, options = lines_of(name), OPTIONS[name]
-    whole = measured(lines, options)
-    parts = ["", *(f"{key}: {value}" for key, value in whole.items())]
-    changed = {edit: measured(change(lines), options) for edit, change in EDITS.items()}
-    changed |= {what: measured(lines, options | other) for what, other in OTHER_OPTIONS.items()}
-    for what, found in changed.items():
-        parts += ["", f"{what}:"]
-        parts += goldens.differences(*map(without_formulas, (whole, found)))
-    return "\n".join(parts).lstrip() + "\n"
+    found = {"the log": measured(lines, options)}
+    found |= {edit: measured(change(lines), options) for edit, change in EDITS.items()}
+    found |= {what: measured(lines, options | other) for what, other in OTHER_OPTIONS.items()}
+    formulas = {key: value for key, value in found["the log"].items() if is_formula(key)}
+    rows = {
+        what: {key: value for key, value in row.items() if not is_formula(key)}
+        for what, row in found.items()
+    }
+    return goldens.table([("formulas", formulas)]) + goldens.table(rows.items())
+
+
+def is_formula(name: str) -> bool:
+    return name.startswith("formulas.")
 
 
 @pytest.mark.parametrize("name", OPTIONS)

@@ -107,40 +107,36 @@ def made() -> Iterator[tuple[str, list[Run]]]:
     yield "smoke", [smoke(10.0), smoke(11.0, repeat=2)]
 
 
-def described(runs: Sequence[Run]) -> dict[str, Any]:
-    """All that follows from runs, by names."""
+LEFT_OUT = (".plan.", "run_id", ".created_at", "log_digest", ".id.", ".key.", ".repeat", ".source")
+
+
+def described(name: str, runs: Sequence[Run]) -> Iterator[tuple[str, goldens.Row]]:
+    """All that follows from runs: a row for each group, and for each pair of frameworks."""
     spec = catalog()
-    found = dict[str, Any]()
     shown = results(groups(runs), find=lambda _: spec, published=True)
     for number, result in enumerate(shown):
-        found |= goldens.flat(result, str(number))
+        found = dict(goldens.flat(result))
         explained = explaining.of_group(result, spec)
         for formula in explained.formulas:
-            found[f"{number}.formulas.{formula.estimator}"] = formula.text
+            found[f"formulas.{formula.estimator}"] = formula.text
         for source, each in enumerate(explained.published):
             rules = [(rule.name.split()[-1], rule.deviation) for rule in each.rules]
-            found[f"{number}.rules.{source}"] = rules
-    for number, pair in enumerate(parities([result.group for result in shown])):
+            found[f"rules.{source}"] = rules
+        yield f"{name}, group {number}" if number else name, kept(found)
+    for pair in parities([result.group for result in shown]):
         bare = {"ratio": pair.ratio, "unlike": pair.not_comparable, "notes": pair.notes}
-        found |= goldens.flat(bare, f"parity.{number}")
-    left_out = (
-        ".plan.",
-        "run_id",
-        ".created_at",
-        "log_digest",
-        ".id.",
-        ".key.",
-        ".repeat",
-        ".source",
-    )
+        yield f"{name}, parity", kept(dict(goldens.flat(bare)))
+
+
+def kept(found: goldens.Row) -> goldens.Row:
     return {
         name: value
-        for name, value in sorted(found.items())
-        if not any(part in f"{name}." for part in left_out)
+        for name, value in found.items()
+        if not any(part in f".{name}." for part in LEFT_OUT)
     }
 
 
-def compared() -> Iterator[tuple[str, dict[str, Any]]]:
+def compared() -> Iterator[tuple[str, goldens.Row]]:
     """Two sides of several sizes and distances, one and several cases."""
     for count, ratio, cases in itertools.product((1, 3, 5, 8), (0.9, 0.97, 1.0, 1.05), (1, 4)):
         sides = []
@@ -158,29 +154,24 @@ def compared() -> Iterator[tuple[str, dict[str, Any]]]:
             by_id = {each.run_id: each for each in runs}
             sides.append(Side(name=name, groups=tuple(groups(runs)), runs=by_id))
         found = compare(*sides, limit=0.03)
-        kept = {
-            name: value
-            for name, value in goldens.flat(found)
-            if not any(part in name for part in (".plan.", "run_id", "groups", ".id"))
-        }
-        yield f"{count} runs, {cases} cases, {ratio}", kept
-
-
-def written(rows: Iterator[tuple[str, dict[str, Any]]]) -> str:
-    (first, whole), *others = rows
-    parts = [f"{first}:", *goldens.differences({}, whole)]
-    for name, found in others:
-        parts += ["", f"{name}:", *goldens.differences(whole, found)]
-    return "\n".join(parts) + "\n"
+        of_sides = msgspec.structs.replace(found, cases=())
+        rest = [("", of_sides), *((f", case {n}", one) for n, one in enumerate(found.cases))]
+        for what, part in rest:
+            values = {
+                name: value
+                for name, value in goldens.flat(part)
+                if not any(each in f".{name}" for each in (".plan.", "run_id", "groups", ".id"))
+            }
+            yield f"{count} runs, {cases} cases, {ratio}{what}", values
 
 
 def test_what_follows_from_the_runs_of_a_case() -> None:
-    text = written((name, described(runs)) for name, runs in made())
-    goldens.check(FOLDER / "groups.txt", text)
+    rows = (row for name, runs in made() for row in described(name, runs))
+    goldens.check(FOLDER / "groups.txt", goldens.table(rows))
 
 
 def test_what_follows_from_two_sides() -> None:
-    goldens.check(FOLDER / "compared.txt", written(compared()))
+    goldens.check(FOLDER / "compared.txt", goldens.table(compared()))
 
 
 def test_where_a_series_changed_and_which_node_is_slow() -> None:
@@ -190,5 +181,5 @@ def test_where_a_series_changed_and_which_node_is_slow() -> None:
     }
     for name, rates in (RATES | {"a slow node": (*STEADY, 900.0, *STEADY)}).items():
         found = check(nodes(rates))
-        rows[f"nodes: {name}"] = dict(goldens.flat(msgspec.to_builtins(found)))
-    goldens.check(FOLDER / "series.txt", written(iter(rows.items())))
+        rows[f"nodes: {name}"] = dict(goldens.flat(found))
+    goldens.check(FOLDER / "series.txt", goldens.table(rows.items()))

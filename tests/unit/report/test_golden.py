@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from k8sbench.lifecycle.reporting import Report, Wanted, report
 from k8sbench.report import document, formats, layout, tables
 from k8sbench.report.columns import Form
+from tests.unit import goldens
 from tests.unit.report import example
 
 FOLDER = pathlib.Path(__file__).parent / "golden"
@@ -29,28 +30,36 @@ def _trained(_: Report) -> str:
     return _markdown(report(example.trained(), Wanted()))
 
 
+def _document(made: Report) -> str:
+    """Write each value of the JSON document as JSON, those of a row together."""
+    whole = document.document(made.results, made.parities)
+    rows = [("document", whole | {"rows": len(whole["rows"])})]
+    for number, row in enumerate(whole["rows"]):
+        rows.append((f"{number} {row['benchmark']} {row['framework']} {row['case']}", row))
+    return goldens.table((name, dict(_values(row))) for name, row in rows)
+
+
+def _values(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    nested = isinstance(value, list | tuple) and any(isinstance(each, dict) for each in value)
+    inner = dict(enumerate(value)) if nested else value
+    if isinstance(inner, dict) and inner:
+        for key, each in inner.items():
+            yield from _values(each, f"{name}.{key}" if name else str(key))
+    else:
+        yield name, json.dumps(value, ensure_ascii=False)
+
+
 FORMS: dict[str, Callable[[Report], str]] = {
     "table.txt": _text,
     "wide.txt": lambda made: _text(made, "wide"),
     "terminal-80.txt": lambda made: _text(made, width=80),
     "table.md": _markdown,
     "trained.md": _trained,
-    "results.json": lambda made: (
-        json.dumps(document.document(made.results, made.parities), indent=1, ensure_ascii=False)
-        + "\n"
-    ),
+    "document.txt": _document,
     "results.csv": lambda made: formats.csv_text(document.flat(made.results)),
 }
 
 
 @pytest.mark.parametrize("name", FORMS)
 def test_the_output_is_the_golden_one(name: str) -> None:
-    _compare(name, FORMS[name](example.made()))
-
-
-def _compare(name: str, text: str) -> None:
-    file = FOLDER / name
-    if os.environ.get("K8SBENCH_UPDATE_GOLDEN"):
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(text)
-    assert text == file.read_text()
+    goldens.check(FOLDER / name, FORMS[name](example.made()))
