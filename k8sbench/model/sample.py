@@ -144,7 +144,9 @@ class Fact(_Printed, frozen=True, kw_only=True):
 
 
 _Event = Literal["start", "evaluation", "checkpoint", "restart", "epoch-end", "finished", "header"]
-MarkKind = _Event | Literal["rank", "gpu", "summary", "airank", "unread", "resume", "broken"]
+MarkKind = (
+    _Event | Literal["rank", "gpu", "summary", "airank", "unread", "resume", "broken", "foreign"]
+)
 
 
 class Mark(_Printed, frozen=True, kw_only=True):

@@ -147,7 +147,7 @@ class _Reader(LineReader):
             groups = match.groupdict()
             rate, seconds = positive(groups.get("rate")), positive(groups.get("step_seconds"))
             if self._counts_steps and rate is not None:
-                rate, seconds = None, 1.0 / rate
+                seconds, rate = 1.0 / rate, None
             values = {
                 "whole_run_rate": rate,
                 "whole_run_seconds": seconds,

@@ -127,7 +127,7 @@ def _namespace(own: OwnCluster) -> Iterator[str]:
     name = Namespace.make(own, "many").name
     yield name
     # All jobs have ended: the operator creates no more of their pods while the namespace goes.
-    own.kubectl("delete", f"namespace/{name}", f"--timeout={SECONDS}s", seconds=SECONDS)
+    own.kubectl("delete", f"namespace/{name}", f"--timeout={SECONDS}s")
 
 
 def followed(own: OwnCluster, store: Path, words: list[str], jobs: int) -> float:

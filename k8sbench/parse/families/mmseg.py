@@ -3,15 +3,30 @@
 ``time`` is seconds per iteration of rank 0, which is the job's, as a mean over the log interval.
 At the iteration of an evaluation mmcv prints the evaluation instead of the training line, so the
 gap to the next record is two intervals while its mean still covers one, evaluation included.
+
+mmcv 1.3.x prints both in one training line, under the number of validation batches in place of the
+iteration (mmsegmentation issue 694): the line is that of the next log interval.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from k8sbench.model.sample import Fact, Shape
-from k8sbench.parse.family import EvaluationRule, Family, MarkRule, assumed_fp32, rule
+import msgspec
+
+from k8sbench.model.sample import Fact, Item, Record, Shape
+from k8sbench.parse.family import (
+    EvaluationRule,
+    Family,
+    LineReader,
+    LineRule,
+    MarkRule,
+    Read,
+    TextLines,
+    assumed_fp32,
+    rule,
+)
 from k8sbench.parse.records import RecordRule
 
 BY_ITERATION = Shape(name="mmseg", number="seconds", holds_events=True, resolution=0.001)
@@ -24,7 +39,7 @@ BY_EPOCH = Shape(
     resolution=0.001,
 )
 
-_STAMP = r"(?:(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) - \w+ - INFO - )?"
+_STAMP = r"(?:(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) - [\w.]+ - INFO - )?"
 _TIMES = ", data_time: "
 # Four digits, always: what follows may be another line, glued on.
 _LOSS = r"(?:-?\d+\.\d{4}|[-+]?(?:nan|inf|NaN|Inf|NAN|INF))"
@@ -38,10 +53,43 @@ _NUMBERS = (
     # is not possessive: Python before 3.11.5 then finds no loss.
     rf"(?:(?:[^\[\],]++|,(?! loss: {_LOSS}))*, loss: (?P<loss>{_LOSS}))?"
 )
-_EVALUATION = re.compile(
-    _STAMP + r"(?:Iter|Epoch)\(val\) (?:\[\d+\])?\[\d+\]\s"
-    r"[^\[\]]*?\b(?P<metric>mIoU|mDice|mFscore|aAcc): (?P<value>\d+\.\d+|nan)"
+# Later versions print aAcc first; it is the metric only where there is no other.
+_METRIC = (
+    r"[^\[\]]*?\b(?P<metric>mIoU|mDice|mFscore|bbox_mAP|"
+    r"aAcc(?![^\[\]]*?\b(?:mIoU|mDice|mFscore): )): (?P<value>\d+\.\d+|nan)"
 )
+_EVALUATION = re.compile(_STAMP + r"(?:Iter|Epoch)\(val\) (?:\[\d+\])?\[\d+\]\s" + _METRIC)
+_EVALUATED_RECORD = re.compile(_STAMP + r"Iter \[\d+/\d+\]\s" + _METRIC + r"[^\[\]]*? loss: ")
+
+
+class _Reader(LineReader):
+    """Gives training lines that hold an evaluation the iteration that they are of."""
+
+    def __init__(self, family: Family) -> None:
+        self._latest: dict[str, tuple[int, int]] = {}
+        """By source, the iterations of the latest two records."""
+        super().__init__(family)
+
+    def rules(self) -> list[LineRule]:
+        by_iteration, by_epoch, *others = super().rules()
+        numbered = by_iteration._replace(read=self._numbered(by_iteration.read))
+        # An evaluation is in the time of its own line: it comes before the record.
+        return [*others, numbered, by_epoch]
+
+    def _numbered(self, read: Read) -> Read:
+        def read_lines(lines: TextLines) -> tuple[Sequence[int], Sequence[Item]]:
+            indexes, items = read(lines)
+            return indexes, [self._corrected(item) for item in items]
+
+        return read_lines
+
+    def _corrected(self, record: Item) -> Item:
+        assert isinstance(record, Record)
+        before, last = self._latest.get(record.source, (0, 0))
+        if last > before and _EVALUATED_RECORD.search(record.text):
+            record = msgspec.structs.replace(record, iteration=2 * last - before)
+        self._latest[record.source] = last, record.iteration
+        return record
 
 
 def _derive(stated: Mapping[str, Fact]) -> Iterator[Fact]:
@@ -59,6 +107,7 @@ FAMILY = Family(
     title="mmsegmentation",
     framework="pytorch",
     unit="samples/s",
+    make_reader=_Reader,
     opening="Environment info:",
     facts=(
         rule("sys.platform", r"^sys\.platform: (?P<platform>.+)"),
@@ -89,7 +138,11 @@ FAMILY = Family(
             found_by=_TIMES,
         ),
     ),
-    evaluations=(EvaluationRule("(val) [", _EVALUATION),),
+    evaluations=(
+        EvaluationRule("(val) [", _EVALUATION),
+        EvaluationRule(" mIoU: ", _EVALUATED_RECORD),
+        EvaluationRule(" bbox_mAP: ", _EVALUATED_RECORD),
+    ),
     marks=(
         MarkRule(
             "Saving checkpoint at",

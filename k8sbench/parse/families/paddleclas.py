@@ -54,8 +54,9 @@ _RUNNING = re.compile(
     r"reader_cost: (?P<data_seconds>\d+\.\d+) ?s, " + _RATE
 )
 _STEP = re.compile(_BEGIN + r"elapse: (?P<step_seconds>\d+\.\d+)s?,? " + _RATE)
+# plsc 2.4 prints lines of this form with other figures: the whole job's, of an interval.
 _DYGRAPH = re.compile(
-    _STAMP + r"\[Train\]\[Epoch (?P<epoch>\d{1,6})/\d+\]"
+    _STAMP + r"(?<!plsc INFO: )\[Train\]\[Epoch (?P<epoch>\d{1,6})/\d+\]"
     r"\[Iter: ?(?P<iteration>\d{1,12})/(?P<total>\d{1,12})\](?P<middle>(?:(?!\[Train\]).)*?)"
     r"batch_cost: (?P<step_seconds>\d+\.\d+) ?s, reader_cost: (?P<data_seconds>\d+\.\d+)(?: ?s)?, "
     + _RATE
@@ -154,6 +155,7 @@ FAMILY = Family(
         EvaluationRule("[Eval][Epoch ", _EVALUATION, "top1"),
     ),
     marks=(
+        MarkRule("plsc INFO: [Train][Epoch ", "foreign"),
         MarkRule("END epoch:", "epoch-end", _END_TIMES),
         MarkRule("END epoch:", "epoch-end", _END_RATES),
         MarkRule("END epoch:", "evaluation", re.compile(r"END epoch:\d{1,6}\s+(?:valid|eval)\s")),

@@ -1,0 +1,87 @@
+"""Releases of the programs whose training lines differ from those of the release before."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+
+import pytest
+
+from k8sbench.model.errors import InputError
+from tests.unit.measure.support import ids, measured
+
+BEGAN = datetime.datetime(2021, 8, 10, tzinfo=datetime.UTC)
+EVALUATION = "aAcc: 0.7926, mIoU: 0.4183, mAcc: 0.5349, "
+BOXES = "bbox_mAP: 0.0830, bbox_mAP_50: 0.2090, "
+
+
+def mmcv13(
+    every: int, batches: int, evaluation: str = EVALUATION, logger: str = "mmseg", last: int = 2000
+) -> Iterator[str]:
+    """Lines of mmcv 1.3: 0.4 s an iteration, and 100 s for an evaluation ``every`` iterations.
+
+    A record with an evaluation has the number of validation ``batches`` for its iteration.
+    """
+    seconds = 0.0
+    for iteration in range(50, last + 1, 50):
+        is_evaluated = iteration % every == 0
+        seconds += 20.0 + 100.0 * is_evaluated
+        stamp = f"{BEGAN + datetime.timedelta(seconds=seconds):%Y-%m-%d %H:%M:%S},000"
+        number, time = (batches, 2.4) if is_evaluated else (iteration, 0.4)
+        yield (
+            f"{stamp} - {logger} - INFO - Iter [{number}/{last}]\tlr: 9.9e-04, eta: 0:10:00, "
+            f"time: {time:.3f}, data_time: 0.004, memory: 6231, {evaluation * is_evaluated}"
+            "decode.loss_seg: 0.5441, loss: 0.5441"
+        )
+
+
+@pytest.mark.parametrize("batches", [500, 5000], ids=["fewer than iterations", "more"])
+@pytest.mark.parametrize(
+    ("evaluation", "logger", "metric"),
+    [(EVALUATION, "mmseg", "mIoU"), (BOXES, "mmdet.ssod", "bbox_mAP")],
+)
+def test_a_training_line_with_an_evaluation_is_that_of_the_next_interval(
+    batches: int, evaluation: str, logger: str, metric: str
+) -> None:
+    """2 samples on each of 4 GPUs; 1,950 iterations of 0.4 s and two evaluations of 100 s."""
+    found = measured(mmcv13(800, batches, evaluation, logger), gpus=4, batch_size=2, warmup=50)
+    assert (found.verdict, ids(found, "reject")) == ("valid", [])
+    assert found.rate == pytest.approx(8 * 1950 / 980)
+    assert found.throughput is not None
+    assert found.throughput.time_weighted_steady == pytest.approx(8 / 0.4)
+    assert found.accuracy is not None
+    assert found.accuracy.metric == metric
+
+
+def test_a_log_that_goes_back_without_an_evaluation_is_still_rejected() -> None:
+    lines = mmcv13(800, 500, evaluation="")
+    found = measured(lines, format="mmseg", gpus=4, batch_size=2)
+    assert "iterations-back" in ids(found, "reject")
+
+
+@pytest.mark.parametrize(
+    "order", ["mIoU: 0.8000, mAcc: 0.9, aAcc: 0.9250", "aAcc: 0.9250, mIoU: 0.8000"]
+)
+def test_the_accuracy_is_the_miou_in_whatever_order_metrics_are_printed(order: str) -> None:
+    lines = [
+        *mmcv13(10_000, 0),
+        f"2021-08-10 01:00:00,000 - mmseg - INFO - Iter(val) [500]\t{order}",
+    ]
+    found = measured(lines, format="mmseg", gpus=4, batch_size=2)
+    assert found.accuracy is not None
+    assert (found.accuracy.metric, found.accuracy.best) == ("mIoU", 0.8)
+
+
+def test_lines_of_plsc_2_4_are_refused_by_name_and_paddleclas_lines_are_read() -> None:
+    def lines(logger: str) -> list[str]:
+        return [
+            f"[2022/11/25 09:{number * 2 // 300:02}:{number * 2 // 5 % 60:02}] {logger} INFO: "
+            f"[Train][Epoch 1/20][Iter: {number}/5682]lr: 0.099, loss: 40.1, "
+            "batch_cost: 0.40000s, reader_cost: 0.00100, ips: 320.00000 images/sec, eta: 12:00:00"
+            for number in range(0, 400, 10)
+        ]
+
+    with pytest.raises(InputError, match=r"plsc 2\.4") as caught:
+        measured(lines("plsc"), format="paddleclas", gpus=8, batch_size=None)
+    assert caught.value.line == 1
+    assert measured(lines("ppcls"), format="paddleclas", gpus=8, batch_size=None).rate is not None
