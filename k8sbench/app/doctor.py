@@ -168,6 +168,7 @@ def _job(
             replicas=replicas,
             gpus=request.gpus or None,
             data="synthetic",
+            force=True,
         ),
         Site(
             backend="kubernetes",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -117,6 +116,7 @@ def _here(reason: str | None, request: SubmitRequest) -> RunTarget:
 def local(reason: str | None) -> RunTarget:
     """Describe this machine: its GPUs as a pool of one node, or none."""
     from k8sbench.adapters.local import gpus
+    from k8sbench.adapters.local.cluster import machine_cores
 
     here = gpus.inventory()
     pool = CPU_POOL
@@ -126,7 +126,7 @@ def local(reason: str | None) -> RunTarget:
         )
     devices = f"{len(here.gpus)} × {here.gpus[0].model}" if here.gpus else f"no GPU ({here.reason})"
     why = f"backend local: {devices}" + (f"; {reason}" if reason else "")
-    return RunTarget(Site(backend="local", pool=pool, cores=len(os.sched_getaffinity(0))), why)
+    return RunTarget(Site(backend="local", pool=pool, cores=machine_cores()), why)
 
 
 def cluster_pools(api: Api) -> PublishedPools | None:

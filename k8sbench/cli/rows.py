@@ -41,6 +41,8 @@ def write_report(
 
     def as_reports() -> str:
         found = report_tables.tables(report.results, lang)
+        for sentence in report_tables.left_out(report.results):
+            output.note(sentence)
         if output_format == "report-html":
             return tables.html(found, "测试结果" if lang == "zh" else "Results", lang)
         return tables.markdown(found) if output_format == "report-markdown" else tables.text(found)

@@ -13,8 +13,9 @@ import msgspec
 
 from k8sbench import __version__
 from k8sbench.model import speed_options
+from k8sbench.model.counts import counted
 from k8sbench.model.errors import DoesNotFit, NotFound, UsageError, did_you_mean
-from k8sbench.model.image import ImageTable, built_image, checked_image, image_warning, number
+from k8sbench.model.image import ImageTable, built_image, checked_image, image_failure, number
 from k8sbench.model.plan import Backend, Device, PlannedWindow, TrainersBy
 from k8sbench.model.pool import NodePool
 from k8sbench.model.request import SubmitRequest
@@ -26,11 +27,9 @@ RECORDS_WANTED = 5
 """Fewer records in the window are rejected, so a short window is logged more often."""
 BF16_SINCE = (8, 0)
 """Compute capability from which GPUs have bf16; unknown GPUs are not rejected."""
-PROCESSES_PER_CORE = 4
-"""More CPU processes than this per core measure nothing but the scheduler."""
 TIMEOUTS: dict[Preset, float] = {"smoke": 1800.0, "full": 86400.0}
 """Seconds after which a run is ended that was given no --timeout: nothing waits without end."""
-_CASE = re.compile(r"^([1-9][0-9]{0,5})x([1-9][0-9]{0,5})(-cpu)?$")
+_CASE = re.compile(r"^([1-9][0-9]{0,5})x([1-9][0-9]{0,5})(-cpu)?(-packed)?$")
 
 
 class Site(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,11 +143,13 @@ def shape(case: PlanChoices, notes: list[str]) -> tuple[int, int]:
     replicas = request.replicas or 1
     if case.device == "cpu":
         processes = request.gpus or 1
-        most = PROCESSES_PER_CORE * (case.site.cores or 1)
+        most = case.site.cores or 1
         if local and replicas * processes > most:
             raise DoesNotFit(
-                f"{replicas} × {processes} CPU processes are too many for {case.site.cores} cores.",
-                f"Without a GPU this machine takes up to {most}; give fewer --replicas.",
+                f"{replicas} × {processes} CPU processes are too many for {counted(most, 'core')}.",
+                "Without a GPU each process needs a core; this fits: k8sbench submit"
+                f" {request.benchmark} --backend local --replicas {min(replicas, most)} --gpus"
+                f" {max(1, most // replicas)}",
             )
         return replicas, processes
     if local and request.gpus is None and (there < replicas or there % replicas):
@@ -173,6 +174,12 @@ def shape(case: PlanChoices, notes: list[str]) -> tuple[int, int]:
             " another user on them can disturb the figures"
         )
     return replicas, processes
+
+
+def pack(case: PlanChoices, replicas: int, processes: int) -> bool:
+    """Whether replicas may share a node: if asked for, and if a node has room for another one."""
+    room = case.device == "cpu" or processes < case.site.pool.gpus_per_node
+    return case.request.pack and replicas > 1 and room
 
 
 def preset(case: PlanChoices, notes: list[str]) -> Preset:
@@ -316,11 +323,17 @@ def image(
 
 
 def kernels(case: PlanChoices, chosen: str | None, notes: list[str]) -> None:
-    """Say so where the framework has no kernels for the pool's GPUs: the job would fail."""
+    """Refuse an image without kernels for the pool's GPUs; with --force note it."""
     site = case.site
-    if site.images is not None and case.device == "cuda":
-        doubt = image_warning(site.images, gpu_model=site.pool.gpu_model, image=chosen)
-        notes.extend(filter(None, [doubt]))
+    if site.images is None or case.device != "cuda":
+        return
+    failure = image_failure(site.images, gpu_model=site.pool.gpu_model, image=chosen)
+    if failure is None:
+        return
+    what, action = failure
+    if not case.request.force:
+        raise DoesNotFit(what, f"{action} If the table of images is out of date, give --force.")
+    notes.append(f"{what} {action}")
 
 
 def _check_local(case: PlanChoices) -> None:

@@ -204,7 +204,7 @@ CASE_FIELDS: tuple[CaseField, ...] = (
     _field("amp_dtype", _EVERY, "fp16 and bf16 are two speeds."),
     _field("replicas", "case group series", "Nodes talk over a network."),
     _field("processes_per_replica", "case group series", "GPUs of a node share its links."),
-    _field("case", "case group series parity published", "Both, and whether there is a GPU."),
+    _field("case", "case group series parity published", "Both, GPU or CPU, and shared nodes."),
     _field("batch_size", f"{_EVERY} ratio published", "It decides how well a GPU is used."),
     _field("preset", f"{_EVERY} parity", "A smoke run claims no speed."),
     _field("mode", f"{_EVERY} ratio", "Training to an accuracy evaluates, too."),

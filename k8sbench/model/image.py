@@ -170,11 +170,10 @@ def has_kernels(build: Build, capability: str) -> bool:
     return any(own[0] == wanted[0] and own <= wanted for own in map(number, build.capabilities))
 
 
-def image_warning(table: ImageTable, *, gpu_model: str | None, image: str | None) -> str | None:
-    """What is wrong with running ``image`` on a GPU, and what to do; None: nothing that is known.
-
-    For ``submit``, ``render`` and ``doctor``: one line, no exception, because the table may lag.
-    """
+def image_failure(
+    table: ImageTable, *, gpu_model: str | None, image: str | None
+) -> tuple[str, str] | None:
+    """Why ``image`` would fail on a GPU, and what to do; None: nothing is known against it."""
     content = None if image is None else table.content(image)
     if content is None:
         return None
@@ -191,10 +190,11 @@ def image_warning(table: ImageTable, *, gpu_model: str | None, image: str | None
         action = f"Choose a pool with other GPUs: {', '.join(names)} or the like."
         action = " ".join([action, *filter(None, [build.elsewhere.get(capability)])])
     held = f"{TITLES[content.framework]} {content.version} (CUDA {content.cuda})"
-    return (
+    what = (
         f"{image} holds {held}, which has no kernels for {gpu_model} (compute capability"
-        f" {capability}): the first step on the GPU will fail. {action}"
+        f" {capability}): the first step on the GPU will fail."
     )
+    return what, action
 
 
 def built_image(registry: str, framework: Framework, *, version: str, trainers_digest: str) -> str:

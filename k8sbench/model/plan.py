@@ -161,6 +161,9 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """WorkloadPriorityClass in that queue; None: the priority of the pods."""
     gang: bool = False
     """Whether all pods start together or none."""
+    pack: bool = False
+    """True if replicas may share a node. False where that cannot be, and in plans of before there
+    was a choice, which nothing spread: their logs show whether they shared one."""
     notes: tuple[str, ...] = ()
     """What the user should know: a replaced default, a batch unlike the report's, no figures."""
     node: str | None = None
@@ -194,8 +197,14 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def case(self) -> str:
-        """``4x8``; ``2x1-cpu`` where there is no GPU."""
-        return case_name(self.replicas, self.processes_per_replica, self.device)
+        """``4x8``; ``2x1-cpu`` where there is no GPU, ``2x1-packed`` where nodes may be shared."""
+        name = case_name(self.replicas, self.processes_per_replica, self.device)
+        return f"{name}-packed" if self.pack else name
+
+    @property
+    def spread(self) -> bool:
+        """True if each replica must have a node of its own."""
+        return self.backend == "kubernetes" and self.replicas > 1 and not self.pack
 
     @property
     def job_name(self) -> str:

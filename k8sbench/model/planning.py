@@ -180,6 +180,7 @@ def make_plan(
         queue=request.queue,
         priority=request.priority,
         gang=request.gang,
+        pack=choices.pack(case, replicas, processes),
         notes=tuple(notes),
         program_digest=None if impl == "k8sbench" else _program_digest(case),
         training=planned,
@@ -214,6 +215,8 @@ def describe(plan: RunPlan) -> str:
         f"{counted(plan.replicas, 'replica')} × {counted(plan.processes_per_replica, device)}"
         f" = {counted(plan.world_size, devices)}"
     )
+    if plan.pack:
+        shape += ", packed"
     parts = [
         plan.benchmark,
         plan.framework if plan.impl == "k8sbench" else f"{plan.framework} ({plan.impl})",

@@ -25,14 +25,16 @@ def form(pattern: str, description: str) -> msgspec.Meta:
 At = tuple[str | int, ...]
 """Path of the offending key."""
 Text = Annotated[str, msgspec.Meta(min_length=1)]
-_LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
-_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+_WORD = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
+_SUBDOMAIN = rf"{_WORD}(\.{_WORD})*"
 _QUALIFIED = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
+LONGEST = 253
+"""Characters of a name, and of what stands before a name's slash."""
 OBJECT_NAME = rf"^{_SUBDOMAIN}\Z"
 ObjectName = Annotated[
     str,
     msgspec.Meta(
-        max_length=253,
+        max_length=LONGEST,
         pattern=OBJECT_NAME,
         description="a Kubernetes name: lower-case letters, digits, '-', '.'",
     ),
@@ -41,14 +43,19 @@ ObjectName = Annotated[
 Quantity = Annotated[
     str,
     form(
-        r"^[0-9]{1,15}(\.[0-9]{1,9})?(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei"
+        r"^\+?([0-9]{1,15}(\.[0-9]{0,9})?|\.[0-9]{1,9})(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei"
         r"|[eE][+-]?[0-9]{1,2})?\Z",
         "a Kubernetes quantity such as 4, 500m or 32Gi",
     ),
 ]
-"""An amount as Kubernetes writes it: a number and a unit, without a sign."""
+"""An amount as Kubernetes writes it: a number and a unit, not negative."""
 LabelKey = Annotated[
     str, form(rf"^({_SUBDOMAIN}/)?{_QUALIFIED}\Z", "a Kubernetes name such as nvidia.com/gpu")
+]
+# The API server checks the keys of annotations in lower case.
+_PREFIX = _SUBDOMAIN.replace("a-z", "A-Za-z")
+AnnotationKey = Annotated[
+    str, form(rf"^({_PREFIX}/)?{_QUALIFIED}\Z", "a Kubernetes name such as example.com/team")
 ]
 ResourceName = Annotated[
     str, form(rf"^{_SUBDOMAIN}/{_QUALIFIED}\Z", "an extended resource such as nvidia.com/gpu")
@@ -57,7 +64,10 @@ LabelValue = Annotated[
     str,
     form(rf"^({_QUALIFIED})?\Z", "a label's value: at most 63 letters, digits, '-', '_' and '.'"),
 ]
-EnvName = Annotated[str, form(r"^[A-Za-z_][A-Za-z0-9_]*\Z", "the name of an environment variable")]
+EnvName = Annotated[
+    str,
+    form(r"^([-_A-Za-z]|\.[-_A-Za-z0-9])[-._A-Za-z0-9]*\Z", "the name of an environment variable"),
+]
 Word = Annotated[str, form(r"^[^\0]*\Z", "text without a NUL character")]
 """What a process can be given: an argument, or the value of a variable."""
 _SECRET_NAME = re.compile(
@@ -75,12 +85,14 @@ class Toleration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     key: LabelKey | None = None
     """Key of the taint; without it every taint."""
-    operator: Literal["Exists", "Equal"] = "Exists"
-    """Whether any value will do."""
+    operator: Literal["Exists", "Equal"] = "Equal"
+    """``Exists`` tolerates every value."""
     value: LabelValue | None = None
-    """The taint's value, for ``Equal``."""
+    """The taint's value, for ``Equal``; without it the empty one."""
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
     """Without it every effect."""
+    toleration_seconds: int | None = msgspec.field(default=None, name="tolerationSeconds")
+    """How long a pod may stay on a node with the taint, for ``NoExecute``; default: for ever."""
 
 
 class Rdma(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -121,7 +133,7 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """``priorityClassName``."""
     image_pull_secrets: tuple[ObjectName, ...] = ()
     """Names of secrets in the job's namespace."""
-    annotations: dict[LabelKey, str] = {}
+    annotations: dict[AnnotationKey, str] = {}
     """Annotations of the pods, such as a network attachment."""
     nccl_env: dict[EnvName, Word] = {}
     """Variables of the communication library (``NCCL_…``)."""
@@ -162,7 +174,8 @@ _UNITS: dict[str, Decimal] = {
 
 def amount(quantity: str) -> Decimal:
     """Read a Kubernetes quantity: ``500m`` is 0.5, ``8Gi`` (of memory, in bytes) is 8589934592."""
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+\Z)?)([a-zA-Z]*)", quantity)
+    number = r"\+?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
+    match = re.fullmatch(rf"({number}(?:[eE][+-]?[0-9]+\Z)?)([a-zA-Z]*)", quantity)
     if match is None or match[2] not in _UNITS:
         raise ValueError(f"{quantity!r} is not a Kubernetes quantity")
     return Decimal(match[1]) * _UNITS[match[2]]
@@ -170,7 +183,7 @@ def amount(quantity: str) -> Decimal:
 
 def times(quantity: str, count: int) -> str:
     """Multiply a quantity, in its own unit: 8 × ``1.5Gi`` is ``12Gi``."""
-    number = re.match("[0-9.]+", quantity)
+    number = re.match("[+0-9.]+", quantity)
     assert number is not None, "a quantity begins with a number"
     return plain(Decimal(number[0]) * count) + quantity[number.end() :]
 
@@ -213,7 +226,39 @@ def problems(pool: NodePool, *, gpus: int | None = None) -> Iterator[tuple[At, s
         yield ("gpu_model",), "is null, but the pool has GPUs; name it as nvidia-smi does"
     if pool.python_packages is not None and claim(pool.python_packages) is None:
         yield ("python_packages",), f"is {pool.python_packages}, not pvc:NAME[/SUB]"
+    yield from _unfit_names(pool)
+    for index, entry in enumerate(pool.tolerations):
+        yield from ((("tolerations", index, key), text) for key, text in _unfit(entry))
     yield from ((("nccl_env", *path), text) for path, text in secret_problems(pool.nccl_env))
+
+
+def _unfit_names(pool: NodePool) -> Iterator[tuple[At, str]]:
+    """Yield the names whose prefix the API server refuses; their pattern cannot show it."""
+    names: dict[At, str] = {("gpu_resource",): pool.gpu_resource}
+    if pool.rdma is not None:
+        names["rdma", "resource"] = pool.rdma.resource
+    for path, name in names.items():
+        # A quota counts it as "requests." and the name, which must be a name, too.
+        if name.startswith("requests."):
+            yield path, "begins with requests., which is for quotas"
+        elif len(name.partition("/")[0]) > LONGEST - len("requests."):
+            yield path, "is too long"
+    keys: dict[At, str] = {("selector", key): key for key in pool.selector}
+    keys |= {("annotations", key): key for key in pool.annotations}
+    keys |= {("tolerations", at, "key"): one.key or "" for at, one in enumerate(pool.tolerations)}
+    for path, key in keys.items():
+        if len(key.rpartition("/")[0]) > LONGEST:
+            yield path, f"has more than {LONGEST} characters before its '/'"
+
+
+def _unfit(toleration: Toleration) -> Iterator[tuple[str, str]]:
+    """Yield what the API server refuses in a toleration."""
+    if toleration.operator == "Exists" and toleration.value:
+        yield "value", f"is {toleration.value}, and the operator Exists takes none"
+    if toleration.operator == "Equal" and toleration.key is None:
+        yield "operator", "must be Exists where there is no key"
+    if toleration.toleration_seconds is not None and toleration.effect != "NoExecute":
+        yield "tolerationSeconds", "is for the effect NoExecute alone"
 
 
 def secret_problems(env: Mapping[str, object]) -> Iterator[tuple[At, str]]:

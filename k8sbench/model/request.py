@@ -74,6 +74,8 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
     queue: str | None = None
     priority: str | None = None
     gang: bool = False
+    pack: bool = False
+    force: bool = False
     job_kind: JobKindWord = "auto"
     timeout_s: float | None = None
     seed: int = 0
@@ -215,6 +217,7 @@ CASE_FLAGS = {
     "queue": Flag("Kueue queue; the job starts suspended.", "NAME", cluster_only=True),
     "priority": Flag("With --queue: Kueue's WorkloadPriorityClass.", "NAME", cluster_only=True),
     "gang": Flag("Start all replicas together or none.", cluster_only=True),
+    "force": Flag("Submit an image that is known to fail on the pool's GPUs.", cluster_only=True),
     "job_kind": Flag(
         "Jobs of the training operator v1, or of Kubeflow Trainer v2; default auto: what the"
         " cluster serves, v1 first.",
@@ -234,6 +237,7 @@ SHAPE_FLAGS = {
     "replicas": Flag("Nodes; default 1.", "N", (1, 1000)),
     "case": Flag("Replicas and GPUs per replica together, as 4x8.", "NxG"),
     "all_cases": Flag("Every case of the catalog that fits."),
+    "pack": Flag("Let replicas share a node, as a case of its own.", cluster_only=True),
 }
 """``submit`` and ``render``: a run of ``nodes`` is of one replica."""
 TRAINING_FLAGS = {

@@ -293,6 +293,10 @@ class Upstream(_Strict, frozen=True, kw_only=True):
         return {**known, **{name: n.value(known) for name, n in self.numbers.items()}}
 
 
+STEP_UNITS = {"steps", "step", "iterations", "iteration", "iters", "iter", "it", "batches", "batch"}
+"""Units of rates that count the steps of the whole job."""
+
+
 class LogFormat(_Strict, frozen=True, kw_only=True):
     """A log format declared by regular expressions with named groups.
 
@@ -309,7 +313,7 @@ class LogFormat(_Strict, frozen=True, kw_only=True):
     framework: Name | None = None
     """What the program is written in, for rows: ``tensorflow``; None: the variant's framework."""
     unit: Text
-    """What ``rate`` counts per second, as the log says it."""
+    """What ``rate`` counts per second: the benchmark's unit, or steps (``steps/s``, ``it/s``)."""
     per: Literal["job", "card"]
     """Whether ``rate`` is the whole job's or one GPU's."""
     record: Text | None = None
@@ -326,6 +330,11 @@ class LogFormat(_Strict, frozen=True, kw_only=True):
     """Patterns of lines that state the run: ``gpus`` of the whole job, or ``gpus_per_node`` and
     ``replicas`` (nodes), ``batch_size`` per GPU, ``precision`` (``amp``, ``fp16``, ``bf16``,
     ``True``; ``fp32``, ``False``), ``gpu_model``."""
+
+    @property
+    def counts_steps(self) -> bool:
+        """True if ``rate`` counts steps: the batch makes samples of them."""
+        return self.unit.partition("/")[0] in STEP_UNITS
 
 
 def framework_of(log: str | LogFormat, framework: str) -> str:

@@ -12,6 +12,8 @@ from collections.abc import Collection, Iterator, Mapping
 from k8sbench.model.pool import secret_problems
 from k8sbench.model.spec import PLACEHOLDERS, BenchmarkSpec, Command, LogFormat, Upstream, Variant
 
+SECOND = {"", "s", "sec", "second"}
+"""How the unit of a rate may name the second."""
 Problem = tuple[tuple[str | int, ...], str]
 """Path of the offending key, and one sentence."""
 
@@ -59,6 +61,13 @@ def _variant_problems(
         yield ("log",), f"is {variant.log!r}; known families: {', '.join(families)}"
     if isinstance(variant.log, LogFormat):
         yield from ((("log", *path), text) for path, text in _format_problems(variant.log))
+        unit, _, time = variant.log.unit.partition("/")
+        if time not in SECOND or not (unit == spec.unit or variant.log.counts_steps):
+            text = f"is {variant.log.unit!r}, but the benchmark counts {spec.unit} per second"
+            yield (
+                ("log", "unit"),
+                f"{text}; give {spec.unit}/s, or steps/s, which the batch converts",
+            )
     yield from _figure_problems(spec, variant)
     yield from _command_problems(("command",), variant.command, PLACEHOLDERS)
     yield from ((("env", *path), text) for path, text in secret_problems(variant.env))

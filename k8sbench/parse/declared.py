@@ -49,13 +49,14 @@ def family(declared: LogFormat, framework: str | None) -> Family:
         except (ValueError, OverflowError, re.error):
             return None
 
+    unit = "samples/s" if declared.counts_steps else declared.unit
     rule = None
     if declared.record:
         pattern = re.compile(declared.record)
         groups = pattern.groupindex
         shape = Shape(
             name=declared.name,
-            number="rate" if "rate" in groups else "seconds",
+            number="rate" if "rate" in groups and not declared.counts_steps else "seconds",
             per=declared.per,
             averaged=declared.averaged,
             numbering="epoch" if "epoch" in groups else "run",
@@ -67,12 +68,15 @@ def family(declared: LogFormat, framework: str | None) -> Family:
         def stamps(texts: Texts) -> list[float | None]:
             return [None if text is None else stamp(text) for text in texts]
 
-        rule = RecordRule("", pattern, shape, declared.first_iteration, stamps)
+        rule = RecordRule(
+            *("", pattern, shape, declared.first_iteration, stamps),
+            counts_steps=declared.counts_steps,
+        )
     return Family(
         name=declared.name,
         title=f"the declared format {declared.name}",
         framework=declared.framework or framework,
-        unit=declared.unit if "/" in declared.unit else f"{declared.unit}/s",
+        unit=unit if "/" in unit else f"{unit}/s",
         make_reader=lambda family: _Reader(family, rule, declared),
     )
 
@@ -115,7 +119,7 @@ _NODES = {"gpus_per_node", "replicas"}
 
 class _Reader(LineReader):
     def __init__(self, family: Family, record: RecordRule | None, declared: LogFormat) -> None:
-        self._record = record
+        self._record, self._counts_steps = record, declared.counts_steps
         self._summary = re.compile(declared.summary) if declared.summary else None
         self._facts = [re.compile(text) for text in declared.facts]
         self._nodes: dict[str, int] = {}
@@ -141,9 +145,12 @@ class _Reader(LineReader):
         for match in self._summary.finditer(line.text) if self._summary else ():
             yield from _unread(line, match)
             groups = match.groupdict()
+            rate, seconds = positive(groups.get("rate")), positive(groups.get("step_seconds"))
+            if self._counts_steps and rate is not None:
+                rate, seconds = None, 1.0 / rate
             values = {
-                "whole_run_rate": positive(groups.get("rate")),
-                "whole_run_seconds": positive(groups.get("step_seconds")),
+                "whole_run_rate": rate,
+                "whole_run_seconds": seconds,
                 "final_loss": number_in(groups.get("loss")),
             }
             yield line.mark("summary", match[0], values)

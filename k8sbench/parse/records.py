@@ -45,6 +45,8 @@ class RecordRule(msgspec.Struct, frozen=True):
     found_by: str = ""
     """Another literal text of every matching line, for which a log is searched instead of the
     needle: a longer one is found faster, and one that other rules search for costs nothing."""
+    counts_steps: bool = False
+    """True if ``rate`` counts steps; the record has seconds per step in its place."""
 
     def records(
         self, lines: Sequence[int], sources: Sequence[str], matches: Sequence[re.Match[str]]
@@ -66,6 +68,8 @@ class RecordRule(msgspec.Struct, frozen=True):
             return _numbers(groups[places[name] - 1]) if name in places else nothing
 
         rates, seconds = _positive(numbers("rate")), _positive(numbers("step_seconds"))
+        if self.counts_steps and "rate" in places:
+            rates, seconds = nothing, [rate and 1.0 / rate for rate in rates]
         means = _positive(numbers("mean_seconds"))
         if self.shape.averaged == "running":
             if "mean_seconds" not in places:

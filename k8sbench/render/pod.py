@@ -76,6 +76,8 @@ def pod(
         "volumes": list(_volumes(mounts)),
         "trainers": trainers,
         "security": security,
+        # One that takes a whole node is alone on it.
+        "apart": plan.spread and not 0 < pool.gpus_per_node <= plan.gpus_per_replica,
         "selector": dict(_sorted(pool.selector)),
         "tolerations": [toleration(entry) for entry in pool.tolerations],
         "image_pull_secrets": [{"name": name} for name in pool.image_pull_secrets],
@@ -163,9 +165,9 @@ def _resources(plan: RunPlan) -> dict[str, str]:
     return amounts
 
 
-def toleration(given: Toleration) -> dict[str, str]:
+def toleration(given: Toleration) -> dict[str, Any]:
     """Write a toleration as Kubernetes has it."""
-    fields: dict[str, str] = msgspec.to_builtins(given)
+    fields: dict[str, Any] = msgspec.to_builtins(given)
     return {name: value for name, value in fields.items() if value is not None}
 
 

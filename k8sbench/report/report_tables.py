@@ -20,6 +20,8 @@ from k8sbench.report.tables import Cell, Table
 from k8sbench.report.text_table import Column
 
 NONE = "-"
+MOST_NAMED = 10
+"""Rows that a sentence about rows without a table names."""
 Lang = str
 """``en`` or ``zh``."""
 PRECISIONS = ("fp32", "amp")
@@ -80,8 +82,8 @@ def tables(results: Sequence[Result], lang: Lang = "en") -> list[Table]:
     """Lay out the rows as the reports do: for each program the tables of its report."""
     programs: dict[tuple[str, str, str, str, str], list[Result]] = {}
     for result in results:
-        group, key = result.group, result.group.key
-        if group.state == "valid" and not (group.smoke or group.on_cpu):
+        key = result.group.key
+        if _why_left_out(result) is None:
             program = (key.benchmark, key.framework, key.variant, key.impl, key.gpu_model)
             programs.setdefault(program, []).append(result)
     made = []
@@ -96,6 +98,30 @@ def tables(results: Sequence[Result], lang: Lang = "en") -> list[Table]:
             title = " · ".join(word for word in words if word and word not in ("-", "unknown"))
             made.append(msgspec.structs.replace(table, title=title))
     return made
+
+
+def left_out(results: Sequence[Result]) -> list[str]:
+    """Return a sentence for each reason why rows are in no table, with these rows."""
+    rows: dict[str, list[str]] = {}
+    for result in results:
+        if (why := _why_left_out(result)) is not None:
+            key, plan = result.group.key, result.group.plan
+            row = f"{key.benchmark} {key.framework} {plan.case} {plan.precision}"
+            rows.setdefault(why, []).append(row)
+    found = []
+    for why, some in rows.items():
+        more = f", and {len(some) - MOST_NAMED} more" if len(some) > MOST_NAMED else ""
+        found.append(f"left out, {why}: {', '.join(some[:MOST_NAMED])}{more}")
+    return found
+
+
+def _why_left_out(result: Result) -> str | None:
+    group = result.group
+    if group.smoke:
+        return "smoke runs, which show no speed"
+    if group.on_cpu:
+        return "runs on CPUs, and reports are of GPUs"
+    return None if group.state == "valid" else f"rows that are not valid ({group.state})"
 
 
 # Cells
@@ -235,6 +261,18 @@ def _dlperf(unit: str, *identity: str) -> Form:
     return form
 
 
+def _beside_pytorch(rows: Rows) -> list[Table]:
+    """Paddle's throughput and PyTorch's, which is headed by the image that ran."""
+    images = {result.group.plan.image for result in rows.beside}
+    image = images.pop() if len(images) == 1 else None
+    columns: dict[str, ReportCell] = {
+        "case": lambda rows, gpus, precision: f"GPU={gpus},BS={_batch(rows, gpus, precision)}",
+        "PaddlePaddle": _throughput,
+        f"PyTorch ({image})" if image else "PyTorch": _of_pytorch,
+    }
+    return _by_precision(columns)(rows)
+
+
 _BATCHES = {"fp32": "2", "amp": "4"}
 """Samples per GPU of the published tables of DeepLabV3P on Paddle."""
 _IDENTITY = {
@@ -252,19 +290,12 @@ _AI_RANK = _by_precision(
         "speedup": lambda rows, gpus, of: _speedup(rows, gpus, of) if gpus > 1 else NONE,
     }
 )
-_BESIDE_PYTORCH = _by_precision(
-    {
-        "case": lambda rows, gpus, precision: f"GPU={gpus},BS={_batch(rows, gpus, precision)}",
-        "PaddlePaddle": _throughput,
-        "NGC PyTorch": _of_pytorch,
-    }
-)
 _WITH_BATCHES = _by_quantity({"throughput": _throughput}, has_batches=True)
 _QUANTITIES = _by_quantity({"throughput": _throughput, "accuracy": _accuracy})
 _RESNET50 = _dlperf("samples/s(PyTorch)", "gpu_num_per_node", "batch_size_per_device")
 _REPORTS: dict[tuple[str, str], tuple[tuple[int, ...], tuple[Form, ...]]] = {
     ("deeplabv3p", "pytorch"): ((1, 8, 16, 32), (_AI_RANK,)),
-    ("deeplabv3p", "paddle"): ((1, 8, 32), (_WITH_BATCHES, _BESIDE_PYTORCH)),
+    ("deeplabv3p", "paddle"): ((1, 8, 32), (_WITH_BATCHES, _beside_pytorch)),
     ("tsm", "pytorch"): ((1, 8, 32), (_QUANTITIES,)),
     ("resnet50", "pytorch"): ((), (_RESNET50,)),
     ("arcface", "paddle"): ((), (_dlperf("samples/s", "node_num", "gpu_num"),)),

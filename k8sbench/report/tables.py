@@ -1,13 +1,14 @@
 """Tables of results, and their text: plain for pipes, fitted to a terminal, or Markdown.
 
 A cell is a text with notes: why it has no figure, what a reader must know of it. A table is
-followed by its causes: notes with one id, or one text, are one line that says how many rows it
-holds for, and rows that not all share it with bear its number at their end. No figure is broken or
-cut.
+followed by its causes: notes that say the same, but for numbers, are one line with the number of
+rows that it holds for and the ranges of the numbers. Rows bear the number of a cause that not all
+rows have. No figure is broken or cut.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -20,6 +21,8 @@ from k8sbench.report.text_table import Column, Paint, fitted, laid_out, wrapped
 
 MOST_CAUSES = 10
 """Lines below a table of plain text that say why; k8sbench explain has the rest."""
+_NUMBER = re.compile(r"(?<![\w.:+−-])\d+(?:,\d{3})*(?:\.\d+)?(?!\w|[:.,-]\w)")
+"""A number that may be one of a range: no part of a name, a date, a time or a signed figure."""
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -44,14 +47,12 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Cause(msgspec.Struct):
-    """Notes of a table that say the same."""
+    """Notes of a table that say the same, but for their numbers."""
 
-    text: str
-    """Of the first of them."""
+    texts: list[str]
+    """All of them that differ."""
     is_of_gap: bool = False
     """Whether it says why a cell is empty; such causes come last."""
-    is_one: bool = True
-    """Whether all of them say the very same after their id."""
     titles: list[str] = msgspec.field(default_factory=list)
     """Of the columns that they are in."""
     rows: list[int] = msgspec.field(default_factory=list)
@@ -151,17 +152,18 @@ def causes(table: Table, most: int | None = None) -> tuple[list[str], list[str]]
 
     There are at most ``most`` lines of causes; the last one counts what was left out.
     """
-    by_id: dict[str, _Cause] = {}
+    found: dict[tuple[str | None, str], _Cause] = {}
     for place, row in enumerate(table.rows):
         for column, cell in zip(table.columns, row, strict=True):
             for note in map(clean, cell.notes):
                 name = _id_of(note)
                 is_of_gap = cell.text == ABSENT and name is None
-                cause = by_id.setdefault(name or note, _Cause(note, is_of_gap))
-                cause.is_one &= cause.text.endswith(f": {note.partition(': ')[2]}")
+                says = note if name is None else note.partition(": ")[2]
+                cause = found.setdefault((name, _NUMBER.sub("#", says)), _Cause([], is_of_gap))
+                cause.texts += [note] * (note not in cause.texts)
                 cause.titles += [column.title] * (column.title not in cause.titles)
                 cause.rows += [place] * (place not in cause.rows)
-    listed = sorted(by_id.values(), key=lambda cause: cause.is_of_gap)
+    listed = sorted(found.values(), key=lambda cause: cause.is_of_gap)
     left_out = 0
     if most is not None and len(listed) > most:
         listed, left_out = listed[: most - 1], len(listed) - most + 1
@@ -188,14 +190,26 @@ def _id_of(note: str) -> str | None:
 
 def _said(cause: _Cause, rows: int) -> str:
     """Write what a cause says, after how many of the rows it says it of."""
-    name = _id_of(cause.text)
-    if len(cause.rows) == 1:
-        return cause.text if name else f"{', '.join(cause.titles)}: {cause.text}"
+    name, first = _id_of(cause.texts[0]), cause.texts[0]
+    if len(cause.rows) == 1 and len(cause.texts) == 1:
+        return first if name else f"{', '.join(cause.titles)}: {first}"
+    says = _merged([text if name is None else text.partition(": ")[2] for text in cause.texts])
     count = f"{len(cause.rows)} of {rows} rows" if len(cause.rows) < rows else f"all {rows} rows"
     if name is None:
-        return f"{', '.join(cause.titles)}: {count}; {cause.text}"
-    says = ";" if cause.is_one else ", for example:"
-    return f"{name}: {count}{says} {cause.text.partition(': ')[2]}"
+        return f"{', '.join(cause.titles)}: {count}; {says}"
+    return f"{name}: {count}; {says}"
+
+
+def _merged(texts: Sequence[str]) -> str:
+    """Write texts that differ in numbers alone as one, with the ranges of the numbers."""
+    ranges = []
+    for numbers in zip(*map(_NUMBER.findall, texts), strict=True):
+        some = sorted(set(numbers), key=lambda number: float(number.replace(",", "")))
+        ranges.append("–".join(dict.fromkeys((some[0], some[-1]))))
+    return "".join(
+        part + number
+        for part, number in itertools.zip_longest(_NUMBER.split(texts[0]), ranges, fillvalue="")
+    )
 
 
 def markdown(tables: Sequence[Table]) -> str:

@@ -92,11 +92,12 @@ def test_a_clock_of_ours_that_is_wrong_is_no_trouble_of_the_job(
     monkeypatch.setattr(clock, "_BEGAN", clock._BEGAN + 600.0)
     with following.opened(user) as port:
         assert port.cluster.api.no_answer() is None  # as before every command
-        plan = port.submit(following.plan("2x1"))
         began = time.time()
+        plan = port.submit(following.plan("2x1"))
         port.end_of(plan)
         assert {one.cause_id for one in port.transitions(plan)} == {None}
-        assert all(abs(one.at - began) < following.SECONDS for one in port.transitions(plan))
+        times = [one.at for one in port.transitions(plan)]
+        assert began - 60.0 < min(times) <= max(times) < time.time() + 60.0
         # Lines keep the stamps of their node, which tell where a log continues.
         lines = port.lines(plan)
         assert len(lines) == 2

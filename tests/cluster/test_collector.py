@@ -44,7 +44,6 @@ def test_of_two_the_second_waits_until_the_first_ends_or_is_killed(
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(300)
 def test_an_api_server_that_is_away_is_waited_for(
     own_cluster: OwnCluster, own_shell: Shell, collector: Collector
 ) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 
-import pytest
-
 from tests.harness.cluster.fault_proxy import FaultProxy
 from tests.harness.cluster.shell import CASE, Shell, until
 
@@ -32,7 +30,6 @@ def check_collected(shell: Shell, run_id: str, lines: list[str]) -> None:
     assert shell.archived(run_id) == lines
 
 
-@pytest.mark.timeout(300)
 def test_a_submit_that_is_killed_before_any_write_is_repeated_and_makes_one_job(
     own_shell: Shell, proxy: FaultProxy
 ) -> None:
@@ -55,7 +52,6 @@ def test_a_submit_that_is_killed_before_any_write_is_repeated_and_makes_one_job(
     assert len(own_shell.json("list")) == writes + 1
 
 
-@pytest.mark.timeout(300)
 def test_an_adoption_that_is_killed_before_any_write_is_repeated_and_leaves_one_receipt(
     own_shell: Shell, proxy: FaultProxy
 ) -> None:

@@ -14,6 +14,7 @@ from k8sbench.model.phase import Phase
 from tests.harness.cluster import fault_proxy, following
 from tests.harness.cluster.fault_proxy import FaultProxy
 from tests.harness.cluster.following import Port
+from tests.harness.cluster.limits import SECONDS
 from tests.harness.cluster.manifests import limit
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.shell import CASE, Shell
@@ -73,7 +74,7 @@ def test_a_refusal_after_a_lost_answer_is_not_believed(
     """A quota may be full because of the job itself."""
     monkeypatch.setattr(sending, "JUST_BACK_SECONDS", 0.0)
     proxy, opened = port
-    opened.cluster.create_s = following.SECONDS
+    opened.cluster.create_s = SECONDS
     plan = following.plan("1x1")
     full = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "exceeded quota: few"}
     with (

@@ -23,14 +23,13 @@ from k8sbench.adapters.kubernetes.logs.streams import LogStreams
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, LogMark
 from tests.harness.cluster.jobs import ON_GPUS
+from tests.harness.cluster.limits import SECONDS
 from tests.harness.cluster.manifests import pod
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.nodes import log_object, log_text
 from tests.harness.cluster.own import OwnCluster
 
 Start = Callable[..., LogStreams]
-SECONDS = 100.0
-"""After which something that must happen has not."""
 
 
 class Reported:

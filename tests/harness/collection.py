@@ -7,15 +7,14 @@ from pathlib import Path
 
 import pytest
 
-SECONDS = 400
-"""Limit of a test: more than the limits of everything that it waits for."""
+from tests.harness.cluster.limits import TEST_SECONDS
 
 
 def set_timeouts(items: list[pytest.Item], folder: Path) -> None:
     """Give the tests of a folder their time, unless one has a limit of its own."""
     for item in items:
         if item.path.is_relative_to(folder) and item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(SECONDS))
+            item.add_marker(pytest.mark.timeout(TEST_SECONDS))
 
 
 def will_run(session: pytest.Session, folder: Path) -> bool:

@@ -18,7 +18,6 @@ CHART = ROOT / "charts"
 RELEASE, NAMESPACE = "dlperf", "team-a"
 MODULES = {3: tools.CLUSTER, 4: tools.HELM_4}
 """Major version → the module that its program comes from."""
-SECONDS = 150.0
 
 Values = Mapping[str, Any]
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -58,7 +57,6 @@ class Helm:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=SECONDS,
             check=False,
         )
         if done.returncode != 0:

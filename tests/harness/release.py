@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.harness.cluster.cluster import Cluster
+from tests.harness.cluster.limits import SECONDS
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.helm import CHART, RELEASE, Helm, Told, nested
 
 COLLECTOR = f"{RELEASE}-collector"
-PATIENCE = ("--wait", "--timeout=140s")
+PATIENCE = ("--wait", f"--timeout={SECONDS:.0f}s")
 _OURS = f"--selector=app.kubernetes.io/instance={RELEASE}"
 _KINDS = (
     "serviceaccounts,roles,rolebindings,configmaps,services,deployments,cronjobs,networkpolicies,"
@@ -44,7 +45,7 @@ class Release:
 
     def pod(self) -> dict[str, Any]:
         """Return the pod of the collector, when its Deployment has it ready."""
-        self.namespace.kubectl("rollout", "status", f"deployment/{COLLECTOR}", "--timeout=90s")
+        self.namespace.kubectl("rollout", "status", f"deployment/{COLLECTOR}")
         (found,) = self.namespace.get("pods", "--selector=app.kubernetes.io/component=collector")
         assert isinstance(found, dict)
         return found

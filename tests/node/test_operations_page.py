@@ -35,7 +35,7 @@ def team(node_cluster: NodeCluster) -> Iterator[Namespace]:
     metadata = {"name": TEAM, "labels": {ENFORCED: "restricted"}}
     node_cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     found = Namespace(node_cluster, TEAM)
-    found.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=90s")
+    found.wait("create", "serviceaccount/default")
     yield found
     # Where pods are left, a namespace is looked at again after half of their grace alone.
     found.kubectl("delete", "deployments,cronjobs,jobs,pods", "--all")

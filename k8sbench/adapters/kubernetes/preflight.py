@@ -136,6 +136,7 @@ def request_of(plan: RunPlan, namespace: str) -> DoctorRequest:
         written=tuple(name for name, writes in claims.items() if writes),
         queue=plan.queue,
         gang=plan.gang,
+        pack=plan.pack,
         job_kind=next(key for key, kind in WORDS.items() if kind == plan.kind),
     )
 

@@ -233,7 +233,12 @@ class LocalCluster(Cluster):
 
 def usable_cores() -> int:
     """Count the cores that this process may use: its affinity, and its cgroup's quota."""
-    cores = len(os.sched_getaffinity(0))
+    return min(len(os.sched_getaffinity(0)), machine_cores())
+
+
+def machine_cores() -> int:
+    """Count the machine's cores, or those of the cgroup's quota, whatever this process may use."""
+    cores = os.cpu_count() or 1
     with contextlib.suppress(OSError, ValueError):
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
         cores = min(cores, max(1, int(quota) // int(period)))  # "max": no limit

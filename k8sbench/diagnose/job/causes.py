@@ -119,6 +119,10 @@ CAUSES: Mapping[str, Cause] = {
         "Choose another --node-pool, or correct its selector: 'kubectl get nodes --show-labels'.",
         unrecoverable="unless an autoscaler says that it adds a node",
     ),
+    "too-few-nodes": Cause(
+        "No node is left for {replicas}: {why}.",
+        "Add nodes, or submit it with fewer --replicas, or with --pack: replicas then share nodes.",
+    ),
     "taint-not-tolerated": Cause(
         "No node for {replicas} is without a taint: {why}.",
         "Add the taint to the pool's tolerations, or choose another pool with --node-pool.",

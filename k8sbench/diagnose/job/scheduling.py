@@ -36,6 +36,7 @@ _REASON = re.compile(
     r"|(?P<mismatched>node\(s\) didn't match Pod's node affinity/selector"
     r"|node\(s\) didn't satisfy plugin\(s\) \[NodeAffinity\])"
     r"|(?P<closed>node\(s\) were unschedulable)"
+    r"|(?P<shared>node\(s\) didn't (match pod|satisfy existing pods) anti-affinity rules)"
 )
 _NO_CLAIM = re.compile(r'persistentvolumeclaim "(?P<claim>[^"]+)" not found')
 _UNBOUND = re.compile(
@@ -65,6 +66,8 @@ class SchedulerMessage(msgspec.Struct, kw_only=True):
     """Number of nodes with other labels."""
     closed: int
     """Number of nodes that are cordoned."""
+    shared: int
+    """Number of nodes that have a replica of the run."""
     unhelpful: bool
     """True where nothing that ends could make room, on any node."""
 
@@ -75,6 +78,7 @@ class SchedulerMessage(msgspec.Struct, kw_only=True):
             for taint, count in self.taints.items()
         }
         count_by_reason |= {"a cordon": self.closed, "other labels": self.mismatched}
+        count_by_reason |= {"another replica of the run": self.shared}
         return [self.on(what, count) for what, count in count_by_reason.items() if count]
 
     def on(self, what: str, count: int) -> str:
@@ -90,7 +94,7 @@ def read(message: str) -> SchedulerMessage | None:
     why, _, preemption = head["why"].partition(" preemption: ")
     insufficient: dict[str, int] = {}
     taints: dict[str, int] = {}
-    nodes_by_kind = {"mismatched": 0, "closed": 0}
+    nodes_by_kind = {"mismatched": 0, "closed": 0, "shared": 0}
     for count, text in _counted(why):
         reason = _REASON.fullmatch(text)
         if reason is None:
@@ -162,11 +166,13 @@ def _no_node(
     if report.mismatched == report.nodes or (missing and not report.insufficient):
         labels = _labels(first) + missing
         return finding_of("no-matching-node", where, unrecoverable=not comes, labels=labels)
-    if report.insufficient:
+    if report.insufficient and not (report.shared and _too_few(facts, first)):
         return _too_little(facts, report, replicas, where)
     why = "; ".join(report.rest())
     if report.closed or any(_PASSING.search(taint) for taint in report.taints):
         return finding_of("nodes-not-ready", where, why=why)
+    if report.shared:
+        return finding_of("too-few-nodes", where, why=why)
     if report.taints:
         return finding_of("taint-not-tolerated", where, why=why)
     return _quoted(message, where)
@@ -261,6 +267,22 @@ def _largest(facts: Facts, replica: Replica) -> dict[str, Decimal]:
         for name, quantity in ((node.get("status") or {}).get("allocatable") or {}).items():
             most[name] = max(most.get(name, Decimal(0)), amount(str(quantity)))
     return most
+
+
+def _too_few(facts: Facts, replica: Replica) -> bool:
+    """Whether fewer nodes than the job has replicas could hold one, also when they are empty."""
+    wanted = requests(replica.spec)
+    del wanted["pods"]  # their limit is far off
+    offers = [
+        (node.get("status") or {}).get("allocatable") or {}
+        for node in matching(facts.seen.nodes or (), replica.spec)
+    ]
+    large = [
+        offer
+        for offer in offers
+        if all(amount(str(offer.get(name, 0))) >= need for name, need in wanted.items())
+    ]
+    return facts.seen.nodes is not None and len(large) < len(facts.replicas)
 
 
 def _missing_labels(facts: Facts, replica: Replica) -> str:

@@ -36,11 +36,13 @@ def usable_nodes(facts: PreflightFacts) -> int:
 
 def room(nodes: Sequence[KubeObject], request: DoctorRequest) -> int:
     """How many replicas the nodes take when nothing else runs there."""
+    usable = [node for node in nodes if refusal(node, request) is None]
+    if not request.pack:
+        return len(usable)
     needs = _replica(request)
     return sum(
         min(int(_allocatable(node, name) // need) for name, need in needs.items() if need)
-        for node in nodes
-        if refusal(node, request) is None
+        for node in usable
     )
 
 

@@ -137,6 +137,8 @@ class DoctorRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Kueue's LocalQueue; None: no queue."""
     gang: bool = False
     """Whether all replicas are to start together or not at all."""
+    pack: bool = False
+    """True if replicas may share a node."""
     job_kind: str = "auto"
     """Key of :data:`OPERATORS`; ``auto``: the first that the cluster serves."""
 

@@ -120,6 +120,12 @@ def _gpus(case: Case) -> Iterator[Finding]:
             f"{counted(trainers, 'rank', ('was', 'were'))} planned,"
             f" {len(log.started)} started{which}.",
         )
+    nodes = set(log.nodes.values())
+    # What not every rank reports may be on further nodes.
+    if expected.nodes is not None and len(log.nodes) == case.gpus and len(nodes) < expected.nodes:
+        names = ", ".join(sorted(nodes)[:8])
+        text = f"{expected.nodes} replicas ran on {counted(len(nodes), 'node')}: {names}."
+        yield rules.SHARED_NODE.finding(text, log.facts.get("node", {}).values())
 
 
 def _batch(case: Case) -> Iterator[Finding]:

@@ -47,6 +47,8 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
     """GPUs (or CPU processes) of the whole job."""
     trainers: int | None = None
     """Ranks whose start must be in the logs, where all of the run's logs are given."""
+    nodes: int | None = None
+    """Nodes that the ranks must be spread over."""
     batch_size: int | None = None
     """Per GPU, as the user or the plan gives it."""
     batch_sizes: dict[Precision, int] = {}
@@ -121,6 +123,7 @@ def from_plan(plan: RunPlan, *, accept: tuple[str, ...] = ()) -> Expectation:
         gpu_model=plan.pool.gpu_model if plan.device == "cuda" else None,
         gpus=plan.world_size,
         trainers=plan.world_size if plan.trainer is not None else None,
+        nodes=plan.replicas if plan.spread else None,
         batch_size=plan.batch_size,
         precision=plan.precision,
         amp_dtype=plan.amp_dtype,

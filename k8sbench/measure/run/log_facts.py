@@ -103,6 +103,8 @@ class LogFacts:
         self.training = TrainingFacts()
         self.started: set[int] = set()
         self.rank_times: dict[int, RankTimes] = {}
+        self.nodes: dict[int, str] = {}
+        """By rank, of its last attempt, where our own logs name it."""
         self.gpu_series = TrainerSeries()
         self.summary: tuple[Mark, str] | None = None
         self.whole_run: tuple[Mark, str] | None = None
@@ -233,6 +235,10 @@ class LogFacts:
                 self.training.evaluation(item, file)
         elif isinstance(item, GpuSamples) or item.kind == "gpu":
             self.gpu_series.take(item, file)
+            if isinstance(item, Mark) and (node := item.values.get("node")):
+                rank = int(item.number("rank") or 0)
+                if len(self.nodes) < RANKS:
+                    self.nodes[rank] = evidence.redact(str(node))
         else:
             self._mark(item, file)
 

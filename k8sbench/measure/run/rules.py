@@ -106,6 +106,11 @@ PRESET = reject(
 )
 """The log is of a smoke run, which checks the path with a small model, and was measured as the
 benchmark."""
+SHARED_NODE = reject(
+    "shared-node", "Run it on more nodes; a case whose replicas may share nodes has --pack."
+)
+"""The ranks of our own run report fewer nodes than it has replicas, and it was submitted without
+`--pack`."""
 SHORT_WARMUP = reject(
     "short-warmup", "Give `--warmup` if these iterations are enough; or run the benchmark's window."
 )

@@ -96,7 +96,7 @@ def _items(line: CleanLine, event: dict[str, Any]) -> Iterator[Item]:
         stated = _object(event, "arithmetic")
         yield from _facts(line, stated, ("by", "digest"), prefix="arithmetic.")
         yield from _facts(line, _object(stated, "types"), prefix="arithmetic.types.")
-        if event.get("gpu_model"):
+        if event.get("gpu_model") or event.get("node"):
             yield _mark(line, event, "gpu", ["rank"], _GPU)
     elif name == "gpu":
         samples = _gpu_samples(line, event)

@@ -13,6 +13,7 @@ from typing import Any
 
 from k8sbench.model.kinds import PYTORCH_JOB, JobKind
 from tests.harness.cluster import network
+from tests.harness.cluster.limits import SECONDS
 
 _JOBS = {"pytorchjobs", "paddlejobs", "trainjobs", "jobsets"}
 
@@ -54,7 +55,7 @@ class Cluster:
         direct = network.bypass_proxies(os.environ, self._direct) if self._direct else {}
         return {"KUBECONFIG": str(self.kubeconfig), **direct}
 
-    def kubectl(self, *words: str, given: str | None = None, seconds: float = 100.0) -> str:
+    def kubectl(self, *words: str, given: str | None = None) -> str:
         """Run kubectl and return what it prints; ``given`` is its input."""
         done = subprocess.run(
             [*self._kubectl, *words],
@@ -62,7 +63,6 @@ class Cluster:
             input=given,
             capture_output=True,
             text=True,
-            timeout=seconds,
             check=False,
         )
         if done.returncode != 0:
@@ -85,9 +85,9 @@ class Cluster:
             finally:
                 running.kill()
 
-    def watch(self, *words: str, seconds: float) -> Generator[dict[str, Any]]:
+    def watch(self, *words: str) -> Generator[dict[str, Any]]:
         """Run ``kubectl get --watch`` for as long as it may, and yield the objects."""
-        end = f"--request-timeout={seconds:.0f}s"
+        end = f"--request-timeout={SECONDS:.0f}s"
         with self.lines("get", *words, "--watch", "--output=json", end) as lines:
             yield from _objects(lines)
 

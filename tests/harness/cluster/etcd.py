@@ -7,6 +7,7 @@ import json
 import urllib.request
 from typing import Any
 
+from tests.harness.cluster.limits import SECONDS
 from tests.harness.cluster.own import OwnCluster
 
 
@@ -28,5 +29,5 @@ def _ask(cluster: OwnCluster, path: str, **body: str) -> Any:
     url = cluster.layout.url("etcd", path, "http")
     text = json.dumps(body).encode()
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with direct.open(urllib.request.Request(url, text), timeout=5) as answer:
+    with direct.open(urllib.request.Request(url, text), timeout=SECONDS) as answer:
         return json.load(answer)

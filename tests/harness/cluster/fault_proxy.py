@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-WAIT_SECONDS = 90.0
-"""Until a request that a test waits for must have come."""
+from tests.harness.cluster.limits import SECONDS
+
 _PIECE = 1 << 16
 _HOP = frozenset({"connection", "transfer-encoding", "content-length", "keep-alive"})
 
@@ -211,8 +211,8 @@ class FaultProxy:
     def until(self, condition: Callable[[], bool], what: str) -> None:
         """Wait until something holds that a request changes."""
         with self._changed:
-            if not self._changed.wait_for(condition, WAIT_SECONDS):
-                raise TimeoutError(f"not seen in {WAIT_SECONDS:.0f} s: {what}")
+            if not self._changed.wait_for(condition, SECONDS):
+                raise TimeoutError(f"not seen in {SECONDS:.0f} s: {what}")
 
     def close(self) -> None:
         """End all faults and the proxy."""

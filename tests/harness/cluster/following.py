@@ -24,12 +24,11 @@ from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, LogLine
 from k8sbench.render import manifests
 from tests.harness.cluster import users
+from tests.harness.cluster.limits import SECONDS
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.nodes import RUN_FOR
 from tests.unit.render import plans
 
-SECONDS = 100.0
-"""Longer than anything here takes on a busy machine, shorter than a test may."""
 POOL = NodePool(
     name="v100",
     gpus_per_node=8,
@@ -89,12 +88,12 @@ class Port:
         self.cluster.resume(run_of(a_plan), {})
         return a_plan
 
-    def until(self, seen: Callable[[Port], Any], seconds: float = SECONDS) -> None:
+    def until(self, seen: Callable[[Port], Any]) -> None:
         """Take what the port tells until a condition holds."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + SECONDS
         while not seen(self):
             left = end - time.monotonic()
-            assert left > 0, f"not reported in {seconds:.0f} s; reported: {self.reported()}"
+            assert left > 0, f"not reported in {SECONDS:.0f} s; reported: {self.reported()}"
             self.events += self.cluster.wait(min(left, 1.0))
 
     def until_phase(self, a_plan: RunPlan, phase: Phase) -> Transition:
@@ -174,9 +173,9 @@ def deny(namespace: Namespace, resource: str) -> Callable[[], None]:
     return lambda: allow(role["rules"])
 
 
-def until(condition: Callable[[], object], seconds: float = SECONDS) -> None:
+def until(condition: Callable[[], object]) -> None:
     """Wait until something that another thread or program does is done."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + SECONDS
     while not condition():
-        assert time.monotonic() < end, f"did not come in {seconds:.0f} s"
+        assert time.monotonic() < end, f"did not come in {SECONDS:.0f} s"
         time.sleep(0.03)

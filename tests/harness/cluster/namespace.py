@@ -14,10 +14,10 @@ from k8sbench.model.phase import Phase
 from tests.harness.cluster import users
 from tests.harness.cluster.cluster import Cluster, KubectlFailed
 from tests.harness.cluster.jobs import train_job
+from tests.harness.cluster.limits import SECONDS
 from tests.harness.cluster.nodes import RUN_FOR
 
 ENFORCED = "pod-security.kubernetes.io/enforce"
-READY_SECONDS = 100
 _AT_ONCE = ("--wait=false", "--ignore-not-found")
 
 
@@ -37,9 +37,7 @@ class Namespace:
         cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
         # No pod is admitted before its service account is there. It also tells that the controllers
         # are at work again where the API server was killed before.
-        made.kubectl(
-            "wait", "--for=create", "serviceaccount/default", f"--timeout={READY_SECONDS}s"
-        )
+        made.wait("create", "serviceaccount/default")
         return made
 
     def delete(self) -> None:
@@ -61,9 +59,9 @@ class Namespace:
         """Create objects, as strictly as the API server can."""
         self.cluster.create(*wanted, namespace=self.name)
 
-    def wait(self, condition: str, *what: str, seconds: float = READY_SECONDS) -> None:
+    def wait(self, condition: str, *what: str) -> None:
         """Wait for something, as ``kubectl wait --for`` understands it."""
-        words = ("wait", f"--for={condition}", *what, f"--timeout={seconds:.0f}s")
+        words = ("wait", f"--for={condition}", *what, f"--timeout={SECONDS:.0f}s")
         try:
             self.kubectl(*words)
         except KubectlFailed as wrong:
@@ -73,17 +71,13 @@ class Namespace:
             self.until(lambda thing: bool(_conditions(thing)), *what)
             self.kubectl(*words)
 
-    def until(
-        self, seen: Callable[[dict[str, Any]], bool], *what: str, seconds: float = READY_SECONDS
-    ) -> dict[str, Any]:
+    def until(self, seen: Callable[[dict[str, Any]], bool], *what: str) -> dict[str, Any]:
         """Watch objects until one satisfies a condition, and return it."""
-        with contextlib.closing(
-            self.cluster.watch("--namespace", self.name, *what, seconds=seconds)
-        ) as items:
+        with contextlib.closing(self.cluster.watch("--namespace", self.name, *what)) as items:
             for item in items:
                 if seen(item):
                     return item
-        raise TimeoutError(f"not seen of {' '.join(what)} in {seconds:.0f} s")
+        raise TimeoutError(f"not seen of {' '.join(what)} in {SECONDS:.0f} s")
 
     def wait_for_pods(self, count: int, *selecting: str) -> dict[str, dict[str, Any]]:
         """Wait until so many pods are ready, and return them by name."""

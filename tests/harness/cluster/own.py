@@ -18,10 +18,9 @@ from k8sbench.model.kinds import PYTORCH_JOB, TRAIN_JOB
 from tests.harness.cluster import components, network, operators
 from tests.harness.cluster.cluster import Cluster
 from tests.harness.cluster.components import Layout
+from tests.harness.cluster.limits import SECONDS
 from tests.harness.cluster.processes import Processes, ProcessTrouble
 
-START_SECONDS = 90.0
-"""After which a start has failed; on two idle cores it takes 5. Below the time of a test."""
 _LOOK_SECONDS = 0.03
 _RESTARTED = ("kube-controller-manager", "kube-scheduler")
 _STANDING_STILL = ("training-operator", "kwok", *operators.NAMES)
@@ -134,13 +133,13 @@ class OwnCluster(Cluster):
 
     def until(self, condition: Callable[[], bool], guilty: Callable[[], str]) -> None:
         """Wait for something; if a component ends meanwhile, or the time is over, raise its log."""
-        until = time.monotonic() + START_SECONDS
+        until = time.monotonic() + SECONDS
         while not condition():
             for state in self.processes.list():
                 if not state.is_running and state.name not in self._stopped:
                     self._fail(state.name, f"ended with status {state.status}")
             if time.monotonic() > until:
-                self._fail(guilty(), f"is not ready after {START_SECONDS:.0f} s")
+                self._fail(guilty(), f"is not ready after {SECONDS:.0f} s")
             time.sleep(_LOOK_SECONDS)
 
     def logs_of_components(self) -> dict[str, Path]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.tools import CLUSTER, GO_ENVIRONMENT
 
@@ -26,7 +27,7 @@ def operator_with_gangs(cluster: OwnCluster, scheduler: str) -> Iterator[str]:
     definition = _volcano() if scheduler == VOLCANO else _coscheduling()
     name = definition["metadata"]["name"]
     cluster.create(definition)
-    cluster.kubectl("wait", "--for=condition=Established", f"crd/{name}", "--timeout=30s")
+    Namespace(cluster, "default").wait("condition=Established", f"crd/{name}")
     cluster.kill("training-operator")
     try:
         cluster.start("training-operator", f"--gang-scheduler-name={scheduler}")

@@ -16,10 +16,10 @@ from k8sbench.diagnose.job.facts import DELETED
 from k8sbench.model.plan import RunPlan
 from tests.harness.cluster import nodes
 from tests.harness.cluster.cluster import Cluster
+from tests.harness.cluster.limits import SECONDS
 from tests.harness.cluster.namespace import Namespace, has_condition
 from tests.unit.render.plans import plan
 
-SECONDS = 90.0
 _LOOK_SECONDS = 0.15
 
 
@@ -56,24 +56,22 @@ class Follower:
         now = time.time() + self.later
         return state.read(facts.look(self.seen, self.plan, now), self.lines)
 
-    def until(
-        self, wanted: Callable[[state.JobState], bool], seconds: float = SECONDS
-    ) -> state.JobState:
+    def until(self, wanted: Callable[[state.JobState], bool]) -> state.JobState:
         """Read until a reading is as wanted, and return it; AssertionError has the last one."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + SECONDS
         while not wanted(reading := self.read()):
             if time.monotonic() > end:
-                raise AssertionError(f"not in {seconds:.0f} s; last: {reading}")
+                raise AssertionError(f"not in {SECONDS:.0f} s; last: {reading}")
             time.sleep(_LOOK_SECONDS)
         return reading
 
-    def until_cause(self, cause_id: str | None, seconds: float = SECONDS) -> state.JobState:
+    def until_cause(self, cause_id: str | None) -> state.JobState:
         """Read until the diagnosis is this one."""
-        return self.until(lambda reading: reading.cause_id == cause_id, seconds)
+        return self.until(lambda reading: reading.cause_id == cause_id)
 
-    def until_final(self, seconds: float = SECONDS) -> state.JobState:
+    def until_final(self) -> state.JobState:
         """Read until the job has ended."""
-        return self.until(lambda reading: reading.phase.final, seconds)
+        return self.until(lambda reading: reading.phase.final)
 
     def _fetch(self) -> None:
         text = self.namespace.kubectl("get", f"{self._kind}s,pods,events", "--output=json")
@@ -155,7 +153,7 @@ def wait_for_nodes(cluster: Cluster, *names: str) -> None:
             missing.discard(node["metadata"]["name"])
         return not missing
 
-    Namespace(cluster, "default").until(all_are, "nodes", seconds=SECONDS)
+    Namespace(cluster, "default").until(all_are, "nodes")
 
 
 def on_node(name: str) -> dict[str, Any]:

@@ -25,13 +25,11 @@ from tests.harness.cluster import fault_proxy, forks
 from tests.harness.cluster.cluster import Cluster
 from tests.harness.cluster.fault_proxy import FaultProxy
 from tests.harness.cluster.forks import Ended
-from tests.harness.cluster.limits import LOOKS, shortening
+from tests.harness.cluster.limits import LOOKS, SECONDS, shortening
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.nodes import RUN_FOR
 from tests.harness.cluster.trainer_logs import TrainerLogs
 
-SECONDS = 100.0
-"""Longer than anything here takes, shorter than a test may."""
 NODES = """gpus_per_node: 8
     gpu_model: Tesla V100-SXM2-32GB
     selector: {nvidia.com/gpu.product: Tesla-V100-SXM2-32GB}
@@ -56,12 +54,10 @@ pools:
 ``nowhere`` never begin."""
 IMPATIENT = {"adapters__kubernetes__watching__job_reader__LOGS_SECONDS": 0.5}
 """Limits with which nobody waits for minutes until a log can be read."""
-FOLLOWING = {"submit", "watch", "collect", "cancel", "delete", "collector", "logs"}
-"""Commands that follow runs, and so look again and again at what others have written."""
 
 
 def hurried(**limits: float) -> tuple[str, str]:
-    """Make the program of a k8sbench that follows runs, with shorter limits of time.
+    """Make the program of a k8sbench with other limits of time, which looks often.
 
     ``lifecycle__requests__READ_SECONDS=1.0`` is that constant of ``k8sbench.lifecycle.requests``.
     """
@@ -102,11 +98,11 @@ class Shell:
     program: tuple[str, ...] = ("-m", "k8sbench")
     """What Python is to run; a test may put another in its place."""
     limits: Mapping[str, float] = {}
-    """Shorter limits of the commands that follow runs, as :func:`hurried` takes them."""
+    """Other limits of its commands, as :func:`hurried` takes them."""
 
     def argv(self, words: Sequence[str]) -> list[str]:
-        """Return the command; one that follows runs looks often."""
-        is_plain = self.program == Shell.program and words[0] in FOLLOWING
+        """Return the command."""
+        is_plain = self.program == Shell.program
         program = hurried(**self.limits) if is_plain else self.program
         return [sys.executable, *program, *words]
 
@@ -133,8 +129,7 @@ class Shell:
 
     def run(self, *words: str, code: int | None = 0, **changes: str | None) -> Ended:
         """Run a command to its end, which is to be this exit code; None: whichever it is."""
-        is_plain = self.program == Shell.program and not (self.limits and words[0] in FOLLOWING)
-        if is_plain:
+        if self.program == Shell.program and not self.limits:
             done = forks.run(words, self.folder, self._changed(changes), SECONDS)
         else:
             ended = subprocess.run(

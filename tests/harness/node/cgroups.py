@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-_BUSY_SECONDS = 2.0
-"""Seconds in which a cgroup may still hold dead processes."""
+from tests.harness.cluster.limits import SECONDS
+
 NEEDED = ("cpu", "cpuset", "memory", "pids")
 _USED = (*NEEDED, "hugetlb", "io")
 """Controllers for a kubelet, where the machine has them; only version 2 has to enable them."""
@@ -76,8 +76,8 @@ def roots(name: str) -> list[Path]:
 
 
 def remove(name: str) -> None:
-    """Remove the roots and all below; raises OSError where a process is still in one."""
-    until = time.monotonic() + _BUSY_SECONDS
+    """Remove the roots and all below, once their dead processes are gone; raises OSError."""
+    until = time.monotonic() + SECONDS
     for root in roots(name):
         for folder, _, _ in os.walk(root, topdown=False):
             while True:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from k8sbench.adapters.files import pools
 from k8sbench.model.errors import InputError, NotFound, UsageError
 from k8sbench.model.pool import CPU_POOL, NodePool, amount, problems
+from tests.unit.render import plans
 
 ONE = "pools:\n- name: a\n  gpus_per_node: 1\n  gpu_model: X\n"
 POOL = "pools:\n- {{name: {name}, gpus_per_node: 4, gpu_model: Tesla T4}}\n"
@@ -187,6 +188,21 @@ def test_one_pool_alone_needs_no_default_and_several_without_one_ask(
         (ONE + "  image_pull_secrets: [ok, no good]\n", 5, "lower-case"),
         (ONE + "  python_packages: pvc:a/../b\n", 5, "pvc:NAME[/SUB]"),
         (ONE + "  tolerations: [{key: k, operator: Exist}]\n", 5, "not one of Exists, Equal"),
+        (ONE + "  tolerations: [{key: k, value: v, operator: Exists}]\n", 5, "Exists takes none"),
+        (ONE + "  tolerations: [{effect: NoSchedule}]\n", 5, "must be Exists"),
+        (ONE + "  tolerations: [{key: k, effect: Never}]\n", 5, "not one of"),
+        (ONE + "  tolerations: [{key: k, value: a b}]\n", 5, "a label's value"),
+        (
+            ONE + "  tolerations:\n  - {key: a}\n  - {key: b, tolerationSeconds: 60}\n",
+            7,
+            "tolerationSeconds is for the effect NoExecute",
+        ),
+        (ONE + f"  selector: {{{'a' * 254}/b: c}}\n", 5, "more than 253 characters"),
+        (ONE + f"  selector: {{b: {'c' * 64}}}\n", 5, "a label's value"),
+        (ONE + "  gpu_resource: requests.a.com/gpu\n", 5, "for quotas"),
+        (ONE + f"  gpu_resource: {'a' * 245}/gpu\n", 5, "too long"),
+        (ONE + f"  priority_class: {'a' * 254}\n", 5, "a Kubernetes name"),
+        (ONE + "  nccl_env: {..A: b}\n", 5, "environment variable"),
         (
             ONE + "  rdma: {resource: rdma/hca, count: 0}\n",
             5,
@@ -203,6 +219,38 @@ def test_a_wrong_pools_file_is_reported_with_its_line(
         pools.load(str(path))
     assert said in caught.value.message
     assert caught.value.line == line
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tolerations: [{key: dedicated, value: ml, effect: NoSchedule}]",
+        "tolerations: [{key: dedicated, operator: Equal}, {operator: Exists}]",
+        "tolerations: [{key: k, operator: Exists, effect: NoExecute, tolerationSeconds: 60}]",
+        f"selector: {{{'a' * 253}/b: {'c' * 63}, d: ''}}",
+        "annotations: {Example.com/Team: vision}",
+        f"gpu_resource: {'a' * 100}.com/gpu",
+        f"runtime_class: {'a' * 253}",
+        "nccl_env: {NCCL.DEBUG-1: INFO}",
+        "cpu_per_gpu: '.5'",
+        "shm: +8.Gi",
+    ],
+)
+def test_what_kubernetes_accepts_is_accepted(tmp_path: pathlib.Path, line: str) -> None:
+    path = tmp_path / "pools.yaml"
+    path.write_text(ONE + f"  {line}\n")
+    pools.load(str(path))
+
+
+def test_a_toleration_without_an_operator_is_of_one_value_as_in_kubernetes(
+    tmp_path: pathlib.Path,
+) -> None:
+    path = tmp_path / "pools.yaml"
+    path.write_text(ONE + "  tolerations: [{key: dedicated, value: ml, effect: NoSchedule}]\n")
+    pool = pools.load(str(path)).pool()
+    assert plans.pod(plans.plan("1x1", pool=pool))["spec"]["tolerations"] == [
+        {"key": "dedicated", "operator": "Equal", "value": "ml", "effect": "NoSchedule"}
+    ]
 
 
 def test_shared_memory_must_fit_into_the_memory_of_the_gpus_that_a_pod_gets() -> None:
@@ -233,6 +281,9 @@ def test_the_pool_of_a_machine_without_gpus_is_sound() -> None:
         ("8G", "8000000000"),
         ("2E", "2000000000000000000"),
         ("2Ei", "2305843009213693952"),
+        ("+4", "4"),
+        (".5", "0.5"),
+        ("5.Gi", "5368709120"),
         ("2e3", "2000"),
         ("2E3", "2000"),
         ("2e-1", "0.2"),
@@ -244,7 +295,9 @@ def test_quantities_are_read_as_kubernetes_reads_them(quantity: str, number: str
     assert amount(quantity) == Decimal(number)
 
 
-@pytest.mark.parametrize("text", ["", "x", "8GB", "8 Gi", "1i", "-1", "+1", "1e", "Gi", "1K", "٣"])
+@pytest.mark.parametrize(
+    "text", ["", "x", "8GB", "8 Gi", "1i", "-1", "+-1", ".", "1e", "Gi", "1K", "٣"]
+)
 def test_what_is_no_quantity_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a Kubernetes quantity"):
         amount(text)

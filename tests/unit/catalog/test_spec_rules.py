@@ -154,6 +154,15 @@ def test_a_log_format_that_reads_nothing_is_reported_with_its_line(fields: str, 
     assert line == 12
 
 
+@pytest.mark.parametrize("unit", ["tokens/s", "images/min", "steps/h"])
+def test_a_rate_of_another_unit_than_the_benchmark_s_is_refused_with_its_line(unit: str) -> None:
+    text = with_log("summary: '(?P<rate>.)'")
+    line, message = said(text.replace("images/s", unit))
+    assert (line, repr(unit) in message, "images/s, or steps/s" in message) == (12, True, True)
+    for known in ("images", "images/sec", "steps/s", "it/s"):
+        strict_yaml.parse(text.replace("images/s", known), BenchmarkSpec, file="f", rules=problems)
+
+
 def second(**changes: str) -> str:
     block = SOUND[SOUND.index("- name: base") :]
     for old, new in changes.items():

@@ -84,7 +84,6 @@ ANSWERS: dict[str, tuple[Act, str]] = {
     "JSON after the version": (version_alone(answer(200, b'{"a": 1}')), "not an object of its API"),
 }
 COMMANDS = {
-    "data": ("data", "check", "imagenet", "--data=pvc:data"),
     "doctor": ("doctor",),
     "list": ("list", "-n", "team"),
     "collect": ("collect", "--all"),

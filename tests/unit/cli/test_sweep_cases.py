@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -24,7 +25,7 @@ HERE = ("--backend=local", "--dry-run")
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with two cores and no GPU, wherever this runs."""
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
     monkeypatch.setattr(gpus, "inventory", lambda: gpus.Inventory(gpus=(), reason="there is none"))
 
 
@@ -44,8 +45,9 @@ def cases(cli: Cli) -> Cases:
 @pytest.mark.usefixtures("small")
 def test_cases_that_the_machine_cannot_hold_are_named_and_left_out(cases: Cases) -> None:
     shapes, left_out = cases("submit", "deeplabv3p", "--all-cases", *HERE)
-    assert shapes == ["deeplabv3p 1 replica × 1 process", "deeplabv3p 1 replica × 8 processes"]
+    assert shapes == ["deeplabv3p 1 replica × 1 process"]
     assert left_out == [
+        "left out: deeplabv3p 1x8: 1 × 8 CPU processes are too many for 2 cores.",
         "left out: deeplabv3p 2x8: 2 × 8 CPU processes are too many for 2 cores.",
         "left out: deeplabv3p 4x8: 4 × 8 CPU processes are too many for 2 cores.",
     ]
@@ -57,7 +59,22 @@ def test_a_case_that_was_asked_for_by_name_is_an_error_and_not_left_out(cases: C
 
 
 @pytest.mark.usefixtures("small")
-def test_all_benchmarks_begin_with_their_baselines(cases: Cases) -> None:
+def test_no_more_processes_than_cores_are_started_and_the_command_that_fits_is_named(
+    cli: Cli,
+) -> None:
+    err = cli("submit", "resnet50", "--gpus=8", *HERE, code=2).err
+    assert "too many for 2 cores" in err
+    command = re.search("k8sbench (submit .*)", err)
+    assert command
+    cli(*command[1].split(), "--dry-run")
+    cli("submit", "resnet50", "--replicas=3", *HERE, code=2)
+
+
+@pytest.mark.usefixtures("small")
+def test_all_benchmarks_begin_with_their_baselines(
+    monkeypatch: pytest.MonkeyPatch, cases: Cases
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
     shapes, _ = cases("submit", "all", "--all-cases", *HERE)
     names = ["arcface", "deeplabv3p", "resnet50", "tsm"]
     assert shapes[:4] == [f"{name} 1 replica × 1 process" for name in names]
@@ -111,7 +128,8 @@ def test_a_framework_that_is_not_installed_is_left_out_of_all_benchmarks_only(
 def test_room_is_counted_in_replicas_on_empty_nodes() -> None:
     nodes = [node("a"), node("b", gpus="4"), node("c", ready="False")]
     assert capacity_checks.room(nodes, request()) == 1
-    assert capacity_checks.room(nodes, request(gpus=4)) == 3
+    assert capacity_checks.room(nodes, request(gpus=4)) == 2
+    assert capacity_checks.room(nodes, request(gpus=4, pack=True)) == 3
     assert capacity_checks.room([], request()) == 0
 
 

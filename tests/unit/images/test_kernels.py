@@ -73,7 +73,7 @@ def test_the_longest_name_decides_where_one_is_part_of_another() -> None:
 @pytest.mark.parametrize("name", ["NVIDIA T400", "NVIDIA X100", "NVIDIA GH200 480GB", "", "MI300X"])
 def test_a_gpu_that_is_not_in_the_table_is_not_guessed_at(name: str) -> None:
     assert TABLE.capability(name) is None
-    assert images.image_warning(TABLE, gpu_model=name, image=PADDLE) is None
+    assert images.image_failure(TABLE, gpu_model=name, image=PADDLE) is None
 
 
 def test_every_gpu_of_the_built_in_pools_and_of_the_published_figures_is_known() -> None:
@@ -143,7 +143,7 @@ def test_an_image_is_known_by_its_name_in_any_registry(
 )
 def test_any_other_image_is_not_guessed_at(name: str) -> None:
     assert TABLE.content(name) is None
-    assert images.image_warning(TABLE, gpu_model="Tesla K80", image=name) is None
+    assert images.image_failure(TABLE, gpu_model="Tesla K80", image=name) is None
 
 
 # --- what is said ---------------------------------------------------------------------------------
@@ -151,26 +151,30 @@ def test_any_other_image_is_not_guessed_at(name: str) -> None:
 
 def test_for_a_v100_a_torch_after_2_10_is_to_be_left() -> None:
     newer = "pytorch/pytorch:2.11.0-cuda13.0-cudnn9-runtime"
-    assert images.image_warning(TABLE, gpu_model=V100, image=newer) == (
+    what, action = present(images.image_failure(TABLE, gpu_model=V100, image=newer))
+    assert what == (
         f"{newer} holds PyTorch 2.11.0 (CUDA 13.0), which has no kernels for {V100} (compute"
-        f" capability 7.0): the first step on the GPU will fail. Leave out --image: {TORCH} has"
-        " them."
+        " capability 7.0): the first step on the GPU will fail."
     )
+    assert action == f"Leave out --image: {TORCH} has them."
 
 
 def test_that_paddle_2_6_2_is_not_for_an_h100_is_said() -> None:
-    assert images.image_warning(TABLE, gpu_model=H100, image=PADDLE) == (
+    what, action = present(images.image_failure(TABLE, gpu_model=H100, image=PADDLE))
+    assert what == (
         f"{PADDLE} holds Paddle 2.6.2 (CUDA 11.7), which has no kernels for {H100} (compute"
-        " capability 9.0): the first step on the GPU will fail. Choose a pool with other GPUs:"
-        " P100, P40, V100, T4, A100, A40, L4 or the like. Builds of Paddle 3 for CUDA 12 list"
-        " compute capability 9.0; they are not on the package index."
+        " capability 9.0): the first step on the GPU will fail."
+    )
+    assert action == (
+        "Choose a pool with other GPUs: P100, P40, V100, T4, A100, A40, L4 or the like. Builds of"
+        " Paddle 3 for CUDA 12 list compute capability 9.0; they are not on the package index."
     )
 
 
 def test_what_is_said_of_other_places_is_of_this_gpu() -> None:
-    said = present(images.image_warning(TABLE, gpu_model="NVIDIA B200", image=PADDLE))
-    assert "compute capability 10.0" in said
-    assert "9.0" not in said
+    said = present(images.image_failure(TABLE, gpu_model="NVIDIA B200", image=PADDLE))
+    assert "compute capability 10.0" in said[0]
+    assert "9.0" not in "".join(said)
 
 
 @pytest.mark.parametrize("framework", ["pytorch", "paddle"])
@@ -180,13 +184,13 @@ def test_our_images_run_on_the_gpus_that_they_are_for(framework: Framework, gpu_
         name = TABLE.image(framework, "public" if origin == "public" else "built").name
         name = name if origin == "public" else f"registry.example/{name}:0.1.0-0123456789ab"
         assert TABLE.content(name) is not None
-        assert images.image_warning(TABLE, gpu_model=gpu_model, image=name) is None
+        assert images.image_failure(TABLE, gpu_model=gpu_model, image=name) is None
 
 
 def test_of_the_built_in_pools_pytorch_has_kernels_for_all_and_paddle_for_none_of_hopper() -> None:
     for pool in pools.load(environ={}).pools.values():
         said = {
-            framework: images.image_warning(TABLE, gpu_model=pool.gpu_model, image=image)
+            framework: images.image_failure(TABLE, gpu_model=pool.gpu_model, image=image)
             for framework, image in (("pytorch", TORCH), ("paddle", PADDLE))
         }
         assert said["pytorch"] is None
@@ -197,8 +201,8 @@ def test_of_the_built_in_pools_pytorch_has_kernels_for_all_and_paddle_for_none_o
 
 
 def test_no_gpu_and_no_image_are_no_warning() -> None:
-    assert images.image_warning(TABLE, gpu_model=None, image=PADDLE) is None
-    assert images.image_warning(TABLE, gpu_model=H100, image=None) is None
+    assert images.image_failure(TABLE, gpu_model=None, image=PADDLE) is None
+    assert images.image_failure(TABLE, gpu_model=H100, image=None) is None
 
 
 # --- the table's own rules ------------------------------------------------------------------------

@@ -141,6 +141,11 @@ def at(after: float, snapshot: state.JobSnapshot) -> tuple[state.JobSnapshot, fl
 
 
 GANG = msgspec.structs.replace(PLAN, gang=True)
+SHARED_OR_FULL = (
+    "0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) didn't match pod"
+    " anti-affinity rules."
+)
+OTHERS_ANTI = "1 node(s) didn't satisfy existing pods anti-affinity rules."
 NO_CLAIM = both_unplaced(
     f'0/4 nodes are available: persistentvolumeclaim "data" not found. {UNHELPFUL}'
 )
@@ -234,6 +239,10 @@ STATES: list[tuple[str, state.JobSnapshot | tuple[state.JobSnapshot, float]]] = 
         ),
     ),
     ("no-node-fits", both_unplaced("no nodes available to schedule pods")),
+    ("too-few-nodes", seen(unplaced(f"0/1 nodes are available: {OTHERS_ANTI}"))),
+    # One node is large enough for both, and the other one for neither.
+    ("too-few-nodes", seen(unplaced(SHARED_OR_FULL), nodes=[node(), node("small", gpus="0")])),
+    ("half-placed", seen(unplaced(SHARED_OR_FULL), nodes=[node(), node("gpu-1")])),
     ("no-node-fits", both_unplaced("3/4 tasks in gang unschedulable: pod group is not ready")),
     ("request-too-large!", both_unplaced(FULL, nodes=[node(gpus="4"), node(gpus="2")])),
     (  # a scheduler from 1.34 on says so itself

@@ -46,6 +46,17 @@ def test_a_record_that_matches_nothing_beside_a_summary_that_does_is_an_error() 
     }
 
 
+@pytest.mark.parametrize("line", ["step (?P<iteration>\\S+) .* ips (?P<rate>\\S+)", None])
+def test_steps_per_second_become_samples_by_the_batch_of_the_job(line: str | None) -> None:
+    """16 images per GPU on 4 GPUs: 64 images a step."""
+    form = LogFormat(**{**PATTERNS, "record": line}, name="mine", unit="steps/s", per="job")
+    lines = [f"step {step} loss 2.5 ips 4.5" for step in range(1, 31)] if line else []
+    found = measured_by([*lines, "done: 4.5 img/s"], format=form, gpus=4, batch_size=16)
+    assert found.rate == pytest.approx(288.0)
+    without = measured_by([*lines, "done: 4.5 img/s"], format=form, gpus=4, batch_size=None)
+    assert (without.rate, "batch-unknown" in ids(without, "reject")) == (None, True)
+
+
 def test_the_seconds_of_a_whole_run_are_those_of_one_step_of_the_job() -> None:
     """64 images per GPU in steps of 0.25 s on 4 GPUs."""
     declared = LogFormat(

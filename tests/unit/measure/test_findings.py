@@ -115,10 +115,12 @@ PLANNED = expectation.from_plan(own.PLAN)
 TRAINED = train_logs.texts(train_logs.attempt())
 
 
-def of_two(event: str, master: dict[str, Any], worker: dict[str, Any]) -> Callable[[], Found]:
+def of_two(
+    event: str, master: dict[str, Any], worker: dict[str, Any], expected: Any = None
+) -> Callable[[], Found]:
     """Two replicas that say different things."""
     logs = own.edited(MASTER, event, **master), own.edited(WORKER, event, **worker)
-    return lambda: own.both(*logs).reasons
+    return lambda: own.both(*logs, expected=expected).reasons
 
 
 EXAMPLES: dict[str, Callable[[], Found]] = {
@@ -232,6 +234,7 @@ EXAMPLES: dict[str, Callable[[], Found]] = {
     "sampled-steps": log(
         integrity.paddlevideo(1, [0.1] * 8, 32.2), format="paddlevideo", batch_size=16, warmup=20
     ),
+    "shared-node": of_two("environment", {"node": "a"}, {"node": "a"}, replace(PLANNED, nodes=2)),
     "short-warmup": ours("start", replace(PLANNED, warmup=5, window_by_catalog=True)),
     "sockets-between-nodes": of_two(
         "environment", TWO_NODES | {"node": "a"}, TWO_NODES | {"node": "b"}

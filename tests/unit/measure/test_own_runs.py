@@ -410,3 +410,35 @@ def test_without_a_planned_window_the_catalogs_holds() -> None:
     known = Expectation(format="mmseg", warmup=6, window_by_catalog=True)
     found = both(edited(text("k8sbench_master.log"), "start", warmup=None), expected=known)
     assert found.warmup_iterations == 6
+
+
+@pytest.mark.parametrize(
+    ("nodes", "changes", "shared"),
+    [
+        (("a", "a"), {"backend": "kubernetes"}, True),
+        (("a", "b"), {"backend": "kubernetes"}, False),
+        # Rank 1 may have been on another one.
+        (("a", None), {"backend": "kubernetes"}, False),
+        (("a", "a"), {"backend": "kubernetes", "pack": True}, False),
+        # All replicas of a local run are on this machine.
+        (("a", "a"), {"backend": "local"}, False),
+    ],
+)
+def test_a_run_is_rejected_whose_ranks_report_fewer_nodes_than_replicas(
+    nodes: tuple[str | None, str | None], changes: dict[str, Any], shared: bool
+) -> None:
+    master = edited(text("k8sbench_master.log"), "environment", node=nodes[0])
+    worker = edited(text("k8sbench_worker.log"), "environment", node=nodes[1])
+    found = both(master, worker, expectation.from_plan(msgspec.structs.replace(PLAN, **changes)))
+    assert ("shared-node" in ids(found)) is shared
+    assert found.verdict == ("rejected" if shared else "valid")
+
+
+def test_the_nodes_that_count_are_those_of_the_last_attempt() -> None:
+    first, second = (
+        edited(text("k8sbench_worker.log"), "environment", node=node) for node in ("b", "a")
+    )
+    master = edited(text("k8sbench_master.log"), "environment", node="a")
+    plan = msgspec.structs.replace(PLAN, backend="kubernetes")
+    found = both(master, [*first[:2], *second], expectation.from_plan(plan))
+    assert "shared-node" in ids(found)

@@ -134,6 +134,7 @@ OTHER: dict[str, Any] = {
     "queue": "research",
     "priority": "high",
     "gang": True,
+    "pack": True,
     "seed": 3,
     "notes": ("a note",),
     "node": "gpu-07",
@@ -210,6 +211,16 @@ def test_a_run_that_is_pinned_to_a_node_is_a_case_and_a_group_of_its_own() -> No
     assert len({key(plan).id for plan in (PLAN, pinned, elsewhere)}) == 3
     assert "node" not in identity.case_values(PLAN)
     assert b"node" not in msgspec.json.encode(key(PLAN))
+
+
+@pytest.mark.parametrize("use", ["case", "group", "series", "parity", "published"])
+def test_packed_replicas_are_a_case_of_their_own(use: Use) -> None:
+    packed = changed("pack")
+    assert packed.case == f"{PLAN.case}-packed"
+    if use == "case":
+        assert identity.case_key(packed) != PLAN_KEY
+    else:
+        assert key(packed).only(use) != key(PLAN).only(use)
 
 
 def test_the_group_keys_fields_are_those_of_the_list() -> None:

@@ -193,9 +193,9 @@ def test_a_variant_that_only_one_framework_has_names_the_framework() -> None:
 
 
 def test_too_many_cpu_processes_are_refused_before_they_thrash_the_machine() -> None:
-    assert planned(LAPTOP, replicas=4).world_size == 4
+    assert planned(LAPTOP, replicas=2).world_size == 2
     with pytest.raises(UsageError, match="too many for 2 cores"):
-        planned(LAPTOP, replicas=16)
+        planned(LAPTOP, replicas=3)
 
 
 @pytest.mark.parametrize(
@@ -327,16 +327,39 @@ def test_an_image_from_images_holds_the_trainers_and_any_other_gets_them_by_conf
     )
 
 
-def test_a_gpu_that_the_image_has_no_kernels_for_is_reported() -> None:
+def test_a_gpu_that_the_image_has_no_kernels_for_is_refused_unless_forced() -> None:
     image = "pytorch/pytorch:2.11.0-cuda13.0-cudnn9-runtime"
-    [note] = [note for note in planned(image=image).notes if "no kernels" in note]
-    assert "Leave out --image" in note
+    with pytest.raises(UsageError, match="no kernels") as caught:
+        planned(image=image)
+    assert "Leave out --image" in caught.value.action
+    assert "--force" in caught.value.action
     h100 = msgspec.structs.replace(V100, gpu_model="NVIDIA H100 80GB HBM3")
     site = msgspec.structs.replace(CLUSTER, pool=h100)
-    assert any("no kernels" in note for note in planned(site=site, framework="paddle").notes)
+    with pytest.raises(UsageError, match="no kernels"):
+        planned(site=site, framework="paddle")
+    [note] = planned(site=site, framework="paddle", force=True).notes
+    assert "no kernels" in note
     on_cpu = msgspec.structs.replace(CLUSTER, pool=msgspec.structs.replace(h100, gpus_per_node=0))
-    assert not any("no kernels" in note for note in planned(site=site).notes)
-    assert not any("no kernels" in note for note in planned(on_cpu, framework="paddle").notes)
+    for plan in (planned(site=site, force=True), planned(on_cpu, framework="paddle")):
+        assert not any("no kernels" in note for note in plan.notes)
+
+
+@pytest.mark.parametrize(
+    ("asked", "case"),
+    [
+        ({"replicas": 2, "gpus": 1}, "2x1-packed"),
+        ({"replicas": 2, "gpus": 8}, "2x8"),
+        ({"replicas": 1, "gpus": 1}, "1x1"),
+    ],
+)
+def test_replicas_are_packed_where_a_node_has_room_for_another(
+    asked: dict[str, Any], case: str
+) -> None:
+    packed, spread = planned(**asked, pack=True), planned(**asked)
+    assert packed.case == case
+    assert not spread.pack
+    assert spread.spread is (spread.replicas > 1)
+    assert packed.spread is (case == "2x8")
 
 
 ASKED = st.fixed_dictionaries(

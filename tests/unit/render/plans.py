@@ -28,9 +28,9 @@ POOLS = {
         gpu_resource="nvidia.com/gpu.shared",
         selector={"nvidia.com/gpu.product": "Tesla-V100-SXM2-32GB", "team": ""},
         tolerations=(
-            Toleration(key="nvidia.com/gpu", effect="NoSchedule"),
-            Toleration(key="team", operator="Equal", value="vision"),
-            Toleration(),
+            Toleration(key="nvidia.com/gpu", operator="Exists", effect="NoSchedule"),
+            Toleration(key="team", value="vision"),
+            Toleration(operator="Exists"),
         ),
         cpu_per_gpu="4500m",
         memory_per_gpu="31.5Gi",

@@ -11,9 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k8sbench.model.errors import UsageError
-from k8sbench.model.pool import amount, times
-from k8sbench.model.spec import SecretKey
-from tests.unit.render.plans import POOLS, PROGRAMS, container, job, plan, pod, pool, variables
+from k8sbench.model.pool import CPU_POOL, amount, times
+from k8sbench.model.spec import Framework, SecretKey
+from tests.unit.render.plans import (
+    POOLS,
+    PROGRAMS,
+    container,
+    job,
+    plan,
+    pod,
+    pool,
+    rendered,
+    variables,
+)
 
 
 def test_fractions_of_resources_stay_exact() -> None:
@@ -202,3 +212,37 @@ def volume(wanted: Any, name: str) -> dict[str, Any]:
 
 def mounts(wanted: Any) -> dict[str, dict[str, Any]]:
     return {each["mountPath"]: each for each in container(wanted)["volumeMounts"]}
+
+
+APART = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {
+                "topologyKey": "kubernetes.io/hostname",
+                "labelSelector": {"matchLabels": {"k8sbench.io/run": plan().run_id}},
+            }
+        ]
+    }
+}
+
+
+@pytest.mark.parametrize("framework", ["pytorch", "paddle"])
+@pytest.mark.parametrize(
+    ("case", "changes", "apart"),
+    [
+        ("2x1", {}, True),
+        ("2x1-cpu", {"pool": CPU_POOL}, True),
+        ("2x1", {"pack": True}, False),
+        ("2x8", {}, False),
+        ("1x1", {}, False),
+    ],
+)
+def test_no_two_replicas_share_a_node_unless_they_are_packed(
+    framework: Framework, case: str, changes: dict[str, Any], apart: bool
+) -> None:
+    wanted = plan(case, framework=framework, **changes)
+    runtime, _ = rendered(msgspec.structs.replace(wanted, kind="TrainJob"))[-2:]
+    (one,) = runtime["spec"]["template"]["spec"]["replicatedJobs"]
+    for template in (pod(wanted), one["template"]["spec"]["template"]):
+        assert template["spec"].get("affinity") == (APART if apart else None)
+        assert template["metadata"]["labels"]["k8sbench.io/run"] == wanted.run_id

@@ -13,6 +13,7 @@ from tests.unit.report.factory import V100_16, accuracy, run, smoke
 
 CASES = {1: "1x1", 4: "1x4", 8: "1x8", 16: "2x8", 32: "4x8"}
 AMP = {"precision": "amp", "amp_dtype": "fp16"}
+PYTORCH = f"PyTorch ({run(1.0).plan.image})"
 
 
 def published(
@@ -97,13 +98,13 @@ def test_deeplabv3p_on_paddle_stands_beside_pytorch() -> None:
             ["32", "176", "373.76"],
         ],
         [
-            ["case", "PaddlePaddle", "NGC PyTorch"],
+            ["case", "PaddlePaddle", PYTORCH],
             ["GPU=1,BS=2", "6.3", "4.3"],
             ["GPU=8,BS=2", "46", "16.84"],
             ["GPU=32,BS=2", "176", "-"],
         ],
         [
-            ["case", "PaddlePaddle", "NGC PyTorch"],
+            ["case", "PaddlePaddle", PYTORCH],
             ["GPU=1,BS=4", "17", "8.33"],
             ["GPU=8,BS=4", "99.2", "-"],
             ["GPU=32,BS=4", "373.76", "-"],
@@ -138,8 +139,14 @@ def test_resnet50_and_arcface_have_the_tables_of_dlperf() -> None:
     ]
 
 
-def test_smoke_and_unsteady_runs_are_no_figures_of_a_report() -> None:
-    assert shown([smoke(1.0), *published({1: (100.0, 115.0, 135.0)})]) == []
+def test_smoke_and_unsteady_runs_are_no_figures_of_a_report_and_are_named_with_the_reason() -> None:
+    runs = [smoke(1.0), *published({1: (100.0, 115.0, 135.0)})]
+    assert shown(runs) == []
+    results = report(runs, Wanted(every=True)).results
+    small, unsteady = report_tables.left_out(results)
+    assert small.startswith("left out, smoke runs")
+    assert unsteady.startswith("left out, rows that are not valid (unsteady): resnet50 pytorch 1x1")
+    assert report_tables.left_out(report(published({1: 1.0}), Wanted(every=True)).results) == []
 
 
 def test_gpu_models_have_tables_of_their_own() -> None:

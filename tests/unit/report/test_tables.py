@@ -81,8 +81,25 @@ def test_a_cause_is_said_once_with_the_number_of_its_rows_and_at_most_ten_are() 
     assert lines[0] == "[1] odd: 12 of 13 rows; First."
     assert len(lines) == 10
     assert lines[-1].startswith("and 4 causes more: k8sbench explain")
-    other = ("1x1", "a", Cell("–", ("odd (run-7): Second.",)), "rejected")
-    assert "odd: all 2 rows, for example: First." in text([table(rows[0], other)])
+
+
+def test_sentences_that_differ_in_numbers_alone_are_one_with_their_ranges() -> None:
+    def row(number: str, peak: str) -> tuple[str, str, Cell, str]:
+        notes = (f"gpus-unverified (run-{number}): It says {number} GPUs.", f"peak: {peak}")
+        return ("1x1", "a", Cell("1.0", notes), "valid")
+
+    rows = row("1", "15.7 TFLOP/s fp32"), row("8", "15.7 TFLOP/s fp32"), row("32", "125 with AMP")
+    *_, gpus, fp32, amp = text([table(*rows)]).splitlines()
+    assert gpus == "gpus-unverified: all 3 rows; It says 1–32 GPUs."
+    assert fp32 == "[1] peak: 2 of 3 rows; 15.7 TFLOP/s fp32"
+    assert amp == "[2] peak: 125 with AMP"
+
+
+def test_dates_names_and_signed_figures_are_never_a_range() -> None:
+    for one, other in (("on 2026-11-01", "on 2026-11-02"), ("−6.9 %", "−7.4 %"), ("v1", "v2")):
+        rows = [("1x1", "a", Cell("1", (f"odd: {says}",)), "valid") for says in (one, other)]
+        lines = text([table(*rows)]).splitlines()
+        assert lines[-2:] == [f"[1] odd: {one}", f"[2] odd: {other}"]
 
 
 def test_a_spread_is_folded_whole() -> None:
