@@ -6,7 +6,6 @@ The goldens are renewed by ``make golden``.
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 from typing import Any
 
@@ -24,6 +23,7 @@ from tests.harness.helm import (
     named,
     nested,
 )
+from tests.unit import goldens
 from tests.unit.chart import values
 
 PODS = {"Deployment", "CronJob", "Job", "StatefulSet", "DaemonSet", "Pod"}
@@ -271,8 +271,4 @@ def test_what_an_install_makes_golden(helm: Helm, name: str) -> None:
             assert json.loads(each["data"].pop(DASHBOARD))["title"] == "k8sbench team-a/dlperf"
     # The majors order objects of a kind by different rules.
     objects.sort(key=lambda each: (each["kind"], each["metadata"]["name"]))
-    text = yaml.safe_dump_all(objects, sort_keys=False, width=100)
-    path = GOLDEN / f"{name}.yaml"
-    if os.environ.get("K8SBENCH_UPDATE_GOLDEN"):
-        path.write_text(text, encoding="utf-8")
-    assert path.read_text(encoding="utf-8") == text, "K8SBENCH_UPDATE_GOLDEN=1 writes it anew"
+    goldens.check(GOLDEN / f"{name}.yaml", goldens.objects(objects))

@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from k8sbench.adapters.files import catalog
 from k8sbench.cli.commands import benchmarks
 from tests.tiers import ROOT
-from tests.unit.chart.test_generated import holds
+from tests.unit import goldens
 from tests.unit.command_line import Cli
 
 NAMES = ["arcface", "deeplabv3p", "resnet50", "tsm"]
@@ -63,7 +63,7 @@ def test_json_of_one_holds_everything_that_its_file_holds(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_what_the_reports_published_is_shown_golden(name: str) -> None:
     """Every figure, run, note and source: a slip in the YAML is a line of the diff."""
-    holds(GOLDEN / f"{name}.txt", run(name).stdout)
+    goldens.check(GOLDEN / f"{name}.txt", run(name).stdout)
 
 
 def test_a_file_of_the_users_is_shown_like_a_built_in_one() -> None:

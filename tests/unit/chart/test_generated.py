@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import tomllib
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,17 +18,11 @@ from k8sbench.model.pool import NodePool
 from k8sbench.render import role
 from tests.docs.pages import HEADING
 from tests.tiers import ROOT
+from tests.unit import goldens
 from tests.unit.chart import values
 from tests.unit.chart.values import CHART
 
 SCHEMA = CHART / "values.schema.json"
-
-
-def holds(path: Path, text: str) -> None:
-    """Assert that a file is this text, or make it so."""
-    if os.environ.get("K8SBENCH_UPDATE_GOLDEN"):
-        path.write_text(text, encoding="utf-8")
-    assert path.read_text(encoding="utf-8") == text, "K8SBENCH_UPDATE_GOLDEN=1 writes it anew"
 
 
 def rules(text: str, kind: str, name: str = "") -> str:
@@ -50,7 +42,7 @@ def test_the_chart_grants_what_k8sbench_asks_for_golden(name: str) -> None:
         "queue": lambda: rules(role.text(packaged.load_templates()), "ClusterRole", "-queues"),
         "collector": lambda: rules(role.collector(packaged.load_templates()), "Role"),
     }
-    holds(CHART / "files" / f"{name}-rules.yaml", of[name]())
+    goldens.check(CHART / "files" / f"{name}-rules.yaml", of[name]())
 
 
 def test_the_collector_has_less_than_a_user_but_for_trainers_that_nothing_needs() -> None:
@@ -82,14 +74,14 @@ def pool_schema() -> dict[str, Any]:
 
 def test_node_pools_have_the_types_of_a_pools_file_golden() -> None:
     schema = json.loads(SCHEMA.read_text())
-    holds(SCHEMA, json.dumps({**schema, "$defs": pool_schema()}, indent=2) + "\n")
+    goldens.check(SCHEMA, json.dumps({**schema, "$defs": pool_schema()}, indent=2) + "\n")
 
 
 def test_the_table_of_the_readme_says_what_the_values_file_says_golden() -> None:
     readme = CHART / "README.md"
     before, _, rest = readme.read_text().partition(values.BEGIN)
     _, _, after = rest.partition(values.END)
-    holds(readme, f"{before}{values.BEGIN}\n\n{values.table()}\n\n{values.END}{after}")
+    goldens.check(readme, f"{before}{values.BEGIN}\n\n{values.table()}\n\n{values.END}{after}")
 
 
 def test_every_value_is_described() -> None:

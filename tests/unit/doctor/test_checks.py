@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from k8sbench.diagnose.preflight.facts import ENFORCE, PreflightFacts, Unknown
 from k8sbench.model.finding import Finding
 from k8sbench.model.pool import CPU_POOL, Rdma, Toleration
 from tests.tiers import ROOT
+from tests.unit import goldens
 from tests.unit.doctor.clusters import (
     DEFAULT,
     POOL,
@@ -303,9 +303,7 @@ def test_the_sentences_are_those_of_the_golden_file() -> None:
         for finding in case.findings()
     ]
     text = "\n".join(blocks)
-    if os.environ.get("K8SBENCH_UPDATE_GOLDEN"):
-        GOLDEN.write_text(text, encoding="utf-8")
-    assert GOLDEN.read_text(encoding="utf-8") == text, "K8SBENCH_UPDATE_GOLDEN=1 writes it anew"
+    goldens.check(GOLDEN, text)
 
 
 def test_a_cluster_that_is_ready_is_ok_in_every_check() -> None:

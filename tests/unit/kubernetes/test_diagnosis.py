@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 import re
 from collections import Counter
@@ -18,6 +17,7 @@ import pytest
 from k8sbench.diagnose.job import state
 from k8sbench.diagnose.job.causes import CAUSES
 from k8sbench.model.phase import Phase
+from tests.unit import goldens
 from tests.unit.kubernetes import causes_page
 from tests.unit.kubernetes.objects import (
     FAILED,
@@ -494,15 +494,11 @@ def test_what_is_said_of_each_state_golden() -> None:
         result = reading(number)
         lines += [f"{cause_id} ({result.phase})", f"  {result.cause}", f"  {result.action}", ""]
     text = "\n".join(lines)
-    if os.environ.get("K8SBENCH_UPDATE_GOLDEN"):
-        GOLDEN.write_text(text)
-    assert GOLDEN.read_text() == text, "K8SBENCH_UPDATE_GOLDEN=1 writes it anew"
+    goldens.check(GOLDEN, text)
 
 
 def test_the_page_holds_the_table_golden() -> None:
-    if os.environ.get("K8SBENCH_UPDATE_GOLDEN"):
-        causes_page.PAGE.write_text(causes_page.page())
-    assert causes_page.PAGE.read_text() == causes_page.page(), "renew it with: make golden"
+    goldens.check(causes_page.PAGE, causes_page.page())
 
 
 def test_the_table_says_which_causes_are_unrecoverable() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -22,6 +21,7 @@ from k8sbench.model.gpu_metrics import Shared
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run
 from k8sbench.model.spec import Fingerprint, LogFormat
+from tests.unit import goldens
 from tests.unit.lifecycle import test_incomplete_logs as incomplete
 from tests.unit.measure import test_airank_and_accuracy as airank
 from tests.unit.measure import test_gpu_metrics as metrics
@@ -276,6 +276,4 @@ def test_the_sentences_are_those_of_the_file_golden() -> None:
     )
     # Runs are numbered in the order in which tests make them.
     made = re.sub(r"\b(resnet50)-\d+", r"\1-N", made)
-    if os.environ.get("K8SBENCH_UPDATE_GOLDEN"):
-        GOLDEN.write_text(made, encoding="utf-8")
-    assert GOLDEN.read_text(encoding="utf-8") == made, "renew it with: make golden"
+    goldens.check(GOLDEN, made)

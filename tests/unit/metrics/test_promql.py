@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import os
 import pathlib
 from collections.abc import Callable
 
 from k8sbench.adapters.metrics import prometheus_api
+from tests.unit import goldens
 
 GOLDEN = pathlib.Path(__file__).parent / "golden" / "queries.promql"
 PODS, UUIDS = ("r50-master-0", "r50-worker-0"), ("GPU-0", "GPU-1")
@@ -25,10 +25,7 @@ QUERIES: dict[str, Callable[[], str]] = {
 
 def test_the_queries_are_the_golden_ones() -> None:
     text = "\n\n".join(f"# {name}\n{query()}" for name, query in QUERIES.items()) + "\n"
-    if os.environ.get("K8SBENCH_UPDATE_GOLDEN"):
-        GOLDEN.parent.mkdir(exist_ok=True)
-        GOLDEN.write_text(text)
-    assert GOLDEN.read_text() == text, "renew it with: make golden"
+    goldens.check(GOLDEN, text)
 
 
 def test_every_query_is_among_them() -> None:

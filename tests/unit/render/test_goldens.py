@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ import pytest
 from k8sbench.model import identity
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.spec import Framework, Precision
-from k8sbench.render import to_yaml
+from tests.unit import goldens
 from tests.unit.render.plans import POOLS, PROGRAMS, SOURCES, plan, rendered, upstream
 
 FOLDER = Path(__file__).parent / "golden"
@@ -71,11 +70,8 @@ GOLDENS |= {
 
 @pytest.mark.parametrize("name", GOLDENS)
 def test_the_manifest_is_the_one_that_was_reviewed(name: str) -> None:
-    text = to_yaml([elided(each) for each in rendered(GOLDENS[name])])
-    path = FOLDER / f"{name}.yaml"
-    if os.environ.get("K8SBENCH_UPDATE_GOLDEN"):
-        path.write_text(text, encoding="utf-8")
-    assert path.read_text(encoding="utf-8") == text, "K8SBENCH_UPDATE_GOLDEN=1 writes it anew"
+    text = goldens.objects(elided(each) for each in rendered(GOLDENS[name]))
+    goldens.check(FOLDER / f"{name}.yaml", text)
 
 
 def test_no_golden_is_left_over() -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import xml.etree.ElementTree as ET
 
 import pytest
 
 from tests.tiers import ROOT
+from tests.unit import goldens
 from tests.unit.report.pictures import PICTURES, WIDTH, sample_row
 
 FOLDER = ROOT / "docs" / "pictures"
@@ -17,10 +17,7 @@ FOLDER = ROOT / "docs" / "pictures"
 @pytest.mark.parametrize("name", PICTURES)
 def test_the_picture_is_the_golden_one(name: str) -> None:
     drawn = PICTURES[name]()
-    if os.environ.get("K8SBENCH_UPDATE_GOLDEN"):
-        FOLDER.mkdir(exist_ok=True)
-        (FOLDER / name).write_text(drawn)
-    assert drawn == (FOLDER / name).read_text()
+    goldens.check(FOLDER / name, drawn)
 
 
 def test_there_is_no_other_picture_and_the_readme_shows_each_with_words_for_it() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import pathlib
 import re
 from typing import Any
@@ -29,6 +28,7 @@ from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, Transition
 from tests import struct_docs
 from tests.tiers import ROOT
+from tests.unit import goldens
 from tests.unit.store.examples import OWNER, REJECTION, measurement, plan, step
 
 FILE = ROOT / "k8sbench" / "schema" / "v2.json"
@@ -170,9 +170,7 @@ def kind(schema: dict[str, Any]) -> str:
 
 def test_the_schema_file_is_the_golden_of_the_code() -> None:
     made = json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
-    if os.environ.get("K8SBENCH_UPDATE_GOLDEN"):
-        FILE.write_text(made)
-    assert FILE.read_text() == made, "renew it with: make golden"
+    goldens.check(FILE, made)
 
 
 def test_the_schema_file_is_a_json_schema() -> None:
@@ -180,9 +178,7 @@ def test_the_schema_file_is_a_json_schema() -> None:
 
 
 def test_the_page_is_what_the_code_says_golden() -> None:
-    if os.environ.get("K8SBENCH_UPDATE_GOLDEN"):
-        PAGE.write_text(page())
-    assert PAGE.read_text() == page(), "renew it with: make golden"
+    goldens.check(PAGE, page())
 
 
 @pytest.mark.parametrize("name", sorted(set(components()) - OF_THE_CATALOG))
