@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from k8sbench.adapters.kubernetes.client import api as api_client
 from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
 from k8sbench.adapters.kubernetes.client.connection import check_answers, connect
@@ -202,6 +203,31 @@ def test_what_the_server_asks_to_be_waited_for_is_waited_for_up_to_the_limit(
         fault = api.no_answer(1.0, retry_s=1.0)
         assert api.sender.requests["get /version"] == 2
     assert fault is None if is_served_then else fault is not None and fault.status == 429
+
+
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        (saying(b""), "does not answer"),
+        (saying(answer(500, b"etcd is slow")), "500 (etcd is slow)"),
+        (saying(answer(429, Retry_After="1")), "throttles requests (429)"),
+    ],
+    ids=["dropped", "500", "429"],
+)
+def test_a_long_wait_is_logged_with_the_answer_and_the_time_of_the_next_try(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    first: Act,
+    said: str,
+) -> None:
+    monkeypatch.setattr(api_client, "NOTE_SECONDS", 0.0)
+    with serving(first, saying(answer())) as address, reached(tmp_path, f"http://{address}") as api:
+        check_answers(api, retry_s=10.0)
+    (message,) = caplog.messages
+    assert said in message
+    assert "next try in" in message
+    assert "ask" not in message
 
 
 def closing(body: object, status: int = 200) -> Act:

@@ -49,7 +49,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 LAST_SECONDS = 1.0
 """For an answer when it is time to give up."""
 NOTE_SECONDS = 2.0
-"""After which a wait that the server has asked for is said."""
+"""A longer wait before a request is sent again is logged."""
 _SOON = {faults.ABSENT: 1.0, faults.CREDENTIALS: 0.0}
 """How long to look for a server where there is none, or no such name; and to ask a plugin again."""
 
@@ -304,11 +304,7 @@ class Api:
                 if wait > left:
                     wait, read_s = left, LAST_SECONDS
                 if wait > NOTE_SECONDS:
-                    LOG.warning(
-                        "The API server asks to be left alone for %s (%s); waiting for %s.",
-                        *(times.duration(fault.retry_after or wait), fault.status),
-                        times.duration(wait),
-                    )
+                    LOG.warning("%s; next try in %s.", fault.answer, times.duration(wait))
             if self._is_closed.wait(wait):
                 raise ApiFault(None, "", "k8sbench closed the connection")
             pause = min(2 * pause, _LONGEST_PAUSE)

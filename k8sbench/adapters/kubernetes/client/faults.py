@@ -57,6 +57,15 @@ class ApiFault(Exception):
         """Seconds after which the server accepts the next attempt (Retry-After)."""
 
     @property
+    def answer(self) -> str:
+        """What the API server answered, as the beginning of a sentence."""
+        if self.status is None:
+            return f"The API server does not answer ({self.message})"
+        if self.status == 429:
+            return "The API server throttles requests (429)"
+        return f"The API server answers {self.status} ({self.message.rstrip('.')})"
+
+    @property
     def denied(self) -> bool:
         """Whether the user lacks the permission, rather than that a rule forbids this object."""
         return self.status == 403 and _RBAC.search(self.message) is not None
