@@ -38,6 +38,8 @@ pytestmark = pytest.mark.tier("prometheus")
 COLLECTOR = "dlperf-collector"
 TARGET = {"job": COLLECTOR, "namespace": NAMESPACE}
 BENCHMARK = "resnet50"
+NOW = time.time()
+"""Of the dashboard's queries, whenever they are sent."""
 
 
 @functools.cache
@@ -245,8 +247,7 @@ def test_a_regression_takes_a_ratio_beyond_the_limit_and_separation(rules: pathl
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A Prometheus that has scraped a collector for ten minutes."""
-    now = time.time()
-    points = [(now - 600 + 15 * number, 1.0 + number) for number in range(41)]
+    points = [(NOW - 600 + 15 * number, 1.0 + number) for number in range(41)]
     samples = [Samples(name, {**TARGET, **labels}, points) for name, labels in exposed()]
     invalid = [(moment, 0.0) for moment, _ in points]
     other = {**TARGET, **labels_of("k8sbench_run_valid"), "case": "other"}
@@ -264,7 +265,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def answer(server: Server, path: str, **query: str) -> Any:
-    url = f"{server.url}/api/v1/{path}?{urllib.parse.urlencode(query)}"
+    url = f"{server.url}/api/v1/{path}?{urllib.parse.urlencode(query | {'time': NOW})}"
     with urllib.request.urlopen(url, timeout=30) as read:
         return json.load(read)["data"]
 

@@ -18,6 +18,7 @@ from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.model.errors import BenchError, Unreachable, UsageError
 from tests.harness.cluster import wire
 from tests.harness.cluster.jobs import pytorch_job
+from tests.harness.cluster.limits import SECONDS, TEST_SECONDS
 from tests.harness.cluster.manifests import pod
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
@@ -107,15 +108,17 @@ def test_a_watch_can_be_closed_while_another_thread_waits_for_it(admin: Api) -> 
     assert found == []
 
 
-@pytest.mark.timeout(25, func_only=True)  # less than one answer is waited for otherwise
-def test_who_only_looks_does_not_wait_long_for_an_answer(user: Path) -> None:
+def test_who_only_looks_does_not_wait_long_for_an_answer(
+    user: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api_module, "READ_SECONDS", 2 * TEST_SECONDS)
     with (
         wire.between(user) as (line, path),
         contextlib.closing(connect(kubeconfig=str(path))) as api,
-        line.mute(),
     ):
+        assert api.no_answer(SECONDS) is None  # there is a connection
         api.retry_s = 0.5
-        with pytest.raises(ApiFault, match="did not answer in time"):
+        with line.mute(), pytest.raises(ApiFault, match="did not answer in time"):
             api.get(kinds.path("Pod", api.place.namespace, "pod"))
 
 

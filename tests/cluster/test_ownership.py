@@ -10,11 +10,14 @@ from typing import Any
 import pytest
 
 from k8sbench.model.ownership import LEFT_SECONDS, RECEIPT_SECONDS
+from tests.harness.cluster.limits import SECONDS
 from tests.harness.cluster.shell import ENDLESS, Shell
 
 OWNER, RECEIPT = "k8sbench.io/owner", "k8sbench.io/receipt"
 IMPATIENT = {"model__ownership__ANSWER_SECONDS": 1.0}
 """Who does not wait long for an owner that cannot answer."""
+PATIENT = {"model__ownership__ANSWER_SECONDS": SECONDS}
+"""Who is not to give up an owner that answers."""
 
 
 def written(shell: Shell, run_id: str) -> dict[str, str]:
@@ -53,6 +56,7 @@ def test_the_owner_does_what_another_store_asks(shell: Shell, command: str) -> N
     colleague = shell.colleague()
     with shell.submitted(run_id) as owning:
         owning.until("step ")
+        colleague.limits = PATIENT
         asked = colleague.run(command, run_id)
         owning.ends(3)
     assert f"{run_id} is k8sbench on " in asked.err
@@ -81,8 +85,9 @@ def test_an_owner_that_does_not_answer_is_not_waited_for(shell: Shell) -> None:
 
 
 def test_a_job_of_another_store_is_collected_where_it_is_adopted_and_nowhere_else(
-    shell: Shell,
+    own_shell: Shell,
 ) -> None:
+    shell = own_shell
     lines = ended(shell, "left")
     colleague, third = shell.colleague(), shell.colleague().colleague()
     refused = colleague.run("collect", "left", code=2)
@@ -157,6 +162,7 @@ def test_an_owner_that_follows_its_job_keeps_it(shell: Shell) -> None:
     colleague = shell.colleague()
     with shell.submitted("mine") as owning:
         owning.until("step ")
+        colleague.limits = PATIENT
         refused = colleague.run("collect", "--adopt", "mine", code=2)
         assert "which follows it." in refused.err
         logs.end()

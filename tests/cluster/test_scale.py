@@ -28,7 +28,7 @@ RUN_FOR = "4s"
 REQUESTS_PER_LOG = 3
 """Followed or fetched, and asked once more when its container has ended; one more if it broke."""
 REQUESTS_PER_JOB = 4
-"""Created, looked for, deleted; and the lists and watches of all, which go on and are few."""
+"""Created, deleted, its pods listed where the watch is late; and the lists of all, which are few."""
 BYTES_PER_JOB = 30_000
 """In etcd, without the pods that the operator makes; the trainers travel once for all jobs."""
 PRINTED = ["a fake pod; tests/harness/cluster/nodes.py can give it a log"]
@@ -63,7 +63,9 @@ def test_many_jobs_need_as_many_watches_as_one_and_few_requests_each(
     assert asked.watches == 3
     logs = asked.requests.pop("get pods/log")
     assert JOBS * REPLICAS <= logs <= JOBS * REPLICAS * REQUESTS_PER_LOG
-    assert asked.requests.total() <= JOBS * REQUESTS_PER_JOB
+    # How often a watch begins anew depends on how long all of it takes.
+    rest = [number for what, number in asked.requests.items() if not what.startswith("watch ")]
+    assert sum(rest) <= JOBS * REQUESTS_PER_JOB
     assert not namespace.get("pytorchjobs")
 
 

@@ -9,12 +9,14 @@ SECONDS = 400.0
 TEST_SECONDS = 900
 """For a test."""
 LOOKS = {
+    "app__collectors__SECONDS": SECONDS,
+    "app__collectors__INSIST_SECONDS": SECONDS,
     "lifecycle__executor__WISHES_SECONDS": 1.0,
     "lifecycle__job_requests__ASK_SECONDS": 1.0,
     "lifecycle__serving__LIST_SECONDS": 1.0,
     "lifecycle__serving__RETRY_SECONDS": 1.0,
 }
-"""Their intervals, of 15 s: nothing is proven by waiting for the next look."""
+"""A collector is waited for, and the next look, of 15 s, is not: that would prove nothing."""
 
 
 def shortening(limits: Mapping[str, float]) -> str:

@@ -52,7 +52,10 @@ pools:
 """
 """Pods of the pool ``quick`` end at once, those of ``endless`` when they are released, and those of
 ``nowhere`` never begin."""
-IMPATIENT = {"adapters__kubernetes__watching__job_reader__LOGS_SECONDS": 0.5}
+IMPATIENT = {
+    "adapters__kubernetes__watching__job_reader__LOGS_SECONDS": 2.0,
+    "adapters__kubernetes__watching__job_reader__SETTLE_SECONDS": 0.1,
+}
 """Limits with which nobody waits for minutes until a log can be read."""
 
 
