@@ -154,7 +154,9 @@ def test_who_reads_the_logs_of_a_run_that_waits_in_vain_does_not_end_it(shell: S
     shell.submit("waiting", "--node-pool=nowhere", "--detach")
 
     def waits() -> bool:
-        return shell.json("status", "waiting")["history"][-1]["cause_id"] == "no-matching-node"
+        return bool(
+            shell.json("status", "waiting")["history"][-1]["cause_id"] == "no-matching-node"
+        )
 
     with shell.started("logs", "waiting", "-f") as follow:
         until(waits, "the cause on record")

@@ -28,7 +28,7 @@ RUN_FOR = "4s"
 REQUESTS_PER_LOG = 3
 """Followed or fetched, and asked once more when its container has ended; one more if it broke."""
 REQUESTS_PER_JOB = 4
-"""Created, deleted, its pods listed where the watch is late; and the lists of all, which are few."""
+"""Created, deleted, its pods listed if the watch is late; and the lists of all, which are few."""
 BYTES_PER_JOB = 30_000
 """In etcd, without the pods that the operator makes; the trainers travel once for all jobs."""
 PRINTED = ["a fake pod; tests/harness/cluster/nodes.py can give it a log"]
