@@ -120,6 +120,9 @@ def submit(
             yield known(closed)
         for closed in executor.stop_creating():
             yield known(closed)
+        if not request.detach:
+            # Their ends are not known here, as of a namespace that was deleted: no success.
+            yield from map(known, executor.left)
         take_refused()
         refused = [submitted.run for submitted in others if submitted.error is not None]
         is_cut = closed is not None and closed.history[-1].cause_id == INTERRUPTED

@@ -8,10 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.lifecycle import submitting
+from k8sbench.cli import exit_codes
+from k8sbench.lifecycle import job_requests, submitting
 from k8sbench.lifecycle.context import PlannedCase, Stop
 from k8sbench.model import creation
-from k8sbench.model.errors import Interrupted, StoreError, UsageError
+from k8sbench.model.errors import Interrupted, StoreError, Unreachable, UsageError
 from k8sbench.model.identity import case_key
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
@@ -355,3 +356,23 @@ def test_hosts_in_an_upstream_command_are_those_of_each_run(store: Store) -> Non
     assert (one.command[-1], two.command[-1]) == ("one-master-0:29500", "two-master-0:29500")
     assert (one.env, two.env) == ({"HOST": "one-worker-1"}, {"HOST": "two-worker-1"})
     assert case_key(one) == case_key(two) == case_key(case.draft)
+
+
+def test_a_run_whose_end_nobody_knows_is_reported_and_is_no_success(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a namespace that is deleted: its job is gone, and its collector does not answer."""
+
+    def unknown(*_: object) -> None:
+        raise Unreachable("namespaces 'team' not found")
+
+    monkeypatch.setattr(job_requests, "OWNER_SECONDS", 0.0)
+    gone = at(Phase.LOST, "It is gone.", creation.JOB_GONE)
+    here = msgspec.structs.replace(
+        context(store, FakeCluster(at(Phase.RUNNING), gone, outlives=True)),
+        collected_elsewhere=unknown,
+    )
+    cases = [planned_case("kubernetes")]
+    (run,) = runs_of(submitting.submit(cases, here, Silent(), Stop(), a_request(set_name="night")))
+    assert not run.phase.final
+    assert exit_codes.of_runs([run]) == Unreachable.exit_code
