@@ -78,6 +78,8 @@ class FoundJob(msgspec.Struct, frozen=True, kw_only=True):
     """The plan in its annotation; None where that cannot be read."""
     unreadable: str = ""
     """Why its plan cannot be read: one sentence that names the job."""
+    removal: str = ""
+    """The command that deletes it, for a job whose plan cannot be read."""
     created_at: float
     """Unix seconds."""
     phase: Phase
@@ -97,7 +99,7 @@ class FoundJob(msgspec.Struct, frozen=True, kw_only=True):
     def plan(self) -> RunPlan:
         """The plan; raises :class:`~k8sbench.model.errors.PlanUnreadable`."""
         if self.known_plan is None:
-            raise PlanUnreadable(self.run_id, self.unreadable)
+            raise PlanUnreadable(self.run_id, self.unreadable, self.removal)
         return self.known_plan
 
 

@@ -120,9 +120,8 @@ def submit(
             yield known(closed)
         for closed in executor.stop_creating():
             yield known(closed)
-        if not request.detach:
-            # Their ends are not known here, as of a namespace that was deleted: no success.
-            yield from map(known, executor.left)
+        # Their ends are not known here, as of a namespace that was deleted: no success.
+        yield from map(known, () if request.detach else executor.left)
         take_refused()
         refused = [submitted.run for submitted in others if submitted.error is not None]
         is_cut = closed is not None and closed.history[-1].cause_id == INTERRUPTED

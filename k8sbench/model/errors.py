@@ -84,9 +84,10 @@ class EarlierAttempt(BenchError):
 class PlanUnreadable(UsageError):
     """A run is known from its job alone, and the plan in the job's annotation cannot be read."""
 
-    def __init__(self, run_id: str, why: str) -> None:
-        action = "Use the k8sbench that submitted it, or delete the job with: k8sbench delete"
-        super().__init__(why, f"{action} {run_id}")
+    def __init__(self, run_id: str, why: str, removal: str) -> None:
+        """``removal`` is the command that deletes the job."""
+        action = "Use the k8sbench that submitted it, or delete the job with:"
+        super().__init__(why, f"{action} {removal}")
         self.run_id = run_id
 
 

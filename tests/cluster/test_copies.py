@@ -40,6 +40,7 @@ def test_collect_records_what_became_of_the_run_and_not_of_its_copy(shell: Shell
     collected = shell.run("collect", "--all")
     assert " valid; smoke" in collected.out
     assert f"left out: The plan of PyTorchJob {COPY} in namespace" in collected.err
+    assert f": kubectl -n {shell.namespace.name} delete pytorchjob {COPY}" in collected.err
     assert shell.phase("run") == "Succeeded"
     assert shell.on_cluster() == [COPY]
 

@@ -118,6 +118,7 @@ def test_one_whose_plan_cannot_be_read_is_named_and_the_others_are_recorded(stor
         run_id="bad",
         known_plan=None,
         unreadable="Its plan is cut.",
+        removal="k8sbench delete bad",
         created_at=NOW,
         phase=Phase.RUNNING,
     )

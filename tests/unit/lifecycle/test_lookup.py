@@ -94,11 +94,11 @@ def test_a_job_whose_plan_cannot_be_read_is_named_and_can_be_deleted(
     store: Store, answering: Answering
 ) -> None:
     answering(
-        job("night", known_plan=None, unreadable="The plan of night cannot be read: it is cut."),
+        job("night", known_plan=None, unreadable="It is cut.", removal="k8sbench delete night"),
         job("day"),
     )
     for find in (lookup.look_up, lookup.run_of):
         with pytest.raises(PlanUnreadable) as caught:
             find(store, "nig", NOWHERE)
-        assert caught.value.message == "The plan of night cannot be read: it is cut."
+        assert caught.value.message == "It is cut."
         assert caught.value.action.endswith("delete the job with: k8sbench delete night")
