@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -115,16 +114,14 @@ def store(tmp_path: Path) -> str:
     return place
 
 
-def test_one_that_is_silent_costs_two_seconds_and_a_note(
+def test_one_that_is_silent_is_given_up_with_a_note(
     proxy: Proxy, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(collectors, "SECONDS", 0.2)
     monkeypatch.setattr(collectors, "INSIST_SECONDS", 0.2)
     proxy.answers.clear()
     noted: list[str] = []
-    began = time.monotonic()
     report = results.results(Wanted(), store, noted.append, access=HERE)
-    assert time.monotonic() - began < 5.0
     assert [member.run_id for row in report.results for member in row.group.members] == ["b"]
     assert noted == ["note: without the runs of a collector: It has not answered in 0.2 s."]
     with pytest.raises(Unreachable, match="has not answered") as wrong:

@@ -100,11 +100,14 @@ def test_a_change_whose_connection_is_lost_is_made_once(
 def test_a_server_that_stays_away_is_an_error(
     shared: SqlStore, postgres_server: postgres.Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database, "OUTAGE_SECONDS", 0.2)
     shared.record(plan(), at=NOW, owner=None)
     postgres_server.halt()
     try:
-        with pytest.raises(StoreError, match="cannot be reached") as caught:
+        with (
+            monkeypatch.context() as patched,
+            pytest.raises(StoreError, match="cannot be reached") as caught,
+        ):
+            patched.setattr(database, "OUTAGE_SECONDS", 0.2)
             shared.move("seg-1", step(Phase.RUNNING))
     finally:
         postgres_server.start()
@@ -116,7 +119,7 @@ def test_a_server_that_stays_away_is_an_error(
 def test_what_stays_locked_is_an_error(
     url: str, shared: SqlStore, root: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database, "LOCK_SECONDS", 0.1)
+    monkeypatch.setattr(database, "LOCK_SECONDS", 1.0)
     shared.record(plan(), at=NOW, owner=None)
     with open_store(url, folder=root) as other, shared.database.writing() as db:
         db.execute(sa.text("LOCK TABLE runs"))
@@ -134,8 +137,8 @@ def test_a_statement_has_a_limit_which_the_url_may_set(
             return [str(db.scalar(sa.text(f"SHOW {name}"))) for name in names]
 
     assert limits(shared) == ["1min", "30s", "30s"]
-    with open_store(f"{url}%20-cstatement_timeout%3D50ms", folder=root) as impatient:
-        assert limits(impatient) == ["50ms", "30s", "30s"]
+    with open_store(f"{url}%20-cstatement_timeout%3D1s", folder=root) as impatient:
+        assert limits(impatient) == ["1s", "30s", "30s"]
         with (
             pytest.raises(StoreError, match="statement timeout"),
             impatient.database.reading() as db,
