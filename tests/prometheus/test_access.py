@@ -6,7 +6,6 @@ import logging
 import pathlib
 import socket
 import subprocess
-import time
 from functools import partial
 from typing import Any
 
@@ -157,11 +156,16 @@ PAGE = "<!DOCTYPE html><title>Sign in</title>"
     ],
 )
 def test_an_answer_that_is_no_figure_is_a_reason(status: int, text: str, reason: str) -> None:
-    with fronts.serving(fronts.answer(status, text)) as url:
-        began = time.monotonic()
+    asked: list[str] = []
+
+    def handle(request: Any) -> None:
+        asked.append(request.path)
+        fronts.answer(status, text)(request)
+
+    with fronts.serving(handle) as url:
         assert reason in why(fetch(url))
-        limit = prometheus_api.AGAIN_SECONDS + 2 if status in {502, 503} else 2
-        assert time.monotonic() - began < limit
+    # Only what may pass soon is asked again.
+    assert (len(asked) > len(set(asked))) is (status in {502, 503})
 
 
 def test_a_sign_in_page_is_named_without_its_state() -> None:
@@ -170,13 +174,18 @@ def test_a_sign_in_page_is_named_without_its_state() -> None:
         assert "answers 302: it sends us on to https://sso.test/login;" in why(fetch(url))
 
 
-def test_a_prometheus_that_is_back_soon_is_waited_for(start: Start) -> None:
+def test_a_prometheus_that_is_back_soon_is_waited_for(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for limit in ("FIRST_SECONDS", "SECONDS"):
+        monkeypatch.setattr(prometheus, limit, 60.0)
+    monkeypatch.setattr(prometheus_api, "AGAIN_SECONDS", 60.0)
     server = start(SAMPLES)
-    seen: list[float] = []
+    seen: list[str] = []
 
     def handle(request: Any) -> None:
-        seen.append(time.monotonic())
-        if time.monotonic() - seen[0] < 1:
+        seen.append(request.path)
+        if len(seen) < 3:
             fronts.send(request, 503, b"Service Unavailable")
         else:
             fronts.guarded(server.url, "x")(request)
@@ -192,11 +201,9 @@ def test_what_does_not_answer_is_given_up(
     how: str, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prometheus, "FIRST_SECONDS", 1.0)
-    began = time.monotonic()
     if how == "frozen":
         server = start()
         server.freeze()
-        began = time.monotonic()
         said = why(fetch(server.url))
     elif how == "trickle":
         with fronts.serving(fronts.trickle) as url:
@@ -208,21 +215,18 @@ def test_what_does_not_answer_is_given_up(
                 held.close()
             said = why(fetch(url))
     assert "cannot be reached: " in said
-    assert time.monotonic() - began < 4
 
 
 def test_one_that_hangs_half_way_is_given_up_too(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prometheus, "SECONDS", 2.0)
     server = start(SAMPLES)
     source = PrometheusSource(partial(prometheus_api.ways, server.url, None))
     assert source.fetch(wanted()).series
     server.freeze()
-    began = time.monotonic()
+    monkeypatch.setattr(prometheus, "SECONDS", 2.0)
     assert "it did not answer in time" in why(source.fetch(wanted()))
     assert source.settles_in(wanted()) == 0.0
-    assert time.monotonic() - began < 8
     source.close()
 
 
