@@ -23,8 +23,6 @@ GLIMPSE_SECONDS = 5.0
 """For the first answer of a cluster that is only looked at."""
 LOOK_SECONDS = 10.0
 """For each further answer of such a one."""
-VERIFIED = "trainers.verified"
-"""File of a store with the ConfigMaps of trainers whose content it knows."""
 SILENT_SECONDS = 2.0
 """For the first answer of one with which there is more to do, until that is noted."""
 ANSWER_SECONDS = 8.0
@@ -89,7 +87,7 @@ def opened(
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
     from k8sbench.adapters.kubernetes.ownership import User
 
-    user = verified = None
+    user = None
     if store is not None:
         user = User(
             store=store.identity,
@@ -98,9 +96,8 @@ def opened(
             detached=detached,
             is_collector=is_collector,
         )
-        verified = store.root / VERIFIED
     with contextlib.closing(api):
-        cluster = KubernetesCluster(api, waits=waits, user=user, verified=verified)
+        cluster = KubernetesCluster(api, waits=waits, user=user)
         with contextlib.closing(cluster):
             yield cluster
 

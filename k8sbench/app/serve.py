@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.collectors import Lease
     from k8sbench.adapters.store.sql_store import SqlStore
 
-PRUNE_SECONDS = 6 * 3600.0
-"""Between two looks for trainers' sources that nothing has referred to for long."""
 MOST_NOTES = 1000
 """Notes that are remembered, so as not to be repeated."""
 
@@ -121,15 +119,8 @@ def serve_all(
             served.append(stack.enter_context(place))
         stack.enter_context(stop)
 
-        prune_at = 0.0
-
         def seen(places: Sequence[Serving]) -> None:
-            nonlocal prune_at
             times = [place.listed_at for place in places]
-            if is_all and None not in times and time.monotonic() >= prune_at:
-                prune_at = time.monotonic() + PRUNE_SECONDS
-                for api in apis:
-                    _prune(api, note_once)
             if look is not None:
                 look(
                     Look(
@@ -141,17 +132,6 @@ def serve_all(
                 )
 
         return serving.serve(served, stop, closed, seen)
-
-
-def _prune(api: Api, note: Callable[[str], None]) -> None:
-    from k8sbench.adapters.kubernetes import trainer_sources
-    from k8sbench.adapters.kubernetes.client.faults import ApiFault
-
-    try:
-        for name in trainer_sources.prune(api):
-            note(f"The ConfigMap {name} was deleted: nothing has referred to it for 30 days.")
-    except ApiFault as fault:  # the next look finds them
-        note(f"warning: {api.explained(fault, 'unused trainers be deleted')}")
 
 
 # -- leadership -----------------------------------------------------------------------------------

@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from k8sbench.adapters.kubernetes.trainer_sources import LAST_USED
 from k8sbench.model.kube import TOKEN_HEADER
-from k8sbench.render.trainer_sources import SELECTOR, TrainerSources, config_map
+from k8sbench.render.trainer_sources import SELECTOR
 from tests import tiers
 from tests.chart import examples
 from tests.cluster.test_doctor import crd
@@ -221,10 +220,6 @@ def test_the_collector_is_granted_what_its_whole_life_uses_and_nothing_else(
     del collector.environment["K8SBENCH_POOLS"]
     collector.environment |= configuration(namespace)
     submitter = shell_of(Account(namespace, f"{RELEASE}-user"), tmp_path / "submitter")
-    # Of other versions' trainers one was used long ago, and of one that is not known.
-    known, unknown = (config_map(TrainerSources.of({f"k8sbench/{n}.py": ""})) for n in "ab")
-    known["metadata"]["annotations"] = {LAST_USED: "2020-01-01T00:00:00Z"}
-    namespace.create(known, unknown)
     collecting = collector.collecting(f"--lease={COLLECTOR}")
     with claimed_all(namespace, "data", "checkpoints"), collecting as running:
         # One run of each kind from its submit until its job is deleted.
@@ -233,10 +228,6 @@ def test_the_collector_is_granted_what_its_whole_life_uses_and_nothing_else(
         logs.end()
         submitter.finish("whole")
         until(lambda: collector.on_cluster() == [], "the deletion of whole")
-        (left,) = set(collector.on_cluster("configmaps")) & {
-            one["metadata"]["name"] for one in (known, unknown)
-        }
-        assert left == unknown["metadata"]["name"]
         # One of each kind whose first attempt fails; somebody deletes the trainers meanwhile.
         fails_once(submitter, "again", CASE)
         fails_once(submitter, "other", PADDLE)

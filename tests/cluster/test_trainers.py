@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import datetime
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
-from k8sbench.adapters.kubernetes.client.api import Api
-from k8sbench.adapters.kubernetes.client.connection import connect
-from k8sbench.adapters.kubernetes.trainer_sources import LAST_USED, prune
 from k8sbench.model.errors import UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.ports import Manifest
-from k8sbench.render.trainer_sources import CONFIG_MAP, TrainerSources, config_map
-from tests.harness.cluster import fault_proxy, following, nodes
+from k8sbench.render.trainer_sources import CONFIG_MAP, config_map
+from tests.harness.cluster import fault_proxy, following
 from tests.harness.cluster.following import TRAINERS, Port
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.shell import CASE, Shell
@@ -66,21 +60,19 @@ def test_two_runs_share_one_and_the_second_costs_its_job_and_one_look_at_the_met
     assert "ownerReferences" not in found["metadata"]
 
 
-def test_a_store_that_has_verified_it_does_not_read_it_again(
-    user: Path, namespace: Namespace, tmp_path: Path
+def test_its_content_is_read_once_and_again_if_another_one_has_its_name(
+    user: Path, namespace: Namespace
 ) -> None:
     namespace.create(config_map(TRAINERS))
-    for looks in (2, 1):  # at its metadata, and the first time at its content
-        with following.opened(user, verified=tmp_path / "verified") as port:
+    with following.opened(user) as port:
+        asked = port.cluster.api.sender.requests
+        for reads in (2, 3):  # the metadata each time, and the content the first time
             port.submit(following.plan("1x1"), None)
-            asked = port.cluster.api.sender.requests
-            assert (asked["get configmaps"], asked["create configmaps"]) == (looks, 0)
-    # Another one under the name is looked at.
-    namespace.kubectl("delete", "configmap", NAME)
-    namespace.create(config_map(TRAINERS))
-    with following.opened(user, verified=tmp_path / "verified") as port:
+            assert (asked["get configmaps"], asked["create configmaps"]) == (reads, 0)
+        namespace.kubectl("delete", "configmap", NAME)
+        namespace.create(config_map(TRAINERS))
         port.submit(following.plan("1x1"), None)
-        assert port.cluster.api.sender.requests["get configmaps"] == 2
+        assert asked["get configmaps"] == 5
 
 
 def test_it_is_made_though_the_answer_is_lost(user: Path, namespace: Namespace) -> None:
@@ -148,54 +140,6 @@ def test_what_render_prints_can_be_applied_beside_other_runs(own_shell: Shell) -
 
 
 @pytest.fixture
-def bare_node(namespace: Namespace) -> Iterator[str]:
-    """A node that no kubelet answers for: its pods do not start."""
-    (node,) = nodes.fake_nodes(1)
-    name = f"bare-{namespace.name}"
-    node["metadata"] |= {"name": name, "annotations": {}}
-    node["metadata"]["labels"]["kubernetes.io/hostname"] = name
-    node["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
-    namespace.cluster.create(node)
-    yield name
-    namespace.cluster.kubectl("delete", "node", name)
-
-
-def test_a_pod_that_waits_for_one_that_was_deleted_gets_it_again(
-    port: Port, namespace: Namespace, bare_node: str
-) -> None:
-    pool = msgspec.structs.replace(following.POOL, selector={"kubernetes.io/hostname": bare_node})
-    plan = port.submit(following.plan("1x1", pool=pool), None)
-    pod = f"{plan.run_id}-master-0"
-    namespace.until(lambda pod: "nodeName" in pod.get("spec", {}), f"pod/{pod}")
-    namespace.kubectl("delete", "configmap", NAME)
-    namespace.create(mount_failed(namespace.get("pod", pod)))
-    port.until(lambda _: trainers(namespace) == [NAME])
-    assert namespace.get("configmap", NAME)["data"] == config_map(TRAINERS)["data"]
-    (missing,) = [one for one in port.transitions(plan) if one.cause_id == "config-missing"]
-    assert not missing.unrecoverable
-
-
-def mount_failed(pod: dict[str, Any]) -> dict[str, Any]:
-    """What a kubelet says of a pod that waits for its trainers."""
-    at = "2026-01-01T00:00:00Z"
-    metadata = pod["metadata"]
-    about = {"apiVersion": "v1", "kind": "Pod", "namespace": metadata["namespace"]}
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": f"{metadata['name']}.1"},
-        "involvedObject": {**about, "name": metadata["name"], "uid": metadata["uid"]},
-        "reason": "FailedMount",
-        "type": "Warning",
-        "message": f'MountVolume.SetUp failed for volume "trainers" : configmap "{NAME}" not found',
-        "source": {"component": "kubelet"},
-        "firstTimestamp": at,
-        "lastTimestamp": at,
-        "count": 1,
-    }
-
-
-@pytest.fixture
 def older() -> tuple[RunPlan, Manifest]:
     """A run of another version of the trainers, and its job as its folder has kept it."""
     plan = following.plan("1x1", trainers_digest=plans.SOURCES.digest)
@@ -227,54 +171,3 @@ def test_one_that_is_gone_and_that_this_version_does_not_have_is_an_error(
         port.cluster.create(plan, [job], following.FOLDER)
     assert "Submit the run anew" in (raised.value.action or "")
     assert namespace.get("pytorchjobs") == []
-
-
-# -- pruned -------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def admin(namespace: Namespace) -> Iterator[Api]:
-    config = str(namespace.cluster.kubeconfig)
-    with contextlib.closing(connect(kubeconfig=config, namespace=namespace.name)) as api:
-        yield api
-
-
-def noted(namespace: Namespace, name: str) -> str | None:
-    """When a ConfigMap was last seen in use."""
-    annotations = namespace.get("configmap", name)["metadata"].get("annotations") or {}
-    return annotations.get(LAST_USED)
-
-
-def last_used(namespace: Namespace, name: str, days_ago: int, admin: Api) -> None:
-    """Have it that nothing was seen to refer to a ConfigMap for so long."""
-    at = datetime.datetime.fromtimestamp(admin.time() - days_ago * 86400, datetime.UTC)
-    namespace.kubectl("annotate", "--overwrite", "configmap", name, f"{LAST_USED}={at.isoformat()}")
-
-
-def test_what_nothing_has_referred_to_for_a_month_is_pruned_and_nothing_else(
-    port: Port, namespace: Namespace, admin: Api
-) -> None:
-    older = config_map(TrainerSources.of({"k8sbench/trainers/old.py": "1"}))
-    newer = config_map(TrainerSources.of({"k8sbench/trainers/new.py": "1"}))
-    foreign = {"name": "theirs", "labels": older["metadata"]["labels"]}
-    namespace.create(older, newer, {**older, "metadata": foreign})
-    plan = port.submit(following.plan("1x1"), None)
-    assert prune(admin) == []  # of none is known when it was used
-    names = {one["metadata"]["name"] for one in (older, newer)}
-    assert all(noted(namespace, name) for name in (*names, NAME))
-    last_used(namespace, NAME, 40, admin)
-    last_used(namespace, older["metadata"]["name"], 40, admin)
-    last_used(namespace, newer["metadata"]["name"], 29, admin)
-    assert prune(admin) == [older["metadata"]["name"]]
-    assert set(trainers(namespace)) == {newer["metadata"]["name"], NAME}
-    assert namespace.get("configmap", "theirs")
-    # It is in use, and that is noted.
-    assert prune(admin) == []
-    kept = noted(namespace, NAME)
-    prune(admin)
-    assert noted(namespace, NAME) == kept  # once a day
-    # Until its job is gone, and the pods with it.
-    port.cluster.remove(plan.run_id)
-    namespace.wait("delete", f"pod/{plan.run_id}-master-0")
-    last_used(namespace, NAME, 40, admin)
-    assert prune(admin) == [NAME]

@@ -23,7 +23,7 @@ from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.logs.streams import LogStreams
 from k8sbench.adapters.kubernetes.ownership import OTHER_NAME
-from k8sbench.adapters.kubernetes.trainer_sources import Awaited, Trainers
+from k8sbench.adapters.kubernetes.trainer_sources import Trainers
 from k8sbench.adapters.kubernetes.watching import trimming
 from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.adapters.kubernetes.watching.job_reader import JobReader
@@ -71,7 +71,6 @@ class KubernetesCluster:
         *,
         user: ownership.User | None = None,
         waits: bool = False,
-        verified: Path | None = None,
     ) -> None:
         self.api = api
         self._namespace = api.place.namespace
@@ -114,12 +113,11 @@ class KubernetesCluster:
             when_drained=lambda run_id: self._queue.put(partial(self._reread, {run_id})),
             is_away=lambda: bool(self._watches.failing),
         )
-        self._trainers = Trainers(api, verified)
-        self._awaited = Awaited(self._trainers, self._start)
+        self._trainers = Trainers(api)
         self._workers: list[threading.Thread] = []
         self._requests = queue.Queue[Callable[[], None]]()
         self._reader = JobReader(
-            *(api, self._watches, self._logs, self._awaited),
+            *(api, self._watches, self._logs),
             *(self._start, self._queue.put, self._reread),
             user=user,
         )
@@ -427,7 +425,6 @@ class KubernetesCluster:
         self._runs.discard(run_id)
         self._logs.forget(run_id)
         self._reader.forget(run_id)
-        self._awaited.forget(run_id)
 
     # -- requests on other threads --------------------------------------------------------------
 

@@ -19,7 +19,6 @@ from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.logs.streams import Failing, LogStreams
 from k8sbench.adapters.kubernetes.ownership import User
-from k8sbench.adapters.kubernetes.trainer_sources import Awaited
 from k8sbench.adapters.kubernetes.watching.followed import Followed, PodList, is_short_of_nodes
 from k8sbench.adapters.kubernetes.watching.reflector import Watches
 from k8sbench.diagnose.job import facts
@@ -62,7 +61,6 @@ class JobReader:
         api: Api,
         watches: Watches,
         logs: LogStreams,
-        awaited: Awaited,
         start: Callable[[Callable[[], None]], None],
         queue: Callable[[Callable[[], None]], None],
         reread: Callable[[Collection[str]], None],
@@ -76,7 +74,6 @@ class JobReader:
         ``reread`` gets the runs whose state is to be read again.
         """
         self._api, self._watches, self._logs = api, watches, logs
-        self._awaited = awaited
         self._start, self._queue, self._reread = start, queue, reread
         self._user = user
         self._stamp_at = time.monotonic() + STAMP_SECONDS
@@ -88,7 +85,7 @@ class JobReader:
 
     def read(self, followed: Followed) -> list[JobEvent]:
         """Return what is new of a job; sets when it is to be read again, or that it is over."""
-        run_id, now = followed.plan.run_id, self._api.time()
+        now = self._api.time()
         events = list(followed.whose(self._user, now))
         self._claim(followed)
         snapshot = followed.snapshot()
@@ -98,7 +95,6 @@ class JobReader:
         snapshot.operator_seen_at = self._operator_seen_at
         snapshot.workload = self._answers["workloads"].get(followed.uid)
         reading, replicas = followed.read(now, snapshot)
-        reading = self._awaited.see(run_id, reading)
         all_seen = self._watches.has_all(followed.kind) and self._watches.has_all("Pod")
         if followed.is_resumed and not all_seen and not reading.phase.final:
             return events  # without the job or its pods it would seem to go back to its creation
