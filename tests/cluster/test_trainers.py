@@ -169,5 +169,5 @@ def test_one_that_is_gone_and_that_this_version_does_not_have_is_an_error(
     gone = f"{plans.SOURCES.config_map_name} in namespace {namespace.name} is gone"
     with pytest.raises(UsageError, match=gone) as raised:
         port.cluster.create(plan, [job], following.FOLDER)
-    assert "Submit the run anew" in (raised.value.action or "")
+    assert "Submit the run again" in (raised.value.action or "")
     assert namespace.get("pytorchjobs") == []
