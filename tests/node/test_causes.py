@@ -87,35 +87,22 @@ def submits(programs: Programs) -> Iterator[dict[str, Running]]:
 
 
 @pytest.fixture(scope="module")
-def without_trainers(programs: Programs) -> Iterator[Running]:
-    """Create a job whose trainers somebody has forgotten, and follow it."""
-    yield from followed_without_config_map(programs, "trainers")
-
-
-@pytest.fixture(scope="module")
 def without_config_map(programs: Programs) -> Iterator[Running]:
     """Create a job that mounts a ConfigMap of somebody's, which is not there, and follow it."""
-    yield from followed_without_config_map(programs, "config", "forgotten")
-
-
-def followed_without_config_map(
-    programs: Programs, run_id: str, mounts: str | None = None
-) -> Iterator[Running]:
-    """Create a job alone, and follow it; it mounts another ConfigMap than its trainers."""
-    shell = programs.shell
+    shell, run_id = programs.shell, "config"
     case = ("--preset=smoke", "--replicas=1", f"--run-id={run_id}", f"--set={run_id}")
     job = job_of(shell.run("render", "resnet50", *case, f"--image={image.PYTHON}").out)
     template = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]
     for volume in template["spec"]["volumes"]:
-        if "configMap" in volume and mounts is not None:
-            volume["configMap"]["name"] = mounts
+        if "configMap" in volume:
+            volume["configMap"]["name"] = "forgotten"
     shell.namespace.create(job)
     with shell.started("collect", run_id, "--follow") as collect:
         yield collect
 
 
 # What is missing is waited for: half a minute, which goes by beside the others.
-@pytest.mark.usefixtures("without_config_map", "without_trainers")
+@pytest.mark.usefixtures("without_config_map")
 def test_an_image_that_cannot_be_pulled(programs: Programs, submits: dict[str, Running]) -> None:
     # The first of all: a worker that does not find its master gives up after 100 tries.
     shell = programs.shell
@@ -240,14 +227,3 @@ def container_of(job: dict[str, Any]) -> Any:
 def test_a_configmap_is_missing(programs: Programs, without_config_map: Running) -> None:
     expected = Expected("config-missing", "forgotten", "submit again if it was deleted")
     check(programs.shell, without_config_map.ends(3), "config", expected)
-
-
-def test_trainers_that_are_missing_are_created_and_mounted(
-    programs: Programs, without_trainers: Running
-) -> None:
-    # The image does not have the framework: its program has begun, and says so.
-    expected = Expected("replica-failed", "No module named 'torch'", "")
-    check(programs.shell, without_trainers.ends(3), "trainers", expected)
-    status = programs.shell.json("status", "trainers")
-    steps = [step["cause_id"] for step in status["history"]]
-    assert "config-missing" in steps
