@@ -47,7 +47,7 @@ VARIANTS = {
 }
 OPTIONS = {
     "node": ("--node-pool=far",),
-    "pull": ("--replicas=2",),
+    "pull": ("--replicas=2", "--pack"),
 }
 BY_HAND = ("name", "again")
 """Variants whose jobs somebody creates with kubectl."""
