@@ -63,11 +63,12 @@ def _variant_problems(
         yield from ((("log", *path), text) for path, text in _format_problems(variant.log))
         unit, _, time = variant.log.unit.partition("/")
         if time not in SECOND or not (unit == spec.unit or variant.log.counts_steps):
-            text = f"is {variant.log.unit!r}, but the benchmark counts {spec.unit} per second"
-            yield (
-                ("log", "unit"),
-                f"{text}; give {spec.unit}/s, or steps/s, which the batch converts",
+            text = (
+                f"is {variant.log.unit!r}, but the benchmark counts {spec.unit} per second; give "
+                f"{spec.unit}/s, or steps/s, which the batch converts; a time is no rate: name its "
+                "group step_seconds, of numbers in seconds"
             )
+            yield ("log", "unit"), text
     yield from _figure_problems(spec, variant)
     yield from _command_problems(("command",), variant.command, PLACEHOLDERS)
     yield from ((("env", *path), text) for path, text in secret_problems(variant.env))
@@ -146,6 +147,8 @@ def _format_problems(log: LogFormat) -> Iterator[Problem]:
     if log.record is None and log.summary is None:
         yield (), "needs record, summary or both"
     patterns = {"record": (log.record, RECORD_GROUPS), "summary": (log.summary, SUMMARY_GROUPS)}
+    if log.counts_steps and not any("(?P<rate>" in (text or "") for text, _ in patterns.values()):
+        yield ("unit",), f"is {log.unit!r}, a rate, but no pattern has a group named rate"
     for field, (pattern, known) in patterns.items():
         if pattern is None:
             continue

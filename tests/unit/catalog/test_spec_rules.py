@@ -163,6 +163,15 @@ def test_a_rate_of_another_unit_than_the_benchmark_s_is_refused_with_its_line(un
         strict_yaml.parse(text.replace("images/s", known), BenchmarkSpec, file="f", rules=problems)
 
 
+def test_a_rate_of_steps_is_not_read_as_the_seconds_of_a_step_nor_a_time_as_a_rate() -> None:
+    text = with_log("summary: '(?P<step_seconds>.)'")
+    line, message = said(text.replace("images/s", "steps/s"))
+    assert (line, "'steps/s'" in message, "named rate" in message) == (12, True, True)
+    for unit in ("s/step", "ms"):
+        line, message = said(text.replace("step_seconds", "rate").replace("images/s", unit))
+        assert (line, repr(unit) in message, "step_seconds" in message) == (12, True, True)
+
+
 def second(**changes: str) -> str:
     block = SOUND[SOUND.index("- name: base") :]
     for old, new in changes.items():
