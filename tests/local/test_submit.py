@@ -105,7 +105,7 @@ def test_a_submit_of_several_replicas_ends_with_a_measured_row(shell: Shell) -> 
     assert measured["iterations"] == 5
     assert measured["throughput"]["time_weighted"] > 0
     assert (measured["impl"], measured["format"]) == ("k8sbench", "k8sbench")
-    assert measured["parameters"] == 6_917_640  # of half the width
+    assert measured["parameters"] == 25_557_032
     (row,) = shell.json("results")["rows"]
     assert row["case"] == "2x1-cpu"
     assert row["speedup"] is None

@@ -53,7 +53,7 @@ def test_a_job_trains_across_two_nodes_and_is_deleted_with_all_it_made(
     trainer_cluster: NodeCluster, trained_in: Namespace, tmp_path: Path, framework: str
 ) -> None:
     shell = Shell(trained_in, trained_in.user(tmp_path), tmp_path / "shell")
-    what = ("deeplabv3p", f"--framework={framework}", "--preset=smoke", "--replicas=2", "--amp")
+    what = ("deeplabv3p", f"--framework={framework}", "--preset=smoke", "--replicas=2")
     short = ("--warmup=1", "--iterations=5", "--run-id=run", "--keep")
     site = (f"--pools={trainer_cluster.pools}", f"--image={image.PYTHON}")
     with shell.started("submit", *what, *short, *site) as submit:
