@@ -333,6 +333,8 @@ def _wait_for_owner(active: ActiveRuns, followed: FollowedRun, error: BenchError
     if error is None:
         way = f"to collect it here: k8sbench collect --adopt {run_id}"
         active.reporter.note(f"{holder} has not collected {run_id} yet; {way}")
+    elif active.rules.until is Until.OVER:
+        active.reporter.note(f"How {run_id} ended is not known. See later: k8sbench watch {run_id}")
     active.leave(followed)
     active.left.append(followed.run)
 

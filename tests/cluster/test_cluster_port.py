@@ -20,7 +20,7 @@ from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import NONCE_ANNOTATION
 from k8sbench.model.phase import LOGS_BEING_READ, Phase
 from k8sbench.model.plan import RunPlan
-from tests.harness.cluster import fault_proxy, following
+from tests.harness.cluster import fault_proxy, following, limits
 from tests.harness.cluster.following import Port
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.nodes import RUN_FOR
@@ -93,7 +93,8 @@ def test_a_clock_of_ours_that_is_wrong_is_no_trouble_of_the_job(
     user: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clock, "_BEGAN", clock._BEGAN + 600.0)
-    with following.opened(user) as port:
+    # On a busy machine logs take longer than it takes to report that they are being read.
+    with following.opened(user, report_s=limits.SECONDS) as port:
         assert port.cluster.api.no_answer() is None  # as before every command
         began = time.time()
         plan = port.submit(following.plan("2x1"))

@@ -94,14 +94,11 @@ def _found_job(kind: str, job: KubeObject, api: Api, user: User | None) -> Found
     created_at = moment(job["metadata"].get("creationTimestamp")) or 0.0
     status, job_kind = job.get("status") or {}, KINDS[kind]
     phase = state.phase_alone(job, job_kind)
-    removal = f"k8sbench delete {name_of(job)}"
-    if labels_of(job).get(RUN_LABEL) != name_of(job):  # a copy, which k8sbench does not delete
-        removal = f"kubectl -n {api.place.namespace} delete {job_kind.singular} {name_of(job)}"
     return FoundJob(
         run_id=name_of(job),
         known_plan=plan,
         unreadable=f"The plan of {which} cannot be read: {why}." if why else "",
-        removal=removal,
+        removal=ownership.removal(kind, job, api.place.namespace),
         # Never after the run's next state, which is by this clock.
         created_at=min(created_at, api.time()),
         attempt=attempt_of(job),

@@ -175,16 +175,29 @@ def look_for(api: Api, run_id: str) -> tuple[tuple[str, KubeObject] | None, str 
         if job is not None and labels_of(job).get(RUN_LABEL) == run_id:
             return (kind, job), None
         if job is not None:
-            unlabelled = _unlabelled(kind, run_id, api.place.namespace)
+            unlabelled = _unlabelled(kind, job, api.place.namespace)
     return None, unlabelled
 
 
-def _unlabelled(kind: str, run_id: str, namespace: str) -> str:
-    label = f"{RUN_LABEL}={run_id}"
-    command = f"kubectl -n {namespace} label {KINDS[kind].singular} {run_id} {label}"
+def removal(kind: str, job: KubeObject, namespace: str) -> str:
+    """Return the command that deletes a job: kubectl's where it does not have its run's label."""
+    name = name_of(job)
+    if labels_of(job).get(RUN_LABEL) == name:
+        return f"k8sbench delete {name}"
+    return f"kubectl -n {namespace} delete {KINDS[kind].singular} {name}"
+
+
+def _unlabelled(kind: str, job: KubeObject, namespace: str) -> str:
+    name = name_of(job)
+    label, of_run = f"{RUN_LABEL}={name}", labels_of(job).get(RUN_LABEL)
+    lacks = f"the {kind} {name} in namespace {namespace} does not have the label {label}"
+    if of_run is not None:
+        command = removal(kind, job, namespace)
+        return f"{lacks}: it is a copy of run {of_run}'s job. To delete it: '{command}'."
+    command = f"kubectl -n {namespace} label {KINDS[kind].singular} {name} {label}"
     return (
-        f"the {kind} {run_id} in namespace {namespace} does not have the label {label}; it may "
-        f"be someone else's, and is not changed. If it is the run's, label it: '{command}'."
+        f"{lacks}; it may be someone else's, and is not changed. If it is the run's, label it:"
+        f" '{command}'."
     )
 
 

@@ -144,7 +144,8 @@ def _queue_message(facts: Facts) -> str:
 
 def _operator(facts: Facts) -> Iterator[Finding | float]:
     """The operator itself: only where it has left pods uncreated and no refusal says why."""
-    missing = [replica for replica in facts.replicas if replica.pod is None]
+    # The watch of pods may be later than that of events.
+    missing = [one for one in facts.replicas if one.pod is None and not one.created]
     if not missing or next(facts.events_of(Event.POD_REFUSED), None) is not None:
         return
     begun = _released_at(facts)

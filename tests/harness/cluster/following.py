@@ -139,6 +139,7 @@ LIMITS = {
     "watch_s": (reflector, "WATCH_SECONDS"),
     "longest_pause": (reflector, "LONGEST_PAUSE"),
     "end_s": (job_reader, "END_SECONDS"),
+    "report_s": (job_reader, "REPORT_SECONDS"),
 }
 """Limits of time that a test may set, and where they are."""
 

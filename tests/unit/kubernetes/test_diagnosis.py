@@ -509,6 +509,14 @@ def test_the_table_says_which_causes_are_unrecoverable() -> None:
         assert (cause.unrecoverable != "no") == (f"{cause_id}!" in shown), cause_id
 
 
+def test_the_operator_is_not_blamed_for_pods_that_it_says_it_has_created() -> None:
+    """The watch of pods may be silent while that of events works."""
+    said = (f"Created pod: {JOB}-{name}" for name in ("master-0", "worker-0"))
+    made = [event("SuccessfulCreatePod", text) for text in said]
+    assert read(alone(events=made), after=31).cause_id is None
+    assert read(alone(events=made[:1]), after=31).cause_id == "operator-slow"
+
+
 def test_a_former_id_is_no_other_cause_s() -> None:
     formerly = [name for cause in CAUSES.values() for name in cause.formerly]
     assert not set(formerly) & set(CAUSES)

@@ -372,7 +372,8 @@ def test_a_run_whose_end_nobody_knows_is_reported_and_is_no_success(
         context(store, FakeCluster(at(Phase.RUNNING), gone, outlives=True)),
         collected_elsewhere=unknown,
     )
-    cases = [planned_case("kubernetes")]
-    (run,) = runs_of(submitting.submit(cases, here, Silent(), Stop(), a_request(set_name="night")))
+    cases, reporter = [planned_case("kubernetes")], Silent()
+    (run,) = runs_of(submitting.submit(cases, here, reporter, Stop(), a_request(set_name="night")))
     assert not run.phase.final
+    assert f"k8sbench watch {run.run_id}" in " ".join(reporter.reported)
     assert exit_codes.of_runs([run]) == Unreachable.exit_code
