@@ -221,8 +221,11 @@ class LogFacts:
 
     @property
     def accuracy(self) -> AccuracyResult | None:
-        """The program's own evaluations, of the metric that it prints first."""
-        return next((evaluations.result for evaluations in self.evaluations.values()), None)
+        """The program's own evaluations: of the target's metric, else of the first."""
+        found = list(self.evaluations.values())
+        target = self.expected.target
+        found.sort(key=lambda each: target is None or each.metric != target.metric)
+        return found[0].result if found else None
 
     def _take(self, item: _Other, file: str) -> None:
         if isinstance(item, Fact):

@@ -35,7 +35,7 @@ restart explains it: a few lines took most of the time. Not of smoke runs."""
 CLOCK_MISMATCH = reject(
     "clock-mismatch",
     "One of the two was edited: get the original log. Where the message names a factor, correct "
-    "--gpus, or `per` of a declared format.",
+    "--gpus or --batch-size, or `per` of a declared format.",
 )
 """The printed times and the log's own time stamps disagree, or those in our own lines and the
 node's, or the stamps jump in a way that no clock does."""

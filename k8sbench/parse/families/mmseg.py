@@ -53,13 +53,15 @@ _NUMBERS = (
     # is not possessive: Python before 3.11.5 then finds no loss.
     rf"(?:(?:[^\[\],]++|,(?! loss: {_LOSS}))*, loss: (?P<loss>{_LOSS}))?"
 )
-# Later versions print aAcc first; it is the metric only where there is no other.
-_METRIC = (
-    r"[^\[\]]*?\b(?P<metric>mIoU|mDice|mFscore|bbox_mAP|"
-    r"aAcc(?![^\[\]]*?\b(?:mIoU|mDice|mFscore): )): (?P<value>\d+\.\d+|nan)"
-)
-_EVALUATION = re.compile(_STAMP + r"(?:Iter|Epoch)\(val\) (?:\[\d+\])?\[\d+\]\s" + _METRIC)
-_EVALUATED_RECORD = re.compile(_STAMP + r"Iter \[\d+/\d+\]\s" + _METRIC + r"[^\[\]]*? loss: ")
+_HEADLINES = "mIoU|mDice|mFscore|bbox_mAP"
+_EVALUATED = r"(?:Iter|Epoch)\(val\) (?:\[\d+\])?\[\d+\]"
+_TRAINED = r"Iter \[\d+/\d+\](?=[^\[\]]* loss: )"
+_EVALUATED_RECORD = re.compile(_TRAINED + rf"[^\[\]]*?, (?:{_HEADLINES}|aAcc): ")
+
+
+def _evaluation(needle: str, head: str, metrics: str) -> EvaluationRule:
+    metric = rf"\s[^\[\]]*?\b(?P<metric>{metrics}): (?P<value>\d+\.\d+|nan)"
+    return EvaluationRule(needle, re.compile(_STAMP + head + metric))
 
 
 class _Reader(LineReader):
@@ -139,9 +141,12 @@ FAMILY = Family(
         ),
     ),
     evaluations=(
-        EvaluationRule("(val) [", _EVALUATION),
-        EvaluationRule(" mIoU: ", _EVALUATED_RECORD),
-        EvaluationRule(" bbox_mAP: ", _EVALUATED_RECORD),
+        _evaluation("(val) [", _EVALUATED, _HEADLINES),
+        _evaluation(" mIoU: ", _TRAINED, "mIoU"),
+        _evaluation(" bbox_mAP: ", _TRAINED, "bbox_mAP"),
+        # Later versions print it first; it is the last here, so another is the headline.
+        _evaluation("(val) [", _EVALUATED, "aAcc"),
+        _evaluation(" aAcc: ", _TRAINED, "aAcc"),
     ),
     marks=(
         MarkRule(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from k8sbench.model.sample import Fact
-from k8sbench.parse.family import rule
+from k8sbench.parse.family import MarkRule, rule
 
 _TRAINERS = "PADDLE_TRAINERS_NUM"
 _BELIEF = ("_gpus_program", "_gpus_nccl", "_gpus_launcher")
@@ -29,6 +30,14 @@ LAUNCH = (
     rule("devices: ", r"LAUNCH INFO \S+ \S+ devices: (?P<_node_gpus>\d+(?:,\d+)*)\s*$"),
     rule("nnodes: ", r"LAUNCH INFO \S+ \S+ nnodes: (?P<_nodes>\d{1,12})\s*$"),
 )
+
+# Under a newer Paddle each line comes again in the form of Paddle's own logger, without the name.
+PLSC_24 = MarkRule(
+    "[Train][Epoch ",
+    "foreign",
+    re.compile(r"(?:plsc INFO: |logger\.py:\d+ - )\[Train\]\[Epoch "),
+)
+"""A training line of plsc 2.4, of which no family reads the figures yet."""
 
 
 def gpus_of_job(stated: Mapping[str, Fact]) -> Iterator[Fact]:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from k8sbench.model.sample import Fact, Shape
-from k8sbench.parse.families.paddle import LAUNCH, gpus_of_job
+from k8sbench.parse.families.paddle import LAUNCH, PLSC_24, gpus_of_job
 from k8sbench.parse.family import (
     CleanLine,
     EvaluationRule,
@@ -44,7 +44,7 @@ DYGRAPH = msgspec.structs.replace(RUNNING, name="paddleclas dygraph", first_epoc
 
 _STAMP = r"(?:\[?(?P<stamp>\d{4}[-/]\d\d[-/]\d\d \d\d:\d\d:\d\d)\]? (?:\w+ )?INFO: )?"
 _BEGIN = (
-    _STAMP + r"epoch:(?P<epoch>\d{1,6})\s+train step:(?P<iteration>\d{1,12})\s"
+    _STAMP + r"epoch:(?P<epoch>\d{1,6})\s+(?:, )?train step:(?P<iteration>\d{1,12})\s"
     # What stands between differs by generation; another record's beginning must not.
     r"(?P<middle>(?:(?!epoch:).)*?)"
 )
@@ -56,7 +56,7 @@ _RUNNING = re.compile(
 _STEP = re.compile(_BEGIN + r"elapse: (?P<step_seconds>\d+\.\d+)s?,? " + _RATE)
 # plsc 2.4 prints lines of this form with other figures: the whole job's, of an interval.
 _DYGRAPH = re.compile(
-    _STAMP + r"(?<!plsc INFO: )\[Train\]\[Epoch (?P<epoch>\d{1,6})/\d+\]"
+    _STAMP + r"(?<!plsc INFO: )(?<!\d - )\[Train\]\[Epoch (?P<epoch>\d{1,6})/\d+\]"
     r"\[Iter: ?(?P<iteration>\d{1,12})/(?P<total>\d{1,12})\](?P<middle>(?:(?!\[Train\]).)*?)"
     r"batch_cost: (?P<step_seconds>\d+\.\d+) ?s, reader_cost: (?P<data_seconds>\d+\.\d+)(?: ?s)?, "
     + _RATE
@@ -155,7 +155,7 @@ FAMILY = Family(
         EvaluationRule("[Eval][Epoch ", _EVALUATION, "top1"),
     ),
     marks=(
-        MarkRule("plsc INFO: [Train][Epoch ", "foreign"),
+        PLSC_24,
         MarkRule("END epoch:", "epoch-end", _END_TIMES),
         MarkRule("END epoch:", "epoch-end", _END_RATES),
         MarkRule("END epoch:", "evaluation", re.compile(r"END epoch:\d{1,6}\s+(?:valid|eval)\s")),

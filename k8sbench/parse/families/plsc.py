@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from k8sbench.model.sample import Shape
-from k8sbench.parse.families.paddle import LAUNCH, gpus_of_job
+from k8sbench.parse.families.paddle import LAUNCH, PLSC_24, gpus_of_job
 from k8sbench.parse.family import EvaluationRule, FactRule, Family, MarkRule, rule
 from k8sbench.parse.records import LOSS_NUMBER, RecordRule
 
@@ -69,5 +69,5 @@ FAMILY = Family(
         RecordRule("throughput:", _V2, V2),
     ),
     evaluations=(EvaluationRule("Accuracy-Flip: ", _ACCURACY, "Accuracy-Flip"),),
-    marks=(MarkRule("Save model to", "checkpoint"),),
+    marks=(MarkRule("Save model to", "checkpoint"), PLSC_24),
 )

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from k8sbench.model.errors import InputError
+from k8sbench.model.spec import Accuracy
 from tests.unit.measure.support import ids, measured
 
 BEGAN = datetime.datetime(2021, 8, 10, tzinfo=datetime.UTC)
@@ -72,16 +73,46 @@ def test_the_accuracy_is_the_miou_in_whatever_order_metrics_are_printed(order: s
     assert (found.accuracy.metric, found.accuracy.best) == ("mIoU", 0.8)
 
 
-def test_lines_of_plsc_2_4_are_refused_by_name_and_paddleclas_lines_are_read() -> None:
+@pytest.mark.parametrize(("metric", "best"), [("mIoU", 0.4183), ("aAcc", 0.7926)])
+def test_the_accuracy_is_of_the_benchmarks_metric(metric: str, best: float) -> None:
+    target = Accuracy(metric=metric, value=79.0)
+    found = measured(mmcv13(800, 500), gpus=4, batch_size=2, target=target)
+    assert found.accuracy is not None
+    assert (found.accuracy.metric, found.accuracy.best) == (metric, best)
+    other = {"aAcc": ("mIoU (final)", 0.4183), "mIoU": ("aAcc (final)", 0.7926)}[metric]
+    assert other in found.environment.items()
+
+
+@pytest.mark.parametrize("family", ["paddleclas", "plsc"])
+@pytest.mark.parametrize("logger", ["plsc INFO: ", "[    INFO] logger.py:80 - "])
+def test_lines_of_plsc_2_4_are_refused_by_name_and_paddleclas_lines_are_read(
+    logger: str, family: str
+) -> None:
     def lines(logger: str) -> list[str]:
         return [
-            f"[2022/11/25 09:{number * 2 // 300:02}:{number * 2 // 5 % 60:02}] {logger} INFO: "
+            f"[2022/11/25 09:{number * 2 // 300:02}:{number * 2 // 5 % 60:02}] {logger}"
             f"[Train][Epoch 1/20][Iter: {number}/5682]lr: 0.099, loss: 40.1, "
             "batch_cost: 0.40000s, reader_cost: 0.00100, ips: 320.00000 images/sec, eta: 12:00:00"
             for number in range(0, 400, 10)
         ]
 
     with pytest.raises(InputError, match=r"plsc 2\.4") as caught:
-        measured(lines("plsc"), format="paddleclas", gpus=8, batch_size=None)
+        measured(lines(logger), format=family, gpus=8, batch_size=None)
     assert caught.value.line == 1
-    assert measured(lines("ppcls"), format="paddleclas", gpus=8, batch_size=None).rate is not None
+    assert (
+        measured(lines("ppcls INFO: "), format="paddleclas", gpus=8, batch_size=None).rate
+        is not None
+    )
+
+
+def test_paddleclas_of_late_2020_puts_a_comma_behind_the_epoch() -> None:
+    """64 samples in 0.3 s, by means that run since step 5 of the epoch."""
+    lines = [
+        f"2020-11-04 17:{step * 3 // 600:02}:{step * 3 // 10 % 60:02} INFO: epoch:0  , "
+        f"train step:{step}  , loss: 6.92608, lr: 0.1, batch_cost: 0.30000 s, "
+        "reader_cost: 0.00056 s, ips: 213.33333 images/sec."
+        for step in range(0, 400, 10)
+    ]
+    found = measured(lines, format="paddleclas", gpus=1, batch_size=None)
+    assert found.verdict == "valid"
+    assert found.rate == pytest.approx(640 / 3)

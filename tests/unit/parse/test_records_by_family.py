@@ -252,5 +252,6 @@ def test_dle_s_wait_for_data_is_what_its_rate_lacks_of_that_of_computing(
 
 def test_mmseg_prints_accuracy_as_a_fraction() -> None:
     line = "2021-04-04 06:32:44,846 - mmseg - INFO - Iter(val) [80000]\tmIoU: 0.7991, aAcc: 0.9647"
-    (found,) = evaluations(items("mmseg", MMSEG, line))
+    found, other = evaluations(items("mmseg", MMSEG, line))
+    assert (other.metric, other.value) == ("aAcc", 0.9647)
     assert (found.metric, found.value, found.unit) == ("mIoU", 0.7991, "fraction")
