@@ -38,8 +38,8 @@ STEPS = 150
 TIMES = 10
 """Every fault happens at least so often."""
 NOTHING = Collected(digest=None, throughput=None, unit=None, verdict=None)
-MOST = 10_000
-"""Schedules within which a fault of the program must be found."""
+MOST = 3_000
+"""Schedules within which a fault of the program must be found. Seed 3189 fails without one."""
 
 
 def test_whatever_goes_wrong_the_invariants_hold() -> None:

@@ -7,7 +7,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 import urllib3
 from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
@@ -269,29 +271,44 @@ def test_connections_without_a_request_keep_nobody_out(
             with suppress(ConnectionError):
                 while one.recv(1 << 16):
                     pass
+        monkeypatch.setattr(http, "REQUEST_SECONDS", 30.0)
         url = f"http://127.0.0.1:{server.port}"
         assert urllib3.request("GET", f"{url}/healthz", retries=False).status == 200
         assert urllib3.request("GET", f"{url}/api/v1/runs", retries=False).status == 404
 
 
 def test_connections_that_read_nothing_give_way_to_new_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(http, "MOST_CONNECTIONS", 10)
-    (large := tmp_path / "large").write_bytes(bytes(1 << 23))
-    app = Starlette(routes=[Route("/", lambda _: http.file(large))])
+
+    def large(_: Request) -> StreamingResponse:
+        return StreamingResponse(bytes(1 << 16) for _ in range(128))
+
+    app = Starlette(routes=[Route("/", large)])
     with http.Server("127.0.0.1:0", app) as server, ExitStack() as stack:
 
         def opened(text: bytes) -> list[socket.socket]:
             address = ("127.0.0.1", server.port)
-            made = [stack.enter_context(socket.create_connection(address, 10)) for _ in range(10)]
+            made = [stack.enter_context(socket.create_connection(address, 30)) for _ in range(10)]
             for one in made:
                 one.sendall(text)
-            time.sleep(0.5)
             return made
 
+        def until(condition: Callable[[], bool]) -> None:
+            for _ in range(3000):
+                if condition():
+                    return
+                time.sleep(0.01)
+            raise AssertionError(running._idle)
+
+        running = server._server
         opened(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-        for one in opened(b"GET /healthz HTTP/1.1\r\n"):
+        until(lambda: len(running._idle) == 10)
+        slow = {*running._idle}
+        new = opened(b"GET /healthz HTTP/1.1\r\n")
+        until(lambda: len(open_ := {*running.server_state.connections}) == 10 and not open_ & slow)
+        for one in new:
             one.sendall(b"Host: x\r\n\r\n")
             assert b" 404 " in one.recv(1 << 16)
 
