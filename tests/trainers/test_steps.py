@@ -107,6 +107,13 @@ def test_training_goes_on_until_the_steady_part_is_long_enough() -> None:
     assert [record.of for record in records if record.step > 6] == [15] * 3
 
 
+def test_the_steps_themselves_fill_the_steady_part_and_not_what_follows_the_last() -> None:
+    _, records = drive(
+        StepPlan(warmup=0, iterations=1, log_interval=1, min_steady_seconds=1.4), after=0.5
+    )
+    assert sum(record.seconds for record in records) >= 1.4
+
+
 def test_a_run_that_is_long_enough_ends_with_its_window() -> None:
     timer, _ = drive(StepPlan(warmup=1, iterations=4, log_interval=1, min_steady_seconds=3.9))
     assert timer.steps == 5

@@ -161,7 +161,8 @@ class StepTimer:
             return True
         if self.plan.min_steady_seconds <= 0:
             return False
-        steady = self._clock() - self._warmup_ended
+        # To the end of the last step: what came after it is in no step's time.
+        steady = self._step_began - self._warmup_ended
         more = agree(extension(self.plan, self.steps, steady))
         self.target += more
         return more > 0
