@@ -295,7 +295,8 @@ def test_the_operator_s_init_container_is_reported_where_a_namespace_forbids_it(
     operator: Callable[..., None], restricted: Namespace
 ) -> None:
     operator("--pytorch-init-container-template-file=/nonexistent")
-    plan = plans.plan("2x1", run_id="job", pool=plans.pool(tolerations=(Toleration(key=RESOURCE),)))
+    tolerations = (Toleration(key=RESOURCE, operator="Exists"),)
+    plan = plans.plan("2x1", run_id="job", pool=plans.pool(tolerations=tolerations))
     restricted.create(*plans.rendered(plan))
     follower = Follower(restricted, plan)
     reading = follower.until_cause("operator-init-not-restricted")
