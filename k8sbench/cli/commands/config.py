@@ -57,8 +57,8 @@ SHELLS = ("bash", "zsh", "fish")
 def completion_command(shell: str) -> None:
     """Print the completion script of a shell.
 
-    Commands, options and their values, and the names of files. docs/configuration.md says where
-    each shell reads it.
+    Commands, options and their values, and the names of benchmarks and files.
+    docs/configuration.md says where each shell reads it.
 
     \b
     eval "$(k8sbench completion bash)"           in ~/.bashrc
@@ -71,7 +71,4 @@ def completion_command(shell: str) -> None:
 
     kind = get_completion_class(shell)
     assert kind is not None
-    if shell == "bash":
-        # baseline:NAME and set:NAME are one word each.
-        output.write("COMP_WORDBREAKS=${COMP_WORDBREAKS//:}\n")
     output.write(kind(cli, {}, "k8sbench", COMPLETE).source() + "\n")
