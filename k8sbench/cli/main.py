@@ -171,7 +171,7 @@ def _where_set(message: str) -> str:
     from k8sbench.app import config
 
     with contextlib.suppress(BenchError):  # the error that is being told
-        paths = [file.path for file in config.files()]
+        paths = [*config.files()]
         if paths and "--" in message:
             return f"Options are also set in {' and '.join(paths)}."
     return ""
