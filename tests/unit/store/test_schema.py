@@ -23,7 +23,6 @@ from k8sbench.cli.main import main
 from k8sbench.lifecycle.records import ListedRun, RunStatus
 from k8sbench.measure.group.node_check import NodesDocument
 from k8sbench.model.baseline import Baseline
-from k8sbench.model.explanation import Explanation, FormatExplanation
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, Transition
 from tests import struct_docs
@@ -38,8 +37,6 @@ DOCUMENTS: dict[str, Any] = {
     "k8sbench list -o json": list[ListedRun],
     "k8sbench status RUN -o json": RunStatus,
     "k8sbench measure LOG -o json": list[Measurement],
-    "k8sbench explain RUN|GROUP -o json": Explanation,
-    "k8sbench explain FILE.yaml -o json": FormatExplanation,
     "k8sbench nodes BENCH -o json": NodesDocument,
     "k8sbench pools -o json": PoolList,
     "k8sbench data list -o json": DataSetList,
