@@ -33,7 +33,7 @@ COMPLETE = "_K8SBENCH_COMPLETE"
 """In it a shell says what it asks for; the words are in variables of click's."""
 GROUPS: dict[str, dict[str, str]] = {
     "Run": {
-        "benchmarks": "List the catalog, or one benchmark with figures.",
+        "benchmarks": "List the catalog with images and GPUs, or one benchmark with figures.",
         "submit": "Plan, run, measure and record a benchmark.",
         "render": "Print the manifest that submit would create.",
         "list": "List the recorded runs, or all runs of a namespace.",
@@ -57,7 +57,6 @@ GROUPS: dict[str, dict[str, str]] = {
         "doctor": "Say whether a cluster is ready, and if not, what to do.",
         "nodes": "Run one case on each node of a pool, and name the slow nodes.",
         "pools": "List the node pools that --node-pool names.",
-        "images": "List the image of each benchmark, and its GPUs.",
         "collector": "Collect every run of some namespaces, until SIGTERM.",
     },
     "Data, store and settings": {
@@ -74,7 +73,6 @@ MODULES = {
     "baseline": "compare",
     "history": "compare",
     "import": "measure",
-    "pools": "images",
     "completion": "config",
 }
 """Name → the module in ``commands/`` that holds ``NAME_command``, where that is another's."""

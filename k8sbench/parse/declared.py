@@ -7,7 +7,8 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from k8sbench.model.explanation import ExpressionExplained, MatchedLine
+import msgspec
+
 from k8sbench.model.sample import Fact, Mark, Place, Shape
 from k8sbench.model.spec import LogFormat
 from k8sbench.parse.family import (
@@ -177,15 +178,39 @@ Quote = Callable[[int, str], Place]
 """Makes a place of a line's number and its text, which it redacts."""
 
 
-def explain(
+class Expression(msgspec.Struct):
+    """One expression of a declared format on a log."""
+
+    variant: str
+    """``framework/name`` of the variants that declare it."""
+    name: str
+    """``record``, ``summary`` or ``facts[0]``."""
+    pattern: str
+    matched: int = 0
+    """Lines."""
+    lines: list[tuple[Place, dict[str, str]]] = []
+    """The first few of those, and what their named groups match."""
+
+    def take(self, number: int, text: str, quote: Quote) -> None:
+        """Try a line."""
+        if (match := re.search(self.pattern, text)) is None:
+            return
+        self.matched += 1
+        if len(self.lines) < SHOWN:
+            groups = match.groupdict().items()
+            shown = {name: quote(number, text).text for name, text in groups if text is not None}
+            self.lines.append((quote(number, text), shown))
+
+
+def matches(
     blocks: Iterable[str], formats: Mapping[LogFormat, str], quote: Quote
-) -> tuple[int, tuple[ExpressionExplained, ...]]:
+) -> tuple[int, list[Expression]]:
     """Try every line on every expression, as the reader of the format does.
 
     ``formats`` has the variants of each. Returns how many lines there are, and what matches.
     """
     tried = [
-        ExpressionExplained(variant=variant, name=name, pattern=pattern)
+        Expression(variant=variant, name=name, pattern=pattern)
         for declared, variant in formats.items()
         for name, pattern in _patterns(declared)
     ]
@@ -195,10 +220,10 @@ def explain(
             rest = line.rstrip("\n")
             for _, text in pieces(rest):
                 for expression in tried:
-                    _take(expression, whole + 1, text[:MAX_LINE], quote)
+                    expression.take(whole + 1, text[:MAX_LINE], quote)
             if len(rest) < len(line):
                 whole, rest = whole + 1, ""
-    return whole + bool(rest), tuple(tried)
+    return whole + bool(rest), tried
 
 
 def _patterns(declared: LogFormat) -> list[tuple[str, str]]:
@@ -206,23 +231,3 @@ def _patterns(declared: LogFormat) -> list[tuple[str, str]]:
     facts = [(f"facts[{index}]", text) for index, text in enumerate(declared.facts)]
     named = [("record", declared.record), ("summary", declared.summary), *facts]
     return [(name, text) for name, text in named if text is not None]
-
-
-def _take(expression: ExpressionExplained, number: int, text: str, quote: Quote) -> None:
-    match = re.search(expression.pattern, text)
-    if match is None:
-        return
-    groups = {name: value for name, value in match.groupdict().items() if value is not None}
-    unread = tuple(name for name, value in groups.items() if not _reads(expression, name, value))
-    expression.matched += 1
-    expression.unread += bool(unread)
-    if len(expression.lines) < SHOWN:
-        shown = {name: quote(number, value).text for name, value in groups.items()}
-        line = MatchedLine(place=quote(number, text), groups=shown, unread=unread)
-        expression.lines.append(line)
-
-
-def _reads(expression: ExpressionExplained, name: str, text: str) -> bool:
-    if expression.name.startswith("facts"):
-        return bool(stated(name, text))
-    return name == "stamp" or number_in(text) is not None

@@ -18,12 +18,11 @@ from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app.baselines import BaselineInfo
 from k8sbench.app.data import DataSetList
 from k8sbench.app.reading import Artifact
-from k8sbench.cli.commands.images import ImageList, PoolList
+from k8sbench.cli.commands.pools import PoolList
 from k8sbench.cli.main import main
 from k8sbench.lifecycle.records import ListedRun, RunStatus
 from k8sbench.measure.group.node_check import NodesDocument
 from k8sbench.model.baseline import Baseline
-from k8sbench.model.explanation import Explanation, FormatExplanation
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, Transition
 from tests import struct_docs
@@ -38,10 +37,7 @@ DOCUMENTS: dict[str, Any] = {
     "k8sbench list -o json": list[ListedRun],
     "k8sbench status RUN -o json": RunStatus,
     "k8sbench measure LOG -o json": list[Measurement],
-    "k8sbench explain RUN|GROUP -o json": Explanation,
-    "k8sbench explain FILE.yaml -o json": FormatExplanation,
     "k8sbench nodes BENCH -o json": NodesDocument,
-    "k8sbench images -o json": ImageList,
     "k8sbench pools -o json": PoolList,
     "k8sbench data list -o json": DataSetList,
     "k8sbench baseline list -o json": list[BaselineInfo],
@@ -283,17 +279,6 @@ def test_the_empty_store_prints_documents_too(
     monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
     assert main(["list", "-o", "json"]) == 0
     validate("k8sbench list -o json", json.loads(capsys.readouterr().out))
-
-
-def test_the_list_of_images_keeps_to_the_schema(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    mine = str(ROOT / "docs" / "examples" / "my-model.yaml")
-    for words in ([], ["--image-registry", "registry.example/ai"], [mine]):
-        assert main(["images", *words, "-o", "json"]) == 0
-        said = json.loads(capsys.readouterr().out)
-        validate("k8sbench images -o json", said)
-        assert said["images"]
 
 
 def test_the_schema_travels_with_the_package() -> None:
