@@ -60,7 +60,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "collector": "Collect every run of some namespaces, until SIGTERM.",
     },
     "Data, store and settings": {
-        "data": "List, check and draw data sets; convert weights.",
+        "data": "List, check and draw data sets.",
         "store": "Show or reindex the store; move and remove runs.",
         "config": "Show which options files and the environment set.",
         "completion": "Print the completion script of a shell.",

@@ -89,7 +89,7 @@ def planned(capsys: pytest.CaptureFixture[str], *words: str) -> RunPlan:
         "deeplabv3p --replicas 4 --amp --amp-dtype fp16 --speed-option channels-last=false",
         "tsm --preset smoke --speed-option workers=2 --data synthetic-host",
         "arcface --gpus 1 --image example.org/paddle:1",
-        "deeplabv3p --gpus 8 --mode train --data pvc:city --weights pvc:city/start.npz",
+        "deeplabv3p --gpus 8 --mode train --data pvc:city --weights pvc:city/start.pth",
         "tsm --gpus 8 --mode train --data pvc:frames --epochs 5 --target none --warmup 3",
         "resnet50 --gpus 8 --mode train --data pvc:i --target 70 --to-the-end --evaluate-every 2",
         "resnet50 --gpus 8 --mode train --data pvc:imagenet --checkpoints pvc:runs",

@@ -79,7 +79,7 @@ OTHER: dict[str, Any] = {
     "training.target": None,
     "training.stop_at_target": False,
     "training.start": "another",
-    "weights": "pvc:weights/resnet50.npz",
+    "weights": "pvc:weights/resnet50.pth",
     "checkpoints": "pvc:checkpoints",
     "max_restarts": 3,
     "data": "pvc:pictures",

@@ -187,11 +187,17 @@ def test_a_target_in_fractions_is_planned_in_percent() -> None:
 
 
 def test_weights_and_checkpoints_of_claims_are_named_where_they_are_mounted() -> None:
-    plan = trained(weights="pvc:w/r50/start.npz", checkpoints="pvc:kept/team//")
-    assert told(plan)["weights"] == "/weights/start.npz"
+    plan = trained(weights="pvc:w/r50/start.pth", checkpoints="pvc:kept/team//")
+    assert told(plan)["weights"] == "/weights/start.pth"
     assert told(plan)["checkpoints"] == "/checkpoints/$(K8SBENCH_RUN_ID)"
-    assert (plan.weights, plan.checkpoints) == ("pvc:w/r50/start.npz", "pvc:kept/team")
+    assert (plan.weights, plan.checkpoints) == ("pvc:w/r50/start.pth", "pvc:kept/team")
     assert sources.claims(plan) == {"sets": False, "w": False, "kept": True}
+
+
+def test_paddle_starts_from_its_own_files() -> None:
+    assert planned(framework="paddle", weights="pvc:w/v.pdparams").weights == "pvc:w/v.pdparams"
+    with pytest.raises(UsageError, match=r"a\.pth is not a \.pdparams file"):
+        planned(framework="paddle", weights="pvc:w/a.pth")
 
 
 def test_a_claim_of_data_and_checkpoints_is_written_to() -> None:
@@ -199,10 +205,10 @@ def test_a_claim_of_data_and_checkpoints_is_written_to() -> None:
 
 
 def test_paths_of_this_machine_go_into_the_command_as_they_are() -> None:
-    plan = trained(GPU_BOX, data="/s/$(HOME)", weights="/w/a.npz", checkpoints="/c")
+    plan = trained(GPU_BOX, data="/s/$(HOME)", weights="/w/a.pth", checkpoints="/c")
     options = told(plan)
     # $$ is how Kubernetes and the local backend read a dollar sign that begins no variable.
-    assert (options["data"], options["weights"]) == ("/s/$$(HOME)", "/w/a.npz")
+    assert (options["data"], options["weights"]) == ("/s/$$(HOME)", "/w/a.pth")
     assert options["checkpoints"] == "/c/$(K8SBENCH_RUN_ID)"
     assert sources.claims(plan) == {}
 
@@ -242,7 +248,7 @@ def test_what_the_row_cannot_be_compared_by_is_noted() -> None:
     notes = trained(replicas=4, precision="amp").notes
     assert any("from scratch, where the report starts from published weights" in n for n in notes)
     assert any("no --checkpoints" in note for note in notes)
-    notes = trained(weights="pvc:w/a.npz", checkpoints="pvc:c").notes
+    notes = trained(weights="pvc:w/a.pth", checkpoints="pvc:c").notes
     assert not any("from scratch" in note or "no --checkpoints" in note for note in notes)
     start = spec(train={**TRAIN, "start": None})
     assert not any("scratch" in note for note in trained(of=start).notes)
@@ -263,14 +269,14 @@ def test_what_the_row_cannot_be_compared_by_is_noted() -> None:
         ({"target": 0.0}, "--target 0 is not a percentage"),
         ({"target": float("nan")}, "--target nan is not a percentage"),
         ({"data": "/mnt/streets"}, "--data /mnt/streets: a path of the nodes"),
-        ({"weights": "/mnt/a.npz"}, "--weights /mnt/a.npz: a path of the nodes"),
+        ({"weights": "/mnt/a.pth"}, "--weights /mnt/a.pth: a path of the nodes"),
         ({"checkpoints": "/mnt"}, "--checkpoints /mnt: a path of the nodes"),
         ({"data": "pvc:a//b"}, "names no volume claim"),
         ({"data": "pvc:A"}, "--data 'pvc:A' names no volume claim"),
         ({"data": "pvc:a/../b"}, "names no volume claim"),
         ({"data": ""}, "--data '' is not a source of samples"),
         ({"weights": "pvc:w"}, "--weights 'pvc:w' names no volume claim"),
-        ({"weights": "pvc:w/a.pth"}, "--weights pvc:w/a.pth is not an .npz file"),
+        ({"weights": "pvc:w/a.npz"}, "--weights pvc:w/a.npz is not a .pth file"),
         ({"framework": "paddle"}, "The catalog does not say how seg (ps) trains"),
         ({"impl": "upstream", "image": "a:1"}, "has no words for seg (mm) of upstream"),
     ],
@@ -331,7 +337,7 @@ def test_upstream_s_program_trains_by_its_own_words() -> None:
     [
         {"epochs": 1},
         {"iterations": 1},
-        {"weights": "pvc:w/a.npz"},
+        {"weights": "pvc:w/a.pth"},
         {"checkpoints": "pvc:c"},
         {"to_the_end": True},
     ],

@@ -118,7 +118,7 @@ def test_a_pool_s_packages_are_mounted_read_only_and_found_after_our_trainers(pr
 
 
 def test_one_claim_is_one_volume_of_which_only_the_checkpoints_can_be_written() -> None:
-    wanted = plan(data="pvc:all/sets", weights="pvc:all/start.npz", checkpoints="pvc:all/kept")
+    wanted = plan(data="pvc:all/sets", weights="pvc:all/start.pth", checkpoints="pvc:all/kept")
     names = {path: mounts(wanted)[path]["name"] for path in ("/data", "/weights", "/checkpoints")}
     assert set(names.values()) == {"data"}
     assert volume(wanted, "data")["persistentVolumeClaim"] == {
