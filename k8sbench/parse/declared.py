@@ -7,7 +7,9 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from k8sbench.model import expressions
 from k8sbench.model.explanation import ExpressionExplained, MatchedLine
+from k8sbench.model.expressions import Match, Pattern
 from k8sbench.model.sample import Fact, Mark, Place, Shape
 from k8sbench.model.spec import LogFormat
 from k8sbench.parse.family import (
@@ -24,8 +26,8 @@ from k8sbench.parse.records import MOST_ITERATIONS, RecordRule, Texts, number_in
 from k8sbench.parse.stamps import DAY
 
 MAX_LINE = 4096
-"""Characters of a line that a declared pattern is tried on: a careless pattern must not take
-minutes over a progress bar."""
+"""Characters of a line that a declared pattern is tried on: to find every match may take time in
+proportion to their square."""
 
 PRECISIONS: dict[str, tuple[str, str | None]] = {
     **dict.fromkeys(("amp", "mixed", "true"), ("amp", None)),
@@ -52,7 +54,7 @@ def family(declared: LogFormat, framework: str | None) -> Family:
     unit = "samples/s" if declared.counts_steps else declared.unit
     rule = None
     if declared.record:
-        pattern = re.compile(declared.record)
+        pattern = expressions.compiled(declared.record)
         groups = pattern.groupindex
         shape = Shape(
             name=declared.name,
@@ -94,7 +96,7 @@ def _wraps(stamp_format: str) -> float | None:
     )
 
 
-def _unread(line: CleanLine, match: re.Match[str]) -> Iterator[Mark]:
+def _unread(line: CleanLine, match: Match) -> Iterator[Mark]:
     """Name what a group matched and is no number: 1,356.8 or 950.1k."""
     for name, text in match.groupdict().items():
         if name != "stamp" and text is not None and number_in(text) is None:
@@ -120,8 +122,8 @@ _NODES = {"gpus_per_node", "replicas"}
 class _Reader(LineReader):
     def __init__(self, family: Family, record: RecordRule | None, declared: LogFormat) -> None:
         self._record, self._counts_steps = record, declared.counts_steps
-        self._summary = re.compile(declared.summary) if declared.summary else None
-        self._facts = [re.compile(text) for text in declared.facts]
+        self._summary = expressions.compiled(declared.summary) if declared.summary else None
+        self._facts = [expressions.compiled(text) for text in declared.facts]
         self._nodes: dict[str, int] = {}
         """GPUs of a node and nodes, as far as they are stated."""
         super().__init__(family)
@@ -138,8 +140,8 @@ class _Reader(LineReader):
             yield from _unread(line, match)
         for pattern in self._facts:
             if stating := pattern.search(line.text):
-                for group, value in stating.groupdict(default="").items():
-                    for name, said in stated(group, value).items():
+                for group, value in stating.groupdict().items():
+                    for name, said in stated(group, value or "").items():
                         yield line.fact(name, said)
                         yield from self._gpus(line, name, said)
         for match in self._summary.finditer(line.text) if self._summary else ():
@@ -164,7 +166,11 @@ class _Reader(LineReader):
 
 
 def _cut(read: Read) -> Read:
-    return lambda lines: read(lines._replace(texts=[text[:MAX_LINE] for text in lines.texts]))
+    def cut(text: str) -> str:
+        # RE2 takes no bytes that a followed log has in place of characters.
+        return text[:MAX_LINE].encode(errors="replace").decode()
+
+    return lambda lines: read(lines._replace(texts=list(map(cut, lines.texts))))
 
 
 # -- explanation ----------------------------------------------------------------------------------
@@ -185,7 +191,10 @@ def explain(
     ``formats`` has the variants of each. Returns how many lines there are, and what matches.
     """
     tried = [
-        ExpressionExplained(variant=variant, name=name, pattern=pattern)
+        (
+            expressions.compiled(pattern),
+            ExpressionExplained(variant=variant, name=name, pattern=pattern),
+        )
         for declared, variant in formats.items()
         for name, pattern in _patterns(declared)
     ]
@@ -194,11 +203,11 @@ def explain(
         for line in ended(block):
             rest = line.rstrip("\n")
             for _, text in pieces(rest):
-                for expression in tried:
-                    _take(expression, whole + 1, text[:MAX_LINE], quote)
+                for pattern, expression in tried:
+                    _take(pattern, expression, whole + 1, text[:MAX_LINE], quote)
             if len(rest) < len(line):
                 whole, rest = whole + 1, ""
-    return whole + bool(rest), tuple(tried)
+    return whole + bool(rest), tuple(expression for _, expression in tried)
 
 
 def _patterns(declared: LogFormat) -> list[tuple[str, str]]:
@@ -208,8 +217,10 @@ def _patterns(declared: LogFormat) -> list[tuple[str, str]]:
     return [(name, text) for name, text in named if text is not None]
 
 
-def _take(expression: ExpressionExplained, number: int, text: str, quote: Quote) -> None:
-    match = re.search(expression.pattern, text)
+def _take(
+    pattern: Pattern, expression: ExpressionExplained, number: int, text: str, quote: Quote
+) -> None:
+    match = pattern.search(text)
     if match is None:
         return
     groups = {name: value for name, value in match.groupdict().items() if value is not None}
