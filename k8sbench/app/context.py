@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import random
-import select
-import signal
-import subprocess
-import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from k8sbench.adapters import processes
 from k8sbench.adapters.clock import steady
@@ -24,8 +16,7 @@ from k8sbench.app import connections, metric_sources
 from k8sbench.lifecycle import collecting, records
 from k8sbench.lifecycle.context import MANIFEST, RunContext
 from k8sbench.lifecycle.pool import Inline, Threads
-from k8sbench.model import times
-from k8sbench.model.errors import InputError, StoreError
+from k8sbench.model.errors import StoreError
 from k8sbench.model.identity import TOKEN_LENGTH, TOKEN_LETTERS, draw_run_id, draw_set_name
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.run import Location, Run
@@ -155,12 +146,11 @@ def new_set_name() -> str:
 
 def _measure(store: Store, accept: Sequence[str], run: Run, gaps: Sequence[LogGap]) -> Measurement:
     # Imported when the first run ends.
+    from k8sbench.adapters.files import log_files
+    from k8sbench.lifecycle import measuring
 
     files = {str(path): path.name for path in store.log_files(run.run_id)}
-    task = Task(run=run, files=files, accept=accept, gaps=gaps)
-    if isinstance(run.plan.log, str):
-        return measured(task)
-    return measure(task)
+    return measuring.measure_run(run, log_files.opened(files), accept=accept, gaps=gaps)
 
 
 def _manifests(store: Store, run: Run) -> Sequence[Manifest]:
@@ -193,105 +183,3 @@ def _manifests(store: Store, run: Run) -> Sequence[Manifest]:
 
 def _token() -> str:
     return "".join(random.SystemRandom().choices(TOKEN_LETTERS, k=TOKEN_LENGTH))
-
-
-# -- measured apart -------------------------------------------------------------------------------
-#
-# Measures a run whose log format a user has declared, in a process of its own.
-#
-# Only a main thread can be told that an expression takes too long for a line, and what follows runs
-# may do so in another thread. Ctrl-C reaches the process as well: the run is measured later then.
-# One process measures all runs, one after the other.
-
-SECONDS = 3600.0
-"""For all logs of a run; each of its lines has a limit of its own."""
-COMMAND = (sys.executable, "-m", "k8sbench.app.context")
-
-
-class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be measured."""
-
-    run: Run
-    files: Mapping[str, str]
-    """Names by path, rank 0's first."""
-    accept: Sequence[str] = ()
-    gaps: Sequence[LogGap] = ()
-
-
-_HELD = threading.Lock()
-
-
-@functools.cache
-def _process() -> subprocess.Popen[bytes]:
-    """Start the process: that takes 0.2 s of a processor, and a small log a hundredth of it."""
-    tree = str(Path(__file__).parents[2])
-    path = os.pathsep.join(filter(None, (tree, os.environ.get("PYTHONPATH"))))
-    pipe, environ = subprocess.PIPE, {**os.environ, "PYTHONPATH": path}
-    return subprocess.Popen(COMMAND, stdin=pipe, stdout=pipe, stderr=pipe, env=environ)
-
-
-def measure(task: Task) -> Measurement:
-    """Have it measured; raises :class:`KeyboardInterrupt` where Ctrl-C has ended that."""
-    with _HELD:
-        process, answer = _process(), None
-        if process.poll() is not None:  # somebody has ended it between two runs
-            process.communicate()
-            _process.cache_clear()
-            process = _process()
-        try:
-            answer = _exchange(process, msgspec.json.encode(task) + b"\n")
-        finally:
-            if not answer:  # what it answers later would be taken for another run's
-                _process.cache_clear()
-                if answer is None:
-                    process.kill()
-                _, error = process.communicate()
-    if answer:
-        return msgspec.json.decode(answer, type=Measurement)
-    if process.returncode in {130, -signal.SIGINT}:
-        raise KeyboardInterrupt(f"Measure it with: k8sbench collect {task.run.run_id}")
-    if answer is None:
-        return _unmeasured(task, f"are not measured within {times.duration(SECONDS)}.")
-    *_, last = error.decode(errors="replace").strip().splitlines() or [""]
-    return _unmeasured(task, f"cannot be measured: code {process.returncode}, {last[:300]}")
-
-
-def _exchange(process: subprocess.Popen[bytes], text: bytes) -> bytes | None:
-    """Hand over a line and return the answer; empty where the process ends, None if too late."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    with contextlib.suppress(BrokenPipeError):
-        process.stdin.write(text)
-        process.stdin.flush()
-    answers = select.poll()
-    answers.register(process.stdout, select.POLLIN)
-    answer = process.stdout.readline() if answers.poll(SECONDS * 1000) else None
-    return answer if answer is None or answer.endswith(b"\n") else b""
-
-
-def _unmeasured(task: Task, why: str) -> Measurement:
-    """Reject what cannot be measured: the run itself ended well."""
-    from k8sbench.measure.run import expectation, measuring
-
-    expected = expectation.from_plan(task.run.plan, accept=tuple(task.accept))
-    error = InputError(f"The logs {why}", "Correct the expressions of the log format.")
-    return measuring.nothing_measured(list(task.files.values()), expected, error)
-
-
-def measured(task: Task) -> Measurement:
-    """Measure here; each line has its limit, in the main thread."""
-    from k8sbench.adapters.files import line_limit
-    from k8sbench.lifecycle import measuring
-
-    logs = line_limit.opened(task.files, declared=not isinstance(task.run.plan.log, str))
-    return measuring.measure_run(task.run, logs, accept=task.accept, gaps=task.gaps)
-
-
-if __name__ == "__main__":
-    # What is asked for is a line each; Ctrl-C ends what is being measured.
-    for line in sys.stdin.buffer:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        given = msgspec.json.decode(line, type=Task)
-        sys.stdout.buffer.write(msgspec.json.encode(measured(given)) + b"\n")
-        sys.stdout.buffer.flush()
-        signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -47,7 +47,7 @@ def explain(text: str, where: str | None, note: Note, *, accept: Collection[str]
 
 def explain_format(name: str, log: str) -> list[Row]:
     """Say which lines of a log the expressions of a benchmark's file match."""
-    from k8sbench.adapters.files import line_limit, log_files
+    from k8sbench.adapters.files import log_files
     from k8sbench.measure.run import evidence
     from k8sbench.parse import declared
     from k8sbench.report import explanation
@@ -64,7 +64,7 @@ def explain_format(name: str, log: str) -> list[Row]:
             f"See what they read with: k8sbench measure {log} --benchmark {name}",
             file=name,
         )
-    (source,) = line_limit.opened(log_files.names([log], [log]), declared=True)
+    (source,) = log_files.opened(log_files.names([log], [log]))
     formats = {log_format: ", ".join(its) for log_format, its in variants.items()}
     quote = functools.partial(evidence.place, source.name)
     read, tried = declared.matches(source, formats, quote)

@@ -151,7 +151,7 @@ def of_run(
 
     Raises :class:`InputError` where they cannot be measured.
     """
-    from k8sbench.adapters.files import line_limit
+    from k8sbench.adapters.files import log_files
     from k8sbench.measure.run import measuring
 
     candidates = given.candidates
@@ -159,8 +159,7 @@ def of_run(
     expected = [
         msgspec.structs.replace(candidate.expected, gpu_model=model) for candidate in candidates
     ]
-    opened = line_limit.opened(files, declared=any(log.declared for log in expected))
-    measurement = measuring.measure(opened, expected, alone=True)
+    measurement = measuring.measure(log_files.opened(files), expected, alone=True)
     chosen = _matching(candidates, measurement)
     origin = LogOrigin(
         file=first,

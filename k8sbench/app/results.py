@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import threading
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -176,17 +175,14 @@ def page(
 
 def _curve(store: Store, plan: RunPlan, note: Callable[[str], None]) -> Curve | None:
     """Read how a run went from its log; None, and a note, where that cannot be read."""
-    from k8sbench.adapters.files import line_limit
+    from k8sbench.adapters.files import log_files
     from k8sbench.lifecycle.live_state import family_of
     from k8sbench.measure.run import curve
 
-    declared = not isinstance(plan.log, str)
-    if declared and threading.current_thread() is not threading.main_thread():
-        return None  # only there a pattern is stopped that takes too long for a line
     try:
         logs = {str(path): path.name for path in store.log_files(plan.run_id)[:1]}
-        opened = line_limit.opened(logs, declared=declared)
-        return curve.curve(plan, family_of(plan), itertools.chain.from_iterable(opened))
+        lines = itertools.chain.from_iterable(log_files.opened(logs))
+        return curve.curve(plan, family_of(plan), lines)
     except BenchError as error:
         note(f"warning: without the steps of {plan.run_id}: {error}")
         return None

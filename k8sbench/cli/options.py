@@ -61,19 +61,6 @@ def _timeout(_: click.Context, param: click.Parameter, value: str | None) -> flo
     return seconds
 
 
-_READ: dict[str, dict[str, Any]] = {
-    "timeout_s": {"callback": _timeout},
-    "checkpoint_every": {"callback": _timeout},
-    "target": {"type": click.UNPROCESSED, "callback": _target},
-    "dry_run": {"is_flag": False, "flag_value": "client"},
-    "prometheus": {
-        "envvar": "K8SBENCH_PROMETHEUS",
-        "callback": lambda _, __, value: metric_sources.checked(value),
-    },
-}
-"""Fields whose type does not say how they are read → what click is told besides."""
-
-
 def _declared(kind: type[msgspec.Struct], flags: Mapping[str, Flag]) -> tuple[Decorator, ...]:
     """Make an option of each field that has a flag, in the order of the fields."""
     fields = msgspec.structs.fields(kind)
@@ -89,7 +76,11 @@ def _option(field: msgspec.structs.FieldInfo, flag: Flag) -> Decorator:
         "metavar": flag.metavar,
         "default": field.default,
     }
-    if bool in kinds:
+    if float in kinds and words:
+        settings |= {"type": click.UNPROCESSED, "callback": _target}
+    elif float in kinds:
+        settings["callback"] = _timeout
+    elif bool in kinds:
         settings["is_flag"] = True
     elif words:
         settings["type"] = click.Choice(words)
@@ -97,8 +88,41 @@ def _option(field: msgspec.structs.FieldInfo, flag: Flag) -> Decorator:
         settings["type"] = int
     elif get_origin(field.type) is tuple:
         settings["multiple"] = True
-    names = request.option_names(field.name, flag)
-    return click.option(*names, field.name, **settings | _READ.get(field.name, {}))
+    if flag.bare is not None:
+        settings |= {"is_flag": False, "flag_value": flag.bare}
+    if field.name == "prometheus":
+        settings |= {"envvar": "K8SBENCH_PROMETHEUS", "callback": _prometheus}
+    return click.option(*request.option_names(field.name, flag), field.name, **settings)
+
+
+def _prometheus(_: click.Context, __: click.Parameter, value: str) -> str:
+    return metric_sources.checked(value)
+
+
+class GroupedHelp(click.Command):
+    """A command with the options of a submit, whose help has them in groups."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options of each group below its title."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None and isinstance(param, click.Option):
+                groups.setdefault(_title(param.name or ""), []).append(record)
+        for title, records in groups.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+def _title(name: str) -> str:
+    """Return the title of the group that an option is in."""
+    flag = (request.FLAGS | request.ACCESS_FLAGS).get(name)
+    if flag is not None and flag.cluster_only:
+        return "Options for jobs on a cluster"
+    if name in request.TRAINING_FLAGS:
+        return "Options of a training"
+    of_case = name in request.CASE_FLAGS or name in request.SHAPE_FLAGS
+    return "Options of a case" if of_case else "Options"
 
 
 def request_options(

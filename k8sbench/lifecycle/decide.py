@@ -105,8 +105,6 @@ def decide(record: Record, view: View, now: float) -> Action:
         return Wait(math.inf, "the answer to a request")
     state = state_of(record.run)
     if isinstance(state, Over):
-        if view.deletes and view.is_unwanted:
-            return Delete()
         if not state.is_measured:
             return Measure()
         return Delete() if view.deletes else Done()

@@ -56,7 +56,7 @@ def _take_lines(
     if not followed.view.is_read:
         followed.see_what_is_read()
         active.changed[followed.run_id] = None
-    for event in () if followed.view.is_unwanted else events:
+    for event in events:
         active.reporter.on_event(followed.run, event)
     if gap is not None:
         begin = gap.replica, gap.after, gap.why

@@ -400,12 +400,10 @@ def close(active: ActiveRuns, followed: FollowedRun) -> None:
         measured = active.context.measure(followed.run, followed.gaps)
         measured = active.gathering.promised(followed.run, measured)
         followed.note(run=active.context.store.measured(followed.run_id, measured))
-    is_deleted_first = followed.view.deletes and followed.view.is_unwanted
-    if not is_deleted_first:
-        if followed.archive is not None or isinstance(action, decide.Measure):
-            active.reporter.ended(followed.run)
-        active.gathering.add(followed.run)
-        _note_kept(active, followed)
+    if followed.archive is not None or isinstance(action, decide.Measure):
+        active.reporter.ended(followed.run)
+    active.gathering.add(followed.run)
+    _note_kept(active, followed)
     active.over.remove(followed)
     if followed.view.deletes:
         active.to_delete[followed.run_id] = followed
@@ -444,11 +442,7 @@ def _take_deleted(
         if why is not None:
             active.reporter.note(f"{run_id} stays on the cluster: {why}")
         _try_creations_now(active)
-    if followed.view.is_unwanted:
-        active.over.append(followed)
-        followed.see(is_unwanted=False)
-    else:
-        active.finish(followed)
+    active.finish(followed)
 
 
 def _try_creations_now(active: ActiveRuns) -> None:

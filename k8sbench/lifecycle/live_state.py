@@ -6,13 +6,9 @@ replica. The figures are for display; the measurement is computed afterwards, fr
 
 from __future__ import annotations
 
-import contextlib
 import re
-import signal
-import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
-from types import FrameType
+from collections.abc import Iterator
 
 import msgspec
 
@@ -26,9 +22,6 @@ from k8sbench.parse.family import Family, LineReader
 from k8sbench.parse.lines import pieces
 from k8sbench.ports import JobEvent, LogLine
 
-LINE_SECONDS = 0.5
-"""For a line that an expression of a user's own format is tried on, of the time that this process
-computes: most take less than a thousandth."""
 LAST_LINES = 15
 """How much of a replica's output is kept."""
 LONGEST_LINE = 500
@@ -45,30 +38,6 @@ _GPU = re.compile(_NAMES_GPU + r':\s*"([^"]+)"')
 _EVALUATES = '"event": "evaluation"'
 """Of our trainers: hours lie between two such lines, so that none may be left unread."""
 _REPLICA = re.compile(r"\b[a-z]+-\d+\b")
-
-
-class _TooSlowError(Exception):
-    """The limit was reached."""
-
-
-@contextlib.contextmanager
-def _limited() -> Iterator[None]:
-    """Raise :class:`_TooSlowError` in the block when it has computed for too long.
-
-    Python's regular expressions ask for signals now and then, so a timer ends them. Signals are for
-    the main thread alone: in another one no expression of a user's is tried on lines that come.
-    """
-
-    def strike(_signal: int, _frame: FrameType | None) -> None:
-        raise _TooSlowError
-
-    before = signal.signal(signal.SIGVTALRM, strike)
-    signal.setitimer(signal.ITIMER_VIRTUAL, LINE_SECONDS)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
 
 
 class LatestStep(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,9 +66,6 @@ class Output:
         self._reader: LineReader = family.reader()
         self._plan = plan
         self._is_declared = not isinstance(plan.log, str)
-        self._is_too_slow = False
-        """Whether an expression of a declared format took too long for a line: none is tried
-        again."""
         self._recent: deque[LatestStep] = deque(maxlen=RECENT_STEPS)
         self._unread: deque[LogLine] = deque(maxlen=UNREAD_LINES)
         self.tail: deque[str] = deque(maxlen=LAST_LINES)
@@ -141,7 +107,7 @@ class Output:
             return False
         may_have = any(needle in line.text for needle in self._reader.needles)
         if may_have and self._is_declared:
-            self._take(line)  # now: who looks later may be another thread
+            self._take(line)  # now: any line may have one, and later ones would push it out
         elif may_have:
             self._unread.append(line)
         return may_have
@@ -178,18 +144,7 @@ class Output:
             at=line.at,
         )
 
-    def _items(self, line: LogLine) -> Sequence[Item]:
-        if not self._is_declared:
-            return list(self._searched(line))
-        if not self._is_too_slow and threading.current_thread() is threading.main_thread():
-            try:
-                with _limited():
-                    return list(self._searched(line))
-            except _TooSlowError:
-                self._is_too_slow = True
-        return ()
-
-    def _searched(self, line: LogLine) -> Iterator[Item]:
+    def _items(self, line: LogLine) -> Iterator[Item]:
         for source, piece in pieces(line.text[-LONGEST_READ:]):
             yield from self._reader.read(0, piece, source)
 

@@ -96,8 +96,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     has_gaps: bool = False
     """Whether lines are missing that the cluster may still have."""
     is_unwanted: bool = False
-    """True where a user asked to end the job before this process took it up: what it printed is not
-    parsed before the job is deleted, as an expression that a user declared may take for ever."""
+    """True where a user asked to end the job before this process took it up: it is deleted even if
+    its logs are not whole."""
     ownership: Ownership = Ownership()
     """Whose the job is: only its owner cancels, restarts, collects and deletes it."""
     deletes: bool = False

@@ -203,10 +203,6 @@ def amp_dtype(case: PlanChoices) -> AmpDtype | None:
     """The half type of AMP; None for FP32."""
     request, pool = case.request, case.site.pool
     if case.precision == "fp32":
-        if request.amp_dtype is not None:
-            raise UsageError(
-                f"--amp-dtype {request.amp_dtype} without AMP.", "Add --amp, or leave it out."
-            )
         return None
     if case.device == "cpu":
         # fp16 autocast on CPU is slower than fp32 in PyTorch, and nothing in Paddle has effect.
@@ -218,7 +214,7 @@ def amp_dtype(case: PlanChoices) -> AmpDtype | None:
         raise UsageError(
             f"The {pool.gpu_model} of pool {pool.name} (compute capability {capability}) has no"
             " bf16.",
-            "Use --amp-dtype fp16.",
+            "Use --precision fp16.",
         )
     return chosen
 

@@ -167,12 +167,11 @@ def _training(plan: RunPlan) -> str | None:
 
 
 def _command(plan: RunPlan) -> object:
-    """The command without what differs between repeats, and what only guards a training."""
+    """The command without what differs between repeats, and without its folder of checkpoints."""
     words = tuple("0" if word == SEED else word for word in plan.command)
-    for option in (CHECKPOINTS_OPTION, "--checkpoint-every", "--broken-limit"):
-        if option in words and (plan.trainer or plan.checkpoints):
-            at = words.index(option)
-            words = (*words[:at], *words[at + 2 :])
+    if CHECKPOINTS_OPTION in words and (plan.trainer or plan.checkpoints):
+        at = words.index(CHECKPOINTS_OPTION)
+        words = (*words[:at], *words[at + 2 :])
     return words
 
 

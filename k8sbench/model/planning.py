@@ -82,7 +82,7 @@ def make_plan(
         )
     if impl == "k8sbench":
         files = sources.arguments(data, weights, checkpoints)
-        files |= training.arguments(planned, request) | options
+        files |= training.arguments(planned) | options
         module = variant.trainer_module
         assert module is not None, "checked by settle()"
         # Nothing of one run alone stands here (variables hold its id and the seed of a training):

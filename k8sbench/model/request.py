@@ -19,7 +19,6 @@ from k8sbench.model.spec import AmpDtype, Framework, Impl, Mode, Precision, Pres
 
 LONGEST = 1_000_000_000
 """Iterations."""
-_ONE_OF_THEM = "Give one of them."
 
 
 class ClusterAccess(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,8 +56,7 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
     all_cases: bool = False
     gpus: int | None = None
     amp: bool = False
-    precision: Precision | None = None
-    amp_dtype: AmpDtype | None = None
+    precision: Literal["fp32", "amp", "fp16", "bf16"] | None = None
     batch_size: int | None = None
     iterations: int | None = None
     warmup: int | None = None
@@ -88,8 +86,6 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
     target: float | Literal["none"] | None = None
     to_the_end: bool = False
     checkpoints: str | None = None
-    checkpoint_every: float | None = None
-    broken_limit: str | None = None
     max_restarts: int | None = None
 
     run_id: str | None = None
@@ -115,12 +111,11 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
                     f"--{name.replace('_', '-')} {value} is out of range.",
                     f"Give {bounds[0]} to {bounds[1]}.",
                 )
-        given = {name for pair in EXCLUDING for name in pair if getattr(self, name)}
-        if self.precision == "amp":
-            given.discard("precision")  # it says what --amp says
-        for pair, (message, action) in EXCLUDING.items():
-            if given.issuperset(pair):
-                raise UsageError(message, action)
+        for pair in EXCLUDING:
+            said_twice = pair == ("amp", "precision") and self.precision != "fp32"
+            if all(getattr(self, name) for name in pair) and not said_twice:
+                typed = " and ".join(option_names(name, FLAGS[name])[-1] for name in pair)
+                raise UsageError(f"{typed} exclude each other.", "Give one of them.")
         speed_options.parse(self.speed_options)
 
     @property
@@ -149,7 +144,12 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def effective_precision(self) -> Precision:
         """What ``amp`` and ``precision`` say together."""
-        return "amp" if self.amp else self.precision or "fp32"
+        return "amp" if self.amp or self.precision not in {None, "fp32"} else "fp32"
+
+    @property
+    def amp_dtype(self) -> AmpDtype | None:
+        """The half type of AMP that was asked for."""
+        return self.precision if self.precision in {"fp16", "bf16"} else None
 
 
 class Flag(msgspec.Struct, frozen=True):
@@ -164,6 +164,10 @@ class Flag(msgspec.Struct, frozen=True):
     """``--queue``, or ``-n`` and ``--namespace``; none: the field's own name."""
     cluster_only: bool = False
     """Whether a run on this machine cannot have it."""
+    excludes: tuple[str, ...] = ()
+    """Fields that are not given together with this one."""
+    bare: str | None = None
+    """What the option says without a value; None: it needs one."""
 
 
 def option_names(field: str, flag: Flag) -> tuple[str, ...]:
@@ -187,9 +191,8 @@ CASE_FLAGS = {
     "variant": Flag("Variant of the framework; see benchmarks.", "NAME"),
     "impl": Flag("Whose program runs: k8sbench's trainer (default) or the published one."),
     "gpus": Flag("GPUs per replica; default: all of a node's.", "G", (1, 999_999)),
-    "amp": Flag("Automatic mixed precision: --precision amp."),
-    "precision": Flag("Default fp32."),
-    "amp_dtype": Flag("Half type of AMP; default fp16."),
+    "amp": Flag("Automatic mixed precision: --precision amp.", excludes=("precision",)),
+    "precision": Flag("Default fp32; fp16 and bf16: AMP with this half type."),
     "batch_size": Flag("Samples per GPU and step.", "B", (1, 1_000_000)),
     "iterations": Flag("Measured iterations; with --mode train: its length.", "N", (1, LONGEST)),
     "warmup": Flag("Iterations before these that are not measured.", "N", (0, LONGEST)),
@@ -208,7 +211,7 @@ CASE_FLAGS = {
         "NAME[=VALUE]",
         names=("--speed-option",),
     ),
-    "image": Flag("Container image.", "NAME:TAG", cluster_only=True),
+    "image": Flag("Container image.", "NAME:TAG", cluster_only=True, excludes=("image_registry",)),
     "image_registry": Flag(
         "Registry and path of your own images (docs/images.md).", "HOST/PATH", cluster_only=True
     ),
@@ -235,8 +238,12 @@ CASE_FLAGS = {
 """What each run does, and where: ``submit``, ``render`` and ``nodes``."""
 SHAPE_FLAGS = {
     "replicas": Flag("Nodes; default 1.", "N", (1, 1000)),
-    "case": Flag("Replicas and GPUs per replica together, as 4x8.", "NxG"),
-    "all_cases": Flag("Every case of the catalog that fits."),
+    "case": Flag(
+        "Replicas and GPUs per replica together, as 4x8.", "NxG", excludes=("replicas", "gpus")
+    ),
+    "all_cases": Flag(
+        "Every case of the catalog that fits.", excludes=("case", "replicas", "gpus")
+    ),
     "pack": Flag("Let replicas share a node, as a case of its own.", cluster_only=True),
 }
 """``submit`` and ``render``: a run of ``nodes`` is of one replica."""
@@ -245,7 +252,9 @@ TRAINING_FLAGS = {
     "weights": Flag(
         "Published start weights, in both modes; default: from scratch.", "FILE|pvc:NAME/FILE"
     ),
-    "epochs": Flag("Length in epochs; default: the catalog's.", "N", (1, 1_000_000)),
+    "epochs": Flag(
+        "Length in epochs; default: the catalog's.", "N", (1, 1_000_000), excludes=("iterations",)
+    ),
     "evaluate_every": Flag(
         "Interval, in the unit of the length; default: the catalog's.", "N", (1, LONGEST)
     ),
@@ -254,14 +263,6 @@ TRAINING_FLAGS = {
     "checkpoints": Flag(
         "Folder below which each run keeps its checkpoints; default: none are kept.",
         "DIR|pvc:NAME[/SUB]",
-    ),
-    "checkpoint_every": Flag(
-        "Time between checkpoints, besides those at evaluations; default 10m.",
-        "TIME",
-    ),
-    "broken_limit": Flag(
-        "Samples that cannot be read, more of which end the run; default 100, at most 10%.",
-        "N|X%",
     ),
     "max_restarts": Flag(
         "How often a failed job continues from its checkpoint; default 3, or 0 without"
@@ -273,7 +274,11 @@ TRAINING_FLAGS = {
 """A training to an accuracy: ``submit`` and ``render``."""
 SET_FLAGS = {
     "set_name": Flag("Set to create or join; default: a new one.", "SET", names=("--set",)),
-    "resume": Flag("Continue a set: follow its unfinished runs and start the missing ones.", "SET"),
+    "resume": Flag(
+        "Continue a set: follow its unfinished runs and start the missing ones.",
+        "SET",
+        excludes=("set_name",),
+    ),
     "parallel": Flag("Jobs at a time; default 1.", "N", (1, 1000)),
     "wait": Flag("Keep waiting for a job that cannot start without a change.", cluster_only=True),
     "keep": Flag("Leave jobs and pods on the cluster at the end.", cluster_only=True),
@@ -290,7 +295,8 @@ SUBMIT_FLAGS = {
     "run_id": Flag("Name of the run; an existing run of this name is joined.", "NAME"),
     "detach": Flag("Create the jobs and return; see collect.", cluster_only=True),
     "dry_run": Flag(
-        "Plan and print the manifest; server: also have the cluster check it. Starts nothing."
+        "Plan and print the manifest; server: also have the cluster check it. Starts nothing.",
+        bare="client",
     ),
     "require_gpu": Flag("Exit with 6 instead of running without a GPU; for CI."),
     "yes": Flag(
@@ -301,20 +307,5 @@ SUBMIT_FLAGS = {
 """``submit`` alone."""
 FLAGS = CASE_FLAGS | SHAPE_FLAGS | TRAINING_FLAGS | SET_FLAGS | SUBMIT_FLAGS
 
-_CASE_MESSAGE = ("--case names replicas and GPUs already.", "Leave out --replicas and --gpus.")
-_ALL_MESSAGE = (
-    "--all-cases runs the catalog's cases.",
-    "Leave out --case, --replicas and --gpus.",
-)
-EXCLUDING: dict[tuple[str, str], tuple[str, str]] = {
-    ("amp", "precision"): ("--amp and --precision fp32 exclude each other.", _ONE_OF_THEM),
-    ("image", "image_registry"): ("--image and --image-registry exclude each other.", _ONE_OF_THEM),
-    ("set_name", "resume"): ("--resume and --set both name the set.", _ONE_OF_THEM),
-    ("epochs", "iterations"): (
-        "--epochs and --iterations both say how long to train.",
-        _ONE_OF_THEM,
-    ),
-    **dict.fromkeys((("case", "replicas"), ("case", "gpus")), _CASE_MESSAGE),
-    **dict.fromkeys((("all_cases", name) for name in ("case", "replicas", "gpus")), _ALL_MESSAGE),
-}
-"""Fields of which a request has one at most → what is wrong otherwise, and what to do."""
+EXCLUDING = [(name, other) for name, flag in FLAGS.items() for other in flag.excludes]
+"""Fields of which a request has one at most."""

@@ -306,6 +306,10 @@ class LogFormat(_Strict, frozen=True, kw_only=True):
     ``step_seconds``, and may name ``loss``. Each of ``facts`` matches a line in which the program
     states its own run, and names one or more of ``gpus``, ``gpus_per_node``, ``replicas``,
     ``batch_size``, ``precision``, ``gpu_model``. Other names are errors.
+
+    Expressions have the syntax of RE2 (https://github.com/google/re2/wiki/Syntax): that of Python
+    without looking ahead or behind, without back references and without the flag ``x``. ``$``
+    stands for the end of the line, and ``\\d``, ``\\w``, ``\\s`` and ``\\b`` for ASCII alone.
     """
 
     name: Name

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 
+from k8sbench.model import expressions
+from k8sbench.model.errors import InputError
 from k8sbench.model.pool import secret_problems
 from k8sbench.model.spec import PLACEHOLDERS, BenchmarkSpec, Command, LogFormat, Upstream, Variant
 
@@ -147,7 +149,7 @@ def _format_problems(log: LogFormat) -> Iterator[Problem]:
     if log.record is None and log.summary is None:
         yield (), "needs record, summary or both"
     patterns = {"record": (log.record, RECORD_GROUPS), "summary": (log.summary, SUMMARY_GROUPS)}
-    if log.counts_steps and not any("(?P<rate>" in (text or "") for text, _ in patterns.values()):
+    if log.counts_steps and not any("<rate>" in (text or "") for text, _ in patterns.values()):
         yield ("unit",), f"is {log.unit!r}, a rate, but no pattern has a group named rate"
     for field, (pattern, known) in patterns.items():
         if pattern is None:
@@ -174,8 +176,8 @@ def _format_problems(log: LogFormat) -> Iterator[Problem]:
 def _groups(pattern: str, known: Collection[str]) -> tuple[set[str] | None, list[str]]:
     """Return the named groups of a regular expression, and what is wrong; None: it is none."""
     try:
-        groups = set(re.compile(pattern).groupindex)
-    except (re.error, OverflowError, RecursionError) as error:
+        groups = set(expressions.compiled(pattern).groupindex)
+    except InputError as error:
         return None, [f"is not a regular expression: {error}"]
     unknown = sorted(groups - set(known))
     return groups, [f"has a group named {name}; known: {', '.join(known)}" for name in unknown]

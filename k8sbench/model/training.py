@@ -6,15 +6,12 @@ of others trains as its own command says, and nothing here changes that.
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
 from k8sbench.model.choices import PlanChoices, check_ours
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import UsageError
 from k8sbench.model.plan import PlannedTraining, PlannedWindow
-from k8sbench.model.request import SubmitRequest
 from k8sbench.model.sources import is_real
 from k8sbench.model.spec import LengthUnit, Preset
 from k8sbench.model.speed_options import Option
@@ -23,9 +20,10 @@ TIMEOUTS: dict[Preset, float] = {"smoke": 7200.0, "full": 14 * 86400.0}
 """As those of :mod:`~k8sbench.model.choices`: one V100 takes 5 days for TSM's 50 epochs."""
 RESTARTS = 3
 """Of a training with checkpoints, unless ``--max-restarts`` says otherwise."""
-_SAFETY = ("checkpoint_every", "broken_limit", "max_restarts")
-_OF_TRAINING = ("epochs", "evaluate_every", "target", "to_the_end", "checkpoints", *_SAFETY)
-_OF_OURS = ("iterations", "epochs", "evaluate_every", "to_the_end", *_SAFETY)
+_OF_TRAINING = (
+    *("epochs", "evaluate_every", "target", "to_the_end", "checkpoints", "max_restarts"),
+)
+_OF_OURS = ("iterations", "epochs", "evaluate_every", "to_the_end", "max_restarts")
 
 
 def training(
@@ -106,20 +104,10 @@ def fitted(window: PlannedWindow, planned: PlannedTraining | None) -> PlannedWin
     )
 
 
-def arguments(planned: PlannedTraining | None, request: SubmitRequest) -> dict[str, Option]:
+def arguments(planned: PlannedTraining | None) -> dict[str, Option]:
     """The options of our trainers for a training; none in throughput mode."""
     if planned is None:
         return {}
-    limit, every = request.broken_limit, request.checkpoint_every
-    if limit is not None and not re.fullmatch(r"\d{1,9}|\d{1,2}(\.\d{1,9})?%|100%", limit):
-        raise UsageError(
-            f"--broken-limit {limit!r} is neither a number nor a share.", "Write 100, or 0.5%."
-        )
-    if every is not None and request.checkpoints is None:
-        raise UsageError(
-            "--checkpoint-every without --checkpoints writes none.",
-            "Say where checkpoints are kept, or leave it out.",
-        )
     options: dict[str, Option] = {
         "mode": "train",
         "length": planned.length,
@@ -128,10 +116,6 @@ def arguments(planned: PlannedTraining | None, request: SubmitRequest) -> dict[s
     }
     if planned.target is not None:
         options |= {"target": planned.target, "stop-at-target": planned.stop_at_target}
-    if every is not None:
-        options["checkpoint-every"] = every
-    if limit is not None:
-        options["broken-limit"] = limit
     return options
 
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
+from k8sbench.model import expressions
+from k8sbench.model.expressions import Match
 from k8sbench.model.sample import Fact, Mark, Place, Shape
 from k8sbench.model.spec import LogFormat
 from k8sbench.parse.family import (
@@ -25,8 +27,8 @@ from k8sbench.parse.records import MOST_ITERATIONS, RecordRule, Texts, number_in
 from k8sbench.parse.stamps import DAY
 
 MAX_LINE = 4096
-"""Characters of a line that a declared pattern is tried on: a careless pattern must not take
-minutes over a progress bar."""
+"""Characters of a line that a declared pattern is tried on: to find every match may take time in
+proportion to their square."""
 
 PRECISIONS: dict[str, tuple[str, str | None]] = {
     **dict.fromkeys(("amp", "mixed", "true"), ("amp", None)),
@@ -53,7 +55,7 @@ def family(declared: LogFormat, framework: str | None) -> Family:
     unit = "samples/s" if declared.counts_steps else declared.unit
     rule = None
     if declared.record:
-        pattern = re.compile(declared.record)
+        pattern = expressions.compiled(declared.record)
         groups = pattern.groupindex
         shape = Shape(
             name=declared.name,
@@ -95,7 +97,7 @@ def _wraps(stamp_format: str) -> float | None:
     )
 
 
-def _unread(line: CleanLine, match: re.Match[str]) -> Iterator[Mark]:
+def _unread(line: CleanLine, match: Match) -> Iterator[Mark]:
     """Name what a group matched and is no number: 1,356.8 or 950.1k."""
     for name, text in match.groupdict().items():
         if name != "stamp" and text is not None and number_in(text) is None:
@@ -121,8 +123,8 @@ _NODES = {"gpus_per_node", "replicas"}
 class _Reader(LineReader):
     def __init__(self, family: Family, record: RecordRule | None, declared: LogFormat) -> None:
         self._record, self._counts_steps = record, declared.counts_steps
-        self._summary = re.compile(declared.summary) if declared.summary else None
-        self._facts = [re.compile(text) for text in declared.facts]
+        self._summary = expressions.compiled(declared.summary) if declared.summary else None
+        self._facts = [expressions.compiled(text) for text in declared.facts]
         self._nodes: dict[str, int] = {}
         """GPUs of a node and nodes, as far as they are stated."""
         super().__init__(family)
@@ -139,8 +141,8 @@ class _Reader(LineReader):
             yield from _unread(line, match)
         for pattern in self._facts:
             if stating := pattern.search(line.text):
-                for group, value in stating.groupdict(default="").items():
-                    for name, said in stated(group, value).items():
+                for group, value in stating.groupdict().items():
+                    for name, said in stated(group, value or "").items():
                         yield line.fact(name, said)
                         yield from self._gpus(line, name, said)
         for match in self._summary.finditer(line.text) if self._summary else ():
@@ -165,7 +167,11 @@ class _Reader(LineReader):
 
 
 def _cut(read: Read) -> Read:
-    return lambda lines: read(lines._replace(texts=[text[:MAX_LINE] for text in lines.texts]))
+    def cut(text: str) -> str:
+        # RE2 takes no bytes that a followed log has in place of characters.
+        return text[:MAX_LINE].encode(errors="replace").decode()
+
+    return lambda lines: read(lines._replace(texts=list(map(cut, lines.texts))))
 
 
 # -- explanation ----------------------------------------------------------------------------------
@@ -193,7 +199,7 @@ class Expression(msgspec.Struct):
 
     def take(self, number: int, text: str, quote: Quote) -> None:
         """Try a line."""
-        if (match := re.search(self.pattern, text)) is None:
+        if (match := expressions.compiled(self.pattern).search(text)) is None:
             return
         self.matched += 1
         if len(self.lines) < SHOWN:

@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from k8sbench.model.expressions import Match
 from k8sbench.model.sample import Evaluation, Fact, Item, Mark, MarkKind
 from k8sbench.parse import stamps
 from k8sbench.parse.records import RecordRule, number_in
@@ -184,7 +185,6 @@ def each_line(
     def read_lines(lines: TextLines) -> tuple[list[int], list[Item]]:
         indexes: list[int] = []
         items: list[Item] = []
-        # A line that takes too long is named by ``number``.
         for index, (number, text, source) in enumerate(zip(*lines, strict=True)):
             # Most lines that hold a needle are training lines: the pattern alone tells them apart.
             if needle in text and (pattern is None or pattern.search(text)):
@@ -230,9 +230,8 @@ def records(rule: RecordRule) -> Read:
 
     def read_lines(lines: TextLines) -> tuple[list[int], list[Item]]:
         indexes: list[int] = []
-        matches: list[re.Match[str]] = []
+        matches: list[Match] = []
         numbers: list[int] = []
-        # A line that takes too long is named by ``number``.
         for index, (number, text) in enumerate(zip(lines.numbers, lines.texts, strict=True)):
             match = search(text) if needle in text else None
             if match is None:
@@ -242,7 +241,7 @@ def records(rule: RecordRule) -> Read:
             matches.append(match)
             # Most lines end with their record: what follows is seldom searched for another.
             if needle in text[match.end() :]:
-                more = list(rule.pattern.finditer(text))[1:]
+                more = list(rule.pattern.finditer(text, match.end()))
                 indexes += [index] * len(more)
                 numbers += [number] * len(more)
                 matches += more

@@ -13,6 +13,7 @@ from typing import cast
 
 import msgspec
 
+from k8sbench.model.expressions import Match, Pattern
 from k8sbench.model.sample import Record, Shape
 from k8sbench.parse import stamps
 
@@ -36,7 +37,7 @@ class RecordRule(msgspec.Struct, frozen=True):
     """
 
     needle: str
-    pattern: re.Pattern[str]
+    pattern: Pattern
     shape: Shape
     first_iteration: int = 1
     """The number that the program gives to the first iteration."""
@@ -49,7 +50,7 @@ class RecordRule(msgspec.Struct, frozen=True):
     """True if ``rate`` counts steps; the record has seconds per step in its place."""
 
     def records(
-        self, lines: Sequence[int], sources: Sequence[str], matches: Sequence[re.Match[str]]
+        self, lines: Sequence[int], sources: Sequence[str], matches: Sequence[Match]
     ) -> list[Record | None]:
         """What matches say, by the numbers of their lines and the ranks that printed these.
 

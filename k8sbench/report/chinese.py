@@ -13,10 +13,9 @@ from k8sbench.report.columns import COLUMNS
 from k8sbench.report.tables import Cell, Table
 
 TITLES = {
-    **{column.id: column.chinese for column in COLUMNS},
+    **{column.title: column.chinese for column in COLUMNS},
     "Trained to an accuracy": "训练到目标准确率",
     "accuracy": "准确率",
-    "in effect": "实际精度",
     "target": "目标准确率",
     "time to train": "训练时间",
     # Of the page.
@@ -34,14 +33,9 @@ TITLES = {
     "planned window": "计划窗口",
 }
 
-UNITS = ("samples/s", "clips/s", "images/s", "sequences/s", "tokens/s")
-
 
 def title(text: str) -> str:
-    """Translate a title; one that is not known stays. A unit is that of a throughput."""
-    unit = text.removeprefix("throughput (").removesuffix(")")
-    if unit in UNITS:
-        return f"{TITLES['throughput']}({unit})"
+    """Translate a title; one that is not known stays."""
     return TITLES.get(text, text)
 
 
@@ -52,7 +46,7 @@ def translated(tables: Sequence[Table]) -> list[Table]:
             table,
             title=table.title and title(table.title),
             columns=tuple(
-                msgspec.structs.replace(column, title=title(column.title))
+                msgspec.structs.replace(column, title=column.chinese or column.title)
                 for column in table.columns
             ),
             rows=tuple(

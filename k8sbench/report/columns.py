@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-import msgspec
-
 from k8sbench.model.counts import ABSENT
 from k8sbench.model.gpu_metrics import ROW_FIGURES
 from k8sbench.model.group import SCRATCH, Deviation, Figure, Group, Result, Spread
 from k8sbench.report import formats
 from k8sbench.report.group_words import footnotes, interval, marks, precision
 from k8sbench.report.tables import Cell, absent
+from k8sbench.report.text_table import Column
 
 Form = Literal["table", "wide", "document"]
 """``table``: the default one, for 80 columns. ``document``: Markdown and the page."""
@@ -27,26 +26,31 @@ BARS = "▁▂▃▄▅▆▇█"
 Shown = Callable[[Sequence[Result], Form], bool]
 
 
-class ResultColumn(msgspec.Struct, frozen=True):
-    """One column of the tables of results."""
+class ResultColumn(Column, frozen=True, kw_only=True):
+    """One column of the tables of results, whose cells have notes."""
 
-    id: str
-    """Its heading in English, but for units that the rows decide."""
-    chinese: str
-    cell: Callable[[Result], Cell]
-    forms: tuple[Form, ...] = _ALL
+    cell: Callable[[Any], Cell]
+    forms: tuple[Form, ...]
     """Where it appears."""
     when: Shown = lambda _, __: True
     """Whether the rows have it in a form; a column that none has anything for is left out."""
-    is_number: bool = False
     tells_apart: bool = False
     """Whether it appears in other forms, too, where rows would look the same without it."""
-    stays: bool = False
-    """Whether it stays where all rows are equal, instead of going to the caption."""
-    whole: bool = False
-    """Whether its texts are never cut on a narrow terminal, as figures are not."""
-    optional: int = 0
-    """The higher, the sooner it is left out on a narrow terminal; 0 never is."""
+
+
+def _text(
+    title: str, chinese: str, cell: Callable[[Any], Cell], *forms: Form, **more: Any
+) -> ResultColumn:
+    """Make a column of texts, which may be cut unless they are ``whole``."""
+    more["cut"] = not more.get("whole")
+    return ResultColumn(title, chinese=chinese, cell=cell, forms=forms or _ALL, **more)
+
+
+def _number(
+    title: str, chinese: str, cell: Callable[[Any], Cell], *forms: Form, **more: Any
+) -> ResultColumn:
+    """Make a column of figures."""
+    return _text(title, chinese, cell, *forms, right=True, whole=True, **more)
 
 
 # Cells
@@ -314,13 +318,7 @@ def _identity(
 ) -> ResultColumn:
     """Make a column of a field of the key, which the default table has where rows differ in it."""
     least = 1 if forms == _FULL else 2
-    return ResultColumn(name, chinese, _key(key or name), forms, tells_apart=True, optional=least)
-
-
-def _number(
-    name: str, chinese: str, cell: Callable[[Result], Cell], *forms: Form, **more: Any
-) -> ResultColumn:
-    return ResultColumn(name, chinese, cell, forms or _ALL, is_number=True, **more)
+    return _text(name, chinese, _key(key or name), *forms, tells_apart=True, optional=least)
 
 
 GPU = {metric.column: name for name, metric in ROW_FIGURES.items() if metric.column}
@@ -358,10 +356,10 @@ def _gpu(title: str) -> ResultColumn:
 
 
 COLUMNS: tuple[ResultColumn, ...] = (
-    ResultColumn("benchmark", "模型", _key("benchmark")),
-    ResultColumn("framework", "框架", _key("framework"), whole=True),
-    ResultColumn("case", "节点×卡", _key("case"), stays=True, whole=True),
-    ResultColumn("precision", "精度类型", lambda r: Cell(precision(r.group)), whole=True),
+    _text("benchmark", "模型", _key("benchmark")),
+    _text("framework", "框架", _key("framework"), whole=True),
+    _text("case", "节点×卡", _key("case"), stays=True, whole=True),
+    _text("precision", "精度类型", lambda r: Cell(precision(r.group)), whole=True),
     _number("GPUs", "卡数", _gpus, *_FULL),
     _identity("variant", "变体", _FULL),
     _identity("impl", "实现", _FULL),
@@ -377,7 +375,7 @@ COLUMNS: tuple[ResultColumn, ...] = (
     _identity("GPU model", "GPU型号", _WIDE, "gpu_model"),
     _identity("image", "镜像", _WIDE),
     _identity("program", "程序", _WIDE),
-    ResultColumn("source", "来源", _source, when=_any_source, optional=1),
+    _text("source", "来源", _source, when=_any_source, optional=1),
     _number("runs", "有效次数", _runs, optional=3),
     _number("time to train (s)", "训练时间(s)", _time, when=_any(trains), stays=True),
     _number("accuracy (%)", "准确率(%)", _accuracy, when=_any(trains), stays=True),
@@ -387,7 +385,7 @@ COLUMNS: tuple[ResultColumn, ...] = (
     _number("deviation", "偏差", _deviation, *_FULL, when=_any_published, stays=True),
     _number("speedup", "加速比", _speedup, when=_if_any_scales, stays=True, optional=4),
     _number("min–max", "最小–最大", _min_max, "table", "wide", optional=6),
-    ResultColumn("estimator", "统计方法", lambda r: Cell(r.group.estimator), _FULL),
+    _text("estimator", "统计方法", lambda r: Cell(r.group.estimator), *_FULL),
     _number("interval", "区间", _of_spread(interval), *_FULL),
     _number("efficiency", "扩展效率", _figure("efficiency", formats.percent), *_FULL),
     _number("history", "历史", _history, "document", when=_any_history, stays=True),
@@ -403,7 +401,7 @@ COLUMNS: tuple[ResultColumn, ...] = (
     _number("restarts", "重启次数", _restarts, when=_any(lambda r: r.group.training), optional=5),
     *map(_gpu, GPU),
     _identity("group", "组编号", _WIDE, "id"),
-    ResultColumn("verdict", "结论", _verdict, ("table",), stays=True),
-    ResultColumn("verdict", "结论", _full_verdict, _FULL, stays=True),
+    _text("verdict", "结论", _verdict, "table", stays=True, states=True),
+    _text("verdict", "结论", _full_verdict, *_FULL, stays=True, states=True),
 )
 """In the order of the tables."""

@@ -11,6 +11,8 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
+
 from k8sbench.model.counts import ABSENT
 from k8sbench.model.group import Group, Parity, Result
 from k8sbench.report import columns, formats, group_words
@@ -43,12 +45,12 @@ def _results(title: str | None, results: Sequence[Result], form: Form) -> Table:
     units = group_words.units(result.group for result in results)
     unit = next(iter(units)) if len(units) == 1 else None
     usual = statistics.mode(result.group.estimator for result in results)
-    names = [column.id for column in shown]
+    names = [column.title for column in shown]
 
     def cell(column: ResultColumn, result: Result) -> Cell:
         """Write a cell; at a throughput stands what no heading or line below can say of it."""
         made, group = column.cell(result), result.group
-        if column.id != "throughput" or made.text == ABSENT:
+        if column.title != "throughput" or made.text == ABSENT:
             return made
         if form != "table":
             return made if unit else Cell(f"{made.text} {group.unit}", made.notes)
@@ -64,7 +66,7 @@ def _results(title: str | None, results: Sequence[Result], form: Form) -> Table:
         notes.append(f"median of the valid runs by {usual}")
     return Table(
         title=title,
-        columns=tuple(_column(column, unit, form) for column in shown),
+        columns=tuple(_titled(column, unit, form) for column in shown),
         rows=rows,
         notes=tuple(notes),
         captioned=form == "table",
@@ -74,10 +76,10 @@ def _results(title: str | None, results: Sequence[Result], form: Form) -> Table:
 def _shown(results: Sequence[Result], form: Form) -> list[ResultColumn]:
     """Choose the columns: those of the form, and those that tell rows apart."""
     shown = [c for c in COLUMNS if form in c.forms and c.when(results, form)]
-    identity = [c for c in shown if not c.is_number and c.id != "verdict"]
+    identity = [c for c in shown if not (c.right or c.states)]
     rows = [tuple(c.cell(result).text for c in identity) for result in results]
     for column in COLUMNS:
-        if column.tells_apart and column.id != "group" and column not in shown:
+        if column.tells_apart and column.title != "group" and column not in shown:
             texts = [column.cell(result).text for result in results]
             longer = [(*row, text) for row, text in zip(rows, texts, strict=True)]
             if len(set(longer)) > len(set(rows)):
@@ -85,19 +87,14 @@ def _shown(results: Sequence[Result], form: Form) -> list[ResultColumn]:
     return sorted(shown, key=COLUMNS.index)
 
 
-def _column(column: ResultColumn, unit: str | None, form: Form) -> Column:
-    title = column.id
+def _titled(column: ResultColumn, unit: str | None, form: Form) -> ResultColumn:
+    """Put the unit of all rows into the title; in other forms there is room for each column."""
+    title, chinese = column.title, column.chinese
     if title == "throughput" and unit is not None:
         title = f"throughput ({unit})" if form == "document" else unit
-    return Column(
-        title,
-        right=column.is_number,
-        whole=column.is_number or column.whole,
-        cut=not (column.is_number or column.whole),
-        stays=column.stays,
-        optional=column.optional if form == "table" else 0,
-        states=column.id == "verdict",
-    )
+        chinese = f"{chinese}({unit})"
+    optional = column.optional if form == "table" else 0
+    return msgspec.structs.replace(column, title=title, chinese=chinese, optional=optional)
 
 
 # Paddle : PyTorch
@@ -122,13 +119,21 @@ _PARITY: dict[str, Callable[[Parity], Cell]] = {
 _FEW_OF_PARITY = ("benchmark", "case", "precision", "Paddle", "PyTorch", "Paddle ÷ PyTorch")
 """Those of the default table."""
 _RIGHT = ("batch", "Paddle", "PyTorch")
+_CHINESE = {column.title: column.chinese for column in COLUMNS} | {"in effect": "实际精度"}
 
 
 def _parities(pairs: Sequence[Parity], form: Form) -> Table:
     names = _FEW_OF_PARITY if form == "table" else tuple(_PARITY)
     units = dict.fromkeys(pair.paddle.unit for pair in pairs)
     titles = [
-        Column(name, right=name in _RIGHT, whole=name in _RIGHT, cut=name not in _RIGHT, stays=True)
+        Column(
+            name,
+            right=name in _RIGHT,
+            whole=name in _RIGHT,
+            cut=name not in _RIGHT,
+            stays=True,
+            chinese=_CHINESE.get(name, ""),
+        )
         for name in names
     ]
     return Table(

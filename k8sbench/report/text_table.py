@@ -36,8 +36,9 @@ class Column(msgspec.Struct, frozen=True):
     """One column of a table."""
 
     title: str
-    cell: Callable[[Any], str | None] | None = None
-    """What it shows of an item, or None for nothing; None itself: the rows have its text."""
+    cell: Callable[[Any], Any] | None = None
+    """What it shows of an item: a text, or None for nothing, or a cell with notes; None itself:
+    the rows have its text."""
     right: bool = False
     """Whether its cells are aligned to the right, as numbers are."""
     whole: bool = False
@@ -51,6 +52,8 @@ class Column(msgspec.Struct, frozen=True):
     """The higher, the sooner it is left out of a table for a narrow terminal; 0 never is."""
     states: bool = False
     """Whether its cells begin with a state or a verdict, which may have a colour."""
+    chinese: str = ""
+    """Its title in Chinese; empty: the title stays."""
 
 
 def width_of(text: str) -> int:

@@ -1,13 +1,12 @@
 """What is to be cancelled or deleted is on record before the API server is asked for it.
 
 Each fault is one that lets k8sbench forget what it was about: an outage, a lost answer and a kill,
-a kill before a deletion, a store that cannot be written. Nor do logs that are not served, or not
-understood in time, keep it from being asked.
+a kill before a deletion, a store that cannot be written. Nor do logs that are not served keep it
+from being asked.
 """
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,11 +15,9 @@ import pytest
 
 from k8sbench.adapters.kubernetes.client import api
 from k8sbench.cli.main import main
-from tests.harness import benchmark_files, disks
-from tests.harness.cluster import fault_proxy, pod_logs
+from tests.harness import disks
+from tests.harness.cluster import fault_proxy
 from tests.harness.cluster.fault_proxy import FaultProxy
-from tests.harness.cluster.namespace import has_condition
-from tests.harness.cluster.nodes import RUN_FOR, log_text
 from tests.harness.cluster.shell import CASE, ENDLESS, Shell, until
 from tests.harness.cluster.trainer_logs import TrainerLogs
 
@@ -164,38 +161,3 @@ def test_a_run_whose_logs_are_not_served_is_ended_without_them(
     assert said in ended.err
     assert record_of(shell, run_id) == CANCELLED
     assert run_id not in shell.on_cluster()
-
-
-BACKTRACKING = r"^step (?P<iteration>\d+) (?P<rate>(?:\d+)+)$"
-NEVER_PARSED = f"step 1 {'1' * 60}."
-"""A line with which the expression is never done."""
-
-
-def never_parsed(shell: Shell, run_id: str) -> None:
-    """Submit a program that has printed such a line and runs on, and leave it."""
-    slow = benchmark_files.variant(["program"], "example.invalid/mine:1", BACKTRACKING)
-    mine = json.dumps(benchmark_files.benchmark(slow=slow))
-    (shell.folder / "mine.yaml").write_text(mine)
-    log = shell.folder / f"{run_id}.log"
-    log.write_text(log_text([NEVER_PARSED]))
-    pod_logs.serve(shell.namespace, run_id, {"master-0": log})
-    shell.run("submit", "mine.yaml", "--gpus=1", ENDLESS, f"--run-id={run_id}", "--detach")
-    until(lambda: shell.json("status", run_id)["on_cluster"]["phase"] == "Running", "running")
-
-
-def test_a_run_is_ended_whose_declared_expression_is_never_done_with_its_log(shell: Shell) -> None:
-    never_parsed(shell, "slow")
-    shell.run("cancel", "slow")
-    assert record_of(shell, "slow") == CANCELLED
-    assert shell.archived("slow") == [NEVER_PARSED]
-    assert "slow" not in shell.on_cluster()
-
-
-def test_such_a_run_that_has_succeeded_is_deleted_before_it_is_measured(shell: Shell) -> None:
-    never_parsed(shell, "done")
-    shell.namespace.kubectl("annotate", "pod", "done-master-0", f"{RUN_FOR}=0s")
-    shell.namespace.until(has_condition("Succeeded"), "pytorchjob/done")
-    with shell.started("delete", "done"):
-        until(lambda: "done" not in shell.on_cluster(), "the end of the job")
-    assert shell.archived("done") == [NEVER_PARSED]
-    assert shell.phase("done") == "Succeeded"

@@ -15,7 +15,7 @@ import re
 import stat
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -130,6 +130,11 @@ def _natural(name: str) -> list[tuple[int, str]]:
     """Sort key by which ``workerlog.10`` follows ``workerlog.9``."""
     parts = _DIGITS.split(name)
     return [(int(part) if part.isdecimal() else 0, part) for part in parts]
+
+
+def opened(files: Mapping[str, str | None]) -> list[LogFile]:
+    """Open logs by path, under the names that they are given; None: their path."""
+    return [LogFile(file, name) for file, name in files.items()]
 
 
 class LogFile:

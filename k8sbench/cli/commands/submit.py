@@ -10,7 +10,7 @@ import click
 from k8sbench.app import cases, submit
 from k8sbench.app.submit import Detached, DryRun
 from k8sbench.cli import exit_codes, rows
-from k8sbench.cli.options import format_option, request_options, rows_option
+from k8sbench.cli.options import GroupedHelp, format_option, request_options, rows_option
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output, reporter
 from k8sbench.lifecycle import records
@@ -20,7 +20,7 @@ from k8sbench.model.run import Run
 from k8sbench.ports import Manifest
 
 
-@click.command()
+@click.command(cls=GroupedHelp)
 @request_options(FLAGS)
 @rows_option
 def command(request: SubmitRequest, output_format: str) -> int:
@@ -90,7 +90,7 @@ def _print_detached(runs: Sequence[Run], output_format: str) -> int:
     return exit_codes.of_runs(over)
 
 
-@click.command()
+@click.command(cls=GroupedHelp)
 @request_options(CASE_FLAGS | SHAPE_FLAGS | TRAINING_FLAGS, access=False)
 @click.option("--run-id", default=None, help="Name of the job; default: BENCHMARK-example.")
 @click.option("--set", "set_name", default="example", help="Name of the set; default: example.")

@@ -92,11 +92,6 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
         return self.batch_size is not None or bool(self.batch_sizes)
 
     @property
-    def declared(self) -> bool:
-        """Whether the format is one of the user's own patterns."""
-        return not isinstance(self.format, str)
-
-    @property
     def planned(self) -> bool:
         """Whether there is a benchmark that the log may differ from."""
         return self.benchmark is not None

@@ -333,5 +333,5 @@ class Ledger:
         if count > self.limit:
             refuse(
                 f"{count} of {self._samples} samples cannot be read, more than the "
-                f"{self.limit} of --broken-limit; the events named broken tell which"
+                f"limit of {self.limit}; the events named broken tell which"
             )

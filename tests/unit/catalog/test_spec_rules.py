@@ -146,6 +146,13 @@ def with_log(fields: str) -> str:
         ("summary: '(?P<rate>.)', facts: ['(?P<gpu>.)']", "has a group named gpu; known"),
         ("summary: '(?P<rate>.)', facts: ['GPUs (.)']", "has no named group; known"),
         ("summary: '(?P<rate>.)', facts: ['(']", "is not a regular expression"),
+        ("summary: '(?P<rate>.)(?=/s)'", "invalid perl operator: (?=; match the text around"),
+        ("summary: '(?<!x)(?P<rate>.)'", "invalid perl operator: (?<!; match the text around"),
+        ("summary: '(?P<rate>.)(?P=rate)'", "invalid perl operator: (?P; write the text"),
+        ("summary: '(?P<rate>.)\\1'", "invalid escape sequence: \\1; write the text"),
+        ("summary: '(?P<rate>.)\\Z'", "invalid escape sequence: \\Z; write \\z"),
+        ("summary: '(?P<rate>.)|(?P<rate>..)'", "two groups have the same name"),
+        ("summary: '(?P<rate>.{,3})'", "{,n} has no minimum; write {0,n}"),
     ],
 )
 def test_a_log_format_that_reads_nothing_is_reported_with_its_line(fields: str, what: str) -> None:

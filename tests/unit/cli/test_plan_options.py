@@ -78,7 +78,7 @@ def test_paths_are_made_absolute_and_reach_the_trainer(cli: Cli, files: Path) ->
         (("--weights=pictures",), "is not a .pth file"),
         (("--weights=pictures.pth",), "there is no file"),
         (("--checkpoints=start.pth/kept",), "start.pth is not a folder that you may write to"),
-        (("--epochs=1", "--iterations=9"), "both say how long to train"),
+        (("--epochs=1", "--iterations=9"), "--epochs and --iterations exclude each other"),
     ],
 )
 def test_files_of_the_wrong_kind_are_refused(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import tracemalloc
 from collections.abc import Callable
 
@@ -117,26 +116,13 @@ def test_a_pace_is_of_the_present_attempt(tell: Progress, clock: Clock, said: Sa
     assert said()[-1].endswith("ETA –")
 
 
-def test_an_expression_that_never_ends_is_ended_and_the_run_is_followed_on(
-    tell: Progress, said: Said
-) -> None:
-    """Thirty characters kept the process that follows the run busy for ever."""
-    endless = LogFormat(
-        name="mine", unit="x", per="job", record=r"(\S+\s*)+# (?P<iteration>\d+) (?P<rate>\S+)"
-    )
-    run = live_runs.run(log=endless)
-    for _ in range(3):
-        tell.on_event(run, line("abcdefghij " * 6))
-    tell.on_event(run, moved(Phase.RUNNING, "All replicas run."))
-    assert said()[-1] == "  Running: All replicas run."
-    assert signal.getsignal(signal.SIGVTALRM) == signal.SIG_DFL
-
-
 def test_a_declared_format_gives_steps_too(tell: Progress, said: Said) -> None:
     mine = LogFormat(
         name="mine", record=r"it (?P<iteration>\d+) ips (?P<rate>[\d.]+)", unit="img", per="card"
     )
-    tell.on_event(live_runs.run(log=mine, replicas=3), line("it 7 ips 1000.5"))
+    run = live_runs.run(log=mine, replicas=3)
+    tell.on_event(run, line("not UTF-8: \udcff"))
+    tell.on_event(run, line("it 7 ips 1000.5"))
     assert said() == ["  step 7  3002 samples/s  ETA –"]
 
 

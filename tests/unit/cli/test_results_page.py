@@ -86,7 +86,7 @@ def planned(capsys: pytest.CaptureFixture[str], *words: str) -> RunPlan:
     [
         "resnet50 --replicas 2 --gpus 8 --amp",
         "deeplabv3p --framework paddle --case 1x4 --batch-size 2 --iterations 30 --warmup 7",
-        "deeplabv3p --replicas 4 --amp --amp-dtype fp16 --speed-option channels-last=false",
+        "deeplabv3p --replicas 4 --precision fp16 --speed-option channels-last=false",
         "tsm --preset smoke --speed-option workers=2 --data synthetic-host",
         "arcface --gpus 1 --image example.org/paddle:1",
         "deeplabv3p --gpus 8 --mode train --data pvc:city --weights pvc:city/start.pth",

@@ -94,10 +94,10 @@ def test_bf16_is_refused_where_the_gpu_is_known_to_lack_it(gpu_model: str, has: 
     pool = msgspec.structs.replace(V100, gpu_model=gpu_model)
     site = msgspec.structs.replace(CLUSTER, pool=pool)
     if has:
-        assert planned(site, precision="amp", amp_dtype="bf16").amp_dtype == "bf16"
+        assert planned(site, precision="bf16").amp_dtype == "bf16"
         return
     with pytest.raises(UsageError, match="has no bf16"):
-        planned(site, precision="amp", amp_dtype="bf16")
+        planned(site, precision="bf16")
 
 
 def test_local_gpus_are_divided_over_the_replicas() -> None:
@@ -112,8 +112,7 @@ def test_local_gpus_are_divided_over_the_replicas() -> None:
     ("asked", "says"),
     [
         ({"gpus": 9}, r"more than a node of pool v100-32gb has \(8\)"),
-        ({"amp_dtype": "bf16"}, "without AMP"),
-        ({"amp_dtype": "bf16", "precision": "amp"}, "has no bf16"),
+        ({"precision": "bf16"}, "has no bf16"),
         ({"impl": "user"}, "has no user program"),
         ({"impl": "upstream"}, "needs an image"),
         ({"impl": "upstream", "image": "x", "precision": "amp"}, "no amp command"),

@@ -235,15 +235,6 @@ def test_a_training_with_checkpoints_is_taken_up_again(
     assert trained(**asked).max_restarts == restarts
 
 
-def test_what_guards_a_training_reaches_the_trainer_and_decides_no_case() -> None:
-    kept = trained(checkpoints="pvc:kept")
-    guarded = trained(checkpoints="pvc:kept", checkpoint_every=90.0, broken_limit="0.5%")
-    options = told(guarded)
-    assert (options["checkpoint-every"], options["broken-limit"]) == ("90.0", "0.5%")
-    assert not {"checkpoint-every", "broken-limit"} & told(kept).keys()
-    assert identity.case_key(guarded) == identity.case_key(kept)
-
-
 def test_what_the_row_cannot_be_compared_by_is_noted() -> None:
     notes = trained(replicas=4, precision="amp").notes
     assert any("from scratch, where the report starts from published weights" in n for n in notes)
@@ -262,9 +253,6 @@ def test_what_the_row_cannot_be_compared_by_is_noted() -> None:
         ({"data": "synthetic-host"}, "no accuracy follows from --data synthetic-host"),
         ({"epochs": 2, "evaluate_every": 3}, "--evaluate-every 3 is beyond the length of 2 epochs"),
         ({"max_restarts": 1}, "--max-restarts without --checkpoints"),
-        ({"checkpoint_every": 60.0}, "--checkpoint-every without --checkpoints"),
-        ({"broken_limit": "101%"}, "--broken-limit '101%' is neither"),
-        ({"broken_limit": "1.5"}, "--broken-limit '1.5' is neither"),
         ({"target": 101.0}, "--target 101 is not a percentage"),
         ({"target": 0.0}, "--target 0 is not a percentage"),
         ({"target": float("nan")}, "--target nan is not a percentage"),
@@ -297,8 +285,6 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(asked: dict[str, Any], s
         {"target": 70.0},
         {"to_the_end": True},
         {"checkpoints": "pvc:c"},
-        {"checkpoint_every": 60.0},
-        {"broken_limit": "5"},
         {"max_restarts": 1},
     ],
 )

@@ -204,7 +204,7 @@ def test_more_broken_samples_than_the_limit_end_the_run(argv: tuple[str, ...]) -
     made, _ = ledger(*argv)
     made.read("train", note(1, 2, 1, 2))
     with pytest.raises(
-        Ended, match="error: 3 of 20 samples cannot be read, more than the 2 of --broken-limit"
+        Ended, match="error: 3 of 20 samples cannot be read, more than the limit of 2"
     ):
         made.read("val", note(1))
 
