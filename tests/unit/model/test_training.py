@@ -11,7 +11,6 @@ from k8sbench.model import identity, sources
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import UsageError
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.planning import describe
 from k8sbench.model.spec import Accuracy, BenchmarkSpec
 from k8sbench.render.pod import environment
 from tests.unit.model import specs
@@ -64,39 +63,6 @@ def told(plan: RunPlan) -> dict[str, str]:
     }
 
 
-def test_upstream_s_values_are_the_plan_and_reach_the_trainer() -> None:
-    plan = trained(replicas=4, precision="amp")
-    assert msgspec.to_builtins(plan.training) == {
-        "length": 80_000,
-        "unit": "iterations",
-        "evaluate_every": 8_000,
-        "metric": "mIoU",
-        "target": 78.5,
-        "stop_at_target": True,
-        "start": "published weights",
-    }
-    options = told(plan)
-    assert (options["mode"], options["data"]) == ("train", "/data")
-    assert (options["length"], options["length-unit"]) == ("80000", "iterations")
-    assert (options["evaluate-every"], options["target"]) == ("8000", "78.5")
-    assert {"--stop-at-target", "--poly"} <= {*plan.command}
-    assert "--checkpoints" not in plan.command
-    assert plan.timeout_s == 14 * 86_400
-    assert (
-        " · train 80000 iterations, evaluated every 8000, to mIoU 78.5 % · pool v100-32gb"
-        " · data pvc:sets/streets · "
-    ) in describe(plan)
-
-
-def test_a_throughput_run_s_command_says_nothing_of_training() -> None:
-    plan = planned(replicas=4)
-    assert plan.training is None
-    assert (plan.weights, plan.checkpoints, plan.max_restarts) == (None, None, 0)
-    words = {"--mode", "--length", "--weights", "--checkpoints", "--target", "--poly"}
-    assert not words & {*plan.command}
-    assert " · 20 + 80 iterations · " in describe(plan)
-
-
 def test_one_gpu_is_evaluated_as_upstream_evaluates_it() -> None:
     plan = trained(gpus=1)
     assert present(plan.training).evaluate_every == 4_000
@@ -143,24 +109,6 @@ def test_the_window_stays_within_the_length_and_needs_no_steps_after_it() -> Non
     assert plan.window.min_steady_seconds == 0.0
     assert (trained().window.warmup, trained().window.iterations) == (20, 80)
     assert trained(iterations=8).window.total == 8
-
-
-@pytest.mark.parametrize(
-    ("asked", "target", "stops"),
-    [
-        ({"target": 70.0}, 70.0, True),
-        ({"target": "none"}, None, False),
-        ({"to_the_end": True}, 78.5, False),
-    ],
-)
-def test_the_target_is_the_benchmark_s_unless_another_is_given(
-    asked: dict[str, Any], target: float | None, stops: bool
-) -> None:
-    plan = trained(**asked)
-    assert plan.training is not None
-    assert (plan.training.target, plan.training.stop_at_target) == (target, stops)
-    assert ("--stop-at-target" in plan.command) == stops
-    assert ("--target" in plan.command) == (target is not None)
 
 
 def test_repeats_of_a_training_have_seeds_of_their_own_and_are_one_case() -> None:
@@ -211,12 +159,6 @@ def test_paths_of_this_machine_go_into_the_command_as_they_are() -> None:
     assert (options["data"], options["weights"]) == ("/s/$$(HOME)", "/w/a.pth")
     assert options["checkpoints"] == "/c/$(K8SBENCH_RUN_ID)"
     assert sources.claims(plan) == {}
-
-
-def test_real_data_are_for_throughput_too() -> None:
-    plan = planned(data=DATA)
-    assert (plan.data, told(plan)["data"], plan.training) == (DATA, "/data", None)
-    assert told(planned(GPU_BOX, data="/s"))["data"] == "/s"
 
 
 @pytest.mark.parametrize(

@@ -26,17 +26,6 @@ from tests.unit.render.plans import (
 )
 
 
-def test_fractions_of_resources_stay_exact() -> None:
-    limits = container(plan("1x3", pool=pool(cpu_per_gpu="1.5", memory_per_gpu="2.1Gi", shm="1Gi")))
-    assert limits["resources"]["limits"] == {"cpu": "4.5", "memory": "6.3Gi", "nvidia.com/gpu": "3"}
-
-
-def test_without_a_gpu_the_shares_are_those_of_the_processes_and_no_gpu_is_asked_for() -> None:
-    small = pool(cpu_per_gpu="500m", memory_per_gpu="2Gi", shm="1Gi", gpus_per_node=0)
-    limits = container(plan("2x2-cpu", pool=small))["resources"]["limits"]
-    assert limits == {"cpu": "1000m", "memory": "4Gi"}
-
-
 @given(
     number=st.integers(1, 10**6),
     fraction=st.sampled_from(["", ".5", ".25", ".125", ".1"]),
