@@ -15,7 +15,7 @@ from k8sbench.cli import main
 from k8sbench.model import identity
 from k8sbench.model.plan import RunPlan
 from k8sbench.ports import LogLine
-from k8sbench.report import page
+from k8sbench.report import repeating
 from tests.tiers import ROOT
 from tests.unit.cli.conftest import Fill, Typed
 from tests.unit.report import example
@@ -99,5 +99,5 @@ def test_the_command_of_a_row_repeats_its_case(
     capsys: pytest.CaptureFixture[str], words: str
 ) -> None:
     plan = planned(capsys, *shlex.split(words))
-    again = planned(capsys, *shlex.split(page.repeating(plan))[2:])
+    again = planned(capsys, *shlex.split(repeating.command(plan))[2:])
     assert identity.case_key(again) == identity.case_key(plan)
