@@ -131,16 +131,24 @@ def test_where_the_store_cannot_be_written_no_job_is_touched(
         assert record_of(shell, run_id) == CANCELLED
 
 
-def test_cancel_archives_the_log_of_a_job_whose_folder_is_gone(shell: Shell) -> None:
+def test_a_run_whose_folder_is_gone_is_recorded_anew_from_its_job(shell: Shell) -> None:
     logs = detached(shell, "gone")
     shutil.rmtree(shell.store / "runs" / "gone")
-    assert "The files of run gone are not in" in shell.run("list").err
-    err = shell.run("collect", "--all", code=1).err
-    assert "run gone is damaged" in err
-    assert "Nothing needs collection" not in err
     shell.run("cancel", "gone")
+    assert record_of(shell, "gone") == CANCELLED
     assert shell.archived("gone") == logs.expected["master-0"]
     assert "gone" not in shell.on_cluster()
+
+
+def test_a_damaged_run_is_named_and_its_job_goes_on(shell: Shell) -> None:
+    logs = detached(shell, "damaged")
+    (shell.store / "runs" / "damaged" / "run.json").write_text("{")
+    for words, code in ((("list",), 0), (("collect", "--all"), 1), (("cancel", "damaged"), 1)):
+        assert "run.json cannot be read" in shell.run(*words, code=code).err
+    assert "damaged" in shell.on_cluster()
+    shell.run("store", "remove", "damaged", "--yes")
+    shell.run("cancel", "damaged")
+    assert shell.archived("damaged") == logs.expected["master-0"]
 
 
 @pytest.mark.parametrize("command", ["cancel", "delete"])

@@ -106,7 +106,7 @@ class CollectorProxy:
         if service:
             self._base = kinds.path("Service", namespace, f"{service}:{PORT}", "proxy")
             try:
-                # One of before 0.3 has none, and asks for none.
+                # It makes its token when it first starts.
                 kept = _read_token(self._api, namespace, service)
             except ApiFault as fault:
                 raise self._api.explained(fault, "the collector's token be read") from fault

@@ -240,7 +240,7 @@ def test_real_documents_keep_to_the_schema(
 ) -> None:
     monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
     with open_store() as store:
-        for number in (1, 2, 3):
+        for number in (1, 2, 3, 4):
             store.record(plan(f"seg-{number}", repeat=number), at=1e9 + number, owner=OWNER)
         store.move("seg-1", step(Phase.RUNNING))
         store.move("seg-1", step(Phase.SUCCEEDED))
@@ -257,7 +257,7 @@ def test_real_documents_keep_to_the_schema(
                 accuracy=None,
             ),
         )
-    (tmp_path / "store" / "runs" / "seg-3" / "measurement.json").write_text("{")
+    (tmp_path / "store" / "runs" / "seg-4" / "measurement.json").write_text("{")
 
     def printed(*words: str) -> Any:
         main(list(words))
