@@ -47,7 +47,7 @@ IDLE_SECONDS = 30.0
 
 
 class DamagedDatabase(StoreError):
-    """The file of a SQLite database cannot be read as one; the runs' folders can."""
+    """A SQLite database is damaged or of an older version: a reindex makes it anew."""
 
 
 class NotWritable(StoreError):

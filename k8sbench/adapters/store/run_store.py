@@ -367,6 +367,7 @@ class SqlStore:
         for row in db.execute(query, values).mappings():
             try:
                 runs.append(self._read(row, wholly=wholly))
+                self.unreadable.pop(row["run_id"], None)
             except StoreError as damage:
                 self.unreadable[row["run_id"]] = str(damage)
         return runs

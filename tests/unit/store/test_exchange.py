@@ -228,9 +228,9 @@ def test_a_file_that_is_cut_off_or_changed_anywhere_is_refused_whole(
     for wrong in (*(data[:length] for length in lengths), *no_exports, *flipped):
         with pytest.raises(InputError, match="cut off or damaged"):
             imported(sqlite_store, wrong)
-    for parts in (members(data)[:-1], [*members(data), member("runs/new/run.json")]):
+    for files in (members(data)[:-1], [*members(data), member("runs/new/run.json")]):
         with pytest.raises(InputError, match="is damaged, had not ended"):
-            imported(sqlite_store, packed(*parts))
+            imported(sqlite_store, packed(*files))
     assert everything(sqlite_store) == NOTHING
     assert imported(sqlite_store, data)[0] == IDS
 
