@@ -32,7 +32,7 @@ from k8sbench.lifecycle.records import RunStatus
 from k8sbench.lifecycle.reporting import Report, Wanted
 from k8sbench.model import request, times
 from k8sbench.model.errors import BenchError, TimedOut, UsageError, did_you_mean
-from k8sbench.model.filters import GroupFilter
+from k8sbench.model.group import GroupFilter
 from k8sbench.model.request import ClusterAccess, SubmitRequest
 from k8sbench.report import document
 

@@ -15,7 +15,7 @@ from k8sbench.measure.group import history as histories
 from k8sbench.measure.group.compare import Side, differing
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import NotFound
-from k8sbench.model.filters import EVERY, GroupFilter, no_run_together
+from k8sbench.model.group import EVERY, GroupFilter, no_run_together
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.ports import RunFilter

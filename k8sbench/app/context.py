@@ -14,8 +14,7 @@ from k8sbench.adapters import processes
 from k8sbench.adapters.clock import steady
 from k8sbench.app import connections, metric_sources
 from k8sbench.lifecycle import collecting, records
-from k8sbench.lifecycle.context import MANIFEST, RunContext
-from k8sbench.lifecycle.pool import Inline, Threads
+from k8sbench.lifecycle.context import MANIFEST, Inline, RunContext, Threads
 from k8sbench.model.errors import StoreError
 from k8sbench.model.identity import TOKEN_LENGTH, TOKEN_LETTERS, draw_run_id, draw_set_name
 from k8sbench.model.measurement import Measurement

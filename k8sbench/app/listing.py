@@ -15,7 +15,7 @@ from k8sbench.measure.group import grouping
 from k8sbench.model import creation
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import BenchError, NamedNotThere, NotFound, UsageError
-from k8sbench.model.filters import no_run_of, no_run_together
+from k8sbench.model.group import no_run_of, no_run_together
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Location, Run

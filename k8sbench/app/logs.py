@@ -15,11 +15,11 @@ from k8sbench.app import collectors, connections, context, follow, lookup, store
 from k8sbench.lifecycle.context import Stop
 from k8sbench.model.errors import NotFound
 from k8sbench.model.kinds import kind_of
-from k8sbench.model.limits import FILE_SECONDS
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
+from k8sbench.model.times import FILE_SECONDS
 from k8sbench.ports import JobEvent, LogLine
 
 if TYPE_CHECKING:

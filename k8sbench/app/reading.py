@@ -15,7 +15,7 @@ from k8sbench.lifecycle import records, reporting
 from k8sbench.lifecycle.records import ListedRun, RunStatus
 from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import NotFound, UsageError
-from k8sbench.model.filters import GroupFilter
+from k8sbench.model.group import GroupFilter
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run

@@ -26,9 +26,9 @@ from k8sbench.lifecycle.collecting import CollectResult
 from k8sbench.lifecycle.context import Reporter, Stop
 from k8sbench.lifecycle.serving import Serving
 from k8sbench.model.errors import BenchError
-from k8sbench.model.limits import SERVER_SECONDS
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
+from k8sbench.model.times import SERVER_SECONDS
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api

@@ -18,9 +18,15 @@ from k8sbench.app import cases, catalog, connections, metric_sources, stores, sw
 from k8sbench.app.context import new_set_name, run_context
 from k8sbench.app.targets import RunTarget
 from k8sbench.lifecycle import records, submitting
-from k8sbench.lifecycle.context import PlannedCase, Reporter, RunContext, Stop, SweepReporter
+from k8sbench.lifecycle.context import (
+    PlannedCase,
+    Reporter,
+    RunContext,
+    Stop,
+    SweepReporter,
+    in_thread,
+)
 from k8sbench.lifecycle.gathering import Gathering
-from k8sbench.lifecycle.pool import in_thread
 from k8sbench.lifecycle.submitting import Submitted
 from k8sbench.model import creation, extras, times
 from k8sbench.model.errors import BenchError, Unreachable, UsageError

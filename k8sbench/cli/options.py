@@ -17,7 +17,7 @@ from click.core import ParameterSource
 from k8sbench.app import metric_sources
 from k8sbench.model import request, times
 from k8sbench.model.errors import UsageError
-from k8sbench.model.filters import GroupFilter
+from k8sbench.model.group import GroupFilter
 from k8sbench.model.plain_text import without_passwords
 from k8sbench.model.request import ClusterAccess, Flag, SubmitRequest
 from k8sbench.model.sources import is_path

@@ -21,9 +21,9 @@ from k8sbench.lifecycle.context import Reporter, Stop
 from k8sbench.model import times
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import BenchError
-from k8sbench.model.limits import LOOK_SECONDS
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
+from k8sbench.model.times import LOOK_SECONDS
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Before it begins again after a failure; twice as long each time."""

@@ -14,20 +14,23 @@ from collections.abc import Sequence
 import msgspec
 
 from k8sbench.diagnose.job.causes import may_be_better
-from k8sbench.lifecycle.states import Ending, Over, state_of, time_is_up_at
 from k8sbench.lifecycle.views import (
     Busy,
     Ended,
+    Ending,
     Gone,
     Later,
     Missing,
     NotAsked,
+    Over,
     Record,
     Reported,
     Unreadable,
     Unwatched,
     View,
     Watched,
+    state_of,
+    time_is_up_at,
 )
 from k8sbench.model import attempts, creation, times
 from k8sbench.model.phase import Phase, Transition

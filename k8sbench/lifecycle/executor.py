@@ -19,8 +19,7 @@ from k8sbench.lifecycle.context import INTERRUPTED, Reporter, RunContext, Stop
 from k8sbench.lifecycle.followed import FollowedRun
 from k8sbench.lifecycle.gathering import Gathering
 from k8sbench.lifecycle.job_events import kept_gaps
-from k8sbench.lifecycle.states import Over, state_of
-from k8sbench.lifecycle.views import Ended, NotAsked, Unwatched, View
+from k8sbench.lifecycle.views import Ended, NotAsked, Over, Unwatched, View, state_of
 from k8sbench.model import attempts, creation
 from k8sbench.model.errors import BenchError, StoreError
 from k8sbench.model.run import Run, Wish

@@ -17,8 +17,7 @@ from typing import TypeVar, get_args
 
 import msgspec
 
-from k8sbench.lifecycle.context import Reporter, RunContext, Stop
-from k8sbench.lifecycle.pool import in_thread
+from k8sbench.lifecycle.context import Reporter, RunContext, Stop, in_thread
 from k8sbench.model import times
 from k8sbench.model.errors import BenchError, StoreError
 from k8sbench.model.gpu_metrics import Fetched, Series, SeriesQuery, SourceName

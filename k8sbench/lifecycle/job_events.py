@@ -14,8 +14,16 @@ import msgspec
 from k8sbench.lifecycle import decide, job_requests
 from k8sbench.lifecycle.active_runs import ActiveRuns, Until
 from k8sbench.lifecycle.followed import FollowedRun
-from k8sbench.lifecycle.states import is_final
-from k8sbench.lifecycle.views import Ended, Gone, Later, Missing, NotAsked, Reported, Unreadable
+from k8sbench.lifecycle.views import (
+    Ended,
+    Gone,
+    Later,
+    Missing,
+    NotAsked,
+    Reported,
+    Unreadable,
+    is_final,
+)
 from k8sbench.model import creation, times
 from k8sbench.model.errors import BenchError, StoreError
 from k8sbench.model.ownership import Ownership

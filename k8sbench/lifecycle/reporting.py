@@ -14,8 +14,7 @@ import msgspec
 
 from k8sbench.lifecycle import records
 from k8sbench.measure.group import grouping, history, ratios, speedup
-from k8sbench.model.filters import GroupFilter, no_run_together
-from k8sbench.model.group import Changed, Group, Newer, Parity, Result
+from k8sbench.model.group import Changed, Group, GroupFilter, Newer, Parity, Result, no_run_together
 from k8sbench.model.identity import GroupKey
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run

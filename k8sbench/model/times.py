@@ -1,4 +1,8 @@
-"""Times as people type and read them: durations (``90s``, ``15m``, ``1h30m``) and dates."""
+"""Times as people type and read them: durations (``90s``, ``15m``, ``1h30m``) and dates.
+
+And how often k8sbench looks at what tells nobody that it has changed; other time limits stand
+beside the function that waits, and docs/limits.md lists all of them.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,16 @@ import re
 
 from k8sbench.model.counts import ABSENT
 from k8sbench.model.errors import UsageError
+
+LOOK_SECONDS = 0.25
+"""Between two looks at this process's own state: a request to stop, the clock, a thread's end."""
+FILE_SECONDS = 0.5
+"""Between two looks at a file or a record that another process of this machine writes."""
+SERVER_SECONDS = 2.0
+"""Between two requests to a server for what is new: the API server, a collector."""
+SAVE_SECONDS = 40
+"""Between SIGTERM and SIGKILL for trainers that keep checkpoints: they take 25 s at most to save,
+and launchers leave them 30 s."""
 
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 EXAMPLES = "90s, 15m, 2h, 1h30m or 3d"

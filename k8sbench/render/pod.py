@@ -16,10 +16,10 @@ from k8sbench.model import identity, sources
 from k8sbench.model import pool as pools
 from k8sbench.model.errors import UsageError
 from k8sbench.model.kinds import filled, kind_of
-from k8sbench.model.limits import SAVE_SECONDS
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import TRAINERS_MOUNT
 from k8sbench.model.pool import NodePool, Toleration
+from k8sbench.model.times import SAVE_SECONDS
 from k8sbench.render.trainer_sources import TrainerSources
 
 SIDECAR = "sidecar.istio.io/inject"

@@ -16,6 +16,11 @@ from typing import Any
 
 import jinja2
 
+from k8sbench.model.kinds import KINDS
+
+RUNTIME_VERBS = ("get", "create", "patch", "delete")
+ROLE, COLLECTOR_ROLE = "role.yaml.j2", "collector-role.yaml.j2"
+"""The permissions of users and of the collector: fixed rules, and those of the job kinds."""
 _NOT_ASCII = re.compile(r"[^\x20-\x7e]")
 
 
@@ -61,6 +66,29 @@ def environment(
 def render(templates: jinja2.Environment, name: str, **values: Any) -> str:
     """Fill the template ``name``."""
     return templates.get_template(name).render(**values)
+
+
+def role(templates: jinja2.Environment) -> str:
+    """Write the permissions of users as YAML; ``k8sbench/role.yaml`` is this text."""
+    return render(templates, ROLE, jobs=_jobs()) + "\n"
+
+
+def collector_role(templates: jinja2.Environment) -> str:
+    """Write the collector's Role as YAML, of which the chart has the rules.
+
+    It creates jobs, too: the next attempts of runs whose attempt has failed.
+    """
+    return render(templates, COLLECTOR_ROLE, jobs=_jobs()) + "\n"
+
+
+def _jobs() -> dict[tuple[str, tuple[str, ...]], list[str]]:
+    """Group and verbs → plurals of the job kinds."""
+    jobs: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for kind in KINDS.values():
+        jobs.setdefault((kind.group, tuple(kind.verbs)), []).append(kind.plural)
+        if kind.runtime is not None:
+            jobs.setdefault((kind.group, RUNTIME_VERBS), []).append(kind.runtime.plural)
+    return jobs
 
 
 def _refuse_unplain(value: object) -> None:

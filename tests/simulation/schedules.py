@@ -13,8 +13,7 @@ from k8sbench.lifecycle import adopting, collecting, decide, submitting
 from k8sbench.lifecycle.context import PlannedCase, RunContext, Stop
 from k8sbench.lifecycle.job_events import GAPS
 from k8sbench.lifecycle.serving import Serving
-from k8sbench.lifecycle.states import state_of
-from k8sbench.lifecycle.views import Record, View
+from k8sbench.lifecycle.views import Record, View, state_of
 from k8sbench.model.errors import BenchError, Unreachable
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plan import PlannedTraining

@@ -20,8 +20,7 @@ from k8sbench.lifecycle import job_events, job_requests, requests, submitting
 from k8sbench.lifecycle.active_runs import ActiveRuns
 from k8sbench.lifecycle.context import RunContext
 from k8sbench.lifecycle.followed import FollowedRun
-from k8sbench.lifecycle.states import State
-from k8sbench.lifecycle.views import JobView
+from k8sbench.lifecycle.views import JobView, State
 from k8sbench.model import creation
 from k8sbench.model.errors import BenchError
 from k8sbench.model.ownership import Collected

@@ -38,7 +38,7 @@ from k8sbench.model.operators import OPERATORS, Operator
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.spec import Framework
 from k8sbench.ports import Manifest
-from k8sbench.render import role
+from k8sbench.render import templates
 
 T = TypeVar("T")
 AT_ONCE = 8
@@ -251,7 +251,7 @@ def _deployment(api: Api, program: Operator) -> KubeObject | None:
 
 
 def _access(api: Api, namespace: str) -> Mapping[Permission, bool]:
-    needed = tuple(permissions(yaml.safe_load_all(role.text(packaged.load_templates()))))
+    needed = tuple(permissions(yaml.safe_load_all(templates.role(packaged.load_templates()))))
     path = kinds.path("SelfSubjectAccessReview")
 
     def is_allowed(permission: Permission) -> bool:

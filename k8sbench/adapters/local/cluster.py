@@ -27,9 +27,9 @@ from k8sbench.adapters.local.job import ENDED, LocalJob
 from k8sbench.adapters.local.replica import Replica
 from k8sbench.adapters.store import disk
 from k8sbench.model.errors import EarlierAttempt, JobFailed, NotFound, UsageError
-from k8sbench.model.limits import SAVE_SECONDS
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
+from k8sbench.model.times import SAVE_SECONDS
 from k8sbench.ports import Cluster, JobEvent, LogMark, Manifest
 
 MOUNTS = "mounts"

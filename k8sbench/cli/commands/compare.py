@@ -24,7 +24,7 @@ from k8sbench.cli.terminal import output
 from k8sbench.measure.group import permutation
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import REGRESSION_EXIT_CODE, REJECTED_EXIT_CODE, UsageError
-from k8sbench.model.filters import GroupFilter
+from k8sbench.model.group import GroupFilter
 from k8sbench.model.request import ClusterAccess
 from k8sbench.report import formats
 from k8sbench.report.text_table import Column

@@ -15,7 +15,7 @@ import k8sbench
 from k8sbench.adapters.files import packaged
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.pool import NodePool
-from k8sbench.render import role
+from k8sbench.render import templates
 from tests.docs.pages import HEADING
 from tests.tiers import ROOT
 from tests.unit import goldens
@@ -37,10 +37,10 @@ def rules(text: str, kind: str, name: str = "") -> str:
 @pytest.mark.parametrize("name", ["user", "node", "queue", "collector"])
 def test_the_chart_grants_what_k8sbench_asks_for_golden(name: str) -> None:
     of = {
-        "user": lambda: rules(role.text(packaged.load_templates()), "Role"),
-        "node": lambda: rules(role.text(packaged.load_templates()), "ClusterRole", "-nodes"),
-        "queue": lambda: rules(role.text(packaged.load_templates()), "ClusterRole", "-queues"),
-        "collector": lambda: rules(role.collector(packaged.load_templates()), "Role"),
+        "user": lambda: rules(templates.role(packaged.load_templates()), "Role"),
+        "node": lambda: rules(templates.role(packaged.load_templates()), "ClusterRole", "-nodes"),
+        "queue": lambda: rules(templates.role(packaged.load_templates()), "ClusterRole", "-queues"),
+        "collector": lambda: rules(templates.collector_role(packaged.load_templates()), "Role"),
     }
     goldens.check(CHART / "files" / f"{name}-rules.yaml", of[name]())
 

@@ -17,7 +17,7 @@ from k8sbench.app import collectors, connections, listing, results, stores
 from k8sbench.lifecycle import records
 from k8sbench.lifecycle.reporting import Wanted
 from k8sbench.model.errors import Unreachable, UsageError
-from k8sbench.model.filters import GroupFilter
+from k8sbench.model.group import GroupFilter
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run

@@ -12,8 +12,7 @@ import msgspec
 
 from k8sbench.lifecycle import collecting, serving, submitting
 from k8sbench.lifecycle.collecting import CollectResult
-from k8sbench.lifecycle.context import PlannedCase, RunContext, Stop
-from k8sbench.lifecycle.pool import Inline, Threads
+from k8sbench.lifecycle.context import Inline, PlannedCase, RunContext, Stop, Threads
 from k8sbench.lifecycle.serving import Serving
 from k8sbench.lifecycle.submitting import Submitted
 from k8sbench.model.ownership import Collected, Ownership

@@ -10,7 +10,6 @@ import pytest
 
 from k8sbench.lifecycle import decide
 from k8sbench.lifecycle.decide import admit
-from k8sbench.lifecycle.states import State, state_of, time_is_up_at
 from k8sbench.lifecycle.views import (
     Busy,
     Effect,
@@ -23,10 +22,13 @@ from k8sbench.lifecycle.views import (
     NotAsked,
     Record,
     Reported,
+    State,
     Unreadable,
     Unwatched,
     View,
     Watched,
+    state_of,
+    time_is_up_at,
 )
 from k8sbench.model import attempts, creation
 from k8sbench.model.errors import BenchError

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from k8sbench.diagnose.job.causes import CAUSES
-from k8sbench.lifecycle import states, submitting
+from k8sbench.lifecycle import submitting, views
 from k8sbench.lifecycle.context import PlannedCase, RunContext, Stop
 from k8sbench.model import attempts
 from k8sbench.model.errors import (
@@ -197,7 +197,7 @@ def test_the_time_of_a_continued_training_counts_from_its_next_attempt() -> None
     again = attempts.continued(plan, 1, 500.0)
     history = (running, end, again)
     run = Run(plan=plan, created_at=0.0, owner=None, history=history, artifacts=None)
-    assert states.time_is_up_at(run) is None
+    assert views.time_is_up_at(run) is None
     later = msgspec.structs.replace(running, at=600.0)
     run = msgspec.structs.replace(run, history=(*history, later))
-    assert states.time_is_up_at(run) == 650.0
+    assert views.time_is_up_at(run) == 650.0

@@ -6,7 +6,7 @@ import pytest
 
 from k8sbench.measure.group.grouping import groups
 from k8sbench.model.errors import NotFound
-from k8sbench.model.filters import GroupFilter
+from k8sbench.model.group import GroupFilter
 from tests.unit.report.factory import run
 
 GROUPS = groups([run(1.0, case="1x8"), run(2.0, case="1x1", framework="paddle")])
