@@ -34,7 +34,7 @@ TITLES = {
     "planned window": "计划窗口",
 }
 
-UNITS = ("samples/s", "clips/s", "images/s", "sequences/s", "tokens/s")
+UNITS = ("samples/s", "clips/s", "images/s", "sequences/s", "tokens/s", "GB/s")
 
 
 def title(text: str) -> str:

@@ -45,6 +45,15 @@ def test_the_trainer_gets_the_whole_case() -> None:
     assert option(plan, "crop") == "512x1024"
 
 
+def test_an_all_reduce_needs_a_peer_and_counts_what_each_rank_sends() -> None:
+    of = msgspec.structs.replace(spec(), unit="GB")
+    with pytest.raises(UsageError, match="nobody to talk to"):
+        planned(of=of, replicas=1, gpus=1)
+    plan = planned(of=of, replicas=2, gpus=2, batch_size=1000)
+    assert plan.global_batch == 1.5
+    assert "vector of 1000 MB" in describe(plan)
+
+
 def test_several_gpus_log_as_often_as_the_report_did_on_several() -> None:
     assert planned().window.log_interval == 2
 
