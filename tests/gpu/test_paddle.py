@@ -119,9 +119,8 @@ def test_synchronised_batch_norm_trains_two_ranks_as_one_with_twice_the_batch(
     computes_the_same(one, first, TRAINING_TOLERANCE)
 
 
-def test_vectors_of_every_size_are_summed_up_and_timed(two_gpus: None) -> None:
+def test_a_vector_is_summed_up_and_timed(two_gpus: None) -> None:
     found = sums_up("cuda", "--framework", "paddle", start=paddle_runs.ranks, timeout=LONG)
-    assert found[0]["device"] == "cuda"
     assert only(found, "environment")[0]["backend"] == "nccl"
 
 

@@ -101,9 +101,8 @@ def test_two_ranks_sum_up_and_agree(backend: str) -> None:
         assert told["transport"] == "socket" if backend == "gloo" else told["transport"]
 
 
-def test_vectors_of_every_size_are_summed_up_and_timed(backend: str) -> None:
+def test_a_vector_is_summed_up_and_timed(backend: str) -> None:
     found = sums_up("cuda", *options(backend), timeout=LONG)
-    assert found[0]["device"] == "cuda"
     assert only(found, "environment")[0]["backend"] == backend
 
 

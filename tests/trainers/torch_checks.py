@@ -452,16 +452,18 @@ def sums_up(
     device: str, *options: str, start: Callable[..., list[str]] = ranks, timeout: float = 100.0
 ) -> list[Event]:
     """Two ranks of the all-reduce trainer, started by a framework's `ranks`: rank 0's lines."""
-    length = ("--device", device, "--warmup", "1", "--iterations", "2")
-    sizes = ("--largest", "65536")
-    words = ["-m", "k8sbench.trainers.allreduce", *length, *sizes, *options]
-    first, second = start(words, 2, timeout=timeout)
-    found = only(events(first), "allreduce")
-    assert [event["bytes"] for event in found] == [4096, 16384, 65536]
-    assert all(event["correct"] for event in found)
-    assert all(event["ranks"] == 2 and event["seconds"] > 0 for event in found)
-    for event in found:  # 2(n-1)/n is 1 for two ranks
-        rate = event["bytes"] / event["seconds"]
-        assert event["bus_bytes_per_second"] == pytest.approx(rate, rel=1e-3)
-    assert not only(events(second), "allreduce")
-    return events(first)
+    length = ("--device", device, "--warmup", "1", "--iterations", "2", "--log-interval", "1")
+    words = ["-m", "k8sbench.trainers.allreduce", *length, "--batch-size", "1", *options]
+    first, second = (events(text) for text in start(words, 2, timeout=timeout))
+    assert (first[0]["benchmark"], first[0]["unit"], first[0]["device"]) == (
+        *("allreduce", "GB"),
+        device,
+    )
+    steps = only(first, "step")
+    assert [event["step"] for event in steps] == [1, 2, 3]
+    # Of two ranks 2(n-1)/n is 1: each step counts the megabyte of its vector.
+    for event in steps:
+        assert event["samples_per_second"] * event["seconds"] == pytest.approx(0.001, rel=1e-3)
+    assert only(first, "summary")[0]["window"]["samples"] == 0.002
+    assert not only(second, "step")
+    return first
