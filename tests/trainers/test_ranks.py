@@ -1,0 +1,406 @@
+"""Several ranks: they compute what one computes, agree on their end, and die together.
+
+Batch norm over all ranks is PyTorch's own, without what makes the host wait.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.trainers.checks import (
+    FROZEN_TOLERANCE,
+    STEEP,
+    computes_the_same,
+    frozen,
+    on_ranks,
+    run,
+    sums_up,
+)
+from tests.trainers.killed_ranks import a_killed_rank_ends_its_job
+from tests.trainers.torch_checks import TRAINING, TRAINING_TOLERANCE, meeting, sync_norm_differs
+from tests.trainers.torch_runs import (
+    END,
+    Captured,
+    Event,
+    Job,
+    environment,
+    free_port,
+    losses,
+    only,
+    rank_variables,
+    ranks,
+    refuse,
+)
+
+pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]
+on_each = pytest.mark.parametrize("framework", ["pytorch", "paddle"])
+
+# What only some of the jobs below do: their --run-id.
+SYNCED, HOOKED = "synced", "hooked"
+# On CPUs upstream's programs have plain batch norm. This lets ours synchronise it, so that where it
+# is put, and with what losses, can be checked on one. Data parallelism sums gradients out of
+# Python's sight, unless a hook does it: by the same sums. What each step costs is counted.
+NOTED = f"""
+import collections
+import torch
+import tests.trainers.sync_norm_on_cpu
+from torch import distributed, nn
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+from k8sbench.trainers.parts import loop, steps, torch_session
+
+taken, sums, run_id = [collections.Counter()], [], [None]
+
+def synchronises(here, wanted):
+    run_id[0] = here.settings.run_id
+    return wanted and here.place.world_size > 1 and run_id[0] == "{SYNCED}"
+
+class Hooked(nn.parallel.DistributedDataParallel):
+    def __init__(self, *given, **named):
+        super().__init__(*given, **named)
+        if run_id[0] == "{HOOKED}":
+            self.register_comm_hook(None, allreduce_hook)
+
+def count(where, name):
+    call = getattr(where, name)
+    def counted(*given, **named):
+        taken[-1][name] += 1
+        if name == "all_reduce":
+            sums.append((given[0].numel(), given[0].dtype))
+        return call(*given, **named)
+    setattr(where, name, counted)
+
+count(distributed, "all_gather")
+count(distributed, "all_reduce")
+for reading in ("item", "tolist", "nonzero", "__bool__", "__getitem__"):
+    count(torch.Tensor, reading)
+start, done, finish = steps.StepTimer.start, steps.StepTimer.step_done, loop.Loop._finish
+
+def started(timer):
+    taken[:] = [collections.Counter()]
+    sums.clear()
+    start(timer)
+
+def step_done(timer):
+    taken.append(collections.Counter())
+    return done(timer)
+
+def told(run):
+    costs = {{
+        "norms": sum(type(layer).__name__ == "SyncNorm" for layer in run.layers()),
+        "steps": taken[:-1],
+        "whole": sums.count((run.parameters, torch.float32)),
+        "wrapped": isinstance(run.model, Hooked),
+    }}
+    if run.here.place.first:
+        run.journal.event("costs", costs)
+    return finish(run)
+
+torch_session.Session.synchronises, nn.parallel.DistributedDataParallel = synchronises, Hooked
+steps.StepTimer.start, steps.StepTimer.step_done, loop.Loop._finish = started, step_done, told
+"""
+# How often a large vector is summed up by the trainer itself.
+COUNTED = """
+from paddle import distributed
+from k8sbench.trainers.parts import loop
+
+large = 0
+summed, finish = distributed.all_reduce, loop.Loop._finish
+
+def all_reduce(values, *given, **named):
+    global large
+    large += values.size > 1000
+    return summed(values, *given, **named)
+
+def told(run):
+    global large
+    if run.here.place.first:
+        run.journal.event("sums", {"large": large})
+    large = 0
+    return finish(run)
+
+distributed.all_reduce, loop.Loop._finish = all_reduce, told
+"""
+RESNET50 = ("resnet50", *STEEP["resnet50"])
+ADDED_UP = (*RESNET50, "--frozen-norm", "--accumulate", "2", "--run-id", HOOKED)
+AMP = (*frozen("pytorch")[0], "--amp-dtype", "bf16")
+# Its one step is far from a second: the ranks go on, until rank 0's clock says enough.
+GOES_ON = (*RESNET50, "--iterations", "1", "--min-steady-seconds", "1")
+ALONE: list[Job] = [*frozen("pytorch"), ADDED_UP, TRAINING]
+APART: list[Job] = [(*AMP, "--overlap"), AMP, (*TRAINING, "--run-id", SYNCED), GOES_ON]
+JOBS: dict[str, tuple[list[Job], list[Job], str]] = {
+    "pytorch": (ALONE, APART, NOTED),
+    "paddle": (frozen("paddle"), [], COUNTED),
+}
+
+
+@functools.cache
+def ran(framework: str) -> tuple[list[list[Event]], list[list[list[Event]]]]:
+    """What one rank tells of these jobs, one after the other, and what two ranks tell of them and
+    of those that only two can do.
+    """
+    jobs, more, before = JOBS[framework]
+    one = [each for (each,) in on_ranks(jobs, 1, "cpu")]
+    return one, on_ranks([*jobs, *more], 2, "cpu", before=before, timeout=200.0)
+
+
+@on_each
+def test_two_ranks_compute_what_one_computes_with_twice_the_batch(framework: str) -> None:
+    """Losses over five steps, per trainer; also where the trainer sums all gradients up at once."""
+    one, two = ran(framework)
+    for (trainer, *_), alone, (first, second) in zip(frozen(framework), one, two, strict=False):
+        assert alone[0]["benchmark"] in trainer
+        assert (first[0]["world_size"], first[0]["global_batch"], second[0]["rank"]) == (2, 4, 1)
+        assert first[0]["options"].get("head", "own") == "own"
+        assert first[-1]["norm"] == "BatchNorm"
+        assert only(first, "environment")[0]["backend"] == "gloo"
+        assert [event["event"] for event in second] == ["start", "environment", "rank"]
+        computes_the_same(alone, first, FROZEN_TOLERANCE)
+
+
+def test_paddles_gradients_are_summed_up_at_once_where_that_is_asked_for() -> None:
+    _, both = ran("paddle")
+    told = [(first[0]["options"]["overlap"], only(first, "sums")[0]["large"]) for first, _ in both]
+    assert (told[0], told[-1]) == ((True, 0), (False, 5))
+
+
+def test_ranks_sum_their_gradients_only_in_the_step_that_changes_the_weights() -> None:
+    """Inner steps of an accumulation sum up no more than the loss, which upstream prints."""
+    one, two = ran("pytorch")
+    first, _ = two[ALONE.index(ADDED_UP)]
+    computes_the_same(one[ALONE.index(ADDED_UP)], first, FROZEN_TOLERANCE)
+    sums = [step["all_reduce"] for step in only(first, "costs")[0]["steps"]]
+    assert (sums[0::2], min(sums[1::2]) > 1) == ([1, 1, 1], True)
+
+
+def test_synchronised_batch_norm_trains_two_ranks_as_one_with_twice_the_batch() -> None:
+    """In training mode, without dropout; each rank by itself sees other statistics."""
+    one, two = ran("pytorch")
+    (apart, _), *_, (first, _), _ = two[len(ALONE) - 1 :]
+    assert (one[-1][-1]["norm"], first[-1]["norm"]) == ("BatchNorm", "SyncBatchNorm")
+    assert first[0]["options"]["no_dropout"] is True
+    computes_the_same(one[-1], first, TRAINING_TOLERANCE)
+    (costs,) = only(first, "costs")
+    norms = costs["norms"]
+    assert norms == 70
+    # In the first step each layer asks once whether batches are equal. From then on it gathers once
+    # forward and sums up once backward, and reads nothing; the step sums up and reads its values.
+    begin, *others = costs["steps"]
+    assert (begin["all_gather"], begin["tolist"]) == (2 * norms, norms + 1)
+    for each in others:
+        assert each == {"all_gather": norms, "all_reduce": norms + 1, "tolist": 1}
+    assert losses(apart) != pytest.approx(losses(one[-1]), rel=3 * TRAINING_TOLERANCE)
+
+
+def test_in_amp_mmseg_sums_all_gradients_at_once_unless_asked_to_overlap() -> None:
+    """As mmcv 1.2.7, in FP32; in FP32 training data parallelism sums them, as upstream's does."""
+    _, two = ran("pytorch")
+    found = [first for first, _ in (two[0], *two[len(ALONE) :][:2])]
+    told = [only(first, "costs")[0] for first in found]
+    assert [(one["whole"], one["wrapped"]) for one in told] == [(0, True), (0, True), (5, False)]
+    assert [first[0]["options"]["overlap"] for first in found] == [True, True, False]
+    _, overlapped, flat = (losses(first) for first in found)
+    assert flat == pytest.approx(overlapped, rel=1e-3)
+
+
+def test_ranks_agree_on_how_long_they_go_on() -> None:
+    first, second = ran("pytorch")[1][-1]
+    seconds = [step["seconds"] for step in only(first, "step")]
+    summary = first[-1]
+    assert summary["steps"] == len(seconds)
+    assert summary["window"]["last_step"] == 1
+    assert sum(seconds) >= 1.0
+    assert not only(second, "step")
+
+
+@pytest.mark.parametrize("world_size", [1, 2])
+def test_a_process_group_sums_up_and_agrees(world_size: int) -> None:
+    """Also of one rank: the way of a single GPU through NCCL is the way of many."""
+    told = meeting("cpu", world_size)
+    assert len(told) == world_size
+    for each in told:
+        assert (each["backend"], each["transport"]) == ("gloo", "socket")
+        assert each["world_size"] == world_size
+        assert each["sum"] == [1.0 if world_size == 1 else 3.0] * 8
+        assert each["agreed"] == 7
+
+
+@on_each
+def test_vectors_of_every_size_are_summed_up_and_timed(framework: str) -> None:
+    assert only(sums_up(framework, "cpu"), "environment")[0]["backend"] == "gloo"
+
+
+def test_a_rank_alone_has_nobody_to_sum_up_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    from k8sbench.trainers import allreduce
+    from k8sbench.trainers.parts import settings
+
+    monkeypatch.setattr(settings, "refuse", refuse)
+    with pytest.raises(SystemExit, match="start at least two"):
+        allreduce.main(["--device", "cpu"])
+
+
+def test_a_killed_rank_ends_the_job_and_is_named() -> None:
+    """That of PyTorch: tests/local/test_submit.py."""
+    a_killed_rank_ends_its_job("paddle", "--device", "cpu", "--threads", "1")
+
+
+def test_a_rank_whose_peer_is_killed_ends_at_once_with_its_traceback() -> None:
+    port = free_port()
+    endless = (
+        *("--device", "cpu", "--warmup", "0", "--iterations", "100000"),
+        *("--input-size", "32", "--classes", "10"),
+    )
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-m", "k8sbench.trainers.resnet50", "--batch-size", "2", *endless],
+            env=environment(**rank_variables(rank, 2, port)),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in (0, 1)
+    ]
+    first, second = started
+    assert first.stdout is not None
+    try:
+        for line in first.stdout:
+            if '"event": "step"' in line:
+                break
+        second.send_signal(signal.SIGKILL)
+        _, errors = first.communicate(timeout=100)
+        second.communicate(timeout=100)
+    finally:
+        for process in started:
+            process.kill()
+    assert first.returncode == 1
+    assert "Traceback" in errors
+
+
+@pytest.mark.parametrize(
+    ("dtype", "of_torch", "of_one"),
+    [("float64", 1e-15, 1e-14), ("float16", 1e-3, 2e-3)],
+)
+def test_two_ranks_normalise_as_pytorchs_own_and_as_one_rank_does(
+    dtype: str, of_torch: float, of_one: float
+) -> None:
+    found = sync_norm_differs(dtype, "cpu")
+    assert max(found["torch"].values()) <= of_torch, found
+    assert max(found["one rank"].values()) <= of_one, found
+
+
+UNEQUAL = (
+    """
+import json, sys
+import torch
+import tests.trainers.sync_norm_on_cpu
+from k8sbench.trainers.parts import settings, torch_session
+from k8sbench.trainers.parts.torch_sync_norm import synchronise
+
+defaults = settings.Defaults(benchmark="b", recipes=("v",), batch_size=1)
+here = torch_session.open_session(settings.read("b", "", defaults, None, ["--device", "cpu"])[0])
+here.connect()
+told = []
+for first, second in ((2 + here.place.rank, None), (2, 3)):
+    norm = synchronise(torch.nn.Sequential(torch.nn.BatchNorm2d(4)))
+    try:
+        for batch in (first, second):
+            norm(torch.zeros(batch, 4, 5, 5))
+    except ValueError as refused:
+        told.append(str(refused))
+print(json.dumps(told))
+"""
+    + END
+)
+
+
+def test_unequal_batches_are_refused_and_not_averaged() -> None:
+    """Between ranks, and from step to step."""
+    for text in ranks(["-c", UNEQUAL], 2):
+        assert json.loads(text.splitlines()[-1]) == [
+            "ranks with unequal batches, of [50, 75] samples in batch norm",
+            "batch norm began with 50 samples per rank, now 75",
+        ]
+
+
+def test_layers_keep_their_parameters_and_evaluate_as_batch_norm_does() -> None:
+    """No rank is asked in evaluation, so that the checks with frozen batch norm need none."""
+    torch = pytest.importorskip("torch")
+    from k8sbench.trainers.parts.torch_sync_norm import SyncNorm, synchronise
+
+    plain = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 4, 1), torch.nn.Sequential(torch.nn.BatchNorm2d(4), torch.nn.ReLU())
+    )
+    plain(torch.randn(5, 3, 2, 2))  # running statistics other than at the start
+    kept, before = list(plain.parameters()), plain.eval()(torch.ones(1, 3, 2, 2))
+    synced = synchronise(plain)
+    assert isinstance(synced[1][0], SyncNorm)
+    assert all(one is other for one, other in zip(synced.parameters(), kept, strict=True))
+    assert torch.equal(synced.eval()(torch.ones(1, 3, 2, 2)), before)
+
+
+MEETING = """
+import os
+import paddle, paddle.distributed as dist
+dist.init_parallel_env()
+sum = paddle.to_tensor([1.0 + dist.get_rank()])
+dist.all_reduce(sum)
+print("node", os.environ["NODE"], "rank", dist.get_rank(), "sum", sum.item(), flush=True)
+dist.barrier()
+"""
+
+
+def test_a_sharded_layer_is_not_trained_with_a_scaler_on_several_ranks(
+    capfd: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each rank would judge the overflow of its own shard, and step or not on its own."""
+    from k8sbench.trainers.parts import paddle_loop, paddle_session
+
+    monkeypatch.setattr(paddle_loop, "refuse", refuse)
+    monkeypatch.setattr(paddle_session, "_amp_has_effect", lambda _: True)  # as on a GPU
+    monkeypatch.setenv("PADDLE_TRAINER_ID", "0")
+    monkeypatch.setenv("PADDLE_TRAINERS_NUM", "2")
+    with pytest.raises(SystemExit, match="fp16 with a sharded layer runs on one rank only"):
+        run(monkeypatch, capfd, "arcface", *STEEP["arcface"], "--amp-dtype", "fp16")
+    assert capfd.readouterr().out == ""
+
+
+def test_nodes_meet_by_the_operators_variables_and_node_n_is_rank_n(tmp_path: pathlib.Path) -> None:
+    from k8sbench.trainers import paddle_launch
+
+    program = tmp_path / "meeting.py"
+    program.write_text(MEETING)
+    port = free_port()
+    started = [
+        subprocess.Popen(
+            [sys.executable, paddle_launch.__file__, str(program)],
+            env=environment(
+                PADDLE_JOB_ID="job",
+                PADDLE_NNODES="2",
+                PADDLE_NPROC_PER_NODE="1",
+                # As the operator has it: node 0 knows its own address, the others a name.
+                PADDLE_MASTER=f"127.0.0.1:{port}" if node == 0 else f"localhost:{port}",
+                POD_IP="127.0.0.1",
+                PADDLE_RANK=str(node),
+                NODE=str(node),
+            ),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for node in (1, 0)
+    ]
+    try:
+        outputs = [process.communicate(timeout=100) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+    assert [process.returncode for process in started] == [0, 0], outputs
+    for (out, _), node in zip(outputs, (1, 0), strict=True):
+        assert re.findall(r"^node.*", out, re.MULTILINE) == [f"node {node} rank {node} sum 3.0"]
