@@ -1,7 +1,7 @@
 """``cancel`` and ``delete``: end runs, and take what they left off the cluster.
 
-What is wished is recorded before the cluster is asked. Where the store cannot be written it is done
-all the same, on the cluster alone.
+What is wished is recorded before the cluster is asked: without a store that can be written no job
+is touched.
 """
 
 from __future__ import annotations
@@ -9,18 +9,15 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from k8sbench.app import connections, context, follow, lookup, stores
-from k8sbench.lifecycle import adopting, collecting, foreign_jobs, requests
+from k8sbench.lifecycle import adopting, collecting, requests
 from k8sbench.lifecycle.context import Reporter, Stop
 from k8sbench.model.errors import (
     BenchError,
     Interrupted,
-    NotFound,
     PlanUnreadable,
     StoreError,
     Unreachable,
@@ -33,7 +30,6 @@ from k8sbench.model.run import Run, Wish
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
     from k8sbench.adapters.store.sql_store import SqlStore
     from k8sbench.app.stores import Note
     from k8sbench.ports import Cluster
@@ -56,14 +52,8 @@ def cancel(
         if run.wishes:
             _delete(store, run, access, stop, reporter.note)
 
-    def work_unrecorded(run: Run) -> None:
-        if run.phase.final:
-            reporter.note(f"Run {run.run_id} is {run.phase} already.")
-        else:
-            _end_unrecorded(run, access, reporter.note, and_delete=False)
-
     wish = Wish(kind="cancel", at=context.now(), cause=CAUSE, cause_id=CAUSE_ID)
-    _each(runs, where, access, wish, stop, reporter.note, work, work_unrecorded)
+    _each(runs, where, access, wish, stop, reporter.note, work)
 
 
 def delete(
@@ -78,15 +68,12 @@ def delete(
                 _end(store, run, access, reporter, stop)
         _delete(store, run, access, stop, reporter.note)
 
-    def work_unrecorded(run: Run) -> None:
-        _end_unrecorded(run, access, reporter.note, and_delete=True)
-
     def work_unreadable(run_id: str) -> None:
         with connections.opened(connections.connect(access)) as cluster:
             _note_deleted(run_id, cluster.remove(run_id, force=True), reporter.note)
 
     wish = requests.by_name(context.now())
-    _each(runs, where, access, wish, stop, reporter.note, work, work_unrecorded, work_unreadable)
+    _each(runs, where, access, wish, stop, reporter.note, work, work_unreadable)
 
 
 def _each(
@@ -97,38 +84,22 @@ def _each(
     stop: Stop,
     note: Note,
     work: Callable[[SqlStore, Run], None],
-    work_unrecorded: Callable[[Run], None],
     work_unreadable: Callable[[str], None] | None = None,
 ) -> None:
-    """Do something to each run, also where the store cannot be written; that is raised then.
+    """Do something to each run.
 
     ``work_unreadable`` is for jobs whose plan cannot be read, which are an error without it.
     """
-    done: set[str] = set()
-    unreadable = work_unreadable is not None
-    try:
-        with stores.to_write(where) as store:
-            for run_id, run in _named(store, texts, access, unreadable).items():
-                if run is None:
-                    assert work_unreadable is not None
-                    work_unreadable(run_id)
-                elif run_id in store.ids() or _is_left_to_us(store, run, access, wish, stop, note):
-                    work(store, lookup.run_of(store, run_id, access))
-                else:
-                    note(f"Run {run_id}: its owner has done it.")
-                done.add(run_id)
-        return
-    except StoreError as error:
-        wrong = error
-    left = [run for run in _found(texts, where, access) if run.run_id not in done]
-    note(f"warning: {wrong.message} The request is carried out without a record.")
-    for run in left:
-        work_unrecorded(run)
-    names = " ".join(run.run_id for run in left)
-    raise StoreError(
-        f"What became of {names.replace(' ', ', ')} could not be recorded: {wrong.message}",
-        f"{wrong.action} Then record it with: k8sbench {wish.kind} {names}".lstrip(),
-    ) from wrong
+    with stores.to_write(where) as store:
+        store.check_writable()
+        for run_id, run in _named(store, texts, access, work_unreadable is not None).items():
+            if run is None:
+                assert work_unreadable is not None
+                work_unreadable(run_id)
+            elif run_id in store.ids() or _is_left_to_us(store, run, access, wish, stop, note):
+                work(store, lookup.run_of(store, run_id, access))
+            else:
+                note(f"Run {run_id}: its owner has done it.")
 
 
 def _named(
@@ -155,20 +126,6 @@ def _is_left_to_us(
     """Ask the owner of a job that another store submitted; whether it is this store's now."""
     with context.of_run(store, run, access, note) as here, stop:
         return adopting.is_left_to_us(run.run_id, here, wish, stop, note)
-
-
-def _found(texts: Sequence[str], where: str | None, access: ClusterAccess) -> list[Run]:
-    """Find runs as far as the store can be read, else by their names on the cluster."""
-    try:
-        with stores.to_read(where, lambda _: None) as store:
-            return [lookup.look_up(store, text, access)[0] for text in texts]
-    except StoreError as wrong:
-        # What the store cannot read of a run must not read as if there were none.
-        with stores.to_read(stores.NOWHERE, lambda _: None) as store:
-            try:
-                return [lookup.look_up(store, text, access)[0] for text in texts]
-            except NotFound:
-                raise wrong from None
 
 
 def _end(store: SqlStore, run: Run, access: ClusterAccess, reporter: Reporter, stop: Stop) -> None:
@@ -250,54 +207,6 @@ def _take_back(store: SqlStore, run_id: str) -> None:
     """Forget what is wished for a run that goes on because it may not be cancelled."""
     store.fulfilled(run_id, "cancel")
     store.fulfilled(run_id, "delete")
-
-
-def _end_unrecorded(run: Run, access: ClusterAccess, note: Note, *, and_delete: bool) -> None:
-    """End a run, and delete what is left of it, with nothing but the cluster."""
-    run_id = run.run_id
-    if run.plan.backend == "local" and not and_delete:
-        _end_process(run)
-        note(f"The process of run {run_id} was asked to end.")
-        return
-    with connections.cluster_of(run, access, note) as cluster:
-        seen = cluster.look(run)
-        there = foreign_jobs.as_reported(run, seen)
-        if not seen:
-            note(f"The cluster has no job of run {run_id}.")
-        elif there.phase.final and not and_delete:
-            note(f"The job of run {run_id} is {there.phase} already; it stays, with its logs.")
-        elif not there.phase.final:
-            kept = None if and_delete else _kept_logs(run, cluster)
-            cluster.cancel(run_id, CAUSE, CAUSE_ID)
-            logs = "lines that were not archived are lost"
-            if kept is not None:
-                logs = f"what it printed until then is in {kept}"
-            note(f"The job of run {run_id} is cancelled; {logs}.")
-        if and_delete:
-            _note_deleted(run_id, cluster.remove(run_id, force=True), note)
-
-
-def _kept_logs(run: Run, cluster: KubernetesCluster) -> Path:
-    """Write what a job has printed to a folder outside the store: its pods go, and have it alone.
-
-    Where nothing can be written the job is not to be cancelled.
-    """
-    from k8sbench.adapters.store import disk
-    from k8sbench.adapters.store.run_logs import LogWriter
-
-    folder = Path(tempfile.gettempdir()) / f"k8sbench-{run.run_id}-{os.getpid()}"
-    with contextlib.closing(LogWriter(folder)) as writer:
-        try:
-            disk.make_folder(folder)
-            for line in cluster.printed(run):
-                writer.write(line)
-        except (StoreError, OSError) as error:
-            raise StoreError(
-                f"Run {run.run_id} is not cancelled: its pods have the only copy of its logs, which"
-                f" cannot be written to {folder} ({error}).",
-                f"Free some space; to end it without its logs: k8sbench delete {run.run_id}",
-            ) from error
-    return folder
 
 
 def _note_deleted(run_id: str, why: str | None, note: Note) -> None:

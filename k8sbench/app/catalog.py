@@ -11,10 +11,10 @@ from k8sbench.model.spec import BenchmarkSpec
 
 if TYPE_CHECKING:
     from k8sbench.adapters.files.catalog import LoadedSpec
-    from k8sbench.model.image import ImageTable
+    from k8sbench.model.image import ListedImage
     from k8sbench.ports import Store
 
-__all__ = ["LoadedSpec", "benchmark", "benchmarks", "finder", "images", "named", "trainers_digest"]
+__all__ = ["LoadedSpec", "benchmark", "benchmarks", "finder", "images", "named"]
 
 EVERY = "all"
 """Stands for every built-in benchmark."""
@@ -46,18 +46,11 @@ def named(name: str) -> list[LoadedSpec]:
     return benchmarks() if name == EVERY else [benchmark(name)]
 
 
-def images() -> ImageTable:
-    """Return the table of images."""
+def images(spec: BenchmarkSpec) -> tuple[ListedImage, ...]:
+    """Return the images that the variants of a benchmark run in."""
     from k8sbench.adapters.files import packaged
 
-    return packaged.image_table()
-
-
-def trainers_digest() -> str:
-    """Return the checksum of our trainers' sources."""
-    from k8sbench.adapters.files import packaged
-
-    return packaged.trainer_sources().digest
+    return tuple(packaged.image_table().of_benchmark(spec))
 
 
 def finder(store: Store, note: Callable[[str], None]) -> Callable[[RunPlan], BenchmarkSpec | None]:

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from k8sbench.adapters.files.config_files import ConfigFile
-
-__all__ = ["ConfigFile", "files"]
+from typing import Any
 
 
-def files() -> tuple[ConfigFile, ...]:
-    """Read the files that there are, the project's before the user's."""
+def files() -> dict[str, dict[str, Any]]:
+    """Read the files that there are, the project's before the user's: path → its values."""
     from k8sbench.adapters.files import config_files
 
     return config_files.load(os.environ)

@@ -15,17 +15,16 @@ import msgspec
 
 from k8sbench.lifecycle.context import in_thread
 from k8sbench.model.data_set import KnownDataSet, data_set
-from k8sbench.model.errors import InputError, Interrupted, JobFailed, UsageError
+from k8sbench.model.errors import Interrupted, JobFailed, UsageError
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.times import LOOK_SECONDS
 
 if TYPE_CHECKING:
     from k8sbench.lifecycle.context import Stop
 
-__all__ = ["ConvertedWeights", "KnownDataSet"]
+__all__ = ["KnownDataSet"]
 
 PROGRAM = "k8sbench.trainers.check_data"
-CONVERTER = "k8sbench.trainers.convert_weights"
 Tell = Callable[[str], None]
 
 
@@ -36,16 +35,6 @@ class DataSetList(msgspec.Struct, frozen=True, kw_only=True):
     """Version of the document."""
     data_sets: tuple[KnownDataSet, ...]
     """In the order of the table of ``k8sbench data list``."""
-
-
-class ConvertedWeights(msgspec.Struct, frozen=True):
-    """What ``data convert`` made."""
-
-    kind: str
-    tensors: int
-    digest: str
-    verified: bool
-    """Whether the published file's name carries its checksum, and it was right."""
 
 
 def run(
@@ -62,6 +51,8 @@ def run(
     could not be completed. Raises :class:`Interrupted`, and another :class:`BenchError` where
     the program did not come to its end.
     """
+    from k8sbench.adapters.local import program
+
     data_set(name)
     if place.startswith("pvc:"):
         raise UsageError(
@@ -70,32 +61,13 @@ def run(
             " (docs/data.md#on-a-claim).",
         )
     given = (action, name, str(Path(place).absolute()), *words)
-    code = _exit_code(PROGRAM, given, stop, tell)
+    with stop, program.running(PROGRAM, given) as process:
+        code = _until(lambda: program.read(process, tell), stop)
     if code is None:
         raise Interrupted(f"{stop.cause}; the program on this machine was ended.")
     if code not in {0, 2, 3}:
         raise JobFailed(f"The program ended with exit code {code}.", "The lines above say why.")
     return code
-
-
-def convert(source: str, target: str, stop: Stop) -> ConvertedWeights:
-    """Convert published weights to a file of start weights; raises :class:`InputError`."""
-    lines = [""]
-    code = _exit_code(CONVERTER, (source, target), stop, lines.append)
-    if code is None:
-        raise Interrupted(f"{stop.cause}; nothing was written.")
-    if code:
-        why = lines[-1].strip().removeprefix("k8sbench: error: ")
-        raise InputError(f"{source} is not converted: {why}.", "docs/data.md says what is taken.")
-    return msgspec.json.decode(lines[-1], type=ConvertedWeights)
-
-
-def _exit_code(module: str, words: Sequence[str], stop: Stop, tell: Tell) -> int | None:
-    """Run one of the trainers' programs; None: a stop was asked for before it ended."""
-    from k8sbench.adapters.local import program
-
-    with stop, program.running(module, words) as process:
-        return _until(lambda: program.read(process, tell), stop)
 
 
 def _until(call: Callable[[], int], stop: Stop) -> int | None:

@@ -4,37 +4,36 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from k8sbench.app import catalog, context, results, stores
 from k8sbench.app.stores import Note
 from k8sbench.lifecycle import records
 from k8sbench.model.errors import InputError, NotFound, UsageError
-from k8sbench.model.explanation import Explanation, FormatExplanation
 from k8sbench.model.spec import LogFormat
 from k8sbench.ports import RunFilter
 
+if TYPE_CHECKING:
+    from k8sbench.report.explanation import Row
 
-def explain(
-    text: str, where: str | None, note: Note, *, accept: Collection[str] = ()
-) -> Explanation:
+
+def explain(text: str, where: str | None, note: Note, *, accept: Collection[str] = ()) -> list[Row]:
     """Explain a run, by its id or a unique beginning of one, or a group by its id."""
-    from k8sbench.measure.group import explaining, grouping, speedup
+    from k8sbench.measure.group import grouping, speedup
+    from k8sbench.report import explanation
 
     results.check_accepted(accept)
     with stores.to_read(where, note) as store:
         runs = records.listing(store, RunFilter(), alive=context.alive(), now=context.now())
         groups = grouping.groups(runs, accept=accept)
-        find = catalog.finder(store, note)
         if text.startswith("g-"):  # as the ids of groups do
             named = [group for group in groups if group.key.id.startswith(text)]
             if len(named) != 1:
                 count = f"{len(named)} groups begin with" if named else "There is no group"
                 way = "k8sbench results -o wide shows the groups' ids."
                 raise NotFound(f"{count} {text!r}.", way)
-            (result,) = speedup.results(named, among=groups, find=find)
-            members = {member.run_id for member in result.group.members}
-            plans = [run.plan for run in runs if run.run_id in members]
-            return explaining.of_group(result, find(result.group.plan), plans)
+            (result,) = speedup.results(named, among=groups, find=catalog.finder(store, note))
+            return list(explanation.of_group(result))
         is_run = any(run.run_id == text for run in runs)
         if not is_run and any(run.plan.set_name == text for run in runs):
             raise UsageError(
@@ -43,15 +42,15 @@ def explain(
             )
         run = context.find(store, text)
         group = next(each for each in groups if any(m.run_id == run.run_id for m in each.members))
-        (alone,) = grouping.groups([run], accept=accept)
-        return explaining.of_run(run, group, alone, find(run.plan))
+        return list(explanation.of_run(run, group))
 
 
-def explain_format(name: str, log: str) -> FormatExplanation:
+def explain_format(name: str, log: str) -> list[Row]:
     """Say which lines of a log the expressions of a benchmark's file match."""
     from k8sbench.adapters.files import log_files
     from k8sbench.measure.run import evidence
     from k8sbench.parse import declared
+    from k8sbench.report import explanation
 
     spec = catalog.benchmark(name).spec
     variants: dict[LogFormat, list[str]] = {}
@@ -68,7 +67,7 @@ def explain_format(name: str, log: str) -> FormatExplanation:
     (source,) = log_files.opened(log_files.names([log], [log]))
     formats = {log_format: ", ".join(its) for log_format, its in variants.items()}
     quote = functools.partial(evidence.place, source.name)
-    read, explained = declared.explain(source, formats, quote)
+    read, tried = declared.matches(source, formats, quote)
     if not read:
         raise InputError("is empty.", "Give the log of a training run.", file=log)
-    return FormatExplanation(benchmark=spec.name, log=source.name, read=read, expressions=explained)
+    return list(explanation.of_expressions(source.name, read, tried))

@@ -46,9 +46,6 @@ def list_runs(
         place: Location | None = None
         if in_namespace:
             rows, place = _of_namespace(store, runs, wanted, access, note)
-        for run in runs if store.has_all_folders else ():
-            if run.artifacts_missing is not None:
-                note(f"warning: run {run.run_id} is damaged: {run.artifacts_missing}")
         both, added = collectors.merged(ours, collected.runs(note))
         if not in_namespace:
             # Of a run that the collector has its job is no news.

@@ -18,7 +18,6 @@ from k8sbench.ports import RunFilter
 if TYPE_CHECKING:
     from k8sbench.adapters.store.exchange import Pruned
     from k8sbench.adapters.store.sql_store import SqlStore
-    from k8sbench.model.finding import Finding
     from k8sbench.ports import Store
 
 CLUSTER = "cluster"
@@ -64,12 +63,12 @@ def to_read(where: str | None, note: Note) -> Iterator[SqlStore]:
 
 
 def damaged(store: SqlStore) -> dict[str, BenchError]:
-    """Say what is wrong with runs whose record or folder is damaged or gone, by run id."""
-    runs = store.runs(RunFilter()) if store.has_all_folders else []
-    gone = {run.run_id: run.artifacts_missing for run in runs if run.artifacts_missing}
-    action = "See what is left of it, and what to do, with: k8sbench store reindex"
-    faults = gone | store.unreadable
-    return {run_id: StoreError(why, action) for run_id, why in faults.items()}
+    """Say what is wrong with runs whose record or folder is damaged, by run id."""
+    from k8sbench.adapters.store.run_store import REINDEX
+
+    if store.has_all_folders:
+        store.runs(RunFilter())
+    return {run_id: StoreError(why, REINDEX) for run_id, why in store.unreadable.items()}
 
 
 def _opened(where: str | None, *, create: bool) -> SqlStore:
@@ -109,10 +108,14 @@ def note_empty(store: SqlStore, note: Note) -> None:
     note(f"{why} {store.where} yet; k8sbench submit BENCHMARK makes the first run.")
 
 
-def reindex(where: str | None) -> tuple[str, int, list[Finding]]:
-    """Make the database anew from the runs' folders; returns where it is, its runs and findings."""
+def reindex(where: str | None) -> tuple[str, int, dict[str, str]]:
+    """Make the index anew from the runs' folders, also one that is damaged.
+
+    Returns where the store is, its number of runs, and what is wrong with damaged ones, by run id.
+    """
     from k8sbench.adapters.store import sql_store
 
+    sql_store.delete_damaged_index(where)
     with to_write(where, create=False) as store:
         return store.where, *sql_store.reindex(store)
 

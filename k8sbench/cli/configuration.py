@@ -10,19 +10,17 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from k8sbench.model import sources
 from k8sbench.model.errors import InputError, did_you_mean
-from k8sbench.model.request import EXCLUDING
 
-if TYPE_CHECKING:
-    from k8sbench.app.config import ConfigFile
-
+Files = dict[str, dict[str, Any]]
+"""Path → what the file says, the project's first."""
 ENVIRONMENT = {
     "where": "K8SBENCH_STORE",
     "store": "K8SBENCH_STORE",
@@ -47,7 +45,7 @@ def options(command: click.Command) -> dict[str, click.Option]:
 
 
 def check(
-    files: Sequence[ConfigFile],
+    files: Files,
     names: Callable[[], Iterable[str]],
     find: Callable[[str], click.Command | None],
 ) -> None:
@@ -55,81 +53,71 @@ def check(
 
     ``names`` are the commands as they are typed, and ``find`` gives one of them.
     """
-    for file in files:
-        for name, value in file.values.items():
+    for path, content in files.items():
+        for name, value in content.items():
             if isinstance(value, dict):
                 command = find(name)
                 if command is None:
-                    raise _unknown_table(file, name, [*names()])
-                for key in value:
-                    _check_key(file, key, options(command), f"k8sbench {name} has no option")
-                continue
-            known: set[str] = set()
-            for command in filter(None, map(find, names())):
-                known |= options(command).keys()
-                if name in known:  # the other commands need not be imported
-                    break
-            _check_key(file, name, known, "no command has an option")
+                    action = "A table has the name of a command, as it is typed."
+                    message = f"no command {name!r} has options"
+                    raise _unknown(path, name, message, [*names()], action)
+                known, what = {*options(command)}, f"k8sbench {name} has no option"
+                keys = [*value]
+            else:
+                known, what, keys = set(), "no command has an option", [name]
+                for command in filter(None, map(find, names())):
+                    known |= options(command).keys()
+                    if name in known:  # the other commands need not be imported
+                        break
+            for key in keys:
+                if key not in known:
+                    action = "Keys are the long names of options."
+                    raise _unknown(path, key, f"{what} {key!r}", sorted(known), action)
 
 
-def _check_key(file: ConfigFile, key: str, known: Collection[str], what: str) -> None:
-    if key not in known:
-        near = did_you_mean(key, sorted(known))
-        action = f"{near}Keys are the long names of options."
-        raise InputError(f"Unknown key {key!r}: {what} {key!r}.", action, file=file.path)
+def _unknown(path: str, key: str, what: str, known: Iterable[str], action: str) -> InputError:
+    return InputError(f"Unknown key {key!r}: {what}.", did_you_mean(key, known) + action, file=path)
 
 
-def _unknown_table(file: ConfigFile, name: str, known: Sequence[str]) -> InputError:
-    action = did_you_mean(name, known) + "A table has the name of a command, as it is typed."
-    message = f"Unknown key {name!r}: no command {name!r} has options."
-    return InputError(message, action, file=file.path)
+def default_map(name: str, command: click.Command, files: Files) -> dict[str, Any]:
+    """Make what click takes defaults from, for a command and those below it.
 
-
-def values(name: str, command: click.Command, files: Sequence[ConfigFile]) -> dict[str, Any]:
-    """Return what files give to the parameters of a command that the environment does not give.
-
-    What comes first takes the place of what it excludes.
+    An option that the environment gives is left out.
     """
-    given: dict[str, Any] = {}
-    for file in reversed(files):
-        for table in (file.table(None), file.table(name)):
-            new = {
-                str(param.name): _value(key, param, table[key], file)
-                for key, param in options(command).items()
-                if key in table and not os.environ.get(ENVIRONMENT.get(str(param.name), ""))
-            }
-            excluded = {b for pair in EXCLUDING for a, b in (pair, pair[::-1]) if a in new}
-            given = {param: given[param] for param in given.keys() - excluded} | new
-    return given
-
-
-def default_map(name: str, command: click.Command, files: Sequence[ConfigFile]) -> dict[str, Any]:
-    """Make what click takes defaults from, for a command and those below it."""
     if isinstance(command, click.Group):
         below = command.commands.items()
         return {word: default_map(f"{name} {word}", leaf, files) for word, leaf in below}
-    return values(name, command, files)
+    given: dict[str, Any] = {}
+    for path, content in reversed(files.items()):
+        table = content.get(name)
+        # An option may have the name of a command: pools = "pools.yaml".
+        of_all = {key: value for key, value in content.items() if not isinstance(value, dict)}
+        values = of_all | (table if isinstance(table, dict) else {})
+        for key, param in options(command).items():
+            if key in values and not os.environ.get(ENVIRONMENT.get(str(param.name), "")):
+                given[str(param.name)] = _value(key, param, values[key], path)
+    return given
 
 
-def _value(key: str, param: click.Option, value: Any, file: ConfigFile) -> Any:
+def _value(key: str, param: click.Option, value: Any, path: str) -> Any:
     """Return a value as click takes it, which checks the rest when the command is run."""
     words = value if isinstance(value, list) else [value]
     is_plain = all(isinstance(word, str | int | float) for word in words)
     if not is_plain or any(isinstance(word, bool) != param.is_flag for word in words):
         expected = "true or false" if param.is_flag else "text or a number"
-        raise InputError(f"{key}: It takes {expected}.", "Correct it.", file=file.path)
+        raise InputError(f"{key}: It takes {expected}.", "Correct it.", file=path)
     if isinstance(value, list) and not param.multiple:
-        raise InputError(f"{key}: It takes one value, not a list.", "Correct it.", file=file.path)
+        raise InputError(f"{key}: It takes one value, not a list.", "Correct it.", file=path)
     if isinstance(param.type, click.Path) and key != "benchmark":  # most often that is a name
-        return _from_folder(str(value), file)
+        return _from_folder(str(value), Path(path).parent)
     return words if param.multiple else value
 
 
-def _from_folder(value: str, file: ConfigFile) -> str:
+def _from_folder(value: str, folder: Path) -> str:
     """Have a relative path start at the folder of its file."""
     is_url = re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", value)
     if value == "cluster" or is_url or not sources.is_path(value):
         return value
     with contextlib.suppress(RuntimeError):  # no home for a ~
         value = str(Path(value).expanduser())
-    return str(Path(file.path).parent / value)
+    return str(folder / value)

@@ -33,7 +33,7 @@ COMPLETE = "_K8SBENCH_COMPLETE"
 """In it a shell says what it asks for; the words are in variables of click's."""
 GROUPS: dict[str, dict[str, str]] = {
     "Run": {
-        "benchmarks": "List the catalog, or one benchmark with figures.",
+        "benchmarks": "List the catalog with images and GPUs, or one benchmark with figures.",
         "submit": "Plan, run, measure and record a benchmark.",
         "render": "Print the manifest that submit would create.",
         "list": "List the recorded runs, or all runs of a namespace.",
@@ -46,6 +46,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Results": {
         "results": "Print tables of the measured results.",
+        "report": "Write a folder that publishes sets: tables, commands, logs.",
         "explain": "Show how a figure was computed, or what a log format matches.",
         "compare": "Compare two sides: how much they differ, and how surely.",
         "baseline": "Save, list and remove runs that later ones are compared with.",
@@ -57,11 +58,10 @@ GROUPS: dict[str, dict[str, str]] = {
         "doctor": "Say whether a cluster is ready, and if not, what to do.",
         "nodes": "Run one case on each node of a pool, and name the slow nodes.",
         "pools": "List the node pools that --node-pool names.",
-        "images": "List the image of each benchmark, and its GPUs.",
         "collector": "Collect every run of some namespaces, until SIGTERM.",
     },
     "Data, store and settings": {
-        "data": "List, check and draw data sets; convert weights.",
+        "data": "List, check and draw data sets.",
         "store": "Show or reindex the store; move and remove runs.",
         "config": "Show which options files and the environment set.",
         "completion": "Print the completion script of a shell.",
@@ -74,7 +74,6 @@ MODULES = {
     "baseline": "compare",
     "history": "compare",
     "import": "measure",
-    "pools": "images",
     "completion": "config",
 }
 """Name → the module in ``commands/`` that holds ``NAME_command``, where that is another's."""
@@ -171,7 +170,7 @@ def _where_set(message: str) -> str:
     from k8sbench.app import config
 
     with contextlib.suppress(BenchError):  # the error that is being told
-        paths = [file.path for file in config.files()]
+        paths = [*config.files()]
         if paths and "--" in message:
             return f"Options are also set in {' and '.join(paths)}."
     return ""

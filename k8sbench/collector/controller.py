@@ -131,7 +131,7 @@ class Controller:
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
     def _try_store(self) -> None:
-        """Open the store while another one collects: an upgrade fails before it takes over."""
+        """Open the store while another one collects: what fails does so before it takes over."""
         self._tried_at = time.monotonic()
         try:
             with stores.to_write(self.state.settings.store) as store:

@@ -123,12 +123,6 @@ def may_be_submitted_again(run: Run) -> bool:
     return run.phase.final and run.history[-1].cause_id == NOT_CREATED
 
 
-def may_follow(last: Transition, following: Transition) -> bool:
-    """Whether a transition may come after another: after a final one only another submission."""
-    is_again = last.cause_id == NOT_CREATED or following.cause_id == RESTARTING
-    return not last.phase.final or (is_again and following.phase is Phase.CREATED)
-
-
 def missing(run: Run, now: float) -> Transition | None:
     """Say what follows where the cluster has no job of a run that is not known to have had one.
 

@@ -186,11 +186,10 @@ def _reported(_: RunPlan) -> None:
 CHECKPOINTS_OPTION = "--checkpoints"
 """The option of our trainers that names the folder of a run's checkpoints."""
 SEED = "$(K8SBENCH_SEED)"
-"""The seed of a training in a command. Repeats have seeds of their own; up to version 0.2.0 it was
-the default one in most of them."""
+"""The seed of a training in a command. Repeats have seeds of their own."""
 IDENTITY_VERSION = 2
 """Of :data:`CASE_FIELDS`: raise it with every change that alters the keys of plans that there are,
-and add a migration that computes the store's keys anew. Version 1 was that of k8sbench 0.1.0."""
+and raise the version of the store's tables with it, whose rows hold keys."""
 
 _EVERY = "case group series baseline"
 CASE_FIELDS: tuple[CaseField, ...] = (

@@ -11,13 +11,14 @@ build that was not inspected get no warning.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 import msgspec
 
 from k8sbench.model.errors import UsageError
 from k8sbench.model.pool import form
-from k8sbench.model.spec import Framework, Text
+from k8sbench.model.spec import BenchmarkSpec, Framework, Text
 
 Origin = Literal["public", "built"]
 Version = Annotated[str, form(r"^[0-9]{1,5}(\.[0-9]{1,5}){0,3}\Z", "a version such as 2.10.0")]
@@ -44,8 +45,6 @@ class CapabilityGpus(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     capability: Capability
     """As NVIDIA's tables give it."""
-    architecture: Text
-    """Its name, for people."""
     data_center: tuple[Text, ...] = ()
     """GPUs of servers, by the part of their names that all forms share: ``V100``."""
     other: tuple[Text, ...] = ()
@@ -65,10 +64,6 @@ class Build(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """The CUDA versions that it was built with."""
     capabilities: tuple[Capability, ...]
     """What all its kernels were compiled for."""
-    elsewhere: dict[Capability, Text] = {}
-    """By compute capability that it lacks: a sentence on where kernels for it are to be found."""
-    source: Text
-    """How that is known."""
 
 
 class Image(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -84,18 +79,17 @@ class Image(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Of the framework."""
     cuda: Version
     """Of CUDA's libraries."""
-    cudnn: Version
-    """Of cuDNN, as exactly as it is known."""
-    nccl: Version | None = None
-    """Of NCCL; None where it is not known."""
-    python: Version | None = None
-    """Of Python; None where it is not known."""
-    minimum_driver: Version
-    """The oldest driver that runs this CUDA (minor version compatibility)."""
-    source: Text
-    """How that is known."""
-    note: Text | None = None
-    """What to know of it; None for nothing."""
+
+
+class ListedImage(msgspec.Struct, frozen=True):
+    """An image of a benchmark, as ``benchmarks`` lists it."""
+
+    framework: Framework
+    """The framework of the variants that run in it."""
+    image: str
+    """Its name with its tag."""
+    gpus: tuple[str, ...] | None
+    """Data centre GPUs that it has kernels for; None for a user's own, which nobody has read."""
 
 
 class ImageTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -159,6 +153,19 @@ class ImageTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         """The GPUs that a build has kernels for."""
         return tuple(row for row in self.gpus if has_kernels(build, row.capability))
 
+    def of_benchmark(self, spec: BenchmarkSpec) -> Iterator[ListedImage]:
+        """Yield the images of a benchmark: of our trainers the public one, and the user's own."""
+        for framework in spec.frameworks:
+            variants = spec.variants_of(framework)
+            if any(variant.trainer for variant in variants):
+                image = self.image(framework, "public")
+                build = self.build(image)
+                assert build is not None, "the table's rules demand a build for each image"
+                gpus = (name for row in self.running_on(build) for name in row.data_center)
+                yield ListedImage(framework, image.name, tuple(gpus))
+            for own in dict.fromkeys(v.image for v in variants if v.command and v.image):
+                yield ListedImage(framework, own, None)
+
 
 def has_kernels(build: Build, capability: str) -> bool:
     """Whether a build runs on a compute capability.
@@ -188,7 +195,6 @@ def image_failure(
         # One name for each architecture: the reader knows whether theirs are of the family.
         names = [row.data_center[0] for row in table.running_on(build) if row.data_center]
         action = f"Choose a pool with other GPUs: {', '.join(names)} or the like."
-        action = " ".join([action, *filter(None, [build.elsewhere.get(capability)])])
     held = f"{TITLES[content.framework]} {content.version} (CUDA {content.cuda})"
     what = (
         f"{image} holds {held}, which has no kernels for {gpu_model} (compute capability"

@@ -154,7 +154,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     sync_bn: bool
     """Whether batch norm is synchronised over GPUs."""
     kind: str | None = None
-    """Kind of the job; None: the framework's own, as in plans of version 0.1.0."""
+    """Kind of the job; None: the framework's own."""
     queue: str | None = None
     """Kueue queue; None for none."""
     priority: str | None = None
@@ -170,7 +170,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The one node that the run is pinned to; None: any of the pool. ``nodes`` sets it."""
     program_digest: str | None = None
     """SHA-256 of the catalog's text of a command, before its placeholders were filled: equal for
-    the cases of one program. None where our trainer runs, and in plans of version 0.1.0."""
+    the cases of one program. None where our trainer runs."""
 
     training: PlannedTraining | None = None
     """None of a throughput run, and of a plan of before there was ``--mode train``."""

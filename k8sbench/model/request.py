@@ -250,7 +250,7 @@ SHAPE_FLAGS = {
 TRAINING_FLAGS = {
     "mode": Flag("What to measure: a window of steps (default), or a training with evaluations."),
     "weights": Flag(
-        "Start weights, as .npz, in both modes; default: from scratch.", "FILE|pvc:NAME/FILE"
+        "Published start weights, in both modes; default: from scratch.", "FILE|pvc:NAME/FILE"
     ),
     "epochs": Flag(
         "Length in epochs; default: the catalog's.", "N", (1, 1_000_000), excludes=("iterations",)

@@ -15,6 +15,8 @@ from k8sbench.model.speed_options import Option
 
 OWN_DATA = ("synthetic", "synthetic-host")
 """What our trainers make themselves: on the device once, or anew by loader processes."""
+WEIGHTS = {"pytorch": ".pth", "paddle": ".pdparams"}
+"""Suffix of the files of start weights that a framework reads."""
 DATA_MOUNT, WEIGHTS_MOUNT, CHECKPOINTS_MOUNT = "/data", "/weights", "/checkpoints"
 """Where the volumes lie inside a container."""
 RUN_FOLDER = "$(K8SBENCH_RUN_ID)"
@@ -43,10 +45,10 @@ def weights(case: PlanChoices) -> str | None:
         return None
     check_ours(case, "--weights")
     place = _place(case, "--weights", asked, "/FILE")
-    if not place.endswith(".npz"):
+    if not place.endswith(suffix := WEIGHTS[case.framework]):
         raise UsageError(
-            f"--weights {asked} is not an .npz file.",
-            "Convert published weights first: docs/training.md.",
+            f"--weights {asked} is not a {suffix} file.",
+            "Name the published file: docs/checkpoints.md#start-weights.",
         )
     return place
 

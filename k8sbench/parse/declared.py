@@ -7,9 +7,10 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+import msgspec
+
 from k8sbench.model import expressions
-from k8sbench.model.explanation import ExpressionExplained, MatchedLine
-from k8sbench.model.expressions import Match, Pattern
+from k8sbench.model.expressions import Match
 from k8sbench.model.sample import Fact, Mark, Place, Shape
 from k8sbench.model.spec import LogFormat
 from k8sbench.parse.family import (
@@ -183,18 +184,39 @@ Quote = Callable[[int, str], Place]
 """Makes a place of a line's number and its text, which it redacts."""
 
 
-def explain(
+class Expression(msgspec.Struct):
+    """One expression of a declared format on a log."""
+
+    variant: str
+    """``framework/name`` of the variants that declare it."""
+    name: str
+    """``record``, ``summary`` or ``facts[0]``."""
+    pattern: str
+    matched: int = 0
+    """Lines."""
+    lines: list[tuple[Place, dict[str, str]]] = []
+    """The first few of those, and what their named groups match."""
+
+    def take(self, number: int, text: str, quote: Quote) -> None:
+        """Try a line."""
+        if (match := expressions.compiled(self.pattern).search(text)) is None:
+            return
+        self.matched += 1
+        if len(self.lines) < SHOWN:
+            groups = match.groupdict().items()
+            shown = {name: quote(number, text).text for name, text in groups if text is not None}
+            self.lines.append((quote(number, text), shown))
+
+
+def matches(
     blocks: Iterable[str], formats: Mapping[LogFormat, str], quote: Quote
-) -> tuple[int, tuple[ExpressionExplained, ...]]:
+) -> tuple[int, list[Expression]]:
     """Try every line on every expression, as the reader of the format does.
 
     ``formats`` has the variants of each. Returns how many lines there are, and what matches.
     """
     tried = [
-        (
-            expressions.compiled(pattern),
-            ExpressionExplained(variant=variant, name=name, pattern=pattern),
-        )
+        Expression(variant=variant, name=name, pattern=pattern)
         for declared, variant in formats.items()
         for name, pattern in _patterns(declared)
     ]
@@ -203,11 +225,11 @@ def explain(
         for line in ended(block):
             rest = line.rstrip("\n")
             for _, text in pieces(rest):
-                for pattern, expression in tried:
-                    _take(pattern, expression, whole + 1, text[:MAX_LINE], quote)
+                for expression in tried:
+                    expression.take(whole + 1, text[:MAX_LINE], quote)
             if len(rest) < len(line):
                 whole, rest = whole + 1, ""
-    return whole + bool(rest), tuple(expression for _, expression in tried)
+    return whole + bool(rest), tried
 
 
 def _patterns(declared: LogFormat) -> list[tuple[str, str]]:
@@ -215,25 +237,3 @@ def _patterns(declared: LogFormat) -> list[tuple[str, str]]:
     facts = [(f"facts[{index}]", text) for index, text in enumerate(declared.facts)]
     named = [("record", declared.record), ("summary", declared.summary), *facts]
     return [(name, text) for name, text in named if text is not None]
-
-
-def _take(
-    pattern: Pattern, expression: ExpressionExplained, number: int, text: str, quote: Quote
-) -> None:
-    match = pattern.search(text)
-    if match is None:
-        return
-    groups = {name: value for name, value in match.groupdict().items() if value is not None}
-    unread = tuple(name for name, value in groups.items() if not _reads(expression, name, value))
-    expression.matched += 1
-    expression.unread += bool(unread)
-    if len(expression.lines) < SHOWN:
-        shown = {name: quote(number, value).text for name, value in groups.items()}
-        line = MatchedLine(place=quote(number, text), groups=shown, unread=unread)
-        expression.lines.append(line)
-
-
-def _reads(expression: ExpressionExplained, name: str, text: str) -> bool:
-    if expression.name.startswith("facts"):
-        return bool(stated(name, text))
-    return name == "stamp" or number_in(text) is not None

@@ -1,21 +1,23 @@
-"""Measurements and explanations as text: one thing per line, evidence below what it is for."""
+"""How a figure came about, as text: one thing per line, evidence below what it is for.
+
+All of it follows from what is on record: no log is read again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from k8sbench.model.counts import ABSENT, counted
-from k8sbench.model.explanation import (
-    Explanation,
-    ExpressionExplained,
-    FormatExplanation,
-    Reproduction,
-)
 from k8sbench.model.finding import Finding
-from k8sbench.model.group import Member
+from k8sbench.model.group import Figure, Group, Result
 from k8sbench.model.measurement import ESTIMATORS, MeasuredWindow, Measurement
 from k8sbench.model.plain_text import clean
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.planning import describe
+from k8sbench.model.run import Run
 from k8sbench.model.sample import Place
+from k8sbench.parse.declared import Expression
 from k8sbench.report import formats, group_words
 from k8sbench.report.text_table import wrapped
 
@@ -24,22 +26,25 @@ Row = tuple[int, str]
 """Depth, and a sentence."""
 
 
-def text(made: Measurement | Explanation | FormatExplanation, width: int | None = WIDTH) -> str:
-    """Write what was measured in logs, what a figure was made of, or what expressions match."""
-    match made:
-        case Measurement():
-            rows = _measured(made)
-        case Explanation():
-            rows = _figure(made)
-        case FormatExplanation():
-            rows = _format(made)
+class Formula(NamedTuple):
+    """One estimator with its numbers put in."""
+
+    name: str
+    value: float | None
+    text: str
+    """``a ÷ b = c``; where there is no value, why."""
+
+
+def text(rows: Iterable[Row], width: int | None = WIDTH) -> str:
+    """Write rows for people."""
     return "".join(
         wrapped("  " * depth + clean(row), width, indent="  " * (depth + 1)) + "\n"
         for depth, row in rows
     )
 
 
-def _measured(found: Measurement) -> Iterator[Row]:
+def of_measurement(found: Measurement) -> Iterator[Row]:
+    """Explain what was measured in logs that no run is made of."""
     yield 0, ", ".join(found.files)
     figures = found.throughput or found.unverified
     some = any(reason.accepted for reason in found.reasons)
@@ -72,35 +77,67 @@ def _measured(found: Measurement) -> Iterator[Row]:
     yield from _reasons(found.reasons)
 
 
-def _figure(made: Explanation) -> Iterator[Row]:
-    measurement = made.measurement
-    rate = group_words.run_rate(made.throughput, made.unverified, made.unit)
-    by = "" if made.throughput is None else f" by {made.estimator}"
-    yield 0, f"{made.run_id or made.group}: {rate}{by}, {made.state}"
-    kinds = f"; {' and '.join(made.job_kinds)}" if made.job_kinds else ""
-    yield 1, f"{made.title}; set {made.set_name}, group {made.group}{kinds}"
+def of_run(run: Run, group: Group) -> Iterator[Row]:
+    """Explain a run of a group, with the reasons that its group has against it."""
+    measurement = run.measurement
+    (member,) = (each for each in group.members if each.run_id == run.run_id)
+    rate = group_words.run_rate(member.rate, member.unverified, group.unit)
+    if measurement is None:
+        state = str(run.phase)
+    elif member.rate is None:
+        state = "rejected"
+    else:
+        state = "valid"
+        rate += f" by {measurement.estimator}"
+    yield 0, f"{run.run_id}: {rate}, {state}"
+    yield 1, _title(run.plan, group)
     if measurement is not None:
-        yield from _lines(measurement)
+        # Measurements of earlier versions do not say how many lines there were, nor which count.
+        read = measurement.training_lines
+        of = "" if read is None else f" of {read}"
+        yield 0, f"Lines: {counted(measurement.records, 'training line', ('counts', 'count'))}{of}"
+        yield from _stated(measurement, "first", "last")
         if measurement.window is not None:
             yield from _window(measurement, measurement.window)
-    if made.run_id is None:
-        yield from _members(made.members, made.unit)
-    for formula in made.formulas:
-        none = "" if formula.value is not None else "none: "
-        yield 0, f"{formula.estimator} = {none}{formula.text}"
-    if measurement is not None and measurement.accuracy is not None:
-        yield from _training(measurement)
-    yield 0, "Reasons" if made.reasons else "Reasons: none"
-    yield from _reasons(made.reasons)
-    yield from _published(made.published)
+        yield from _formulas(formulas(measurement))
+        if measurement.accuracy is not None:
+            yield from _training(measurement)
+    yield 0, "Reasons" if member.reasons else "Reasons: none"
+    yield from _reasons(member.reasons)
 
 
-def _lines(measurement: Measurement) -> Iterator[Row]:
-    # Measurements of earlier versions do not say how many lines there were, nor which count.
-    read = measurement.training_lines
-    of = "" if read is None else f" of {read}"
-    yield 0, f"Lines: {counted(measurement.records, 'training line', ('counts', 'count'))}{of}"
-    yield from _stated(measurement, "first", "last")
+def of_group(result: Result) -> Iterator[Row]:
+    """Explain a group: its runs, and what follows from them."""
+    group = result.group
+    median = None if group.spread is None else group.spread.median
+    rate = group_words.run_rate(median, None, group.unit)
+    by = "" if median is None else f" by {group.estimator}"
+    yield 0, f"{group.key.id}: {rate}{by}, {group.state}"
+    yield 1, _title(group.plan, group)
+    yield 0, "Runs"
+    for member in group.members:
+        rate = group_words.run_rate(member.rate, member.unverified, group.unit)
+        yield 1, f"{member.repeat}. {member.run_id}: {rate}"
+        yield from _reasons(member.reasons, 2)
+    yield from _formulas(group_formulas(result))
+    yield 0, "Reasons" if group.reasons else "Reasons: none"
+    yield from _reasons(group.reasons)
+
+
+def of_expressions(log: str, lines: int, tried: Iterable[Expression]) -> Iterator[Row]:
+    """Say which lines of a log the expressions of a declared format match."""
+    yield 0, f"{log}: {counted(lines, 'line')}"
+    for each in tried:
+        matched = counted(each.matched, "line") if each.matched else "no line"
+        yield 0, f"{each.name} of {each.variant} matches {matched}: {each.pattern}"
+        for place, groups in each.lines:
+            yield 1, _place(place)
+            named = ", ".join(f"{name} {text!r}" for name, text in groups.items())
+            yield 2, named or "no group took part"
+
+
+def _title(plan: RunPlan, group: Group) -> str:
+    return f"{describe(plan)}; set {group.key.set_name}, group {group.key.id}"
 
 
 def _stated(measurement: Measurement, *names: str) -> Iterator[Row]:
@@ -127,14 +164,6 @@ def _window(measurement: Measurement, window: MeasuredWindow, depth: int = 0) ->
         yield from ((depth + 2, _place(place)) for place in window.left_out[:3])
 
 
-def _members(members: Sequence[Member], unit: str) -> Iterator[Row]:
-    yield 0, "Runs"
-    for member in members:
-        rate = group_words.run_rate(member.rate, member.unverified, unit)
-        yield 1, f"{member.repeat}. {member.run_id}: {rate}"
-        yield from _reasons(member.reasons, 2)
-
-
 def _training(measurement: Measurement) -> Iterator[Row]:
     aim = "" if measurement.target is None else f" to {measurement.target:g} %"
     time = measurement.time_to_train_s
@@ -157,41 +186,93 @@ def _reasons(reasons: Sequence[Finding], depth: int = 1) -> Iterator[Row]:
             yield depth + 1, f"what to do: {reason.action}"
 
 
-def _published(published: Sequence[Reproduction]) -> Iterator[Row]:
-    for each in published:
-        one = each.figure
-        of = f"{one.case} {one.precision}, batch {one.batch_size}, {one.gpu_model}"
-        rate = formats.rate(one.published)
-        yield 0, f"Published {rate} by {one.source} ({of}; estimator {one.estimator})"
-        if each.not_comparable:
-            yield 1, f"not comparable: {', '.join(each.not_comparable)}"
-        for rule in each.rules:
-            # Two decimals: rules often differ by less than a tenth of a percent.
-            signed = "" if rule.deviation is None else f" ({100 * rule.deviation:+.2f} %)"
-            yield 1, f"{formats.rate(rule.value)} {rule.name}{signed.replace('-', '−')}"
-
-
-def _format(made: FormatExplanation) -> Iterator[Row]:
-    yield 0, f"{made.log}: {counted(made.read, 'line')}, {made.benchmark}"
-    for expression in made.expressions:
-        yield from _expression(expression)
-
-
-def _expression(made: ExpressionExplained) -> Iterator[Row]:
-    lines = "no line" if not made.matched else counted(made.matched, "line")
-    yield 0, f"{made.name} of {made.variant} matches {lines}: {made.pattern}"
-    for line in made.lines:
-        yield 1, _place(line.place)
-        groups = ", ".join(f"{name} {text!r}" for name, text in line.groups.items())
-        yield 2, groups or "no group took part"
-        if line.unread:
-            yield 2, f"cannot be read: {', '.join(line.unread)}"
-    if made.unread:
-        yield 1, f"in {counted(made.unread, 'line')} a group is no number: correct the pattern"
-    if not made.matched:
-        yield 1, "compare it with a line of the log, from its beginning on"
-
-
 def _place(place: Place) -> str:
     text = f": {place.text}" if place.text else ""
     return f"{place.file}:{place.line}{text}"
+
+
+# -- formulas -------------------------------------------------------------------------------------
+
+
+def _formulas(made: Iterable[Formula]) -> Iterator[Row]:
+    for formula in made:
+        yield 0, f"{formula.name} = {'none: ' if formula.value is None else ''}{formula.text}"
+
+
+def formulas(measurement: Measurement) -> tuple[Formula, ...]:
+    """Each estimator with its numbers put in, the usual headline first."""
+    known = measurement.throughput or measurement.unverified
+    if known is None:
+        return ()
+    made = []
+    for name in ESTIMATORS:
+        value = getattr(known, name)
+        text = measurement.missing.get(f"throughput.{name}", "it is not known")
+        if value is not None:
+            text = f"{_numbers(name, measurement)} = {_shown(value)} {known.unit}"
+        made.append(Formula(name, value, text))
+    return tuple(made)
+
+
+def _numbers(name: str, measurement: Measurement) -> str:
+    """The right side of a formula, up to its result."""
+    records, window = counted(measurement.records, "record"), measurement.window
+    if not measurement.records:
+        return "the log's own figure of the whole run"
+    left_out = window.left_out_count if window is not None else 0
+    words = {
+        "median": f"{_middle(measurement.records)} of {records}' rates",
+        "arithmetic": f"the mean of {records}' rates",
+        "timestamps": "samples ÷ seconds, by the stamps of the first and the last counted line",
+        "printed_steps": "as time_weighted, of the printed steps alone",
+        "time_weighted_steady": f"as time_weighted, without {counted(left_out, 'record')}",
+    }
+    if name in words:
+        return words[name]
+    batch, gpus = measurement.batch_size_per_gpu, measurement.gpus
+    if batch is None or gpus is None or window is None or window.seconds is None:
+        return f"{measurement.iterations} iterations over the time of {records}"
+    singular, plural = ("process", "processes") if measurement.device == "cpu" else ("GPU", "GPUs")
+    samples = f"{measurement.iterations} iterations × {batch} per {singular}"
+    samples += f" × {gpus} {plural}" if gpus > 1 else ""
+    return f"{samples} ÷ {window.seconds:.6g} s"
+
+
+def group_formulas(result: Result) -> list[Formula]:
+    """What follows from the runs of a group, with the numbers put in."""
+    group, spread = result.group, result.group.spread
+    if spread is None:
+        return [Formula("median", None, "no run counts")]
+    rates = sorted(m.rate for m in group.members if m.rate is not None)
+    count, unit = len(rates), group.unit
+    median = f"{_middle(count)} of {', '.join(map(_shown, rates))} = {_shown(spread.median)} {unit}"
+    mean = f"{_shown(sum(rates))} ÷ {count} = {_shown(spread.mean)} {unit}"
+    interval = spread.interval_reason or "it is not known"
+    if spread.low is not None and spread.high is not None and spread.coverage is not None:
+        ends = f"{_shown(spread.low)}–{_shown(spread.high)}"
+        interval = f"{ends} of {count} runs, coverage {spread.coverage:.4g}"
+    alone = f"{_shown(spread.median / (result.speedup.value or 1))} (1x1, group {result.baseline})"
+    return [
+        Formula("median", spread.median, median),
+        Formula("mean", spread.mean, mean),
+        Formula("interval", spread.coverage, interval),
+        _of_figure("speedup", result.speedup, f"{_shown(spread.median)} ÷ {alone}"),
+        _of_figure("efficiency", result.efficiency, f"speedup ÷ {group.plan.world_size} GPUs"),
+    ]
+
+
+def _of_figure(name: str, figure: Figure, numbers: str) -> Formula:
+    if figure.value is None:
+        return Formula(name, None, figure.reason or "it is not known")
+    notes = f" ({'; '.join(figure.notes)})" if figure.notes else ""
+    return Formula(name, figure.value, f"{numbers} = {figure.value:.3f}{notes}")
+
+
+def _shown(value: float) -> str:
+    """Write a figure with two decimals, as reports have it, or more digits where it is small."""
+    return f"{value:.2f}" if value >= 10 else f"{value:.4g}"
+
+
+def _middle(count: int) -> str:
+    """Say what the median of so many values is."""
+    return "the middle" if count % 2 else "the mean of the middle two"

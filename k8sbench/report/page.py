@@ -11,7 +11,6 @@ import collections
 import functools
 import hashlib
 import importlib.resources
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -19,14 +18,23 @@ from typing import Any
 import jinja2
 import msgspec
 
-from k8sbench.model import extras, speed_options
+from k8sbench.model import extras
 from k8sbench.model.compared import Comparison
 from k8sbench.model.counts import counted
 from k8sbench.model.group import Group, Parity, Result
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plain_text import clean_lines
 from k8sbench.model.plan import RunPlan
-from k8sbench.report import chinese, columns, comparing, formats, group_words, layout, plot
+from k8sbench.report import (
+    chinese,
+    columns,
+    comparing,
+    formats,
+    group_words,
+    layout,
+    plot,
+    repeating,
+)
 from k8sbench.report.plot import History, Panel
 from k8sbench.report.tables import Table, captioned, causes, without
 
@@ -174,7 +182,7 @@ def _row(
             (word(name), value)
             for name, value in _environment(group, None if history is None else history.measured)
         ],
-        "command": repeating(group.plan, len(group.members)),
+        "command": repeating.command(group.plan, len(group.members)),
         "runs": [
             (
                 member.run_id,
@@ -222,59 +230,3 @@ def _window(plan: RunPlan) -> str:
     if plan.training is not None:
         return f"after {plan.window.warmup} iterations"
     return f"{plan.window.warmup} + {plan.window.iterations} iterations"
-
-
-# -- command --------------------------------------------------------------------------------------
-#
-# The command that repeats a row: every choice of its plan that decides what is measured.
-
-
-def repeating(plan: RunPlan, repeats: int = 1) -> str:
-    """Write the command; it is for a cluster or a machine of the same kind.
-
-    Empty of imported logs: what they are of did not run here.
-    """
-    if plan.backend == "imported":
-        return ""
-    is_cluster = plan.backend == "kubernetes"
-    options: dict[str, object] = {
-        "framework": plan.framework,
-        "variant": plan.variant,
-        "impl": plan.impl,
-        "replicas": plan.replicas,
-        "gpus": plan.processes_per_replica,
-        "precision": plan.amp_dtype or plan.precision,
-        "batch-size": plan.batch_size,
-        "preset": plan.preset,
-        "mode": plan.mode,
-        "warmup": plan.window.warmup,
-        **_length(plan),
-        "data": None if plan.data == "image" else plan.data.removeprefix("path:"),
-        "weights": plan.weights and plan.weights.removeprefix("path:"),
-        "backend": plan.backend,
-        "node-pool": plan.pool.name if is_cluster else None,
-        "image": plan.image if is_cluster else None,
-        "repeats": repeats if repeats > 1 else None,
-    }
-    words = ["k8sbench", "submit"]
-    words.append(plan.benchmark if plan.spec_source == "built-in" else plan.spec_source)
-    for name, value in options.items():
-        words += [] if value is None else [f"--{name}", str(value)]
-    for name in speed_options.available(plan.framework, plan.trainer or ""):
-        if name in plan.options:
-            words += ["--speed-option", f"{name}={str(plan.options[name]).lower()}"]
-    asked = plan.training
-    if asked and asked.target is not None and not asked.stop_at_target and plan.trainer:
-        words.append("--to-the-end")
-    return shlex.join(words)
-
-
-def _length(plan: RunPlan) -> dict[str, object]:
-    """How long the run is; a program of others trains as its command says."""
-    asked = plan.training
-    if asked is None:
-        return {"iterations": plan.window.iterations}
-    target = {"target": "none" if asked.target is None else f"{asked.target:g}"}
-    if plan.impl != "k8sbench":
-        return dict(target)
-    return {asked.unit: asked.length, "evaluate-every": asked.evaluate_every, **target}

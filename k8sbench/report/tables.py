@@ -30,6 +30,8 @@ class Cell(msgspec.Struct, frozen=True):
 
     text: str
     notes: tuple[str, ...] = ()
+    is_markdown: bool = False
+    """True if the text is Markdown, such as a link; it is not escaped there."""
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
@@ -217,13 +219,14 @@ def markdown(tables: Sequence[Table]) -> str:
     parts = []
     for table in (each for each in tables if each.rows):
         marks, below = causes(table)
-        lines = [f"**{_escaped(table.title)}**", ""] if table.title else []
-        lines.append(_markdown_line(column.title for column in table.columns))
+        lines = [f"**{escaped(table.title)}**", ""] if table.title else []
+        lines.append(_markdown_line(Cell(column.title) for column in table.columns))
         lines.append("| " + " | ".join("---:" if c.right else "---" for c in table.columns) + " |")
         for row, mark in zip(table.rows, marks, strict=True):
-            *cells, last = (cell.text for cell in row)
-            lines.append(_markdown_line([*cells, last + mark]))
-        lines += [part for note in below for part in ("", _escaped(note))]
+            *cells, last = row
+            marked = msgspec.structs.replace(last, text=last.text + mark)
+            lines.append(_markdown_line([*cells, marked]))
+        lines += [part for note in below for part in ("", escaped(note))]
         parts.append("\n".join(lines) + "\n")
     return "\n".join(parts)
 
@@ -259,9 +262,11 @@ def _with_titles(table: Table) -> Table:
     return msgspec.structs.replace(table, columns=tuple(columns))
 
 
-def _markdown_line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(map(_escaped, cells))} |"
+def _markdown_line(cells: Iterable[Cell]) -> str:
+    texts = (cell.text if cell.is_markdown else escaped(cell.text) for cell in cells)
+    return f"| {' | '.join(texts)} |"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """Write text so that Markdown shows it as it is."""
     return re.sub(r"[\\|<*`\[]", r"\\\g<0>", clean(text))

@@ -21,7 +21,6 @@ import resource
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -40,7 +39,8 @@ from k8sbench.lifecycle.decide import REQUESTS
 from k8sbench.model.kube import conditions
 from tests.bench.sides import many_jobs
 from tests.bench.sides.many_jobs import REPLICAS, Kept
-from tests.harness.cluster import bringup, needs
+from tests.bench.submit_speed import ROOT, on_cluster
+from tests.harness.cluster import bringup
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
 
@@ -50,7 +50,6 @@ GPUS, SPARE = 32, 7
 part of their pods, a fake master ends without its workers."""
 SECONDS = 3000
 PRINTED = ["a fake pod; tests/harness/cluster/nodes.py can give it a log"]
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def main() -> int:
@@ -60,16 +59,10 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--run-for", default="20s", help="how long the pods run")
     given = parser.parse_args()
-    if (reason := needs.missing()) is not None:
-        print(f"skipped: {reason}")
-        return 0
     options = bringup.Options(nodes=math.ceil(given.jobs * REPLICAS / GPUS) + SPARE, gpus=GPUS)
-    with tempfile.TemporaryDirectory(prefix="k8sb-") as name:
-        own = bringup.start(Path(name) / "k", options, say=lambda _: None)
-        try:
-            return measure(own, Path(name), given.jobs, given.pairs, given.run_for)
-        finally:
-            own.end()
+    return on_cluster(
+        lambda own, folder: measure(own, folder, given.jobs, given.pairs, given.run_for), options
+    )
 
 
 class Taken(NamedTuple):

@@ -2,43 +2,118 @@
 
     python tests/bench/memory.py [JOBS]
 
+The objects are those that an API server sent (``tests/fixtures/objects``), under other names.
 Printed are the bytes of each job, and the peak memory of a process that holds so many. Exit code 1
 if a limit is missed.
 """
 
 from __future__ import annotations
 
+import gc
+import math
 import resource
 import sys
+import tracemalloc
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # `tests`, when run as a file
 
 from k8sbench.adapters.kubernetes.logs.streams import LogStreams
-from tests.bench.sides import followed_jobs
+from k8sbench.adapters.kubernetes.watching import trimming
+from k8sbench.adapters.kubernetes.watching.followed import Followed
+from k8sbench.adapters.kubernetes.watching.reflector import Changed
+from k8sbench.lifecycle.live_state import LiveRun
+from k8sbench.model.identity import PLAN_ANNOTATION
+from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.run import Run
+from tests.tiers import ROOT
 
 JOBS = 5000
 LIMIT = 200
 """MB."""
+REPLICAS = ("master-0", "worker-0", "worker-1", "worker-2")
+_OBJECTS = (ROOT / "tests/fixtures/objects/followed-job.json").read_text()
+_NAME = "small-1"
 
 
 def main() -> int:
     """Measure and print; returns 1 if the limit is missed."""
     jobs = int(sys.argv[1]) if len(sys.argv) > 1 else JOBS
-    streams = LogStreams(followed_jobs.no_api(), "team-a", lambda _: None, limit=0)
+    streams = unasked_streams()
     before = _peak()
-    kept = [followed_jobs.followed(number, streams) for number in range(jobs)]
+    kept = [followed(number, streams) for number in range(jobs)]
     peak = _peak()
-    each = followed_jobs.bytes_each(200)
     print(
-        f"{len(kept)} followed jobs of {len(followed_jobs.REPLICAS)} pods: {peak:.0f} MB (limit"
-        f" {LIMIT}), of which {before:.0f} MB the program; {each:.0f} bytes allocated for each job"
+        f"{len(kept)} followed jobs of {len(REPLICAS)} pods: {peak:.0f} MB (limit {LIMIT}), of"
+        f" which {before:.0f} MB the program; {bytes_each(200):.0f} bytes allocated for each job"
     )
     return int(peak > LIMIT)
 
 
+def unasked_streams() -> LogStreams:
+    """Make streams of logs of which none is opened: their limit is 0."""
+    api: Any = object()
+    return LogStreams(api, "team-a", lambda _: None, limit=0)
+
+
+def followed(number: int, streams: LogStreams) -> list[object]:
+    """Follow a job that runs; returns what is kept of it."""
+    name = f"small-{number:06}"
+    plan = msgspec.json.decode(
+        _object("PyTorchJob", name)["metadata"]["annotations"][PLAN_ANNOTATION], type=RunPlan
+    )
+    created = Transition(phase=Phase.CREATED, at=0.0, cause="")
+    run = Run(plan=plan, created_at=0.0, owner=None, history=(created,), artifacts=f"/runs/{name}")
+    job = Followed(plan, reported=created, since=math.inf)
+    _take(job, "PyTorchJob", _object("PyTorchJob", name))
+    for replica in REPLICAS:
+        pod = _object("Pod", name, replica)
+        _take(job, "Pod", pod)
+        _take(job, "Event", _object("Event", name, replica))
+        uid = pod["metadata"]["uid"]
+        streams.want(name, replica, pod=name, uid=uid, container="pytorch", rank=1)
+    live = LiveRun(run)
+    reading, _ = job.read(0.0)
+    for event in (*job.changes(reading, 0.0), job.move(reading, 0.0)):
+        live.take(event)
+    return [run, job, live]
+
+
+def bytes_each(count: int) -> float:
+    """Follow so many jobs; returns the bytes that each takes."""
+    streams = unasked_streams()
+    followed(0, streams)  # fills caches
+    gc.collect()
+    tracemalloc.start()
+    try:
+        kept = [followed(number, streams) for number in range(1, count + 1)]
+        gc.collect()
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    return size / len(kept)
+
+
 def _peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+
+
+def _object(kind: str, name: str, replica: str = "worker-0") -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.json.decode(_OBJECTS)[kind]
+    text = msgspec.json.encode(found).decode().replace(_NAME, name)
+    text = text.replace(f"{name}-worker-0", f"{name}-{replica}")
+    text = text.replace(f"{name}.", f"{name}.{replica}")  # an event's own name
+    return dict(msgspec.json.decode(text))
+
+
+def _take(job: Followed, kind: str, found: dict[str, Any]) -> None:
+    kept = trimming.keeper(kind, {job.plan.run_id})(found)
+    assert kept is not None
+    job.take(Changed(kind, kept))
 
 
 if __name__ == "__main__":

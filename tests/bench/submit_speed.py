@@ -41,13 +41,15 @@ def main() -> int:
     return on_cluster(lambda own, folder: measure(own, folder, pairs))
 
 
-def on_cluster(use: Callable[[OwnCluster, Path], int]) -> int:
+def on_cluster(
+    use: Callable[[OwnCluster, Path], int], options: bringup.Options | None = None
+) -> int:
     """Return what a function returns of a new test cluster and a folder; 0 where none can be."""
     if (reason := needs.missing()) is not None:
         print(f"skipped: {reason}")
         return 0
     with tempfile.TemporaryDirectory(prefix="k8sb-") as name:
-        own = bringup.start(Path(name) / "k", say=lambda _: None)
+        own = bringup.start(Path(name) / "k", options, say=lambda _: None)
         try:
             return use(own, Path(name))
         finally:

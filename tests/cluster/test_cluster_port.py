@@ -17,7 +17,6 @@ import pytest
 from k8sbench.adapters import clock
 from k8sbench.adapters.kubernetes import listing
 from k8sbench.model.errors import UsageError
-from k8sbench.model.identity import NONCE_ANNOTATION
 from k8sbench.model.phase import LOGS_BEING_READ, Phase
 from k8sbench.model.plan import RunPlan
 from tests.harness.cluster import fault_proxy, following, limits
@@ -110,19 +109,6 @@ def test_a_clock_of_ours_that_is_wrong_is_no_trouble_of_the_job(
 
 
 # -- creating ---------------------------------------------------------------------------------
-
-
-def test_a_job_of_the_name_that_another_record_has_asked_for_is_not_joined(
-    port: Port, user: Path
-) -> None:
-    plan = port.submit(following.plan("1x1"), None)
-    *others, job = following.objects(plan)
-    job["metadata"]["annotations"][NONCE_ANNOTATION] = "another"
-    with (
-        following.opened(user) as other,
-        pytest.raises(UsageError, match="another k8sbench has asked for it"),
-    ):
-        other.cluster.create(plan, [*others, job], following.FOLDER)
 
 
 def test_someone_else_s_job_of_the_name_is_neither_joined_nor_deleted(
@@ -320,11 +306,3 @@ def test_deleting_says_which_finalizer_keeps_the_job_each_time(
     assert port.cluster.remove(plan.run_id) == KEPT
     # It is no exaggeration: nobody deletes the pods before the job.
     assert len(namespace.wait_for_pods(2)) == 2
-
-
-def test_cancelling_says_which_finalizer_keeps_the_job(held: tuple[Port, RunPlan]) -> None:
-    port, plan = held
-    port.cluster.cancel(plan.run_id, "Not wanted any more.", "asked")
-    end = port.end_of(plan)
-    assert (end.phase, end.cause_id) == (Phase.CANCELLED, "asked")
-    assert end.cause == f"Not wanted any more; {KEPT}"

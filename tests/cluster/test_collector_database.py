@@ -1,29 +1,21 @@
-"""Collectors with a PostgreSQL: it goes away and comes back, and two of them upgrade it at once."""
+"""A collector with a PostgreSQL that goes away and comes back."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 
-from k8sbench.adapters.store import database, index
-from k8sbench.adapters.store.sql_store import open_store
-from k8sbench.model.phase import Phase
-from k8sbench.ports import RunFilter
-from tests.harness import earlier_stores, postgres
+from tests.harness import postgres
 from tests.harness.cluster import collectors
 from tests.harness.cluster.collectors import Collector
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.shell import Shell, until
 from tests.harness.cluster.trainer_logs import TrainerLogs
-from tests.unit.store.examples import NOW, plan, step
 
-BEFORE = ("seg-1", "seg-2")
-"""Runs of a store of before."""
 IMPATIENT = {"adapters__store__database__OUTAGE_SECONDS": 1.0}
 """A collector that waits a second for a database which is away, instead of two minutes."""
 
@@ -91,54 +83,3 @@ def test_a_database_that_goes_away_and_comes_back_loses_and_doubles_nothing(
         collectors.end(running)
     assert sorted(run["run_id"] for run in collector.json("list")) == sorted(runs)
     collector.run("store", "reindex")
-
-
-@pytest.fixture
-def old_url(postgres_server: postgres.Server, tmp_path: Path) -> str:
-    """Make a database as version 0.2.0 left it, with runs."""
-    url = postgres_server.database()
-    with open_store(str(tmp_path / "before")) as store:
-        for number, run_id in enumerate(BEFORE, start=1):
-            store.record(plan(run_id, repeat=number), at=NOW, owner=None)
-            store.move(run_id, step(Phase.FAILED))
-        runs = store.runs(RunFilter())
-    old = database.open_postgres(url)
-    with old.writing() as db:
-        earlier_stores.make(db, runs)
-    old.close()
-    return url
-
-
-def test_two_collectors_upgrade_one_database_at_once(
-    new_namespace: Callable[..., Namespace], old_url: str, tmp_path: Path
-) -> None:
-    machines = {
-        name: on_postgres(new_namespace(), tmp_path / name, old_url) for name in ("one", "two")
-    }
-    shells = {
-        name: Shell(one.namespace, one.namespace.user(one.folder), one.folder / "laptop")
-        for name, one in machines.items()
-    }
-    logs = {name: shell.printing(name) for name, shell in shells.items()}
-    base = database.open_postgres(old_url)
-    with contextlib.ExitStack() as stack:
-        with base.writing() as db:
-            # As one that has begun: both wait for it, and then begin at the same moment.
-            db.execute(sa.select(sa.func.pg_advisory_xact_lock(index.ADVISORY_LOCK)))
-            running = [stack.enter_context(one.collecting()) for one in machines.values()]
-            waiting = sa.text(
-                "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-            )
-            until(lambda: db.scalar(waiting) == len(machines), "both collectors")
-        for name, shell in shells.items():
-            until(partial(machines[name].archived, name), f"lines of {name}")
-            end(shell, name, logs[name])
-            collectors.check_collected(machines[name], name, logs[name])
-        for one in running:
-            collectors.end(one)
-            assert "warning collecting has ended" not in one.err
-    with base.reading() as db:
-        assert index.layout(db) == index.LAYOUT
-    base.close()
-    for machine in machines.values():
-        assert {run["run_id"] for run in machine.json("list")} == {*BEFORE, "one", "two"}

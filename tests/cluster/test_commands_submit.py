@@ -267,7 +267,7 @@ def refused(shell: Shell, *words: str) -> str:
 
 
 def test_claims_that_are_missing_are_all_named(own_shell: Shell) -> None:
-    said = refused(own_shell, *TRAINING, "--weights=pvc:start/a.npz")
+    said = refused(own_shell, *TRAINING, "--weights=pvc:start/a.pth")
     for name in ("pictures", "kept", "start"):
         assert f"There is no volume claim {name} in {own_shell.namespace.name}." in said
     dry = own_shell.run(*RUN, *TRAINING, "--dry-run=server", code=6).err

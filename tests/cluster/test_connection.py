@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -138,27 +137,6 @@ def test_an_authority_in_a_file_that_the_kubeconfig_names(
     with opened(kubeconfig=str(user)) as api:
         assert refusal(api) == "api-not-trusted"
         authority.write_bytes(pki.certificate("ca").read_bytes())
-        check_may_ask(api)
-
-
-def test_an_authority_of_a_pod_s_service_account(
-    pki: Pki, user: Path, namespace: Namespace, tmp_path: Path
-) -> None:
-    account = tmp_path / "account"
-    account.mkdir()
-    config = json.loads(user.read_text())
-    (account / "token").write_text(config["users"][0]["user"]["token"])
-    (account / "namespace").write_text(namespace.name)
-    (account / "ca.crt").write_bytes((pki.webhook / "ca.crt").read_bytes())
-    server = urlsplit(config["clusters"][0]["cluster"]["server"])
-    environ = {
-        "HOME": str(tmp_path / "nobody"),
-        "KUBERNETES_SERVICE_HOST": str(server.hostname),
-        "KUBERNETES_SERVICE_PORT": str(server.port),
-    }
-    with opened(environ=environ, service_account=account) as api:
-        assert refusal(api) == "api-not-trusted"
-        (account / "ca.crt").write_bytes(pki.certificate("ca").read_bytes())
         check_may_ask(api)
 
 

@@ -18,8 +18,7 @@ from k8sbench.model.phase import Phase
 from tests.harness.cluster.cluster import Cluster
 from tests.harness.cluster.jobs import pytorch_job
 from tests.harness.cluster.namespace import Namespace
-from tests.harness.cluster.nodes import EXIT_CODE, GPUS, RUN_FOR
-from tests.harness.cluster.own import OwnCluster
+from tests.harness.cluster.nodes import EXIT_CODE, RUN_FOR
 from tests.harness.cluster.readings import Follower, node_of_its_own, on_node, plan_of, pretend
 
 
@@ -49,9 +48,9 @@ def silent(cluster: Cluster, namespace: Namespace) -> Iterator[str]:
         namespace.kubectl("delete", "pods", "--all", "--force", "--grace-period=0")
 
 
-def stuck(namespace: Namespace, node: str, **job: Any) -> Follower:
+def stuck(namespace: Namespace, node: str) -> Follower:
     """Create a job whose pods seem to run, and stay when they are deleted: nobody ends them."""
-    follower = follow(namespace, pytorch_job(run_for=None, pod=on_node(node), **job))
+    follower = follow(namespace, pytorch_job(gpus=1, run_for=None, pod=on_node(node)))
     follower.until(lambda reading: all(one.node == node for one in reading.replicas))
     runs = {
         "name": "pytorch",
@@ -126,41 +125,10 @@ def test_a_replica_that_is_restarted_without_end_is_reported(namespace: Namespac
 # --- from outside --------------------------------------------------------------------------------
 
 
-def test_a_pod_that_vanishes_unseen_is_made_anew_and_that_is_reported(
-    own_cluster: OwnCluster, namespace: Namespace
-) -> None:
-    follower = running(namespace, pytorch_job(gpus=1, run_for=None))
-    with own_cluster.without("training-operator"):
-        namespace.kubectl("delete", "pod", "job-worker-0")
-    reading = follower.until_cause("replica-replaced")
-    assert not reading.phase.final
-    assert reading.replicas[1].restarts == 1
-
-
-def test_a_pod_of_higher_priority_preempts(
-    cluster: Cluster, namespace: Namespace, silent: str
-) -> None:
-    urgent = {
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "metadata": {"name": namespace.name},
-        "value": 1000,
-    }
-    follower = stuck(namespace, silent, workers=0, gpus=GPUS)
-    cluster.create(urgent)
-    try:
-        better = on_node(silent) | {"priorityClassName": namespace.name}
-        namespace.create(pytorch_job("better", workers=0, gpus=GPUS, pod=better))
-        reading = follower.until_final()
-    finally:
-        cluster.kubectl("delete", "priorityclass", namespace.name)
-    assert (reading.phase, reading.cause_id) == (Phase.FAILED, "preempted")
-
-
 def test_a_node_that_is_lost_takes_its_replica_along(
     cluster: Cluster, namespace: Namespace, silent: str
 ) -> None:
-    follower = stuck(namespace, silent, gpus=1)
+    follower = stuck(namespace, silent)
     # What the node controller does after a minute without a sign of the kubelet.
     cluster.kubectl("taint", "node", silent, "test-lost=now:NoExecute")
     # Its pods stay, as nobody ends them, and nobody can read their logs.
@@ -169,6 +137,3 @@ def test_a_node_that_is_lost_takes_its_replica_along(
     # The first by the clock, whose second may have begun between the two.
     assert re.search(rf"{silent} of (master|worker)-0 ", reading.cause)
     assert reading.replicas[0].detail == "its node does not answer"
-
-
-# --- what only a kubelet can find out ------------------------------------------------------------

@@ -9,20 +9,21 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.kubernetes.watching.followed import is_short_of_nodes
 from k8sbench.model.phase import Phase
 from k8sbench.model.pool import Toleration
 from tests.harness.cluster.cluster import Cluster
 from tests.harness.cluster.jobs import pytorch_job
-from tests.harness.cluster.manifests import claim, limit
+from tests.harness.cluster.manifests import limit
 from tests.harness.cluster.namespace import Namespace
-from tests.harness.cluster.nodes import GPUS, RUN_FOR
+from tests.harness.cluster.nodes import GPUS
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.readings import Follower, node_of_its_own, on_node, plan_of
 from tests.harness.cluster.shell import Shell, until
 from tests.unit.render import plans
 
 RESOURCE = "nvidia.com/gpu"
+PRODUCT = {"nvidia.com/gpu.product": "A100"}
+"""A label that no node has."""
 
 
 def follow(namespace: Namespace, job: dict[str, Any], **how: Any) -> Follower:
@@ -45,20 +46,6 @@ def using(name: str) -> dict[str, Any]:
 # --- no node -------------------------------------------------------------------------------------
 
 
-def test_a_label_that_no_node_has_is_unrecoverable_and_the_nodes_own_is_reported(
-    namespace: Namespace,
-) -> None:
-    pod = {"nodeSelector": {"nvidia.com/gpu.product": "A100"}}
-    follower = follow(namespace, pytorch_job(gpus=1, pod=pod))
-    # The scheduler comes to one after the other.
-    reading = follower.until(lambda reading: "master-0 and worker-0" in reading.cause)
-    assert reading.cause_id == "no-matching-node"
-    assert reading.unrecoverable
-    assert reading.phase is Phase.PENDING
-    assert "nvidia.com/gpu.product=A100" in reading.cause
-    assert "Tesla-V100-SXM2-32GB" in reading.cause
-
-
 def job_of(**pod: Any) -> dict[str, Any]:
     return pytorch_job(workers=0, gpus=1, pod=pod)
 
@@ -66,14 +53,14 @@ def job_of(**pod: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("job", "nodes", "cause_id", "words"),
     [
-        (job_of(nodeSelector={"gpu": "a100"}), False, "no-matching-node!", "gpu=a100"),
+        (job_of(nodeSelector=PRODUCT), True, "no-matching-node!", "Tesla-V100-SXM2-32GB"),
         (pytorch_job(workers=0, gpus=GPUS + 1), True, "request-too-large!", f"has {GPUS}"),
         (pytorch_job(workers=0, gpus=GPUS + 1), False, "no-node-fits", f"{GPUS + 1} {RESOURCE}"),
         (job_of(tolerations=[]), True, "taint-not-tolerated", f"{RESOURCE}: present"),
         (job_of(priorityClassName="nosuch"), True, "admission-denied", "with name nosuch"),
         (restart_policy("Foo"), True, "admission-denied!", 'Unsupported value: "Foo"'),
     ],
-    ids=["label-alone", "too-large", "too-large-unread", "taint", "priority", "restart-policy"],
+    ids=["label", "too-large", "too-large-unread", "taint", "priority", "restart-policy"],
 )
 def test_a_job_that_the_cluster_does_not_run_has_its_cause(
     namespace: Namespace, job: dict[str, Any], *, nodes: bool, cause_id: str, words: str
@@ -81,19 +68,6 @@ def test_a_job_that_the_cluster_does_not_run_has_its_cause(
     reading = follow(namespace, job, nodes=nodes).until_cause(cause_id.rstrip("!"))
     assert reading.unrecoverable == cause_id.endswith("!")
     assert words in reading.cause
-
-
-def test_nodes_that_are_full_may_become_free(cluster: Cluster, namespace: Namespace) -> None:
-    with node_of_its_own(cluster, "full-0") as name:
-        first = pytorch_job("first", workers=0, gpus=GPUS, run_for=None, pod=on_node(name))
-        namespace.create(first)
-        namespace.wait_for_pods(1)
-        second = pytorch_job("second", workers=0, gpus=GPUS, pod=on_node(name))
-        follower = follow(namespace, second)
-        reading = follower.until_cause("no-node-fits")
-        assert not reading.unrecoverable
-        namespace.kubectl("annotate", "pod", "first-master-0", f"{RUN_FOR}=0s")
-        assert follower.until_final().phase is Phase.SUCCEEDED
 
 
 def test_a_node_that_is_cordoned_is_said_to_be_closed(
@@ -116,19 +90,6 @@ def test_a_claim_that_does_not_exist_becomes_unrecoverable_after_half_a_minute(
     assert "the claim nosuch" in reading.cause
     follower.later = reading.look_again_s
     assert follower.read().unrecoverable
-
-
-def test_a_claim_without_a_volume_is_a_trouble_only_after_half_a_minute(
-    namespace: Namespace,
-) -> None:
-    namespace.create(claim("data"))
-    follower = follow(namespace, pytorch_job(workers=0, gpus=1, pod=using("data")))
-    reading = follower.until(lambda _: is_short_of_nodes(follower.seen))
-    assert reading.cause_id is None
-    assert reading.look_again_s is not None
-    follower.later = reading.look_again_s
-    reading = follower.until_cause("volume-not-bound")
-    assert "describe pvc data" in str(reading.action)
 
 
 # --- parts of jobs -------------------------------------------------------------------------------
@@ -245,16 +206,6 @@ def test_a_quota_that_others_use_may_become_free(namespace: Namespace) -> None:
     assert f"requests.{RESOURCE} 12, of which 12 used, and 4 more" in reading.cause
     namespace.kubectl("delete", "pytorchjob", "others", "--wait=false")
     assert follower.until_cause(None).phase is not Phase.FAILED
-
-
-@pytest.mark.parametrize("hard", ["3", "7"], ids=["one-replica", "both-replicas"])
-def test_a_quota_that_the_job_alone_exceeds_is_unrecoverable(
-    namespace: Namespace, hard: str
-) -> None:
-    limit(namespace, {f"requests.{RESOURCE}": hard})
-    job = pytorch_job(workers=1, gpus=4, run_for=None)
-    reading = follow(namespace, job).until_cause("quota-exceeded")
-    assert reading.unrecoverable
 
 
 def test_pod_security_names_the_level_the_checks_and_the_container(restricted: Namespace) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 
 from tests.harness.cluster.fault_proxy import FaultProxy
 from tests.harness.cluster.shell import CASE, Shell, until
@@ -50,54 +49,6 @@ def test_a_submit_that_is_killed_before_any_write_is_repeated_and_makes_one_job(
     assert writes >= (2 if own_shell.kind.runtime is None else 4)
     own_shell.until_nothing_is_left()
     assert len(own_shell.json("list")) == writes + 1
-
-
-def test_an_adoption_that_is_killed_before_any_write_is_repeated_and_leaves_one_receipt(
-    own_shell: Shell, proxy: FaultProxy
-) -> None:
-    shell, colleague = own_shell, own_shell.colleague()
-    for writes in itertools.count():
-        run_id = f"run-{writes}"
-        logs = shell.logs(run_id).begin().end()
-        shell.submit(run_id, "--detach")
-        shell.namespace.wait_for_success(run_id)
-        words = ("collect", "--adopt", run_id)
-        is_killed = killed(colleague, proxy, writes, *words)
-        colleague.run(*words)
-        check_collected(colleague, run_id, logs.expected[shell.replicas[0]])
-        said = shell.namespace.get(shell.namespace.job(run_id))["metadata"]["annotations"]
-        receipt = json.loads(said["k8sbench.io/receipt"])
-        assert receipt["store"] == colleague.identity
-        assert receipt["verdict"] == "valid"
-        if not is_killed:
-            break
-        assert writes < MOST
-    assert writes >= 2
-    # Collected once, each of them is left alone by everybody else.
-    third = colleague.colleague()
-    assert third.run("collect", "--adopt", "--all").err == "Nothing needs collection here.\n"
-
-
-def test_who_reads_an_old_state_of_a_job_that_is_gone_does_nothing(
-    own_shell: Shell, proxy: FaultProxy
-) -> None:
-    shell, colleague = own_shell, own_shell.colleague()
-    logs = shell.logs("old").begin().end()
-    shell.submit("old", "--detach")
-    shell.namespace.wait_for_success("old")
-    colleague.limits = {"adapters__kubernetes__ownership__CHANGE_SECONDS": 2.0}
-    with proxy.freeze(f"/{shell.kind.plural}") as frozen:
-        colleague.run("collect", "old", code=2)
-        shell.run("collect", "old")
-        assert shell.on_cluster() == []
-        check_collected(shell, "old", logs.expected[shell.replicas[0]])
-        answers = frozen.hits
-        shell.run("collect", "--all")
-        refused = colleague.run("collect", "--adopt", "old", code=6)
-        assert "The job old changes again and again" in refused.err
-        assert colleague.json("list") == []
-        assert frozen.hits > answers
-    check_collected(shell, "old", logs.expected[shell.replicas[0]])
 
 
 def test_who_reads_an_old_state_of_a_job_does_not_delete_the_one_that_has_its_name(

@@ -106,24 +106,6 @@ def test_a_submit_that_is_killed_before_its_job_is_created_is_done_again(
     assert own_shell.on_cluster() == []
 
 
-@pytest.mark.soak
-def test_a_creation_that_hangs_is_reported_and_ctrl_c_leaves_it_open(
-    own_shell: Shell, proxy: FaultProxy
-) -> None:
-    held = proxy.hold(JOBS, method="POST")
-    with own_shell.submitted("hanging") as submit:
-        submit.until("creation of the job is tried for up to 5m.")
-        submit.interrupt()
-        submit.until("Whether the job hanging exists is not known")
-        held.end()
-        submit.ends(130)
-    assert own_shell.json("status", "hanging")["cause_id"] == "creation-unknown"
-    # It came after all, and is ended by its name.
-    own_shell.namespace.wait("create", "pytorchjob/hanging")
-    own_shell.run("cancel", "hanging")
-    assert own_shell.on_cluster() == []
-
-
 def test_runs_wait_for_room_in_a_quota_that_others_fill_and_all_end(own_shell: Shell) -> None:
     limit(own_shell.namespace, {COUNTED: "2"})
     done = own_shell.run("submit", *CASE, "--repeats=4", "--parallel=4", "--set=some", code=5)

@@ -13,7 +13,7 @@ import pytest
 from k8sbench.model.errors import Unreachable
 from tests.harness.cluster import fault_proxy
 from tests.harness.cluster.fault_proxy import FaultProxy
-from tests.harness.cluster.namespace import Namespace, has_condition
+from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.shell import CASE, IMPATIENT, Shell
 from tests.harness.cluster.trainer_logs import TrainerLogs
 
@@ -68,24 +68,6 @@ def test_a_job_stays_until_its_logs_are_collected(
     assert shell.archived(name, "worker-0") == logs.expected["worker-0"]
     assert name not in shell.on_cluster()
     assert not (shell.store / "runs" / name / "log-gaps.json").exists()
-
-
-def test_what_breaks_in_the_middle_of_a_log_is_collected_from_there(
-    shell: Shell, proxy: tuple[FaultProxy, Path]
-) -> None:
-    logs = shell.logs("cut").begin().end()
-    size = len("\n".join(logs.expected["master-0"]))
-    with (
-        proxy[0].cut("cut-master-0/log", after=size // 2, times=1),
-        proxy[0].drop("cut-master-0/log"),
-    ):
-        shell.submit("cut", code=LEFT)
-    begun = shell.archived("cut")
-    assert 0 < len(begun) < len(logs.expected["master-0"])
-    assert shell.archived("cut", "worker-0") == logs.expected["worker-0"]
-    assert " valid; smoke" in shell.run("collect", "cut").out
-    assert shell.archived("cut") == logs.expected["master-0"]
-    assert "cut" not in shell.on_cluster()
 
 
 def test_the_job_of_a_run_that_succeeded_stays_where_lines_of_its_logs_are_lost(
@@ -145,18 +127,6 @@ def test_a_log_whose_times_differ_at_each_request_is_read_whole(
         requests = proxy[0].requests(f"restless-{replica}/log")
         assert len(requests) < MOST_REQUESTS, requests
     assert "restless" not in shell.on_cluster()
-
-
-def test_a_run_with_such_a_log_can_be_cancelled(
-    shell: Shell, proxy: tuple[FaultProxy, Path]
-) -> None:
-    logs = restless(shell, proxy[0], "ended")
-    shell.submit("ended", "--detach")
-    shell.namespace.until(has_condition("Succeeded"), "pytorchjob/ended")
-    shell.run("cancel", "ended")
-    assert "ended" not in shell.on_cluster()
-    assert shell.archived("ended") == logs.expected["master-0"]
-    assert len(proxy[0].requests("ended-master-0/log")) < MOST_REQUESTS
 
 
 def test_a_run_whose_logs_cannot_be_read_can_be_ended_without_them(

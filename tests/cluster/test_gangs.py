@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import msgspec
@@ -15,7 +14,7 @@ from k8sbench.model.plan import RunPlan
 from tests.harness.cluster.deployments import operator_deployment
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
-from tests.harness.cluster.pod_groups import COSCHEDULING, VOLCANO, operator_with_gangs
+from tests.harness.cluster.pod_groups import SCHEDULER, operator_with_gangs
 from tests.harness.cluster.readings import Follower
 
 JOB = "resnet50-example"
@@ -54,38 +53,17 @@ def test_an_operator_without_gangs_ignores_the_policy(
 def test_a_gang_of_the_coscheduling_plugin_is_the_whole_job(
     own_cluster: OwnCluster, namespace: Namespace, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with operator_with_gangs(own_cluster, COSCHEDULING) as groups:
-        follower = of_a_gang(namespace, submit(namespace, capsys, "--gang"), groups)
+    with operator_with_gangs(own_cluster) as groups:
+        follower = Follower(namespace, submit(namespace, capsys, "--gang"))
+        group = namespace.until(lambda _: True, groups)
+        assert (group["metadata"]["name"], group["spec"]["minMember"]) == (JOB, 2)
+        # An operator whose cache lacks the gang that it has just made leaves the job until it
+        # changes.
+        namespace.kubectl("annotate", "pytorchjob", JOB, "changed=true")
         follower.until(lambda reading: len(held(namespace)) == 2)
         for pod in held(namespace):
             assert pod["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] == JOB
-            assert pod["spec"]["schedulerName"] == COSCHEDULING
-        assert follower.read().cause_id != "gang-ignored"
-
-
-def of_a_gang(namespace: Namespace, plan: RunPlan, groups: str) -> Follower:
-    """Wait for the gang that the operator makes of all pods of a job, and follow that."""
-    group = namespace.until(lambda _: True, groups)
-    assert (group["metadata"]["name"], group["spec"]["minMember"]) == (JOB, 2)
-    # An operator whose cache lacks the gang that it has just made leaves the job until it changes.
-    namespace.kubectl("annotate", "pytorchjob", JOB, "changed=true")
-    return Follower(namespace, plan)
-
-
-def test_a_gang_of_volcano_has_no_pods_until_volcano_takes_it(
-    own_cluster: OwnCluster, namespace: Namespace, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with operator_with_gangs(own_cluster, VOLCANO) as groups:
-        follower = of_a_gang(namespace, submit(namespace, capsys, "--gang"), groups)
-        follower.until(lambda reading: follower.seen.job is not None)
-        assert held(namespace) == []
-        # What Volcano does when there is room for all.
-        admit = json.dumps({"status": {"phase": "Inqueue"}})
-        namespace.kubectl("patch", f"{groups}/{JOB}", "--type=merge", f"--patch={admit}")
-        follower.until(lambda reading: len(held(namespace)) == 2)
-        for pod in held(namespace):
-            assert pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] == JOB
-            assert pod["spec"]["schedulerName"] == "volcano"
+            assert pod["spec"]["schedulerName"] == SCHEDULER
         assert follower.read().cause_id != "gang-ignored"
 
 

@@ -60,8 +60,6 @@ def test_of_several_that_take_it_at_once_one_gets_it(leases: dict[str, Lease]) -
 def test_it_goes_with_the_deployment_of_its_name(
     leases: dict[str, Lease], namespace: Namespace
 ) -> None:
-    assert leases["two"].attempt(), "before there is one, as in version 0.2.0"
-    leases["two"].release()
     labels = {"app": "collector"}
     containers = [{"name": "collector", "image": "none"}]
     namespace.create(

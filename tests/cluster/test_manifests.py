@@ -9,6 +9,7 @@ import yaml
 
 from k8sbench.adapters.files import catalog
 from k8sbench.cli.main import main
+from k8sbench.model import sources
 from k8sbench.render import to_yaml
 from tests.harness.cluster.namespace import Namespace, events_of
 from tests.unit.render import plans
@@ -26,16 +27,12 @@ PROGRAMS = [
     for loaded in catalog.load_all()
     for framework in loaded.spec.frameworks
 ]
-TRAINING = (
-    *("--mode", "train", "--data", "pvc:sets/real", "--checkpoints", "pvc:kept"),
-    *("--weights", "pvc:sets/start.npz"),
-)
+TRAINING = ("--mode=train", "--data=pvc:sets/real", "--checkpoints=pvc:kept")
 OPTIONS: tuple[tuple[str, ...], ...] = (
     ("--amp",),
     ("--queue", "team-queue"),
     ("--gang",),
     ("--image", "registry.example.com/team/trainer:1.2"),
-    TRAINING,
 )
 UPSTREAM = (
     *("--impl", "upstream", "--image", "registry.example.com/upstream:1"),
@@ -85,7 +82,8 @@ def test_every_case_and_every_option_passes_strict_validation_and_the_webhook(
     restricted: Namespace, render: Render, benchmark: str, variant: Any
 ) -> None:
     which = (benchmark, "--framework", variant.framework, "--variant", variant.name)
-    options = (*OPTIONS, UPSTREAM) if variant.upstream else OPTIONS
+    weights = f"--weights=pvc:sets/start{sources.WEIGHTS[variant.framework]}"
+    options = (*OPTIONS, (*TRAINING, weights), *([UPSTREAM] if variant.upstream else []))
     texts = [render(*which, "--all-cases")]
     texts += [render(*which, "--case", str(variant.cases[-1]), *more) for more in options]
     assert accepted_jobs(restricted, "".join(texts)) == len(variant.cases) + len(options)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shlex
@@ -15,7 +14,7 @@ import pytest
 from tests.docs import pages
 from tests.harness.cluster import metric_source, rack, users
 from tests.harness.cluster.own import OwnCluster
-from tests.harness.cluster.shell import Shell, until
+from tests.harness.cluster.shell import Shell
 from tests.tiers import ROOT
 
 METRICS = """
@@ -129,27 +128,3 @@ def test_who_may_not_list_nodes_is_told_which_right_is_missing(
     assert "may not list nodes in the whole cluster." in done.err
     assert "bind you to the ClusterRole in" in done.err
     assert checking.json("list") == []
-
-
-def test_a_check_that_was_killed_goes_on_where_it_was(checking: Shell) -> None:
-    logs(checking, {})
-    checking.pools.write_text(rack.pools("rack", endless=True))
-    with checking.started(*CASE, "--set=night", "--parallel=2") as first:
-        until(lambda: len(checking.on_cluster("pods")) == 2, "two pods")
-        first.kill()
-    taken_up = checking.on_cluster()
-    assert len(taken_up) == 2
-    checking.pools.write_text(rack.pools("rack"))
-    with contextlib.ExitStack() as stack:
-        words = (*CASE, "--resume=night", "--parallel=6", "--output=json")
-        checking.environment["FIRST_RUN"] = "3"
-        second = stack.enter_context(checking.started(*words))
-        second.until("exists and is joined")
-        for run_id in taken_up:
-            checking.namespace.finish(run_id)
-        second.ends()
-    found = json.loads(second.out)
-    assert {row["state"] for row in found["nodes"]} == {"ok"}
-    runs = checking.json("list")
-    assert len(runs) == NODES
-    assert {run["phase"] for run in runs} == {"Succeeded"}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.model.ownership import LEFT_SECONDS, RECEIPT_SECONDS
+from k8sbench.model.ownership import RECEIPT_SECONDS
 from tests.harness.cluster.limits import SECONDS
 from tests.harness.cluster.shell import ENDLESS, Shell
 
@@ -116,27 +116,6 @@ def test_a_job_of_another_store_is_collected_where_it_is_adopted_and_nowhere_els
     assert "left" not in shell.on_cluster()
 
 
-def test_what_ended_long_ago_is_adopted_unless_its_owner_works_on_it(own_shell: Shell) -> None:
-    shell = own_shell
-    ended(shell, "old")
-    colleague = shell.colleague()
-    annotate(shell, "old", OWNER, is_handed_over=False)
-    assert colleague.run("collect", "--adopt", "--all").err == "Nothing needs collection here.\n"
-    status = shell.namespace.get("pytorchjob", "old")["status"]
-    long_ago = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - LEFT_SECONDS - 5.0))
-    for condition in status["conditions"]:
-        condition["lastTransitionTime"] = long_ago
-    patch = json.dumps({"status": status})
-    where = ("pytorchjob/old", "--subresource=status", "--type=merge")
-    shell.namespace.kubectl("patch", *where, f"--patch={patch}")
-    # It was submitted, or stamped, since.
-    assert colleague.run("collect", "--adopt", "--all").err == "Nothing needs collection here.\n"
-    annotate(shell, "old", OWNER, at=time.time() - LEFT_SECONDS - 5.0)
-    adopted = colleague.run("collect", "--adopt", "--all")
-    assert "old is adopted: it ended over 10m ago, and k8sbench on " in adopted.err
-    assert " valid; smoke" in adopted.out
-
-
 def test_a_former_owner_that_wakes_up_leaves_the_job_and_shows_the_receipt(shell: Shell) -> None:
     logs = shell.logs("asleep").begin()
     colleague = shell.colleague()
@@ -199,24 +178,6 @@ def test_what_somebody_keeps_nobody_takes_away_but_by_name(shell: Shell) -> None
     colleague.limits = IMPATIENT
     colleague.run("delete", "kept")
     assert "kept" not in shell.on_cluster()
-
-
-# -- identity -------------------------------------------------------------------------------------
-
-
-def test_a_job_that_somebody_created_anew_is_named_and_nothing_happens_to_it(shell: Shell) -> None:
-    shell.printing("anew")
-    shell.limits = {"adapters__kubernetes__watching__job_reader__END_SECONDS": 1.0}
-    job = shell.namespace.get(shell.namespace.job("anew"))
-    shell.namespace.kubectl("delete", shell.namespace.job("anew"))
-    uid = shell.namespace.create_again(job)
-    shell.run("collect", "anew", code=3)
-    status = shell.json("status", "anew")
-    assert status["phase"] == "Lost"
-    assert f"Another job of its name was created since (uid {uid})." in status["cause"]
-    shell.run("cancel", "anew")
-    assert shell.namespace.get(shell.namespace.job("anew"))["metadata"]["uid"] == uid
-    shell.namespace.kubectl("delete", shell.namespace.job("anew"))
 
 
 def test_a_job_is_deleted_by_the_cluster_after_its_time_where_nobody_follows_it(

@@ -9,18 +9,16 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.harness.cluster import collectors, fault_proxy, pod_logs, volumes
+from tests.harness.cluster import pod_logs, volumes
 from tests.harness.cluster.cluster import KubectlFailed
-from tests.harness.cluster.fault_proxy import Fault, FaultProxy
+from tests.harness.cluster.fault_proxy import FaultProxy
 from tests.harness.cluster.nodes import EXIT_CODE, RUN_FOR, log_text
 from tests.harness.cluster.own import OwnCluster
-from tests.harness.cluster.shell import CASE, ENDLESS, Running, Shell, until
-from tests.unit.local.test_exits import torchrun
+from tests.harness.cluster.shell import CASE, ENDLESS, Shell, until
 
 TRAIN = (*CASE, ENDLESS, "--mode=train", "--data=pvc:data", "--checkpoints=pvc:checkpoints")
 
@@ -79,11 +77,9 @@ class Training:
         """Wait until what the pods print is in the store."""
         until(lambda: text in self.shell.archived(self.run_id, self.last), "the lines")
 
-    def fails(self, code: int = 137, *, alone: bool = False) -> None:
-        """Have the worker killed for want of memory, or end with another code; the master ends,
-        too, unless it is alone.
-        """
-        end = ("--overwrite", f"{RUN_FOR}=0s", f"{EXIT_CODE}={code}")
+    def fails(self, *, alone: bool = False) -> None:
+        """Have the worker killed for want of memory; the master ends, too, unless it is alone."""
+        end = ("--overwrite", f"{RUN_FOR}=0s", f"{EXIT_CODE}=137")
         pods = self.shell.on_cluster("pods")
         (pod,) = (pod for pod in pods if self.shell.kind.replica_of(pod, self.run_id) == self.last)
         self.shell.namespace.kubectl("annotate", "pod", pod, *end)
@@ -115,12 +111,11 @@ def _attempt(found: Any) -> int:
     return int(labels.get("k8sbench.io/attempt", "1"))
 
 
-def failed(training: Training, submit: Running) -> Running:
+def failed(training: Training) -> None:
     """Bring a run to the failure of its first attempt, with everything archived until then."""
     training.runs(1)
     training.archives("one")
     training.fails()
-    return submit
 
 
 def test_a_run_whose_worker_is_killed_goes_on_as_attempt_two_and_succeeds(
@@ -129,7 +124,7 @@ def test_a_run_whose_worker_is_killed_goes_on_as_attempt_two_and_succeeds(
     training = Training(shell, "killed")
     held = proxy.hold(jobs(shell), method="POST", skip=1)
     with training.started() as submit:
-        failed(training, submit)
+        failed(training)
         held.wait()
         assert not shell.namespace.get("pods", "--selector=k8sbench.io/run=killed")
         training.prints("two")
@@ -149,110 +144,25 @@ def test_a_run_whose_worker_is_killed_goes_on_as_attempt_two_and_succeeds(
     assert "1 restart" in shell.run("status", "killed").out
 
 
-def test_a_job_that_somebody_created_in_place_of_the_attempt_before_is_left_alone(
+def test_a_restart_that_was_killed_before_the_job_is_created_is_gone_on_with(
     shell: Shell, proxy: FaultProxy
 ) -> None:
-    training = Training(shell, "replaced")
+    """Of the other moments tests/simulation has all."""
+    training = Training(shell, "left")
     held = proxy.hold(jobs(shell), method="POST", skip=1)
     with training.started() as submit:
-        training.runs(1)
-        job = shell.namespace.get("pytorchjob", "replaced")
-        training.archives("one")
-        training.fails()
+        failed(training)
         held.wait()
-        uid = shell.namespace.create_again(job)
-        held.end()
-        submit.ends(3)
-    status = training.status()
-    assert status["phase"] == "Failed"
-    assert f"(uid {uid}) is not the job of the attempt before" in status["cause"]
-    assert shell.namespace.get("pytorchjob", "replaced")["metadata"]["uid"] == uid
-    shell.namespace.kubectl("delete", "pytorchjob", "replaced")
-
-
-REFUSAL = "k8sbench: error: --data /data: /data/train: No such file or directory"
-RANKS = 8
-"""Of a pod: torchrun reports each in several lines, more than are kept of a log otherwise."""
-
-
-def test_what_a_trainer_has_refused_under_torchrun_is_not_started_again(shell: Shell) -> None:
-    training = Training(shell, "refused")
-    report = torchrun(*((rank, 143) for rank in range(1, RANKS)), (0, 2))
-    training.prints("one", REFUSAL, *report)
-    with training.started() as submit:
-        training.runs(1)
-        training.archives(report[-1])
-        training.fails(1)
-        submit.ends(3)
-    status = training.status()
-    assert (status["phase"], status["cause_id"]) == ("Failed", "usage-error")
-    assert status["cause"] == f"worker-0 exited with code 1: [rank0]: {REFUSAL}"
-    assert status["restarts"] == 0
-
-
-def fault_at(proxy: FaultProxy, jobs: str, stage: str, run_id: str) -> Fault:
-    """Stop a restart when nothing but its record, half or all of it is done, before more is."""
-    if stage == "before-deletion":
-        return proxy.hold(f"{jobs}/{run_id}", method="DELETE")
-    if stage == "deleted":
-        return proxy.hold(jobs, method="POST", skip=1)
-    return proxy.lose_answer(jobs, method="POST", skip=1, times=1)
-
-
-@pytest.mark.parametrize(
-    ("stage", "by"),
-    [("before-deletion", "collect --follow"), ("deleted", "watch"), ("created", "collect")],
-)
-def test_a_restart_that_was_killed_at_any_stage_is_gone_on_with(
-    shell: Shell, proxy: FaultProxy, stage: str, by: str
-) -> None:
-    run_id = f"{stage}-{by.replace(' --', '-')}"
-    training = Training(shell, run_id)
-    fault = fault_at(proxy, jobs(shell), stage, run_id)
-    with training.started() as submit:
-        failed(training, submit)
-        fault.wait()
         training.prints("two")
         submit.kill()
-    fault.end()
-    assert training.status()["cause_id"] in {"restarting", "restart-waits"} or stage == "created"
-    if by == "collect":
-        assert f"{run_id} goes on; wait with --follow" in shell.run("collect", "--all").err
+    held.end()
+    assert training.status()["cause_id"] in {"restarting", "restart-waits"}
+    with shell.started("watch", "left") as watch:
         training.runs(2)
-        shell.namespace.finish(run_id)
-        until(lambda: training.status()["on_cluster"]["phase"] == "Succeeded", "its end")
-        shell.run("collect", "--all", code=5)
-    else:
-        words = ("collect", run_id, "--follow") if by != "watch" else ("watch", run_id)
-        with shell.started(*words) as follower:
-            training.runs(2)
-            training.archives("two")
-            shell.namespace.finish(run_id)
-            follower.ends(5)
+        training.archives("two")
+        shell.namespace.finish("left")
+        watch.ends(5)
     training.check_succeeded()
-
-
-@pytest.mark.parametrize("comes_late", [False, True])
-def test_a_cancel_between_two_attempts_ends_the_run(
-    shell: Shell, proxy: FaultProxy, comes_late: bool
-) -> None:
-    """The request for the second may be on its way still when k8sbench is killed."""
-    training = Training(shell, "cancelled")
-    stop = proxy.hold if comes_late else proxy.drop
-    stopped = stop(jobs(shell), method="POST", skip=1)
-    with training.started() as submit:
-        failed(training, submit)
-        stopped.wait()
-        training.prints("two")
-        submit.kill()
-    stopped.end()
-    if comes_late:
-        training.runs(2)
-    shell.run("cancel", "cancelled")
-    status = training.status()
-    assert (status["phase"], status["cause_id"]) == ("Cancelled", "cancelled")
-    assert shell.archived("cancelled") == (["one", "two"] if comes_late else ["one"])
-    until(lambda: "cancelled" not in shell.on_cluster(), "the end of the job")
 
 
 @pytest.mark.parametrize("words", [("--run-id=continued",), ("--resume=continued",)])
@@ -277,52 +187,6 @@ def test_a_cancelled_training_is_continued_as_the_next_attempt_of_its_run(
     assert (status["phase"], status["restarts"]) == ("Succeeded", 1)
     for replica in ("master-0", "worker-0"):
         assert shell.archived("continued", replica) == ["one", "two"]
-
-
-def test_a_store_that_had_a_run_follows_its_next_attempt_and_does_not_delete_it(
-    shell: Shell,
-) -> None:
-    """A colleague watched the first; the owner continues it, and is away."""
-    training, colleague = Training(shell, "moved"), shell.colleague()
-    with training.started("--max-restarts=0") as submit:
-        training.runs(1)
-        with colleague.started("watch", "moved") as other:
-            until(lambda: "one" in colleague.archived("moved", "worker-0"), "the lines there")
-            training.archives("one")
-            training.fails(1)
-            submit.ends(3)
-            other.ends(3)
-    assert colleague.json("status", "moved")["cause_id"] == "collected-elsewhere"
-    until(lambda: "moved" not in shell.on_cluster(), "the end of the job")
-    training.prints("two")
-    with training.started("--max-restarts=0") as submit:
-        training.runs(2)
-        submit.kill()
-    with colleague.started("collect", "--adopt", "moved", "--follow") as other:
-        until(lambda: "two" in colleague.archived("moved", "worker-0"), "the lines there")
-        shell.namespace.finish("moved")
-        other.ends(5)
-    status = colleague.json("status", "moved")
-    assert (status["phase"], status["restarts"]) == ("Succeeded", 1)
-    assert colleague.archived("moved", "worker-0") == ["one", "two"]
-
-
-@pytest.mark.soak
-def test_a_cancel_of_another_process_ends_the_attempt_that_is_just_created(
-    shell: Shell, proxy: FaultProxy
-) -> None:
-    training = Training(shell, "unwanted")
-    held = proxy.hold(jobs(shell), method="POST", skip=1)
-    with training.started() as submit:
-        failed(training, submit)
-        held.wait()
-        with shell.started("cancel", "unwanted") as cancel:
-            until(lambda: training.status()["wishes"], "the wish on record")
-            held.end()
-            cancel.ends(0)
-        submit.ends(3)
-    assert training.status()["phase"] == "Cancelled"
-    until(lambda: "unwanted" not in shell.on_cluster(), "the end of the job")
 
 
 def test_pods_that_do_not_go_are_named_and_no_attempt_is_created_beside_them(
@@ -351,62 +215,3 @@ def test_pods_that_do_not_go_are_named_and_no_attempt_is_created_beside_them(
         shell.namespace.finish("stays")
         submit.ends(5)
     training.check_succeeded()
-
-
-def test_a_colleague_who_watches_sees_the_attempts_that_the_submit_makes(
-    shell: Shell, proxy: FaultProxy
-) -> None:
-    """Both have all lines of both attempts, and there are never two jobs."""
-    training, colleague = Training(shell, "shared"), shell.colleague()
-    created = proxy.hold(jobs(shell), method="POST", skip=1)
-    with training.started() as submit:
-        training.runs(1)
-        with colleague.started("watch", "shared") as other:
-            until(lambda: "one" in colleague.archived("shared", "worker-0"), "the lines there")
-            failed(training, submit)
-            created.wait()
-            training.prints("two")
-            created.end()
-            training.runs(2)
-            training.archives("two")
-            until(lambda: "two" in colleague.archived("shared", "worker-0"), "the lines there")
-            shell.namespace.finish("shared")
-            submit.ends(5)
-            until(lambda: colleague.phase("shared") == "Succeeded", "the end there")
-            other.ends(5)
-    training.check_succeeded()
-    assert colleague.json("status", "shared")["restarts"] == 1
-    assert colleague.archived("shared") == ["one", "two"]
-
-
-@pytest.mark.soak
-def test_a_store_that_detached_learns_of_the_attempt_that_the_collector_has_begun(
-    shell: Shell, tmp_path: Path
-) -> None:
-    """It archives what there is still: the second attempt, from its first line on."""
-    training = Training(shell, "left")
-    collector = collectors.make(shell.namespace, tmp_path / "machine")
-    with fault_proxy.before(Path(collector.environment["KUBECONFIG"])) as (proxy, path):
-        collector.environment["KUBECONFIG"] = str(path)
-        created = proxy.hold(jobs(shell), method="POST")
-        shell.run("submit", *TRAIN, "--run-id=left", "--detach")
-        training.runs(1)
-        with collector.collecting() as running:
-            until(lambda: "one" in collector.archived("left", "worker-0"), "the lines there")
-            training.fails()
-            created.wait()
-            training.prints("two")
-            created.end()
-            training.runs(2)
-            with shell.started("watch", "left") as watch:
-                training.archives("two")
-                shell.namespace.finish("left")
-                watch.ends(5)
-            until(lambda: collector.phase("left") == "Succeeded", "the end there")
-            collectors.end(running)
-    status = training.status()
-    assert (status["phase"], status["restarts"]) == ("Succeeded", 1)
-    assert "Attempt 2 of 4: It was begun by another store." in shell.run("status", "left").out
-    assert shell.archived("left", "worker-0") == ["two"]
-    assert collector.archived("left", "worker-0") == ["one", "two"]
-    assert not (shell.store / "runs" / "left" / "log-gaps.json").exists()

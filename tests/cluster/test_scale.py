@@ -25,9 +25,11 @@ MORE_NODES, GPUS = 2, 32
 a job that waits for a node would end without it.)
 """
 RUN_FOR = "4s"
-REQUESTS_PER_LOG = 3
-"""Followed or fetched, and asked once more when its container has ended; one more if it broke."""
-REQUESTS_PER_JOB = 4
+REQUESTS_PER_LOG = 15
+"""Two where nothing is late: it is followed, and read once more at its end. A stream that a busy
+machine slows down is opened again; a log that is polled takes more than these.
+"""
+REQUESTS_PER_JOB = 15
 """Created, deleted, its pods listed if the watch is late; and the lists of all, which are few."""
 BYTES_PER_JOB = 30_000
 """In etcd, without the pods that the operator makes; the trainers travel once for all jobs."""

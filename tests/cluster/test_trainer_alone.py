@@ -18,11 +18,10 @@ from tests.cluster.test_faults_creating import (
 )
 from tests.cluster.test_ownership import (
     test_a_job_of_another_store_is_collected_where_it_is_adopted_and_nowhere_else,
-    test_a_job_that_somebody_created_anew_is_named_and_nothing_happens_to_it,
     test_an_owner_that_does_not_answer_is_not_waited_for,
 )
 from tests.cluster.test_restarts import (
-    test_a_restart_that_was_killed_at_any_stage_is_gone_on_with,
+    test_a_restart_that_was_killed_before_the_job_is_created_is_gone_on_with,
 )
 from tests.cluster.test_watching import (
     test_what_happened_before_history_was_forgotten_is_reported,
@@ -36,9 +35,8 @@ from tests.harness.cluster.shell import CASE, ENDLESS, Shell, until
 
 __all__ = [
     "test_a_job_of_another_store_is_collected_where_it_is_adopted_and_nowhere_else",
-    "test_a_job_that_somebody_created_anew_is_named_and_nothing_happens_to_it",
     "test_a_job_whose_answer_is_lost_is_found_and_followed_to_its_end",
-    "test_a_restart_that_was_killed_at_any_stage_is_gone_on_with",
+    "test_a_restart_that_was_killed_before_the_job_is_created_is_gone_on_with",
     "test_a_run_ends_whose_job_is_deleted_without_its_pods",
     "test_a_submit_that_is_killed_before_any_write_is_repeated_and_makes_one_job",
     "test_an_owner_that_does_not_answer_is_not_waited_for",

@@ -10,7 +10,7 @@ from tests import tiers
 from tests.harness.cluster import bringup, fixture, tools
 from tests.harness.cluster.cluster import Cluster
 from tests.harness.cluster.nodes import EXIT_CODE, RUN_FOR
-from tests.harness.cluster.shell import ENDLESS, Shell, until
+from tests.harness.cluster.shell import ENDLESS, Shell
 
 TRAINJOB = "--job-kind=trainjob"
 
@@ -48,18 +48,6 @@ def test_where_both_are_served_v1_comes_first_and_the_other_way_is_named(own_she
     own_shell.run("delete", "first", "second")
 
 
-def test_it_runs_and_is_cancelled_with_all_that_was_made_of_it(own_shell: Shell) -> None:
-    with own_shell.submitted("run", TRAINJOB) as submit:
-        submit.until("Running: All 2 replicas run.")
-        status = own_shell.json("status", "run")
-        assert [one["replica"] for one in status["on_cluster"]["replicas"]] == ["node-0", "node-1"]
-        own_shell.run("cancel", "run")
-        submit.ends(3)
-    assert own_shell.phase("run") == "Cancelled"
-    made = ("get", "trainjobs,trainingruntimes,jobsets,jobs,pods", "--output=name")
-    until(lambda: not own_shell.namespace.kubectl(*made), "the job and all it made to go")
-
-
 def test_the_replica_that_failed_is_named_though_the_others_are_deleted(own_shell: Shell) -> None:
     pools = failing(own_shell, **{f"{RUN_FOR}.node-1": "1s", f"{EXIT_CODE}.node-1": "3"})
     own_shell.submit("bad", TRAINJOB, pools, code=3)
@@ -69,12 +57,3 @@ def test_the_replica_that_failed_is_named_though_the_others_are_deleted(own_shel
     assert end["cause_id"] == "replica-failed"
     assert "node-1" in end["cause"]
     assert "code 3" in end["cause"]
-
-
-def test_a_jobset_that_somebody_deletes_starts_the_training_again_which_is_named(
-    own_shell: Shell,
-) -> None:
-    with own_shell.submitted("again", TRAINJOB) as submit:
-        submit.until("Running: All 2 replicas run.")
-        own_shell.namespace.kubectl("delete", "jobset", "again", "--wait=false")
-        submit.until("node-0 has had 1 restart")

@@ -6,7 +6,6 @@ Nothing is lost, nothing reported twice, nothing waits without end.
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,7 @@ from k8sbench.adapters.kubernetes.watching import reflector
 from k8sbench.model.kinds import PYTORCH_JOB, JobKind
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
-from tests.harness.cluster import etcd, fault_proxy, following, users, wire
+from tests.harness.cluster import etcd, fault_proxy, following, wire
 from tests.harness.cluster.following import Port
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
@@ -133,39 +132,6 @@ def test_what_happened_before_history_was_forgotten_is_reported(
     end = port.end_of(gone)
     assert (end.phase, end.cause_id) == (Phase.LOST, "job-deleted")
     assert port.cluster.api.sender.requests["list pods"] > listed
-
-
-@pytest.mark.soak
-def test_the_operator_is_killed_and_comes_back(
-    own_cluster: OwnCluster, namespace: Namespace, user: Path
-) -> None:
-    with following.opened(user) as port:
-        plan = running(port)
-        with own_cluster.without("training-operator"):
-            namespace.finish(plan.run_id)
-            phase = "jsonpath={.status.phase}=Succeeded"
-            namespace.wait(phase, "pods", "--all")
-        check_told_once(port, plan)
-
-
-@pytest.mark.soak  # the API server believes in a token for ten seconds after its end
-def test_credentials_expire_and_are_replaced(
-    namespace: Namespace, user: Path, tmp_path: Path
-) -> None:
-    token = tmp_path / "token"
-    config = json.loads(user.read_text())
-    token.write_text(config["users"][0]["user"]["token"])
-    path = users.write_kubeconfig(namespace, tmp_path / "config", {"tokenFile": str(token)})
-    with following.opened(path, **QUICK) as port:
-        plan = running(port)
-        # Its tokens are bound to the account: they end with it.
-        namespace.kubectl("delete", "serviceaccount/user")
-        port.until(lambda port: any("does not accept these credentials" in n for n in port.notes()))
-        namespace.kubectl("create", "serviceaccount", "user")
-        token.write_text(namespace.kubectl("create", "token", "user").strip())
-        port.until(lambda port: "answers again" in port.notes()[-1])
-        namespace.finish(plan.run_id)
-        check_told_once(port, plan)
 
 
 def test_a_permission_is_taken_away_and_given_back(namespace: Namespace, user: Path) -> None:

@@ -1,4 +1,4 @@
-"""Runs a program within a limit of time; nothing that it starts is left behind."""
+"""Runs a program within a limit of time, and ends its process group."""
 
 from __future__ import annotations
 
@@ -7,15 +7,11 @@ import os
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
 ROOT = Path(__file__).resolve().parents[2]
-POLL_SECONDS = 0.5
 GRACE_SECONDS = 5.0
 """From SIGTERM to SIGKILL."""
 
@@ -33,8 +29,6 @@ class Ended:
 
 def run(words: Sequence[str], *, seconds: float, environ: Mapping[str, str] | None = None) -> Ended:
     """Run a command from the top of the tree, as a process group of its own."""
-    family: set[psutil.Process] = set()
-    deadline = time.monotonic() + seconds
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
             words,
@@ -46,37 +40,20 @@ def run(words: Sequence[str], *, seconds: float, environ: Mapping[str, str] | No
             start_new_session=True,
         )
         try:
-            while process.poll() is None and (left := deadline - time.monotonic()) > 0:
-                _look(process, family)
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(min(POLL_SECONDS, left))
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(seconds)
             code = process.poll()
         finally:
-            _stop(process, family)
+            _stop(process)
         output.seek(0)
         lines = output.read().decode(errors="replace").splitlines()
         return Ended(lines, code, f"stopped after {seconds:.0f} s" if code is None else None)
 
 
-def _look(process: subprocess.Popen[bytes], family: set[psutil.Process]) -> None:
-    """Add to `family` what a process has started.
-
-    A program in a session of its own belongs to no group that is killed here.
-    """
-    with contextlib.suppress(psutil.NoSuchProcess):
-        parent = psutil.Process(process.pid)
-        family.update((parent, *parent.children(recursive=True)))
-
-
-def _stop(process: subprocess.Popen[bytes], family: set[psutil.Process]) -> None:
-    _look(process, family)
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGTERM)
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """End what is left of the group, at its limit or after its end."""
+    for number, grace in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, None)):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(GRACE_SECONDS)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    for each in family:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            each.kill()
-    process.wait()
+            process.wait(grace)

@@ -29,7 +29,6 @@ from tests.unit.local import examples
 from tests.unit.model.specs import a_request
 
 STEPS = 4
-SOAK = pytest.mark.soak
 TRAINER = f"""
 import os, pathlib, signal, subprocess, sys
 place = pathlib.Path(sys.argv[1], os.environ["RANK"])
@@ -61,7 +60,6 @@ place.write_text(str(done + 1))
 """
 REFUSING = "import sys; print('usage: little DIR'); sys.exit(2)"
 REFUSING_BY_1 = "import sys; print('k8sbench: error: no such data'); sys.exit(1)"
-FAILING = "import sys; print('ValueError: no such thing'); sys.exit(1)"
 ONE_RANK_ENDS = """
 import os, signal, sys
 if os.environ["RANK"] == "0":
@@ -208,32 +206,18 @@ def test_a_program_that_refuses_its_words_is_not_started_again(
 
 @pytest.mark.tier("frameworks")
 @pytest.mark.parametrize(
-    ("said", "code", "cause_id", "restarts", "replicas"),
+    ("said", "code", "cause_id", "restarts"),
     [
-        pytest.param("k8sbench: error: no such data", 2, "usage-error", 0, 1, marks=SOAK),
-        ("k8sbench: error: no such data", 2, "usage-error", 0, 2),
-        ("k8sbench: failed: the disk is full", 1, "replica-failed", 1, 2),
-        pytest.param(
-            *("k8sbench: error: quoted from elsewhere", 1, "replica-failed", 1, 1), marks=SOAK
-        ),
+        ("k8sbench: error: no such data", 2, "usage-error", 0),
+        ("k8sbench: failed: the disk is full", 1, "replica-failed", 1),
     ],
 )
 def test_what_a_rank_has_refused_under_torchrun_is_not_started_again(
-    store: SqlStore, said: str, code: int, cause_id: str, restarts: int, replicas: int
+    store: SqlStore, said: str, code: int, cause_id: str, restarts: int
 ) -> None:
-    """Torchrun itself ends with 1 each time; the other rank waits beside it, or in a replica."""
-    shape = {"replicas": replicas, "processes_per_replica": 2 // replicas}
+    """Torchrun itself ends with 1 each time; the other rank waits in its replica."""
     words = (said, str(code))
-    run = submitted(store, ONE_RANK_ENDS, *words, max_restarts=1, launcher=True, **shape)
+    run = submitted(store, ONE_RANK_ENDS, *words, max_restarts=1, launcher=True)
     assert (run.phase, run.restarts) == (Phase.FAILED, restarts)
     assert run.history[-1].cause_id == cause_id
     assert run.history[-1].cause.endswith(f"exited with code 1: [rank1]: {said}")
-
-
-def test_a_program_that_always_fails_is_started_as_often_as_was_asked_for(
-    store: SqlStore,
-) -> None:
-    run = submitted(store, FAILING, max_restarts=2)
-    assert (run.phase, run.restarts) == (Phase.FAILED, 2)
-    assert run.history[-1].cause.startswith("Attempt 3 of 3 ended: ")
-    assert run.history[-1].cause_id == "replica-failed"

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from k8sbench.adapters.store import sql_store
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.ports import RunFilter
 from tests.harness import disks
@@ -56,6 +57,8 @@ def check(root: pathlib.Path, recorded: int) -> None:
         assert len(runs) == recorded
         assert all(run.measurement is not None for run in runs[:-1])
         # The last change may have stood in its folder alone: it was read from there.
+        sql_store.reindex(store)
+        assert store.runs(RunFilter()) == runs
         assert differences(store) == []
 
 

@@ -47,7 +47,7 @@ def test_ctrl_c_while_it_starts_ends_it_without_a_traceback(module: str, tmp_pat
 
 
 @pytest.mark.parametrize(
-    "words", ["--help", "submit --help", "benchmarks resnet50", "images", "render tsm", "store -h"]
+    "words", ["--help", "submit --help", "benchmarks resnet50", "render tsm", "store -h"]
 )
 def test_a_reader_that_has_gone_ends_every_command_as_sigpipe_does(words: str) -> None:
     # Nobody has read anything when the first byte is written, however late that is.

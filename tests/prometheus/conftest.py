@@ -8,10 +8,16 @@ from typing import Any
 
 import pytest
 
+from tests.harness import collection
 from tests.harness.prometheus import Exporter, Server
 
+HERE = pathlib.Path(__file__).parent
 Start = Callable[..., Server]
 Expose = Callable[..., Exporter]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    collection.set_timeouts(items, HERE)
 
 
 @pytest.fixture

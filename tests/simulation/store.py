@@ -168,7 +168,7 @@ class SimulatedStore:
     ) -> Run:
         self.write(f"move to {transition.phase}")
         run = self.disk.rows[run_id]
-        if not creation.may_follow(run.history[-1], transition):
+        if run.phase.final:
             return run
         wishes = run.wishes
         if transition.phase.final:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from typing import Any
 
 import pytest
 
+from k8sbench.trainers.parts import settings
+from k8sbench.trainers.parts.events import Place
+from tests.trainers.paddle_runs import import_paddle
 from tests.trainers.torch_runs import Event, alone, events, losses, only
+
+DEFAULTS = settings.Defaults(benchmark="b", recipes=("v",), batch_size=2)
 
 MATCHED = {
     **dict.fromkeys(("activation", "concat", "conv", "depthwise_conv", "norm", "pool"), "float16"),
@@ -19,6 +25,25 @@ MATCHED = {
 in half precision and the sum of the losses in FP32; two features resized in half precision and the
 logits of two heads in FP32.
 """
+
+
+def read(*argv: str) -> settings.Settings:
+    """Settings of a benchmark that has no options of its own."""
+    return settings.read("b", "", DEFAULTS, None, argv)[0]
+
+
+def part(framework: str, name: str) -> Any:
+    """A framework's module of the trainers' parts: its `session` or its `loop`."""
+    if framework == "paddle":
+        import_paddle()
+    prefix = {"pytorch": "torch", "paddle": "paddle"}[framework]
+    return importlib.import_module(f"k8sbench.trainers.parts.{prefix}_{name}")
+
+
+def session(framework: str, gpu: int | None = None, ranks: int = 1, *argv: str) -> Any:
+    """The session of the first of some ranks, on a CPU or as if it had a GPU."""
+    place = Place(rank=0, local_rank=0, world_size=ranks)
+    return part(framework, "session").Session(read(*argv), place, gpu)
 
 
 def stated(found: list[Event]) -> dict[str, Any]:

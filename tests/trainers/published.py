@@ -144,9 +144,9 @@ def features(
     return outputs
 
 
-def write(kind: str, path: pathlib.Path, found: Tensors) -> pathlib.Path:
-    """The file as it is published."""
-    if NAMES[kind].transposed:
+def write(path: pathlib.Path, found: Tensors) -> pathlib.Path:
+    """The file as it is published, a .pdparams or a .pth."""
+    if path.suffix == ".pdparams":
         # As paddle.save writes a layer's state: arrays, and a table of Paddle's own names.
         table = {name: name.replace(".", "_") for name in found}
         path.write_bytes(pickle.dumps({**found, "StructuredToParameterName@@": table}, protocol=2))

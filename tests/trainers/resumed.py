@@ -13,10 +13,8 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from k8sbench.trainers.data import sample_sets
-from tests.trainers import paddle_runs, published, torch_runs
+from tests.trainers import paddle_runs, torch_runs
 from tests.trainers.torch_runs import Event, environment, events, free_port, losses, only
 
 LENGTH = 10
@@ -80,16 +78,6 @@ def words(trainer: str, sets: pathlib.Path, *more: str) -> list[str]:
     if not (sets / name).exists():
         SETS[name](sets / name)
     return ["-m", f"k8sbench.trainers.{trainer}", *COMMON, *tiny, "--data", str(sets / name), *more]
-
-
-def start_weights(folder: pathlib.Path) -> pathlib.Path:
-    """Weights of torchvision's network for TSM, as published, in the width of these runs."""
-    from k8sbench.trainers import convert_weights
-
-    _, arrays = convert_weights.convert(published.tensors("torchvision", divisor=16))
-    with (folder / "weights.npz").open("wb") as file:
-        np.savez(file, **arrays)
-    return folder / "weights.npz"
 
 
 def _variables(trainer: str, world: int) -> list[dict[str, str]]:

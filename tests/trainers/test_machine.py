@@ -27,6 +27,8 @@ def test_the_machine_is_described_in_words_that_json_knows() -> None:
     assert json.loads(json.dumps(found)) == found
     assert found["host"]
     assert found["cpus"] == len(os.sched_getaffinity(0))
+    assert found["kernel"] == os.uname().release
+    assert isinstance(found["ram_gib"], int)
     for name in (*machine.FRAMEWORK_FIELDS, *machine.GPU_FIELDS):
         assert found[name] is None
 

@@ -13,7 +13,8 @@ import random
 
 import pytest
 
-from tests.trainers.resumed import LENGTH, TRAINERS, goes_on, killed, start_weights, trained, words
+from tests.trainers import published
+from tests.trainers.resumed import LENGTH, TRAINERS, goes_on, killed, trained, words
 from tests.trainers.torch_runs import Captured, Event, losses, only, refusal, run
 
 pytestmark = pytest.mark.tier("frameworks")
@@ -51,7 +52,8 @@ def test_a_killed_run_goes_on_to_the_same_bits(
         return run(capfd, trainer, *arguments[2:])
 
     if trainer == "tsm":
-        more += ("--weights", str(start_weights(tmp_path)))
+        found = published.tensors("torchvision", divisor=16)
+        more += ("--weights", str(published.write(tmp_path / "start.pth", found)))
     arguments = words(trainer, tmp_path, *more)
     whole = train(arguments)
     assert len(set(losses(whole))) == LENGTH

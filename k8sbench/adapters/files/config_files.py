@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from k8sbench.model.errors import InputError
 
 NAME = "k8sbench.toml"
@@ -19,35 +17,19 @@ OFF = "K8SBENCH_NO_CONFIG"
 """The variable with which no configuration file is read."""
 
 
-class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
-    """One file that was read."""
-
-    path: str
-    values: dict[str, Any]
-
-    def table(self, command: str | None) -> dict[str, Any]:
-        """Return the values that are for one command; None: those that are for all."""
-        if command is None:
-            return {key: value for key, value in self.values.items() if not isinstance(value, dict)}
-        # An option may have the name of a command: pools = "pools.yaml".
-        table = self.values.get(command)
-        return table if isinstance(table, dict) else {}
-
-
-def load(environ: Mapping[str, str]) -> tuple[ConfigFile, ...]:
-    """Read the project's and the user's file, as far as there are any; the first wins.
+def load(environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """Read the project's and the user's file, as far as there are any: path → its values.
 
     Raises :class:`InputError` for one that cannot be read or understood.
     """
-    return tuple(_read(path) for path in paths(environ))
+    return {str(path): _read(str(path)) for path in paths(environ)}
 
 
 def paths(environ: Mapping[str, str]) -> tuple[Path, ...]:
     """Find the files: the project's in the working folder or the nearest above, and the user's."""
     if environ.get(OFF):
         return ()
-    paths = [path for path in (_project(), of_user(environ)) if path is not None]
-    return tuple(dict.fromkeys(paths))
+    return tuple(path for path in (_project(), of_user(environ)) if path is not None)
 
 
 def _project() -> Path | None:
@@ -69,12 +51,12 @@ def of_user(environ: Mapping[str, str], name: str = NAME) -> Path | None:
     return path if path.is_absolute() and os.path.lexists(path) else None
 
 
-def _read(path: Path) -> ConfigFile:
+def _read(path: str) -> dict[str, Any]:
     import tomllib
 
     from k8sbench.adapters.files import strict_yaml
 
     try:
-        return ConfigFile(path=str(path), values=tomllib.loads(strict_yaml.read_text(str(path))))
+        return tomllib.loads(strict_yaml.read_text(path))
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"It is not TOML: {error}.", "Correct it.", file=str(path)) from error
+        raise InputError(f"It is not TOML: {error}.", "Correct it.", file=path) from error

@@ -11,7 +11,7 @@ import base64
 import datetime
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -106,7 +106,7 @@ class CollectorProxy:
         if service:
             self._base = kinds.path("Service", namespace, f"{service}:{PORT}", "proxy")
             try:
-                # One of before 0.3 has none, and asks for none.
+                # It makes its token when it first starts.
                 kept = _read_token(self._api, namespace, service)
             except ApiFault as fault:
                 raise self._api.explained(fault, "the collector's token be read") from fault
@@ -202,9 +202,7 @@ class Lease:
         if other and self._clock() < expires_at:
             return False
         transitions = int(spec.get("leaseTransitions") or 0) + 1
-        # One that version 0.2.0 made has no owner.
-        owners = _owners(self._api, self._name)
-        return self._write(found, owners, **mine, leaseTransitions=transitions)
+        return self._write(found, **mine, leaseTransitions=transitions)
 
     def _path(self, name: str = "") -> str:
         return kinds.path("Lease", self._api.place.namespace, name)
@@ -221,13 +219,10 @@ class Lease:
         }
         return _is_first(lambda: self._api.create(self._path(), body, retry_s=0.0), 409)
 
-    def _write(
-        self, found: KubeObject, owners: Sequence[Mapping[str, str]] = (), **spec: object
-    ) -> bool:
+    def _write(self, found: KubeObject, **spec: object) -> bool:
         """Change it, unless somebody else has changed it since."""
         metadata = {"resourceVersion": found["metadata"]["resourceVersion"]}
-        owned = {"ownerReferences": owners} if owners else {}
-        body = {"metadata": metadata | owned, "spec": spec}
+        body = {"metadata": metadata, "spec": spec}
         path = self._path(self._name)
         return _is_first(lambda: self._api.patch(path, body, retry_s=0.0), 404, 409)
 

@@ -42,8 +42,6 @@ WISH = f"{LABEL_DOMAIN}/wish"
 WAITS = f"{LABEL_DOMAIN}/waits"
 """Annotation of a job that waits even where its cause cannot recover (``--wait``): no process that
 follows it cancels it for that."""
-USED_BY_0_2 = f"{LABEL_DOMAIN}/used-by-"
-"""Begins the annotation by which version 0.2.0 names the stores that use a job."""
 REQUEST_SECONDS = 5.0
 """For one request; who asked tries again."""
 FIND_SECONDS = 5.0
@@ -85,21 +83,10 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class _Mark(msgspec.Struct, frozen=True, kw_only=True):
-    """The value of an annotation of version 0.2.0."""
-
-    host: str = "another machine"
-    keep: bool = False
-    submitted: bool = True
-    detached: bool = True
-    at: float | None = None
-
-
 # Made once, here: msgspec crashes where two threads are the first to use a type.
 _OWNERS = msgspec.json.Decoder(JobOwner)
 _RECEIPTS = msgspec.json.Decoder(Receipt)
 _WISHES = msgspec.json.Decoder(Wish)
-_MARKS = msgspec.json.Decoder(_Mark)
 
 
 # -- reading --------------------------------------------------------------------------------------
@@ -108,7 +95,7 @@ _MARKS = msgspec.json.Decoder(_Mark)
 def of(job: KubeObject, user: User | None) -> Ownership:
     """Return whose a job is, as a store reads it; without one everything is taken for its own."""
     annotations = annotations_of(job)
-    owner = _read(_OWNERS, annotations.get(OWNER)) or _owner_of_0_2(annotations)
+    owner = _read(_OWNERS, annotations.get(OWNER))
     return Ownership(
         owner=owner,
         is_ours=user is None or owner is None or owner.store == user.store,
@@ -133,22 +120,6 @@ def is_of(job: KubeObject, run: Run, user: User | None) -> bool:
     if run.job_uid is not None:
         return bool(job["metadata"]["uid"] == run.job_uid)
     return nonce in {None, run.nonce}
-
-
-def _owner_of_0_2(annotations: Mapping[str, str]) -> JobOwner | None:
-    """Return the store that submitted a job of version 0.2.0."""
-    for name, value in sorted(annotations.items()):
-        mark = _read(_MARKS, value) if name.startswith(USED_BY_0_2) else None
-        if mark is not None and mark.submitted:
-            store = name.removeprefix(USED_BY_0_2)
-            return JobOwner(
-                store=store,
-                host=mark.host,
-                at=mark.at or 0.0,
-                is_handed_over=mark.detached and not mark.keep,
-                keep=mark.keep,
-            )
-    return None
 
 
 def _read(decoder: msgspec.json.Decoder[Any], value: str | None) -> Any:

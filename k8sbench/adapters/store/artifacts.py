@@ -19,13 +19,12 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from k8sbench.adapters.store import disk
 from k8sbench.adapters.store.run_logs import LOGS
-from k8sbench.model.creation import may_follow
 from k8sbench.model.errors import StoreError
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Moment, Phase, Transition
@@ -39,8 +38,6 @@ MEASUREMENT = "measurement.json"
 IMAGE = "image-digest.txt"
 WISHES = "wishes.json"
 LOG_BEGINS = "log-begins.json"
-DAMAGED = ".damaged"
-"""Ends the name of a file that could not be read and was written anew."""
 
 _T = TypeVar("_T")
 
@@ -85,13 +82,12 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def save(self, run: Run) -> list[str]:
-        """Write those files of a run that are not as they should be; names the damaged ones.
+    def save(self, run: Run) -> None:
+        """Write those files of a run that are not as they should be.
 
         Its wishes stand before the event: a run that has ended never lacks what it owes. The
         measurement of one that goes on is gone before that.
-        ``run.json`` comes last: with it the folder counts as the run's. What cannot be read stays
-        beside what is written in its place.
+        ``run.json`` comes last: with it the folder counts as the run's.
         """
         names, left = RunRecord.__struct_fields__[1:], pertinent(run.wishes, run.phase)
         events = b"".join(encoded(event) + b"\n" for event in run.history)
@@ -104,10 +100,6 @@ class RunFolder:
             (RUN_FILE, as_file(RunRecord(**{name: getattr(run, name) for name in names}))),
         )
         with disk.translated(f"write the run's folder {self.path}"):
-            damaged = list(self._look()[1]) if self.holds_a_run else []
-            for name in damaged:
-                with contextlib.suppress(FileNotFoundError):
-                    (self.path / name).replace(self.path / f"{name}{DAMAGED}")
             if not self.path.exists():
                 disk.make_folder(self.path)
                 disk.sync_folder(self.path.parent)
@@ -116,16 +108,15 @@ class RunFolder:
                     self.write(name, data)
                 elif not data and name in {MEASUREMENT, WISHES}:
                     (self.path / name).unlink(missing_ok=True)
-        return damaged
 
     @property
     def is_there(self) -> bool:
-        """Whether the run's files are here."""
+        """True where the run's files are here."""
         return (self.path / RUN_FILE).is_file()
 
     @property
     def holds_a_run(self) -> bool:
-        """Whether it is, or was, the folder of a run that had begun."""
+        """True for the folder of a run that has begun, also a damaged one."""
         return any((self.path / name).exists() for name in (RUN_FILE, MEASUREMENT, LOGS))
 
     def write(self, name: str, data: bytes) -> None:
@@ -138,74 +129,36 @@ class RunFolder:
         data = disk.read(path)
         return None if data is None else decoded(data, kind, path)
 
-    def events(self) -> tuple[tuple[Transition, ...], list[str]]:
-        """Read the history as far as it goes, and what could not be read of it.
-
-        Nothing follows a final state, unless the run was submitted again. A state that was written
-        twice (the database said no after the first) counts once.
-        """
-        path = self.path / EVENTS
-        history: list[Transition] = []
-        problems: list[str] = []
-        try:
-            # What follows the last line end was written by a process that was killed.
-            *lines, _ = (disk.read(path) or b"").split(b"\n")
-        except StoreError as damage:
-            return (), [damage.message]
-        for number, line in enumerate(lines, start=1):
-            try:
-                transition = msgspec.json.decode(line, type=Transition)
-            except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
-                problems.append(f"{path}:{number}: {wrong}")
-                continue
-            if transition in history[-1:] or (history and not may_follow(history[-1], transition)):
-                continue
-            history.append(transition)
-        return tuple(history), problems
-
-    def run(self) -> tuple[Run, list[str]]:
-        """Read the whole run, and what could not be read of it.
-
-        Raises :class:`StoreError` where ``run.json`` is not that of a run of this name.
-        """
-        found, problems = self._look()
-        record, history, asked = found.get(RUN_FILE), found[EVENTS], found.get(WISHES)
-        if record is not None and record.plan.run_id != self.path.name:
-            problems[RUN_FILE] = f"{self.path / RUN_FILE} belongs to run {record.plan.run_id}."
-        if record is None or RUN_FILE in problems:
-            raise StoreError(problems[RUN_FILE], "It is not the folder of a run, or was damaged.")
-        if not history or history[0].phase is not Phase.CREATED:
-            history = (created(record.created_at), *history)
+    def run(self) -> Run:
+        """Read the whole run; :class:`StoreError` names the first file that cannot be read."""
+        record = self.read(RUN_FILE, RunRecord)
+        if record is None:
+            raise StoreError(f"{self.path} holds no {RUN_FILE}.", DAMAGED_OR_OTHER)
+        if record.plan.run_id != self.path.name:
+            raise StoreError(f"{self.path / RUN_FILE} belongs to run {record.plan.run_id}.")
+        history, asked = self._history(), self.read(WISHES, Wishes)
         image = disk.read(self.path / IMAGE) or b""
-        run = Run(
+        return Run(
             plan=record.plan,
             created_at=record.created_at,
             owner=record.owner,
             history=history,
             artifacts=str(self.path),
-            measurement=found.get(MEASUREMENT),
+            measurement=self.read(MEASUREMENT, Measurement),
             location=record.location,
             image_digest=image.decode(errors="replace").strip() or None,
             wishes=pertinent(asked.wishes if asked else (), history[-1].phase),
         )
-        return run, list(problems.values())
 
-    def _look(self) -> tuple[dict[str, Any], dict[str, str]]:
-        """Read the files by name; and what is wrong with those that cannot be read, or are gone."""
-        history, problems = self.events()
-        found, wrong = dict[str, Any]({EVENTS: history}), dict[str, str]()
-        if problems or not history:
-            wrong[EVENTS] = "; ".join(problems) or f"{self.path / EVENTS} holds no event."
-        for name, kind in ((RUN_FILE, RunRecord), (MEASUREMENT, Measurement), (WISHES, Wishes)):
-            try:
-                value = self.read(name, kind)
-            except StoreError as damage:
-                wrong[name] = damage.message
-                continue
-            if value is None and name == RUN_FILE:
-                wrong[name] = f"{self.path} holds no {name}."
-            found[name] = value
-        return found, wrong
+    def _history(self) -> tuple[Transition, ...]:
+        path = self.path / EVENTS
+        lines = (disk.read(path) or b"").splitlines()
+        if not lines:
+            raise StoreError(f"{path} holds no event.", DAMAGED_OR_OTHER)
+        return tuple(
+            decoded(line, Transition, f"{path}:{number}")
+            for number, line in enumerate(lines, start=1)
+        )
 
 
 def as_file(value: msgspec.Struct) -> bytes:

@@ -15,7 +15,7 @@ import shlex
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from functools import partial, wraps
+from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -47,7 +47,7 @@ IDLE_SECONDS = 30.0
 
 
 class DamagedDatabase(StoreError):
-    """The file of a SQLite database cannot be read as one; the runs' folders can."""
+    """A SQLite database is damaged or of an older version: a reindex makes it anew."""
 
 
 class NotWritable(StoreError):
@@ -104,15 +104,13 @@ class Database:
         self.engine.dispose()
 
 
-def open_sqlite(folder: Path, *, as_is: bool = False) -> Database:
+def open_sqlite(folder: Path) -> Database:
     """Open a folder's database, making the file if need be.
 
-    Raises :class:`NotWritable` for one that cannot be written, unless it is only read ``as_is``,
-    without what its log has; a damaged one is an error when it is read first.
+    Raises :class:`NotWritable` for one that cannot be written; a damaged one is an error when it is
+    read first.
     """
     path = folder / DATABASE
-    if as_is:
-        return _sqlite(f"{path.as_uri()}?immutable=1", str(folder), poolclass=pool.StaticPool)
     if not os.access(folder, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
         raise NotWritable(
             f"The store {folder} can only be read.",
@@ -134,8 +132,6 @@ def _sqlite(path: Path | str, shown: str, **options: Any) -> Database:
         raw = sqlite3.connect(
             path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True
         )
-        # A bit that changed may leave no valid UTF-8: then one run is damaged, and not all.
-        raw.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
         raw.execute("PRAGMA foreign_keys=ON")
         # After a power failure the last commits may be missing, never torn. The runs' folders have
         # them: those are flushed to the disk at each change.
@@ -217,12 +213,12 @@ def sqlite_error(wrong: sqlite3.Error, folder: str) -> StoreError:
             f"The store {folder} is locked by another process for more than {BUSY_SECONDS:g} s.",
             f"Try again, or look who holds it with: fuser -v {shlex.quote(f'{folder}/{DATABASE}')}",
         )
-    if code in {"SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_ERROR"}:
-        # SQLITE_ERROR: a table or a column is not there.
+    if code in {"SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_ERROR", ""}:
+        # SQLITE_ERROR: a table or a column is not there; without a code: a text is no UTF-8.
         return DamagedDatabase(
             f"The database of the store {folder} is damaged: {wrong}.",
-            "Nothing is lost: every run has its folder. Make it anew with: k8sbench store reindex"
-            f" --store {shlex.quote(folder)}",
+            "Every run has its folder. Make the index anew with: k8sbench store reindex --store"
+            f" {shlex.quote(folder)}",
         )
     return NotWritable(
         f"The store {folder} cannot be opened or written: {wrong}.",

@@ -14,8 +14,8 @@ know of it. Its logs stay as they were: no time is put in front of lines whose c
 ``imported.json`` says which files they were.
 
 A run that is removed: its folder is put into ``removed/`` with one rename, then its row goes, then
-the folder. Killed between the first two, the run is a row without a folder: the same removal ends
-it.
+the folder. Killed between the first two, the run is a row without a folder: the same removal, or
+the next command, ends it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def export(store: SqlStore, run_ids: Sequence[str], out: BinaryIO) -> None:
             if not _is_same(store.run(run_id), _whole(RunFolder(folder))):
                 raise StoreError(
                     f"The folder {folder} does not hold all that is known of run {run_id}.",
-                    "Export it where it was followed to its end, or see: k8sbench store reindex",
+                    "Export it where it was followed to its end.",
                 )
             with disk.translated(f"read {folder}"):
                 tar.add(folder, f"{artifacts.RUNS}/{run_id}", filter=_exported)
@@ -114,7 +114,8 @@ def import_runs(store: SqlStore, file: BinaryIO, shown: str) -> tuple[list[str],
                 "Nothing was imported. Export it again, or copy it again.",
                 file=shown,
             ) from error
-        sql_store.index_orphans(store, run_ids)  # of an import that was killed
+        with sql_store.alone(store) as db:  # what an import that was killed has left
+            sql_store.index_folders(store, db, set(run_ids).difference(index.ids(db)))
         there = _there(store, incoming, run_ids, shown)
         added = [run_id for run_id in run_ids if run_id not in there]
         os.sync()
@@ -212,10 +213,10 @@ def _is_same(here: Run, run: Run | None) -> bool:
 def _whole(folder: RunFolder) -> Run | None:
     """Read a run that is to be moved; None where it is damaged or not over."""
     with contextlib.suppress(BenchError):
-        run, problems = folder.run()
+        run = folder.run()
         checked_run_id(run.run_id)
         checked_set_name(run.plan.set_name)
-        if not problems and run.phase.final:
+        if run.phase.final:
             return run
     return None
 

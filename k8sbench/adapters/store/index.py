@@ -2,16 +2,12 @@
 
 A run's row holds the whole run as JSON text, and as columns what lists and filters need. Requests
 to a cluster, claims and (on PostgreSQL) baselines and the store's identity are rows of their own.
-A SQLite database of another layout is made anew from the folders (:mod:`.sql_store`); one of
-PostgreSQL is migrated here.
 """
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 import time
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +15,7 @@ import msgspec
 import sqlalchemy as sa
 
 from k8sbench.adapters.store import artifacts, disk
+from k8sbench.adapters.store.database import DamagedDatabase
 from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import RepeatTaken, StoreError
 from k8sbench.model.run import Run, Wish
@@ -28,9 +25,7 @@ BASELINE_FOLDER = "baselines"
 LAYOUT = 13
 """Version of the tables."""
 ADVISORY_LOCK = 0x6B38_7362
-"""Of PostgreSQL: ``k8sb``; held by whoever migrates the tables."""
-UPGRADE_SECONDS = 600
-"""For one statement of a migration, and for other processes' migrations and transactions to end."""
+"""Of PostgreSQL: ``k8sb``; held by whoever makes the tables."""
 
 _TABLES = sa.MetaData()
 LAYOUTS = sa.Table(
@@ -94,9 +89,10 @@ _UPDATED = sa.update(RUNS).where(RUNS.c.run_id == sa.bindparam("id"))
 
 
 def layout(db: sa.Connection) -> int:
-    """Return the version of a database's tables; 0 for an empty database.
+    """Return the version of a database's tables: :data:`LAYOUT`, or 0 for an empty database.
 
     A database with tables but without a record of their version belongs to another program.
+    Raises :class:`StoreError` for every other version.
     """
     tables = sa.inspect(db).get_table_names()
     if LAYOUTS.name not in tables:
@@ -112,65 +108,27 @@ def layout(db: sa.Connection) -> int:
             f"The store was written by a newer k8sbench (tables {number}, not {LAYOUT}).",
             "Upgrade k8sbench, or name another store with --store or K8SBENCH_STORE.",
         )
-    return int(number)
+    if number < LAYOUT:
+        sentence = f"The store was written by an older k8sbench (tables {number}, not {LAYOUT})."
+        if db.dialect.name == "postgresql":
+            action = "Read it with that version, or name another database with --store."
+            raise StoreError(sentence, action)
+        raise DamagedDatabase(sentence, "Make its index anew with: k8sbench store reindex")
+    return LAYOUT
 
 
-def migrate(db: sa.Connection, rows: Iterable[dict[str, Any]] = ()) -> None:
-    """Bring a database to the present layout; processes take turns. An empty one gets ``rows``."""
+def create(db: sa.Connection) -> None:
+    """Make the tables of an empty database; processes take turns."""
     is_shared = db.dialect.name == "postgresql"
     if is_shared:
-        for limit in ("statement_timeout", "lock_timeout"):
-            db.execute(sa.text(f"SET LOCAL {limit} = '{UPGRADE_SECONDS}s'"))
         db.execute(sa.select(sa.func.pg_advisory_xact_lock(ADVISORY_LOCK)))
-    before = layout(db)
-    if before == LAYOUT:
+    if layout(db) == LAYOUT:
         return
-    rows = earlier_rows(db) if before else rows
-    for table in ("transitions", "requests", "runs"):
-        db.execute(sa.text(f"DROP TABLE IF EXISTS {table}"))
     _TABLES.create_all(db)
     row = {"number": LAYOUT, "name": "an index over folders", "applied_at": time.time()}
     db.execute(sa.insert(LAYOUTS).values(row))
-    if is_shared and db.scalar(sa.select(IDENTITY.c.id)) is None:
+    if is_shared:
         db.execute(sa.insert(IDENTITY).values(id=secrets.token_hex(8)))
-    for row in rows:  # a damaged database may give one twice
-        add(db, row)
-
-
-def earlier_rows(db: sa.Connection) -> list[dict[str, Any]]:
-    """Read the rows of a database of this layout, or of that of 0.2.0, as this one has them.
-
-    What cannot be read of a row stays as text: its run is shown as damaged, and not lost.
-    """
-    steps: dict[str, list[dict[str, Any]]] = {}
-    if sa.inspect(db).has_table("transitions"):
-        ordered = sa.text("SELECT * FROM transitions ORDER BY run_id, number")
-        for step in db.execute(ordered).mappings():
-            steps.setdefault(step["run_id"], []).append(dict(step))
-    rows = []
-    # Without ORDER BY: of a damaged database its index may be what cannot be read.
-    for row in db.execute(sa.text("SELECT * FROM runs")).mappings():
-        known = {column: row[column] for column in row if column in RUNS.c}
-        if "record" not in row:
-            known |= {"closed": False, "record": row["plan"]}
-            with contextlib.suppress(StoreError, ValueError, msgspec.DecodeError):
-                run = _of_earlier_layout(row, steps.get(row["run_id"], ()))
-                known = of_run(run, row.get("files_at"))
-        rows.append(known)
-    return rows
-
-
-def _of_earlier_layout(row: sa.RowMapping, steps: Sequence[object]) -> Run:
-    texts = ("plan", "owner", "measurement", "location")
-    record = {
-        "created_at": row["created_at"],
-        "history": steps or [artifacts.created(row["created_at"])],
-        "artifacts": None,
-        "image_digest": row["image_digest"],
-        **{name: msgspec.Raw((row[name] or "null").encode()) for name in texts},
-    }
-    # SQLite has numbers for what is true or false.
-    return msgspec.json.decode(msgspec.json.encode(record), type=Run, strict=False)
 
 
 def of_run(run: Run, files_at: str | None) -> dict[str, Any]:
@@ -205,7 +163,7 @@ def wishes_of(row: sa.RowMapping) -> tuple[Wish, ...]:
 
 
 def has(db: sa.Connection, run_id: str) -> bool:
-    """Whether there is a row of a run, be it one that cannot be read."""
+    """Say whether there is a row of a run, be it one that cannot be read."""
     return db.scalar(sa.select(RUNS.c.run_id).where(RUNS.c.run_id == run_id)) is not None
 
 
@@ -236,6 +194,11 @@ def insert(db: sa.Connection, row: dict[str, Any], how: sa.Insert | sa.Update = 
         db.execute(sa.insert(REQUESTS), {"run_id": row["run_id"], "wishes": row["wishes"]})
 
 
+def clear(db: sa.Connection) -> None:
+    """Delete the rows of all runs with their requests."""
+    db.execute(sa.delete(RUNS))
+
+
 def delete(db: sa.Connection, run_id: str) -> None:
     """Delete a run's row with its requests."""
     db.execute(sa.delete(RUNS).where(RUNS.c.run_id == run_id))
@@ -258,9 +221,8 @@ def add(db: sa.Connection, row: dict[str, Any]) -> None:
 def filtered(wanted: RunFilter) -> sa.Select[Any]:
     """Ask for the runs that a filter lets through, and others that :func:`matches` leaves out.
 
-    The row of a run that goes on may be behind its folder. Who follows a thousand runs asks for
-    wishes now and then: those that a killed process left in a folder alone come with the next
-    change of the run.
+    The row of a run that goes on may be behind its folder: wishes that a killed process left in a
+    folder alone come with the next change of the run.
     """
     query = ROWS.order_by(RUNS.c.created_at, RUNS.c.run_id)
     some = REQUESTS.c.wishes.is_not(None) if wanted.wished else sa.not_(RUNS.c.closed)

@@ -2,13 +2,12 @@
 
 Every change goes to the folder inside one transaction that writes the row and excludes other
 writers: a process that is killed before it counts, or meets a full disk there, leaves a row
-that is behind. A run that goes on is therefore always read from both; what its folder knows more
-counts, and the next change writes it to the row. :mod:`k8sbench.adapters.store.sql_store` does the
-same for a whole store, and opens stores.
+that is behind. On SQLite, where every run has its folder, a run that goes on is therefore read from
+its folder; the row of a closed run is enough. On PostgreSQL any machine may go on with a run, also
+one without its folder: there the row is read, and a change that did not count is made again.
 
-One code path serves SQLite (the default) and PostgreSQL; what differs is in
-:mod:`k8sbench.adapters.store.database` and :mod:`k8sbench.adapters.store.claims`. On PostgreSQL the
-rows of requests decide: any machine may record or fulfil one, also one without the run's folder.
+Otherwise one code path serves both; what else differs is in
+:mod:`k8sbench.adapters.store.database` and :mod:`k8sbench.adapters.store.claims`.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ IDENTITY_FILE = "store.id"
 """Keeps the identity of a SQLite store."""
 PROBE, PROBE_BYTES = "writable", 4096
 """A file that is written to see whether there is room."""
-REINDEX = "See what is left of it with: k8sbench store reindex"
+REINDEX = "Make the index anew, and see what is damaged, with: k8sbench store reindex"
 
 
 class SqlStore:
@@ -67,9 +66,7 @@ class SqlStore:
         self.absent = False
         """True where there is no store yet, and this one only reads as empty."""
         self.unreadable: dict[str, str] = {}
-        """Run id → why neither its row nor its folder could be read, of those met so far."""
-        self.behind = set[str]()
-        """Runs whose rows and folders were seen to differ, or of which one cannot be read."""
+        """Run id → why it could not be read, of those met so far."""
         self.claims = FileClaims(root) if self.has_all_folders else PostgresClaims(base)
 
     @property
@@ -209,9 +206,9 @@ class SqlStore:
 
     @made_again
     def _change(self, run_id: str, change: Callable[[Run], Run]) -> Run:
-        """Change a run, in its row and its folder, which both get what the other knew more."""
+        """Change a run, in its row and its folder."""
         with self.database.writing() as db:
-            run = self._one(db, index.LOCKED_RUN, run_id)
+            run = self._one(db, index.LOCKED_RUN, run_id, wholly=True)
             self.claims.check(run_id, db)
             new = change(run)
             wishes = artifacts.pertinent(new.wishes, new.phase)
@@ -228,9 +225,7 @@ class SqlStore:
     def run(self, run_id: str) -> Run:
         """The run, or :class:`NotFound` with the nearest ids."""
         with self.database.reading() as db:
-            run = self._one(db, index.RUN, run_id)
-        self._mend()
-        return run
+            return self._one(db, index.RUN, run_id)
 
     @made_again
     def runs(self, wanted: RunFilter) -> list[Run]:
@@ -238,7 +233,6 @@ class SqlStore:
         with self.database.reading() as db:
             found = self.load(db, index.filtered(wanted))
             runs = [run for run in found if index.matches(run, wanted)]
-        self._mend()
         return runs if wanted.limit is None else runs[max(len(runs) - wanted.limit, 0) :]
 
     @made_again
@@ -362,88 +356,37 @@ class SqlStore:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def load(self, db: sa.Connection, query: sa.Select[Any], **values: str) -> list[Run]:
-        """Read the runs of some rows, those that go on also from their folders."""
+    def load(
+        self, db: sa.Connection, query: sa.Select[Any], *, wholly: bool = False, **values: str
+    ) -> list[Run]:
+        """Read the runs of some rows; where all folders are here those that go on from theirs.
+
+        With ``wholly`` also those that are closed. What cannot be read is in :attr:`unreadable`.
+        """
         runs = []
         for row in db.execute(query, values).mappings():
-            run_id = str(row["run_id"])  # damage makes a blob of a text
             try:
-                folder = self.run_folder(run_id)
-                runs.append(self.read(folder, row, wholly=not row["closed"])[0])
-            except (StoreError, ValueError) as damage:
-                self.unreadable[run_id] = str(damage)
+                runs.append(self._read(row, wholly=wholly))
+                self.unreadable.pop(row["run_id"], None)
+            except StoreError as damage:
+                self.unreadable[row["run_id"]] = str(damage)
         return runs
 
-    def read(
-        self, folder: RunFolder, row: sa.RowMapping | None, *, wholly: bool = True
-    ) -> tuple[Run, Run | None, list[str]]:
-        """Read a run from its row and its folder, of which one may be damaged or not here.
+    def _read(self, row: sa.RowMapping, *, wholly: bool) -> Run:
+        folder = self.run_folder(row["run_id"])
+        if self.has_all_folders and (wholly or not row["closed"]):
+            return folder.run()
+        run = index.run_of(row)
+        if folder.is_there:
+            return replace(run, artifacts=str(folder.path))
+        where = f"; they were last written on {row['files_at']}" if row["files_at"] else ""
+        missing = f"The files of run {run.run_id} are not in {folder.path}{where}."
+        return replace(run, artifacts_missing=missing)
 
-        Returns also what its folder says, if that can be read whole, and what neither has. If not
-        ``wholly`` a row that can be read is enough.
-        """
-        known = None
-        if row is not None:
-            try:
-                known = index.run_of(row)
-            except (StoreError, ValueError):
-                if not folder.is_there:
-                    raise
-                self.behind.add(folder.path.name)
-            if known is not None and not folder.is_there:
-                where = f"; they were last written on {row['files_at']}" if row["files_at"] else ""
-                missing = f"The files of run {known.run_id} are not in {folder.path}{where}."
-                return replace(known, artifacts_missing=missing), None, []
-        if known is not None:
-            known = replace(known, artifacts=str(folder.path))
-            if not wholly:
-                return known, known, []
-        try:
-            kept, problems = folder.run()
-        except StoreError:
-            if known is None:
-                raise
-            self.behind.add(known.run_id)
-            return known, None, []
-        whole = None if problems else kept
-        if known is not None:
-            run = self._merged(known, kept, whole=not problems)
-            if problems or run != known:
-                self.behind.add(run.run_id)
-            return run, whole, []
-        if row is not None and not self.has_all_folders:
-            kept = replace(kept, wishes=index.wishes_of(row))
-        return kept, whole, problems
-
-    def _merged(self, row: Run, kept: Run, *, whole: bool) -> Run:
-        """Combine a run's row with its folder, which is written first and so holds more.
-
-        A folder that is not ``whole`` may hold less. On PostgreSQL another machine may have gone on
-        with the run: there the folder counts where it continues what the row says.
-        """
-        count = len(row.history)
-        is_one = self.has_all_folders or kept.history[:count] == row.history
-        first, second = (kept, row) if self.has_all_folders and whole else (row, kept)
-        history = kept.history if is_one and len(kept.history) >= count else row.history
-        return replace(
-            kept,
-            history=history,
-            measurement=first.measurement or second.measurement,
-            image_digest=first.image_digest or second.image_digest,
-            wishes=artifacts.pertinent(first.wishes, history[-1].phase),
-        )
-
-    def _mend(self) -> None:
-        """Mend the runs that were met and whose rows and folders differ, or cannot be read."""
-        behind, self.behind = self.behind, set()
-        for run_id in () if self.database.read_only else behind:
-            # Where it cannot be written now, a later command does it.
-            with contextlib.suppress(StoreError, NotFound):
-                self._change(run_id, lambda run: run)
-                self.behind.discard(run_id)
-
-    def _one(self, db: sa.Connection, query: sa.Select[Any], run_id: str) -> Run:
-        runs = self.load(db, query, id=run_id)
+    def _one(
+        self, db: sa.Connection, query: sa.Select[Any], run_id: str, *, wholly: bool = False
+    ) -> Run:
+        runs = self.load(db, query, wholly=wholly, id=run_id)
         if runs:
             return runs[0]
         if run_id in self.unreadable:

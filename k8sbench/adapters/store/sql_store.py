@@ -1,10 +1,9 @@
-"""Opening a store, and making its index anew from the runs' folders.
+"""Opening a store, and keeping its index in step with the runs' folders.
 
-A store is a folder with a SQLite index, or a PostgreSQL database by its URL. A database of an
-earlier version is brought to the present layout in one transaction. A SQLite database that is
-damaged is put aside once, as ``k8sbench.db.old``, and made anew; what only its rows know, runs
-whose folders are gone, is carried over. Where the store can only be read the index is made in
-memory. On PostgreSQL only the rows of runs whose folders are here are written.
+A store is a folder with a SQLite index, or a PostgreSQL database by its URL. The folders are the
+truth. On SQLite every run has its folder here: opening the store adds the rows of folders that have
+none, and deletes those whose folders are gone; where the store can only be read the index is made
+in memory. On PostgreSQL each machine has the folders of some runs, and only a reindex writes rows.
 """
 
 from __future__ import annotations
@@ -12,36 +11,23 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from k8sbench.adapters.store import artifacts, database, disk, index
-from k8sbench.adapters.store.artifacts import DAMAGED
 from k8sbench.adapters.store.database import DamagedDatabase, Database, NotWritable
-from k8sbench.adapters.store.index import RUNS
 from k8sbench.adapters.store.run_store import SqlStore
 from k8sbench.model.errors import StoreError, UsageError
-from k8sbench.model.finding import Finding
+from k8sbench.model.run import Run
 
 __all__ = ["SqlStore", "open_store"]
 
 STORE_VARIABLE = "K8SBENCH_STORE"
 FILE_VARIABLE = "K8SBENCH_STORE_FILE"
 """Names a file that holds the same: a mounted Secret, whose password may be rotated."""
-OLD = "k8sbench.db.old"
-ACTIONS = {
-    "damaged-run": "Bring the file back from a copy, or remove the run.",
-    "no-folder": "Bring it back from a copy: its row is all that is left of it.",
-}
-"""What to do, by the id of a reindex's finding; the others are mended."""
-ANEW = "was damaged, or gone: what the run's row knows is written anew"
-TEXT_IDS = "UPDATE OR REPLACE runs SET run_id = CAST(run_id AS TEXT) WHERE typeof(run_id) = 'blob'"
-"""A bit that changed may make a blob of a text."""
-SIDE_FILES = ("-wal", "-shm", "-journal")
-"""What SQLite writes beside a database."""
 
 
 def open_store(
@@ -56,22 +42,23 @@ def open_store(
     """
     root = _place(where)
     if isinstance(root, str):
-        folder = folder or _folder()
-        _keep_private(folder)
-        return opened(database.open_postgres(root), folder)
+        return opened(database.open_postgres(root), folder or _folder())
     with disk.translated(f"open the store {root}"):
         if root.exists() and not root.is_dir():
             raise StoreError(f"{root} is a file, not a store.", "Name the store's folder.")
         runs = (root / artifacts.RUNS).glob(f"*/{artifacts.RUN_FILE}")
-        if (root / database.DATABASE).exists() or any(runs):
-            _keep_private(root)
-        elif not create:
-            store = opened(database.open_memory(str(root)), root)
-            store.absent = True
-            return store
-        else:
+        if not (root / database.DATABASE).exists() and not any(runs):
+            if not create:
+                store = opened(database.open_memory(str(root)), root)
+                store.absent = True
+                return store
             disk.make_folder(root / artifacts.RUNS)
-        return opened_folder(root)
+        try:
+            return opened(database.open_sqlite(root), root)
+        except NotWritable as why:
+            store = opened(database.open_memory(str(root)), root)
+            store.database.read_only = why
+            return store
 
 
 def _place(where: str | None) -> Path | str:
@@ -106,82 +93,112 @@ def _folder(named: str | None = None) -> Path:
     return base / "k8sbench"
 
 
-def _keep_private(root: Path) -> None:
-    """Restrict what a version of before made for all to read."""
-    for path in (root / artifacts.RUNS, *root.glob(f"{database.DATABASE}*")):
-        with contextlib.suppress(OSError):  # somebody else's, or gone
-            if (mode := path.stat().st_mode) & 0o077:
-                path.chmod(mode & 0o700)
+def opened(base: Database, root: Path) -> SqlStore:
+    """Open a store on a database; an empty one gets its tables."""
+    store = SqlStore(base, root)
+    try:
+        with base.reading() as db:
+            is_empty = index.layout(db) == 0
+        if is_empty:
+            with base.writing() as db:
+                index.create(db)
+        if store.has_all_folders:
+            _follow_folders(store)
+    except BaseException:
+        base.close()
+        raise
+    return store
 
 
-def reindex(store: SqlStore) -> tuple[int, list[Finding]]:
-    """Write the rows of all folders anew, and what their files lack of their rows.
+def reindex(store: SqlStore) -> tuple[int, dict[str, str]]:
+    """Make the index anew from the runs' folders; on PostgreSQL the rows of those that are here.
 
-    Returns how many runs are in the index then, what is wrong with runs, and what was changed
-    besides rows: store.md explains each id.
+    Returns how many runs the index has then, and by run id what is wrong with those that cannot be
+    read.
     """
-    said = list[tuple[str, str]]()
-    if store.has_all_folders and not _is_sound(store.database):
-        store.database.close()
-        with disk.locked(store.root):
-            _made_anew(store.root).close()
-        said.append(("damaged-database", f"It was damaged, and is kept as {store.root / OLD}."))
+    store.unreadable.clear()
     with alone(store) as db:
         if store.has_all_folders:
-            db.exec_driver_sql(TEXT_IDS)
-        store.unreadable.clear()
-        said += index_folders(store, db, artifacts.run_ids(store.root))
-        runs = store.load(db, index.ROWS.order_by(RUNS.c.created_at, RUNS.c.run_id))
-        count = len(index.ids(db))
-    said += [("damaged-run", why) for _, why in sorted(store.unreadable.items())]
-    if store.has_all_folders:  # a run of a PostgreSQL store has its files anywhere
-        said += [("no-folder", why) for run in runs if (why := run.artifacts_missing)]
-    return count, [
-        Finding(id=id_, severity="fail" if action else "warn", sentence=sentence, action=action)
-        for id_, sentence in said
-        for action in [ACTIONS.get(id_)]
-    ]
+            index.clear(db)
+        else:
+            store.load(db, index.ROWS)
+        index_folders(store, db, artifacts.run_ids(store.root))
+        return len(index.ids(db)), dict(sorted(store.unreadable.items()))
 
 
-def index_folders(
-    store: SqlStore, db: sa.Connection, run_ids: Iterable[str]
-) -> list[tuple[str, str]]:
-    """Write the rows of folders anew, and what their files lack of their rows.
+def delete_damaged_index(where: str | None) -> None:
+    """Delete the SQLite database of a store if it is damaged, or of an older version."""
+    root = _place(where)
+    if isinstance(root, Path) and (root / database.DATABASE).is_file():
+        with disk.locked(root):
+            if not _is_sound(root):
+                _delete_database(root)
 
-    Returns what was wrong with files, by the id of a finding.
-    """
-    wrong = list[tuple[str, str]]()
+
+def _is_sound(root: Path) -> bool:
+    """Return True for a SQLite database of this layout without damage."""
+    base = database.open_sqlite(root)
+    with contextlib.closing(base), contextlib.suppress(DamagedDatabase), base.reading() as db:
+        index.layout(db)
+        db.execute(index.ROWS.limit(1))  # an error where a table or a column is gone
+        return str(db.exec_driver_sql("PRAGMA quick_check(1)").scalar()) == "ok"
+    return False
+
+
+def _delete_database(root: Path) -> None:
+    path = root / database.DATABASE
+    with disk.translated(f"delete {path}"):
+        # The log goes first: that of the old file must not be taken for the new one's.
+        for suffix in ("-wal", "-shm", "-journal", ""):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+def index_folders(store: SqlStore, db: sa.Connection, run_ids: Iterable[str]) -> None:
+    """Write the rows of folders anew; what cannot be read is in :attr:`SqlStore.unreadable`."""
     for folder in map(store.run_folder, sorted(run_ids)):
         run_id = folder.path.name
         if not folder.holds_a_run:
             continue
         row = db.execute(index.RUN, {"id": run_id}).mappings().first()
         try:
-            run, kept, lost = store.read(folder, row)
+            run = folder.run()
+            if row is not None and not store.has_all_folders:
+                run = _newer(run, row)
+            index.add(db, index.of_run(run, store.here))
         except (StoreError, ValueError) as damage:
             store.unreadable[run_id] = str(damage)
-            continue
-        index.add(db, index.of_run(run, store.here))
-        store.unreadable.pop(run_id, None)
-        store.behind.discard(run_id)
-        wrong += [("damaged-run", why) for why in lost]
-        if run == kept or store.database.read_only:
-            continue
-        with contextlib.suppress(StoreError):  # of a full disk: a later command does it
-            wrong += [
-                ("damaged-file", f"{folder.path / name} {ANEW}, and kept as {name}{DAMAGED}.")
-                for name in folder.save(run)
-            ]
-    return wrong
+        else:
+            store.unreadable.pop(run_id, None)
 
 
-def index_orphans(store: SqlStore, run_ids: Collection[str]) -> None:
-    """Write the rows of folders that have none: a process was killed before it wrote the row."""
+def _newer(kept: Run, row: sa.RowMapping) -> Run:
+    """Return what a folder says of a run, or its row, if that says more.
+
+    Another machine may have gone on with the run. What is to be asked of its cluster is in the row.
+    """
+    kept = replace(kept, wishes=artifacts.pertinent(index.wishes_of(row), kept.phase))
+    try:
+        known = index.run_of(row)
+    except StoreError:
+        return kept
+    is_continued = kept.history[: len(known.history)] == known.history
+    is_less = known.measurement is not None and kept.measurement is None
+    return kept if is_continued and not is_less else known
+
+
+def _follow_folders(store: SqlStore) -> None:
+    """Write the rows of folders that have none, and delete those whose folders are gone."""
     with store.database.reading() as db:
-        orphans = set(run_ids).difference(index.ids(db))
-    if any(store.run_folder(run_id).holds_a_run for run_id in orphans):
+        known = set(index.ids(db))
+    there = artifacts.run_ids(store.root)
+    new = {run_id for run_id in there - known if store.run_folder(run_id).holds_a_run}
+    if new or known - there:
         with store.database.writing() as db:
-            index_folders(store, db, orphans)
+            index_folders(store, db, new)
+            for run_id in known - there:
+                # Looked at again now that nobody else writes: an import may have put it there.
+                if not store.run_folder(run_id).path.exists():
+                    index.delete(db, run_id)
 
 
 @contextlib.contextmanager
@@ -191,75 +208,3 @@ def alone(store: SqlStore) -> Iterator[sa.Connection]:
         if store.database.kind == "postgresql":
             db.execute(sa.text("LOCK TABLE runs IN EXCLUSIVE MODE"))
         yield db
-
-
-def opened(base: Database, root: Path, rows: Iterable[dict[str, Any]] = ()) -> SqlStore:
-    """Open a store on a database, which is brought to the present layout; an empty one gets rows.
-
-    On PostgreSQL somebody may have removed a run on another machine: there only a reindex that the
-    user asks for brings the row of a folder back.
-    """
-    store = SqlStore(base, root)
-    try:
-        with base.reading() as db:
-            is_present = index.layout(db) == index.LAYOUT
-            if is_present:
-                db.execute(index.ROWS.limit(1))  # an error where a table or a column is gone
-        if not is_present:
-            with base.reading() if base.read_only else base.writing() as db:
-                index.migrate(db, rows)
-                if store.has_all_folders:
-                    index_folders(store, db, artifacts.run_ids(root))
-        elif store.has_all_folders:
-            index_orphans(store, artifacts.run_ids(root))
-    except BaseException:
-        base.close()
-        raise
-    return store
-
-
-def opened_folder(root: Path) -> SqlStore:
-    """Open a SQLite store, whose index is made anew if it cannot be used.
-
-    Where it cannot be written, the index is made in memory.
-    """
-    try:
-        with contextlib.suppress(DamagedDatabase):
-            return opened(database.open_sqlite(root), root)
-        with disk.locked(root):
-            with contextlib.suppress(DamagedDatabase):  # another process may have made it meanwhile
-                return opened(database.open_sqlite(root), root)
-            return _made_anew(root)
-    except NotWritable as why:
-        base = database.open_memory(str(root))
-        base.read_only = why
-        return opened(base, root, _rows_of(database.open_sqlite(root, as_is=True)))
-
-
-def _is_sound(base: Database) -> bool:
-    with contextlib.suppress(DamagedDatabase), base.reading() as db:
-        return str(db.exec_driver_sql("PRAGMA quick_check(1)").scalar()) == "ok"
-    return False
-
-
-def _made_anew(root: Path) -> SqlStore:
-    """Put a damaged database aside, and make another of the folders and of what its rows know."""
-    path = root / database.DATABASE
-    rows = _rows_of(database.open_sqlite(root))
-    with disk.translated(f"put {path} aside"):
-        # The log of the old file must not be taken for the new one's.
-        for suffix in SIDE_FILES:
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
-        path.replace(root / OLD)
-    return opened(database.open_sqlite(root), root, rows)
-
-
-def _rows_of(base: Database) -> list[dict[str, Any]]:
-    """Read what can be read of a database's rows: the folders of some runs may be gone."""
-    try:
-        with base.reading() as db:
-            return index.earlier_rows(db) if index.layout(db) else []
-    except StoreError:
-        return []
-    finally:
-        base.close()

@@ -1,4 +1,4 @@
-"""``k8sbench benchmarks``: the catalog; one benchmark with its cases and published figures.
+"""``k8sbench benchmarks``: the catalog with images; one benchmark with its published figures.
 
 A published figure is shown whole: with its estimator, also where that is unknown, and with its
 notes below the table.
@@ -19,18 +19,40 @@ from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.plain_text import clean
-from k8sbench.model.spec import BenchmarkSpec, Citation, Published, Variant
+from k8sbench.model.spec import BenchmarkSpec, Citation, Framework, Published, Variant
 from k8sbench.report.text_table import Column, wrapped
 
 if TYPE_CHECKING:
     from k8sbench.app.catalog import LoadedSpec
+    from k8sbench.model.image import ListedImage
+
+Row = tuple["LoadedSpec", "Framework", "ListedImage | None"]
+"""A benchmark, one of its frameworks, and an image that runs it."""
+
+
+def _variants(row: Row) -> str:
+    loaded, framework, _ = row
+    return ", ".join(variant.name for variant in loaded.spec.variants_of(framework))
+
+
+def _framework_cases(row: Row) -> str:
+    loaded, framework, _ = row
+    variants = loaded.spec.variants_of(framework)
+    return ", ".join(sorted({case for one in variants for case in one.cases}, key=_size))
+
+
+def _gpus(image: ListedImage | None) -> str | None:
+    return None if image is None or image.gpus is None else ", ".join(image.gpus)
+
 
 COLUMNS = (
-    Column("NAME", lambda loaded: loaded.spec.name, whole=True),
-    Column("TITLE", lambda loaded: loaded.spec.title),
-    Column("FRAMEWORKS", lambda loaded: ", ".join(loaded.spec.frameworks)),
-    Column("VARIANTS", lambda loaded: ", ".join(one.name for one in loaded.spec.variants)),
-    Column("CASES", lambda loaded: ", ".join(sorted(_cases(loaded.spec), key=_size))),
+    Column("NAME", lambda row: row[0].spec.name, whole=True),
+    Column("TITLE", lambda row: row[0].spec.title, optional=3),
+    Column("FRAMEWORK", lambda row: row[1], whole=True),
+    Column("VARIANTS", _variants),
+    Column("CASES", _framework_cases),
+    Column("IMAGE", lambda row: row[2] and row[2].image, whole=True, optional=1),
+    Column("GPUS", lambda row: _gpus(row[2]), cut=True),
 )
 
 
@@ -38,14 +60,17 @@ COLUMNS = (
 @click.argument("benchmark", metavar="[NAME|FILE]", required=False)
 @format_option("table", "json", "yaml", "name", about="Format; yaml has all that the file has.")
 def command(benchmark: str | None, output_format: str) -> None:
-    """List the catalog, or one benchmark with figures.
+    """List the catalog with images and GPUs, or one benchmark with figures.
 
-    A path instead of a name shows a file of your own; docs/catalog.md says how to write one.
+    IMAGE is what k8sbench's own trainers run in. GPUS are the data centre GPUs for which the
+    framework in it has kernels; on others a run fails at its first step. A path instead of a name
+    shows a file of your own; docs/catalog.md says how to write one.
     """
     if benchmark is None:
         every = catalog.benchmarks()
         documents, names = map(_document, every), [loaded.spec.name for loaded in every]
-        output.write_items(output_format, COLUMNS, every, [*documents], names)
+        rows = [row for loaded in every for row in _rows(loaded)]
+        output.write_items(output_format, COLUMNS, rows, [*documents], names)
         return
     loaded = catalog.benchmark(benchmark)
     if output_format == "table":
@@ -59,12 +84,16 @@ def _document(loaded: LoadedSpec) -> dict[str, Any]:
         "schema": SCHEMA,
         "source": loaded.source,
         "digest": loaded.digest,
+        "images": catalog.images(loaded.spec),
         "benchmark": loaded.spec,
     }
 
 
-def _cases(spec: BenchmarkSpec) -> set[str]:
-    return {case for variant in spec.variants for case in variant.cases}
+def _rows(loaded: LoadedSpec) -> Iterator[Row]:
+    images = catalog.images(loaded.spec)
+    for framework in loaded.spec.frameworks:
+        own = [image for image in images if image.framework == framework]
+        yield from ((loaded, framework, image) for image in own or (None,))
 
 
 def _size(case: str) -> tuple[int, int]:
@@ -98,6 +127,9 @@ def _about(loaded: LoadedSpec) -> Iterator[tuple[str, str]]:
         note = f". {target.note}" if target.note else ""
         yield "Target", f"{target.value:.15g} {target.unit} {target.metric}{note}"
     yield "Read from", loaded.source
+    for image in catalog.images(spec):
+        gpus = _gpus(image)
+        yield f"Image of {image.framework}", f"{image.image}{f', for {gpus}' if gpus else ''}"
     for note in spec.notes:
         yield "Note", note
 

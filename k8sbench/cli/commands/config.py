@@ -13,12 +13,7 @@ from k8sbench.cli.terminal import output
 from k8sbench.model.plain_text import without_passwords
 from k8sbench.report.text_table import Column
 
-COLUMNS = (
-    Column("KEY", whole=True),
-    Column("VALUE"),
-    Column("COMMAND"),
-    Column("FROM", whole=True),
-)
+COLUMNS = (Column("KEY", whole=True), Column("VALUE"), Column("COMMAND"))
 
 
 @click.group()
@@ -28,21 +23,23 @@ def command() -> None:
 
 @command.command()
 def show() -> None:
-    """Print the options that files and the environment set, and where; all others have defaults.
+    """Print the options that files and the environment set; all others have defaults.
 
     The first of these counts: a flag, the environment, k8sbench.toml in the working folder or the
     nearest folder above, k8sbench/k8sbench.toml in the user's configuration folder.
     """
     files = config.files()
     configuration.check(files, main.names, main.find)
+    values: dict[tuple[str, str], Any] = {}
+    for content in reversed(files.values()):
+        for name, value in content.items():
+            of, table = (name, value) if isinstance(value, dict) else ("", {name: value})
+            values |= {(key, of): set_to for key, set_to in table.items()}
     variables = sorted({*configuration.ENVIRONMENT.values()} & os.environ.keys())
-    rows = [("", _shown(os.environ[name]), "", f"environment {name}") for name in variables]
-    for file in files:
-        for name, value in file.values.items():
-            table = value if isinstance(value, dict) else {name: value}
-            of = name if isinstance(value, dict) else ""
-            rows += [(key, _shown(set_to), of, str(file.path)) for key, set_to in table.items()]
+    rows = [(name, _shown(os.environ[name]), "") for name in variables]
+    rows += [(key, _shown(value), of) for (key, of), value in values.items()]
     output.write_table(COLUMNS, rows)
+    output.note(f"read: {', '.join(files) or 'no file'}")
 
 
 def _shown(value: Any) -> str:
@@ -60,8 +57,8 @@ SHELLS = ("bash", "zsh", "fish")
 def completion_command(shell: str) -> None:
     """Print the completion script of a shell.
 
-    Commands, options and their values, and the names of files. docs/configuration.md says where
-    each shell reads it.
+    Commands, options and their values, and the names of benchmarks and files.
+    docs/configuration.md says where each shell reads it.
 
     \b
     eval "$(k8sbench completion bash)"           in ~/.bashrc
@@ -74,7 +71,4 @@ def completion_command(shell: str) -> None:
 
     kind = get_completion_class(shell)
     assert kind is not None
-    if shell == "bash":
-        # baseline:NAME and set:NAME are one word each.
-        output.write("COMP_WORDBREAKS=${COMP_WORDBREAKS//:}\n")
     output.write(kind(cli, {}, "k8sbench", COMPLETE).source() + "\n")

@@ -11,7 +11,6 @@ from k8sbench.app import data
 from k8sbench.cli.options import format_option
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output
-from k8sbench.model.counts import counted
 from k8sbench.model.data_set import DATA_SETS, data_set
 from k8sbench.model.errors import UsageError
 from k8sbench.model.plain_text import clean
@@ -34,7 +33,7 @@ _place = click.option(
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
-    """List, check and draw data sets; convert weights."""
+    """List, check and draw data sets."""
 
 
 @command.command("list")
@@ -74,22 +73,6 @@ def check(**given: Any) -> int:
     Exit code 0 if the set is complete, 2 if something is missing.
     """
     return _run("check", ["--deep"] if given["deep"] else [], **given)
-
-
-@command.command()
-@click.argument("source", metavar="SOURCE")
-@click.option("-o", "--output", "target", required=True, metavar="FILE.npz", help="The new file.")
-def convert(source: str, target: str) -> None:
-    """Convert published weights to a file that --weights takes.
-
-    It converts open-mmlab's resnet50_v1c (.pth), torchvision's resnet50 (.pth) and PaddleSeg's
-    ResNet50_vd_ssld (.pdparams).
-    """
-    made = data.convert(source, target, SignalStop())
-    checked = "its name's checksum is right" if made.verified else "no checksum in its name"
-    output.note(f"{source}: {made.kind}, {counted(made.tensors, 'tensor')}; {checked}.")
-    output.write(f"{made.digest}  {target}\n")
-    output.note(f"To start from it: k8sbench submit BENCHMARK --mode train --weights {target}")
 
 
 def _run(action: Any, words: list[str], **given: Any) -> int:

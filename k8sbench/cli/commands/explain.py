@@ -1,4 +1,4 @@
-"""``k8sbench explain``: what a figure was made of, and which rule gives a published one."""
+"""``k8sbench explain``: what a figure was made of."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import click
 
 from k8sbench.app import explain
 from k8sbench.cli import rows
-from k8sbench.cli.options import accept_option, format_option, store_option
+from k8sbench.cli.options import accept_option, store_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.errors import UsageError
-from k8sbench.model.explanation import Explanation, FormatExplanation
 from k8sbench.report import explanation
 
 
@@ -17,23 +16,19 @@ from k8sbench.report import explanation
 @click.argument("target", metavar="RUN|GROUP|FILE.yaml")
 @click.argument("log", metavar="[LOG]", required=False)
 @accept_option
-@format_option("text", "json")
 @store_option
-def command(
-    target: str, log: str | None, accept: tuple[str, ...], output_format: str, where: str | None
-) -> None:
+def command(target: str, log: str | None, accept: tuple[str, ...], where: str | None) -> None:
     """Show how a figure was computed, or what a log format matches.
 
     For a run: the lines that count, the window and what was left out, each estimator's formula with
-    its numbers, every reason with its evidence and what to do, and the published figures with the
-    estimator that reproduces them. For a group (results -o wide shows its id): its runs, median,
-    interval and speedup. For a benchmark's file and a LOG: the lines that each expression matches.
+    its numbers, and every reason with its evidence and what to do. For a group (results -o wide
+    shows its id): its runs, median, interval and speedup. For a benchmark's file and a LOG: the
+    lines that each expression matches.
 
     \b
     k8sbench explain resnet50-261120-081500-x7k2qd
     k8sbench explain mine.yaml train.log
     """
-    made: Explanation | FormatExplanation
     if log is not None:
         made = explain.explain_format(target, log)
     elif target.endswith((".yaml", ".yml")):
@@ -43,7 +38,4 @@ def command(
         )
     else:
         made = explain.explain(target, where, output.note, accept=accept)
-    if output_format == "json":
-        output.write_json(made)
-    else:
-        output.write(explanation.text(made, rows.terminal_width() or explanation.WIDTH))
+    output.write(explanation.text(made, rows.terminal_width() or explanation.WIDTH))

@@ -124,8 +124,11 @@ def command(
 
 
 def _write(found: Sequence[Measurement], output_format: str) -> None:
+    width = terminal_width()
     view: formats.View = {
-        "table": lambda: "\n".join(explanation.text(each, terminal_width()) for each in found),
+        "table": lambda: "\n".join(
+            explanation.text(explanation.of_measurement(each), width) for each in found
+        ),
         "document": lambda: found,
     }
     output.write(formats.written(output_format, view))

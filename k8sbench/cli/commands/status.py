@@ -18,6 +18,7 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import clean
 from k8sbench.model.planning import describe
 from k8sbench.model.request import ClusterAccess
+from k8sbench.report import repeating
 from k8sbench.report.text_table import Column, wrapped
 
 _TO_DO = {
@@ -25,6 +26,11 @@ _TO_DO = {
     "delete": "Its job is still to be deleted:",
 }
 """Kind of a wish → what is shown of it."""
+ENVIRONMENT = (
+    *("cpu", "cpus", "ram_gib", "os", "kernel", "driver", "cuda", "cudnn", "nccl", "transport"),
+    *("infiniband", "framework_version", "python"),
+)
+"""Facts that a log states of its machine and libraries."""
 REPLICAS = (
     Column("REPLICA", lambda one: one.replica, whole=True),
     Column("STATE", lambda one: one.phase),
@@ -71,8 +77,10 @@ def _print(status: RunStatus) -> None:
         ("Plan", describe(plan)),
         *(("Note", text) for text in plan.notes),
         ("Set", f"{plan.set_name}, repeat {plan.repeat}; group {status.group}"),
+        *([("Command", text)] if (text := repeating.command(plan)) else []),
         ("Times", _times(status, time.time())),
         *_verdict(status),
+        *_environment(status),
         ("Files", _files(status)),
         *([("Source", status.source)] if status.source != "here" else []),
     ]
@@ -136,6 +144,12 @@ def _verdict(status: RunStatus) -> list[tuple[str, str]]:
         severity = "accepted" if reason.accepted else reason.severity
         lines.append(("Reasons", f"{severity} {reason.id}: {reason.sentence}"))
     return lines
+
+
+def _environment(status: RunStatus) -> list[tuple[str, str]]:
+    known = {} if status.measurement is None else status.measurement.environment
+    facts = [f"{name} {value}" for name in ENVIRONMENT if (value := known.get(name)) is not None]
+    return [("Environment", ", ".join(facts))] if facts else []
 
 
 def _not_measured(status: RunStatus) -> str:

@@ -46,18 +46,17 @@ def info(where: str | None) -> None:
 def reindex(where: str | None) -> int:
     """Make the database anew from the runs' folders.
 
-    Names what cannot be read; exit code 1 if there is any. On PostgreSQL it writes the rows of the
-    runs whose folders are on this machine.
+    Names runs that cannot be read; exit code 1 if there is any. On PostgreSQL it writes the rows of
+    the runs whose folders are on this machine.
     """
-    shown, count, findings = stores.reindex(where)
-    if findings:
-        output.write_table(
-            (Column("FINDING"), Column("WHAT", whole=True), Column("ACTION", whole=True)),
-            [(finding.id, finding.sentence, finding.action) for finding in findings],
-        )
+    shown, count, damaged = stores.reindex(where)
+    if damaged:
+        columns = (Column("DAMAGED"), Column("WHAT", whole=True))
+        output.write_table(columns, list(damaged.items()))
+        output.note("Bring back the files from a copy, or: k8sbench store remove RUN")
     runs = counted(count, "run")
     output.note(f"Rows were made anew from the folders here; {shown} has {runs}.")
-    return int(any(finding.severity == "fail" for finding in findings))
+    return int(bool(damaged))
 
 
 @command.command()

@@ -164,8 +164,8 @@ CAUSES: Mapping[str, Cause] = {
     # Pods have a node and do not start.
     "image-not-found": Cause(
         "The image {image} of {replica} is not there: {why}.",
-        "Check the name (in lower case) and the tag of --image; 'k8sbench images' lists the usual"
-        " ones.",
+        "Check the name (in lower case) and the tag of --image; 'k8sbench benchmarks' lists the"
+        " usual ones.",
         unrecoverable="when it cannot name an image",
         formerly=("image-name-invalid",),
     ),

@@ -96,7 +96,7 @@ def _differs(name: str, group: Group, other: Group) -> bool:
         return any(name not in BY_RULE for name, _ in unlike)
     if name == "program" and mine.trainer is None and theirs.trainer is None:
         # A command holds the number of GPUs, so it always differs: its template must
-        # be the same. Plans of version 0.1.0 name the whole catalog file for that.
+        # be the same. A plan without its digest has that of the whole catalog file.
         if mine.program_digest is None or theirs.program_digest is None:
             return mine.spec_digest != theirs.spec_digest
         return mine.program_digest != theirs.program_digest

@@ -170,7 +170,7 @@ class Loop(abc.ABC, Generic[W, S]):
         if not any("backbone." in name for name in tensors):
             refuse("--weights: this trainer's model takes none; it begins from scratch")
         try:
-            loaded = weights.load(path, tensors, self.here.put)
+            loaded = weights.load(path, tensors, self.here.saved, self.here.put)
         except weights.WeightsError as error:
             refuse(f"--weights: {error}")
         if self.here.place.first:

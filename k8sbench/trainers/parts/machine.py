@@ -43,13 +43,17 @@ NVLINKS = 36  # the most that NVML counts of one GPU
 
 
 def describe() -> dict[str, object]:
-    """Host, Python and processor; every other field of the event, not yet known."""
+    """Host, system and processor; every other field of the event, not yet known."""
     return {
         **dict.fromkeys((*FRAMEWORK_FIELDS, *GPU_FIELDS)),
         "host": socket.gethostname(),
         "python": platform.python_version(),
         "cpu": _cpu_model(),
         "cpus": len(os.sched_getaffinity(0)),
+        "ram_gib": _ram_gib(),
+        "os": _os_name(),
+        "kernel": platform.release(),
+        "infiniband": _infiniband(),
         "pod": os.environ.get("POD_NAME") or None,
         "node": os.environ.get("NODE_NAME") or None,
     }
@@ -152,7 +156,33 @@ def _move_to_stderr(log: Path) -> None:
                 os.dup2(2, int(number.name))
 
 
+def _read(path: str) -> str:
+    """Text of a file of the system; empty where it cannot be read."""
+    with contextlib.suppress(OSError):
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    return ""
+
+
+def _ram_gib() -> int | None:
+    """Memory of the whole machine, GiB, also where a container may use less."""
+    match = re.search(r"^MemTotal:\s*(\d+) kB", _read("/proc/meminfo"), re.MULTILINE)
+    return round(int(match[1]) / 2**20) if match else None
+
+
+def _os_name() -> str | None:
+    """Name of the operating system in the image."""
+    match = re.search(r'^PRETTY_NAME="?(.*?)"?$', _read("/etc/os-release"), re.MULTILINE)
+    return match[1] if match else None
+
+
+def _infiniband() -> str | None:
+    """Names of the InfiniBand and RoCE devices, ``mlx5_0,mlx5_1``."""
+    folder = Path("/sys/class/infiniband")
+    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    return ",".join(names) or None
+
+
 def _cpu_model() -> str | None:
-    text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    text = _read("/proc/cpuinfo")
     match = re.search(r"^model name\s*: (.*)", text, re.MULTILINE)
     return match[1].strip() if match else platform.machine() or None

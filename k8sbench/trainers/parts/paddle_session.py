@@ -32,6 +32,7 @@ from k8sbench.trainers.parts import ending, machine, session
 from k8sbench.trainers.parts.events import HALF, Place
 from k8sbench.trainers.parts.samples import Array, Normalise, collate
 from k8sbench.trainers.parts.settings import Settings
+from k8sbench.trainers.parts.weights import Arrays
 
 # Rank, local rank and world size, as paddle.distributed.launch names them.
 MOMENTUM = "{}_velocity_0"  # of a parameter: the only accumulator of Paddle's Momentum
@@ -192,6 +193,11 @@ class Session(session.Session):
     def array(self, values: Any) -> Array:
         array: Array = values.numpy()
         return array
+
+    def saved(self, path: Path) -> dict[str, Any]:
+        with path.open("rb") as file:
+            found: dict[str, Any] = Arrays(file, encoding="latin1").load()
+            return found
 
     def put(self, tensor: Any, values: Array) -> None:
         tensor.set_value(values)

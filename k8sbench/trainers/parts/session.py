@@ -8,6 +8,7 @@ from __future__ import annotations
 import abc
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -114,6 +115,10 @@ class Session(abc.ABC):
     @abc.abstractmethod
     def array(self, values: Any) -> Array:
         """A tensor as numpy's array."""
+
+    @abc.abstractmethod
+    def saved(self, path: Path) -> dict[str, Any]:
+        """What a file of the framework holds by name; raises anything if it is none."""
 
     @abc.abstractmethod
     def put(self, tensor: Any, values: Array) -> None:

@@ -179,7 +179,7 @@ class Settings:
     share_gpu: bool = _switch(
         "let several ranks share a GPU and talk by gloo, since NCCL refuses that; for checks"
     )
-    weights: str | None = _option("weights to begin with, as .npz", metavar="FILE")
+    weights: str | None = _option("published weights to begin with", metavar="FILE")
     mode: str = _choice(
         MODES,
         "throughput = a warm-up and measured steps; train = --length of real data, evaluated, "

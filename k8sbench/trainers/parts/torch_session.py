@@ -11,8 +11,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -149,6 +151,13 @@ class Session(session.Session):
     def array(self, values: Tensor) -> Array:
         array: Array = values.detach().cpu().numpy()
         return array
+
+    def saved(self, path: Path) -> dict[str, Any]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = torch.load(path, map_location="cpu", weights_only=True)
+        tensors = found.get("state_dict", found).items()
+        return {name: each.float().numpy() for name, each in tensors if isinstance(each, Tensor)}
 
     @torch.no_grad()
     def put(self, tensor: Any, values: Array) -> None:

@@ -1,9 +1,8 @@
-"""Start weights: a file of named arrays, put into a model's backbone; imports no framework.
+"""Start weights: the published files of a ResNet-50, put into a model's backbone.
 
-The file is an .npz that `convert_weights` makes of published weights. Its names say what a tensor
-is, whatever the framework: `stem.0.conv.weight` (`stem.conv.weight` where the stem is one
-convolution), `stages.2.5.expand.norm.running_var`, `fc.weight` [classes, features]. Nothing in it
-is executed.
+A session reads a file of its framework: open-mmlab's resnet50_v1c and torchvision's resnet50 are
+.pth, PaddleSeg's ResNet50_vd_ssld is .pdparams. Here is how the publishers name what our models
+have. This module imports no framework, and nothing in a file is executed.
 """
 
 from __future__ import annotations
@@ -11,29 +10,28 @@ from __future__ import annotations
 import hashlib
 import pickle
 import re
-import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from k8sbench.trainers.parts.samples import Array
 
-# A name inside one of our backbones: where the convolution and its norm are, their places in
-# there (which differ between models), and the tensor.
+LARGEST = np.finfo(np.float32).max
+_CHECKSUM = re.compile(r"-([0-9a-f]{8,64})\.\w+$")
+_CLASSIFIERS = ("fc.", "out.")
+# A tensor inside one of our backbones: the stem or a part of a block, the places of convolution and
+# norm in there (which differ between models), and the tensor.
 _INSIDE = re.compile(
-    r"(?P<unit>stem(?:\.\d(?=\.\d))?|stages\.\d\.\d\.(?:body\.\d|\w+))(?:\.\d)+\.(?P<leaf>\w+)"
+    r"(?:.*\.)?backbone\.(?:stem(?:\.(?P<stem>\d)(?=\.\d))?"
+    r"|stages\.(?P<stage>\d)\.(?P<block>\d)\.(?P<part>body\.\d|\w+))(?:\.\d)+\.(?P<leaf>\w+)"
 )
-_OURS = {
-    # Paddle's blocks and norms.
-    "body.0": "reduce",
-    "body.1": "spatial",
-    "body.2": "expand",
-    "_mean": "running_mean",
-    "_variance": "running_var",
-}
+_PLACES = {"reduce": 0, "spatial": 1, "expand": 2, "body.0": 0, "body.1": 1, "body.2": 2}
+_STATISTICS = {"running_mean": 0, "_mean": 0, "running_var": 1, "_variance": 1}
+Layers = tuple[str, str]
+"""Names of a convolution and of its norm."""
 
 
 class WeightsError(Exception):
@@ -50,28 +48,92 @@ class Loaded:
     left: tuple[str, ...]  # the parts of the model that stay at their random start
 
 
-def load(path: Path, tensors: Mapping[str, Any], put: Callable[[Any, Array], object]) -> Loaded:
-    """Put the file's arrays into the model whose `state_dict()` is `tensors`.
+class Publisher(NamedTuple):
+    """How one publisher names the layers of a ResNet-50.
 
-    `put` copies an array into a tensor of the framework. Everything inside `backbone` must be in
-    the file, in its shape; a classifier `fc` at the model's root is filled where the shape is the
-    same. Nothing is put unless all fits; else raises :class:`WeightsError`.
+    `part` and `shortcut` are formats of the numbers `stage` and `block`, from 0, `layer`, the stage
+    from 1, and of a part's number `place`, from 0, and `number`, from 1.
     """
-    arrays = _read(path)
-    inside = {name: neutral(name, len(tensor.shape)) for name, tensor in tensors.items()}
-    prefix = next(name.partition("backbone.")[0] for name in tensors if "backbone." in name)
-    known = {key: name for name, key in inside.items() if key is not None}
-    known |= {
-        name: name
-        for name in ("fc.weight", "fc.bias")
-        if name in tensors and name in arrays and _shape(tensors[name]) == arrays[name].shape
-    }
-    unlike = [key for key in known if key not in arrays]
-    unlike += [key for key in arrays if key not in known and not key.startswith("fc.")]
+
+    stem: tuple[Layers, ...]
+    part: Layers
+    shortcut: Layers
+    statistics: tuple[str, str] = ("running_mean", "running_var")
+
+    def name(self, ours: str, dimensions: int) -> str | None:
+        """The published name of a tensor that has ours; None: it is not in a backbone.
+
+        It is our name where this publisher's network has no such layer.
+        """
+        match = _INSIDE.fullmatch(ours)
+        if match is None or match["leaf"] == "num_batches_tracked":
+            return None
+        layer = 0 if dimensions == 4 else 1
+        if match["part"] is not None:
+            place, stage = _PLACES.get(match["part"], -1), int(match["stage"])
+            names = (self.shortcut if place < 0 else self.part)[layer].format(
+                stage=stage, layer=stage + 1, block=match["block"], place=place, number=place + 1
+            )
+        elif (match["stem"] is None) == (len(self.stem) == 1):
+            names = self.stem[int(match["stem"] or 0)][layer]
+        else:
+            return ours
+        leaf = match["leaf"]
+        return f"{names}.{self.statistics[_STATISTICS[leaf]] if leaf in _STATISTICS else leaf}"
+
+
+_TORCH: tuple[Layers, Layers] = (
+    ("layer{layer}.{block}.conv{number}", "layer{layer}.{block}.bn{number}"),
+    ("layer{layer}.{block}.downsample.0", "layer{layer}.{block}.downsample.1"),
+)
+PUBLISHERS = (
+    # open-mmlab: convolution, norm and ReLU of the stem follow one another.
+    Publisher((("stem.0", "stem.1"), ("stem.3", "stem.4"), ("stem.6", "stem.7")), *_TORCH),
+    # torchvision
+    Publisher((("conv1", "bn1"),), *_TORCH),
+    # PaddleSeg
+    Publisher(
+        tuple((f"conv1_{at}._conv", f"conv1_{at}._batch_norm") for at in (1, 2, 3)),
+        ("bb_{stage}_{block}.conv{place}._conv", "bb_{stage}_{block}.conv{place}._batch_norm"),
+        ("bb_{stage}_{block}.short._conv", "bb_{stage}_{block}.short._batch_norm"),
+        ("_mean", "_variance"),
+    ),
+)
+
+
+def load(
+    path: Path,
+    tensors: Mapping[str, Any],
+    read: Callable[[Path], Mapping[str, Any]],
+    put: Callable[[Any, Array], object],
+) -> Loaded:
+    """Put a published file's arrays into the model whose `state_dict()` is `tensors`.
+
+    `read` gives what a file of the framework holds, and `put` copies an array into a tensor. The
+    file must have every tensor inside `backbone`, in its shape, and no others; a classifier `fc` at
+    the model's root is filled where the shape is the same. Where the file's name has the beginning
+    of its SHA-256, that must be right. Nothing is put unless all fits; else raises
+    :class:`WeightsError`.
+    """
+    checksum = _checked(path)
+    arrays = _arrays(path, read)
+    tables = [_names(publisher, tensors) for publisher in PUBLISHERS]
+    known = max(tables, key=lambda table: len(table.keys() & arrays.keys()))
+    for name in ("fc.weight", "fc.bias"):
+        if name in tensors and name in arrays and _shape(tensors[name]) == arrays[name].shape:
+            known[name] = name
+    unlike = [name for name in known if name not in arrays]
     unlike += [
-        f"{key} {list(arrays[key].shape)} for {list(_shape(tensors[name]))}"
-        for key, name in known.items()
-        if key in arrays and arrays[key].shape != _shape(tensors[name])
+        name
+        for name in arrays
+        if name not in known
+        and not name.startswith(_CLASSIFIERS)
+        and not name.endswith("num_batches_tracked")
+    ]
+    unlike += [
+        f"{name} {list(arrays[name].shape)} for {list(_shape(tensors[ours]))}"
+        for name, ours in known.items()
+        if name in arrays and arrays[name].shape != _shape(tensors[ours])
     ]
     if unlike:
         more = f" and {len(unlike) - 3} more" if len(unlike) > 3 else ""
@@ -79,25 +141,18 @@ def load(path: Path, tensors: Mapping[str, Any], put: Callable[[Any, Array], obj
             f"the weights in {path} are not of this model: {', '.join(unlike[:3])}{more} are not in"
             " both, or of another shape"
         )
-    for key, name in known.items():
-        put(tensors[name], arrays[key])
+    for name in known:
+        if not (abs(arrays[name]) <= LARGEST).all():
+            raise WeightsError(f"{name} in {path} has numbers that are not finite")
+    for name, ours in known.items():
+        put(tensors[ours], np.ascontiguousarray(arrays[name], np.float32))
+    prefix = next(name.partition("backbone.")[0] for name in tensors if "backbone." in name)
     left = {
         name.removeprefix(prefix).partition(".")[0]
         for name in tensors
         if name not in known.values() and "backbone." not in name
     }
-    return Loaded(path.name, digest(path), len(known), tuple(sorted(left)))
-
-
-def neutral(name: str, dimensions: int) -> str | None:
-    """The file's name for a tensor of our models; None outside a backbone and for counters."""
-    before, inside, rest = name.rpartition("backbone.")
-    match = _INSIDE.fullmatch(rest) if inside and (not before or before.endswith(".")) else None
-    if match is None or match["leaf"] == "num_batches_tracked":
-        return None
-    unit = re.sub(r"body\.\d", lambda body: _OURS[body[0]], match["unit"])
-    leaf = _OURS.get(match["leaf"], match["leaf"])
-    return f"{unit}.{'conv' if dimensions == 4 else 'norm'}.{leaf}"
+    return Loaded(path.name, checksum, len(known), tuple(sorted(left)))
 
 
 def digest(path: Path) -> str:
@@ -109,17 +164,40 @@ def digest(path: Path) -> str:
     return sha256.hexdigest()
 
 
-def _read(path: Path) -> dict[str, Array]:
+def _checked(path: Path) -> str:
+    """The digest of a file, which is that of its name if it has one."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return {name: np.asarray(file[name], np.float32) for name in file.files}
+        found = digest(path)
     except OSError as error:
         raise WeightsError(f"the weights {path} cannot be read: {error.strerror}") from error
-    except (ValueError, AttributeError, EOFError, zipfile.BadZipFile) as error:
+    named = _CHECKSUM.search(path.name)
+    if named is not None and not found.startswith(named[1]):
         raise WeightsError(
-            f"{path} is not a file of start weights, or damaged: make one of the published "
-            "weights by `k8sbench data convert`"
+            f"{path} is damaged or another file: its SHA-256 begins with {found[:8]}, its name says"
+            f" {named[1]}; fetch it again"
+        )
+    return found
+
+
+def _arrays(path: Path, read: Callable[[Path], Mapping[str, Any]]) -> dict[str, Array]:
+    """The arrays of numbers in a file, by its names."""
+    try:
+        found = read(path).items()
+    except Exception as error:  # damaged data make the readers raise nearly anything
+        raise WeightsError(
+            f"{path} cannot be read as weights: it is damaged, or not of named tensors alone"
         ) from error
+    return {
+        str(name).removeprefix("module."): each  # of a model that was data parallel
+        for name, each in found
+        if isinstance(each, np.ndarray) and each.dtype.kind in "fiu"
+    }
+
+
+def _names(publisher: Publisher, tensors: Mapping[str, Any]) -> dict[str, str]:
+    """Our names of a backbone's tensors, by the publisher's."""
+    theirs = {ours: publisher.name(ours, len(each.shape)) for ours, each in tensors.items()}
+    return {name: ours for ours, name in theirs.items() if name is not None}
 
 
 def _shape(tensor: Any) -> tuple[int, ...]:

@@ -1,10 +1,9 @@
-"""What a script with kubeflow-training's client does: create a job, and wait for its end.
+"""What a script with kubeflow-training's client does to create a job.
 
-    python -m tests.bench.sides.training_client KUBECONFIG NAMESPACE JOB.json NAME [--wait]
+    python -m tests.bench.sides.training_client KUBECONFIG NAMESPACE JOB.json NAME
 
 The job is the one of the file under another name. It goes in as its typed models want it, but for
-the pods' templates, which may be plain data, and cost nothing so. With ``--wait`` it prints
-``ended`` as soon as the client says that the job has.
+the pods' templates, which may be plain data, and cost nothing so.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from kubernetes.client import V1ObjectMeta
 
 def main() -> None:
     """Create the job."""
-    kubeconfig, namespace, file, name, *rest = sys.argv[1:]
+    kubeconfig, namespace, file, name = sys.argv[1:]
     found = json.loads(Path(file).read_text())
     spec = found["spec"]
     job = KubeflowOrgV1PyTorchJob(
@@ -54,9 +53,6 @@ def main() -> None:
     )
     client = TrainingClient(config_file=kubeconfig, job_kind="PyTorchJob")
     client.create_job(job, namespace=namespace)
-    if rest == ["--wait"]:
-        client.wait_for_job_conditions(name, namespace, polling_interval=1)
-        print("ended", flush=True)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict, Unpack
 from urllib.parse import urlsplit
 
 from tests.harness.cluster.limits import SECONDS
@@ -37,6 +37,14 @@ class Request(NamedTuple):
     """With the query."""
 
 
+class Which(TypedDict, total=False):
+    """Which requests a fault is for, besides their path; see :class:`FaultProxy`."""
+
+    method: str
+    skip: int
+    times: int | None
+
+
 class Fault:
     """What happens to some requests, until :meth:`end`, or to the first ``times`` of them.
 
@@ -50,7 +58,6 @@ class Fault:
         self.hits = 0
         """Requests that it has met so far."""
         self.status, self.body, self.headers = 0, b"", dict[str, str]()
-        self.bytes = 0
         self.answers: dict[str, tuple[int, bytes]] = {}
         """By path: what was answered there first."""
         self.change: Callable[[bytes], bytes] = lambda line: line
@@ -119,14 +126,12 @@ class FaultProxy:
         status: int,
         path: str = "",
         *,
-        method: str = "",
         body: Mapping[str, Any] | str = "",
         headers: Mapping[str, str] = {},
-        skip: int = 0,
-        times: int | None = None,
+        **which: Unpack[Which],
     ) -> Fault:
         """Answer with a status instead of forwarding; the body is a Status object or a text."""
-        fault = self._fault("answer", method, path, skip, times)
+        fault = self._fault("answer", path, **which)
         fault.status, fault.headers = status, {**headers}
         given = body or {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": status}
         if not isinstance(given, str):
@@ -135,57 +140,31 @@ class FaultProxy:
         fault.body = given.encode()
         return self._added(fault)
 
-    def drop(
-        self, path: str = "", *, method: str = "", skip: int = 0, times: int | None = None
-    ) -> Fault:
+    def drop(self, path: str = "", **which: Unpack[Which]) -> Fault:
         """Break the connection without forwarding."""
-        return self._added(self._fault("drop", method, path, skip, times))
+        return self._added(self._fault("drop", path, **which))
 
-    def lose_answer(
-        self, path: str = "", *, method: str = "", skip: int = 0, times: int | None = None
-    ) -> Fault:
+    def lose_answer(self, path: str = "", **which: Unpack[Which]) -> Fault:
         """Forward, and break the connection when the answer is there."""
-        return self._added(self._fault("lose", method, path, skip, times))
+        return self._added(self._fault("lose", path, **which))
 
-    def hold(
-        self, path: str = "", *, method: str = "", skip: int = 0, times: int | None = None
-    ) -> Fault:
+    def hold(self, path: str = "", **which: Unpack[Which]) -> Fault:
         """Neither forward nor answer before the fault's end; then go on as if nothing had been."""
-        return self._added(self._fault("hold", method, path, skip, times))
+        return self._added(self._fault("hold", path, **which))
 
     def freeze(self, path: str) -> Fault:
         """Answer each read as it was answered first; watches go on."""
-        return self._added(self._fault("freeze", "GET", f"^(?!.*watch=).*{path}", 0, None))
+        return self._added(self._fault("freeze", f"^(?!.*watch=).*{path}", method="GET"))
 
-    def cut(
-        self,
-        path: str = "",
-        *,
-        after: int,
-        method: str = "",
-        skip: int = 0,
-        times: int | None = None,
-    ) -> Fault:
-        """Break the connection after so many bytes of the answer's body."""
-        fault = self._fault("cut", method, path, skip, times)
-        fault.bytes = after
-        return self._added(fault)
-
-    def alter(
-        self,
-        path: str,
-        change: Callable[[bytes], bytes],
-        *,
-        method: str = "",
-        skip: int = 0,
-        times: int | None = None,
-    ) -> Fault:
+    def alter(self, path: str, change: Callable[[bytes], bytes], **which: Unpack[Which]) -> Fault:
         """Forward, and change each line of the answer's body."""
-        fault = self._fault("alter", method, path, skip, times)
+        fault = self._fault("alter", path, **which)
         fault.change = change
         return self._added(fault)
 
-    def _fault(self, kind: str, method: str, path: str, skip: int, times: int | None) -> Fault:
+    def _fault(
+        self, kind: str, path: str, *, method: str = "", skip: int = 0, times: int | None = None
+    ) -> Fault:
         return Fault(self, kind, Request(method, path), skip=skip, times=times)
 
     def _added(self, fault: Fault) -> Fault:
@@ -281,8 +260,7 @@ class _Handler(BaseHTTPRequestHandler):
                     fault.answers[self.path] = fault.status, fault.body
                     self._answer(fault)
                 else:
-                    change = fault.change if fault and kind == "alter" else None
-                    self._pass_on(answer, fault.bytes if fault and kind == "cut" else None, change)
+                    self._pass_on(answer, fault.change if fault and kind == "alter" else None)
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _handle  # noqa: N815 - http.server's names
 
@@ -295,10 +273,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(fault.body)
 
     def _pass_on(
-        self,
-        answer: http.client.HTTPResponse,
-        most: int | None,
-        change: Callable[[bytes], bytes] | None,
+        self, answer: http.client.HTTPResponse, change: Callable[[bytes], bytes] | None
     ) -> None:
         # Not send_response, which would add another Date and Server.
         self.send_response_only(answer.status, answer.reason)
@@ -308,13 +283,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         pieces = iter(lambda: answer.read1(_PIECE), b"") if change is None else map(change, answer)
-        for data in pieces:
-            piece = data if most is None else data[:most]
-            if piece:
-                self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
-            if most is not None and (most := most - len(piece)) == 0:
-                self._break()
-                return
+        for piece in filter(None, pieces):
+            self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
         self.wfile.write(b"0\r\n\r\n")
 
     def _break(self) -> None:

@@ -1,4 +1,4 @@
-"""Types of the gang schedulers: the operator makes pod groups only where their type is served."""
+"""The coscheduling plugin's type: the operator makes pod groups only where their type is served."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -15,34 +14,16 @@ from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.tools import CLUSTER, GO_ENVIRONMENT
 
-VOLCANO, COSCHEDULING = "volcano", "scheduler-plugins-scheduler"
+SCHEDULER = "scheduler-plugins-scheduler"
 """What --gang-scheduler-name takes."""
 _MODULE = "sigs.k8s.io/scheduler-plugins"
 _FILE = "config/crd/bases/scheduling.x-k8s.io_podgroups.yaml"
 
 
 @contextlib.contextmanager
-def operator_with_gangs(cluster: OwnCluster, scheduler: str) -> Iterator[str]:
-    """Have the operator make pod groups for a scheduler; yields the name of their type."""
-    definition = _volcano() if scheduler == VOLCANO else _coscheduling()
-    name = definition["metadata"]["name"]
-    cluster.create(definition)
-    Namespace(cluster, "default").wait("condition=Established", f"crd/{name}")
-    cluster.kill("training-operator")
-    try:
-        cluster.start("training-operator", f"--gang-scheduler-name={scheduler}")
-        cluster.wait_for("training-operator")
-        yield name
-    finally:
-        cluster.kill("training-operator")
-        # First: an operator that finds the type watches it, whether it makes pod groups or not.
-        cluster.kubectl("delete", "crd", name)
-        cluster.start("training-operator")
-        cluster.wait_for("training-operator")
-
-
-def _coscheduling() -> dict[str, Any]:
-    """The definition in the module that the operator is built with, of the same version."""
+def operator_with_gangs(cluster: OwnCluster) -> Iterator[str]:
+    """Have the operator make pod groups for the plugin; yields the name of their type."""
+    # The definition in the module that the operator is built with, of the same version.
     done = subprocess.run(
         ["go", "mod", "download", "-json", _MODULE],
         cwd=CLUSTER.folder,
@@ -51,29 +32,18 @@ def _coscheduling() -> dict[str, Any]:
         text=True,
         check=True,
     )
-    text = (Path(json.loads(done.stdout)["Dir"]) / _FILE).read_text()
-    found: dict[str, Any] = yaml.safe_load(text)
-    return found
-
-
-def _volcano() -> dict[str, Any]:
-    """A type that takes anything: Volcano's Go module has none."""
-    group, anything = "scheduling.volcano.sh", {"x-kubernetes-preserve-unknown-fields": True}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"podgroups.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": {"kind": "PodGroup", "plural": "podgroups"},
-            "versions": [
-                {
-                    "name": "v1beta1",
-                    "served": True,
-                    "storage": True,
-                    "schema": {"openAPIV3Schema": {"type": "object", **anything}},
-                }
-            ],
-        },
-    }
+    definition = yaml.safe_load((Path(json.loads(done.stdout)["Dir"]) / _FILE).read_text())
+    name = definition["metadata"]["name"]
+    cluster.create(definition)
+    Namespace(cluster, "default").wait("condition=Established", f"crd/{name}")
+    cluster.kill("training-operator")
+    try:
+        cluster.start("training-operator", f"--gang-scheduler-name={SCHEDULER}")
+        cluster.wait_for("training-operator")
+        yield name
+    finally:
+        cluster.kill("training-operator")
+        # First: an operator that finds the type watches it, whether it makes pod groups or not.
+        cluster.kubectl("delete", "crd", name)
+        cluster.start("training-operator")
+        cluster.wait_for("training-operator")

@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 
 from k8sbench.adapters.files import catalog
 from k8sbench.cli.commands import benchmarks
+from tests.harness import benchmark_files
 from tests.tiers import ROOT
 from tests.unit import goldens
 from tests.unit.command_line import Cli
@@ -31,11 +32,32 @@ def run(*args: str) -> Result:
     return result
 
 
-def test_the_list_has_a_row_per_benchmark() -> None:
-    lines = run().stdout.splitlines()
-    assert lines[0].split() == ["NAME", "TITLE", "FRAMEWORKS", "VARIANTS", "CASES"]
-    assert [line.split()[0] for line in lines[1:]] == NAMES
-    assert re.search(r"pytorch, paddle +mmseg, paddleseg, matched +1x1, 1x8, 2x8, 4x8", lines[2])
+def test_the_list_has_a_row_per_benchmark_and_framework_with_the_image_and_its_gpus() -> None:
+    head, *lines = [re.split(" {3,}", line) for line in run().stdout.splitlines()]
+    assert head == ["NAME", "TITLE", "FRAMEWORK", "VARIANTS", "CASES", "IMAGE", "GPUS"]
+    torch = ["pytorch/pytorch:2.10.0-cuda12.8-cudnn9-runtime"]
+    paddle = ["paddlepaddle/paddle:2.6.2-gpu-cuda11.7-cudnn8.4-trt8.4"]
+    assert [[name, framework, image] for name, _, framework, _, _, image, _ in lines] == [
+        ["arcface", "paddle", *paddle],
+        ["deeplabv3p", "pytorch", *torch],
+        ["deeplabv3p", "paddle", *paddle],
+        ["resnet50", "pytorch", *torch],
+        ["tsm", "pytorch", *torch],
+    ]
+    assert lines[2][3:5] == ["paddleseg, matched", "1x1, 1x8, 2x8, 4x8"]
+    gpus = [line[-1].split(", ") for line in lines]
+    assert {"V100", "A100"} <= {*gpus[0]} & {*gpus[1]}
+    assert "H100" in {*gpus[1]} - {*gpus[0]}
+
+
+def test_nothing_is_claimed_of_an_image_of_the_user_s_own(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "mine.yaml"
+    mine = benchmark_files.variant(["train"], "registry.example/me/mine:1")
+    file.write_text(json.dumps(benchmark_files.benchmark(mine=mine)))
+    assert json.loads(run(str(file), "-o", "json").stdout)["images"] == [
+        {"framework": "pytorch", "image": "registry.example/me/mine:1", "gpus": None}
+    ]
+    assert "  Image of pytorch: registry.example/me/mine:1\n" in run(str(file)).stdout
 
 
 def test_names_are_one_per_line() -> None:

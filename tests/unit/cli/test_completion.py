@@ -12,7 +12,6 @@ import sys
 import pytest
 
 from k8sbench.cli import main
-from tests.tiers import ROOT
 
 HEAVY = ("kubernetes", "sqlalchemy", "rich", "jinja2", "numpy", "psutil", "urllib3", "matplotlib")
 PROBE = """
@@ -57,10 +56,7 @@ def names(*words: str) -> list[str]:
         (("sub",), ["submit"]),
         (("store", "e"), ["export"]),
         (("submit", "r"), ["resnet50"]),
-        (("submit", "tsm", "--variant", "l"), ["lr-all-gpus"]),
-        (("submit", "tsm", "--case", "4"), ["4x8"]),
-        (("results", "--framework", "pa", "--case", "2"), ["2x8"]),
-        (("submit", "tsm", "--speed-option", "comp"), ["compile"]),
+        (("results", "--benchmark", "d"), ["deeplabv3p"]),
     ],
     ids=" ".join,
 )
@@ -84,23 +80,6 @@ def test_a_file_is_completed_where_one_is_taken() -> None:
     assert completed("render", "tsm", "--checkpoints", "k")[0] == ["file,k"]
     assert completed("submit", "tsm", "--target", "")[0] == []
     assert completed("explain", "mine")[0] == ["file,mine"]
-    assert completed("explain", "mine.yaml", "tr")[0] == ["file,tr"]
-
-
-def test_what_the_store_knows_is_completed(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
-) -> None:
-    monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
-    log = str(ROOT / "tests" / "fixtures" / "logs" / "k8sbench_master.log")
-    assert main.main(["import", log, "--format", "auto", "--set", "march"]) == 0
-    assert main.main(["baseline", "save", "spring", "march"]) == 0
-    (run,), (group,) = completed("status", "k")[0], completed("explain", "g-")[0]
-    assert run.startswith("plain,k8sbench-")
-    assert group.startswith("plain,g-")
-    assert completed("results", "--set", "m")[0] == ["plain,march"]
-    assert completed("compare", "ba")[0] == ["plain,baseline:spring"]
-    assert completed("compare", "baseline:spring", "set:")[0] == ["plain,set:march"]
-    assert completed("submit", "tsm", "--resume", "x")[0] == []
 
 
 def test_a_wrong_file_of_settings_keeps_no_shell_from_completing(

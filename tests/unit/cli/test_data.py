@@ -62,11 +62,3 @@ def test_a_claim_is_refused_with_the_page_that_says_what_to_do(
 def test_sizes_that_are_none_are_refused(tmp_path: Path, cli: Cli) -> None:
     err = cli("data", "make-sample", "faces", str(tmp_path / "set"), "--size=12", code=2).err
     assert "--size '12' is not a size" in err
-
-
-def test_a_file_that_is_no_weights_is_refused(tmp_path: Path, cli: Cli) -> None:
-    wrong = tmp_path / "a.pth"
-    wrong.write_text("no weights")
-    err = cli("data", "convert", str(wrong), "-o", str(tmp_path / "a.npz"), code=2).err
-    assert f"{wrong} is not converted" in err
-    assert not (tmp_path / "a.npz").exists()

@@ -33,7 +33,7 @@ def test_without_them_data_lie_on_the_device_and_speed_is_upstream_s(cli: Cli) -
     [
         (("--data", "pvc:imagenet"), "is a volume of a cluster, and this run is local"),
         (("--data", "/no/such/folder"), "there is no folder /no/such/folder"),
-        (("--weights", "/no/such.npz"), "there is no file /no/such.npz"),
+        (("--weights", "/no/such.pth"), "there is no file /no/such.pth"),
         (("--checkpoints", "/tmp"), "--checkpoints is for --mode train"),
         (("--target", "high"), "not a percentage"),
         (("--data", "synthetik"), "Write synthetic or synthetic-host"),
@@ -53,31 +53,31 @@ def test_what_cannot_be_is_refused_before_anything_is_made(
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of data, start weights, and the folder in which commands are typed."""
     (tmp_path / "pictures").mkdir()
-    (tmp_path / "start.npz").touch()
+    (tmp_path / "start.pth").touch()
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-TRAIN = ("--backend=local", "--mode=train", "--data=pictures", "--weights=./x/../start.npz")
+TRAIN = ("--backend=local", "--mode=train", "--data=pictures", "--weights=./x/../start.pth")
 
 
 def test_paths_are_made_absolute_and_reach_the_trainer(cli: Cli, files: Path) -> None:
     command, reported = render(cli, *TRAIN, "--checkpoints=kept", "--epochs=2", "--target=90")
     told = {name: command[command.index(f"--{name}") + 1] for name in ("data", "weights")}
-    assert told == {"data": f"{files}/pictures", "weights": f"{files}/start.npz"}
+    assert told == {"data": f"{files}/pictures", "weights": f"{files}/start.pth"}
     assert command[command.index("--checkpoints") + 1] == f"{files}/kept/$(K8SBENCH_RUN_ID)"
     assert " · train 2 epochs, evaluated every 1, to top-1 90 % · local · " in reported
-    assert f" · data path:{files}/pictures · weights path:{files}/start.npz · " in reported
+    assert f" · data path:{files}/pictures · weights path:{files}/start.pth · " in reported
     assert f"checkpoints path:{files}/kept · up to 3 restarts" in reported
 
 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("--data=start.npz",), "start.npz is no folder that you may read"),
-        (("--weights=pictures",), "is not an .npz file"),
-        (("--weights=pictures.npz",), "there is no file"),
-        (("--checkpoints=start.npz/kept",), "start.npz is not a folder that you may write to"),
+        (("--data=start.pth",), "start.pth is no folder that you may read"),
+        (("--weights=pictures",), "is not a .pth file"),
+        (("--weights=pictures.pth",), "there is no file"),
+        (("--checkpoints=start.pth/kept",), "start.pth is not a folder that you may write to"),
         (("--epochs=1", "--iterations=9"), "--epochs and --iterations exclude each other"),
     ],
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pathlib
 import shlex
-import shutil
 from typing import Any
 
 import msgspec
@@ -16,7 +15,7 @@ from k8sbench.cli import main
 from k8sbench.model import identity
 from k8sbench.model.plan import RunPlan
 from k8sbench.ports import LogLine
-from k8sbench.report import page
+from k8sbench.report import repeating
 from tests.tiers import ROOT
 from tests.unit.cli.conftest import Fill, Typed
 from tests.unit.report import example
@@ -48,7 +47,7 @@ def test_a_page_does_without_the_steps_of_a_log_that_is_elsewhere(
     fill: Fill, typed: Typed, root: pathlib.Path
 ) -> None:
     fill([run(2.0, run_id="seen", at=START)])
-    shutil.rmtree(root / "runs" / "seen")
+    (root / "runs" / "seen" / "run.json").unlink()
     code, out, err = typed("results", "-o", "html")
     assert code == 0
     assert out.count("<details") == 1
@@ -90,7 +89,7 @@ def planned(capsys: pytest.CaptureFixture[str], *words: str) -> RunPlan:
         "deeplabv3p --replicas 4 --precision fp16 --speed-option channels-last=false",
         "tsm --preset smoke --speed-option workers=2 --data synthetic-host",
         "arcface --gpus 1 --image example.org/paddle:1",
-        "deeplabv3p --gpus 8 --mode train --data pvc:city --weights pvc:city/start.npz",
+        "deeplabv3p --gpus 8 --mode train --data pvc:city --weights pvc:city/start.pth",
         "tsm --gpus 8 --mode train --data pvc:frames --epochs 5 --target none --warmup 3",
         "resnet50 --gpus 8 --mode train --data pvc:i --target 70 --to-the-end --evaluate-every 2",
         "resnet50 --gpus 8 --mode train --data pvc:imagenet --checkpoints pvc:runs",
@@ -100,5 +99,5 @@ def test_the_command_of_a_row_repeats_its_case(
     capsys: pytest.CaptureFixture[str], words: str
 ) -> None:
     plan = planned(capsys, *shlex.split(words))
-    again = planned(capsys, *shlex.split(page.repeating(plan))[2:])
+    again = planned(capsys, *shlex.split(repeating.command(plan))[2:])
     assert identity.case_key(again) == identity.case_key(plan)

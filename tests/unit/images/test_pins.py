@@ -108,10 +108,6 @@ def test_the_table_of_images_says_what_the_labels_say(framework: Framework) -> N
     assert {
         "framework-version": image.version,
         "cuda": image.cuda,
-        "cudnn": image.cudnn,
-        "nccl": image.nccl,
-        "python": image.python,
-        "minimum-driver": image.minimum_driver,
         "compute-capabilities": " ".join(build.capabilities),
     }.items() <= {key.removeprefix("k8sbench.io/"): text for key, text in labels.items()}.items()
     assert labels["org.opencontainers.image.title"] == image.name

@@ -148,12 +148,6 @@ def test_a_mark_without_texts_is_found_by_its_stamp() -> None:
     assert go_on(LogMark(T0 / SECOND, 40), file)[0] == file[40:]
 
 
-def test_without_a_mark_everything_is_new() -> None:
-    new, resume = go_on(None, [(T0, "a"), (T0, "b")])
-    assert new == [(T0, "a"), (T0, "b")]
-    assert resume.mark == mark_of(new)
-
-
 def test_another_containers_log_is_all_new_and_its_mark_goes_on() -> None:
     resume = Resume(mark_of([(T0, "of the first")]), anew=True)
     assert len(resume.feed([Line(T0 + 5, "a"), Line(T0 + 5, "b")])) == 2

@@ -376,17 +376,6 @@ def test_a_last_line_without_an_end_is_reported_once(pod: Pod) -> None:
     assert pod.lines == ["the last"]
 
 
-def test_what_a_kubelet_cuts_short_of_the_container_before_is_requested_again(pod: Pod) -> None:
-    line = len(served(lines(0, 1)))
-    pod.node.before, pod.node.now, pod.restarts = lines(0, 9), lines(9, 12), 1
-    pod.node.answers = [3 * line + 35]
-    pod.want()
-    pod.until_lines(12)
-    pod.end()
-    assert pod.lines == texts((0, 12))
-    assert pod.gaps == []
-
-
 def test_a_long_log_is_requested_from_its_last_lines_on(
     pod: Pod, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,15 +38,6 @@ def test_an_empty_line_is_one() -> None:
     assert read(f"{stamp(T0)} \n".encode()) == [Line(T0, "")]
 
 
-def test_a_line_longer_than_the_runtimes_buffer_is_one_line() -> None:
-    """Its parts are joined by the kubelet, under the first one's stamp."""
-    long = "x" * 50_000
-    assert read(f"{stamp(T0)} {long}\n{stamp(T0 + 1)} y\n".encode()) == [
-        Line(T0, long),
-        Line(T0 + 1, "y"),
-    ]
-
-
 def test_states_of_a_progress_bar_are_lines_of_one_time() -> None:
     assert read(f"{stamp(T0)} 1%\r2%\r\n".encode()) == [Line(T0, "1%"), Line(T0, "2%")]
 
@@ -111,16 +102,6 @@ def test_a_program_may_print_such_words_itself() -> None:
         Line(T0, "rpc error: code = 5")
     ]
     assert text.error is None
-
-
-def test_an_endless_line_is_cut_and_takes_no_memory() -> None:
-    text = LogText()
-    assert text.feed(f"{stamp(T0)} ".encode()) == []
-    for _ in range(200):
-        assert text.feed(b"x" * 65536) == []
-    (line,) = text.feed(b"\n")
-    assert line.text.endswith("more bytes]")
-    assert len(line.text) < 300_000
 
 
 @given(st.data())

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tests.bench.sides import followed_jobs
+from tests.bench import memory
 
 MOST_BYTES = 32_000
 """Of a job of four pods. With the program's own 40 MB, 5,000 jobs then take less than 200 MB."""
 
 
 def test_five_thousand_jobs_of_four_pods_fit_into_200_megabytes() -> None:
-    assert followed_jobs.bytes_each(30) < MOST_BYTES
+    assert memory.bytes_each(30) < MOST_BYTES

@@ -26,7 +26,6 @@ from tests.unit.kubernetes.objects import START, condition
 from tests.unit.render import plans
 
 ANN = User(store="0123456789", host="lab-7")
-BEN = User(store="abcdef0123", host="ci-2")
 HAS = Collected(digest="d1", throughput=123.456, unit="samples/s", verdict="valid")
 NOTHING = Collected(digest=None, throughput=None, unit=None, verdict=None)
 NOW = START + 10_000.0
@@ -123,15 +122,3 @@ def test_a_job_that_waits_says_so_to_everybody_who_follows_it() -> None:
 def test_an_annotation_that_cannot_be_read_tells_nothing(value: str) -> None:
     names = ("k8sbench.io/owner", "k8sbench.io/receipt", "k8sbench.io/wish")
     assert whose(ANN, **dict.fromkeys(names, value)) == Ownership()
-
-
-def test_a_job_of_version_0_2_is_its_submitters() -> None:
-    mark = {"host": "ci-2", "submitted": True, "detached": False, "at": START}
-    follower = mark | {"submitted": False}
-    marks = {
-        "k8sbench.io/used-by-0123456789": json.dumps(follower),
-        "k8sbench.io/used-by-abcdef0123": json.dumps(mark),
-    }
-    assert whose(BEN, **marks).is_ours
-    assert not whose(ANN, **marks).is_ours
-    assert whose(ANN, **marks).holder == "k8sbench on ci-2"

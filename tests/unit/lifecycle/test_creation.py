@@ -131,16 +131,6 @@ def test_the_page_says_what_each_state_of_a_creation_means() -> None:
     }
 
 
-def test_a_run_whose_submit_is_still_at_work_is_left_to_it(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    recorded(store)
-    monkeypatch.setattr(store.claims, "claim", lambda _: False)
-    result = collected(store, FakeCluster(outlives=True), now=NOW)
-    assert [run.run_id for run in result.followed] == ["mine"]
-    assert reported(store.run("mine")) == [("Created", None)]
-
-
 # -- submitted again --------------------------------------------------------------------------
 
 

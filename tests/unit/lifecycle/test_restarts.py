@@ -6,7 +6,7 @@ attempt is lost or doubled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -18,15 +18,13 @@ from k8sbench.lifecycle.context import PlannedCase, RunContext, Stop
 from k8sbench.model import attempts
 from k8sbench.model.errors import (
     BenchError,
-    EarlierAttempt,
-    Interrupted,
     UsageError,
 )
 from k8sbench.model.kube import attempt_of
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
-from k8sbench.ports import FoundJob, JobEvent, LogMark, Manifest, Store
+from k8sbench.ports import JobEvent, Manifest, Store
 from tests.unit.lifecycle.played import (
     FakeCluster,
     Silent,
@@ -35,13 +33,10 @@ from tests.unit.lifecycle.played import (
     planned_case,
 )
 from tests.unit.model.specs import a_request
-from tests.unit.presence import present
 
 KILLED = "worker-1 was killed by signal 9 (SIGKILL), exit code 137."
 FAILED = at(Phase.FAILED, KILLED, "replica-failed")
 ENDED = at(Phase.SUCCEEDED)
-POD = "pod mine-worker-1 on node n1 of the attempt before is not gone."
-LEFT = EarlierAttempt(POD, "The run continues when it is gone.")
 
 
 class Restarted(FakeCluster):
@@ -65,10 +60,8 @@ class Restarted(FakeCluster):
         """Those that were created, once for each job."""
         self.faults = {name: list(wrong) for name, wrong in faults.items()}
         self.now = 20.0
-        self.see: Callable[[str], None] = lambda _: None
 
     def _meet(self, call: str) -> None:
-        self.see(call)
         left = self.faults.get(call) or [None]
         if (wrong := left.pop(0)) is not None:
             raise wrong
@@ -89,25 +82,6 @@ class Restarted(FakeCluster):
         if self.there is not None and self.there < run.attempt:
             self.there = None
         self._meet("cleared")
-
-    def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
-        self.script = tuple(self.scripts[present(self.there) - 1])
-        super().resume(run, marks)
-
-    def jobs(self, run_ids: object = None) -> Sequence[FoundJob]:
-        if self.there is None:
-            return ()
-        plan = case().plan("mine", "night", 1)
-        final = self.scripts[self.there - 1][-1:] == [FAILED]
-        return [
-            FoundJob(
-                run_id="mine",
-                known_plan=plan,
-                created_at=15.0,
-                phase=Phase.FAILED if final else Phase.RUNNING,
-                attempt=self.there,
-            )
-        ]
 
     def wait(self, seconds: float | None) -> Sequence[JobEvent]:
         self.now += 40.0
@@ -131,13 +105,12 @@ def submit(
     max_restarts: int = 3,
     keep: bool = False,
     reporter: Silent | None = None,
-    stop: Stop | None = None,
     **asked: object,
 ) -> Run:
     wanted = a_request(set_name="night", run_id="mine", keep=keep)
     planned = case(max_restarts, **asked)
     there = here(store, cluster)
-    list(submitting.submit([planned], there, reporter or Silent(), stop or Stop(), wanted))
+    list(submitting.submit([planned], there, reporter or Silent(), Stop(), wanted))
     return store.run("mine")
 
 
@@ -158,12 +131,6 @@ def test_no_more_attempts_are_made_than_were_asked_for_and_the_end_names_the_las
 # -- which ends are restarted -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("cause_id", [name for name, cause in CAUSES.items() if cause.again])
-def test_such_an_end_is_followed_by_another_attempt(store: Store, cause_id: str) -> None:
-    run = submit(store, Restarted([at(Phase.FAILED, KILLED, cause_id)], [ENDED]))
-    assert (run.phase, run.restarts) == (Phase.SUCCEEDED, 1)
-
-
 @pytest.mark.parametrize(
     "end",
     [
@@ -177,32 +144,6 @@ def test_any_other_end_is_the_run_s(store: Store, end: JobEvent) -> None:
     run = submit(store, Restarted([end]))
     assert run.history[-1] == end.transition
     assert run.restarts == 0
-
-
-def test_logs_that_cannot_be_read_are_not_left_behind_for_another_attempt(store: Store) -> None:
-    incomplete = at(Phase.RUNNING, "Logs cannot be read.", "logs-incomplete")
-    run = submit(store, Restarted([incomplete]))
-    assert (run.history[-1].cause_id, run.restarts) == ("logs-incomplete", 0)
-
-
-# -- a kill at any moment -------------------------------------------------------------------------
-
-
-def test_a_stop_between_two_attempts_leaves_the_run_to_whoever_follows_it_next(
-    store: Store,
-) -> None:
-    stop = Stop()
-    cluster = Restarted([FAILED], [ENDED], faults={"clear": [LEFT] * 100})
-    cluster.see = lambda call: stop("Ctrl-C") if call == "clear" else None
-    with pytest.raises(Interrupted) as raised:
-        submit(store, cluster, stop=stop)
-    assert "Attempt 2 of 4" in raised.value.message
-    assert "k8sbench watch mine" in raised.value.action
-    assert not store.run("mine").phase.final
-    cluster.faults.clear()
-    cluster.see = lambda _: None
-    assert submit(store, cluster).phase is Phase.SUCCEEDED, "--run-id joins it"
-    assert cluster.attempts == [1, 2]
 
 
 # -- what may keep an attempt from being created --------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -16,7 +15,6 @@ from k8sbench.model.errors import Interrupted, StoreError, Unreachable, UsageErr
 from k8sbench.model.identity import case_key
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.planning import make_plan
 from k8sbench.ports import FoundJob, Manifest, RunFilter, Store
 from tests.unit.lifecycle.played import (
     LOCATION,
@@ -24,27 +22,12 @@ from tests.unit.lifecycle.played import (
     Silent,
     at,
     context,
-    line,
     planned_case,
     runs_of,
     submit,
 )
-from tests.unit.model.specs import LAPTOP, SOURCE, a_request, spec
+from tests.unit.model.specs import a_request
 from tests.unit.store.examples import OWNER
-
-
-def test_every_line_is_on_disk_before_the_run_is_called_final(store: Store) -> None:
-    submit(store, FakeCluster(line("first"), line("last", "worker-0"), at(Phase.SUCCEEDED)))
-    texts = {path.name: path.read_text() for path in store.log_files("seg-1")}
-    assert texts["master-0.log"].endswith("Z first\n")
-    assert texts["worker-0.log"].endswith("Z last\n")
-
-
-def test_a_failed_job_is_recorded_with_its_cause_and_not_measured(store: Store) -> None:
-    (run,) = submit(store, FakeCluster(at(Phase.FAILED, "worker-1 exited with code 1")))
-    assert run.phase is Phase.FAILED
-    assert run.history[-1].cause == "worker-1 exited with code 1"
-    assert run.measurement is None
 
 
 def test_repeats_are_numbered_within_set_and_case(store: Store) -> None:
@@ -54,37 +37,14 @@ def test_repeats_are_numbered_within_set_and_case(store: Store) -> None:
     assert first.case_key == second.case_key != other.case_key
 
 
-def test_a_repeat_number_that_another_process_takes_first_is_drawn_again(store: Store) -> None:
-    rival = make_plan(
-        spec(),
-        SOURCE,
-        a_request(),
-        LAPTOP,
-        run_id="rival-1",
-        set_name="night",
-        repeat=1,
-        trainers_digest="t",
-    )
-
-    class Raced:
-        """The store, with a rival that records between our question and our record."""
-
-        def __init__(self) -> None:
-            self.raced = False
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(store, name)
-
-        def next_repeat(self, set_name: str, key: str) -> int:
-            number = store.next_repeat(set_name, key)
-            if not self.raced:
-                self.raced = True
-                store.record(rival, at=1.0, owner=None)
-            return number
-
-    (run,) = submit(Raced(), FakeCluster(at(Phase.SUCCEEDED)))
+def test_a_repeat_number_that_another_process_takes_first_is_drawn_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit(store, FakeCluster(at(Phase.SUCCEEDED)))
+    drawn = iter((1, 2))
+    monkeypatch.setattr(store, "next_repeat", lambda *_: next(drawn))
+    (run,) = submit(store, FakeCluster(at(Phase.SUCCEEDED)), run_id="second")
     assert run.plan.repeat == 2
-    assert {r.run_id for r in store.runs(RunFilter())} == {"rival-1", "seg-1"}
 
 
 def test_when_k8sbench_itself_breaks_the_run_says_so(store: Store) -> None:
@@ -196,40 +156,6 @@ def test_a_stop_before_the_last_job_is_created_says_how_many_are_and_the_way_on(
         next(creating)
     assert "--resume night" in raised.value.action
     assert cluster.created == ["seg-1"]
-
-
-def test_a_run_that_another_process_records_at_the_same_moment_is_joined(store: Store) -> None:
-    plan = planned_case("kubernetes").plan("mine", "mine", 1)
-    cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
-
-    def jobs(run_ids: Collection[str] | None = None) -> list[FoundJob]:
-        # Asked for what the store does not know.
-        store.record(plan, at=1.0, owner=None)
-        store.move(plan.run_id, creation.created(2.0))
-        return []
-
-    cluster.jobs = jobs  # type: ignore[method-assign]
-    options = a_request(set_name="mine", run_id="mine")
-    args = ([planned_case("kubernetes")], context(store, cluster), Silent(), Stop(), options)
-    (run,) = runs_of(submitting.submit(*args))
-    assert (run.run_id, run.phase) == ("mine", Phase.SUCCEEDED)
-    assert cluster.created == []
-
-
-def test_a_run_is_claimed_before_anyone_can_see_it(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[str] = []
-    for owner, name in ((store.claims, "claim"), (store, "record")):
-        made = getattr(owner, name)
-
-        def called(*args: Any, name: str = name, made: Any = made, **more: Any) -> Any:
-            asked.append(name)
-            return made(*args, **more)
-
-        monkeypatch.setattr(owner, name, called)
-    submit(store, FakeCluster(at(Phase.SUCCEEDED)))
-    assert asked == ["claim", "record"]
 
 
 def test_a_run_id_of_another_case_on_the_cluster_leaves_no_trace(store: Store) -> None:

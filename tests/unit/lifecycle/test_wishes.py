@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.lifecycle import collecting, requests
+from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.context import Stop
 from k8sbench.model.errors import BenchError, Unreachable, UsageError
 from k8sbench.model.phase import Phase
@@ -131,32 +131,7 @@ def test_a_time_limit_is_recorded_before_the_cluster_is_asked(store: Store) -> N
     assert end(closed) == (Phase.CANCELLED, cause, "timeout")
 
 
-def test_what_cannot_start_is_recorded_before_the_cluster_is_asked(store: Store) -> None:
-    waiting = at(
-        Phase.PENDING, "No node has it.", "no-matching-node", unrecoverable=True, action="Name one."
-    )
-    with pytest.raises(Killed):
-        submit(store, KilledWhenAsked(waiting, outlives=True), backend="kubernetes")
-    (closed,) = collect(store, FakeCluster(GONE, outlives=True), [store.run("seg-1")]).closed
-    assert end(closed) == (Phase.FAILED, "No node has it.", "no-matching-node")
-    assert closed.history[-1].action == "Name one."
-
-
 # -- to delete ------------------------------------------------------------------------------------
-
-
-def test_a_refused_deletion_stays_owed_and_is_reported(store: Store, run: Run) -> None:
-    class Refusing(FakeCluster):
-        def remove(self, run_id: str, *_: Any, **__: Any) -> str | None:
-            raise UsageError("Not on Fridays.")
-
-    first, again = Silent(), Silent()
-    collect(store, Refusing(at(Phase.SUCCEEDED), outlives=True), reporter=first)
-    result = collect(store, Refusing(outlives=True), reporter=again)
-    assert [one.run_id for one in result.closed] == [run.run_id]
-    for reporter in (first, again):
-        assert any("stays there: Not on Fridays." in text for text in reporter.reported)
-    assert store.run(run.run_id).wish("delete") == requests.left_over(20.0)
 
 
 def test_a_refused_deletion_is_not_asked_for_all_the_time(store: Store, run: Run) -> None:

@@ -32,18 +32,6 @@ def volumes(given: examples.Objects) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_pytorchjob_has_its_master_first() -> None:
-    job = manifest.read(objects(replicas=3), node="box")
-    assert job.name == examples.RUN_ID
-    assert [replica.name for replica in job.replicas] == ["master-0", "worker-0", "worker-1"]
-    assert job.processes == "1"
-
-
-def test_a_paddlejob_has_workers_alone() -> None:
-    job = manifest.read(objects(framework="paddle"), node="box")
-    assert [replica.name for replica in job.replicas] == ["worker-0", "worker-1"]
-
-
 def test_command_and_variables_are_the_manifests_own() -> None:
     plan = examples.plan("--data", "a b", "$HOME;`x`", files=FILES, env={"A": "'\"\\"})
     job = manifest.read(examples.rendered(plan, FILES), node="box")

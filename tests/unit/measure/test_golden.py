@@ -13,13 +13,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.measure.group import explaining
 from k8sbench.measure.run import measuring
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.model.errors import BenchError
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.spec import Accuracy, Fingerprint
 from k8sbench.parse.families import NAMES
+from k8sbench.report import explanation
 from tests.unit import goldens
 from tests.unit.measure.support import Lines, lines_of
 
@@ -139,8 +139,8 @@ def described(found: Measurement) -> Iterator[tuple[str, Any]]:
         lines = [place.line for place in finding.evidence]
         sentence = goldens.numbers(finding.sentence)
         yield f"reasons.{finding.severity}.{finding.id}", f"{sentence} at {lines}"
-    for formula in explaining.formulas(found):
-        yield f"formulas.{formula.estimator}", formula.text if formula.value else None
+    for formula in explanation.formulas(found):
+        yield f"formulas.{formula.name}", formula.text if formula.value else None
     for name, value in goldens.flat(msgspec.structs.replace(found, reasons=(), files=())):
         if not name.endswith((".text", ".file", "digest")):
             yield name.replace("unverified.", "throughput."), value

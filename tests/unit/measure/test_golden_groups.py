@@ -12,13 +12,14 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.measure.group import explaining, history
+from k8sbench.measure.group import history
 from k8sbench.measure.group.compare import Side, compare
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.ratios import parities
 from k8sbench.measure.group.speedup import results
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
+from k8sbench.report import explanation
 from tests.unit import goldens
 from tests.unit.measure.rows import catalog
 from tests.unit.measure.test_node_check import check, nodes
@@ -116,12 +117,8 @@ def described(name: str, runs: Sequence[Run]) -> Iterator[tuple[str, goldens.Row
     shown = results(groups(runs), find=lambda _: spec, published=True)
     for number, result in enumerate(shown):
         found = dict(goldens.flat(result))
-        explained = explaining.of_group(result, spec)
-        for formula in explained.formulas:
-            found[f"formulas.{formula.estimator}"] = formula.text
-        for source, each in enumerate(explained.published):
-            rules = [(rule.name.split()[-1], rule.deviation) for rule in each.rules]
-            found[f"rules.{source}"] = rules
+        for formula in explanation.group_formulas(result):
+            found[f"formulas.{formula.name}"] = formula.text
         yield f"{name}, group {number}" if number else name, kept(found)
     for pair in parities([result.group for result in shown]):
         bare = {"ratio": pair.ratio, "unlike": pair.not_comparable, "notes": pair.notes}

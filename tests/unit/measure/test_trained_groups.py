@@ -36,7 +36,7 @@ TRAIN = Train(
     start="resnet50_v1c",
 )
 FILES = DataSet(name="imagenet", digest="d1", train=1_281_167, val=50_000)
-WEIGHTS = Weights(file="start.npz", digest="ab" * 32)
+WEIGHTS = Weights(file="start.pth", digest="ab" * 32)
 
 
 def trained(seconds: float | None = 44000.0, rate: float = 2900.0, **changes: Any) -> Run:
@@ -67,7 +67,7 @@ def test_what_runs_have_in_common_stands_in_the_group() -> None:
     runs = [trained(repeat=n, measured={"restarts": n}) for n in (1, 2)]
     found = present(one_group(*runs).training)
     assert (found.target, found.ended_by, found.restarts) == (75.9, "length", 3)
-    assert (found.data_set, found.weights) == ("imagenet", "start.npz")
+    assert (found.data_set, found.weights) == ("imagenet", "start.pth")
     scratch = present(one_group(trained(measured={"weights": None})).training)
     assert scratch.weights == "from scratch"
 

@@ -78,7 +78,7 @@ def test_accuracy_is_that_at_the_target_the_best_and_the_last() -> None:
 def test_what_it_read_stands_in_the_measurement() -> None:
     found = measured(texts(attempt()))
     assert found.data_set == DataSet(name="cityscapes", digest="d1", train=2975, val=500)
-    assert found.weights == Weights(file="v1c.npz", digest="ab" * 32)
+    assert found.weights == Weights(file="v1c.pth", digest="ab" * 32)
     assert found.environment["aAcc (final)"] == 95.0
     scratch = measured(texts(attempt(weights=False)))
     assert (scratch.weights, scratch.missing["weights"]) == (None, "The run trained from scratch.")

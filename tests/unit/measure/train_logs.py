@@ -95,7 +95,7 @@ def attempt(
         yield line(event("resume", clock, step=resume, restored=f"step-{resume:06d}"))
     elif weights:
         digest = "ab" * 32
-        yield line(event("weights", clock, file="v1c.npz", digest=digest, loaded=318))
+        yield line(event("weights", clock, file="v1c.pth", digest=digest, loaded=318))
     yield line(airank(clock, "load_data, checksum:0f1e2d3c4b5a69788796a5b4c3d2e1f0"))
     if resume is None:
         yield line(airank(clock, "test_begin"))

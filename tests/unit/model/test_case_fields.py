@@ -79,7 +79,7 @@ OTHER: dict[str, Any] = {
     "training.target": None,
     "training.stop_at_target": False,
     "training.start": "another",
-    "weights": "pvc:weights/resnet50.npz",
+    "weights": "pvc:weights/resnet50.pth",
     "checkpoints": "pvc:checkpoints",
     "max_restarts": 3,
     "data": "pvc:pictures",
@@ -213,16 +213,6 @@ def test_a_run_that_is_pinned_to_a_node_is_a_case_and_a_group_of_its_own() -> No
     assert b"node" not in msgspec.json.encode(key(PLAN))
 
 
-@pytest.mark.parametrize("use", ["case", "group", "series", "parity", "published"])
-def test_packed_replicas_are_a_case_of_their_own(use: Use) -> None:
-    packed = changed("pack")
-    assert packed.case == f"{PLAN.case}-packed"
-    if use == "case":
-        assert identity.case_key(packed) != PLAN_KEY
-    else:
-        assert key(packed).only(use) != key(PLAN).only(use)
-
-
 def test_the_group_keys_fields_are_those_of_the_list() -> None:
     assert set(fields_for("group")) == set(GroupKey.__struct_fields__)
 
@@ -230,14 +220,6 @@ def test_the_group_keys_fields_are_those_of_the_list() -> None:
 @pytest.mark.parametrize("use", ["series", "baseline", "parity", "ratio", "published"])
 def test_what_groups_are_compared_by_is_in_their_key(use: Use) -> None:
     assert set(fields_for(use)) <= set(fields_for("group"))
-
-
-def test_the_series_goes_on_when_only_the_night_changes() -> None:
-    tonight = msgspec.structs.replace(
-        PLAN, set_name="tonight", image="registry.example.com/own:2", command=("train", "--new")
-    )
-    assert key(tonight, gpu_model="unknown").only("series") == key(PLAN).only("series")
-    assert key(changed("batch_size")).only("series") != key(PLAN).only("series")
 
 
 def test_the_table_on_the_page_is_the_codes_golden() -> None:

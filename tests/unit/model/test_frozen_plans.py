@@ -1,6 +1,6 @@
-"""Plans as version 0.1.0 wrote them: they stay readable, and their keys stay what they are here.
+"""Plans that were recorded once: they stay readable, and their keys stay what they are here.
 
-A key that changes here changes in every store: raise ``IDENTITY_VERSION`` and add a migration.
+A key that changes here changes in every store: raise ``IDENTITY_VERSION``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from k8sbench.model import identity
 from k8sbench.model.plan import RunPlan
 from tests.tiers import ROOT
 
-FOLDER = ROOT / "tests" / "fixtures" / "plans-0.1.0"
+FOLDER = ROOT / "tests" / "fixtures" / "plans"
 KEYS: dict[str, tuple[str, str]] = {
     "arcface-paddle": ("arcface/paddle/1x8/fp32/dd9f76c536", "g-32992ed20b"),
     "arcface-upstream": ("arcface/paddle/4x8/fp32/93a8282548", "g-3ab2f40a1d"),
@@ -39,7 +39,7 @@ def test_every_frozen_plan_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("name", KEYS)
-def test_a_plan_of_0_1_0_is_readable_and_its_keys_are_fixed(name: str) -> None:
+def test_a_recorded_plan_is_readable_and_its_keys_are_fixed(name: str) -> None:
     plan = read(name)
     group = identity.group_key(plan, precision_effective=None, gpu_model=None, image=None)
     assert (identity.case_key(plan), group.id) == KEYS[name]

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench import __version__
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.plan import RunPlan
@@ -22,33 +21,6 @@ def option(plan: RunPlan, name: str) -> str:
     return plan.command[plan.command.index(f"--{name}") + 1]
 
 
-def test_the_main_job_is_planned_as_the_user_typed_it() -> None:
-    plan = planned(replicas=4, precision="amp")
-    assert (plan.framework, plan.variant, plan.amp_dtype) == ("pytorch", "mm", "fp16")
-    assert (plan.replicas, plan.gpus_per_replica, plan.world_size, plan.case) == (4, 8, 32, "4x8")
-    assert (plan.batch_size, plan.global_batch) == (4, 128)
-    assert plan.sync_bn
-    assert plan.notes == ()
-    assert describe(plan) == (
-        "seg · pytorch · mm · amp (fp16) · 4 replicas × 8 GPUs = 32 GPUs · batch 4 × 32 = 128"
-        " · 20 + 80 iterations · pool v100-32gb"
-        " · image pytorch/pytorch:2.10.0-cuda12.8-cudnn9-runtime"
-    )
-
-
-def test_the_trainer_gets_the_whole_case() -> None:
-    plan = planned(replicas=1, gpus=1)
-    assert option(plan, "batch-size") == "2"
-    assert option(plan, "amp-dtype") == "none"
-    assert option(plan, "log-interval") == "10"
-    assert option(plan, "min-steady-seconds") == "180.0"
-    assert option(plan, "crop") == "512x1024"
-
-
-def test_several_gpus_log_as_often_as_the_report_did_on_several() -> None:
-    assert planned().window.log_interval == 2
-
-
 def test_a_variable_from_a_secret_needs_a_cluster() -> None:
     first, *others = spec().variants
     secret = FromSecret(secret_key_ref=SecretKey(name="hub", key="token"))
@@ -57,25 +29,6 @@ def test_a_variable_from_a_secret_needs_a_cluster() -> None:
     assert planned(of=of).secret_env == {"HF_TOKEN": secret.secret_key_ref}
     with pytest.raises(UsageError, match="HF_TOKEN comes from a Secret"):
         planned(LAPTOP, of=of)
-
-
-def test_without_a_gpu_the_smoke_preset_is_taken_and_said() -> None:
-    plan = planned(LAPTOP, replicas=2)
-    assert (plan.preset, plan.case, plan.device, plan.gpus_per_replica) == (
-        "smoke",
-        "2x1-cpu",
-        "cpu",
-        0,
-    )
-    assert option(plan, "crop") == "64x64"
-    assert option(plan, "min-steady-seconds") == "0.0"
-    assert not plan.sync_bn
-    assert any("smoke preset" in note for note in plan.notes)
-    assert "2 replicas × 1 process = 2 CPU processes" in describe(plan)
-
-
-def test_amp_without_a_gpu_is_bf16_because_fp16_has_no_speed_there() -> None:
-    assert planned(LAPTOP, precision="amp").amp_dtype == "bf16"
 
 
 @pytest.mark.parametrize(
@@ -141,22 +94,6 @@ def test_what_cannot_run_says_so_and_what_to_do(asked: dict[str, Any], says: str
 
 
 @pytest.mark.parametrize(
-    "asked",
-    [
-        {"replicas": 1, "gpus": 1, "batch_size": 1, "warmup": 0, "iterations": 1},
-        {"replicas": 1000, "batch_size": 1_000_000},
-        {"warmup": 1_000_000_000, "iterations": 1_000_000_000},
-    ],
-)
-def test_the_least_and_the_most_of_each_number_may_be_asked_for(asked: dict[str, Any]) -> None:
-    plan = planned(**asked)
-    names = {"gpus": "gpus_per_replica"}
-    for name, value in asked.items():
-        place = plan.window if name in {"warmup", "iterations"} else plan
-        assert getattr(place, names.get(name, name)) == value
-
-
-@pytest.mark.parametrize(
     ("asked", "rule"),
     [
         ({}, "ours"),
@@ -171,12 +108,6 @@ def test_a_window_is_of_the_command_line_where_any_of_it_is(
     asked: dict[str, Any], rule: str
 ) -> None:
     assert planned(**asked).window.rule == rule
-
-
-def test_only_the_program_of_others_has_a_digest_of_its_command() -> None:
-    """Ours is named by its trainer."""
-    assert planned().program_digest is None
-    assert planned(impl="upstream", image="x").program_digest is not None
 
 
 def test_of_a_mistyped_variant_the_nearest_is_named() -> None:
@@ -219,21 +150,6 @@ def test_a_foreign_program_s_volume_stands_in_the_plan_s_line() -> None:
     assert " · data " not in describe(planned(impl="upstream", image="x"))
 
 
-def test_speed_options_reach_the_trainer_and_the_plan_s_line() -> None:
-    plan = planned(
-        data="synthetic-host",
-        speed_options=("workers=8", "compile", "cudnn-benchmark=false", "tf32=false"),
-    )
-    assert option(plan, "workers") == "8"
-    assert "--compile" in plan.command
-    assert "--no-cudnn-benchmark" in plan.command
-    assert not any("tf32" in word for word in plan.command)
-    assert option(plan, "crop") == "512x1024"
-    told = " · data synthetic-host · compile · no cudnn-benchmark · workers 8 · "
-    assert told in describe(plan)
-    assert plan.notes == ()
-
-
 def test_a_speed_option_overrules_the_catalog_s_and_the_preset_s() -> None:
     small = msgspec.structs.replace(
         spec(),
@@ -263,17 +179,6 @@ def test_a_speed_option_overrules_the_catalog_s_and_the_preset_s() -> None:
 )
 def test_what_is_allowed_but_unlike_the_report_is_marked(asked: dict[str, Any], note: str) -> None:
     assert any(note in text for text in planned(**asked).notes)
-
-
-def test_upstreams_command_is_filled_without_a_shell() -> None:
-    plan = planned(impl="upstream", image="seg:1", replicas=1, gpus=1)
-    assert plan.command == ("python", "train.py", "--batch", "2")
-    assert plan.log == "mmseg"
-    assert plan.trainers_by is None
-    assert plan.options == {}
-    assert any("real data" in note for note in plan.notes)
-    with_data = planned(impl="upstream", image="seg:1", data="pvc:city/train")
-    assert with_data.data == "pvc:city/train"
 
 
 @pytest.mark.parametrize(
@@ -308,22 +213,6 @@ def test_a_command_of_the_users_runs_another_precision_where_it_takes_one(
     else:
         with pytest.raises(UsageError, match="always runs fp32"):
             planned(of=of, precision=precision)
-
-
-def test_one_word_of_a_users_command_that_names_the_data_makes_them_the_images() -> None:
-    own = msgspec.structs.replace(
-        spec().variants[0], trainer=None, local=False, command=("train", "--data={data}"), image="a"
-    )
-    assert planned(of=spec(variants=[own])).data == "image"
-
-
-def test_an_image_from_images_holds_the_trainers_and_any_other_gets_them_by_configmap() -> None:
-    assert planned(image="mine:1").trainers_by == "configmap"
-    built = planned(image_registry="registry.example/bench/")
-    assert (built.image, built.trainers_by) == (
-        f"registry.example/bench/k8sbench-pytorch:{__version__}-tttttttttttt",
-        "image",
-    )
 
 
 def test_a_gpu_that_the_image_has_no_kernels_for_is_refused_unless_forced() -> None:
@@ -384,9 +273,3 @@ def test_any_request_is_a_sound_plan_or_a_usage_error(asked: dict[str, Any], sit
     assert plan.window.log_interval <= plan.window.iterations
     assert (plan.amp_dtype is None) == (plan.precision == "fp32")
     assert msgspec.json.decode(msgspec.json.encode(plan), type=RunPlan) == plan
-
-
-def test_no_run_waits_without_end() -> None:
-    assert planned().timeout_s == 86400
-    assert planned(LAPTOP).timeout_s == 1800
-    assert planned(LAPTOP, timeout_s=60.0).timeout_s == 60

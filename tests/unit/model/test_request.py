@@ -80,12 +80,6 @@ def test_amp_may_be_said_twice() -> None:
     assert a_request().effective_precision == "fp32"
 
 
-@pytest.mark.parametrize("repeats", [0, 1001])
-def test_so_many_repeats_are_not_taken(repeats: int) -> None:
-    with pytest.raises(UsageError, match="is out of range"):
-        a_request(repeats=repeats)
-
-
 def test_a_speed_option_that_does_not_exist_is_refused_with_the_request() -> None:
     with pytest.raises(UsageError, match="'worker' is none"):
         a_request(speed_options=("worker=2",))

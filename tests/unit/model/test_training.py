@@ -11,7 +11,6 @@ from k8sbench.model import identity, sources
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import UsageError
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.planning import describe
 from k8sbench.model.spec import Accuracy, BenchmarkSpec
 from k8sbench.render.pod import environment
 from tests.unit.model import specs
@@ -64,39 +63,6 @@ def told(plan: RunPlan) -> dict[str, str]:
     }
 
 
-def test_upstream_s_values_are_the_plan_and_reach_the_trainer() -> None:
-    plan = trained(replicas=4, precision="amp")
-    assert msgspec.to_builtins(plan.training) == {
-        "length": 80_000,
-        "unit": "iterations",
-        "evaluate_every": 8_000,
-        "metric": "mIoU",
-        "target": 78.5,
-        "stop_at_target": True,
-        "start": "published weights",
-    }
-    options = told(plan)
-    assert (options["mode"], options["data"]) == ("train", "/data")
-    assert (options["length"], options["length-unit"]) == ("80000", "iterations")
-    assert (options["evaluate-every"], options["target"]) == ("8000", "78.5")
-    assert {"--stop-at-target", "--poly"} <= {*plan.command}
-    assert "--checkpoints" not in plan.command
-    assert plan.timeout_s == 14 * 86_400
-    assert (
-        " · train 80000 iterations, evaluated every 8000, to mIoU 78.5 % · pool v100-32gb"
-        " · data pvc:sets/streets · "
-    ) in describe(plan)
-
-
-def test_a_throughput_run_s_command_says_nothing_of_training() -> None:
-    plan = planned(replicas=4)
-    assert plan.training is None
-    assert (plan.weights, plan.checkpoints, plan.max_restarts) == (None, None, 0)
-    words = {"--mode", "--length", "--weights", "--checkpoints", "--target", "--poly"}
-    assert not words & {*plan.command}
-    assert " · 20 + 80 iterations · " in describe(plan)
-
-
 def test_one_gpu_is_evaluated_as_upstream_evaluates_it() -> None:
     plan = trained(gpus=1)
     assert present(plan.training).evaluate_every == 4_000
@@ -145,24 +111,6 @@ def test_the_window_stays_within_the_length_and_needs_no_steps_after_it() -> Non
     assert trained(iterations=8).window.total == 8
 
 
-@pytest.mark.parametrize(
-    ("asked", "target", "stops"),
-    [
-        ({"target": 70.0}, 70.0, True),
-        ({"target": "none"}, None, False),
-        ({"to_the_end": True}, 78.5, False),
-    ],
-)
-def test_the_target_is_the_benchmark_s_unless_another_is_given(
-    asked: dict[str, Any], target: float | None, stops: bool
-) -> None:
-    plan = trained(**asked)
-    assert plan.training is not None
-    assert (plan.training.target, plan.training.stop_at_target) == (target, stops)
-    assert ("--stop-at-target" in plan.command) == stops
-    assert ("--target" in plan.command) == (target is not None)
-
-
 def test_repeats_of_a_training_have_seeds_of_their_own_and_are_one_case() -> None:
     """With equal seeds the second would be the first again."""
     first, second = trained(seed=4), trained(seed=4, repeat=2)
@@ -187,11 +135,17 @@ def test_a_target_in_fractions_is_planned_in_percent() -> None:
 
 
 def test_weights_and_checkpoints_of_claims_are_named_where_they_are_mounted() -> None:
-    plan = trained(weights="pvc:w/r50/start.npz", checkpoints="pvc:kept/team//")
-    assert told(plan)["weights"] == "/weights/start.npz"
+    plan = trained(weights="pvc:w/r50/start.pth", checkpoints="pvc:kept/team//")
+    assert told(plan)["weights"] == "/weights/start.pth"
     assert told(plan)["checkpoints"] == "/checkpoints/$(K8SBENCH_RUN_ID)"
-    assert (plan.weights, plan.checkpoints) == ("pvc:w/r50/start.npz", "pvc:kept/team")
+    assert (plan.weights, plan.checkpoints) == ("pvc:w/r50/start.pth", "pvc:kept/team")
     assert sources.claims(plan) == {"sets": False, "w": False, "kept": True}
+
+
+def test_paddle_starts_from_its_own_files() -> None:
+    assert planned(framework="paddle", weights="pvc:w/v.pdparams").weights == "pvc:w/v.pdparams"
+    with pytest.raises(UsageError, match=r"a\.pth is not a \.pdparams file"):
+        planned(framework="paddle", weights="pvc:w/a.pth")
 
 
 def test_a_claim_of_data_and_checkpoints_is_written_to() -> None:
@@ -199,18 +153,12 @@ def test_a_claim_of_data_and_checkpoints_is_written_to() -> None:
 
 
 def test_paths_of_this_machine_go_into_the_command_as_they_are() -> None:
-    plan = trained(GPU_BOX, data="/s/$(HOME)", weights="/w/a.npz", checkpoints="/c")
+    plan = trained(GPU_BOX, data="/s/$(HOME)", weights="/w/a.pth", checkpoints="/c")
     options = told(plan)
     # $$ is how Kubernetes and the local backend read a dollar sign that begins no variable.
-    assert (options["data"], options["weights"]) == ("/s/$$(HOME)", "/w/a.npz")
+    assert (options["data"], options["weights"]) == ("/s/$$(HOME)", "/w/a.pth")
     assert options["checkpoints"] == "/c/$(K8SBENCH_RUN_ID)"
     assert sources.claims(plan) == {}
-
-
-def test_real_data_are_for_throughput_too() -> None:
-    plan = planned(data=DATA)
-    assert (plan.data, told(plan)["data"], plan.training) == (DATA, "/data", None)
-    assert told(planned(GPU_BOX, data="/s"))["data"] == "/s"
 
 
 @pytest.mark.parametrize(
@@ -233,7 +181,7 @@ def test_what_the_row_cannot_be_compared_by_is_noted() -> None:
     notes = trained(replicas=4, precision="amp").notes
     assert any("from scratch, where the report starts from published weights" in n for n in notes)
     assert any("no --checkpoints" in note for note in notes)
-    notes = trained(weights="pvc:w/a.npz", checkpoints="pvc:c").notes
+    notes = trained(weights="pvc:w/a.pth", checkpoints="pvc:c").notes
     assert not any("from scratch" in note or "no --checkpoints" in note for note in notes)
     start = spec(train={**TRAIN, "start": None})
     assert not any("scratch" in note for note in trained(of=start).notes)
@@ -251,14 +199,14 @@ def test_what_the_row_cannot_be_compared_by_is_noted() -> None:
         ({"target": 0.0}, "--target 0 is not a percentage"),
         ({"target": float("nan")}, "--target nan is not a percentage"),
         ({"data": "/mnt/streets"}, "--data /mnt/streets: a path of the nodes"),
-        ({"weights": "/mnt/a.npz"}, "--weights /mnt/a.npz: a path of the nodes"),
+        ({"weights": "/mnt/a.pth"}, "--weights /mnt/a.pth: a path of the nodes"),
         ({"checkpoints": "/mnt"}, "--checkpoints /mnt: a path of the nodes"),
         ({"data": "pvc:a//b"}, "names no volume claim"),
         ({"data": "pvc:A"}, "--data 'pvc:A' names no volume claim"),
         ({"data": "pvc:a/../b"}, "names no volume claim"),
         ({"data": ""}, "--data '' is not a source of samples"),
         ({"weights": "pvc:w"}, "--weights 'pvc:w' names no volume claim"),
-        ({"weights": "pvc:w/a.pth"}, "--weights pvc:w/a.pth is not an .npz file"),
+        ({"weights": "pvc:w/a.npz"}, "--weights pvc:w/a.npz is not a .pth file"),
         ({"framework": "paddle"}, "The catalog does not say how seg (ps) trains"),
         ({"impl": "upstream", "image": "a:1"}, "has no words for seg (mm) of upstream"),
     ],
@@ -317,7 +265,7 @@ def test_upstream_s_program_trains_by_its_own_words() -> None:
     [
         {"epochs": 1},
         {"iterations": 1},
-        {"weights": "pvc:w/a.npz"},
+        {"weights": "pvc:w/a.pth"},
         {"checkpoints": "pvc:c"},
         {"to_the_end": True},
     ],

@@ -78,7 +78,7 @@ TURNS: tuple[dict[str, Any], ...] = (
     {},
     {"queue": "team-queue"},
     {"gang": True},
-    {"weights": "pvc:weights/start.npz", "checkpoints": "pvc:kept/team"},
+    {"weights": "pvc:weights/start.pth", "checkpoints": "pvc:kept/team"},
 )
 Objects = tuple[dict[str, Any], ...]
 SOURCES = TrainerSources.of(

@@ -31,7 +31,7 @@ GOLDENS: dict[str, RunPlan] = {
     "pytorch-2x8-training": plan(
         "2x8",
         data="pvc:sets/imagenet",
-        weights="pvc:weights/resnet50/start.npz",
+        weights="pvc:weights/resnet50/start.pth",
         checkpoints="pvc:kept/team",
     ),
     "paddle-2x8": plan("2x8", framework="paddle"),

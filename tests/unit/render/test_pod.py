@@ -26,17 +26,6 @@ from tests.unit.render.plans import (
 )
 
 
-def test_fractions_of_resources_stay_exact() -> None:
-    limits = container(plan("1x3", pool=pool(cpu_per_gpu="1.5", memory_per_gpu="2.1Gi", shm="1Gi")))
-    assert limits["resources"]["limits"] == {"cpu": "4.5", "memory": "6.3Gi", "nvidia.com/gpu": "3"}
-
-
-def test_without_a_gpu_the_shares_are_those_of_the_processes_and_no_gpu_is_asked_for() -> None:
-    small = pool(cpu_per_gpu="500m", memory_per_gpu="2Gi", shm="1Gi", gpus_per_node=0)
-    limits = container(plan("2x2-cpu", pool=small))["resources"]["limits"]
-    assert limits == {"cpu": "1000m", "memory": "4Gi"}
-
-
 @given(
     number=st.integers(1, 10**6),
     fraction=st.sampled_from(["", ".5", ".25", ".125", ".1"]),
@@ -118,7 +107,7 @@ def test_a_pool_s_packages_are_mounted_read_only_and_found_after_our_trainers(pr
 
 
 def test_one_claim_is_one_volume_of_which_only_the_checkpoints_can_be_written() -> None:
-    wanted = plan(data="pvc:all/sets", weights="pvc:all/start.npz", checkpoints="pvc:all/kept")
+    wanted = plan(data="pvc:all/sets", weights="pvc:all/start.pth", checkpoints="pvc:all/kept")
     names = {path: mounts(wanted)[path]["name"] for path in ("/data", "/weights", "/checkpoints")}
     assert set(names.values()) == {"data"}
     assert volume(wanted, "data")["persistentVolumeClaim"] == {

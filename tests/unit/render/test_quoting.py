@@ -133,14 +133,6 @@ def test_a_hostile_value_stays_where_it_was_put(way: str, value: str) -> None:
     assert found == expected
 
 
-@pytest.mark.parametrize("way", WAYS)
-@given(value=text)
-def test_a_plan_with_a_hostile_value_is_carried_whole(way: str, value: str) -> None:
-    wanted = WAYS[way][0](value)
-    carried = plans.job(wanted)["metadata"]["annotations"][identity.PLAN_ANNOTATION]
-    assert msgspec.json.decode(carried, type=RunPlan) == wanted
-
-
 @given(note=text, annotation=text, source=text, option=text)
 def test_hostile_notes_annotations_and_options_stay_where_they_were_put(
     note: str, annotation: str, source: str, option: str

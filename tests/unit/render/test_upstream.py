@@ -18,9 +18,8 @@ from k8sbench.measure.run.measuring import measure
 from k8sbench.model.kinds import WORDS, kind_of
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.spec import Framework
-from k8sbench.parse.families import FAMILIES
 from tests.unit.measure import support
-from tests.unit.render.plans import container, rendered, upstream
+from tests.unit.render.plans import rendered, upstream
 from tests.unit.render.test_goldens import GOLDENS
 
 PROGRAMS: dict[tuple[str, Framework], str] = {
@@ -135,17 +134,6 @@ def containers(found: Any) -> list[Any]:
     return []
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids="-".join)
-def test_the_plan_says_whose_program_it_is_and_which_parser_reads_it(
-    program: tuple[str, Framework],
-) -> None:
-    plan = upstream(*program, "1x1", "fp32")
-    assert (plan.impl, plan.trainer, plan.trainers_by) == ("upstream", None, None)
-    assert plan.log == PROGRAMS[program]
-    assert plan.log in FAMILIES
-    assert container(plan)["image"] == "registry.example.com/upstream:1"
-
-
 @pytest.mark.parametrize("name", SHOWN)
 def test_the_program_s_log_is_valid_by_its_plan(name: str) -> None:
     plan = SHOWN[name]
@@ -155,11 +143,3 @@ def test_the_program_s_log_is_valid_by_its_plan(name: str) -> None:
     assert found.throughput is not None
     assert found.throughput.time_weighted == pytest.approx(plan.global_batch / SECONDS, rel=1e-4)
     assert found.throughput.median == pytest.approx(plan.global_batch / SECONDS, rel=1e-4)
-
-
-@pytest.mark.parametrize("name", SHOWN)
-def test_half_of_the_program_s_log_is_not(name: str) -> None:
-    plan = SHOWN[name]
-    lines = list(log_of(plan))
-    found = measure([support.Lines(lines[: len(lines) // 2])], from_plan(plan))
-    assert found.verdict == "rejected"

@@ -22,9 +22,8 @@ from k8sbench.render.trainer_sources import TrainerSources
 from tests.tiers import ROOT
 from tests.unit.model.specs import a_request
 from tests.unit.render import plans
-from tests.unit.render.conftest import FETCHING_SECONDS
 from tests.unit.render.pod_security import violations
-from tests.unit.render.test_schemas import Schemas, strict, through_models
+from tests.unit.render.test_schemas import through_models
 
 PROGRAMS: tuple[Impl, ...] = ("k8sbench", "upstream", "user")
 IMAGE = "registry.example.com/it:1"
@@ -97,16 +96,6 @@ def test_everything_renders_restricted_and_typed(name: str) -> None:
             wanted.replicas
         )
     assert count >= 3
-
-
-@pytest.mark.tier("go")
-@pytest.mark.timeout(FETCHING_SECONDS)
-@pytest.mark.parametrize("name", EVERYTHING, ids=IDS)
-def test_everything_fits_the_operator_s_schema(name: str, crd_schemas: Schemas) -> None:
-    checks = {kind: strict(schema) for kind, schema in crd_schemas.items()}
-    for wanted in every_plan(name):
-        job = manifests(wanted, templates=plans.ready(), trainers=sources())[-1]
-        checks[job["kind"]].validate(job)
 
 
 @pytest.mark.parametrize("name", EXAMPLES, ids=IDS[-len(EXAMPLES) :])

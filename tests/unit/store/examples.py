@@ -19,7 +19,7 @@ from k8sbench.model.measurement import (
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import PlannedTraining, RunPlan
 from k8sbench.model.planning import make_plan
-from k8sbench.model.run import Owner
+from k8sbench.model.run import Owner, Run
 from k8sbench.model.sample import Place
 from k8sbench.ports import LogLine
 from tests.unit.model.specs import LAPTOP, SOURCE, a_request, spec
@@ -113,6 +113,11 @@ def measurement(**changes: Any) -> Measurement:
         "reasons": (),
     }
     return Measurement(**(fields | changes))
+
+
+def elsewhere(run: Run) -> Run:
+    """Return a run as a store at any place has it."""
+    return msgspec.structs.replace(run, artifacts=None, artifacts_missing=None)
 
 
 def step(phase: Phase, at: float = NOW + 1, cause: str = "All replicas run.") -> Transition:

@@ -24,5 +24,5 @@ def differences(store: SqlStore) -> list[str]:
     rows = {
         run.run_id: replace(run, artifacts=str(store.run_folder(run.run_id).path)) for run in found
     }
-    kept = {folder.path.name: folder.run()[0] for folder in folders if folder.is_there}
+    kept = {folder.path.name: folder.run() for folder in folders if folder.is_there}
     return sorted(run_id for run_id in rows | kept if rows.get(run_id) != kept.get(run_id))

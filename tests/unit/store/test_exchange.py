@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import gzip
 import io
-import pathlib
 import shutil
 import subprocess
 import sys
 import tarfile
 import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 import sqlalchemy as sa
 
@@ -22,21 +22,16 @@ from k8sbench.model.errors import FilesElsewhere, InputError, StoreError, UsageE
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run, Wish
 from k8sbench.ports import RunFilter
-from tests.unit.store.conftest import OpenKind
-from tests.unit.store.examples import NOW, OWNER, archive, measurement, plan, step
+from tests.unit.store.conftest import OpenStore
+from tests.unit.store.examples import NOW, OWNER, archive, elsewhere, measurement, plan, step
 from tests.unit.store.index_checks import differences
 
-
-@pytest.fixture
-def filled(opens: OpenKind) -> SqlStore:
-    store = opens("sqlite")
-    fill(store)
-    return store
+IDS = ["seg-1", "seg-2"]
 
 
-def fill(store: SqlStore, *names: str) -> None:
+def fill(store: SqlStore, *run_ids: str) -> None:
     """Record runs that are over, with files of every kind."""
-    for number, run_id in enumerate(names or ("seg-1", "seg-2"), start=1):
+    for number, run_id in enumerate(run_ids or IDS, start=1):
         store.record(plan(run_id, repeat=number), at=NOW + number, owner=OWNER)
         archive(store, f"hello from {run_id}", run_id=run_id)
         store.keep(run_id, "manifest.yaml", "kind: PyTorchJob\n")
@@ -45,9 +40,9 @@ def fill(store: SqlStore, *names: str) -> None:
         store.measured(run_id, measurement())
 
 
-def exported(store: SqlStore, *run_ids: str) -> bytes:
+def exported(store: SqlStore) -> bytes:
     out = io.BytesIO()
-    exchange.export(store, run_ids or store.ids(), out)
+    exchange.export(store, store.ids(), out)
     return out.getvalue()
 
 
@@ -55,112 +50,107 @@ def imported(store: SqlStore, data: bytes) -> tuple[list[str], list[str]]:
     return exchange.import_runs(store, io.BytesIO(data), "x.tar.gz")
 
 
-def everything(store: SqlStore) -> list[Run]:
-    """Read all runs, as they are anywhere."""
-    return [msgspec.structs.replace(run, artifacts=None) for run in store.runs(RunFilter())]
-
-
-def files(store: SqlStore) -> dict[str, bytes]:
-    """Read every file of runs below the store's folder, also of what is half done."""
+def everything(store: SqlStore) -> tuple[list[Run], dict[str, bytes]]:
+    """Read all runs, and every file of theirs, also of what is half done."""
     found = [path for name in ("runs", "incoming") for path in (store.root / name).rglob("*")]
-    return {str(one.relative_to(store.root)): one.read_bytes() for one in found if one.is_file()}
+    files = {str(one.relative_to(store.root)): one.read_bytes() for one in found if one.is_file()}
+    return [elsewhere(run) for run in store.runs(RunFilter())], files
 
 
-@pytest.mark.parametrize("kinds", [("sqlite", "postgres"), ("postgres", "sqlite")])
-def test_runs_go_from_one_kind_of_store_to_another_and_back(
-    opens: OpenKind, kinds: tuple[str, str]
+NOTHING: tuple[list[Run], dict[str, bytes]] = ([], {})
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[SqlStore]:
+    """Another store, from which runs come."""
+    with open_store(str(tmp_path / "other")) as store:
+        fill(store)
+        yield store
+
+
+@pytest.fixture
+def data(other: SqlStore) -> bytes:
+    return exported(other)
+
+
+def test_runs_go_from_one_store_to_another_and_back(
+    store: SqlStore, other: SqlStore, data: bytes
 ) -> None:
-    one, other = map(opens, kinds)
-    fill(one)
-    data = exported(one)
-    assert imported(other, data)[0] == ["seg-1", "seg-2"]
-    assert everything(other) == everything(one)
-    assert differences(other) == []
-    assert files(other) == files(one)
-    assert imported(other, data) == ([], ["seg-1", "seg-2"])
-    assert imported(one, exported(other))[1] == ["seg-1", "seg-2"]
-    assert everything(one) == everything(other)
+    assert imported(store, data) == (IDS, [])
+    assert everything(store) == everything(other)
+    assert differences(store) == []
+    for into, again in ((store, data), (other, exported(store))):
+        assert imported(into, again) == ([], IDS)
+    assert everything(store) == everything(other)
 
 
 def test_a_run_of_that_name_with_other_content_is_named_and_nothing_is_imported(
-    filled: SqlStore, opens: OpenKind
+    store: SqlStore, data: bytes
 ) -> None:
-    other = opens("sqlite")
-    fill(other, "seg-2")
-    before, rows = files(other), everything(other)
-    with pytest.raises(UsageError, match=r"another run seg-2 .*Nothing was imported") as caught:
-        imported(other, exported(filled))
-    assert caught.value.exit_code == 2
-    assert (files(other), everything(other)) == (before, rows)
+    fill(store, "seg-2")
+    before = everything(store)
+    with pytest.raises(UsageError, match=r"another run seg-2 .*Nothing was imported"):
+        imported(store, data)
+    assert everything(store) == before
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-def test_a_run_keeps_its_repeat_number_where_another_has_it(
-    filled: SqlStore, opens: OpenKind, kind: str
+def test_a_run_keeps_its_repeat_number_where_another_has_it(store: SqlStore, data: bytes) -> None:
+    fill(store, "mine")
+    imported(store, data)
+    store.measured("seg-1", measurement(final_loss=7.0))
+    repeats = {run.run_id: run.plan.repeat for run in store.runs(RunFilter())}
+    assert repeats == {"mine": 1, "seg-1": 1, "seg-2": 2}
+    assert sql_store.reindex(store) == (3, {})
+    assert store.next_repeat("nightly", store.run("mine").case_key) == 3
+    assert differences(store) == []
+
+
+def test_only_files_of_runs_leave_and_what_a_store_owes_its_cluster_stays(
+    store: SqlStore, other: SqlStore
 ) -> None:
-    other = opens(kind)
-    fill(other, "mine")
-    imported(other, exported(filled))
-    other.measured("seg-1", measurement(final_loss=7.0))
-    assert {run.run_id: run.plan.repeat for run in other.runs(RunFilter())} == {
-        "mine": 1,
-        "seg-1": 1,
-        "seg-2": 2,
-    }
-    assert sql_store.reindex(other) == (3, [])
-    assert other.next_repeat("nightly", other.run("mine").case_key) == 3
-    assert differences(other) == []
-
-
-def test_what_a_store_owes_its_cluster_stays_there(filled: SqlStore, opens: OpenKind) -> None:
-    filled.wish("seg-1", Wish(kind="delete", at=NOW, cause="It is over."))
-    other = opens("sqlite")
-    imported(other, exported(filled))
-    assert other.run("seg-1").wishes == ()
-    assert imported(other, exported(filled))[1] == ["seg-1", "seg-2"]
-
-
-def test_files_that_are_gone_come_back_to_their_row(filled: SqlStore) -> None:
-    data, rows = exported(filled), everything(filled)
-    shutil.rmtree(filled.root / "runs" / "seg-1")
-    assert imported(filled, data)[0] == ["seg-1"]
-    assert everything(filled) == rows
-    assert differences(filled) == []
-    # But not into a folder that is left, nor to a row that knows more.
-    (filled.root / "runs" / "seg-1" / "run.json").unlink()
-    with pytest.raises(StoreError, match="seg-1 is there, and is no whole run"):
-        imported(filled, data)
-    shutil.rmtree(filled.root / "runs" / "seg-1")
-    filled.measured("seg-1", measurement(final_loss=7.0))
-    with pytest.raises(UsageError, match="seg-1"):
-        imported(filled, data)
-
-
-def test_a_run_whose_files_are_elsewhere_is_exported_there(
-    opens: OpenKind, tmp_path: pathlib.Path
-) -> None:
-    store = opens("postgres")
-    store.record(plan("seg-1"), at=NOW, owner=OWNER)
-    url = store.database.engine.url.render_as_string(hide_password=False)
-    with open_store(url, folder=tmp_path / "elsewhere") as other:
-        with pytest.raises(FilesElsewhere, match=str(store.root)):
-            exported(other)
-        other.ensure_folder("seg-1")
-        other.move("seg-1", step(Phase.SUCCEEDED))
-        assert exported(other)
-    with pytest.raises(StoreError, match="does not hold all that is known of run seg-1"):
-        exported(store)
-
-
-def test_files_that_are_none_of_ours_are_left_out(filled: SqlStore, opens: OpenKind) -> None:
-    folder = filled.root / "runs" / "seg-1"
+    folder = other.folder("seg-1")
     (folder / "link").symlink_to("/etc/passwd")
     (folder / "two words").write_text("")
-    other = opens("sqlite")
-    imported(other, exported(filled))
-    assert not [
-        name for name in ("link", "two words") if (other.root / "runs/seg-1" / name).exists()
-    ]
+    other.wish("seg-1", Wish(kind="delete", at=NOW, cause="It is over."))
+    imported(store, exported(other))
+    assert store.run("seg-1").wishes == ()
+    left_out = {path.name for path in folder.iterdir()} - {
+        path.name for path in store.folder("seg-1").iterdir()
+    }
+    assert left_out == {"link", "two words", "wishes.json"}
+
+
+def test_files_that_are_gone_come_back_but_not_into_a_folder_that_is_left(
+    store: SqlStore, open_again: OpenStore, data: bytes
+) -> None:
+    imported(store, data)
+    before, folder = everything(store), store.folder("seg-1")
+    shutil.rmtree(folder)
+    again = open_again()
+    assert imported(again, data) == (["seg-1"], ["seg-2"])
+    assert everything(again) == before
+    assert differences(again) == []
+    (folder / "run.json").unlink()
+    with pytest.raises(StoreError, match="seg-1 is there, and is no whole run"):
+        imported(again, data)
+
+
+def test_a_run_whose_files_are_elsewhere_is_exported_there(url: str, tmp_path: Path) -> None:
+    with (
+        open_store(url, folder=tmp_path / "one") as one,
+        open_store(url, folder=tmp_path / "two") as two,
+    ):
+        one.record(plan("seg-1"), at=NOW, owner=OWNER)
+        with pytest.raises(FilesElsewhere, match=str(one.root)):
+            exported(two)
+        two.ensure_folder("seg-1")
+        two.move("seg-1", step(Phase.SUCCEEDED))
+        assert exported(two)
+        with pytest.raises(StoreError, match="does not hold all that is known of run seg-1"):
+            exported(one)
+
+
+# --- Files from anybody ---------------------------------------------------------------------------
 
 
 def packed(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:
@@ -170,6 +160,12 @@ def packed(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:
             info.size = info.size or len(data)
             tar.addfile(info, io.BytesIO(data))
     return out.getvalue()
+
+
+def unended(entries: list[tuple[tarfile.TarInfo, bytes]]) -> bytes:
+    """Pack files without an end mark, so that more can be appended."""
+    blocks = [info.tobuf() + data + bytes(-len(data) % 512) for info, data in entries]
+    return gzip.compress(b"".join(blocks))
 
 
 def member(name: str, data: bytes = b"x", **fields: object) -> tuple[tarfile.TarInfo, bytes]:
@@ -186,100 +182,80 @@ def members(data: bytes) -> list[tuple[tarfile.TarInfo, bytes]]:
 
 
 @pytest.mark.parametrize(
-    ("added", "says"),
+    "added",
     [
-        (member("../outside"), "belong"),
-        (member("/tmp/outside"), "belong"),
-        (member("runs/seg-1/../../../outside"), "belong"),
-        (member("runs/../store.id"), "belong"),
-        (member("runs/seg-1/logs/../../x"), "belong"),
-        (member("runs/seg-1/.hidden"), "belong"),
-        (member("runs/seg-1/wishes.json", b"{}"), "belong"),
-        (member("runs/seg-1/a\nb"), "belong"),
-        (member("runs/seg-1/deeper/x"), "belong"),
-        (member("runs/never-stated/run.json"), "is damaged"),
-        (member("runs/seg-1/run.json"), "belong"),
-        (member("runs/seg-1/x", b"", type=tarfile.SYMTYPE, linkname="/etc/passwd"), "belong"),
-        (member("runs/seg-1/x", b"", type=tarfile.LNKTYPE, linkname="runs/seg-1/y"), "belong"),
-        (member("runs/seg-1/x", b"", type=tarfile.CHRTYPE), "belong"),
-        (member("runs/seg-1/x", b"", type=tarfile.FIFOTYPE), "belong"),
-        (member("runs/seg-1/logs/x", b"", type=tarfile.GNUTYPE_SPARSE), "belong"),
-        (member(f"runs/seg-1/{'x' * 120}"), "belong"),
-        (member("runs/seg-1/big.json", b"", size=exchange.MOST_BYTES + 1), "belong"),
-        (member("k8sbench-export.json", b"{}"), "belong"),
+        member("../outside"),
+        member("/tmp/outside"),
+        member("runs/../store.id"),
+        member("runs/seg-1/logs/../../x"),
+        member("runs/seg-1/.hidden"),
+        member("runs/seg-1/wishes.json", b"{}"),
+        member("runs/seg-1/a\nb"),
+        member("runs/seg-1/deeper/x"),
+        member("runs/seg-1/run.json"),
+        member("runs/seg-1/x", b"", type=tarfile.SYMTYPE, linkname="/etc/passwd"),
+        member("runs/seg-1/x", b"", type=tarfile.LNKTYPE, linkname="runs/seg-1/y"),
+        member("runs/seg-1/x", b"", type=tarfile.CHRTYPE),
+        member("runs/seg-1/logs/x", b"", type=tarfile.GNUTYPE_SPARSE),
+        member(f"runs/seg-1/{'x' * 120}"),
+        member("runs/seg-1/big.json", b"", size=exchange.MOST_BYTES + 1),
+        member("k8sbench-export.json", b"{}"),
     ],
-    ids=lambda value: repr(value[0].name)[:40] if isinstance(value, tuple) else None,
+    ids=lambda value: repr(value[0].name)[:40],
 )
 def test_what_does_not_belong_into_an_export_is_refused(
-    filled: SqlStore, opens: OpenKind, added: tuple[tarfile.TarInfo, bytes], says: str
+    sqlite_store: SqlStore, data: bytes, added: tuple[tarfile.TarInfo, bytes]
 ) -> None:
     """A file of anybody's writes nothing outside, and nothing of it stays."""
-    good = members(exported(filled))
+    good = members(data)
     at = next(n for n, (info, _) in enumerate(good) if info.name == "runs/seg-2/events.jsonl")
     if added[0].size:  # its content is not there: the header alone is to be refused
-        bad = packed_prefix(good[:at]) + gzip.compress(added[0].tobuf())
+        bad = unended(good[:at]) + gzip.compress(added[0].tobuf())
     else:
         bad = packed(*good[:at], added, *good[at:])
-    other = opens("sqlite")
-    with pytest.raises(InputError, match=says):
-        imported(other, bad)
-    assert files(other) == {}
-    assert everything(other) == []
-    assert {path.name for path in other.root.parent.iterdir()} <= {"store-0", "store-1"}
+    with pytest.raises(InputError, match="does not belong there"):
+        imported(sqlite_store, bad)
+    assert everything(sqlite_store) == NOTHING
+    assert {path.name for path in sqlite_store.root.parent.iterdir()} == {"store", "other"}
 
 
-def packed_prefix(entries: list[tuple[tarfile.TarInfo, bytes]]) -> bytes:
-    """Pack files without an end mark, so that more can be appended."""
-    blocks = b""
-    for info, data in entries:
-        blocks += info.tobuf() + data + bytes(-len(data) % 512)
-    return gzip.compress(blocks)
-
-
-def test_a_file_that_is_cut_off_anywhere_is_refused_whole(
-    filled: SqlStore, opens: OpenKind
+def test_a_file_that_is_cut_off_or_changed_anywhere_is_refused_whole(
+    sqlite_store: SqlStore, data: bytes
 ) -> None:
-    data, other = exported(filled), opens("sqlite")
     lengths = {0, 1, 20, *range(0, len(data), 97), len(data) - 1}
+    flipped = (data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :] for at in (30, len(data) - 5))
     no_exports = (b"garbage " * 99, gzip.compress(b"\0" * (1 << 22)))
-    for wrong in (*(data[:length] for length in lengths), *no_exports):
-        with pytest.raises(InputError, match="cut off"):
-            imported(other, wrong)
-    without_its_record = packed(*members(data)[:-1])
-    with pytest.raises(InputError, match="seg-2 is damaged"):
-        imported(other, without_its_record)
-    assert files(other) == {}
-    assert imported(other, data)[0] == ["seg-1", "seg-2"]
-
-
-@pytest.mark.parametrize("at", [30, -30, -5])
-def test_a_bit_that_was_changed_is_noticed(filled: SqlStore, opens: OpenKind, at: int) -> None:
-    changed, other = bytearray(exported(filled)), opens("sqlite")
-    changed[at] ^= 1
-    with pytest.raises(InputError, match="cut off or damaged"):
-        imported(other, bytes(changed))
-    assert files(other) == {}
+    for wrong in (*(data[:length] for length in lengths), *no_exports, *flipped):
+        with pytest.raises(InputError, match="cut off or damaged"):
+            imported(sqlite_store, wrong)
+    for files in (members(data)[:-1], [*members(data), member("runs/new/run.json")]):
+        with pytest.raises(InputError, match="is damaged, had not ended"):
+            imported(sqlite_store, packed(*files))
+    assert everything(sqlite_store) == NOTHING
+    assert imported(sqlite_store, data)[0] == IDS
 
 
 def test_an_export_that_tar_unpacks_and_packs_again_is_read(
-    filled: SqlStore, opens: OpenKind, tmp_path: pathlib.Path
+    sqlite_store: SqlStore, data: bytes, tmp_path: Path
 ) -> None:
     folder = tmp_path / "by-hand"
     folder.mkdir()
-    unpack = ["tar", "-xzf", "-", "-C", str(folder)]
-    subprocess.run(unpack, input=exported(filled), check=True)
+    subprocess.run(["tar", "-xzf", "-", "-C", str(folder)], input=data, check=True)
     tar = ["tar", "-czf", "-", "--format=gnu", "-C", str(folder), "runs"]
     again = subprocess.run(tar, check=True, capture_output=True).stdout
-    assert imported(opens("sqlite"), again)[0] == ["seg-1", "seg-2"]
+    assert imported(sqlite_store, again)[0] == IDS
 
 
-def test_headers_without_end_take_no_memory(filled: SqlStore, opens: OpenKind) -> None:
+def test_headers_without_end_take_no_memory(sqlite_store: SqlStore, data: bytes) -> None:
     folders = [member("runs/seg-1", b"", type=tarfile.DIRTYPE)] * 10_000
-    data, other = packed(*members(exported(filled)), *folders), opens("sqlite")
+    many = packed(*members(data), *folders)
     tracemalloc.start()
-    imported(other, data)
+    imported(sqlite_store, many)
     assert tracemalloc.get_traced_memory()[1] < 3 << 20
     tracemalloc.stop()
+
+
+# --- Imports that do not come to their end --------------------------------------------------------
 
 
 class Breaks(io.BytesIO):
@@ -296,21 +272,11 @@ class Breaks(io.BytesIO):
         return data
 
 
-@pytest.mark.parametrize("wrong", [KeyboardInterrupt(), OSError(5, "Input/output error")])
+@pytest.mark.parametrize("wrong", [KeyboardInterrupt(), OSError(5, "Input/output error"), None])
 def test_an_import_that_is_interrupted_leaves_nothing(
-    filled: SqlStore, opens: OpenKind, wrong: BaseException
+    store: SqlStore, data: bytes, monkeypatch: pytest.MonkeyPatch, wrong: BaseException | None
 ) -> None:
-    data, other = exported(filled), opens("sqlite")
-    with pytest.raises((KeyboardInterrupt, StoreError)):
-        exchange.import_runs(other, Breaks(data[:-40], wrong), "x")
-    assert (files(other), everything(other)) == ({}, [])
-    assert imported(other, data)[0] == ["seg-1", "seg-2"]
-
-
-def test_a_row_that_is_refused_takes_back_all_of_them(
-    filled: SqlStore, opens: OpenKind, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data, other = exported(filled), opens("sqlite")
+    """While it unpacks, or (None) when the disk is full at the second row."""
     real = index.insert
 
     def insert(db: sa.Connection, row: dict[str, Any]) -> None:
@@ -319,10 +285,13 @@ def test_a_row_that_is_refused_takes_back_all_of_them(
         real(db, row)
 
     with monkeypatch.context() as patched:
-        patched.setattr(index, "insert", insert)
-        with pytest.raises(StoreError, match="disk is full"):
-            imported(other, data)
-    assert (files(other), everything(other)) == ({}, [])
+        if wrong is None:
+            patched.setattr(index, "insert", insert)
+        file = io.BytesIO(data) if wrong is None else Breaks(data[:-40], wrong)
+        with pytest.raises((KeyboardInterrupt, StoreError)):
+            exchange.import_runs(store, file, "x")
+    assert everything(store) == NOTHING
+    assert imported(store, data)[0] == IDS
 
 
 KILLED = """
@@ -346,22 +315,18 @@ with (
 
 
 @pytest.mark.parametrize(("point", "left"), [(1, 2), (2, 1)])
-@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_an_import_that_is_killed_is_taken_up_again(
-    filled: SqlStore, opens: OpenKind, tmp_path: pathlib.Path, kind: str, point: int, left: int
+    where: str, root: Path, other: SqlStore, data: bytes, tmp_path: Path, point: int, left: int
 ) -> None:
-    data, other = exported(filled), opens(kind)
-    (tmp_path / "x.tar.gz").write_bytes(data)
-    where = str(other.root)
-    if kind == "postgres":
-        where = other.database.engine.url.render_as_string(hide_password=False)
-    words = [where, str(tmp_path / "x.tar.gz"), str(point), str(other.root)]
-    done = subprocess.run([sys.executable, "-c", KILLED, *words], check=False)
-    assert done.returncode == -9
-    assert len(imported(other, data)[0]) == left
-    assert everything(other) == everything(filled)
-    assert differences(other) == []
-    assert list((other.root / "incoming").iterdir()) == []
+    file = tmp_path / "x.tar.gz"
+    file.write_bytes(data)
+    with open_store(where, folder=root) as store:
+        words = [where, str(file), str(point), str(root)]
+        assert subprocess.run([sys.executable, "-c", KILLED, *words], check=False).returncode == -9
+        assert len(imported(store, data)[0]) == left
+        assert everything(store) == everything(other)
+        assert differences(store) == []
+        assert list((root / "incoming").iterdir()) == []
 
 
 MEMORY = """
@@ -379,10 +344,10 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
 
 
 @pytest.mark.slow
-def test_a_large_log_takes_little_memory(filled: SqlStore, tmp_path: pathlib.Path) -> None:
-    with (filled.root / "runs" / "seg-1" / "logs" / "worker-0.log").open("wb") as log:
+def test_a_large_log_takes_little_memory(other: SqlStore, root: Path, tmp_path: Path) -> None:
+    with (other.folder("seg-1") / "logs" / "worker-0.log").open("wb") as log:
         log.truncate(100 << 20)
-    words = [str(filled.root), str(tmp_path / "other"), str(tmp_path / "x.tar.gz")]
+    words = [str(other.root), str(root), str(tmp_path / "x.tar.gz")]
     done = subprocess.run(
         [sys.executable, "-c", MEMORY, *words], check=True, capture_output=True, text=True
     )

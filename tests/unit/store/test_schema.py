@@ -18,12 +18,11 @@ from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app.baselines import BaselineInfo
 from k8sbench.app.data import DataSetList
 from k8sbench.app.reading import Artifact
-from k8sbench.cli.commands.images import ImageList, PoolList
+from k8sbench.cli.commands.pools import PoolList
 from k8sbench.cli.main import main
 from k8sbench.lifecycle.records import ListedRun, RunStatus
 from k8sbench.measure.group.node_check import NodesDocument
 from k8sbench.model.baseline import Baseline
-from k8sbench.model.explanation import Explanation, FormatExplanation
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, Transition
 from tests import struct_docs
@@ -38,10 +37,7 @@ DOCUMENTS: dict[str, Any] = {
     "k8sbench list -o json": list[ListedRun],
     "k8sbench status RUN -o json": RunStatus,
     "k8sbench measure LOG -o json": list[Measurement],
-    "k8sbench explain RUN|GROUP -o json": Explanation,
-    "k8sbench explain FILE.yaml -o json": FormatExplanation,
     "k8sbench nodes BENCH -o json": NodesDocument,
-    "k8sbench images -o json": ImageList,
     "k8sbench pools -o json": PoolList,
     "k8sbench data list -o json": DataSetList,
     "k8sbench baseline list -o json": list[BaselineInfo],
@@ -240,7 +236,7 @@ def test_real_documents_keep_to_the_schema(
 ) -> None:
     monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
     with open_store() as store:
-        for number in (1, 2, 3):
+        for number in (1, 2, 3, 4):
             store.record(plan(f"seg-{number}", repeat=number), at=1e9 + number, owner=OWNER)
         store.move("seg-1", step(Phase.RUNNING))
         store.move("seg-1", step(Phase.SUCCEEDED))
@@ -257,7 +253,7 @@ def test_real_documents_keep_to_the_schema(
                 accuracy=None,
             ),
         )
-    (tmp_path / "store" / "runs" / "seg-3" / "measurement.json").write_text("{")
+    (tmp_path / "store" / "runs" / "seg-4" / "measurement.json").write_text("{")
 
     def printed(*words: str) -> Any:
         main(list(words))
@@ -283,17 +279,6 @@ def test_the_empty_store_prints_documents_too(
     monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
     assert main(["list", "-o", "json"]) == 0
     validate("k8sbench list -o json", json.loads(capsys.readouterr().out))
-
-
-def test_the_list_of_images_keeps_to_the_schema(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    mine = str(ROOT / "docs" / "examples" / "my-model.yaml")
-    for words in ([], ["--image-registry", "registry.example/ai"], [mine]):
-        assert main(["images", *words, "-o", "json"]) == 0
-        said = json.loads(capsys.readouterr().out)
-        validate("k8sbench images -o json", said)
-        assert said["images"]
 
 
 def test_the_schema_travels_with_the_package() -> None:

@@ -67,7 +67,7 @@ def test_a_wish_comes_with_the_end_of_a_run_unless_there_is_one_of_its_kind(
     recorded(store)
     store.wish("seg-1", CANCEL)
     assert store.move("seg-1", step(Phase.FAILED), owes=DELETE).wishes == (DELETE,)
-    assert RunFolder(store.folder("seg-1")).run()[0].wishes == (DELETE,)
+    assert RunFolder(store.folder("seg-1")).run().wishes == (DELETE,)
     store.record(plan("seg-2", repeat=2), at=NOW, owner=None)
     by_name = msgspec.structs.replace(DELETE, cause="By name.")
     store.wish("seg-2", by_name)

@@ -1,0 +1,181 @@
+"""``report``: write the rows of some sets as a folder that can be published as it is."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from k8sbench.app import catalog, context, results, stores
+from k8sbench.lifecycle import records, reporting
+from k8sbench.lifecycle.reporting import Wanted
+from k8sbench.model.errors import UsageError
+from k8sbench.model.group import Result
+from k8sbench.model.run import Run
+from k8sbench.ports import RunFilter
+from k8sbench.report import document, formats, plot, publication
+from k8sbench.report.publication import Publication
+from k8sbench.report.publication_words import Lang
+
+if TYPE_CHECKING:
+    from k8sbench.adapters.store.sql_store import SqlStore
+    from k8sbench.report.plot import Panel
+
+SUMS = "SHA256SUMS"
+Content = str | bytes | Path
+"""What a file of the folder holds: text, bytes, or a copy of another file."""
+
+
+def publish(
+    sets: Sequence[str],
+    folder: Path,
+    where: str | None,
+    note: Callable[[str], None],
+    *,
+    lang: Lang = "en",
+    title: str | None = None,
+    published: bool = False,
+    accept: Collection[str] = (),
+) -> Publication:
+    """Write a folder with the report of some sets; what a former report left there goes.
+
+    Raises :class:`NotFound` for a set that is not there, :class:`UsageError` for one whose runs
+    have not all ended and for a folder that holds something else.
+    """
+    from k8sbench import __version__
+
+    results.check_accepted(accept)
+    former = _former(folder)
+    with stores.to_read(where, note) as store:
+        runs = records.listing(store, RunFilter(), alive=context.alive(), now=context.now())
+        find = catalog.finder(store, note)
+        reports = [
+            reporting.report(
+                runs, Wanted(set_name=name), accept=accept, published=published, find=find
+            )
+            for name in dict.fromkeys(sets)
+        ]
+        rows = [result for report in reports for result in report.results]
+        by_id = {run.run_id: run for run in runs}
+        _check_ended(rows, by_id)
+        logs, files = _files_of_runs(store, rows)
+        charts = None if not plot.is_there() else list(_charts(rows))
+        plans = {row.group.key.benchmark: row.group.plan for row in rows}
+        made = Publication(
+            results=rows,
+            runs=by_id,
+            specs={name: spec for name, plan in plans.items() if (spec := find(plan)) is not None},
+            logs=logs,
+            charts=None if charts is None else [(panel.title, path) for path, panel in charts],
+            has_published=published,
+            sets=list(dict.fromkeys(sets)),
+            version=__version__,
+            title=title,
+            lang=lang,
+        )
+        parities = [pair for report in reports for pair in report.parities]
+        files[publication.README] = publication.readme(made)
+        files["results.json"] = formats.json_text(document.document(rows, parities))
+        if text := publication.commands(rows):
+            files["commands.sh"] = text
+        for path, panel in charts or ():
+            files[path] = plot.picture("svg", [panel])
+        _write(folder, files, former)
+    return made
+
+
+def _check_ended(rows: Sequence[Result], runs: Mapping[str, Run]) -> None:
+    ids = [member.run_id for row in rows for member in row.group.members]
+    if going_on := [run_id for run_id in ids if not runs[run_id].is_closed]:
+        raise UsageError(
+            f"Run {going_on[0]} is not measured yet: it is {runs[going_on[0]].phase}.",
+            "Report the set when its runs are over: k8sbench collect --all.",
+        )
+
+
+def _files_of_runs(
+    store: SqlStore, rows: Sequence[Result]
+) -> tuple[dict[str, list[str]], dict[str, Content]]:
+    """Find the logs of all runs, and a manifest of each row, under the names of the report."""
+    names = publication.names([row.group for row in rows])
+    logs: dict[str, list[str]] = {}
+    files: dict[str, Content] = {}
+    for row in rows:
+        name = names[row.group.key.id]
+        for member in row.group.members:
+            if member.source == "collector" or store.run(member.run_id).artifacts is None:
+                continue
+            found = store.log_files(member.run_id)
+            paths = [
+                f"logs/{path}"
+                for path in publication.log_names(row.group, name, member, len(found))
+            ]
+            logs[member.run_id] = paths
+            files |= dict(zip(paths, found, strict=True))
+            manifest = store.folder(member.run_id) / "manifest.yaml"
+            if manifest.is_file():
+                files.setdefault(f"manifests/{name}.yaml", manifest)
+    return logs, files
+
+
+def _charts(rows: Sequence[Result]) -> Iterator[tuple[str, Panel]]:
+    """Make the charts of the rows, each with the path of its file."""
+    for kind, panels in (("throughput", plot.bars(rows)), ("scaling", plot.scaling(rows))):
+        for number, panel in enumerate(panels, 1):
+            yield f"figures/{kind}-{number}.svg", panel
+
+
+def _former(folder: Path) -> frozenset[str]:
+    """Return the files of the report that the folder holds; refuse a folder with other content."""
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file.", "Name a folder, which may be a new one.")
+    with contextlib.suppress(FileNotFoundError):
+        lines = (folder / SUMS).read_text("utf-8").splitlines()
+        return frozenset(line.partition("  ")[2] for line in lines) | {SUMS}
+    with contextlib.suppress(FileNotFoundError):
+        # What begins with a dot, such as .git, stays as it is.
+        if other := sorted(path.name for path in folder.iterdir() if path.name[:1] != "."):
+            raise UsageError(
+                f"{folder} holds {other[0]}, and no report of k8sbench.",
+                "Name an empty folder, a new one, or one that holds a report.",
+            )
+    return frozenset()
+
+
+def _write(folder: Path, files: Mapping[str, Content], former: Collection[str]) -> None:
+    """Write all files beside the folder's content first, and then put them into their places."""
+    from k8sbench.adapters.store import disk
+
+    with disk.translated(f"write the report {folder}"):
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".k8sbench-") as name:
+            begun, sums = Path(name), []
+            for path, content in sorted(files.items()):
+                new = begun / path
+                new.parent.mkdir(parents=True, exist_ok=True)
+                if isinstance(content, Path):
+                    shutil.copyfile(content, new)
+                else:
+                    new.write_bytes(content.encode() if isinstance(content, str) else content)
+                with new.open("rb") as file:
+                    sums.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {path}\n")
+            (begun / SUMS).write_text("".join(sums), "utf-8")
+            for path in (*files, SUMS):
+                (folder / path).parent.mkdir(parents=True, exist_ok=True)
+                (begun / path).replace(folder / path)
+        for path in sorted({*former} - {*files, SUMS}):
+            _remove(folder, PurePosixPath(path))
+
+
+def _remove(folder: Path, path: PurePosixPath) -> None:
+    """Remove a file of a former report, and the folders that it leaves empty."""
+    if path.is_absolute() or ".." in path.parts:
+        return
+    with contextlib.suppress(OSError):
+        (folder / path).unlink()
+        for parent in path.parents[:-1]:
+            (folder / parent).rmdir()

@@ -1,0 +1,448 @@
+"""The README of a published report: what ran, where, how, and what it gave (``report``).
+
+Its chapters follow the published reports: environment, programs, data, commands, method, tables,
+comparison, charts and logs. The same runs give the same text.
+"""
+
+from __future__ import annotations
+
+import functools
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+
+import msgspec
+
+from k8sbench.model.group import Group, Member, Result
+from k8sbench.model.measurement import Measurement
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.run import Run
+from k8sbench.model.spec import BenchmarkSpec, Variant
+from k8sbench.model.training import in_words
+from k8sbench.report import formats, repeating, report_tables, tables
+from k8sbench.report.publication_words import WORDS, Lang, say
+from k8sbench.report.tables import Cell, Table
+from k8sbench.report.text_table import Column
+
+README = "README.md"
+
+
+class Publication(msgspec.Struct, frozen=True, kw_only=True):
+    """What a report is made of."""
+
+    results: Sequence[Result]
+    """Its rows."""
+    runs: Mapping[str, Run]
+    """The runs of the rows by id."""
+    specs: Mapping[str, BenchmarkSpec]
+    """Catalog entries by benchmark, as far as they are known."""
+    logs: Mapping[str, Sequence[str]] = {}
+    """Run id → paths of its logs in the report's folder."""
+    charts: Sequence[tuple[str, str]] | None = None
+    """Title and path of each chart; None: charts cannot be drawn."""
+    has_published: bool = False
+    """True if the rows are compared with published figures."""
+    sets: Sequence[str]
+    """The sets that the report was asked for."""
+    version: str
+    """Of k8sbench."""
+    title: str | None = None
+    """None: the benchmarks' names."""
+    lang: Lang = "en"
+
+
+def names(groups: Sequence[Group]) -> dict[str, str]:
+    """Name rows as the reports name their logs, ``gpu8_amp_bs4``; returns group id → name.
+
+    Several programs have a folder each; rows that would have one name also bear their group's id.
+    """
+    programs = {(group.key.benchmark, group.key.framework) for group in groups}
+
+    def name(group: Group) -> str:
+        plan = group.plan
+        kind = "cpu" if group.on_cpu else "gpu"
+        own = f"{kind}{plan.world_size}_{plan.precision}_bs{plan.batch_size}"
+        return own if len(programs) == 1 else f"{plan.benchmark}_{plan.framework}/{own}"
+
+    several = Counter(map(name, groups))
+    return {
+        group.key.id: name(group) if several[name(group)] == 1 else f"{name(group)}_{group.key.id}"
+        for group in groups
+    }
+
+
+def log_names(group: Group, name: str, member: Member, number: int) -> list[str]:
+    """Name the logs of a run: one for each of its replicas, by the replica's first rank."""
+    folder = name if len(group.members) == 1 else f"{name}/run{member.repeat}"
+    step = 1 if group.plan.backend == "imported" else group.plan.processes_per_replica
+    return [f"{folder}/rank{place * step}.log" for place in range(number)]
+
+
+def commands(results: Sequence[Result]) -> str:
+    """Write ``commands.sh``: what repeats each row; empty where nothing ran by k8sbench."""
+    row_names = names([result.group for result in results])
+    lines = [
+        f"# {row_names[result.group.key.id]}\n{command}\n"
+        for result in results
+        if (command := repeating.command(result.group.plan, len(result.group.members)))
+    ]
+    return "\n".join(["#!/bin/sh\nset -e\n", *lines]) if lines else ""
+
+
+def readme(made: Publication) -> str:
+    """Write the report as Markdown."""
+    return _Readme(made).text()
+
+
+# Facts of a run's environment: word of the table → its value, None where the logs do not state it.
+Fact = Callable[[Run, Measurement], object]
+
+
+def _stated(name: str) -> Fact:
+    return lambda _, measured: measured.environment.get(name)
+
+
+def _gpus_per_node(run: Run, _: Measurement) -> int | None:
+    return run.plan.pool.gpus_per_node if run.plan.backend == "kubernetes" else None
+
+
+def _nodes(_: Run, measured: Measurement) -> str | None:
+    known = {rank.host for rank in measured.ranks if rank.host}
+    known |= {
+        str(measured.environment[name]) for name in ("node",) if measured.environment.get(name)
+    }
+    return ", ".join(sorted(known)) or None
+
+
+def _memory(_: Run, measured: Measurement) -> str | None:
+    size = measured.environment.get("ram_gib")
+    return None if size is None else f"{size} GiB"
+
+
+def _framework(run: Run, measured: Measurement) -> str:
+    version = measured.environment.get("framework_version")
+    return f"{run.plan.framework} {version or ''}".rstrip()
+
+
+FACTS: dict[str, Fact] = {
+    "gpu": lambda _, measured: measured.gpu_model,
+    "gpus_per_node": _gpus_per_node,
+    "nodes": _nodes,
+    "cpu": _stated("cpu"),
+    "cpus": _stated("cpus"),
+    "memory": _memory,
+    "os": _stated("os"),
+    "kernel": _stated("kernel"),
+    "driver": _stated("driver"),
+    "cuda": _stated("cuda"),
+    "cudnn": _stated("cudnn"),
+    "nccl": _stated("nccl"),
+    "transport": _stated("transport"),
+    "infiniband": _stated("infiniband"),
+    "python": _stated("python"),
+    "framework_version": _framework,
+    "backend": lambda run, _: run.plan.backend,
+}
+MACHINE = ("gpu", "driver", "kernel", "cpu", "cpus", "memory", "infiniband")
+"""Facts that are the same for all runs in one environment, whatever program they run."""
+
+
+class _Readme:
+    """Writes one report."""
+
+    def __init__(self, made: Publication) -> None:
+        self._made = made
+        self._say = functools.partial(say, made.lang)
+        self._groups = [result.group for result in made.results]
+        self._names = names(self._groups)
+
+    def text(self) -> str:
+        chapters = (
+            ("environment", self._environment()),
+            ("programs", self._programs()),
+            ("data", self._data()),
+            ("commands", self._commands()),
+            ("method", self._method()),
+            ("results", self._results()),
+            ("published", self._published() if self._made.has_published else ()),
+            ("charts", self._charts()),
+            ("logs", self._logs()),
+            ("files", [self._say("files_lead")]),
+        )
+        benchmarks = ", ".join(dict.fromkeys(group.key.benchmark for group in self._groups))
+        title = self._made.title or self._say("title", benchmarks=benchmarks)
+        blocks = [f"# {tables.escaped(title)}", *self._overview()]
+        for heading, chapter in chapters:
+            texts = [text for text in chapter if text]
+            blocks += [f"## {self._say(heading)}", *texts] if texts else []
+        return "\n\n".join(block.strip("\n") for block in blocks) + "\n"
+
+    # -- chapters ---------------------------------------------------------------------------------
+
+    def _overview(self) -> Iterator[str]:
+        if all(group.smoke for group in self._groups):
+            yield f"> **{self._say('smoke_only')}**"
+        began = [group.began for group in self._groups]
+        yield self._say(
+            "overview",
+            valid=sum(group.state == "valid" and not group.smoke for group in self._groups),
+            rows=len(self._groups),
+            runs=sum(len(group.members) for group in self._groups),
+            sets=self._listed(f"`{name}`" for name in self._made.sets),
+            dates=_days(min(first for first, _ in began), max(last for _, last in began)),
+        )
+        yield self._say("made_by", version=self._made.version)
+
+    def _environment(self) -> Iterator[str]:
+        values: dict[str, dict[str, list[str]]] = {name: {} for name in FACTS}
+        for group, run, measured in self._counted():
+            for name, fact in FACTS.items():
+                value = fact(run, measured)
+                if value not in (None, ""):
+                    rows = values[name].setdefault(str(value), [])
+                    rows += [row] if (row := self._names[group.key.id]) not in rows else []
+        differing = [name for name in MACHINE if len(values[name]) > 1]
+        known = [name for name in MACHINE if len(values[name]) == 1]
+        if differing:
+            yield self._say("differs", names=self._listed(map(self._say, differing)))
+        elif known:
+            yield self._say("same", names=self._listed(map(self._say, known)))
+        lines = []
+        for name, found in ((name, found) for name, found in values.items() if found):
+            parts = [
+                value if len(found) == 1 else f"{value} ({', '.join(rows)})"
+                for value, rows in found.items()
+            ]
+            lines.append((self._say(name), "; ".join(parts)))
+        yield self._table(("item", "value"), lines)
+        if unknown := [self._say(name) for name, found in values.items() if not found]:
+            yield self._say("not_stated", names=self._listed(unknown))
+
+    def _programs(self) -> Iterator[str]:
+        lines: dict[tuple[str, ...], list[str]] = {}
+        for group in self._groups:
+            plan = group.plan
+            image = group.key.image if group.key.image != "-" else "–"
+            program = f"{plan.benchmark} {plan.framework} {plan.variant}"
+            line = (program, image, self._program(plan))
+            lines.setdefault(line, []).append(self._names[group.key.id])
+        heads = ("benchmark", "image", "program", "row")
+        yield self._table(heads, [(*line, ", ".join(rows)) for line, rows in lines.items()])
+
+    def _data(self) -> Iterator[str]:
+        lines: dict[tuple[str, ...], list[str]] = {}
+        for group in self._groups:
+            plan = group.plan
+            line = (
+                f"{plan.benchmark} {plan.framework}",
+                self._used(group),
+                self._published_data(plan),
+            )
+            lines.setdefault(line, []).append(self._names[group.key.id])
+        heads = ("benchmark", "data_used", "data_published", "row")
+        yield self._table(heads, [(*line, ", ".join(rows)) for line, rows in lines.items()])
+
+    def _commands(self) -> Iterator[str]:
+        if text := commands(self._made.results):
+            yield self._say("commands_lead", version=self._made.version)
+            yield f"```sh\n{text.partition('set -e')[2].strip()}\n```"
+        imported = [self._names[g.key.id] for g in self._groups if g.plan.backend == "imported"]
+        if imported:
+            yield self._say("no_command", names=self._listed(imported))
+        by_words: dict[str, list[str]] = {}
+        for group in self._groups:
+            plan, variant = group.plan, self._variant(group.plan)
+            upstream = variant and variant.upstream
+            if upstream and plan.precision in upstream.command:
+                words = upstream.words(plan.precision, world_size=plan.world_size, mode=plan.mode)
+                by_words.setdefault(shlex.join(words), []).append(self._names[group.key.id])
+        for text, rows in by_words.items():
+            yield self._say("upstream_command", names=self._listed(rows))
+            yield f"```sh\n{text}\n```"
+
+    def _method(self) -> Iterator[str]:
+        windows: dict[str, list[str]] = {}
+        for group in self._groups:
+            plan, name = group.plan, self._names[group.key.id]
+            warmup, iterations = plan.window.warmup, plan.window.iterations
+            if plan.training is not None:
+                length = in_words(plan.training)
+                text = self._say("training", names="{names}", length=length, warmup=warmup)
+            else:
+                text = self._say("window", names="{names}", warmup=warmup, iterations=iterations)
+            windows.setdefault(text, []).append(name)
+        lines = [text.format(names=self._listed(rows)) for text, rows in windows.items()]
+        lines.append(self._say("headline"))
+        lines += [
+            self._say("estimator", name=name, what=self._say(name))
+            for name in dict.fromkeys(group.estimator for group in self._groups)
+        ]
+        lines += [self._say("cv"), self._say("speedup_rule")]
+        runs = sum(len(group.members) for group in self._groups)
+        if left := runs - sum(group.counted for group in self._groups):
+            lines.append(self._say("left_out", number=left, runs=runs))
+        yield "\n".join(f"- {line}" for line in lines)
+
+    def _results(self) -> Iterator[str]:
+        yield tables.markdown(report_tables.tables(self._made.results, self._made.lang))
+        missing: dict[str, list[str]] = {}
+        for group in self._groups:
+            why = "why_smoke" if group.smoke else "why_cpu" if group.on_cpu else "why_invalid"
+            if group.smoke or group.on_cpu or group.state != "valid":
+                missing.setdefault(why, []).append(self._names[group.key.id])
+        for why, rows in missing.items():
+            yield self._say("not_in_tables", names=self._listed(rows), why=self._say(why))
+        yield f"### {self._say('all_rows')}"
+        heads = (
+            *("row", "case", "batch", "runs", "throughput", "min_max", "variation"),
+            *("speedup", "efficiency", "estimator_name", "date", "state"),
+        )
+        yield self._table(heads, map(self._line, self._made.results))
+        yield self._say("gaps")
+
+    def _line(self, result: Result) -> tuple[str, ...]:
+        group, spread = result.group, result.group.spread
+        speedup, efficiency = result.speedup.value, result.efficiency.value
+        state = self._say("smoke") if group.smoke else self._say(group.state)
+        return (
+            self._names[group.key.id],
+            group.plan.case,
+            str(group.plan.batch_size),
+            f"{group.counted}/{len(group.members)}",
+            "–" if spread is None else f"{formats.rate(spread.median)} {group.unit}",
+            "–"
+            if spread is None or group.counted < 2
+            else f"{formats.rate(spread.minimum)}–{formats.rate(spread.maximum)}",
+            "–" if spread is None or spread.cv is None else formats.percent(spread.cv),
+            "–" if speedup is None else formats.ratio(speedup),
+            "–" if efficiency is None else formats.percent(efficiency),
+            f"{group.estimator}",
+            _day(group.began[1]),
+            state,
+        )
+
+    def _published(self) -> Iterator[str]:
+        lines, cited = [], dict[str, str]()
+        for result in self._made.results:
+            for one in result.deviations or ():
+                cited[one.source] = one.title
+                deviation = (
+                    self._say("not_comparable", ids=", ".join(one.not_comparable))
+                    if one.ratio is None
+                    else formats.signed_percent(one.ratio)
+                )
+                ours = "–" if one.ours is None else formats.rate(one.ours)
+                row = self._names[result.group.key.id]
+                figure = f"{formats.plain(one.published, 7)} ({one.quantity}, {one.estimator})"
+                lines.append((row, one.source, figure, ours, deviation))
+        if not lines:
+            yield self._say("none_published")
+            return
+        heads = ("row", "source", "published_figure", "ours", "deviation")
+        yield self._table(heads, lines)
+        yield self._say("ids")
+        yield "\n".join(f"- `{key}`: {tables.escaped(title)}" for key, title in cited.items())
+
+    def _charts(self) -> Iterator[str]:
+        if self._made.charts is None:
+            yield self._say("no_charts")
+        for title, path in self._made.charts or ():
+            yield f"![{tables.escaped(title)}]({path})"
+
+    def _logs(self) -> Iterator[str]:
+        yield self._say("logs_lead")
+        lines = []
+        for group in self._groups:
+            for member in group.members:
+                paths = self._made.logs.get(member.run_id, ())
+                state = member.verdict or str(member.phase).lower()
+                lines.append(
+                    (
+                        Cell(self._names[group.key.id]),
+                        Cell(member.run_id),
+                        Cell(self._say(state) if state in WORDS else state),
+                        Cell(", ".join(reason.id for reason in member.reasons) or "–"),
+                        Cell(
+                            ", ".join(f"[{path.rpartition('/')[2]}]({path})" for path in paths)
+                            or self._say("no_logs"),
+                            is_markdown=True,
+                        ),
+                    )
+                )
+        yield self._table(("row", "run", "verdict", "reasons", "logs"), lines)
+
+    # -- parts ------------------------------------------------------------------------------------
+
+    def _counted(self) -> Iterator[tuple[Group, Run, Measurement]]:
+        """Yield the runs that count, or all that were measured where none counts."""
+        found = [
+            (group, run, run.measurement, member.rate is not None)
+            for group in self._groups
+            for member in group.members
+            if (run := self._made.runs[member.run_id]).measurement is not None
+        ]
+        some = any(counts for *_, counts in found)
+        for group, run, measured, counts in found:
+            if measured is not None and (counts or not some):
+                yield group, run, measured
+
+    def _variant(self, plan: RunPlan) -> Variant | None:
+        spec = self._made.specs.get(plan.benchmark)
+        return spec.variant(plan.framework, plan.variant) if spec else None
+
+    def _program(self, plan: RunPlan) -> str:
+        if plan.impl == "k8sbench" and plan.trainers_digest:
+            return self._say("trainer", digest=plan.trainers_digest[:12])
+        variant = self._variant(plan)
+        if plan.impl == "upstream" and variant and variant.upstream:
+            of = variant.upstream
+            return self._say("upstream", repository=of.repository, commit=of.commit[:12])
+        if plan.backend == "imported":
+            return self._say("foreign")
+        return self._say("own_command", digest=(plan.program_digest or "–")[:12])
+
+    def _used(self, group: Group) -> str:
+        for member in group.members:
+            measured = self._made.runs[member.run_id].measurement
+            if measured is not None and (read := measured.data_set) is not None:
+                facts = {name: "–" if (v := getattr(read, name)) is None else v for name in _READ}
+                return self._say("real_data", **facts)
+        data = "image_data" if group.plan.data == "image" else group.plan.data
+        return self._say(data) if data in WORDS else data
+
+    def _published_data(self, plan: RunPlan) -> str:
+        variant = self._variant(plan)
+        if variant is None or variant.data_set is None:
+            return "–"
+        values = {
+            name: getattr(variant.data_set, name) for name in ("name", "file", "md5", "samples")
+        }
+        words = {"name": "data_set", "file": "archive", "md5": "md5", "samples": "samples"}
+        return ", ".join(
+            self._say(words[name], **{name: value}) for name, value in values.items() if value
+        )
+
+    def _listed(self, items: Iterable[str]) -> str:
+        return ("、" if self._made.lang == "zh" else ", ").join(items)
+
+    def _table(self, heads: Sequence[str], lines: Iterable[Sequence[str | Cell]]) -> str:
+        columns = tuple(
+            Column(self._say(head) if head in WORDS else head, whole=True, stays=True)
+            for head in heads
+        )
+        rows = tuple(
+            tuple(cell if isinstance(cell, Cell) else Cell(cell) for cell in line) for line in lines
+        )
+        return tables.markdown([Table(title=None, columns=columns, rows=rows)])
+
+
+_READ = ("name", "digest", "train", "val")
+
+
+def _day(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d")
+
+
+def _days(first: float, last: float) -> str:
+    return " – ".join(dict.fromkeys((_day(first), _day(last))))

@@ -1,0 +1,122 @@
+"""``k8sbench report``: a folder that holds everything a reader needs, and only that."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from k8sbench.model.phase import Phase
+from tests.tiers import ROOT
+from tests.unit.cli.conftest import Fill, Typed
+from tests.unit.report.factory import run
+
+EXAMPLES = "docs/examples/tensorflow"
+
+
+@pytest.fixture
+def imported(root: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Six imported logs in a set; the folder where their report is to be."""
+    monkeypatch.chdir(ROOT)
+    words = ("--benchmark", f"{EXAMPLES}/benchmark.yaml", "--set", "march")
+    assert typed("import", f"{EXAMPLES}/logs", *words)[0] == 0
+    return root.parent / "report"
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """The files of a folder by their paths in it."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_it_writes_tables_logs_and_digests_and_each_link_leads_to_a_file(
+    imported: Path, typed: Typed
+) -> None:
+    assert typed("report", "march", "-o", str(imported))[0] == 0
+    found = content(imported)
+    assert {"README.md", "results.json", "SHA256SUMS", "figures/throughput-1.svg"} <= found.keys()
+    logs = {f"logs/gpu{n}_amp_bs256/run{k}/rank0.log" for n in (1, 8) for k in (1, 2, 3)}
+    assert logs == {path for path in found if path.startswith("logs/")}
+    links = re.findall(r"\]\((.*?)\)", found["README.md"].decode())
+    assert {*links} == logs | {path for path in found if path.startswith("figures/")}
+    sums = dict(line.split("  ")[::-1] for line in found["SHA256SUMS"].decode().splitlines())
+    digests = {path: hashlib.sha256(data).hexdigest() for path, data in found.items()}
+    assert sums == {path: digests[path] for path in found if path != "SHA256SUMS"}
+
+
+def test_a_second_run_changes_no_byte(imported: Path, typed: Typed) -> None:
+    typed("report", "march", "-o", str(imported))
+    before = content(imported)
+    assert typed("report", "march", "-o", str(imported))[0] == 0
+    assert content(imported) == before
+
+
+def test_it_replaces_its_former_files_alone(imported: Path, typed: Typed, fill: Fill) -> None:
+    (imported / ".git").mkdir(parents=True)
+    (imported / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    typed("report", "march", "-o", str(imported))
+    (imported / "notes.txt").write_text("mine")
+    fill([run(2.0, set_name="april", run_id="one")])
+    assert typed("report", "april", "-o", str(imported))[0] == 0
+    found = content(imported)
+    assert found[".git/HEAD"] == b"ref: refs/heads/main\n"
+    assert found["notes.txt"] == b"mine"
+    assert not [path for path in found if path.startswith("logs/gpu1_amp")]
+    assert b"k8sbench submit resnet50" in found["commands.sh"]
+
+
+def test_a_folder_with_something_else_is_left_alone(imported: Path, typed: Typed) -> None:
+    imported.mkdir()
+    (imported / "thesis.txt").write_text("mine")
+    code, _, err = typed("report", "march", "-o", str(imported))
+    assert (code, [*content(imported)]) == (2, ["thesis.txt"])
+    assert "thesis.txt" in err
+    assert typed("report", "march", "-o", str(imported / "thesis.txt"))[0] == 2
+
+
+def test_a_set_that_is_not_there_or_not_over_is_an_error(
+    imported: Path, typed: Typed, fill: Fill
+) -> None:
+    code, _, err = typed("report", "marhc", "-o", str(imported))
+    assert code == 2
+    assert "march" in err
+    fill([run(phase=Phase.RUNNING, set_name="goes-on", run_id="runs")])
+    code, _, err = typed("report", "march", "goes-on", "-o", str(imported))
+    assert code == 2
+    assert "runs" in err
+    assert not imported.exists()
+
+
+def test_a_full_disk_leaves_the_former_report_as_it_was(
+    imported: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed("report", "march", "-o", str(imported))
+    before = content(imported)
+
+    def full(_: object, target: object) -> None:
+        raise OSError(28, "No space left on device", str(target))
+
+    monkeypatch.setattr(shutil, "copyfile", full)
+    code, _, err = typed("report", "march", "-o", str(imported), "--title", "Other")
+    assert code != 0
+    assert "disk is full" in err
+    assert content(imported) == before
+
+
+def test_one_report_holds_several_sets_under_its_own_title_in_chinese(
+    imported: Path, typed: Typed, fill: Fill
+) -> None:
+    fill([run(2.0, set_name="april", run_id="one")])
+    words = ("--lang", "zh", "--title", "三月", "--published")
+    assert typed("report", "march", "april", "-o", str(imported), *words)[0] == 0
+    text = (imported / "README.md").read_text("utf-8")
+    assert text.startswith("# 三月\n")
+    assert {"resnet50-tf_tensorflow", "resnet50_pytorch"} <= {
+        *re.findall(r"\w[\w-]+(?=/gpu)", text)
+    }

@@ -1,0 +1,162 @@
+"""The README of ``report``: the chapters of the published reports, in both languages."""
+
+from __future__ import annotations
+
+import re
+import string
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from k8sbench.lifecycle.reporting import Wanted, report
+from k8sbench.model.finding import Finding
+from k8sbench.model.run import Run
+from k8sbench.report import publication, report_tables
+from k8sbench.report.publication import Publication
+from k8sbench.report.publication_words import WORDS, Lang
+from tests.unit import goldens
+from tests.unit.report import example
+from tests.unit.report.factory import run, smoke
+from tests.unit.report.test_report_tables import published, trained
+
+FOLDER = Path(__file__).parent / "golden"
+MACHINE = {"cpu": "Xeon Gold 6148", "cpus": 80, "ram_gib": 376, "driver": "535", "node": "gpu-1"}
+SYSTEM = {"os": "Ubuntu 20.04", "kernel": "5.4.0", "infiniband": "mlx5_0", "python": "3.10"}
+LIBRARIES = {"cuda": "12.1", "cudnn": "8.9", "nccl": "2.18", "framework_version": "2.1.0"}
+ENVIRONMENT = {**MACHINE, **SYSTEM, **LIBRARIES, "transport": "IB"}
+
+
+def made(runs: list[Run], lang: Lang = "en", **more: Any) -> Publication:
+    rows = report(runs, Wanted(every=True), find=example.find, published=True).results
+    by_benchmark = {one.plan.benchmark: example.find(one.plan) for one in runs}
+    fields = {"charts": (), "has_published": True, "sets": ["set-a"], "version": "0.3.0", **more}
+    by_id = {one.run_id: one for one in runs}
+    return Publication(results=rows, runs=by_id, specs=by_benchmark, lang=lang, **fields)
+
+
+def some_runs() -> list[Run]:
+    """Three repeats on 8 GPUs, of which one is rejected, one on a GPU, and a smoke run."""
+    measured = {"environment": ENVIRONMENT}
+    runs = [
+        run(rate, case="1x8", repeat=number, run_id=f"eight-{number}", measured=measured)
+        for number, rate in enumerate((2806.66, 2801.1), 1)
+    ]
+    wrong = Finding(id="gpu-shared", severity="reject", sentence="Another used it.")
+    bad = {"unverified": None, "reasons": (wrong,), "environment": ENVIRONMENT}
+    runs.append(run(case="1x8", repeat=3, run_id="eight-3", measured=bad))
+    other = {"environment": ENVIRONMENT | {"driver": "550"}}
+    runs.append(run(366.14, case="1x1", run_id="one", measured=other))
+    return [*runs, smoke(5.5, run_id="small", measured=measured)]
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_the_readme_is_the_golden_one(lang: Lang) -> None:
+    logs = {"eight-1": ["logs/gpu8_fp32_bs128/run1/rank0.log"]}
+    charts = [("resnet50: images/s", "figures/throughput-1.svg")]
+    text = publication.readme(made(some_runs(), lang, logs=logs, charts=charts))
+    goldens.check(FOLDER / f"report-{lang}.md", text)
+
+
+def test_every_word_is_there_in_both_languages_with_the_same_placeholders() -> None:
+    def fields(text: str) -> set[str | None]:
+        return {name for _, name, _, _ in string.Formatter().parse(text)} - {None}
+
+    for word, (english, chinese) in WORDS.items():
+        assert english, word
+        assert chinese, word
+        assert fields(english) == fields(chinese), word
+    names_alone = {"GPU", "CPU", "CUDA", "cuDNN", "NCCL", "Python", "{name}", "{file}", "MD5 {md5}"}
+    untranslated = {english for english, chinese in WORDS.values() if english == chinese}
+    assert untranslated == names_alone
+
+
+def test_the_chinese_readme_has_no_english_sentence() -> None:
+    text = publication.readme(made(some_runs(), "zh"))
+    prose = [line for line in text.splitlines() if line[:1] not in {"|", "`", "!", "#"}]
+    words = re.findall(
+        r"(?:[A-Za-z]{3,} ){4,}", re.sub(r"`[^`]*`|^k8sbench submit.*", "", "\n".join(prose))
+    )
+    assert not [found for found in words if "k8sbench submit" not in found]
+
+
+def tables_of(text: str) -> list[list[list[str]]]:
+    """The tables of a Markdown text: lines of cells."""
+    found: list[list[list[str]]] = [[]]
+    for line in text.splitlines():
+        if not line.startswith("|"):
+            found += [[]] if found[-1] else []
+        elif set(line) - set("|-: "):
+            found[-1].append([cell.strip() for cell in line.strip("|").split("|")])
+    return [table for table in found if table]
+
+
+PADDLE: dict[str, Any] = {"benchmark": "deeplabv3p", "framework": "paddle"}
+REPORTS = {
+    "deeplabv3p-pytorch": [
+        *published({1: 4.073, 8: 29.74, 16: 49.23, 32: 81.01}, benchmark="deeplabv3p"),
+        *published({1: 8.33, 8: 58.2, 16: 103.2, 32: 182.07}, amp=True, benchmark="deeplabv3p"),
+        trained(8, 78.5, 44338.456, benchmark="deeplabv3p"),
+    ],
+    "deeplabv3p-paddle": [
+        *published({1: 6.3, 8: 46.0, 32: 176.0}, batch_size=2, **PADDLE),
+        *published({1: 17.0, 8: 99.2, 32: 373.76}, batch_size=4, amp=True, **PADDLE),
+        *published({1: 4.3, 8: 16.84}, batch_size=2, benchmark="deeplabv3p"),
+    ],
+    "tsm": published({32: 1380.045}, amp=True, benchmark="tsm", batch_size=16),
+    "resnet50": published({1: (366.54, 366.14), 8: (2806.66, 2833.72)}, benchmark="resnet50"),
+    "arcface": published({1: 388.5, 8: 3500.25}, benchmark="arcface", framework="paddle"),
+}
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("name", REPORTS)
+def test_it_has_the_tables_of_each_report_with_their_empty_cells(name: str, lang: Lang) -> None:
+    content = made(REPORTS[name], lang, has_published=False)
+    found = tables_of(publication.readme(content))
+    expected = [
+        [[column.title for column in table.columns]]
+        + [[cell.text for cell in row] for row in table.rows]
+        for table in report_tables.tables(content.results, lang)
+    ]
+    assert expected
+    assert [table for table in found if table in expected] == expected
+
+
+def test_a_report_of_functional_tests_says_first_that_it_measures_nothing() -> None:
+    def head(runs: list[Run]) -> str:
+        return publication.readme(made(runs)).split("\n\n")[1]
+
+    assert head([smoke(5.5)]) == f"> **{WORDS['smoke_only'][0]}**"
+    assert "> **" not in head(some_runs())
+
+
+def test_rows_are_named_as_the_reports_name_their_logs_and_never_alike() -> None:
+    def names(*runs: Run) -> list[str]:
+        groups = [result.group for result in made([*runs]).results]
+        return [publication.names(groups)[group.key.id] for group in groups]
+
+    assert names(run(1.0, case="1x8", batch_size=4, precision="amp", amp_dtype="fp16")) == [
+        "gpu8_amp_bs4"
+    ]
+    assert names(smoke(1.0)) == ["cpu2_fp32_bs2"]
+    both = names(run(1.0, case="1x8"), run(1.0, case="1x8", benchmark="tsm"))
+    assert both == ["resnet50_pytorch/gpu8_fp32_bs128", "tsm_pytorch/gpu8_fp32_bs128"]
+    alike = names(run(1.0, case="2x4"), run(1.0, case="1x8"))
+    assert len({*alike}) == 2
+    assert all(re.fullmatch(r"gpu8_fp32_bs128_g-\w+", name) for name in alike)
+
+
+def test_logs_are_named_by_the_first_rank_of_their_replica() -> None:
+    (result,) = made([run(1.0, case="2x8")]).results
+    (member,) = result.group.members
+    names = publication.log_names(result.group, "gpu16_fp32_bs128", member, 2)
+    assert names == ["gpu16_fp32_bs128/rank0.log", "gpu16_fp32_bs128/rank8.log"]
+
+
+def test_what_differs_between_the_machines_is_named_with_the_rows() -> None:
+    text = publication.readme(made(some_runs()))
+    assert "They differ in: GPU driver." in text
+    assert "| GPU driver | 550 (gpu1_fp32_bs128); 535 (cpu2_fp32_bs2, gpu8_fp32_bs128) |" in text
+    alike = [one for one in some_runs() if one.run_id.startswith("eight")]
+    assert "report the same GPU, GPU driver, " in publication.readme(made(alike))
