@@ -8,19 +8,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from k8sbench.model.explanation import ExpressionExplained, MatchedLine
-from k8sbench.model.sample import Fact, Mark, Place, Shape
+from k8sbench.model.sample import Fact, Item, Mark, Place, Shape
 from k8sbench.model.spec import LogFormat
-from k8sbench.parse.family import (
-    CleanLine,
-    Family,
-    LineReader,
-    LineRule,
-    Read,
-    each_line,
-    records,
-)
-from k8sbench.parse.lines import ended, pieces
-from k8sbench.parse.records import MOST_ITERATIONS, RecordRule, Texts, number_in, positive
+from k8sbench.parse.family import Family, LineReader, LineRule, Read, records
+from k8sbench.parse.lines import CleanLine, ended, pieces
+from k8sbench.parse.records import MOST_ITERATIONS, RecordRule, number_in, positive
 from k8sbench.parse.stamps import DAY
 
 MAX_LINE = 4096
@@ -64,12 +56,8 @@ def family(declared: LogFormat, framework: str | None) -> Family:
             resolution=0.000001 if stamp_format and "%f" in stamp_format else 1.0,
             wraps=_wraps(stamp_format) if stamp_format else None,
         )
-
-        def stamps(texts: Texts) -> list[float | None]:
-            return [None if text is None else stamp(text) for text in texts]
-
         rule = RecordRule(
-            *("", pattern, shape, declared.first_iteration, stamps),
+            *("", pattern, shape, declared.first_iteration, stamp),
             counts_steps=declared.counts_steps,
         )
     return Family(
@@ -127,13 +115,11 @@ class _Reader(LineReader):
         super().__init__(family)
 
     def rules(self) -> list[LineRule]:
-        reads = [each_line("", self._others)]
-        if self._record is not None:
-            reads.insert(0, records(self._record))
+        reads: list[Read] = [] if self._record is None else [records(self._record)]
         # The empty text is in every line: a pattern may match anything.
-        return [LineRule("", "", _cut(read)) for read in reads]
+        return [LineRule("", _cut(read)) for read in (*reads, self._others)]
 
-    def _others(self, line: CleanLine) -> Iterator[Mark | Fact]:
+    def _others(self, line: CleanLine) -> Iterator[Item]:
         for match in self._record.pattern.finditer(line.text) if self._record else ():
             yield from _unread(line, match)
         for pattern in self._facts:
@@ -164,7 +150,7 @@ class _Reader(LineReader):
 
 
 def _cut(read: Read) -> Read:
-    return lambda lines: read(lines._replace(texts=[text[:MAX_LINE] for text in lines.texts]))
+    return lambda line: read(line._replace(text=line.text[:MAX_LINE]))
 
 
 # -- explanation ----------------------------------------------------------------------------------
@@ -193,9 +179,9 @@ def explain(
     for block in blocks:
         for line in ended(block):
             rest = line.rstrip("\n")
-            for _, text in pieces(rest):
+            for piece in pieces(rest):
                 for expression in tried:
-                    _take(expression, whole + 1, text[:MAX_LINE], quote)
+                    _take(expression, whole + 1, piece.text[:MAX_LINE], quote)
             if len(rest) < len(line):
                 whole, rest = whole + 1, ""
     return whole + bool(rest), tuple(tried)
