@@ -7,8 +7,6 @@ import pathlib
 import re
 import shutil
 import sqlite3
-import subprocess
-import sys
 
 import pytest
 import sqlalchemy as sa
@@ -249,21 +247,6 @@ def test_a_log_of_the_damaged_database_does_not_reach_the_new_one(
     assert [elsewhere(run) for run in everything(copy)] == [elsewhere(run) for run in filled]
 
 
-KILLED = """
-import os, signal, sys
-from k8sbench.app import stores
-left = int(sys.argv[2])
-def die(event, _):
-    global left
-    if event == "os.remove":
-        left -= 1
-        if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-sys.addaudithook(die)
-stores.reindex(sys.argv[1])
-"""
-
-
 @pytest.mark.parametrize("point", [1, 2, 4])
 def test_a_reindex_that_is_killed_is_made_again(
     root: pathlib.Path, filled: list[Run], point: int
@@ -271,8 +254,8 @@ def test_a_reindex_that_is_killed_is_made_again(
     """The points are: each file that is removed."""
     for name in ("k8sbench.db", "k8sbench.db-wal"):
         (root / name).write_bytes(b"garbage " * 1000)
-    words = [sys.executable, "-c", KILLED, str(root), str(point)]
-    assert subprocess.run(words, check=False).returncode == -9
+    reindex = "stores.reindex(words[0])"
+    children.killed_at("os.remove", "k8sbench.db", reindex, root, count=point)
     stores.reindex(str(root))
     assert everything(root) == filled
 
