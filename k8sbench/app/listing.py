@@ -22,7 +22,7 @@ from k8sbench.model.run import Location, Run
 from k8sbench.ports import JobEvent, RunFilter, Store
 
 if TYPE_CHECKING:
-    from k8sbench.adapters.store.sql_store import SqlStore
+    pass
 
 
 def list_runs(
@@ -52,7 +52,6 @@ def list_runs(
             still = [run for run in runs if run.run_id not in added]
             _note_wishes(store, still, note)
             rows = _rows(still, _on_clusters(store, still, note), note)
-        rows += _damaged(store, wanted)
         rows = [row for row in rows if row.run_id not in added]
         rows += [
             records.listed(run)
@@ -67,7 +66,8 @@ def list_runs(
             note(f"No run matches in namespace {place.namespace} of {place.server}.")
         elif not rows and not insist:
             _check_filters(wanted, both)
-            stores.note_empty(store, note)
+            if not store.unreadable:
+                stores.note_empty(store, note)
         rows = judged(rows, both)
     return sorted(rows, key=lambda row: row.created_at)
 
@@ -100,16 +100,6 @@ def _check_filters(wanted: RunFilter, every: Sequence[Run]) -> None:
     if wanted.benchmark is not None and wanted.benchmark not in names:
         raise no_run_of("benchmark", wanted.benchmark, names)
     raise no_run_together(wanted.since, max(run.created_at for run in every))
-
-
-def _damaged(store: SqlStore, wanted: RunFilter) -> list[ListedRun]:
-    """Make the rows of runs of which nothing can be read, unless others are asked for."""
-    if wanted.set_name is not None or wanted.benchmark is not None:
-        return []
-    return [
-        records.damaged(run_id, why, store.last_written_at(run_id) or context.now())
-        for run_id, why in store.unreadable.items()
-    ]
 
 
 def _of_namespace(

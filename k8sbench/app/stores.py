@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CLUSTER = "cluster"
 """The value of ``--store`` that is the collector's store."""
 NOWHERE = f"{os.devnull}/nowhere"
-"""A store that can never be: an empty one, for what a cluster alone knows."""
+"""A store that can never be: an empty one, for what a collector alone knows."""
 KEEP_OPTION = "--keep-logs-for"
 Note = Callable[[str], None]
 """Takes what the user should know and is not the data."""

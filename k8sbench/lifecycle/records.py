@@ -16,7 +16,6 @@ from typing import TypeVar
 import msgspec
 
 from k8sbench.model import times
-from k8sbench.model.counts import ABSENT
 from k8sbench.model.errors import NotFound, StoreError, UsageError, did_you_mean
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, ReplicaState, Transition
@@ -28,7 +27,6 @@ T = TypeVar("T", bound=msgspec.Struct)
 Alive = Callable[[Owner], bool | None]
 """Whether a process still runs; None where that cannot be known from here."""
 OWNER_KILLED = "owner-killed"
-DAMAGED = "damaged-record"
 PAGE = 1000
 """Runs of one answer of a collector: the newest that match."""
 FEW = 5
@@ -75,8 +73,8 @@ class ListedRun(RunView, frozen=True, kw_only=True):
 
     set_name: str
     """The set that the run belongs to."""
-    repeat: int | None
-    """From 1, within (set, case); None where its record is damaged."""
+    repeat: int
+    """From 1, within (set, case)."""
     benchmark: str
     """Name in the catalog, or in the user's file."""
     variant: str
@@ -267,34 +265,6 @@ def listed(run: Run) -> ListedRun:
         unit=None if figure is None else figure.unit,
         group=run.group_key.id,
         source=run.shown_source,
-    )
-
-
-def damaged(run_id: str, why: str, at: float) -> ListedRun:
-    """Make the entry of a run of which neither the row nor the folder can be read."""
-    return ListedRun(
-        run_id=run_id,
-        set_name=ABSENT,
-        repeat=None,
-        benchmark=ABSENT,
-        variant=ABSENT,
-        impl=ABSENT,
-        framework=ABSENT,
-        case=ABSENT,
-        precision=ABSENT,
-        preset=ABSENT,
-        backend=ABSENT,
-        phase=Phase.LOST,
-        cause=why,
-        cause_id=DAMAGED,
-        created_at=at,
-        started_at=None,
-        ended_at=None,
-        verdict=None,
-        reasons=(),
-        group=ABSENT,
-        artifacts=None,
-        artifacts_missing=why,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 
@@ -22,3 +23,28 @@ def begin(*processes: subprocess.Popen[str]) -> None:
     for process in processes:
         present(process.stdin).write("\n")
         present(process.stdin).flush()
+
+
+DIES = """
+import os, pathlib, signal, sys
+from k8sbench.adapters.store import exchange
+from k8sbench.adapters.store.sql_store import open_store
+from k8sbench.app import stores
+event, part, left, *words = sys.argv[1:]
+def die(happens, arguments):
+    global left
+    if happens == event and part in str(arguments[0]):
+        left = int(left) - 1
+        if not left:
+            os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(die)
+"""
+
+
+def killed_at(event: str, part: str, code: str, *words: object, count: int = 1) -> None:
+    """Run a program with a store, in ``words``, that is killed at an audit event.
+
+    At the one of that name whose first argument holds ``part`` for the ``count``-th time.
+    """
+    command = [sys.executable, "-c", DIES + code, event, part, str(count), *map(str, words)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL

@@ -6,7 +6,6 @@ import json
 import pathlib
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 
@@ -14,11 +13,12 @@ import pytest
 import sqlalchemy as sa
 
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
-from tests.harness import postgres
+from tests.harness import children, postgres
 from tests.tiers import ROOT
 from tests.unit.presence import present
 from tests.unit.store.examples import NOW, plan
 
+Other = subprocess.Popen[str]
 PATIENCE = 60.0
 """Seconds until something that does not happen counts as broken."""
 
@@ -52,30 +52,16 @@ for line in sys.stdin:
 """
 
 
-class Other:
-    """Another process that has the store open, and does what it is asked to."""
+def ask(other: Other, what: str, run_id: str = "seg-1") -> object:
+    """Have the other process do something; returns what came of it."""
+    present(other.stdin).write(f"{what} {run_id}\n")
+    present(other.stdin).flush()
+    return json.loads(present(other.stdout).readline())
 
-    def __init__(self, where: str, folder: pathlib.Path) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", OTHER, where, str(folder), str(ROOT)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self._line() == "ready\n"
 
-    def ask(self, what: str, run_id: str = "seg-1") -> object:
-        stdin = present(self.process.stdin)
-        stdin.write(f"{what} {run_id}\n")
-        stdin.flush()
-        return json.loads(self._line())
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait(PATIENCE)
-
-    def _line(self) -> str:
-        return present(self.process.stdout).readline()
+def killed(other: Other) -> None:
+    other.kill()
+    other.wait(PATIENCE)
 
 
 def until(condition: Callable[[], object]) -> None:
@@ -96,11 +82,9 @@ def here(where: str, root: pathlib.Path) -> Iterator[SqlStore]:
 @pytest.fixture
 def other(where: str, tmp_path: pathlib.Path, here: SqlStore) -> Iterator[Other]:
     """Another process, which shares nothing with this one but the store's place."""
-    there = Other(where, tmp_path / "elsewhere")
-    yield there
-    there.kill()
-    present(there.process.stdin).close()
-    present(there.process.stdout).close()
+    with children.ready(OTHER, where, tmp_path / "elsewhere", ROOT) as there:
+        yield there
+        there.kill()
 
 
 on_postgres = pytest.mark.parametrize("where", ["postgres"], indirect=True)
@@ -120,38 +104,38 @@ def test_one_process_at_a_time_has_a_claim(here: SqlStore, other: Other) -> None
     claims = here.claims
     assert claims.claim("seg-1")
     assert claims.claim("seg-1"), "again is the same claim"
-    assert other.ask("claim") is False
-    assert other.ask("claim", "seg-2") is True
+    assert ask(other, "claim") is False
+    assert ask(other, "claim", "seg-2") is True
     assert not claims.claim("seg-2")
     claims.release("seg-1")
     claims.release("seg-1")
-    assert other.ask("claim") is True
+    assert ask(other, "claim") is True
     assert not claims.claim("seg-1")
     assert claims.claim("seg-3")
     here.close()
     claims.close()
-    assert other.ask("claim", "seg-3") is True
+    assert ask(other, "claim", "seg-3") is True
 
 
 def test_the_claim_of_a_process_that_was_killed_is_free(here: SqlStore, other: Other) -> None:
-    assert other.ask("claim") is True
+    assert ask(other, "claim") is True
     assert not here.claims.claim("seg-1")
-    other.kill()
+    killed(other)
     # This machine sees that it is gone: no need to wait for its heartbeat to grow old.
     assert here.claims.claim("seg-1")
 
 
 def test_a_process_that_holds_a_claim_can_end(here: SqlStore, other: Other) -> None:
-    assert other.ask("claim") is True
-    other.process.communicate(timeout=PATIENCE)
-    assert other.process.returncode == 0
+    assert ask(other, "claim") is True
+    other.communicate(timeout=PATIENCE)
+    assert other.returncode == 0
 
 
 @on_postgres
 def test_a_process_of_another_machine_is_waited_for(here: SqlStore, other: Other) -> None:
     """Only its own machine can tell whether a process is gone; another may have the same name."""
-    other.ask("claim")
-    other.kill()
+    ask(other, "claim")
+    killed(other)
     for part in ("machine", "boot_id"):
         change(here, f"process = replace(process, '{part}\":\"', '{part}\":\"x')")
     assert not here.claims.claim("seg-1")
@@ -165,14 +149,14 @@ def test_a_process_of_another_machine_is_waited_for(here: SqlStore, other: Other
 def test_a_claim_is_renewed_while_it_is_held_over_restarts_of_the_server(
     here: SqlStore, other: Other, postgres_server: postgres.Server
 ) -> None:
-    other.ask("claim")
+    ask(other, "claim")
     first = heartbeat(here)
     until(lambda: heartbeat(here) > first)
     postgres_server.halt()
     postgres_server.start()
     again = heartbeat(here)
     until(lambda: heartbeat(here) > again)
-    other.ask("release")
+    ask(other, "release")
     assert heartbeat(here) == 0.0
 
 
@@ -181,24 +165,24 @@ def test_who_was_suspended_for_long_has_lost_its_claim_and_knows(
     here: SqlStore, other: Other
 ) -> None:
     here.record(plan(), at=NOW, owner=None)
-    assert other.ask("claim") is True
-    assert other.ask("move") == "Running"
-    assert other.ask("log") is None
-    other.process.send_signal(signal.SIGSTOP)
+    assert ask(other, "claim") is True
+    assert ask(other, "move") == "Running"
+    assert ask(other, "log") is None
+    other.send_signal(signal.SIGSTOP)
     assert not here.claims.claim("seg-1"), "it is there, and its heartbeat is young"
-    until(lambda: _stopped(other.process.pid))
+    until(lambda: _stopped(other.pid))
     change(here, "heartbeat = heartbeat - 3600")
     assert here.claims.claim("seg-1")
-    other.process.send_signal(signal.SIGCONT)
-    assert "taken over run seg-1" in str(other.ask("move"))
-    assert "taken over run seg-1" in str(other.ask("log"))
-    assert other.ask("claim") is False
+    other.send_signal(signal.SIGCONT)
+    assert "taken over run seg-1" in str(ask(other, "move"))
+    assert "taken over run seg-1" in str(ask(other, "log"))
+    assert ask(other, "claim") is False
     assert here.claims.claim("seg-1")
     # That nobody has the run now does not tell what became of it meanwhile.
     here.claims.release("seg-1")
-    assert other.ask("claim") is False
-    other.ask("release")
-    assert other.ask("claim") is True
+    assert ask(other, "claim") is False
+    ask(other, "release")
+    assert ask(other, "claim") is True
 
 
 def _stopped(pid: int) -> bool:

@@ -22,6 +22,7 @@ from k8sbench.model.errors import FilesElsewhere, InputError, StoreError, UsageE
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run, Wish
 from k8sbench.ports import RunFilter
+from tests.harness import children
 from tests.unit.store.conftest import OpenStore
 from tests.unit.store.examples import NOW, OWNER, archive, elsewhere, measurement, plan, step
 from tests.unit.store.index_checks import differences
@@ -294,22 +295,8 @@ def test_an_import_that_is_interrupted_leaves_nothing(
     assert imported(store, data)[0] == IDS
 
 
-KILLED = """
-import os, pathlib, signal, sys
-from k8sbench.adapters.store import exchange
-from k8sbench.adapters.store.sql_store import open_store
-left = int(sys.argv[3])
-def die(event, arguments):
-    global left
-    if event == "os.rename" and "incoming" in str(arguments[0]):
-        left -= 1
-        if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-sys.addaudithook(die)
-with (
-    open_store(sys.argv[1], folder=pathlib.Path(sys.argv[4])) as store,
-    open(sys.argv[2], "rb") as file,
-):
+IMPORT = """
+with open_store(words[0], folder=pathlib.Path(words[1])) as store, open(words[2], "rb") as file:
     exchange.import_runs(store, file, "x")
 """
 
@@ -321,8 +308,7 @@ def test_an_import_that_is_killed_is_taken_up_again(
     file = tmp_path / "x.tar.gz"
     file.write_bytes(data)
     with open_store(where, folder=root) as store:
-        words = [where, str(file), str(point), str(root)]
-        assert subprocess.run([sys.executable, "-c", KILLED, *words], check=False).returncode == -9
+        children.killed_at("os.rename", "incoming", IMPORT, where, root, file, count=point)
         assert len(imported(store, data)[0]) == left
         assert everything(store) == everything(other)
         assert differences(store) == []

@@ -7,9 +7,6 @@ import pathlib
 import re
 import shutil
 import sqlite3
-import subprocess
-import sys
-from collections.abc import Iterator
 
 import pytest
 import sqlalchemy as sa
@@ -27,7 +24,6 @@ from tests.unit.store.examples import (
     NOW,
     OWNER,
     REJECTION,
-    append,
     archive,
     elsewhere,
     measurement,
@@ -251,21 +247,6 @@ def test_a_log_of_the_damaged_database_does_not_reach_the_new_one(
     assert [elsewhere(run) for run in everything(copy)] == [elsewhere(run) for run in filled]
 
 
-KILLED = """
-import os, signal, sys
-from k8sbench.app import stores
-left = int(sys.argv[2])
-def die(event, _):
-    global left
-    if event == "os.remove":
-        left -= 1
-        if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-sys.addaudithook(die)
-stores.reindex(sys.argv[1])
-"""
-
-
 @pytest.mark.parametrize("point", [1, 2, 4])
 def test_a_reindex_that_is_killed_is_made_again(
     root: pathlib.Path, filled: list[Run], point: int
@@ -273,8 +254,8 @@ def test_a_reindex_that_is_killed_is_made_again(
     """The points are: each file that is removed."""
     for name in ("k8sbench.db", "k8sbench.db-wal"):
         (root / name).write_bytes(b"garbage " * 1000)
-    words = [sys.executable, "-c", KILLED, str(root), str(point)]
-    assert subprocess.run(words, check=False).returncode == -9
+    reindex = "stores.reindex(words[0])"
+    children.killed_at("os.remove", "k8sbench.db", reindex, root, count=point)
     stores.reindex(str(root))
     assert everything(root) == filled
 
@@ -287,51 +268,3 @@ def test_a_database_of_something_else_is_left_alone(root: pathlib.Path) -> None:
     for use in (open_store, stores.reindex):
         with pytest.raises(StoreError, match="something else"):
             use(str(root))
-
-
-# --- Two machines on one PostgreSQL ---------------------------------------------------------------
-
-
-@pytest.fixture
-def machines(url: str, tmp_path: pathlib.Path) -> Iterator[tuple[SqlStore, SqlStore]]:
-    with (
-        open_store(url, folder=tmp_path / "one") as one,
-        open_store(url, folder=tmp_path / "two") as two,
-    ):
-        yield one, two
-
-
-def seen(store: SqlStore) -> list[Run]:
-    return [elsewhere(run) for run in store.runs(RunFilter())]
-
-
-def test_each_of_two_machines_reindexes_the_half_whose_folders_it_has(
-    machines: tuple[SqlStore, SqlStore],
-) -> None:
-    one, two = machines
-    for number, store in enumerate((one, two) * 2, start=1):
-        run_id = f"seg-{number}"
-        store.record(plan(run_id, repeat=number), at=NOW + number, owner=None)
-        store.move(run_id, step(Phase.RUNNING, NOW + 10))
-    one.wish("seg-2", CANCEL)  # from the machine without its folder
-    assert two.claims.claim("seg-4")
-    before = seen(two)
-    _execute(two, "UPDATE runs SET record = '{'")
-    assert list(sql_store.reindex(one)[1]) == ["seg-2", "seg-4"], "the rows of the other"
-    assert [run.run_id for run in seen(one)] == ["seg-1", "seg-3"]
-    assert sql_store.reindex(two) == (4, {})
-    assert seen(one) == seen(two) == before, "with the wish of seg-2"
-    assert not one.claims.claim("seg-4"), "a reindex takes no claim away"
-
-
-def test_of_a_row_and_a_folder_a_reindex_takes_what_continues_the_other(
-    machines: tuple[SqlStore, SqlStore],
-) -> None:
-    one, two = machines
-    for number in (1, 2):
-        one.record(plan(f"seg-{number}", repeat=number), at=NOW, owner=None)
-        append(one.folder(f"seg-{number}"), step(Phase.RUNNING, NOW + 1))
-    done = two.move("seg-1", step(Phase.FAILED, NOW + 2))  # the other machine went on with it
-    sql_store.reindex(one)
-    assert one.run("seg-1").history == done.history
-    assert one.run("seg-2").phase is Phase.RUNNING, "as after the rows came back from a backup"

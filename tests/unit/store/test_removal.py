@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-import subprocess
-import sys
 
 import pytest
 
@@ -15,6 +13,7 @@ from k8sbench.model.errors import StoreError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Wish
 from k8sbench.ports import LogLine, RunFilter
+from tests.harness import children
 from tests.unit.presence import present
 from tests.unit.store.examples import NOW, OWNER, archive, measurement, plan, step
 from tests.unit.store.index_checks import differences
@@ -50,24 +49,15 @@ def test_a_run_is_removed_with_its_row_and_its_folder(filled: SqlStore) -> None:
     assert differences(filled) == []
 
 
-KILLED = """
-import os, signal, sys
-from k8sbench.adapters.store import exchange
-from k8sbench.adapters.store.sql_store import open_store
-def die(event, arguments):
-    if event == sys.argv[2] and "seg-1" in str(arguments[0]):
-        os.kill(os.getpid(), signal.SIGKILL)
-with open_store(sys.argv[1]) as store:
-    sys.addaudithook(die)
-    if sys.argv[2] == "die":
-        os.rename = lambda *a, real=os.rename: (real(*a), os.kill(os.getpid(), signal.SIGKILL))
-    exchange.remove(store, "seg-1")
+def killed(store: SqlStore, event: str, before: str = "") -> None:
+    remove = f"store = open_store(words[0])\n{before}\nexchange.remove(store, 'seg-1')"
+    children.killed_at(event, "seg-1", remove, store.root)
+
+
+AFTER_THE_RENAME = """
+real = os.rename
+os.rename = lambda *names: (real(*names), os.kill(os.getpid(), signal.SIGKILL))
 """
-
-
-def killed(store: SqlStore, point: str) -> None:
-    words = [sys.executable, "-c", KILLED, str(store.root), point]
-    assert subprocess.run(words, check=False).returncode == -9
 
 
 def over(store: SqlStore, *run_ids: str) -> None:
@@ -81,7 +71,7 @@ def test_a_removal_that_is_killed_is_made_again(sqlite_store: SqlStore) -> None:
     over(store, "seg-1", "seg-2")
     killed(store, "os.rename")
     assert differences(store) == [], "nothing has happened"
-    killed(store, "die")
+    killed(store, "never", AFTER_THE_RENAME)
     exchange.remove(store, "seg-1")
     assert store.ids() == ["seg-2"]
     assert not (store.root / "removed").exists()
@@ -142,19 +132,6 @@ def test_logs_that_are_still_needed_are_kept(filled: SqlStore) -> None:
     }
 
 
-PRUNED = """
-import os, pathlib, signal, sys
-from k8sbench.adapters.store import exchange
-from k8sbench.adapters.store.sql_store import open_store
-def die(event, arguments):
-    if event == "os.remove" and "worker" in str(arguments[0]):
-        os.kill(os.getpid(), signal.SIGKILL)
-with open_store(sys.argv[1]) as store:
-    sys.addaudithook(die)
-    exchange.prune(store, "seg-1", at=1.0, rule="first")
-"""
-
-
 def test_a_prune_that_is_killed_is_ended_by_the_next(sqlite_store: SqlStore) -> None:
     store = sqlite_store
     over(store, "seg-1")
@@ -164,8 +141,8 @@ def test_a_prune_that_is_killed_is_ended_by_the_next(sqlite_store: SqlStore) -> 
         archive.write(LogLine(replica=replica, at=NOW, text="hello"))
     archive.close()
     store.keep("seg-1", "gpu/nvml.jsonl", "{}\n")
-    words = [sys.executable, "-c", PRUNED, str(store.root)]
-    assert subprocess.run(words, check=False).returncode == -9
+    prune = "exchange.prune(open_store(words[0]), 'seg-1', at=1.0, rule='first')"
+    children.killed_at("os.remove", "worker", prune, store.root)
     assert exchange.printed(store.folder("seg-1")) != []
     exchange.prune(store, "seg-1", at=2.0, rule="second")
     assert names(store) == {"run.json", "events.jsonl", "measurement.json", "pruned.json"}

@@ -14,10 +14,20 @@ from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.model.errors import FilesElsewhere
 from k8sbench.model.phase import Phase
-from k8sbench.model.run import Location
+from k8sbench.model.run import Location, Run, Wish
 from k8sbench.ports import RunFilter
 from tests.unit.command_line import Cli
-from tests.unit.store.examples import NOW, OWNER, archive, elsewhere, measurement, plan, step
+from tests.unit.store.examples import (
+    NOW,
+    OWNER,
+    append,
+    archive,
+    elsewhere,
+    measurement,
+    plan,
+    step,
+)
+from tests.unit.store.index_checks import damage
 
 LOCATION = Location(server="https://cluster.example:6443", namespace="bench")
 
@@ -84,6 +94,38 @@ def test_a_folder_is_made_from_the_row(laptop: SqlStore, pod: SqlStore) -> None:
         db.execute(sa.text("DELETE FROM runs"))
     assert sql_store.reindex(pod) == (1, {})
     assert pod.runs(RunFilter()) == [done]
+
+
+def everything(store: SqlStore) -> list[Run]:
+    return [elsewhere(run) for run in store.runs(RunFilter())]
+
+
+def test_each_machine_reindexes_the_runs_whose_folders_it_has(
+    laptop: SqlStore, pod: SqlStore
+) -> None:
+    pod.record(plan("seg-2", repeat=2), at=NOW + 1, owner=None)
+    laptop.wish("seg-2", Wish(kind="cancel", at=NOW + 2, cause="Enough."))
+    assert pod.claims.claim("seg-2")
+    before = everything(pod)
+    for run_id in ("seg-1", "seg-2"):
+        damage(pod, run_id, "{")
+    assert list(sql_store.reindex(laptop)[1]) == ["seg-2"], "the row of the other"
+    assert everything(laptop) == before[:1]
+    assert sql_store.reindex(pod) == (2, {})
+    assert everything(laptop) == everything(pod) == before, "with the wish"
+    assert not laptop.claims.claim("seg-2"), "a reindex takes no claim away"
+
+
+def test_of_a_row_and_a_folder_a_reindex_takes_what_continues_the_other(
+    laptop: SqlStore, pod: SqlStore
+) -> None:
+    laptop.record(plan("seg-2", repeat=2), at=NOW, owner=None)
+    for run_id in ("seg-1", "seg-2"):
+        append(laptop.folder(run_id), step(Phase.RUNNING, NOW + 2))
+    done = pod.move("seg-1", step(Phase.FAILED, NOW + 3))  # the other machine went on with it
+    sql_store.reindex(laptop)
+    assert laptop.run("seg-1").history == done.history
+    assert laptop.run("seg-2").phase is Phase.RUNNING, "as after the rows came back from a backup"
 
 
 def test_a_machine_with_another_name_on_the_same_volume_has_the_files(
