@@ -30,8 +30,6 @@ Decorator = Callable[[Any], Any]
 
 LONGEST_SECONDS = 366 * 86400.0
 """Of any length of time that is typed: a year."""
-LONGEST_FORMATS = 50
-"""Letters of the formats that ``--help`` has room for beside ``-o``; more are its text."""
 TYPED = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 
 
@@ -186,9 +184,6 @@ store_option = click.option(
 def format_option(*offered: str, about: str = "Format.", **more: Any) -> Callable[[F], F]:
     """Give a command ``-o``, its argument ``output_format``; the first format is the default."""
     kind = click.Choice(offered)
-    if len("|".join(offered)) > LONGEST_FORMATS:
-        more = {"metavar": "FORMAT", **more}
-        about = f"{about.rstrip('.')}: {', '.join(offered)}."
     return click.option(
         "-o", "--output", "output_format", type=kind, default=offered[0], help=about, **more
     )

@@ -40,12 +40,9 @@ def write_report(
         return chinese.translated(in_english) if lang == "zh" else in_english
 
     def as_reports() -> str:
-        found = report_tables.tables(report.results, lang)
         for sentence in report_tables.left_out(report.results):
             output.note(sentence)
-        if output_format == "report-html":
-            return tables.html(found, "测试结果" if lang == "zh" else "Results", lang)
-        return tables.markdown(found) if output_format == "report-markdown" else tables.text(found)
+        return tables.markdown(report_tables.tables(report.results, lang))
 
     view: formats.View = {
         "report": as_reports,

@@ -22,7 +22,7 @@ Shape = Literal[
 """``table``, ``wide``, ``markdown``: text for people. ``flat``: a header and rows. ``document``,
 ``yaml``: plain data. ``names``: one name per row.
 ``junit``: a test suite in JUnit's XML, for CI. ``page``: a page for a browser. ``report``: the
-tables of the published reports, by what they are written."""
+tables of the published reports."""
 View = Mapping[Shape, Callable[[], Any]]
 """What a command has to show: how to make each shape that it can give."""
 
@@ -116,8 +116,6 @@ FORMATS: dict[str, Format] = {
     "yaml": Format("yaml", yaml_text),
     "name": Format("names", _lines),
     "report": Format("report", str, for_people=True),
-    "report-markdown": Format("report", str, for_people=True),
-    "report-html": Format("report", str, for_people=True),
     "html": Format("page", str, for_people=True),
     "junit": Format("junit", str),
 }

@@ -202,7 +202,6 @@ def _table(
         title=chinese.get(title, title),
         columns=columns,
         rows=tuple(tuple(map(Cell, line)) for line in lines),
-        as_is=True,
     )
 
 

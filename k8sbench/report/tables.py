@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Sequence
-from html import escape
 
 import msgspec
 
@@ -44,8 +43,6 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     """Lines below the rows, on all of them."""
     captioned: bool = False
     """Whether plain text has above the rows, once, what is the same in all of them."""
-    as_is: bool = False
-    """Whether plain text has the headings as they are, instead of in capitals."""
 
 
 class _Cause(msgspec.Struct):
@@ -88,7 +85,7 @@ def _text(
     """
     every = list(range(len(table.columns)))
     caption, places = captioned(table) if len(table.rows) > 1 or is_tight else ("", every)
-    titled = table if table.as_is else _with_titles(table)
+    titled = _with_titles(table)
     marks, below = causes(titled, MOST_CAUSES)
     rows = [[clean(row[n].text) for n in places] for row in table.rows]
     for cells, mark in zip(rows, marks, strict=True):
@@ -229,25 +226,6 @@ def markdown(tables: Sequence[Table]) -> str:
         lines += [part for note in below for part in ("", escaped(note))]
         parts.append("\n".join(lines) + "\n")
     return "\n".join(parts)
-
-
-def html(tables: Sequence[Table], title: str, lang: str) -> str:
-    """Write the tables as a page by itself, without their notes."""
-    parts = []
-    for table in tables:
-        parts.append(f"<h2>{escape(clean(table.title or ''))}</h2>\n<table>\n<tr>")
-        parts += (f"<th>{escape(clean(column.title))}</th>" for column in table.columns)
-        for row in table.rows:
-            parts.append("</tr>\n<tr>")
-            parts += (f"<td>{escape(clean(cell.text))}</td>" for cell in row)
-        parts.append("</tr>\n</table>\n")
-    style = "body{font-family:sans-serif}table{border-collapse:collapse}"
-    style += "th,td{border:1px solid;padding:.2em .6em;text-align:right}"
-    return (
-        f'<!DOCTYPE html>\n<html lang="{lang}"><head><meta charset="utf-8">'
-        f"<title>{escape(title)}</title><style>{style}</style></head><body>\n"
-        f"<h1>{escape(title)}</h1>\n{''.join(parts)}</body></html>\n"
-    )
 
 
 def _with_titles(table: Table) -> Table:

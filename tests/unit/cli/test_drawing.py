@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
@@ -14,9 +15,11 @@ from k8sbench.cli.terminal.progress import state_words
 from k8sbench.lifecycle.live_state import LiveRun
 from k8sbench.model.phase import Phase
 from k8sbench.ports import JobEvent
+from tests.unit import goldens
 from tests.unit.cli import live_runs
 from tests.unit.cli.live_runs import NOW, line, moved, replica, step
 
+FOLDER = Path(__file__).parent / "golden"
 NODE = "ip-10-0-12-34.eu-central-1.compute.internal"
 
 
@@ -60,92 +63,15 @@ RUNNING = (
 )
 
 
-def test_a_run_is_drawn_with_its_replicas() -> None:
-    assert one(*RUNNING) == [
-        "Running 1m23s · step 30/100 · 2 samples/s · loss 0.5123 · ETA 1m7s",
-        "REPLICA     STATE     NODE    RESTARTS     STEP   SAMPLES/S   DETAIL",
-        "master-0    Running   gpu-1          2   30/100           2   –",
-        "worker-2    Pulling   gpu-2          0        –           –   image not yet there",
-        "worker-10   Running   gpu-3          0        –           –   –",
-    ]
-
-
-def test_what_a_run_waits_for_is_said_with_what_to_do() -> None:
-    waiting = moved(Phase.PENDING, "No node has 8 GPUs.", action="Take a smaller case.")
-    assert one(waiting) == ["Pending 1m23s", "No node has 8 GPUs.", "Take a smaller case."]
-
-
-def test_a_run_without_known_steps_says_when_it_last_printed() -> None:
-    running = moved(Phase.RUNNING)
-    assert one(running) == ["Running 1m23s"]
-    assert one(running, line("hello", at=NOW + 71)) == ["Running 1m23s · last line 12s ago"]
-
-
-def test_silence_after_steps_is_said() -> None:
-    events = (moved(Phase.RUNNING), step(10, at=NOW), step(30, at=NOW + 20))
-    assert "last line" not in one(*events, now=NOW + 50)[0]
-    assert one(*events, now=NOW + 60)[0].endswith(" · ETA 30s · last line 40s ago")
-
-
-def test_the_time_that_remains_is_unknown_until_there_is_a_pace() -> None:
-    assert one(moved(Phase.RUNNING), step(10))[0].startswith("Running 1m23s · step 10/100")
-    assert "ETA –" in one(moved(Phase.RUNNING), step(10))[0]
-    # Fetched together long after they were printed: no pace either.
-    assert "ETA –" in one(moved(Phase.RUNNING), step(10), step(20))[0]
-
-
-@pytest.mark.parametrize("room", [9, 8, 5])
-def test_replicas_that_do_not_fit_are_counted(room: int) -> None:
-    many = [replica(f"worker-{each}", Phase.RUNNING) for each in range(31)]
-    drawn = one(moved(Phase.RUNNING), replica("master-0", Phase.RUNNING), *many, room=room)
-    assert len(drawn) == room
-    assert [row.split()[0] for row in drawn[2:-1]] == [
-        "master-0",
-        *(f"worker-{each}" for each in range(room - 4)),
-    ]
-    assert drawn[-1] == f"and {32 - (room - 3)} more: all Running"
-
-
-def test_replicas_that_hold_up_the_others_are_shown_first() -> None:
-    many = [replica(f"worker-{each}", Phase.RUNNING) for each in range(31)]
-    many[17] = replica("worker-17", Phase.PULLING, detail="no such image")
-    many[23] = replica("worker-23", Phase.FAILED)
-    drawn = one(replica("master-0", Phase.RUNNING), *many, moved(Phase.RUNNING), room=6)
-    assert [row.split()[0] for row in drawn[2:]] == ["master-0", "worker-17", "worker-23", "and"]
-    assert drawn[-1] == "and 29 more: all Running"
-    drawn = one(replica("master-0", Phase.RUNNING), *many, moved(Phase.RUNNING), room=4)
-    assert drawn[-1] == "and 31 more: 29 Running, 1 Pulling, 1 Failed"
-
-
-def test_where_no_replica_fits_all_are_counted() -> None:
-    assert one(*RUNNING, room=3)[1:] == ["3 more: 2 Running, 1 Pulling"]
-    assert len(one(*RUNNING, room=1)) == 1
-
-
-def test_a_narrow_terminal_shows_what_matters() -> None:
-    events = (*RUNNING, replica("master-0", Phase.RUNNING, node=NODE))
-    assert one(*events, width=40) == [
-        "Running 1m23s · step 30/100",
-        "2 samples/s · loss 0.5123 · ETA 1m7s",
-        "REPLICA    STATE    DETAIL",
-        "master-0   Running  –",
-        "worker-2   Pulling  image not yet there",
-        "worker-10  Running  –",
-    ]
-    assert one(*events, width=20)[-3:] == [
-        "master-0   Running",
-        "worker-2   Pulling",
-        "worker-10  Running",
-    ]
-
-
-def test_a_sentence_takes_what_room_is_left() -> None:
-    why = "Back-off pulling image registry.example/train:1.0: not found"
-    events = (moved(Phase.PULLING), replica("master-0", Phase.PULLING, detail=why))
-    assert one(*events, width=60)[-1] == (
-        "master-0  Pulling         0  Back-off pulling image registr…"
-    )
-    assert one(*events, width=90)[-1].endswith(why)
+MANY = tuple(replica(f"worker-{each}", Phase.RUNNING) for each in range(31))
+TROUBLE = (
+    *(replica("master-0", Phase.RUNNING), *MANY, moved(Phase.RUNNING)),
+    replica("worker-17", Phase.PULLING, detail="no such image"),
+    replica("worker-23", Phase.FAILED),
+)
+WHY = "Back-off pulling image registry.example/train:1.0: not found"
+PULLING = (moved(Phase.PULLING), replica("master-0", Phase.PULLING, detail=WHY))
+STEPS = (moved(Phase.RUNNING), step(10, at=NOW), step(30, at=NOW + 20))
 
 
 def runs(count: int) -> list[LiveRun]:
@@ -162,36 +88,52 @@ def runs(count: int) -> list[LiveRun]:
     ]
 
 
-def test_several_runs_have_a_line_each() -> None:
-    ended = Counter({Phase.SUCCEEDED: 2, Phase.FAILED: 1})
-    over = alive("seg-9", moved(Phase.SUCCEEDED))  # still to be measured
-    drawn = drawing.several_runs([*runs(3), over], ended, 0, NOW + 15, 100, 30, "4 of 7 ended, 1m")
-    assert lines(drawn, 100) == [
-        "4 of 7 ended · 1m · 1 Running, 2 Queued · 4 ended: 3 Succeeded, 1 Failed",
-        "RUN     STATE     TIME     STEP          RATE     ETA   WAITS FOR",
-        "seg-1   Running    15s   20/100   2 samples/s   1m15s   –",
-        "seg-0   Queued     15s   20/100   2 samples/s   1m15s   No quota is left.",
-        "seg-2   Queued     15s   20/100   2 samples/s   1m15s   No quota is left.",
-    ]
+def counted(*, left: int = 0, **ended: int) -> list[str]:
+    """Draw that all have ended."""
+    counts = Counter({Phase[name.upper()]: count for name, count in ended.items()})
+    return lines(drawing.several_runs([], counts, left, NOW, 80, 8), 80)
 
 
-def test_of_a_thousand_runs_those_that_get_on_are_shown_and_all_are_counted() -> None:
-    drawn = lines(drawing.several_runs(runs(1000), Counter(), 0, NOW, 80, 8), 80)
-    assert drawn[0] == "125 Running, 875 Queued"
-    shown = [row.split()[0] for row in drawn[2:-1]]
-    # The first waits for what cannot come: somebody should look at it.
-    assert shown == ["seg-7", "seg-1", "seg-9", "seg-17", "seg-25"]
-    assert drawn[-1] == "and 995 more: 121 Running, 874 Queued"
+SCENES = {
+    "a run with its replicas": one(*RUNNING),
+    "what a run waits for, and what to do": one(
+        moved(Phase.PENDING, "No node has 8 GPUs.", action="Take a smaller case.")
+    ),
+    "before the first line": one(moved(Phase.RUNNING)),
+    "a line without a step": one(moved(Phase.RUNNING), line("hello", at=NOW + 71)),
+    "30 s after a step": one(*STEPS, now=NOW + 50),
+    "silence of 40 s after steps": one(*STEPS, now=NOW + 60),
+    "one step is no pace": one(moved(Phase.RUNNING), step(10)),
+    "steps that were fetched together are none": one(moved(Phase.RUNNING), step(10), step(20)),
+    "31 workers on 8 lines": one(*TROUBLE[:33], room=8),
+    "31 workers on 5 lines": one(*TROUBLE[:33], room=5),
+    "replicas that hold up the others come first": one(*TROUBLE, room=6),
+    "where they do not fit they are counted": one(*TROUBLE, room=4),
+    "where no replica fits all are counted": one(*RUNNING, room=3),
+    "one line": one(*RUNNING, room=1),
+    "40 columns": one(*RUNNING, replica("master-0", Phase.RUNNING, node=NODE), width=40),
+    "20 columns": one(*RUNNING, replica("master-0", Phase.RUNNING, node=NODE), width=20),
+    "a sentence in 60 columns": one(*PULLING, width=60),
+    "a sentence in 90 columns": one(*PULLING, width=90),
+    "several runs, of which one is still to be measured": lines(
+        drawing.several_runs(
+            [*runs(3), alive("seg-9", moved(Phase.SUCCEEDED))],
+            *(Counter({Phase.SUCCEEDED: 2, Phase.FAILED: 1}), 0, NOW + 15),
+            *(100, 30, "4 of 7 ended, 1m"),
+        ),
+        100,
+    ),
+    "of a thousand runs the stuck and the active": lines(
+        drawing.several_runs(runs(1000), Counter(), 0, NOW, 80, 8), 80
+    ),
+    "all have ended": counted(succeeded=7),
+    "two were left alone": counted(left=2, failed=1),
+}
 
 
-def test_when_all_have_ended_they_are_counted() -> None:
-    drawn = drawing.several_runs([], Counter({Phase.SUCCEEDED: 7}), 0, NOW, 80, 8)
-    assert lines(drawn, 80) == ["none going on · 7 ended: 7 Succeeded"]
-
-
-def test_runs_that_were_left_alone_have_not_ended() -> None:
-    drawn = drawing.several_runs([], Counter({Phase.FAILED: 1}), 2, NOW, 80, 8)
-    assert lines(drawn, 80) == ["none going on · 1 ended: 1 Failed · 2 to be collected"]
+def test_what_is_drawn_is_the_golden_text() -> None:
+    parts = [f"# {name}\n" + "".join(f"{row}\n" for row in rows) for name, rows in SCENES.items()]
+    goldens.check(FOLDER / "drawn.txt", "\n".join(parts))
 
 
 @pytest.mark.parametrize("width", [1, 2, 7, 12, 20, 33, 40, 79, 80, 200])

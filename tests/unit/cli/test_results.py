@@ -65,6 +65,8 @@ def test_every_format_comes_from_the_same_rows(fill: Fill, typed: Typed) -> None
         assert line["throughput"] == ("" if throughput is None else str(throughput))
         assert ("throughput:" in line["missing"]) == (throughput is None)
     assert typed("results", "-o", "markdown")[1].startswith("| benchmark | framework | case |")
+    as_reports = typed("results", "-o", "report")[1]
+    assert "\n| gpu_num_per_node | batch_size_per_device | samples/s(PyTorch) | " in as_reports
     assert "TFLOP/s PER GPU" in typed("results", "-o", "wide")[1]
 
 
