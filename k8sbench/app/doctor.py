@@ -1,25 +1,24 @@
-"""``doctor``: ask a cluster whether it is ready, and measure how fast its nodes talk."""
+"""``doctor``: ask a cluster whether it is ready for a run."""
 
 from __future__ import annotations
 
 import contextlib
 import math
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import product
-from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 import msgspec
 
-from k8sbench.app import connections, context, targets
+from k8sbench.app import connections, targets
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import Unreachable, UsageError
 from k8sbench.model.finding import Finding
 from k8sbench.model.kinds import WORDS
 from k8sbench.model.operators import OPERATORS
+from k8sbench.model.planning import SpecSource, make_plan
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.run import Location
 from k8sbench.model.spec import Framework
@@ -27,10 +26,7 @@ from k8sbench.model.spec import Framework
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
     from k8sbench.diagnose.preflight.facts import DoctorRequest, PreflightFacts
-    from k8sbench.lifecycle.bandwidth import Bandwidth
-    from k8sbench.lifecycle.context import Stop
-    from k8sbench.model.plan import RunPlan
-    from k8sbench.ports import JobEvent, Manifest
+    from k8sbench.ports import Manifest
 
 Note = Callable[[str], None]
 CHECKS_SECONDS = 10.0
@@ -137,8 +133,7 @@ def _facts(api: Api, request: DoctorRequest, options: SubmitRequest) -> Prefligh
         and (OPERATORS[word].gang_flag or not request.gang)  # or there can be no job to try
     ]
     for word, framework in product(words, request.frameworks or get_args(Framework)):
-        replicas = max(2, request.replicas)
-        _, (_, *job) = _job(options, request, framework, replicas, "k8sbench-doctor", word)
+        _, *job = _job(options, request, framework, word)
         jobs.setdefault(job[-1]["kind"], job)
     try:
         return preflight.ask(api, request, jobs.values(), options.prometheus)
@@ -147,73 +142,33 @@ def _facts(api: Api, request: DoctorRequest, options: SubmitRequest) -> Prefligh
 
 
 def _job(
-    options: SubmitRequest,
-    request: DoctorRequest,
-    framework: Framework,
-    replicas: int,
-    run_id: str,
-    job_kind: str,
-) -> tuple[RunPlan, Sequence[Manifest]]:
-    """Plan and render the all-reduce."""
+    options: SubmitRequest, request: DoctorRequest, framework: Framework, job_kind: str
+) -> Sequence[Manifest]:
+    """Render a job like those that are planned, for a dry run."""
     from k8sbench.adapters.files import catalog, packaged
-    from k8sbench.lifecycle import bandwidth
     from k8sbench.render import manifests
 
-    sources = packaged.trainer_sources()
-    plan = bandwidth.plan(
-        catalog.all_reduce(),
+    loaded, sources = catalog.find("allreduce"), packaged.trainer_sources()
+    plan = make_plan(
+        loaded.spec,
+        SpecSource(digest=loaded.digest, source=loaded.source),
         msgspec.structs.replace(
             options,
             framework=framework,
-            replicas=replicas,
+            replicas=max(2, request.replicas),
             gpus=request.gpus or None,
             data="synthetic",
             force=True,
         ),
         Site(
             backend="kubernetes",
-            pool=request.pool,
+            # More GPUs than a node has are for the checks to report.
+            pool=msgspec.structs.replace(request.pool, gpus_per_node=request.gpus),
             images=packaged.image_table(),
             job_kind=WORDS[job_kind],
         ),
-        run_id=run_id,
         trainers_digest=sources.digest,
+        run_id="k8sbench-doctor",
     )
-    return plan, manifests(plan, templates=packaged.load_templates(), trainers=sources)
-
-
-def all_reduce(
-    options: SubmitRequest,
-    facts: PreflightFacts,
-    stop: Stop,
-    note: Note,
-    on_event: Callable[[JobEvent], None],
-) -> Bandwidth:
-    """Run the all-reduce on a cluster that is ready, and delete its job."""
-    from k8sbench.diagnose.preflight import capacity_checks
-    from k8sbench.lifecycle import bandwidth
-
-    request = facts.request
-    framework = request.frameworks[0] if request.frameworks else "pytorch"
-    nodes = options.replicas or capacity_checks.usable_nodes(facts)
-    run_id = f"{bandwidth.BENCHMARK}-{context.new_set_name()}"
-    job_kind = next(word for word, one in OPERATORS.items() if one == facts.operators[0])
-    plan, manifests = _job(options, request, framework, nodes, run_id, job_kind)
-    note(
-        f"{run_id}: all-reduce on {framework} over {nodes} nodes × {plan.processes_per_replica},"
-        f" pool {request.pool.name}, image {plan.image}"
-    )
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        stop,
-        connections.opened(connections.connect(options.access)) as cluster,
-    ):
-        return bandwidth.run(
-            plan,
-            manifests,
-            cluster,
-            Path(folder),
-            clock=time.monotonic,
-            on_event=on_event,
-            stopped=lambda: stop.cause,
-        )
+    plan = msgspec.structs.replace(plan, pool=request.pool)
+    return manifests(plan, templates=packaged.load_templates(), trainers=sources)

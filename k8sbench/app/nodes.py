@@ -19,12 +19,11 @@ from k8sbench.model.kube import name_of
 from k8sbench.model.request import SubmitRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from k8sbench.app.results import Rows
     from k8sbench.app.targets import RunTarget
-    from k8sbench.measure.group.node_check import NodesDocument
-    from k8sbench.model.run import Run
+    from k8sbench.lifecycle.reporting import Report
+    from k8sbench.measure.group.node_check import Judged
+    from k8sbench.model.group import Result
 
 
 def nodes(
@@ -33,8 +32,8 @@ def nodes(
     stop: Stop,
     *,
     selector: str = "",
-) -> tuple[NodesDocument, Rows]:
-    """Measure a case on each node, and judge them; returns what is known of them, and the rows.
+) -> tuple[Judged, Rows]:
+    """Measure a case on each node, and judge them; returns what they are, and the rows.
 
     ``selector`` is kubectl's ``-l``, beside the labels of the pool. Raises :class:`Interrupted`
     where it is asked to stop before all runs are closed.
@@ -67,28 +66,47 @@ def nodes(
     rows = submit.run(pinned, request, target, reporter, stop)
     assert isinstance(rows, results.Rows), "nodes are never detached"
 
-    def judged(runs: Sequence[Run]) -> NodesDocument:
-        groups = grouping.groups(runs, accept=request.accept)
-        figures = node_check.figures(chosen, groups, runs)
-        unit = planned[0].draft.unit
-        return node_check.check(figures, set_name=set_name, unit=unit, left_out=left_out)
+    def judged(rows: Rows) -> Judged:
+        groups = grouping.groups(rows.runs, accept=request.accept)
+        return node_check.check(node_check.figures(chosen, groups, rows.runs))
 
-    document = judged(rows.runs)
-    if document.to_confirm:
-        reporter.note(f"Once more, as one run may be slow: {', '.join(document.to_confirm)}.")
+    found = judged(rows)
+    if found.to_confirm:
+        reporter.note(f"Once more, as one run may be slow: {', '.join(found.to_confirm)}.")
         case = msgspec.structs.replace(planned[0], repeats=planned[0].repeats + 1)
-        twice = cases.pinned(case, document.to_confirm)
+        twice = cases.pinned(case, found.to_confirm)
         request = msgspec.structs.replace(request, resume=set_name, set_name=None)
         again = submit.run(twice, request, target, reporter, stop)
         assert isinstance(again, results.Rows), "nodes are never detached"
-        rows = msgspec.structs.replace(
-            rows,
+        known = {row.group.key: row for row in (*rows.report.results, *again.report.results)}
+        rows = results.Rows(
             runs=tuple({run.run_id: run for run in (*rows.runs, *again.runs)}.values()),
+            report=msgspec.structs.replace(rows.report, results=tuple(known.values())),
             rejected=rows.rejected | again.rejected,
             refusals=(*rows.refusals, *again.refusals),
         )
-        document = judged(rows.runs)
-    return document, rows
+        found = judged(rows)
+    return found, msgspec.structs.replace(rows, report=_remarked(rows.report, found))
+
+
+def _remarked(report: Report, found: Judged) -> Report:
+    """Sort the rows, the slowest first, and add what is said of a node to its row."""
+    from k8sbench.report import nodes
+
+    remarks = nodes.remarks(found)
+
+    def remarked(row: Result) -> Result:
+        if (remark := remarks.get(row.group.key.node)) is None:
+            return row
+        judgements = (remark, *row.group.judgements)
+        group = msgspec.structs.replace(row.group, judgements=judgements)
+        return msgspec.structs.replace(row, group=group)
+
+    def rate(row: Result) -> float:
+        return row.group.spread.median if row.group.spread else float("inf")
+
+    rows = sorted(map(remarked, report.results), key=rate)
+    return msgspec.structs.replace(report, results=tuple(rows))
 
 
 def _chosen(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from k8sbench.lifecycle import collecting, foreign_jobs, requests
+from k8sbench.lifecycle import collecting, requests
 from k8sbench.lifecycle.context import RunContext, Stop
 from k8sbench.model import ownership, times
 from k8sbench.model.errors import BenchError, Interrupted, NotFound, OwnedElsewhere, UsageError
@@ -92,7 +92,7 @@ def take_what_is_left(
     does not keep the others from collection.
     """
     known = set(context.store.ids())
-    for job in foreign_jobs.without_doctors(jobs):
+    for job in jobs:
         run_id, whose = job.run_id, job.ownership
         is_own = whose.is_ours and whose.owner is not None
         try:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
-from k8sbench.lifecycle import bandwidth, records
+from k8sbench.lifecycle import records
 from k8sbench.lifecycle.records import ListedRun
 from k8sbench.model.errors import PlanUnreadable
 from k8sbench.model.phase import Phase, Transition
@@ -21,16 +21,7 @@ CAUSE = "Known from the cluster alone: this store did not submit it."
 
 def among(jobs: Sequence[FoundJob], known: Collection[str]) -> list[FoundJob]:
     """Return the jobs of which there is no record, oldest first."""
-    return [job for job in without_doctors(jobs) if job.run_id not in known]
-
-
-def without_doctors(jobs: Sequence[FoundJob]) -> list[FoundJob]:
-    """Return the jobs but for doctor's own, which deletes itself at its end."""
-    return [
-        job
-        for job in jobs
-        if job.known_plan is None or job.known_plan.benchmark != bandwidth.BENCHMARK
-    ]
+    return [job for job in jobs if job.run_id not in known]
 
 
 def matching(jobs: Sequence[FoundJob], wanted: RunFilter) -> list[FoundJob]:

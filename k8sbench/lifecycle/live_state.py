@@ -145,8 +145,8 @@ class Output:
         )
 
     def _items(self, line: LogLine) -> Iterator[Item]:
-        for source, piece in pieces(line.text[-LONGEST_READ:]):
-            yield from self._reader.read(0, piece, source)
+        for piece in pieces(line.text[-LONGEST_READ:]):
+            yield from self._reader.read(piece)
 
 
 class LiveRun:

@@ -47,11 +47,11 @@ class Pattern(Protocol):
     def groupindex(self) -> Mapping[str, int]:
         """The number of each named group."""
 
-    def search(self, text: str, /) -> Match | None:
-        """Return the first match."""
+    def search(self, text: str, start: int = 0, /) -> Match | None:
+        """Return the first match from a place on."""
 
-    def finditer(self, text: str, start: int = 0, /) -> Iterator[Match]:
-        """Return the matches, the first from a place on."""
+    def finditer(self, text: str, /) -> Iterator[Match]:
+        """Return all matches."""
 
 
 def compiled(text: str) -> Pattern:

@@ -69,8 +69,6 @@ class GpuMetric(msgspec.Struct, frozen=True, kw_only=True):
     else the highest the longest); None: it has no column."""
     is_plotted: bool = False
     """Whether it is drawn over time."""
-    is_of_nodes: bool = False
-    """Whether ``nodes`` reports it for each GPU."""
     is_wanted: bool = False
     """Whether ``doctor`` warns where it is missing: judgements rest on it, and the exporters'
     default counters lack it."""
@@ -156,7 +154,6 @@ METRICS: tuple[GpuMetric, ...] = (
         column="power",
         live=("POWER", 5),
         is_plotted=True,
-        is_of_nodes=True,
         meaning="The power that one GPU draws; well below its limit it waits for something.",
     ),
     GpuMetric(
@@ -181,7 +178,6 @@ METRICS: tuple[GpuMetric, ...] = (
         over_time="peak",
         over_gpus="peak",
         live=("TEMP", 2),
-        is_of_nodes=True,
         meaning="The highest of any GPU; near its limit the driver lowers the clocks.",
     ),
     GpuMetric(
@@ -192,7 +188,6 @@ METRICS: tuple[GpuMetric, ...] = (
         nvml=True,
         live=("CLOCK", 3),
         is_plotted=True,
-        is_of_nodes=True,
         meaning="The clock of the multiprocessors; throughput follows it.",
     ),
     GpuMetric(
@@ -206,7 +201,6 @@ METRICS: tuple[GpuMetric, ...] = (
         nvml=True,
         over_time="share",
         column="throttled",
-        is_of_nodes=True,
         is_wanted=True,
         meaning="The share of time in which heat or a power brake held the clocks down. Its series"
         " holds NVML's bits of the clocks' event reasons.",
@@ -218,7 +212,6 @@ METRICS: tuple[GpuMetric, ...] = (
         dcgm=(Field("DCGM_FI_DEV_XID_ERRORS"),),
         over_time="new",
         over_gpus="union",
-        is_of_nodes=True,
         meaning="The driver's error codes that appeared during the window.",
     ),
     GpuMetric(
@@ -228,7 +221,6 @@ METRICS: tuple[GpuMetric, ...] = (
         dcgm=(Field("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"),),
         over_time="increase",
         over_gpus="sum",
-        is_of_nodes=True,
         meaning="The errors of memory during the window that ECC found and could not correct.",
     ),
     GpuMetric(

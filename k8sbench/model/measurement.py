@@ -51,7 +51,7 @@ class Throughput(msgspec.Struct, frozen=True, kw_only=True):
     printed_steps: float | None = None
     """Samples in the printed steps ÷ their time; None where the log's lines cover all steps."""
     unit: str
-    """``samples/s``, ``images/s``, ``clips/s``, ``sequences/s`` or ``tokens/s``."""
+    """``samples/s``, ``images/s``, ``clips/s``, ``sequences/s``, ``tokens/s`` or ``GB/s``."""
 
 
 ESTIMATORS = tuple(name for name in Throughput.__struct_fields__ if name != "unit")

@@ -120,8 +120,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     log: str | LogFormat
     """Family of the log, or the format that the user's file declares."""
     unit: str
-    """What is counted: ``samples``, ``images``, ``clips``, ``sequences`` or ``tokens``, per
-    second."""
+    """What is counted: ``samples``, ``images``, ``clips``, ``sequences``, ``tokens`` or, of an
+    all-reduce, ``GB``, per second."""
     trainer: str | None = None
     """File stem under ``k8sbench/trainers/``; None for a command of upstream's or the user's."""
     command: tuple[str, ...] = ()
@@ -191,9 +191,9 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
         return self.replicas * self.processes_per_replica
 
     @property
-    def global_batch(self) -> int:
-        """Samples per step of the whole job."""
-        return self.batch_size * self.world_size
+    def global_batch(self) -> float:
+        """Samples per step of the whole job, or another amount of the unit."""
+        return per_step(self.unit, self.batch_size, self.world_size)
 
     @property
     def case(self) -> str:
@@ -210,6 +210,19 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     def job_name(self) -> str:
         """Name of the job and prefix of its pods: the run id itself."""
         return self.run_id
+
+
+def is_bandwidth(unit: str) -> bool:
+    """Return whether a throughput is the bus bandwidth of an all-reduce."""
+    return unit.partition("/")[0] == "GB"
+
+
+def per_step(unit: str, batch: int, ranks: int) -> float:
+    """Count what a step of the whole job adds, in the benchmark's unit."""
+    if is_bandwidth(unit):
+        # As nccl-tests defines it; the batch is the size of the vector in MB.
+        return 2 * (ranks - 1) / ranks * batch / 1000
+    return batch * ranks
 
 
 def case_name(replicas: int, processes_per_replica: int, device: Device) -> str:

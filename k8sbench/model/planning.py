@@ -15,9 +15,9 @@ import msgspec
 from k8sbench.model import choices, identity, sources, speed_options, training
 from k8sbench.model.choices import PlanChoices, Site
 from k8sbench.model.counts import counted
-from k8sbench.model.errors import UsageError
+from k8sbench.model.errors import DoesNotFit, UsageError
 from k8sbench.model.kinds import default_kind
-from k8sbench.model.plan import RunPlan
+from k8sbench.model.plan import RunPlan, is_bandwidth
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.spec import BenchmarkSpec
 
@@ -58,6 +58,10 @@ def make_plan(
     variant, impl = case.variant, case.impl
     replicas, processes = choices.shape(case, notes)
     world_size = replicas * processes
+    if is_bandwidth(spec.unit) and world_size == 1:
+        raise DoesNotFit(
+            "One GPU alone has nobody to talk to.", "Ask for more with --replicas or --gpus."
+        )
     size = choices.preset(case, notes)
     amp_dtype = choices.amp_dtype(case)
     batch_size = choices.batch_size(case, size, notes)
@@ -223,7 +227,9 @@ def describe(plan: RunPlan) -> str:
         plan.variant,
         plan.precision if plan.amp_dtype is None else f"amp ({plan.amp_dtype})",
         shape,
-        f"batch {plan.batch_size} × {plan.world_size} = {plan.global_batch}",
+        f"vector of {plan.batch_size} MB"
+        if is_bandwidth(plan.unit)
+        else f"batch {plan.batch_size} × {plan.world_size} = {plan.global_batch}",
         f"{plan.window.warmup} + {plan.window.iterations} iterations"
         if plan.training is None
         else f"train {training.in_words(plan.training)}",

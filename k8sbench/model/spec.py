@@ -444,8 +444,9 @@ class BenchmarkSpec(_Strict, frozen=True, kw_only=True):
     """One line for lists."""
     task: Text
     """What is trained, on what."""
-    unit: Literal["samples", "clips", "images", "sequences", "tokens"]
-    """What a sample is called; throughput is per second of it, over the whole job."""
+    unit: Literal["samples", "clips", "images", "sequences", "tokens", "GB"]
+    """What a sample is called; throughput is per second of it, over the whole job. ``GB`` is for an
+    all-reduce, whose batch is the size of the vector in MB: throughput is the bus bandwidth."""
     default_framework: Framework
     """What runs without ``--framework``."""
     variants: tuple[Variant, ...]

@@ -25,6 +25,7 @@ MOST = 1024
 NAMES = (*SWITCHES, *TWO_WAY, *COUNTS)
 _LACKING: dict[str, frozenset[str]] = {
     "paddle": frozenset({"compile"}),
+    "allreduce": frozenset((*SWITCHES, *TWO_WAY)),
     "arcface": frozenset({"channels-last", "overlap"}),
     "resnet50": frozenset({"overlap"}),
     "tsm": frozenset({"overlap"}),

@@ -11,19 +11,11 @@ import msgspec
 
 from k8sbench.model import expressions
 from k8sbench.model.expressions import Match
-from k8sbench.model.sample import Fact, Mark, Place, Shape
+from k8sbench.model.sample import Fact, Item, Mark, Place, Shape
 from k8sbench.model.spec import LogFormat
-from k8sbench.parse.family import (
-    CleanLine,
-    Family,
-    LineReader,
-    LineRule,
-    Read,
-    each_line,
-    records,
-)
-from k8sbench.parse.lines import ended, pieces
-from k8sbench.parse.records import MOST_ITERATIONS, RecordRule, Texts, number_in, positive
+from k8sbench.parse.family import Family, LineReader, LineRule, Read, records
+from k8sbench.parse.lines import CleanLine, ended, pieces
+from k8sbench.parse.records import MOST_ITERATIONS, RecordRule, number_in, positive
 from k8sbench.parse.stamps import DAY
 
 MAX_LINE = 4096
@@ -67,12 +59,8 @@ def family(declared: LogFormat, framework: str | None) -> Family:
             resolution=0.000001 if stamp_format and "%f" in stamp_format else 1.0,
             wraps=_wraps(stamp_format) if stamp_format else None,
         )
-
-        def stamps(texts: Texts) -> list[float | None]:
-            return [None if text is None else stamp(text) for text in texts]
-
         rule = RecordRule(
-            *("", pattern, shape, declared.first_iteration, stamps),
+            *("", pattern, shape, declared.first_iteration, stamp),
             counts_steps=declared.counts_steps,
         )
     return Family(
@@ -130,13 +118,11 @@ class _Reader(LineReader):
         super().__init__(family)
 
     def rules(self) -> list[LineRule]:
-        reads = [each_line("", self._others)]
-        if self._record is not None:
-            reads.insert(0, records(self._record))
+        reads: list[Read] = [] if self._record is None else [records(self._record)]
         # The empty text is in every line: a pattern may match anything.
-        return [LineRule("", "", _cut(read)) for read in reads]
+        return [LineRule("", _cut(read)) for read in (*reads, self._others)]
 
-    def _others(self, line: CleanLine) -> Iterator[Mark | Fact]:
+    def _others(self, line: CleanLine) -> Iterator[Item]:
         for match in self._record.pattern.finditer(line.text) if self._record else ():
             yield from _unread(line, match)
         for pattern in self._facts:
@@ -167,11 +153,11 @@ class _Reader(LineReader):
 
 
 def _cut(read: Read) -> Read:
-    def cut(text: str) -> str:
+    def cut(line: CleanLine) -> CleanLine:
         # RE2 takes no bytes that a followed log has in place of characters.
-        return text[:MAX_LINE].encode(errors="replace").decode()
+        return line._replace(text=line.text[:MAX_LINE].encode(errors="replace").decode())
 
-    return lambda lines: read(lines._replace(texts=list(map(cut, lines.texts))))
+    return lambda line: read(cut(line))
 
 
 # -- explanation ----------------------------------------------------------------------------------
@@ -224,9 +210,9 @@ def matches(
     for block in blocks:
         for line in ended(block):
             rest = line.rstrip("\n")
-            for _, text in pieces(rest):
+            for piece in pieces(rest):
                 for expression in tried:
-                    expression.take(whole + 1, text[:MAX_LINE], quote)
+                    expression.take(whole + 1, piece.text[:MAX_LINE], quote)
             if len(rest) < len(line):
                 whole, rest = whole + 1, ""
     return whole + bool(rest), tried

@@ -9,44 +9,15 @@ millions of lines fast: a line without one is skipped unread.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
 
-from k8sbench.model.expressions import Match
-from k8sbench.model.sample import Evaluation, Fact, Item, Mark, MarkKind
+from k8sbench.model.sample import Evaluation, Fact, Item, MarkKind
 from k8sbench.parse import stamps
+from k8sbench.parse.lines import CleanLine
 from k8sbench.parse.records import RecordRule, number_in
-
-
-class CleanLine(NamedTuple):
-    """A cleaned line: its number, from 1, its text, and the rank that printed it, "" if unknown."""
-
-    number: int
-    text: str
-    source: str
-
-    def fact(self, name: str, value: str) -> Fact:
-        """A fact that stands on this line."""
-        return Fact(line=self.number, text=self.text, source=self.source, name=name, value=value)
-
-    def mark(
-        self,
-        kind: MarkKind,
-        text: str | None = None,
-        values: Mapping[str, float | str | None] | None = None,
-        stamp: float | None = None,
-    ) -> Mark:
-        """A mark on this line; ``text`` is the part of the line that shows it."""
-        return Mark(
-            line=self.number,
-            text=self.text if text is None else text,
-            source=self.source,
-            kind=kind,
-            values=dict(values or {}),
-            stamp=stamp,
-        )
 
 
 class FactRule(msgspec.Struct, frozen=True):
@@ -75,8 +46,6 @@ class EvaluationRule(msgspec.Struct, frozen=True):
     """Where the pattern has no such group."""
     unit: Literal["%", "fraction"] | None = None
     """None: percent, if the value is above 1."""
-    found_by: str = ""
-    """As for records."""
 
 
 class MarkRule(msgspec.Struct, frozen=True):
@@ -86,27 +55,14 @@ class MarkRule(msgspec.Struct, frozen=True):
     kind: MarkKind
     pattern: re.Pattern[str] | None = None
     """None: the needle alone decides."""
-    found_by: str = ""
-    """As for records."""
 
 
-class TextLines(NamedTuple):
-    """Some lines, in columns: see :class:`CleanLine`."""
-
-    numbers: list[int]
-    texts: list[str]
-    sources: list[str]
-
-
-Read = Callable[[TextLines], tuple[Sequence[int], Sequence[Item]]]
-"""From lines to what they say: indexes of lines in rising order, and for each of these an item."""
+Read = Callable[[CleanLine], Iterable[Item]]
 
 
 class LineRule(NamedTuple):
-    """How lines of one kind are found and read."""
+    """How lines of one kind are read."""
 
-    found_by: str
-    """Literal text for which the log is searched."""
     needle: str
     """Literal text that every line of the kind holds."""
     read: Read
@@ -119,7 +75,7 @@ class LineReader:
         self._family = family
         self._stated: dict[str, Fact] = {}
         self._rules = self.rules()
-        self.needles = tuple(dict.fromkeys(rule.found_by for rule in self._rules))
+        self.needles = tuple(dict.fromkeys(rule.needle for rule in self._rules))
         """Literal texts; every line that can be read holds one."""
         self.head_needles = frozenset((*self.needles, *(fact.needle for fact in family.facts)))
         """The same of lines before the first record."""
@@ -130,21 +86,18 @@ class LineReader:
         return False
 
     def rules(self) -> list[LineRule]:
-        """How the lines of the log are found and read."""
+        """How the lines of the log are read."""
         family = self._family
-        some: list[tuple[RecordRule | EvaluationRule | MarkRule, Read]] = [
-            *((rule, records(rule)) for rule in family.records),
-            *((rule, _evaluations(rule)) for rule in family.evaluations),
-            *((rule, _marks(rule)) for rule in family.marks),
-        ]
         return [
-            *(LineRule(rule.found_by or rule.needle, rule.needle, read) for rule, read in some),
-            *(LineRule(rule.needle, rule.needle, self._late(rule)) for rule in family.late_facts),
+            *(LineRule(rule.needle, records(rule)) for rule in family.records),
+            *(LineRule(rule.needle, _evaluations(rule)) for rule in family.evaluations),
+            *(LineRule(rule.needle, _marks(rule)) for rule in family.marks),
+            *(LineRule(rule.needle, self._late(rule)) for rule in family.late_facts),
         ]
 
-    def head(self, number: int, text: str, source: str) -> Iterator[Fact]:
+    def head(self, line: CleanLine) -> Iterator[Fact]:
         """Facts in a line before the first record."""
-        for fact in self.facts(CleanLine(number, text, source), self._family.facts):
+        for fact in self.facts(line, self._family.facts):
             self._stated.setdefault(fact.name, fact)
             if not fact.name.startswith("_"):
                 yield fact
@@ -162,37 +115,16 @@ class LineReader:
         if self._family.derive is not None:
             yield from self._family.derive(self._stated)
 
-    def read(self, number: int, text: str, source: str) -> list[Item]:
-        """Items in a line that holds one of the needles."""
-        line = TextLines([number], [text], [source])
-        return [item for rule in self._rules for item in rule.read(line)[1]]
-
-    def rules_for(self, present: Collection[str]) -> list[LineRule]:
-        """The rules for lines of a text that holds only these of the needles."""
-        return [rule for rule in self._rules if rule.found_by in present]
+    def read(self, line: CleanLine) -> list[Item]:
+        """Items in a line."""
+        items: list[Item] = []
+        for needle, read in self._rules:
+            if needle in line.text:
+                items += read(line)
+        return items
 
     def _late(self, rule: FactRule) -> Read:
-        return each_line(rule.needle, lambda line: self.facts(line, (rule,)))
-
-
-def each_line(
-    needle: str,
-    read: Callable[[CleanLine], Iterable[Item]],
-    pattern: re.Pattern[str] | None = None,
-) -> Read:
-    """Read the lines that hold a text, and match a pattern, one by one."""
-
-    def read_lines(lines: TextLines) -> tuple[list[int], list[Item]]:
-        indexes: list[int] = []
-        items: list[Item] = []
-        for index, (number, text, source) in enumerate(zip(*lines, strict=True)):
-            # Most lines that hold a needle are training lines: the pattern alone tells them apart.
-            if needle in text and (pattern is None or pattern.search(text)):
-                items += read(CleanLine(number, text, source))
-                indexes += [index] * (len(items) - len(indexes))
-        return indexes, items
-
-    return read_lines
+        return lambda line: self.facts(line, (rule,))
 
 
 class Family(msgspec.Struct, frozen=True, kw_only=True):
@@ -228,29 +160,16 @@ def records(rule: RecordRule) -> Read:
     """Read training lines."""
     needle, search = rule.needle, rule.pattern.search
 
-    def read_lines(lines: TextLines) -> tuple[list[int], list[Item]]:
-        indexes: list[int] = []
-        matches: list[Match] = []
-        numbers: list[int] = []
-        for index, (number, text) in enumerate(zip(lines.numbers, lines.texts, strict=True)):
-            match = search(text) if needle in text else None
-            if match is None:
-                continue
-            indexes.append(index)
-            numbers.append(number)
-            matches.append(match)
+    def read(line: CleanLine) -> Iterator[Item]:
+        text, match = line.text, search(line.text)
+        while match:
+            record = rule.record(line, match)
+            if record is not None:
+                yield record
             # Most lines end with their record: what follows is seldom searched for another.
-            if needle in text[match.end() :]:
-                more = list(rule.pattern.finditer(text, match.end()))
-                indexes += [index] * len(more)
-                numbers += [number] * len(more)
-                matches += more
-        sources = [lines.sources[index] for index in indexes]
-        read = rule.records(numbers, sources, matches)
-        kept = [index for index, record in zip(indexes, read, strict=True) if record is not None]
-        return kept, [record for record in read if record is not None]
+            match = search(text, match.end()) if needle in text[match.end() :] else None
 
-    return read_lines
+    return read
 
 
 def _evaluations(rule: EvaluationRule) -> Read:
@@ -259,7 +178,7 @@ def _evaluations(rule: EvaluationRule) -> Read:
             yield line.mark("evaluation", match[0])
             yield _evaluation(line, match, rule)
 
-    return each_line(rule.needle, read, rule.pattern)
+    return read
 
 
 def _evaluation(line: CleanLine, match: re.Match[str], rule: EvaluationRule) -> Evaluation:
@@ -278,16 +197,14 @@ def _evaluation(line: CleanLine, match: re.Match[str], rule: EvaluationRule) -> 
 
 
 def _marks(rule: MarkRule) -> Read:
-    pattern = rule.pattern
-
     def read(line: CleanLine) -> Iterator[Item]:
-        if pattern is None:
+        if rule.pattern is None:
             yield line.mark(rule.kind)
-        elif match := pattern.search(line.text):
+        elif match := rule.pattern.search(line.text):
             values = {name: number_in(value) for name, value in match.groupdict().items()}
             yield line.mark(rule.kind, match[0], values)
 
-    return each_line(rule.needle, read, pattern)
+    return read
 
 
 def assumed_fp32(stated: Mapping[str, Fact]) -> Iterator[Fact]:

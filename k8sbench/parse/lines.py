@@ -1,29 +1,25 @@
-"""The lines of a log, which comes in blocks of many.
+"""The lines of a log, which comes in blocks of many, and what the program printed in each.
 
-Most lines of most logs mean nothing. They are passed over without being taken apart: a text is
-searched for in a whole block at once.
+Most lines of most logs mean nothing: a text is searched for in a whole block at once, and a block
+without one is passed over.
 """
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from k8sbench.model.sample import Fact, Mark, MarkKind
 
 NumberedLine = tuple[int, str]
 """Number, from 1, and text without the line end."""
 
-_END = re.compile(r"[\r\n]")
+FEW = 16
+"""Texts that are each searched for in a whole block."""
 _ENDED = re.compile(r"[^\r\n]*[\r\n]|[^\r\n]+")
-_DIGITS = str.maketrans("123456789", "0" * 9)
-_HEX_DIGITS = str.maketrans("123456789abcdef", "0" * 15)
-
-
-def find(text: str, needle: str, at: int = 0) -> int:
-    """Where a text stands first; −1: nowhere.
-
-    That one of its characters is nowhere shows some twenty times as fast.
-    """
-    return text.find(needle, at) if all(map(text.__contains__, needle)) else -1
+_DIGITS, _HEX_DIGITS = "123456789", "123456789abcdef"
 
 
 def ended(block: str) -> list[str]:
@@ -31,132 +27,93 @@ def ended(block: str) -> list[str]:
     return _ENDED.findall(block)
 
 
-class UniqueLines:
+class LogLines:
     """The lines of a log in their order, of which each is given once.
 
-    A block is whole lines, with their ends. A carriage return ends a piece of a line as a line
-    feed ends the line: progress bars are rewritten in place, and what is printed next stands
-    behind them. The pieces of one line share its number. Empty ones are left out.
+    A block is whole lines, with their ends. What a carriage return separates is one line: progress
+    bars are rewritten in place, and what is printed next stands behind them.
     """
 
-    def __init__(self, blocks: Iterable[str], number: int = 1) -> None:
+    def __init__(self, blocks: Iterable[str]) -> None:
         self.empty = True
         """Whether no line has come so far that is not empty."""
-        self.block = ""
-        """The current one."""
         self._blocks = iter(blocks)
+        self._lines: list[str] = []
+        """Those of the current block."""
         self._at = 0
-        """Where the next line begins …"""
-        self._number = number
-        """… and its number."""
+        """The next of them …"""
+        self._number = 1
+        """… and the number of the first."""
 
-    def more(self) -> bool:
-        """Go to the next block if this one is at its end; False at the end of the log."""
-        while self._at >= len(self.block):
-            block = next(self._blocks, None)
-            if block is None:
-                return False
-            self.block, self._at = block, 0
-            if block.strip("\r\n"):
-                self.empty = False
-            else:
-                self.skip()
-        return True
-
-    def __iter__(self) -> Iterator[NumberedLine]:
-        """Every line from here on."""
-        while self.more():
-            yield from self.rest()
-
-    def present(self, texts: Iterable[str]) -> list[str]:
-        """Those of the texts that the rest of this block holds."""
-        return [text for text in texts if find(self.block, text, self._at) >= 0]
-
-    def holding(self, texts: Collection[str]) -> tuple[list[int], list[str]]:
-        """Take the rest of this block; return its lines that hold one of the texts.
-
-        First their numbers, then the lines.
-        """
-        if "\r" in self.block or "" in texts:
-            found = [line for line in self.rest() if any(text in line[1] for text in texts)]
-        else:
-            found = list(self._with(texts))
-        return [number for number, _ in found], [line for _, line in found]
-
-    def in_turn(self, texts: Callable[[], Collection[str]]) -> Iterator[NumberedLine]:
+    def holding(self, texts: Callable[[], Collection[str]]) -> Iterator[NumberedLine]:
         """The lines from here on that hold one of the texts once they are cleaned.
 
         Others may be given, too. Whoever stops goes on behind the last line. ``texts`` is asked
         after each line.
         """
-        while self.more():
+        while self._more():
             wanted = texts()
-            for line in self.rest() if "" in wanted else self._alike(wanted):
-                yield line
-                if texts() is not wanted:
-                    break
+            for index in _holding(self._lines, self._at, wanted):
+                self._at = index + 1
+                if self._lines[index]:
+                    yield self._number + index, self._lines[index]
+                    if texts() is not wanted:
+                        break
+            else:
+                self._at = len(self._lines)
 
-    def _alike(self, texts: Collection[str]) -> Iterator[NumberedLine]:
-        """The lines in the rest of this block that hold one of the texts but for its digits.
+    def _more(self) -> bool:
+        """Go to the next block if this one is at its end; False at the end of the log."""
+        while self._at >= len(self._lines):
+            block = next(self._blocks, None)
+            if block is None:
+                return False
+            self.empty = self.empty and not block.strip("\r\n")
+            self._number += max(len(self._lines) - 1, 0)
+            self._lines, self._at = block.split("\n"), 0
+        return True
 
-        Most lines of a long prologue are those of a loop: without their digits few are left.
-        """
-        block = self.block[self._at :]
-        # The last letter of an escape sequence must stay a letter.
-        digits = _DIGITS if "\x1b" in block else _HEX_DIGITS
-        shapes = block.translate(digits).split("\n")
-        unique = list(set(shapes))
-        cleaned = _without_codes("\n".join(unique))
-        present = [text for each in texts if find(cleaned, text := each.translate(digits)) >= 0]
-        holding = {
-            shape
-            for shape, line in zip(unique, cleaned.split("\n") if present else (), strict=False)
-            if any(text in line for text in present)
-        }
-        at, number = self._at, self._number
-        for line, shape in zip(block.split("\n"), shapes, strict=True) if holding else ():
-            end = at + len(line) + 1
-            for piece in line.split("\r") if shape in holding else ():
-                at += len(piece) + 1
-                self._at, self._number = at, number + (at == end <= len(self.block))
-                if piece:
-                    yield number, piece
-            at, number = end, number + 1
-        self.skip()
 
-    def _with(self, texts: Collection[str]) -> Iterator[NumberedLine]:
-        """The lines in the rest of this block that hold one of the texts."""
-        ends: dict[int, int] = {}
-        block, find, rfind, count = self.block, self.block.find, self.block.rfind, self.block.count
-        for text in texts:
-            end = self._at - 1
-            while (place := find(text, end + 1)) >= 0:
-                begin = rfind("\n", end + 1, place) + 1 or end + 1
-                end = find("\n", place)
-                if end < 0:
-                    end = len(block)
-                ends[begin] = end
-        for begin, end in sorted(ends.items()):
-            number = self._number + count("\n", self._at, begin)
-            self._at, self._number = min(end + 1, len(block)), number + 1
-            yield number, block[begin:end]
-        self.skip()
+def _holding(lines: Sequence[str], begin: int, texts: Collection[str]) -> Collection[int]:
+    """Indexes of the lines that may hold one of the texts once they are cleaned."""
+    indexes = range(begin, len(lines))
+    if "" in texts:
+        return indexes
+    block = "\n".join(lines[begin:] if begin else lines)
+    is_plain = plain(block)
+    present = _present(block, texts, is_plain=is_plain)
+    if not present or is_plain:
+        found = {index for text in present for index in indexes if text in lines[index]}
+        return sorted(found)
+    return [
+        index for index in indexes if any(map(_without_codes(lines[index]).__contains__, present))
+    ]
 
-    def rest(self) -> Iterator[NumberedLine]:
-        """The lines in the rest of this block."""
-        block = self.block
-        while (at := self._at) < len(block):
-            ending = _END.search(block, at)
-            end = ending.start() if ending else len(block)
-            number, self._at = self._number, end + 1
-            self._number += ending is not None and ending[0] == "\n"
-            if at < end:
-                yield number, block[at:end]
 
-    def skip(self) -> None:
-        """Leave out the rest of this block."""
-        self._number += self.block.count("\n", self._at)
-        self._at = len(self.block)
+def _present(block: str, texts: Collection[str], *, is_plain: bool) -> list[str]:
+    """Those of the texts that a block may hold once it is cleaned."""
+    if len(texts) <= FEW and is_plain:
+        return [text for text in texts if _is_in(text, block)]
+    # Most lines of a long prologue are those of a loop: without their digits few are left. The
+    # last letter of an escape sequence must stay a letter.
+    digits = _DIGITS if "\x1b" in block else _HEX_DIGITS
+    unique = set(block.translate(_zeros(digits)).split("\n"))
+    shapes = _without_codes("\n".join(unique))
+    return [text for text in texts if _is_in(_shape(text, digits), shapes)]
+
+
+def _zeros(digits: str) -> dict[int, int]:
+    return str.maketrans(digits, "0" * len(digits))
+
+
+@functools.cache
+def _shape(text: str, digits: str) -> str:
+    return text.translate(_zeros(digits))
+
+
+def _is_in(text: str, block: str) -> bool:
+    # That one of its characters is nowhere shows some twenty times as fast.
+    return all(map(block.__contains__, text)) and text in block
 
 
 # -- cleaning -------------------------------------------------------------------------------------
@@ -164,7 +121,7 @@ class UniqueLines:
 # From a line of a file to the text that the program printed. Launchers and collectors put things
 # in front of lines (mpirun's date and rank, torchrun's rank, a pod's name, a time stamp), glue
 # lines of several ranks together, and terminals leave colours and carriage returns. These are
-# removed and the rank is kept. Ordinary lines return early.
+# removed; the rank and the time are kept. Ordinary lines return early.
 
 # mpirun --tag-output --timestamp-output: "Mon May 31 09:18:25 2021[1,0]<stderr>:", also without
 # the date. Lines of several ranks can be glued, so it may stand anywhere.
@@ -175,20 +132,47 @@ _MPIRUN = re.compile(
 # the start.
 _POD = re.compile(r"\[pod/([^\]\s]+)\] ")
 _RECEIVED = re.compile(
-    r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d) ?(?:std(?:out|err) [FP] )?"
+    r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)) ?(?:std(?:out|err) [FP] )?"
 )
 _TORCHRUN = re.compile(r"\[(?:default|rank)(\d+)\]: ?")
 _SRUN = re.compile(r"(\d{1,5}): ")
 # CSI sequences; the escape character itself is lost where a log went through a web page.
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[@-_]|\[\d{1,3}(?:;\d{1,3}){0,3}m")
+_PREFIX_STARTS = frozenset("[0123456789")
+"""Characters that prefixes begin with: most lines begin with none of them."""
 
-OWN = "K8SBENCH {"
-"""What the lines of our own trainers begin with."""
-PREFIX_STARTS = frozenset("[0123456789")
-"""Characters that those begin with: most lines begin with none of them."""
 
-Piece = tuple[str, str]
-"""Rank that printed it ("" if unknown), and what it printed."""
+class CleanLine(NamedTuple):
+    """What a program printed in a line, or in a piece of one."""
+
+    number: int
+    """From 1."""
+    text: str
+    source: str = ""
+    """The rank that printed it; empty: not known."""
+    received: str = ""
+    """The time that the node put in front of it; empty: none."""
+
+    def fact(self, name: str, value: str) -> Fact:
+        """A fact that stands on this line."""
+        return Fact(line=self.number, text=self.text, source=self.source, name=name, value=value)
+
+    def mark(
+        self,
+        kind: MarkKind,
+        text: str | None = None,
+        values: Mapping[str, float | str | None] | None = None,
+        stamp: float | None = None,
+    ) -> Mark:
+        """A mark on this line; ``text`` is the part of the line that shows it."""
+        return Mark(
+            line=self.number,
+            text=self.text if text is None else text,
+            source=self.source,
+            kind=kind,
+            values=dict(values or {}),
+            stamp=stamp,
+        )
 
 
 def plain(text: str) -> bool:
@@ -196,12 +180,12 @@ def plain(text: str) -> bool:
     return "\x1b" not in text and "]<std" not in text and "\x00" not in text and "[0m" not in text
 
 
-def pieces(line: str) -> Sequence[Piece]:
-    """Split a line into its pieces: the rank that printed each, and its text."""
+def pieces(line: str, number: int = 0) -> Sequence[CleanLine]:
+    """Split a line into its pieces."""
     if plain(line) and "\r" not in line:
-        return (without_prefixes(line),)
+        return (_without_prefixes(line, number),)
     parts = _without_codes(line).split("\r")
-    return [piece for part in parts if part for piece in _pieces(part)]
+    return [piece for part in parts if part for piece in _by_rank(part, number)]
 
 
 def _without_codes(text: str) -> str:
@@ -210,36 +194,33 @@ def _without_codes(text: str) -> str:
     return _COLOUR.sub("", text) if "\x1b" in text or "[0m" in text else text
 
 
-def _pieces(line: str) -> Sequence[Piece]:
-    source, line = without_prefixes(line)
-    if "]<std" not in line:
-        return ((source, line),)
+def _by_rank(part: str, number: int) -> Iterator[CleanLine]:
+    line = _without_prefixes(part, number)
     # Text, rank, text, rank, text …: the first text had no rank of its own.
-    parts = _MPIRUN.split(line)
-    pieces_of_line = [(source, parts[0])] if parts[0] else []
-    pieces_of_line += zip(parts[1::2], parts[2::2], strict=True)
-    return pieces_of_line
+    first, *others = _MPIRUN.split(line.text) if "]<std" in line.text else [line.text]
+    if first or not others:
+        yield line._replace(text=first)
+    for rank, text in zip(others[::2], others[1::2], strict=True):
+        yield line._replace(text=text, source=rank)
 
 
-def without_prefixes(line: str) -> Piece:
-    """The rank that a line's prefixes name, and the line without them."""
-    if line[:1] not in PREFIX_STARTS:
-        return "", line
+def _without_prefixes(line: str, number: int) -> CleanLine:
+    if line[:1] not in _PREFIX_STARTS:
+        return CleanLine(number, line)
     if line[4:5] == "-" and line[10:11] != "T" and line[:4].isdigit():
         # The program's own date, with which most training lines begin.
-        return "", line
-    source = ""
+        return CleanLine(number, line)
+    source = received = ""
     if line.startswith("[pod/") and (match := _POD.match(line)):
         source, line = match[1], line[match.end() :]
-    if line[10:11] == "T":
-        if line.startswith(OWN, line.find(" ") + 1):
-            # Our own lines' reader takes the stamp: it is a second clock.
-            return source, line
-        line = _RECEIVED.sub("", line, 1)
+    if line[10:11] == "T" and (match := _RECEIVED.match(line)):
+        received, line = match[1], line[match.end() :]
     if line.startswith(("[default", "[rank")):
         match = _TORCHRUN.match(line)
     elif line[:1].isdigit():
         match = _SRUN.match(line)
     else:
         match = None
-    return (match[1], line[match.end() :]) if match else (source, line)
+    if match:
+        source, line = match[1], line[match.end() :]
+    return CleanLine(number, line, source, received)

@@ -1,21 +1,17 @@
-"""From matches of a training line's pattern to records, of many lines at once.
-
-Numbers are read column by column: that takes half the time of reading them record by record, and
-most lines of most logs are training lines.
-"""
+"""From a match of a training line's pattern to its record."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
-from typing import cast
+from collections.abc import Callable
 
 import msgspec
 
 from k8sbench.model.expressions import Match, Pattern
 from k8sbench.model.sample import Record, Shape
 from k8sbench.parse import stamps
+from k8sbench.parse.lines import CleanLine
 
 MOST_ITERATIONS = 1e12
 MOST_EPOCHS = 1e6
@@ -23,9 +19,8 @@ MOST_EPOCHS = 1e6
 LOSS_NUMBER = r"(?P<loss>[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf|NaN|Inf|NAN|INF))"
 """A loss as any of the programs prints it."""
 _LOSS = re.compile(r"\bloss:\s+" + LOSS_NUMBER)
-
-Texts = Sequence[str | None]
-Numbers = Sequence[float | None]
+_TEXTS = frozenset({"middle", "stamp"})
+"""Groups that are no numbers."""
 
 
 class RecordRule(msgspec.Struct, frozen=True):
@@ -37,99 +32,55 @@ class RecordRule(msgspec.Struct, frozen=True):
     """
 
     needle: str
+    """Literal text that every matching line holds."""
     pattern: Pattern
     shape: Shape
     first_iteration: int = 1
     """The number that the program gives to the first iteration."""
-    stamps: Callable[[Texts], Numbers] = stamps.column
-    """Reads stamps; None for what is none."""
-    found_by: str = ""
-    """Another literal text of every matching line, for which a log is searched instead of the
-    needle: a longer one is found faster, and one that other rules search for costs nothing."""
+    stamp: Callable[[str], float | None] = stamps.seconds
+    """Reads a stamp; None for what is none."""
     counts_steps: bool = False
     """True if ``rate`` counts steps; the record has seconds per step in its place."""
 
-    def records(
-        self, lines: Sequence[int], sources: Sequence[str], matches: Sequence[Match]
-    ) -> list[Record | None]:
-        """What matches say, by the numbers of their lines and the ranks that printed these.
-
-        None where the numbers of one can be none of a record.
-        """
-        if not matches:
-            return []
-        groups = list(zip(*[match.groups() for match in matches], strict=True))
-        places = self.pattern.groupindex
-        nothing: tuple[None, ...] = (None,) * len(matches)
-
-        def texts(name: str) -> Texts:
-            return groups[places[name] - 1] if name in places else nothing
-
-        def numbers(name: str) -> Numbers:
-            return _numbers(groups[places[name] - 1]) if name in places else nothing
-
-        rates, seconds = _positive(numbers("rate")), _positive(numbers("step_seconds"))
-        if self.counts_steps and "rate" in places:
-            rates, seconds = nothing, [rate and 1.0 / rate for rate in rates]
-        means = _positive(numbers("mean_seconds"))
-        if self.shape.averaged == "running":
-            if "mean_seconds" not in places:
-                seconds, means = nothing, seconds
-            times = means
-        else:
-            times = seconds
-        return [
-            None
-            if iteration is None or deciding is None
-            else Record(
-                line=number,
-                text=match[0],
-                source=source,
-                shape=self.shape,
-                iteration=iteration + 1 - self.first_iteration,
-                epoch=epoch,
-                total=total or None,
-                rate=rate,
-                seconds=second,
-                mean_seconds=mean,
-                loss=loss,
-                waiting=waiting,
-                stamp=stamp,
-                memory_mib=memory,
-            )
-            for (
-                number,
-                source,
-                match,
-                iteration,
-                epoch,
-                total,
-                rate,
-                second,
-                mean,
-                deciding,
-                loss,
-                waiting,
-                stamp,
-                memory,
-            ) in zip(
-                lines,
-                sources,
-                matches,
-                _whole(texts("iteration"), MOST_ITERATIONS),
-                _whole(texts("epoch"), MOST_EPOCHS),
-                _whole(texts("total"), MOST_ITERATIONS),
-                rates,
-                seconds,
-                means,
-                rates if self.shape.number == "rate" else times,
-                _numbers(_losses(texts("loss"), texts("middle"))),
-                _waiting(rates, numbers("compute_rate"), numbers("data_seconds"), times),
-                self.stamps(texts("stamp")),
-                numbers("memory"),
-                strict=True,
-            )
-        ]
+    def record(self, line: CleanLine, match: Match) -> Record | None:
+        """What a match says; None where its numbers can be none of a record."""
+        texts = match.groupdict()
+        numbers = {
+            name: number_in(text)
+            for name, text in texts.items()
+            if text is not None and name not in _TEXTS
+        }
+        number = numbers.get
+        iteration = _whole(number("iteration"), MOST_ITERATIONS)
+        rate, seconds = _possible(number("rate")), _possible(number("step_seconds"))
+        mean = _possible(number("mean_seconds"))
+        if self.counts_steps and rate is not None:
+            seconds, rate = 1.0 / rate, None
+        if self.shape.averaged == "running" and "mean_seconds" not in texts:
+            seconds, mean = None, seconds
+        time = mean if self.shape.averaged == "running" else seconds
+        if iteration is None or (rate if self.shape.number == "rate" else time) is None:
+            return None
+        loss, stamp = number("loss"), texts.get("stamp")
+        if loss is None and (middle := texts.get("middle")) and (found := _LOSS.search(middle)):
+            loss = number_in(found["loss"])
+        return Record(
+            line=line.number,
+            text=match[0],
+            source=line.source,
+            shape=self.shape,
+            iteration=iteration + 1 - self.first_iteration,
+            epoch=_whole(number("epoch"), MOST_EPOCHS),
+            total=_whole(number("total"), MOST_ITERATIONS) or None,
+            rate=rate,
+            seconds=seconds,
+            mean_seconds=mean,
+            loss=loss,
+            waiting=_waiting(rate, number("compute_rate"), number("data_seconds"), time),
+            stamp=None if stamp is None else self.stamp(stamp),
+            taken=stamps.moment(line.received) if line.received else None,
+            memory_mib=number("memory"),
+        )
 
 
 def number_in(text: str | None) -> float | None:
@@ -144,7 +95,7 @@ def number_in(text: str | None) -> float | None:
 
 def positive(text: str | None) -> float | None:
     """A printed number that can be a time or a rate; None for all others."""
-    return _positive((number_in(text),))[0]
+    return _possible(number_in(text))
 
 
 def share(part: float | None, whole: float | None) -> float | None:
@@ -154,54 +105,19 @@ def share(part: float | None, whole: float | None) -> float | None:
     return part / whole if part < whole else 1.0
 
 
-def _numbers(texts: Texts) -> Numbers:
-    try:
-        # A None is a TypeError: in most columns every record has a number, or none has.
-        return list(map(float, cast("Sequence[str]", texts)))
-    except (TypeError, ValueError):
-        return [number_in(text) for text in texts]
+def _possible(number: float | None) -> float | None:
+    return number if number is not None and 0 < number < math.inf else None
 
 
-def _whole(texts: Texts, most: float) -> Sequence[int | None]:
-    """Counts of iterations and epochs."""
-    try:
-        counts = list(map(int, cast("Sequence[str]", texts)))
-        if min(counts) >= 0 and max(counts) < most:
-            return counts
-    except (TypeError, ValueError):
-        pass
-    numbers = (number_in(text) for text in texts)
-    return [
-        int(number) if number is not None and 0 <= number < most else None for number in numbers
-    ]
+def _whole(number: float | None, most: float) -> int | None:
+    """A count of iterations or epochs."""
+    return int(number) if number is not None and 0 <= number < most else None
 
 
-def _positive(numbers: Numbers) -> Numbers:
-    """Numbers that can be times or rates; None for all others."""
-    if not any(numbers):
-        return (None,) * len(numbers)
-    return [number if number is not None and 0 < number < math.inf else None for number in numbers]
-
-
-def _losses(texts: Texts, middles: Texts) -> Texts:
-    """Texts of losses, which some programs print at no fixed place."""
-    if not any(middles):
-        return texts
-    matches = (
-        _LOSS.search(middle) if text is None and middle is not None else None
-        for text, middle in zip(texts, middles, strict=True)
-    )
-    return [match["loss"] if match else text for text, match in zip(texts, matches, strict=True)]
-
-
-def _waiting(rates: Numbers, computing: Numbers, data: Numbers, times: Numbers) -> Numbers:
-    """Shares of the time that were spent waiting for data."""
-    waiting: Numbers = list(map(share, data, times)) if any(data) else data
-    if not any(computing):
-        return waiting
-    return [
-        max(1 - rate / compute, 0.0)
-        if rate is not None and compute is not None and 0 < compute < math.inf
-        else waited
-        for rate, compute, waited in zip(rates, computing, waiting, strict=True)
-    ]
+def _waiting(
+    rate: float | None, computing: float | None, data: float | None, time: float | None
+) -> float | None:
+    """The share of the time that was spent waiting for data."""
+    if rate is not None and computing is not None and 0 < computing < math.inf:
+        return max(1 - rate / computing, 0.0)
+    return share(data, time)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import datetime
 import functools
-from collections.abc import Sequence
 
 DAY = 86400.0
 UNDATED_YEAR = 2000
@@ -18,25 +17,14 @@ def seconds(text: str) -> float | None:
 
     None for what is no such time. The fraction may follow a comma or a point.
     """
-    return column((text,))[0]
-
-
-def column(texts: Sequence[str | None]) -> list[float | None]:
-    """Read many, of which neighbours mostly are of one minute; None for what is no such time."""
-    read: list[float | None] = []
-    known, began = "", None
-    for text in texts:
-        minute, _, rest = (text or "").rpartition(":")
-        if minute != known:
-            known, began = minute, _minute(minute)
-        if began is None or not "0" <= rest < ":":
-            read.append(None)
-            continue
-        try:
-            read.append(began + float(rest.replace(",", ".")))
-        except ValueError:
-            read.append(None)
-    return read
+    minute, _, rest = text.rpartition(":")
+    began = _minute(minute)
+    if began is None or not "0" <= rest < ":":
+        return None
+    try:
+        return began + float(rest.replace(",", "."))
+    except ValueError:
+        return None
 
 
 @functools.lru_cache(maxsize=64)

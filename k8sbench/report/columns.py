@@ -299,6 +299,7 @@ def _if_any_scales(results: Sequence[Result], form: Form) -> bool:
 
 
 _any_source = _any(lambda r: any(member.source != "here" for member in r.group.members))
+_any_pinned = _any(lambda r: r.group.plan.node is not None)
 _any_published = _any(lambda r: r.deviations is not None or r.deviations_reason)
 _any_history = _any(lambda r: len(r.medians) > 1)
 _queued = _any(lambda r: r.group.queued_s is not None)
@@ -360,6 +361,7 @@ COLUMNS: tuple[ResultColumn, ...] = (
     _text("framework", "框架", _key("framework"), whole=True),
     _text("case", "节点×卡", _key("case"), stays=True, whole=True),
     _text("precision", "精度类型", lambda r: Cell(precision(r.group)), whole=True),
+    _text("node", "节点", _key("node"), when=_any_pinned, stays=True, whole=True),
     _number("GPUs", "卡数", _gpus, *_FULL),
     _identity("variant", "变体", _FULL),
     _identity("impl", "实现", _FULL),

@@ -13,7 +13,7 @@ from k8sbench.model.finding import Finding
 from k8sbench.model.group import Figure, Group, Result
 from k8sbench.model.measurement import ESTIMATORS, MeasuredWindow, Measurement
 from k8sbench.model.plain_text import clean
-from k8sbench.model.plan import RunPlan
+from k8sbench.model.plan import RunPlan, is_bandwidth
 from k8sbench.model.planning import describe
 from k8sbench.model.run import Run
 from k8sbench.model.sample import Place
@@ -209,12 +209,12 @@ def formulas(measurement: Measurement) -> tuple[Formula, ...]:
         value = getattr(known, name)
         text = measurement.missing.get(f"throughput.{name}", "it is not known")
         if value is not None:
-            text = f"{_numbers(name, measurement)} = {_shown(value)} {known.unit}"
+            text = f"{_numbers(name, measurement, known.unit)} = {_shown(value)} {known.unit}"
         made.append(Formula(name, value, text))
     return tuple(made)
 
 
-def _numbers(name: str, measurement: Measurement) -> str:
+def _numbers(name: str, measurement: Measurement, unit: str) -> str:
     """The right side of a formula, up to its result."""
     records, window = counted(measurement.records, "record"), measurement.window
     if not measurement.records:
@@ -232,6 +232,9 @@ def _numbers(name: str, measurement: Measurement) -> str:
     batch, gpus = measurement.batch_size_per_gpu, measurement.gpus
     if batch is None or gpus is None or window is None or window.seconds is None:
         return f"{measurement.iterations} iterations over the time of {records}"
+    if is_bandwidth(unit):
+        size = f"2 × {gpus - 1}/{gpus} × {batch / 1000:g} GB"
+        return f"{measurement.iterations} iterations × {size} ÷ {window.seconds:.6g} s"
     singular, plural = ("process", "processes") if measurement.device == "cpu" else ("GPU", "GPUs")
     samples = f"{measurement.iterations} iterations × {batch} per {singular}"
     samples += f" × {gpus} {plural}" if gpus > 1 else ""

@@ -73,8 +73,6 @@ def marks(group: Group) -> tuple[str, ...]:
         found.append("CPU: no GPU was measured")
     if group.plan.mode != "throughput":
         found.append(f"mode {group.plan.mode}")
-    if group.plan.node is not None:
-        found.append(f"node {group.plan.node}")
     if group.key.data == "synthetic-host":
         found.append(f"data {group.key.data}")
     found += speed_options.words(group.plan.options)

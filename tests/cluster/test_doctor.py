@@ -7,13 +7,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
-from k8sbench.adapters.files import pools
 from k8sbench.app.doctor import init_template
 from k8sbench.cli.main import main
-from tests.harness.cluster import audit, nodes, objects, users
+from tests.harness.cluster import audit, objects, users
 from tests.harness.cluster.deployments import QUICK, operator_deployment
 from tests.harness.cluster.jobs import pytorch_job
 from tests.harness.cluster.manifests import claim, limit, refusing
@@ -276,27 +274,3 @@ def test_an_admission_policy_that_refuses_our_jobs(namespace: Namespace, doctor:
         (message,) = report.messages("job-admission")
     assert message.startswith("A PyTorchJob of k8sbench is refused:")
     assert "a job needs the label team" in message
-
-
-def pools_file(folder: Path, **annotations: str) -> Path:
-    """A pools file of the fake nodes, whose pods carry annotations for kwok."""
-    pool = pools.load(environ={}).pool("v100-32gb")
-    pool = msgspec.structs.replace(pool, annotations=annotations)
-    path = folder / "pools.yaml"
-    path.write_bytes(msgspec.yaml.encode({"pools": [pool]}))
-    return path
-
-
-def test_an_all_reduce_that_measures_nothing_has_failed(
-    namespace: Namespace, tmp_path: Path, doctor: Doctor
-) -> None:
-    file = pools_file(tmp_path, **{nodes.RUN_FOR: "0s", nodes.EXIT_CODE: "7"})
-    report = doctor(namespace, "--nccl", "--replicas=2", f"--pools={file}")
-    assert (report.code, report.ids("failure")) == (3, set())
-    outcome = report.document["bandwidth"]
-    assert outcome["end"]["phase"] == "Failed"
-    # Both do, and whichever was the first is named.
-    assert "-0 exited with code 7" in outcome["end"]["cause"]
-    assert outcome["readings"] == []
-    assert outcome["last_lines"]
-    assert namespace.get("pytorchjobs") == []

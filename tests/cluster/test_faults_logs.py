@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +13,8 @@ from tests.harness.cluster import fault_proxy
 from tests.harness.cluster.fault_proxy import FaultProxy
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.shell import CASE, IMPATIENT, Shell
-from tests.harness.cluster.trainer_logs import TrainerLogs
 
 LEFT = Unreachable.exit_code
-MOST_REQUESTS = 20
-"""For one log that settles, or is given up."""
 KUBELET = (
     'Get "https://10.0.0.1:10250/containerLogs/ns/pod/pytorch?timestamps=true": dial tcp'
     " 10.0.0.1:10250: connect: connection refused"
@@ -94,39 +89,6 @@ def test_the_job_of_a_run_that_succeeded_stays_where_lines_of_its_logs_are_lost(
     assert "Nothing needs collection here." in shell.run("collect", "--all").err
     shell.run("delete", "partly")
     assert "partly" not in shell.on_cluster()
-
-
-def restamped(line: bytes) -> bytes:
-    """Give a line of a log the present time."""
-    now = datetime.now(UTC).isoformat().replace("+00:00", "Z").encode()
-    return now + line[line.index(b" ") :]
-
-
-def restless(shell: Shell, proxy: FaultProxy, run_id: str) -> TrainerLogs:
-    """Have the times of the lines of a run's logs differ from request to request."""
-    shell.limits = {}  # they can be read
-    # Later than what they become: the node serves all lines, whatever the request is for.
-    logs = TrainerLogs(shell.namespace, run_id, shell.folder, begins_at=time.time() + 3600.0)
-    logs.begin().end()
-    none = _status(400, 'previous terminated container "pytorch" in pod "p" not found')
-    proxy.answer(400, f"{run_id}-.*/log.*previous=true", body=none)
-    proxy.alter(f"{run_id}-.*/log", restamped)
-    return logs
-
-
-def test_a_log_whose_times_differ_at_each_request_is_read_whole(
-    shell: Shell, proxy: tuple[FaultProxy, Path]
-) -> None:
-    logs = restless(shell, proxy[0], "restless")
-    # Each request gives all lines its own time, which is not that of the training.
-    submit = shell.submit("restless", code=5)
-    assert "clock-mismatch" in submit.err
-    assert "incomplete-log" not in submit.err
-    for replica, lines in logs.expected.items():
-        assert shell.archived("restless", replica) == lines
-        requests = proxy[0].requests(f"restless-{replica}/log")
-        assert len(requests) < MOST_REQUESTS, requests
-    assert "restless" not in shell.on_cluster()
 
 
 def test_a_run_whose_logs_cannot_be_read_can_be_ended_without_them(

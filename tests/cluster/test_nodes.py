@@ -54,26 +54,16 @@ def test_each_node_has_its_run_and_the_slow_and_the_faulty_one_are_named(checkin
     checking.environment["FAULTY"] = "rack-4"
     words = (*CASE, "--parallel=3", "--set=july", "--output=json")
     done = checking.run(*words, code=7)
-    found = json.loads(done.out)
-    rows = {row["node"]: row for row in found["nodes"]}
-    assert {node: row["state"] for node, row in rows.items()} == {
-        **{f"rack-{number}": "ok" for number in range(NODES)},
-        "rack-2": "slow",
-        "rack-4": "faulty",
-    }
-    assert found["to_cordon"] == ["rack-2", "rack-4"]
-    assert rows["rack-2"]["to_pool"] == pytest.approx(-0.077, abs=0.01)
-    # Its GPUs: what the source has, and why the rest is not there.
-    assert rows["rack-4"]["xid"] == [79]
-    assert rows["rack-0"]["xid"] == []
-    assert [gpu["figures"]["sm_clock"] for gpu in rows["rack-0"]["gpus"]] == [1290.0]
-    assert rows["rack-0"]["missing"]["power"] == "The exporter does not give it."
-    assert "ecc_errors" in rows["rack-0"]["missing"]
-    assert found["left_out"] == {
-        "rack-6": "offers 0 of nvidia.com/gpu, 1 are needed",
-        "rack-7": "cordoned",
-    }
+    slowest, *others = json.loads(done.out)["rows"]
+    assert slowest["node"] == "rack-2"
+    assert {row["node"] for row in others} == {f"rack-{one}" for one in range(NODES)} - {"rack-2"}
+    remarks = {row["node"]: row["judgements"][:1] for row in (slowest, *others)}
+    assert remarks.pop("rack-2")[0].startswith("rack-2 is slow: It is 7.")
+    assert remarks.pop("rack-4")[0].startswith("rack-4 is faulty: ")
+    assert not any("rack-" in text for texts in remarks.values() for text in texts)
+    assert "left out: node rack-6: offers 0 of nvidia.com/gpu, 1 are needed." in done.err
     assert "left out: node rack-7: cordoned." in done.err
+    assert "kubectl cordon rack-2 rack-4\n" in done.err
     assert "6 of 6 ended; " in done.err
     # Each pod was on its own node, by name: the label of its host is another.
     plans = [checking.json("status", run["run_id"])["plan"] for run in checking.json("list")]
@@ -93,10 +83,10 @@ def test_each_node_has_its_run_and_the_slow_and_the_faulty_one_are_named(checkin
 def test_a_selector_chooses_nodes_and_few_are_not_judged(checking: Shell) -> None:
     logs(checking, {}, count=3)
     words = (*CASE, "-l", "k8sbench.test/row=even", "--set=some", "--output=json")
-    found = json.loads(checking.run(*words).out)
-    assert {row["node"] for row in found["nodes"]} == {"rack-0", "rack-2", "rack-4"}
-    assert {row["state"] for row in found["nodes"]} == {"not-judged"}
-    assert found["limits"][0]["reason"].startswith("3 nodes were measured alike; fewer than 5")
+    done = checking.run(*words)
+    rows = json.loads(done.out)["rows"]
+    assert {row["node"] for row in rows} == {"rack-0", "rack-2", "rack-4"}
+    assert "of 3 nodes. 3 nodes were measured alike; fewer than 5" in done.err
     assert checking.run(*CASE, "-l", "a=b=c", code=2).err.count("is not a label selector") == 1
     none = checking.run(*CASE, "-l", "k8sbench.test/row=none", code=2).err
     assert "No node of pool rack that -l k8sbench.test/row=none selects takes the case." in none

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import pytest
 
 from k8sbench.diagnose.job import exits
+from tests.trainers.checks import SIZES
 from tests.trainers.killed_ranks import ENDLESS, JOBS
-from tests.trainers.torch_checks import SIZES
 from tests.trainers.torch_runs import environment, events, free_port, only
 
 LONG = 240.0

@@ -8,14 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.trainers.torch_checks import (
-    PRECISIONS,
-    SIZES,
-    TRAINERS,
-    meeting,
-    sums_up,
-    upstreams_waits,
-)
+from tests.trainers.checks import SIZES, sums_up
+from tests.trainers.torch_checks import PRECISIONS, TRAINERS, meeting, upstreams_waits
 from tests.trainers.torch_runs import (
     END,
     FULL_SIZE_IN_TURN,
@@ -161,7 +155,7 @@ def test_options_of_speed_reach_every_convolution_and_loaders_copy_from_pinned_m
 def test_ranks_meet_and_sum_up_over_gloo() -> None:
     for rank in meeting("cuda", 2, "--share-gpu", timeout=LONG):
         assert (rank["backend"], rank["sum"], rank["agreed"]) == ("gloo", [3.0] * 8, 7)
-    assert sums_up("cuda", "--share-gpu", timeout=LONG)[0]["device"] == "cuda"
+    assert sums_up("pytorch", "cuda", "--share-gpu", timeout=LONG)
 
 
 NORMS = (

@@ -10,17 +10,19 @@ import pytest
 from tests.gpu import LONG, needs
 from tests.trainers import paddle_runs
 from tests.trainers.arcface_checks import agrees_with_the_definition, run_head, samples
-from tests.trainers.either_checks import loaders_feed_a_gpu
-from tests.trainers.paddle_checks import (
+from tests.trainers.checks import (
+    FRAMEWORKS,
     LEARNING,
     SIZES,
-    STEEP,
+    computes_the_same,
+    frozen,
     learns,
     length,
-    on_one_rank,
-    on_two_ranks,
+    loaders_feed_a_gpu,
+    of,
+    on_ranks,
+    sums_up,
 )
-from tests.trainers.torch_checks import computes_the_same, sums_up, tells_its_device
 from tests.trainers.torch_runs import alone, events, losses, only
 
 pytestmark = [
@@ -29,6 +31,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning"),
 ]
 
+CASES = [case for case, (trainer, *_) in LEARNING.items() if FRAMEWORKS[trainer] == "paddle"]
 # See test_ranks.
 FROZEN_TOLERANCE = 2e-4
 # Measured on a CPU: ranks with statistics of their own are off by 4e-3 to 9e-3.
@@ -64,7 +67,7 @@ def run(case: str, amp: str) -> str:
     a CPU, since a scaler that adapts leaves out its first steps.
     """
     trainer, options, steps, _ = LEARNING[case]
-    words = ("--device", "cuda", *options, *length(2 * steps), "--amp-dtype", amp)
+    words = ("--device", "cuda", *SIZES[trainer], *options, *length(2 * steps), "--amp-dtype", amp)
     return alone(["-c", paddle_runs.IN_TURN, " ".join((trainer, *words))], timeout=LONG)
 
 
@@ -84,13 +87,10 @@ def test_the_fused_head_and_the_own_one_agree(gpu: Any) -> None:
 
 
 @pytest.mark.parametrize("amp", ["none", "fp16"])
-@pytest.mark.parametrize("case", LEARNING)
+@pytest.mark.parametrize("case", CASES)
 def test_a_trainer_overfits_four_samples_and_tells_its_story(case: str, amp: str) -> None:
     trainer, _, steps, factor = LEARNING[case]
-    text = run(case, amp)
-    precision = "fp32" if amp == "none" else "amp"
-    learns(text, trainer, steps=2 * steps, factor=factor, device="cuda", precision=precision)
-    tells_its_device(events(text), "cuda")
+    learns(run(case, amp), trainer, steps=2 * steps, factor=factor, device="cuda", amp=amp)
 
 
 def test_mixed_precision_has_effect_on_a_gpu() -> None:
@@ -101,10 +101,10 @@ def test_mixed_precision_has_effect_on_a_gpu() -> None:
 
 def test_two_ranks_compute_what_one_computes_with_twice_the_batch(two_gpus: None) -> None:
     """Also the fused head, whose shards NCCL ties together."""
-    jobs = [(name, *options, "--frozen-norm") for name, options in STEEP.items()]
-    jobs[-1] = (*jobs[-1], "--head", "margin")
-    both = on_two_ranks(jobs, "cuda", timeout=LONG)
-    for one, (first, _) in zip(on_one_rank(jobs, "cuda", timeout=LONG), both, strict=True):
+    deeplab, arcface, _ = frozen("paddle")
+    jobs = [deeplab, (*arcface, "--head", "margin")]
+    both = on_ranks(jobs, 2, "cuda", timeout=LONG)
+    for (one,), (first, _) in zip(on_ranks(jobs, 1, "cuda", timeout=LONG), both, strict=True):
         assert only(first, "environment")[0]["backend"] == "nccl"
         assert only(first, "environment")[0]["transport"]
         computes_the_same(one, first, FROZEN_TOLERANCE)
@@ -113,15 +113,14 @@ def test_two_ranks_compute_what_one_computes_with_twice_the_batch(two_gpus: None
 def test_synchronised_batch_norm_trains_two_ranks_as_one_with_twice_the_batch(
     two_gpus: None,
 ) -> None:
-    (one,) = on_one_rank(SYNC_BN, "cuda", timeout=LONG)
-    ((first, _),) = on_two_ranks(SYNC_BN, "cuda", timeout=LONG)
+    ((one,),) = on_ranks(SYNC_BN, 1, "cuda", timeout=LONG)
+    ((first, _),) = on_ranks(SYNC_BN, 2, "cuda", timeout=LONG)
     assert (one[-1]["norm"], first[-1]["norm"]) == ("BatchNorm", "SyncBatchNorm")
     computes_the_same(one, first, TRAINING_TOLERANCE)
 
 
-def test_vectors_of_every_size_are_summed_up_and_timed(two_gpus: None) -> None:
-    found = sums_up("cuda", "--framework", "paddle", start=paddle_runs.ranks, timeout=LONG)
-    assert found[0]["device"] == "cuda"
+def test_a_vector_is_summed_up_and_timed(two_gpus: None) -> None:
+    found = sums_up("paddle", "cuda", timeout=LONG)
     assert only(found, "environment")[0]["backend"] == "nccl"
 
 
@@ -132,6 +131,6 @@ def test_a_killed_rank_ends_the_job_and_is_named(two_gpus: None) -> None:
     a_killed_rank_ends_its_job("paddle", "--device", "cuda")
 
 
-@pytest.mark.parametrize("trainer", SIZES)
+@pytest.mark.parametrize("trainer", of("paddle"))
 def test_loader_processes_feed_a_gpu(trainer: str) -> None:
-    loaders_feed_a_gpu(trainer, *SIZES[trainer], timeout=LONG)
+    loaders_feed_a_gpu(trainer, timeout=LONG)

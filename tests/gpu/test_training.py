@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Sequence
 
 import pytest
 
 from tests.gpu import LONG
 from tests.trainers import operation_types
-from tests.trainers.either_checks import MATCHED, loaders_feed_a_gpu, stated
-from tests.trainers.torch_checks import (
+from tests.trainers.checks import (
+    MATCHED,
     SIZES,
-    TRAINERS,
     learns,
+    length,
+    loaders_feed_a_gpu,
     options_change_no_loss,
-    tells_its_device,
-    upstreams_waits,
-    waits,
+    stated,
 )
-from tests.trainers.torch_runs import alone, events, in_turn, losses
+from tests.trainers.torch_checks import TRAINERS, upstreams_waits, waits
+from tests.trainers.torch_runs import Event, Job, alone, events, in_turn, losses
 
 pytestmark = pytest.mark.timeout(2 * LONG)
 
@@ -37,18 +38,16 @@ LEARNING = {
 def run(trainer: str, amp: str) -> str:
     """What a trainer prints that takes its few samples again and again."""
     rates, _ = LEARNING[trainer]
-    length = ("--warmup", "1", "--iterations", str(STEPS - 1), "--log-interval", "1")
-    options = ("--device", "cuda", "--batch-size", "4", "--seed", "5", "--amp-dtype", amp)
-    words = ["-m", f"k8sbench.trainers.{trainer}", *options, *length, *SIZES[trainer], *rates]
+    options = ("--device", "cuda", *length(STEPS), "--amp-dtype", amp)
+    words = ["-m", f"k8sbench.trainers.{trainer}", *options, *SIZES[trainer], *rates]
     return alone(words, timeout=LONG)
 
 
 @pytest.mark.parametrize("amp", ["none", "fp16"])
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_a_trainer_overfits_four_samples_and_tells_its_story(trainer: str, amp: str) -> None:
-    text = run(trainer, amp)
-    learns(text, trainer, amp=amp, steps=STEPS, factor=LEARNING[trainer][1], device="cuda")
-    tells_its_device(events(text), "cuda")
+    factor = LEARNING[trainer][1]
+    learns(run(trainer, amp), trainer, steps=STEPS, factor=factor, device="cuda", amp=amp)
 
 
 def test_deeplab_computes_in_the_types_that_it_states() -> None:
@@ -72,10 +71,15 @@ def test_the_host_waits_for_the_device_as_often_as_upstream_and_no_more() -> Non
             assert told == (reads, asked, reads), (trainer, amp)
 
 
-def test_an_option_of_speed_changes_no_loss_and_is_reported() -> None:
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_an_option_of_speed_changes_no_loss_and_is_reported(trainer: str) -> None:
+    def each(jobs: Sequence[Job]) -> list[list[Event]]:
+        words = [(*job, "--device", "cuda") for job in jobs]
+        return [found for (found,) in in_turn(words, 1, timeout=LONG)]
+
     both = ("--channels-last", "--fused-optimizer")
     variants = [("--channels-last",), ("--fused-optimizer",), both, ("--no-cudnn-benchmark",)]
-    options_change_no_loss("cuda", variants, timeout=LONG)
+    options_change_no_loss(trainer, variants, each)
 
 
 def test_a_compiled_model_gives_the_losses_of_a_plain_one(
@@ -84,8 +88,8 @@ def test_a_compiled_model_gives_the_losses_of_a_plain_one(
     folder = str(tmp_path_factory.mktemp("compiled"))
     for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
         monkeypatch.setenv(name, folder)
-    length = ("--warmup", "0", "--iterations", "3", "--log-interval", "1", "--batch-size", "2")
-    shared = ("--device", "cuda", "--frozen-norm", *length, *SIZES["resnet50"], "--lr", "1e-5")
+    three = ("--warmup", "0", "--iterations", "3", "--log-interval", "1", "--batch-size", "2")
+    shared = ("--device", "cuda", "--frozen-norm", *three, *SIZES["resnet50"], "--lr", "1e-5")
     plain, compiled = in_turn(
         [("resnet50", *shared), ("resnet50", *shared, "--compile")], 1, timeout=1.8 * LONG
     )
@@ -95,4 +99,4 @@ def test_a_compiled_model_gives_the_losses_of_a_plain_one(
 
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_loader_processes_feed_a_gpu(trainer: str) -> None:
-    loaders_feed_a_gpu(trainer, *SIZES[trainer], timeout=LONG)
+    loaders_feed_a_gpu(trainer, timeout=LONG)

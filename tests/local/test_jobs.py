@@ -73,14 +73,6 @@ def test_a_job_succeeds_when_all_its_replicas_do(machine: Machine, replicas: int
     assert seen.states("master-0") == [Phase.STARTING, Phase.RUNNING, Phase.SUCCEEDED]
 
 
-def test_what_lies_around_in_the_users_environment_is_not(make_machine: MakeMachine) -> None:
-    stray = {"RANK": "7", "PET_NNODES": "9", "LOCAL_RANK": "3", "https_proxy": "http://x:1"}
-    machine = make_machine(environ={"PATH": "/usr/bin", "HOME": "/home/user"} | stray)
-    (found,) = environments(machine.run(ENVIRONMENT, replicas=1), "master-0")
-    assert (found["RANK"], found["PET_NNODES"], found["HOME"]) == ("0", "1", "/home/user")
-    assert not {"LOCAL_RANK", "https_proxy"} & found.keys()
-
-
 def test_every_replica_is_a_session_and_a_process_group_of_its_own(machine: Machine) -> None:
     seen = machine.run("import os; print(os.getsid(0) == os.getpgid(0) == os.getpid())")
     assert seen.lines("master-0") == seen.lines("worker-0") == ["True"]
@@ -243,12 +235,6 @@ def test_a_cancelled_job_says_by_whom_and_why(machine: Machine) -> None:
     assert (seen.final.phase, seen.final.cause_id) == (Phase.CANCELLED, "timeout")
     assert seen.final.cause == "The run took longer than 3 s."
     assert not processes_of(running.run_id)
-
-
-def test_a_job_can_be_cancelled_before_it_has_said_anything(machine: Machine) -> None:
-    running = machine.start(FOR_EVER)
-    machine.cluster.cancel(running.run_id, "at once", "interrupted")
-    assert running.to_the_end().final.phase is Phase.CANCELLED
 
 
 def test_a_job_is_cancelled_while_another_thread_waits_for_it(machine: Machine) -> None:

@@ -1,7 +1,4 @@
-"""``k8sbench submit`` on real nodes: real trainers to a valid row, and logs of real kubelets.
-
-And ``k8sbench doctor --nccl``: two pods sum up across them, with gloo.
-"""
+"""``k8sbench submit`` on real nodes: real trainers to a valid row, and logs of real kubelets."""
 
 from __future__ import annotations
 
@@ -17,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from k8sbench.cli.main import main
 from tests.harness.cluster import volumes
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.shell import Shell, until
@@ -168,22 +164,19 @@ def test_a_program_that_is_cancelled_says_its_last_words(programs: Programs) -> 
 
 
 @pytest.mark.soak
-def test_the_bandwidth_between_two_nodes_is_measured_and_nothing_is_left(
-    node_cluster: NodeCluster,
-    trained_in: Namespace,
-    capsys: pytest.CaptureFixture[str],
+def test_the_bandwidth_between_two_nodes_is_a_row(
+    node_cluster: NodeCluster, trained_in: Namespace, tmp_path: Path
 ) -> None:
-    site = ("--pools", str(node_cluster.pools), "--image", image.PYTHON, "-n", trained_in.name)
-    assert main(["doctor", "--nccl", *site, "-o", "json"]) == 0
-    printed = json.loads(capsys.readouterr().out)["bandwidth"]
-    assert printed["transports"] == ["socket"]
-    assert [reading["bytes"] for reading in printed["readings"]] == [
-        4**n * 1024 for n in range(1, 8)
-    ]
-    for reading in printed["readings"]:
-        assert (reading["ranks"], reading["correct"]) == (2, True)
-        assert reading["bus_bytes_per_second"] > 0
-    assert trained_in.get("pytorchjobs,paddlejobs") == []
+    shell = Shell(trained_in, trained_in.user(tmp_path), tmp_path / "shell")
+    site = (f"--pools={node_cluster.pools}", f"--image={image.PYTHON}")
+    shell.run("submit", "allreduce", "--replicas=2", "--run-id=run", *site)
+    measured = shell.json("status", "run")["measurement"]
+    assert measured["verdict"] == "valid", measured["reasons"]
+    assert measured["environment"]["transport"] == "socket"
+    (row,) = shell.json("results")["rows"]
+    assert (row["unit"], row["gpus"], row["speedup"]) == ("GB/s", None, None)
+    assert row["throughput"] > 0
+    assert shell.on_cluster() == []
 
 
 EPOCHS = 10

@@ -11,7 +11,7 @@ import pytest
 from k8sbench.model.measurement import arithmetic_digest
 from k8sbench.trainers.parts.events import statement
 from tests.trainers import operation_types, paddle_runs, torch_runs
-from tests.trainers.either_checks import MATCHED, stated
+from tests.trainers.checks import MATCHED, stated
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 frameworks = pytest.mark.tier("frameworks")

@@ -15,34 +15,29 @@ import pytest
 
 from k8sbench.trainers.parts import settings
 from k8sbench.trainers.parts.events import Place
-from tests.trainers.paddle_runs import import_paddle
+from tests.trainers.checks import DEFAULTS, part, read, session
 from tests.trainers.torch_runs import refuse
 
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]
 
-DEFAULTS = settings.Defaults(benchmark="b", recipes=("v",), batch_size=2)
-
-
-def read(*argv: str) -> settings.Settings:
-    return settings.read("b", "", DEFAULTS, None, argv)[0]
+on_each = pytest.mark.parametrize("framework", ["pytorch", "paddle"])
+REST = {"pytorch": "torch.cuda.synchronize", "paddle": "paddle.device.synchronize"}
+"""What brings the device to rest."""
 
 
 @pytest.fixture
 def torch_session(monkeypatch: pytest.MonkeyPatch) -> Any:
-    from k8sbench.trainers.parts import torch_session
-
+    found = part("pytorch", "session")
     for module in ("session", "torch_session"):
         monkeypatch.setattr(f"k8sbench.trainers.parts.{module}.refuse", refuse)
-    return torch_session
+    return found
 
 
 @pytest.fixture
 def paddle_session(monkeypatch: pytest.MonkeyPatch) -> Any:
-    import_paddle()
-    from k8sbench.trainers.parts import paddle_session
-
+    found = part("paddle", "session")
     monkeypatch.setattr("k8sbench.trainers.parts.session.refuse", refuse)
-    return paddle_session
+    return found
 
 
 def visible(monkeypatch: pytest.MonkeyPatch, **more: Any) -> None:
@@ -52,19 +47,7 @@ def visible(monkeypatch: pytest.MonkeyPatch, **more: Any) -> None:
         monkeypatch.setattr(f"torch.cuda.{name}", answer)
 
 
-def session(framework: str, gpu: int | None, ranks: int) -> Any:
-    place = Place(rank=0, local_rank=0, world_size=ranks)
-    if framework == "pytorch":
-        from k8sbench.trainers.parts import torch_session
-
-        return torch_session.Session(read(), place, gpu)
-    import_paddle()
-    from k8sbench.trainers.parts import paddle_session
-
-    return paddle_session.Session(read(), place, gpu)
-
-
-@pytest.mark.parametrize("framework", ["pytorch", "paddle"])
+@on_each
 def test_batch_norm_is_synchronised_on_several_gpus_only_and_where_upstream_does(
     framework: str,
 ) -> None:
@@ -74,7 +57,7 @@ def test_batch_norm_is_synchronised_on_several_gpus_only_and_where_upstream_does
     assert not session(framework, None, 2).synchronises(True)
 
 
-@pytest.mark.parametrize("framework", ["pytorch", "paddle"])
+@on_each
 def test_the_environment_has_the_same_fields_on_both_frameworks(framework: str) -> None:
     from k8sbench.trainers.parts import machine
 
@@ -151,6 +134,8 @@ def test_ranks_share_a_gpu_only_if_they_are_asked_to_and_then_by_gloo(
 class FakeDriver:
     """libcuda.so as a machine with two GPUs has it; `old` lacks what came with CUDA 11.4."""
 
+    IDENTITY = ("0000:3b:00.0", "00010203-0405-0607-0809-0a0b0c0d0e0f")
+
     def __init__(self, *, old: bool = False) -> None:
         self.index = -1
         if not old:
@@ -178,8 +163,7 @@ def test_paddle_learns_from_the_driver_which_gpu_it_has(
 ) -> None:
     driver = FakeDriver(old=old)
     monkeypatch.setattr("ctypes.CDLL", lambda _: driver)
-    address, uuid = paddle_session._cuda_identity(1)
-    assert (address, uuid) == ("0000:3b:00.0", "00010203-0405-0607-0809-0a0b0c0d0e0f")
+    assert paddle_session._cuda_identity(1) == FakeDriver.IDENTITY
     assert driver.index == 1
     assert paddle_session._cuda_identity(2) == (None, None)
 
@@ -190,42 +174,59 @@ def test_paddle_learns_from_the_driver_which_gpu_it_has(
     assert paddle_session._cuda_identity(1) == (None, None)
 
 
-def test_paddle_gets_the_ranks_gpu_and_is_asked_about_that_one(
-    paddle_session: Any, monkeypatch: pytest.MonkeyPatch
+@on_each
+def test_a_session_tells_of_its_gpu_and_asks_nvml_for_the_same_one(
+    framework: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from k8sbench.trainers.parts import machine
+
+    found = types.SimpleNamespace(
+        name="Tesla V100-SXM2-32GB",
+        major=7,
+        minor=0,
+        total_memory=34_089_730_048,
+        uuid="8c6f1a2b-0001-0002-0003-000000000004",
+        pci_domain_id=0,
+        pci_bus_id=0x3B,
+        pci_device_id=0,
+    )
+    identity, cuda = ("00000000:3b:00.0", found.uuid), "torch.cuda"
+    if framework == "pytorch":
+        import torch
+
+        assert vars(found).keys() <= set(dir(torch._C._CudaDeviceProperties))
+    else:
+        identity, cuda = FakeDriver.IDENTITY, "paddle.device.cuda"
+        monkeypatch.setattr("ctypes.CDLL", lambda _: FakeDriver())
+    here = session(framework, 1)
+    asked, rested, nvml = mock.Mock(return_value=found), mock.Mock(), mock.Mock()
+    nvml.return_value = dict.fromkeys(machine.GPU_FIELDS)
+    monkeypatch.setattr(machine, "gpu", nvml)
+    monkeypatch.setattr(f"{cuda}.get_device_properties", asked)
+    monkeypatch.setattr(f"{cuda}.max_memory_allocated", lambda _: 3 << 20)
+    monkeypatch.setattr(REST[framework], rested)
+    about = here.environment()
+    assert set(about) == set(machine.describe())
+    named = ("gpu_model", "gpu_index", "gpu_uuid", "gpu_memory_mib", "gpu_compute_capability")
+    told = [about[name] for name in named]
+    assert told == ["Tesla V100-SXM2-32GB", 1, identity[1], 32510, "7.0"]
+    nvml.assert_called_once_with(*identity)
+    assert here.memory_mib() == 3.0
+    here.sync()
+    assert (asked.called, rested.called) == (True, True)
+
+
+def test_paddle_gets_the_ranks_gpu(paddle_session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Left to itself it takes the first GPU for every rank, or refuses to begin."""
-
-    class Properties:
-        name, major, minor, total_memory = "Tesla V100-SXM2-32GB", 7, 0, 34_089_730_048
-
-    asked = []
-    rested = mock.Mock()
-
-    def properties(device: int) -> type[Properties]:
-        asked.append(device)
-        return Properties
-
     nccl = ("NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE")
     for name in (*nccl, "FLAGS_selected_gpus", "PADDLE_DISTRI_BACKEND"):
         monkeypatch.setenv(name, "")
-    monkeypatch.setattr("paddle.device.cuda.get_device_properties", properties)
-    monkeypatch.setattr("paddle.device.cuda.max_memory_allocated", lambda _: 3 << 20)
-    monkeypatch.setattr("paddle.distributed.init_parallel_env", lambda: None)
-    monkeypatch.setattr("paddle.distributed.barrier", lambda: None)
-    monkeypatch.setattr("paddle.device.synchronize", rested)
-    monkeypatch.setattr("ctypes.CDLL", lambda _: FakeDriver())
+    for name in ("init_parallel_env", "barrier"):
+        monkeypatch.setattr(f"paddle.distributed.{name}", lambda: None)
     place = Place(rank=0, local_rank=1, world_size=2)
-    here = paddle_session.Session(read(), place, 1)
-    here.connect()
+    paddle_session.Session(read(), place, 1).connect()
     told = [os.environ[name] for name in ("FLAGS_selected_gpus", "PADDLE_DISTRI_BACKEND")]
     assert told == ["1", "nccl"]
-    about = here.environment()
-    assert asked == [1]
-    named = ("gpu_model", "gpu_index", "gpu_memory_mib", "gpu_compute_capability")
-    assert [about[name] for name in named] == ["Tesla V100-SXM2-32GB", 1, 32510, "7.0"]
-    assert here.memory_mib() == 3.0
-    here.sync()
-    assert rested.called
 
 
 @pytest.mark.parametrize("asked", [True, False])
@@ -287,14 +288,14 @@ def test_a_rank_of_paddles_takes_the_gpu_that_the_launcher_gave_it_or_that_of_it
 def test_paddles_own_switches_are_set_on_a_gpu_as_far_as_this_build_has_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    import_paddle()
+    here = session("paddle", 0)
     import paddle
 
     told: dict[str, object] = {}
     monkeypatch.setattr(paddle, "set_flags", told.update)
     flags = {"FLAGS_check_nan_inf": False, "FLAGS_of_another_build": 1}
     assert session("paddle", None, 1).set_flags(flags) == told == {}
-    assert session("paddle", 0, 1).set_flags(flags) == {"FLAGS_check_nan_inf": False}
+    assert here.set_flags(flags) == {"FLAGS_check_nan_inf": False}
     assert told == {"FLAGS_check_nan_inf": False}
 
 
@@ -324,7 +325,7 @@ def test_paddles_mixed_precision_has_the_recipe_s_own_lists(
     assert (here.precision_effective, here.scales) == ("amp", False)
 
 
-@pytest.mark.parametrize("framework", ["pytorch", "paddle"])
+@on_each
 def test_a_model_on_several_gpus_has_all_its_norms_synchronised_and_is_data_parallel(
     framework: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -373,49 +374,6 @@ def test_a_model_on_several_gpus_has_all_its_norms_synchronised_and_is_data_para
     assert [getattr(norm, "_data_format", None) for norm in norms()] == layouts
     assert {id(parameter) for parameter in model.parameters()} == before
     assert distributed == [expected]
-
-
-def test_pytorch_tells_of_its_gpu_and_asks_nvml_for_the_same_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    import torch
-
-    from k8sbench.trainers.parts import machine
-
-    uuid = "8c6f1a2b-0001-0002-0003-000000000004"
-    found = types.SimpleNamespace(
-        name="Tesla V100-SXM2-32GB",
-        major=7,
-        minor=0,
-        total_memory=34_089_730_048,
-        uuid=uuid,
-        pci_domain_id=0,
-        pci_bus_id=0x3B,
-        pci_device_id=0,
-    )
-    assert vars(found).keys() <= set(dir(torch._C._CudaDeviceProperties))
-    asked: list[object] = []
-    rested: list[object] = []
-
-    def gpu(*which: object) -> dict[str, object]:
-        asked.append(which)
-        return dict.fromkeys(machine.GPU_FIELDS)
-
-    monkeypatch.setattr(machine, "gpu", gpu)
-    cuda = torch.cuda
-    monkeypatch.setattr(cuda, "get_device_properties", lambda _: found)
-    monkeypatch.setattr(cuda, "max_memory_allocated", lambda _: 3 << 20)
-    monkeypatch.setattr(cuda, "synchronize", rested.append)
-    here = session("pytorch", 1, 1)
-    about = here.environment()
-    assert set(about) == set(machine.describe())
-    named = ("gpu_model", "gpu_index", "gpu_uuid", "gpu_memory_mib", "gpu_compute_capability")
-    told = [about[name] for name in named]
-    assert told == ["Tesla V100-SXM2-32GB", 1, uuid, 32510, "7.0"]
-    assert asked == [("00000000:3b:00.0", uuid)]
-    assert here.memory_mib() == 3.0
-    here.sync()
-    assert rested == [here.device]
 
 
 def elsewhere(batch_size: int, *, synced: bool) -> Any:

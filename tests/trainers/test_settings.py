@@ -209,7 +209,7 @@ def test_a_trainer_refuses_its_own_bad_options(name: str, argv: list[str]) -> No
 
 
 OF_EITHER = {"allreduce.py"}
-"""No benchmark: it sums vectors by the framework that it is told, and imports that one alone."""
+"""It sums vectors by the framework that it is told, and imports that one alone."""
 
 
 def sources() -> list[pathlib.Path]:

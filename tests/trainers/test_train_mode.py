@@ -191,7 +191,7 @@ def test_another_target_is_not_reached_by_what_reached_the_one_before(
 
 def test_ai_ranks_lines_tell_the_same(alone: tuple[str, list[list[Event]]]) -> None:
     from k8sbench.parse import reading
-    from k8sbench.parse.family import CleanLine
+    from k8sbench.parse.lines import CleanLine
 
     parts = alone[0].split('K8SBENCH {"event": "start"')[1:]
     for text, run in zip(parts, alone[1], strict=True):

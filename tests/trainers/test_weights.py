@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import os
 import pickle
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 from k8sbench.trainers.parts import weights
 from k8sbench.trainers.parts.weights import Loaded, WeightsError
 from tests.trainers import paddle_runs, published, torch_runs
-from tests.trainers.either_checks import noted_runs, part, session
+from tests.trainers.checks import model_of, noted_runs, session
 from tests.trainers.torch_runs import Captured, only, refuse
 
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore")]
@@ -26,12 +25,6 @@ PLAIN = ((1, 1, 1), (1, 1, 1, 1), (1,) * 6, (1, 1, 1))
 MMSEG = ((1, 1, 1), (1, 1, 1, 1), (1, 2, 2, 2, 2, 2), (2, 4, 4))
 PADDLESEG = ((1, 1, 1), (1, 1, 1, 1), (2,) * 6, (4, 8, 16))
 HEAD = ("branches", "decoder", "low_level", "pooled", "project")
-
-
-def model_of(name: str, *arguments: Any, **named: Any) -> Any:
-    module, _, model = name.partition(".")
-    found = importlib.import_module(f"k8sbench.trainers.models.{module}")
-    return getattr(found, model)(*arguments, **named)
 
 
 def load(path: Path, model: Any, framework: str = "pytorch") -> Loaded:
@@ -218,7 +211,7 @@ def test_a_run_begins_with_the_files_weights_and_says_so(
         runs = paddle_runs
         words = ("deeplabv3p_paddle", *SHORT, "--crop", "32x64")
         kind, file = "paddleseg", tmp_path / "a.pdparams"
-    made = noted_runs(monkeypatch, part(framework, "loop"))
+    made = noted_runs(monkeypatch, framework)
     exec(runs.NARROW, {"put": monkeypatch.setattr})
     plain = runs.run(capfd, *words)
     assert not only(plain, "weights")

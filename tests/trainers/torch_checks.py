@@ -1,4 +1,4 @@
-"""What PyTorch's trainers must do on any device: asked here of a CPU, in `tests/gpu` of a GPU.
+"""What PyTorch's own parts must do on any device: asked here of a CPU, in `tests/gpu` of a GPU.
 
 A device is named as on the command line: "cpu" or "cuda".
 """
@@ -6,199 +6,28 @@ A device is named as on the command line: "cpu" or "cuda".
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Sequence
 from typing import Any
 
-import pytest
-
-from tests.trainers.either_checks import learned
+from tests.trainers.checks import SIZES, of
 from tests.trainers.torch_runs import (
     END,
-    Event,
-    Job,
     alone,
-    events,
     free_port,
     in_turn,
-    losses,
     only,
     rank_variables,
     ranks,
     together,
 )
 
-TRAINERS = ("deeplabv3p_pytorch", "resnet50", "tsm")
-SIZES = {
-    "deeplabv3p_pytorch": ("--crop", "32x32", "--classes", "4"),
-    "resnet50": ("--input-size", "32", "--classes", "10"),
-    "tsm": ("--input-size", "32", "--classes", "10", "--segments", "4"),
-}
-FAMILIES = {
-    "deeplabv3p_pytorch": r"[\d-]+ [\d:,]+ - mmseg - INFO - Iter \[\d+/\d+\]\tlr: \d\.\d{3}e-\d\d, "
-    r"eta: \d+:\d\d:\d\d, time: (?P<seconds>\d+\.\d{3}), data_time: \d+\.\d{3}, "
-    r"(memory: (?P<memory>\d+), )?"
-    r"decode\.loss_seg: \d+\.\d{4}, decode\.acc_seg: \d+\.\d{4}, aux\.loss_seg: \d+\.\d{4}, "
-    r"aux\.acc_seg: \d+\.\d{4}, loss: \d+\.\d{4}",
-    "resnet50": r"DLL [\d-]+ [\d:.]+ - Epoch: 0 Iteration: \d+  train\.loss : \d+\.\d{5} None "
-    r"train\.compute_ips : \d+\.\d\d images/s train\.total_ips : (?P<rate>\d+\.\d\d) images/s "
-    r"train\.lr : [\d.e-]+  train\.grad_scale : \d+\.\d{5} None",
-    "tsm": r"Epoch: \[0\]\[\d+/\d+\], lr: \d\.\d{5}\tTime (?P<seconds>\d+\.\d{3}) \(\d+\.\d{3}\)\t"
-    r"Data \d+\.\d{3} \(\d+\.\d{3}\)\tLoss \d+\.\d{4} \(\d+\.\d{4}\)\t"
-    r"Prec@1 \d+\.\d{3} \(\d+\.\d{3}\)\tPrec@5 \d+\.\d{3} \(\d+\.\d{3}\)",
-}
-
-
-def learns(
-    text: str, trainer: str, *, amp: str, steps: int, factor: float, device: str = "cpu"
-) -> None:
-    """A run on four samples with seed 5 and a record per step, whose warm-up is the first: its
-    loss falls below `factor` of the first one, and its lines tell its whole story.
-    """
-    found = learned(text, steps=steps, factor=factor, device=device)
-    start, summary = found[0], found[-1]
-    asked = ("fp32", None, "fp32") if amp == "none" else ("amp", amp, "amp")
-    assert (start["precision"], start["amp_dtype"], start["precision_effective"]) == asked
-    assert summary["precision_effective"] == start["precision_effective"]
-    assert only(found, "rank")[0]["steps"] == steps - 1
-
-    printed = [line for line in text.splitlines() if not line.startswith("K8SBENCH ")]
-    for line, step in zip(printed, only(found, "step"), strict=True):
-        match = re.fullmatch(FAMILIES[trainer], line)
-        assert match is not None, line
-        told = match.groupdict()
-        assert step["samples_per_second"] == pytest.approx(4 / step["seconds"])
-        if "rate" in told:
-            assert float(told["rate"]) == pytest.approx(step["samples_per_second"], abs=0.006)
-        else:
-            assert float(told["seconds"]) == pytest.approx(step["seconds"], abs=0.0006)
-        if "memory" in told:
-            assert (told["memory"] is None) == (device == "cpu")
-
-
-OF_A_GPU = {
-    "gpu_model": r"\S.*",
-    "gpu_uuid": r"(GPU-)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",
-    "gpu_compute_capability": r"\d+\.\d",
-    "cuda": r"\d+\.\d+",
-    "cudnn": r"\d+",
-    "nccl": r"\d+\.\d+\.\d+.*",
-    "driver": r"\d+\.\d+(\.\d+)?",
-}
-"""Fields of the environment, as texts: known on every GPU."""
-NUMBERS = (
-    "gpu_memory_mib",
-    "clock_sm_mhz",
-    "clock_sm_max_mhz",
-    "clock_memory_mhz",
-    "clock_memory_max_mhz",
+TRAINERS = of("pytorch")
+TRAINING = (
+    *("deeplabv3p_pytorch", "--crop", "24x24", "--classes", "5", "--lr", "0.01"),
+    "--no-dropout",
 )
-
-
-def tells_its_device(found: Sequence[Event], device: str) -> None:
-    """The start line, the environment at its beginning and that at its end name the device."""
-    start, begun, summary = only(found, "start")[0], only(found, "environment")[0], found[-1]
-    assert start["device"] == device
-    assert {"rank": 0, **summary["machine"]}.keys() == begun.keys() - {"event"}
-    steps = only(found, "step")
-    assert steps
-    memory = [summary["max_memory_mib"], *(step["memory_mib"] for step in steps)]
-    for about in (begun, summary["machine"]):
-        if device == "cpu":
-            known = {name for name in (*OF_A_GPU, *NUMBERS) if about[name] is not None}
-            assert known <= {"cuda"}  # what PyTorch was built with
-            continue
-        for name, shape in OF_A_GPU.items():
-            assert re.fullmatch(shape, str(about[name])), f"{name}: {about[name]}"
-        for name in NUMBERS:
-            assert about[name] > 0, name
-        assert about["gpu_index"] == 0
-    if device == "cpu":
-        assert set(memory) == {None}
-    else:
-        assert all(value > 1.0 for value in memory)
-        assert memory[0] <= begun["gpu_memory_mib"]
-
-
-# Rates at which five steps change the loss but keep it finite: a network whose batch norm is
-# frozen at its start is a steep place.
-STEEP = {
-    "deeplabv3p_pytorch": ("--crop", "32x32", "--classes", "5", "--lr", "0.5"),
-    "resnet50": (*SIZES["resnet50"], "--lr", "1e-5"),
-    "tsm": (*SIZES["tsm"], "--lr", "1e-5"),
-}
-FIVE = ("--warmup", "0", "--iterations", "5", "--log-interval", "1")
-
-
-FROZEN = [(trainer, *options, "--frozen-norm") for trainer, options in STEEP.items()]
-FROZEN.append((*FROZEN[0], "--no-overlap"))
-TRAINING = [
-    (
-        *("deeplabv3p_pytorch", "--crop", "24x24", "--classes", "5", "--lr", "0.01"),
-        "--no-dropout",
-    )
-]
 """The trainer whose upstream synchronises batch norm, with batch norm in training mode."""
-
-
-def on_one_rank(jobs: Sequence[Job], device: str, *, timeout: float = 100.0) -> list[list[Event]]:
-    """Five steps of each trainer with four samples; its events."""
-    found = in_turn(_five_steps(jobs, device, "--batch-size", "4"), 1, timeout=timeout)
-    return [each for (each,) in found]
-
-
-def on_two_ranks(
-    jobs: Sequence[Job], device: str, *options: str, before: str = "", timeout: float = 100.0
-) -> list[list[list[Event]]]:
-    """The same with two samples on each of two ranks; each rank's events."""
-    each = _five_steps(jobs, device, "--batch-size", "2", *options)
-    return in_turn(each, 2, before=before, timeout=timeout)
-
-
-def _five_steps(jobs: Sequence[Job], device: str, *more: str) -> list[Job]:
-    shared = ("--device", device, "--threads", "1", *FIVE)
-    return [(trainer, *shared, *options, *more) for trainer, *options in jobs]
-
-
-def computes_the_same(one: Sequence[Event], first: Sequence[Event], tolerance: float) -> None:
-    """Five steps on two ranks, of which `first` tells, give the losses of the one rank."""
-    single, both = losses(one), losses(first)
-    assert len(single) == 5
-    assert abs(single[4] - single[0]) > 0.01 * single[0], "five steps that change nothing"
-    assert both == pytest.approx(single, rel=tolerance)
-
-
-# FP32 sums in another order; measured on a CPU: 1.5e-6 at most. A gradient that is summed instead
-# of averaged over the ranks is off by more than 1e-3.
-FROZEN_TOLERANCE = 1e-5
 # Measured on a CPU: 1e-7, and 1e-3 to 5e-3 where each rank has statistics of its own.
 TRAINING_TOLERANCE = 2e-4
-
-
-def options_change_no_loss(
-    device: str, variants: Sequence[Sequence[str]], *, timeout: float = 100.0
-) -> None:
-    """Steps with frozen batch norm give the plain run's losses, and their options are told."""
-    length = ("--warmup", "0", "--iterations", "3", "--log-interval", "1", "--batch-size", "2")
-    shared = ("--device", device, "--threads", "1", *length, "--frozen-norm")
-    jobs = [
-        (trainer, *shared, *STEEP[trainer], *options)
-        for trainer in TRAINERS
-        for options in ((), *variants)
-    ]
-    found = [each for (each,) in in_turn(jobs, 1, timeout=timeout)]
-    for trainer in TRAINERS:
-        plain, *others = found[: 1 + len(variants)]
-        del found[: 1 + len(variants)]
-        before = plain[0]["options"]
-        for options, other in zip(variants, others, strict=True):
-            after = other[0]["options"]
-            named = {option.removeprefix("--").replace("-", "_") for option in options}
-            switched = {name.removeprefix("no_") for name in named}
-            assert {name for name in after if after[name] != before[name]} == switched
-            assert losses(other) == pytest.approx(losses(plain), rel=1e-3), (trainer, options)
-
-
 WAITS = """
 import collections, warnings
 import torch
@@ -446,22 +275,3 @@ def meeting(
         printed = ranks(arguments, world_size, timeout=timeout)
     lines = [line for text in printed for line in text.splitlines() if line.startswith("MET ")]
     return [json.loads(line.removeprefix("MET ")) for line in lines]
-
-
-def sums_up(
-    device: str, *options: str, start: Callable[..., list[str]] = ranks, timeout: float = 100.0
-) -> list[Event]:
-    """Two ranks of the all-reduce trainer, started by a framework's `ranks`: rank 0's lines."""
-    length = ("--device", device, "--warmup", "1", "--iterations", "2")
-    sizes = ("--largest", "65536")
-    words = ["-m", "k8sbench.trainers.allreduce", *length, *sizes, *options]
-    first, second = start(words, 2, timeout=timeout)
-    found = only(events(first), "allreduce")
-    assert [event["bytes"] for event in found] == [4096, 16384, 65536]
-    assert all(event["correct"] for event in found)
-    assert all(event["ranks"] == 2 and event["seconds"] > 0 for event in found)
-    for event in found:  # 2(n-1)/n is 1 for two ranks
-        rate = event["bytes"] / event["seconds"]
-        assert event["bus_bytes_per_second"] == pytest.approx(rate, rel=1e-3)
-    assert not only(events(second), "allreduce")
-    return events(first)

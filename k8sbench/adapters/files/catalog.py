@@ -72,15 +72,6 @@ def load_all(folder: Traversable | None = None) -> list[LoadedSpec]:
     return [find(name, folder) for name in names(folder)]
 
 
-def all_reduce() -> BenchmarkSpec:
-    """Read the all-reduce of ``doctor --nccl``, which is written like a benchmark."""
-    file = resources.files("k8sbench").joinpath("allreduce.yaml")
-    where = f"{BUILT_IN} {file.name}"
-    # Without the rules of the catalog: it has no published cases.
-    text = strict_yaml.decode(file.read_bytes(), file=where)
-    return strict_yaml.parse(text, BenchmarkSpec, file=where)
-
-
 def is_path(text: str, built_in: dict[str, Traversable] | None = None) -> bool:
     """Whether what was typed for a benchmark means a file; a bare name is first a built-in one."""
     if os.sep in text or text.endswith(SUFFIXES):

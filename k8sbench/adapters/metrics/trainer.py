@@ -26,6 +26,7 @@ class TrainerSource(MetricSource):
         # Imported when the first run is measured.
         from k8sbench.measure.run.gpu_series import TrainerSeries
         from k8sbench.parse.families import FAMILIES
+        from k8sbench.parse.lines import CleanLine
 
         series = TrainerSeries()
         reader = FAMILIES["k8sbench"].reader()
@@ -34,7 +35,8 @@ class TrainerSource(MetricSource):
                 with path.open("rb") as log:
                     for number, line in enumerate(log, 1):
                         if any(needle in line for needle in NEEDLES):
-                            for item in reader.read(number, line.decode(errors="replace"), ""):
+                            text = line.decode(errors="replace")
+                            for item in reader.read(CleanLine(number, text)):
                                 series.take(item, path.name)
         except (OSError, StoreError) as error:
             return Fetched(source=self.name, missing={"*": f"The logs cannot be read: {error}."})

@@ -17,8 +17,8 @@ from k8sbench.report import formats
 @request_options(CASE_FLAGS | SET_FLAGS)
 @click.option("-l", "--selector", default="", help="Only nodes with these labels, as for kubectl.")
 @format_option(
-    *formats.offered("table", "markdown", "flat", "document", "names"),
-    about="Format; name: the nodes to cordon.",
+    *formats.offered("table", "wide", "markdown", "flat", "document", "names"),
+    about="Format of the rows; name: the nodes to cordon.",
 )
 def command(
     request: SubmitRequest,
@@ -36,21 +36,13 @@ def command(
     k8sbench nodes resnet50 -l rack=7      some of them
     """
     with reporter.reporting() as progress:
-        document, measured = nodes.nodes(request, progress, SignalStop(), selector=selector)
-    from k8sbench.report import nodes as report
-    from k8sbench.report import tables
+        found, measured = nodes.nodes(request, progress, SignalStop(), selector=selector)
+    from k8sbench.report.nodes import sentences
 
-    view: formats.View = {
-        "table": lambda: rows.text_of([report.table(document)]),
-        "markdown": lambda: tables.markdown([report.table(document)]),
-        "flat": lambda: report.flat(document),
-        "document": lambda: document,
-        "names": lambda: document.to_cordon,
-    }
-    output.write(formats.written(output_format, view))
-    for text in report.sentences(document):
+    rows.write_report(measured.report, output_format, found.to_cordon)
+    for text in sentences(found):
         if formats.FORMATS[output_format].for_people:
             output.write(f"{text}\n")
         else:
             output.note(text)
-    return exit_codes.of_nodes(document.to_cordon, measured)
+    return exit_codes.of_nodes(found.to_cordon, measured)

@@ -27,13 +27,6 @@ FOR_MANY_TO_READ, FOR_MANY_TO_WRITE = {"ReadOnlyMany", "ReadWriteMany"}, {"ReadW
 """Access modes of a claim that pods on several nodes may mount."""
 
 
-def usable_nodes(facts: PreflightFacts) -> int:
-    """How many nodes take a replica, one each; 1 where nodes cannot be seen."""
-    if isinstance(facts.nodes, Unknown):
-        return 1
-    return sum(refusal(node, facts.request) is None for node in facts.nodes)
-
-
 def room(nodes: Sequence[KubeObject], request: DoctorRequest) -> int:
     """How many replicas the nodes take when nothing else runs there."""
     usable = [node for node in nodes if refusal(node, request) is None]

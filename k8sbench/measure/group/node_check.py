@@ -26,9 +26,8 @@ from typing import Literal
 import msgspec
 
 from k8sbench.model.counts import counted
-from k8sbench.model.gpu_metrics import METRICS
 from k8sbench.model.group import Group
-from k8sbench.model.measurement import SCHEMA, GpuOfRun, Measurement
+from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 
@@ -45,46 +44,34 @@ SMALL_POOL = 4.0
 
 UNCONFIRMED = "One run does not tell a slow node from a slow run."
 
+SLOW_CLOCK = 0.95
+"""Of the fastest GPU's clock, below which a GPU of the same node is named."""
+
 State = Literal["ok", "slow", "faulty", "not-judged", "not-measured"]
 
 
-class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One node in ``nodes -o json``."""
+class NodeFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """What was measured on one node, and what that says of it."""
 
     node: str
-    """Its name."""
     state: State = "ok"
-    """``ok``, ``slow``, ``faulty``, ``not-judged`` or ``not-measured``."""
     throughput: float | None = None
-    """Of the job, the median over the node's valid runs; None without a valid run: ``why`` has the
-    reason."""
+    """Of the job, the median over the node's valid runs; None without a valid run."""
     fastest: float | None = None
     """Throughput of the fastest of several valid runs; None where there are not several."""
     alike: tuple[str, ...] = ()
     """GPU model, precision in effect and estimator: only nodes with equal ones are compared; empty
     without a throughput, and of smoke runs."""
-    to_pool: float | None = None
-    """Throughput ÷ the median of the nodes that it is compared with − 1; None where it is with
-    none."""
     why: tuple[str, ...] = ()
     """A sentence for each reason of the state."""
-    gpus: tuple[GpuOfRun, ...] = ()
-    """Its GPUs, from the latest run that has GPU metrics."""
-    xid: tuple[int, ...] | None = None
-    """XID codes that appeared; None if no source reports them."""
-    missing: dict[str, str] = {}
-    """GPU metric → why there is no figure of it."""
-
-    def values(self, metric: str) -> list[float]:
-        """Return a metric of those of its GPUs that have it."""
-        return [one.figures[metric] for one in self.gpus if metric in one.figures]
+    slow_gpus: tuple[str, ...] = ()
+    """A sentence for each of its GPUs that was slower than another."""
 
 
 class NodeLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What the nodes that were measured alike were held to."""
 
     alike: tuple[str, ...]
-    """GPU model, precision in effect and estimator of the nodes that were compared."""
     nodes: int
     """How many nodes were compared."""
     centre: float
@@ -97,46 +84,33 @@ class NodeLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Why nodes were not judged; None where they were."""
 
 
-class NodesDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``nodes -o json`` prints."""
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """The nodes of a pool, and what they were held to."""
 
-    schema: int = SCHEMA
-    """Version of the document."""
-    set_name: str
-    """The set of the runs."""
-    unit: str
-    """Of the throughputs: ``images/s``, …."""
-    nodes: tuple[NodeRow, ...]
-    """The nodes that were measured, by name."""
+    nodes: tuple[NodeFigures, ...]
     limits: tuple[NodeLimits, ...]
-    """What the nodes were held to, one for each GPU model."""
-    to_cordon: tuple[str, ...]
-    """Names of the slow and the faulty nodes."""
-    to_confirm: tuple[str, ...]
-    """Names of the nodes that would be slow, but have one valid run."""
-    left_out: dict[str, str]
-    """Node → why it was not measured."""
+    """One for each GPU model."""
+
+    @property
+    def to_cordon(self) -> tuple[str, ...]:
+        """Names of the slow and the faulty nodes."""
+        return tuple(one.node for one in self.nodes if one.state in ("slow", "faulty"))
+
+    @property
+    def to_confirm(self) -> tuple[str, ...]:
+        """Names of the nodes that would be slow, but have one valid run."""
+        return tuple(one.node for one in self.nodes if UNCONFIRMED in one.why)
 
 
-def check(
-    rows: Sequence[NodeRow], *, set_name: str, unit: str, left_out: dict[str, str]
-) -> NodesDocument:
+def check(nodes: Sequence[NodeFigures]) -> Judged:
     """Judge nodes by the rule above."""
     kinds: dict[tuple[str, ...], list[float]] = {}
-    for row in rows:
-        if row.throughput is not None and row.alike:
-            kinds.setdefault(row.alike, []).append(row.throughput)
+    for one in nodes:
+        if one.throughput is not None and one.alike:
+            kinds.setdefault(one.alike, []).append(one.throughput)
     limits = {alike: _limits(alike, rates) for alike, rates in kinds.items()}
-    judged = tuple(_judged(row, limits.get(row.alike)) for row in rows)
-    return NodesDocument(
-        set_name=set_name,
-        unit=unit if "/" in unit else f"{unit}/s",
-        nodes=judged,
-        limits=tuple(limits.values()),
-        to_cordon=tuple(row.node for row in judged if row.state in ("slow", "faulty")),
-        to_confirm=tuple(row.node for row in judged if UNCONFIRMED in row.why),
-        left_out=left_out,
-    )
+    judged = tuple(_judged(one, limits.get(one.alike)) for one in nodes)
+    return Judged(nodes=judged, limits=tuple(limits.values()))
 
 
 def _limits(alike: tuple[str, ...], rates: Sequence[float]) -> NodeLimits:
@@ -152,80 +126,87 @@ def _limits(alike: tuple[str, ...], rates: Sequence[float]) -> NodeLimits:
     return NodeLimits(alike=alike, nodes=count, centre=centre, noise=noise, limit=limit)
 
 
-def _judged(row: NodeRow, held: NodeLimits | None) -> NodeRow:
-    if held is None or row.throughput is None:
-        return row
-    to_pool = row.throughput / held.centre - 1
-    row = msgspec.structs.replace(row, to_pool=to_pool)
-    if held.limit is not None and -to_pool > held.limit:
-        text = f"It is {-100 * to_pool:.1f} % below the median of {held.nodes} nodes; the limit is"
-        why = (*row.why, f"{text} {100 * held.limit:.1f} %.")
-        if row.state != "ok":
-            return msgspec.structs.replace(row, why=why)
-        if row.fastest is None:
-            return msgspec.structs.replace(row, state="not-judged", why=(*why, UNCONFIRMED))
-        if 1 - row.fastest / held.centre > held.limit:
-            return msgspec.structs.replace(row, state="slow", why=why)
-    if held.reason is not None and row.state == "ok":
-        return msgspec.structs.replace(row, state="not-judged", why=(held.reason,))
-    return row
+def _judged(one: NodeFigures, held: NodeLimits | None) -> NodeFigures:
+    if held is None or one.throughput is None:
+        return one
+    below = 1 - one.throughput / held.centre
+    if held.limit is not None and below > held.limit:
+        text = f"It is {100 * below:.1f} % below the median of {held.nodes} nodes; the limit is"
+        why = (*one.why, f"{text} {100 * held.limit:.1f} %.")
+        if one.state != "ok":
+            return msgspec.structs.replace(one, why=why)
+        if one.fastest is None:
+            return msgspec.structs.replace(one, state="not-judged", why=(*why, UNCONFIRMED))
+        if 1 - one.fastest / held.centre > held.limit:
+            return msgspec.structs.replace(one, state="slow", why=why)
+    if held.reason is not None and one.state == "ok":
+        return msgspec.structs.replace(one, state="not-judged", why=(held.reason,))
+    return one
 
 
 FAULTS = ("gpu-throttled", "xid-error")
 """Ids of the reasons that are of the node's GPUs, whatever the throughput."""
-OF_GPUS = tuple(metric.id for metric in METRICS if metric.is_of_nodes)
-"""The metrics that are shown of a node's GPUs."""
 
 
-def figures(nodes: Sequence[str], groups: Sequence[Group], runs: Sequence[Run]) -> list[NodeRow]:
-    """Say of each node what was measured, and what its GPUs did in the latest run that knows it."""
-    return [_figures(node, groups, runs) for node in nodes]
+def figures(
+    nodes: Sequence[str], groups: Sequence[Group], runs: Sequence[Run]
+) -> list[NodeFigures]:
+    """Say of each node what was measured, and which of its GPUs were faulty or slow."""
+    return [
+        _figures(
+            node,
+            [group for group in groups if group.key.node == node],
+            [run for run in runs if run.plan.node == node],
+        )
+        for node in nodes
+    ]
 
 
-def _figures(node: str, groups: Sequence[Group], runs: Sequence[Run]) -> NodeRow:
-    groups = [group for group in groups if group.key.node == node]
-    runs = [run for run in runs if run.plan.node == node]
+def _figures(node: str, groups: Sequence[Group], runs: Sequence[Run]) -> NodeFigures:
     group = next((candidate for candidate in groups if candidate.spread is not None), None)
     measured = [run.measurement for run in runs if run.measurement is not None]
-    latest = next((m for m in reversed(measured) if m.gpu_metrics is not None), None)
-    metrics = latest and latest.gpu_metrics
-    xid = metrics and metrics.figures.get("xid")
     spread = group and group.spread
     alike: tuple[str, ...] = ()
     if group is not None and not group.smoke:
         alike = (group.key.gpu_model, group.key.precision_effective, group.estimator)
     state: State = "ok"
-    why = tuple(dict.fromkeys(_faults(runs)))
+    why = tuple(dict.fromkeys(_faults(measured)))
     if why:
         state = "faulty"
     elif group is None:
         state, why = "not-measured", (_why_not(groups, runs),)
     elif group.smoke:
         state, why = "not-judged", ("A smoke run checks the path, not the speed.",)
-    return NodeRow(
+    return NodeFigures(
         node=node,
         state=state,
         throughput=spread.median if spread else None,
         fastest=spread.maximum if group and spread and group.counted > 1 else None,
         alike=alike,
         why=why,
-        gpus=metrics.gpus if metrics else (),
-        xid=xid.codes if xid else None,
-        missing=_missing(latest or (measured[-1] if measured else None)),
+        slow_gpus=tuple(_slow_gpus(measured)),
     )
 
 
-def _faults(runs: Sequence[Run]) -> Iterator[str]:
-    for run in runs:
-        if (measured := run.measurement) is None:
-            continue
-        for reason in measured.reasons:
+def _faults(measured: Sequence[Measurement]) -> Iterator[str]:
+    for one in measured:
+        for reason in one.reasons:
             if reason.id in FAULTS and not reason.accepted:
                 yield reason.sentence
-        for gpu in measured.gpu_metrics.gpus if measured.gpu_metrics is not None else ():
+        for gpu in one.gpu_metrics.gpus if one.gpu_metrics is not None else ():
             if errors := gpu.figures.get("ecc_errors"):
                 name = gpu.gpu.index or gpu.gpu.uuid
                 yield f"GPU {name} had {errors:.0f} memory errors that ECC could not correct."
+
+
+def _slow_gpus(measured: Sequence[Measurement]) -> Iterator[str]:
+    """Name the GPUs whose clock was well below that of the node's fastest, in the latest run."""
+    gpus = next((m.gpu_metrics.gpus for m in reversed(measured) if m.gpu_metrics), ())
+    clocks = {one.gpu.index or one.gpu.uuid: one.figures.get("sm_clock") for one in gpus}
+    most = max((clock for clock in clocks.values() if clock is not None), default=0.0)
+    for name, clock in clocks.items():
+        if clock is not None and clock < SLOW_CLOCK * most:
+            yield f"Its GPU {name} ran at {clock:.0f} MHz, another at {most:.0f} MHz."
 
 
 def _why_not(groups: Sequence[Group], runs: Sequence[Run]) -> str:
@@ -239,17 +220,3 @@ def _why_not(groups: Sequence[Group], runs: Sequence[Run]) -> str:
         if run.phase is not Phase.SUCCEEDED:
             return f"{run.phase}: {run.history[-1].cause}"
     return "No run of it was started."
-
-
-def _missing(measured: Measurement | None) -> dict[str, str]:
-    """Say which metrics a node has no figure of, and why."""
-    if measured is None:
-        return dict.fromkeys(OF_GPUS, "It was not measured.")
-    if measured.gpu_metrics is None:
-        why = measured.missing.get("gpu_metrics")
-        return dict.fromkeys(OF_GPUS, why or "No source of GPU metrics was queried.")
-    return {
-        name: measured.missing.get(f"gpu_metrics.{name}", "No source has it.")
-        for name in OF_GPUS
-        if name not in measured.gpu_metrics.figures
-    }

@@ -19,6 +19,7 @@ from k8sbench.model.choices import parse_case
 from k8sbench.model.group import SCRATCH, Deviation, Group, Parity
 from k8sbench.model.identity import fields_for
 from k8sbench.model.measurement import Arithmetic
+from k8sbench.model.plan import is_bandwidth
 from k8sbench.model.spec import Accuracy, BenchmarkSpec, Published, Variant
 
 _ID = {"batch_size": "batch", "gpu_model": "gpu-model"}
@@ -220,6 +221,8 @@ def parities(groups: Iterable[Group]) -> list[Parity]:
     """
     sides: dict[tuple[object, ...], tuple[list[Group], list[Group]]] = {}
     for group in groups:
+        if is_bandwidth(group.plan.unit):
+            continue  # the network's, whose program calls it is of no account
         pair = sides.setdefault(group.key.only("parity"), ([], []))
         pair[0 if group.key.framework == "paddle" else 1].append(group)
     by_case: dict[tuple[str, str], Parity] = {}

@@ -13,7 +13,7 @@ import msgspec
 from k8sbench.measure.group import arithmetic, ratios
 from k8sbench.model.group import Deviation, Figure, Group, Result
 from k8sbench.model.identity import fields_for
-from k8sbench.model.plan import RunPlan
+from k8sbench.model.plan import RunPlan, is_bandwidth
 from k8sbench.model.spec import BenchmarkSpec
 
 BASELINE = fields_for("baseline")
@@ -71,6 +71,8 @@ def baseline(group: Group, among: Sequence[Group]) -> tuple[Group | None, str]:
 
 
 def _no_speedup(group: Group) -> str | None:
+    if is_bandwidth(group.plan.unit):
+        return "bus bandwidth: comparable as it is"
     if group.smoke:
         return "smoke run: checks the path, not the speed"
     if group.on_cpu:

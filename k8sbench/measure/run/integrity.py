@@ -182,7 +182,8 @@ def _loss(rank: RankRecords) -> Iterator[Finding]:
 
 
 def _clock(case: Case, rank: RankRecords) -> Iterator[Finding]:
-    yield from _second_clock(rank)
+    if case.log.family is OURS:
+        yield from _second_clock(rank)
     reading, unit, shape = case.clock, case.seconds_per_unit, rank.shape
     yield from log_clock.reasons(rank.clock, reading, unit, shape, case.gpus)
     # Between the pieces of a run passed time that no line can have.

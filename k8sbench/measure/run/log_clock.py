@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import collections
 import math
-import operator
 from array import array
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from k8sbench.measure.run import rules, tally
 from k8sbench.measure.run.evidence import MANY, Occurrence
-from k8sbench.measure.run.tally import RecordBatch, Stamped, Tally
+from k8sbench.measure.run.tally import Entry, Stamped, Tally
 from k8sbench.model.counts import counted
 from k8sbench.model.finding import Finding
 from k8sbench.model.sample import Place, Shape
@@ -149,19 +148,18 @@ class LogClock:
         self.latest = stamp
         return None if before is None else stamp - before - paused
 
-    def compare(self, batch: RecordBatch) -> None:
-        """Compare lines between which nothing but they happened."""
-        single = self._shape.averaged == "step"
-        times = [*map(operator.mul, batch.times, batch.distances)] if single else batch.times
-        if batch.positions[0] - batch.distances[0] != self._end:
+    def compare(self, entry: Entry) -> None:
+        """Compare a line with the one before, between which nothing happened."""
+        time = entry.time * (entry.distance if self._shape.averaged == "step" else 1)
+        if entry.line.position - entry.distance != self._end:
             self._stretches += 1
-        self._end = batch.positions[-1]
-        self._records += len(times)
-        self._iterations += sum(batch.distances)
-        self._time = sum(times, self._time)
-        self._clock = sum(batch.passed, self._clock)
-        if batch.kind.takes_time and self._tolerance.median is not None:
-            self._paces.fromlist([*map(operator.truediv, batch.passed, times)])
+        self._end = entry.line.position
+        self._records += 1
+        self._iterations += entry.distance
+        self._time += time
+        self._clock += entry.passed
+        if time > 0 and self._tolerance.median is not None:
+            self._paces.append(entry.passed / time)
 
     def add_gap(self, gap: ClockGap) -> None:
         """Take a line whose stamp is before that of the line before, or long after it."""

@@ -6,11 +6,10 @@ This module decides nothing: :mod:`k8sbench.measure.run.integrity` and
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -24,7 +23,7 @@ from k8sbench.measure.run.training import AiRankEvents, Evaluations, TrainingFac
 from k8sbench.model.measurement import AccuracyResult, RankTimes, SteadyPart
 from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Mark, Place, Record
 from k8sbench.model.spec import LogFormat
-from k8sbench.parse import declared, stamps
+from k8sbench.parse import declared
 from k8sbench.parse.families import FAMILIES
 from k8sbench.parse.family import Family
 from k8sbench.parse.reading import OURS, FamilyLog
@@ -34,8 +33,6 @@ RANKS = 4096
 """Ranks whose records are kept apart; a log that names more is broken."""
 VALUES = 16
 """Different values of one fact that are kept."""
-STAMP = 40
-"""Characters that a line's time stamp is within."""
 LONGEST_WARMUP = 0.25
 """Of the planned iterations, where the warm-up is the family's."""
 SAME_RUN = ("model", "gpus", "batch_size", "precision")
@@ -84,6 +81,9 @@ class _Marks(NamedTuple):
     """Restarts that the log itself states."""
 
 
+_NO_MARKS = _Marks()
+
+
 class LogFacts:
     """All facts, records and events of a run's logs, once they are read."""
 
@@ -129,18 +129,16 @@ class LogFacts:
         self._count = 0
         """Records so far."""
         self._logger: float | None = None
-        self._block = ""
-        """The lines that are being read."""
-        self._found_in: dict[str, list[tuple[str, str]]] = {}
-        """By rank, of the last record before the window, or of its first, and of the last one of
-        all: the lines that it was among, and its own."""
+        self._received: dict[str, list[float | None]] = {}
+        """By rank, when its last line before the window was received, or its first one, and when
+        the last one of all; None where that is not known."""
         self._gpu_uuids: dict[str, None] = {}
 
     def read(self, source: OpenedLog) -> None:
         """Read one log; the second and later ones must be of the first one's family."""
         families = {family.name: family for family in self.families}
         log = FamilyLog(
-            self._blocks(source),
+            source,
             [self.family] if self.family is not None else list(families.values()),
         )
         if self._count and self.family is not OURS:
@@ -148,22 +146,13 @@ class LogFacts:
             self._marks = self._marks._replace(restarts=self._marks.restarts + 1)
             self._anew = {}
         self.files.append(source.name)
-        for items in log.batches():
+        for item in log:
             self.family = self.family or log.family
-            for kind, some in itertools.groupby(items, type):
-                if kind is Record:
-                    self._take_records(cast("list[Record]", list(some)), source.name)
-                else:
-                    for item in cast("Iterator[_Other]", some):
-                        self._take(item, source.name)
-        for records in self.ranks.values():
-            records.settle()
+            if isinstance(item, Record):
+                self._record(item, source.name)
+            else:
+                self._take(item, source.name)
         self.empty &= log.empty
-
-    def _blocks(self, source: OpenedLog) -> Iterator[str]:
-        for block in source:
-            self._block = block
-            yield block
 
     def close(self) -> None:
         """All logs are read."""
@@ -189,7 +178,9 @@ class LogFacts:
         """
         if self.rank is None:
             return None
-        began, ended = (_received_at(*line) for line in self._found_in[self.rank.source])
+        began: float | None
+        ended: float | None
+        began, ended = self._received.get(self.rank.source, (None, None))
         if self.family is OURS:
             (began, _), ended = self.rank.tally.stamps, self.rank.sums.last_stamp
         if began is None or ended is None or ended <= began:
@@ -258,25 +249,6 @@ class LogFacts:
             if len(values) < VALUES:
                 values.setdefault(value, place)
 
-    def _take_records(self, records: Sequence[Record], file: str) -> None:
-        """Take records between which nothing else came."""
-        at = 0
-        while at < len(records):
-            rank = self.ranks.get(records[at].source)
-            more = 0
-            if rank is not None and self._marks_before.get(rank.source) == self._marks:
-                more = rank.extend(records[at:])
-            if rank is None or not more:
-                self._record(records[at], file)
-                at += 1
-                continue
-            at += more
-            self._count += more
-            last = records[at - 1]
-            self._found_in[rank.source][1] = (self._block, last.text)
-            if last.shape.dated:
-                self._logger = last.stamp
-
     def _record(self, record: Record, file: str) -> None:
         source = record.source
         rank = self.ranks.get(source)
@@ -292,28 +264,23 @@ class LogFacts:
             # Lines of another generation's shape: another run's, and no part of this one.
             rank.odd["back"].add(Occurrence(file, record, rank.position))
             return
-        before, now = self._marks_before.get(source, _Marks()), self._marks
+        before, now = self._marks_before.get(source, _NO_MARKS), self._marks
         if record.total != rank.total and rank.total and record.total:
             # A run that is resumed may be given more iterations; one that begins anew is another.
             goes_on = before.restarts != now.restarts and not rank.begins_with(record)
             if before.resumptions == now.resumptions and not goes_on:
                 what = f"a total of {rank.total} and of {record.total} iterations"
                 self._other_run(what, [evidence.place(file, record.line, record.text)])
-        rank.add(
-            record,
-            file,
-            events=before.events != now.events,
-            restart=before.restarts != now.restarts,
-        )
-        found_in = self._found_in.setdefault(source, [(self._block, record.text)] * 2)
-        found_in[1] = (self._block, record.text)
+        rank.add(record, file, before.events != now.events, before.restarts != now.restarts)
+        received = self._received.setdefault(source, [record.taken, record.taken])
+        received[1] = record.taken
         if rank.position <= rank.window.warmup:
-            found_in[0] = found_in[1]
+            received[0] = record.taken
         if self._anew is not None:
             self._compare(rank, resumed=before.resumptions != now.resumptions)
         self._marks_before[source] = now
         self._count += 1
-        if record.stamp is not None and record.shape.dated:
+        if record.stamp is not None and rank.is_dated:
             self._logger = record.stamp
 
     def _compare(self, rank: RankRecords, *, resumed: bool) -> None:
@@ -404,7 +371,7 @@ class LogFacts:
     def _forget_attempt(self) -> None:
         """Forget what the attempt before measured: without checkpoints the next one does it all."""
         self._marks, self._count, self.summary, self.finished = _Marks(), 0, None, False
-        for of_attempt in (self.ranks, self.rank_times, self._marks_before, self._found_in):
+        for of_attempt in (self.ranks, self.rank_times, self._marks_before, self._received):
             of_attempt.clear()
 
     def _rank(self, mark: Mark) -> None:
@@ -420,8 +387,6 @@ class LogFacts:
             self.rank_times[rank] = RankTimes(rank=rank, host=host, **times)
 
     def _epoch_end(self, mark: Mark, file: str) -> None:
-        for records in self.ranks.values():
-            records.settle()
         rank = self.ranks.get(mark.source) or self.rank
         if rank is None or rank.sums.epoch.last is None or not rank.sums.epoch.complete:
             return
@@ -476,9 +441,3 @@ def _family(expected: Expectation) -> Family:
     if isinstance(expected.format, LogFormat):
         return declared.family(expected.format, expected.framework)
     return FAMILIES[expected.format]
-
-
-def _received_at(block: str, text: str) -> float | None:
-    """When a line was received, by what our own log files put in front of it."""
-    begin = block.rfind("\n", 0, max(block.find(text), 0)) + 1
-    return stamps.moment(block[begin : begin + STAMP].partition(" ")[0])

@@ -234,6 +234,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     rank: RankRecords | None
     gpus: int
     batch: int | None
+    job_batch: float | None
+    """What a step of the whole job counts, in the unit of the throughput."""
     precision: str | None
     seconds_per_unit: float | None
     """Seconds in one unit of the rank's times: 1, or samples per iteration of the printed scope."""

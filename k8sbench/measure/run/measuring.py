@@ -22,6 +22,7 @@ from k8sbench.model.errors import InputError
 from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import SeriesQuery
 from k8sbench.model.measurement import ESTIMATORS, MeasuredWindow, Measurement, Throughput
+from k8sbench.model.plan import per_step
 from k8sbench.model.sample import Place, Shape
 from k8sbench.model.spec import Estimator, LogFormat
 from k8sbench.parse.families import FAMILIES
@@ -160,19 +161,22 @@ def _of_log(log: LogFacts) -> Measurement:
     # Our own log's rate is that of the GPUs that it names, whatever was given.
     cards = (log.whole("gpus") or gpus) if log.family is OURS else gpus
     missing: dict[str, str] = {}
+    unit = expected.unit or log.fact("unit") or log.family.unit
+    unit = unit if "/" in unit else f"{unit}/s"
+    job_batch = None if batch is None else per_step(unit, batch, cards)
     if rank is None:
         scale, unit_seconds = None, None
     else:
-        scale, unit_seconds = _scale(rank.shape, cards, batch)
+        scale, unit_seconds = _scale(rank.shape, cards, job_batch)
     clock = rank.clock.read(unit_seconds, gpus) if rank is not None else ClockReading()
-    job_batch = None if batch is None else batch * cards
-    throughput = _throughput(log, rank, scale, job_batch, clock, missing)
+    throughput = _throughput(log, rank, unit, scale, job_batch, clock, missing)
     goal = log_statements.time_to_train(log)
     case = Case(
         log=log,
         rank=rank,
         gpus=gpus,
         batch=batch,
+        job_batch=job_batch,
         precision=precision,
         seconds_per_unit=unit_seconds,
         throughput=throughput,
@@ -251,9 +255,8 @@ def _above_peak(measurement: Measurement, expected: Expectation) -> Iterator[Fin
         yield rules.ABOVE_PEAK.finding(text)
 
 
-def _scale(shape: Shape, gpus: int, batch: int | None) -> tuple[float | None, float | None]:
+def _scale(shape: Shape, gpus: int, job_batch: float | None) -> tuple[float | None, float | None]:
     """What a printed unit is worth: job samples/s in one rate unit, seconds in one time unit."""
-    job_batch = None if batch is None else float(batch * gpus)
     if shape.number == "seconds":
         return job_batch, 1.0
     cards = float(gpus if shape.per == "card" else 1)
@@ -263,14 +266,12 @@ def _scale(shape: Shape, gpus: int, batch: int | None) -> tuple[float | None, fl
 def _throughput(
     log: LogFacts,
     rank: RankRecords | None,
+    unit: str,
     scale: float | None,
-    job_batch: int | None,
+    job_batch: float | None,
     clock: ClockReading,
     missing: dict[str, str],
 ) -> Throughput | None:
-    assert log.family is not None
-    unit = log.expected.unit or log.fact("unit") or log.family.unit
-    unit = unit if "/" in unit else f"{unit}/s"
     if log.whole_run is not None and rank is None:
         return _whole_run(log, unit, job_batch, missing)
     span = rank.tally.span if rank else None
@@ -324,7 +325,7 @@ def _estimator(rank: RankRecords | None) -> Estimator:
 
 
 def _whole_run(
-    log: LogFacts, unit: str, job_batch: int | None, missing: dict[str, str]
+    log: LogFacts, unit: str, job_batch: float | None, missing: dict[str, str]
 ) -> Throughput | None:
     assert log.whole_run is not None
     mark, _ = log.whole_run

@@ -1,10 +1,8 @@
 """The records of one rank, taken in one pass: what they cover, their sums, and what is odd.
 
-Where the log stands is decided record by record; the sums are taken over some hundred records at
-once (:mod:`k8sbench.measure.run.rank_sums`), which is twice as fast. Only the rate of each counted
-record is kept, eight bytes each, for the median. All sums are in the unit of the shape's deciding
-number (seconds per iteration, or seconds per sample for printed rates): the job's GPUs and batch,
-which may become known late, are one factor at the end.
+Only the rate of each counted record is kept, eight bytes each, for the median. All sums are in the
+unit of the shape's deciding number (seconds per iteration, or seconds per sample for printed
+rates): the job's GPUs and batch, which may become known late, are one factor at the end.
 """
 
 from __future__ import annotations
@@ -12,17 +10,14 @@ from __future__ import annotations
 import enum
 import math
 from collections import defaultdict
-from collections.abc import Sequence
 from typing import Literal
 
 from k8sbench.measure.run.evidence import Occurrence, Occurrences
 from k8sbench.measure.run.log_clock import ELSEWHERE, LONG, ClockGap
 from k8sbench.measure.run.rank_sums import Covered, Distances, Epoch, RankSums, RunningMean
-from k8sbench.measure.run.tally import BatchKind, CountedSteps, RecordBatch
+from k8sbench.measure.run.tally import CountedSteps, Entry
 from k8sbench.model.sample import Mark, Record
 
-AT_ONCE = 256
-"""Records that are summed at once."""
 ROUNDED = 1e-4
 """Relative error of a number of steps that follows from printed numbers."""
 
@@ -51,6 +46,7 @@ class RankRecords:
         self._running = shape.averaged == "running"
         self._single = shape.averaged == "step"
         self._by_epoch = shape.numbering == "epoch"
+        self.is_dated = shape.dated
 
         # Where the log stands.
         self.position = 0
@@ -77,15 +73,6 @@ class RankRecords:
         """The first record; None where the log resumes a run."""
         self._opening_position = 0
         self._skipped_epochs = 0
-        self._stride: int | None = None
-        """Iterations to the next record, if that is as ordinary as the last one; None: that one
-        was not, and nothing follows from it."""
-        self._steps: int | None = None
-        """Those that the last record states."""
-        self._kind = BatchKind("")
-        """What the records that are not yet summed have in common."""
-        self._rows: list[tuple[Record, int, int, int, float, float]] = []
-        """These records: the columns of a :class:`RecordBatch`."""
 
         self.total: int | None = None
         """Planned iterations by the last record, whether it led further or not."""
@@ -95,7 +82,7 @@ class RankRecords:
         self.sums = RankSums(shape, window)
         self.tally, self.clock = self.sums.tally, self.sums.clock
 
-    def add(self, record: Record, file: str, *, events: bool, restart: bool) -> None:
+    def add(self, record: Record, file: str, events: bool, restart: bool) -> None:
         """Add the next record.
 
         ``events``: an evaluation or a checkpoint lay between it and the record before.
@@ -104,106 +91,26 @@ class RankRecords:
         self.total = record.total
         if self._pending is not None:
             first, self._pending = self._pending, None
-            self._add(*first, upto=_distance(first[0], record))
+            self._add(*first, _distance(first[0], record))
         elif self.all_records == 0 and record.steps is None and not (self._running or self._single):
             # How many iterations it covers shows in the distance to the second record.
             self._pending = (record, file, events, restart)
             return
-        self._add(record, file, events, restart, upto=None)
-
-    def extend(self, records: Sequence[Record]) -> int:
-        """Add records of the same file, as long as each is simply the next; return how many were.
-
-        That is most records of most logs: neither an epoch nor the window ends, no iteration is
-        missing, none comes again, the clock runs on, and nothing else lies in their time.
-        """
-        stride, stamped = self._stride, self._kind.stamped
-        if stride is None:
-            return 0
-        stamp = self.clock.latest if stamped else None
-        base, begin = self._base, self._previous
-        last = self.window.end - base
-        earliest, epoch, total, steps = self.clock.earliest, self._epoch, self.total, self._steps
-        shape, iteration, passed = self.shape, begin, []
-        for record in records:
-            iteration += stride
-            before, stamp = stamp, record.stamp
-            seconds = 0.0 if stamp is None or before is None else stamp - before
-            if (
-                record.iteration != iteration
-                or iteration > last
-                or (stamp is not None) != stamped
-                or not earliest <= seconds < LONG
-                or record.total != total
-                or record.steps != steps
-                or record.source != self.source
-                or record.shape is not shape
-                or record.holds
-                or record.paused
-                or (record.epoch != epoch and self._by_epoch)
-            ):
-                break
-            passed.append(seconds)
-        count = len(passed)
-        if not count:
-            return 0
-        records = records[:count]
-        self._previous = records[-1].iteration
-        if stamped:
-            self.clock.latest = records[-1].stamp
-        self.position = base + self._previous
-        positions = range(base + begin + stride, self.position + 1, stride)
-        times = [stride * pace for pace in self._paces(records)]
-        strides = (stride,) * count
-        self._rows += zip(records, positions, strides, strides, times, passed, strict=True)
-        self.all_records += count
-        if steps is None:
-            self.distances.same(count)
-        if len(self._rows) >= AT_ONCE:
-            self.settle()
-        return count
+        self._add(record, file, events, restart)
 
     def close(self) -> None:
         """The log is over."""
         if self._pending is not None:
             first, self._pending = self._pending, None
-            self._add(*first, upto=None)
-        self.settle()
-
-    def settle(self) -> None:
-        """Sum the records that were added: figures of all of them may be read now."""
-        if self._rows:
-            self.sums.add(RecordBatch(self._kind, *zip(*self._rows, strict=True)))
-            self._rows.clear()
-
-    def _interrupt(self) -> None:
-        """Sum what came so far: where the log stands is about to change."""
-        self.settle()
-        self._stride = None
-
-    def _push(self, kind: BatchKind, row: tuple[Record, int, int, int, float, float]) -> None:
-        if kind != self._kind:
-            self.settle()
-            self._kind = kind
-        self._rows.append(row)
-        # The sums are also taken at the first stamp: those up to it are needed.
-        if len(self._rows) >= AT_ONCE or (
-            kind.counts and kind.stamped and self.tally.stamped is None
-        ):
-            self.settle()
-        ordinary = kind.is_ordinary and not (self._running or self._single)
-        self._steps = row[0].steps
-        self._stride = (self._steps or self.usual) if ordinary else None
+            self._add(*first)
 
     def end_epoch_at(self, iteration: int) -> None:
         """Take the end of an epoch that the log states outside its records."""
-        self._interrupt()
         if self.all_records and self.replay is None:
             self.position = max(self.position, self._base + iteration)
 
     def resume_after(self, iteration: int) -> None:
         """Take a restart that goes on after an iteration: those since the last record ran, too."""
-        self._interrupt()
         if self.all_records and iteration > self.position:
             self.unprinted += max(iteration - max(self.position, self.window.warmup), 0)
             self.position = self._previous = iteration
@@ -211,7 +118,6 @@ class RankRecords:
 
     def end_epoch(self, mark: Mark) -> None:
         """Take the log's own total of an epoch: it covers all its steps, printed or not."""
-        self._interrupt()
         total, steps = mark.number("sum_seconds"), self.steps_of(mark)
         if self.replay is not None or steps is None or total is None or self.sums.epoch.ended:
             return
@@ -268,7 +174,7 @@ class RankRecords:
         return epoch and record.iteration <= self._opening_position
 
     def _add(
-        self, record: Record, file: str, events: bool, restart: bool, *, upto: int | None
+        self, record: Record, file: str, events: bool, restart: bool, upto: int | None = None
     ) -> None:
         opens = self.all_records == 0
         furthest = (self._previous, self._mean.printed)
@@ -295,7 +201,7 @@ class RankRecords:
             self._opening_position = position
             if not restart:
                 self.opening = Occurrence(file, record, position - covered)
-        elif distance == self.usual and not turns and record.steps is None:
+        elif distance == self.distances.usual and not turns and record.steps is None:
             self.distances.same()
         else:
             missed = self.distances.add(distance, line, turns=turns, events=events)
@@ -320,19 +226,10 @@ class RankRecords:
                 self.clock.add_gap(ClockGap(line, passed, whole, alone, counts))
         if position - covered < self.window.warmup:
             self.tally.began = record.stamp
-        kind = BatchKind(
-            file=file,
-            counts=counts,
-            steady=steady,
-            compares=compares,
-            stamped=record.stamp is not None,
-            takes_time=time > 0,
-        )
-        self._push(kind, (record, position, distance, covered, time, passed or 0.0))
+        self.sums.add(Entry(line, distance, covered, time, passed or 0.0, counts, steady, compares))
 
     def _turn(self, record: Record, file: str, *, opens: bool, restart: bool) -> bool:
         """Go to the epoch of a record; True if it is one that the log had not reached yet."""
-        self._interrupt()
         epoch, total = record.epoch, record.total or 0
         number = epoch or 0
         new = number not in self._bases and (not self._bases or number > max(self._bases))
@@ -365,7 +262,6 @@ class RankRecords:
         It is another rank's copy, work that was done again after a restart, or a log that goes
         back: three different findings.
         """
-        self._interrupt()
         line = Occurrence(file, record, position)
         if self.replay is None:
             if position == self.position and not restart:
@@ -401,22 +297,16 @@ class RankRecords:
         """Iterations that a record covers, and the time of all of them together."""
         if self._running:
             return self._mean.unroll(record, self._previous)
-        (pace,) = self._paces((record,))
+        pace = (self._by_rate and record.rate and 1 / record.rate) or record.seconds or 0.0
         if record.steps is not None:
             # After a restart some of its steps may be in an earlier record, too.
             covered = min(record.steps, self._base + record.iteration - self.position)
             return covered, covered * pace
         if self._single:
             return 1, pace
-        limit = min(upto or self.usual, self.distances.stated or distance)
+        limit = min(upto or self.distances.usual, self.distances.stated or distance)
         covered = min(distance, limit) if limit else distance
         return covered, covered * pace
-
-    def _paces(self, records: Sequence[Record]) -> list[float]:
-        """Seconds per iteration or per sample, of each record's own interval or step."""
-        if self._by_rate:
-            return [1 / record.rate if record.rate else record.seconds or 0.0 for record in records]
-        return [record.seconds or 0.0 for record in records]
 
     @property
     def usual(self) -> int:

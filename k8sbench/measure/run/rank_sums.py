@@ -1,5 +1,5 @@
-"""What the records of one rank add up to, taken batch by batch: sums and last values, how far they
-are apart, which iterations are in no record, and printed running means unrolled.
+"""What the records of one rank add up to: sums and last values, how far they are apart, which
+iterations are in no record, and printed running means unrolled.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import msgspec
 
 from k8sbench.measure.run.evidence import MANY, Occurrence, Occurrences
 from k8sbench.measure.run.log_clock import LogClock
-from k8sbench.measure.run.tally import CountedSteps, RecordBatch, Tally
+from k8sbench.measure.run.tally import CountedSteps, Entry, Tally
 from k8sbench.model.sample import Record, Shape
 
 
@@ -98,9 +98,9 @@ class Distances:
         self._once: Occurrence | None = None
         """The first record after the usual distance: one that is no gap for all that is known."""
 
-    def same(self, times: int = 1) -> None:
+    def same(self) -> None:
         """Count the usual distance."""
-        self._counts[self.usual] = self._counts.get(self.usual, 0) + times
+        self._counts[self.usual] = self._counts.get(self.usual, 0) + 1
 
     def add(self, distance: int, line: Occurrence, *, turns: bool, events: bool) -> bool:
         """Count a distance; True where iterations are in no record, which is kept.
@@ -242,53 +242,46 @@ class RankSums:
         self._warmup = window.warmup
         self._digest = hashlib.sha256()
 
-    def add(self, batch: RecordBatch) -> None:
-        """Add records that lead further."""
-        records = batch.records
-        text = "".join([record.text for record in records])
-        self._digest.update(text.encode("utf-8", "replace"))
-        if batch.kind.stamped:
-            self.last_stamp = records[-1].stamp
+    def add(self, entry: Entry) -> None:
+        """Add a record that leads further."""
+        line, record = entry.line, entry.line.record
+        self._digest.update(record.text.encode("utf-8", "replace"))
+        if record.stamp is not None:
+            self.last_stamp = record.stamp
             if self.first_stamp is None:
-                self.first_stamp = records[0].stamp
-        if totals := [record.total for record in records if record.total is not None]:
-            self.planned = totals[-1]
-        if losses := [record.loss for record in records if record.loss is not None]:
-            self.last_loss = losses[-1]
-            if not math.isfinite(sum(losses)):
-                self._note_losses(batch)
-        if memory := [record.memory_mib for record in records if record.memory_mib is not None]:
-            self.memory_mib = max(self.memory_mib or 0.0, *memory) or None
+                self.first_stamp = record.stamp
+        if record.total is not None:
+            self.planned = record.total
+        if record.loss is not None:
+            self.last_loss = record.loss
+            if not math.isfinite(record.loss):
+                early = line.position <= self._warmup
+                (self.odd_losses_early if early else self.odd_losses).add(line)
+        if record.memory_mib:
+            self.memory_mib = max(self.memory_mib or 0.0, record.memory_mib)
         epoch = self.epoch
-        epoch.records += len(records)
-        epoch.last = records[-1]
-        if rates := [record.rate for record in records if record.rate is not None]:
-            epoch.rates = sum(rates, epoch.rates)
-            is_timed = any(record.seconds or record.mean_seconds for record in records)
-            for line in batch.lines() if is_timed else ():
+        epoch.records += 1
+        epoch.last = record
+        if record.rate is not None:
+            epoch.rates += record.rate
+            if record.seconds or record.mean_seconds:
                 other = self.products.add(line)
                 if other is not None:
                     self.other_batches.add(other)
-        if self._is_running:
-            self._compare_means(batch)
-        if batch.kind.counts:
-            self.tally.count(batch)
-        if batch.kind.compares:
-            self.clock.compare(batch)
-
-    def _compare_means(self, batch: RecordBatch) -> None:
-        for line in batch.lines():
-            step, mean = line.record.seconds, line.record.mean_seconds
-            if line.record.iteration == 1 and step and mean and abs(step - mean) > MILLISECOND:
-                self.odd_means.add(line)
-
-    def _note_losses(self, batch: RecordBatch) -> None:
-        for line in batch.lines():
-            if line.record.loss is not None and not math.isfinite(line.record.loss):
-                early = line.position <= self._warmup
-                (self.odd_losses_early if early else self.odd_losses).add(line)
+        if self._is_running and record.iteration == 1 and _differ(record):
+            self.odd_means.add(line)
+        if entry.counts:
+            self.tally.count(entry)
+        if entry.compares:
+            self.clock.compare(entry)
 
     @property
     def digest(self) -> str:
         """SHA-256 over the records as printed."""
         return self._digest.hexdigest()
+
+
+def _differ(record: Record) -> bool:
+    """Whether the running mean of a first step is not the step's own time."""
+    step, mean = record.seconds, record.mean_seconds
+    return bool(step and mean) and abs((step or 0.0) - (mean or 0.0)) > MILLISECOND

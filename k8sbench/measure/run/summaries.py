@@ -39,9 +39,8 @@ def of_run(case: Case) -> Iterator[Finding]:
     if (mark.number("first_step"), mark.number("last_step")) != (span.first, span.last):
         return
     lines = {"samples_per_second": case.rate}
-    if span.iterations == span.last - span.first + 1 and case.batch is not None:
-        samples = case.batch * (log.whole("gpus") or case.gpus) * span.iterations
-        lines |= {"seconds": span.time, "samples": float(samples)}
+    if span.iterations == span.last - span.first + 1 and case.job_batch is not None:
+        lines |= {"seconds": span.time, "samples": case.job_batch * span.iterations}
     for name, of_lines in lines.items():
         stated = mark.number(name)
         if stated is None or of_lines is None:

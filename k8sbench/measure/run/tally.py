@@ -1,15 +1,14 @@
-"""The window of a run, its records in batches, and sums over those that lie in it."""
+"""The window of a run, and sums over the records that lie in it."""
 
 from __future__ import annotations
 
 import heapq
 import itertools
 from array import array
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from k8sbench.measure.run.evidence import Occurrence, Occurrences
-from k8sbench.model.sample import Record, Shape
+from k8sbench.model.sample import Shape
 
 SORTED_AT_ONCE = 65_536
 """Values for a median."""
@@ -23,44 +22,23 @@ class CountedSteps(NamedTuple):
     """``math.inf``: all."""
 
 
-class BatchKind(NamedTuple):
-    """What the records of a batch have in common."""
+class Entry(NamedTuple):
+    """A record that leads further, and what it covers."""
 
-    file: str
-    counts: bool = False
-    """Whether all that they cover lies in the window."""
-    steady: bool = False
-    """Whether nothing but training lies in their time."""
-    compares: bool = False
-    """Whether nothing but they lies between their stamps, too."""
-    stamped: bool = False
-    takes_time: bool = False
-    """Whether their times are positive."""
-
-    @property
-    def is_ordinary(self) -> bool:
-        """Whether nothing is odd about them, so that the next record may be like them."""
-        return self.counts and self.steady and self.takes_time and self.compares == self.stamped
-
-
-class RecordBatch(NamedTuple):
-    """Some records that lead further, in columns: sums over many at once take half the time."""
-
-    kind: BatchKind
-    records: tuple[Record, ...]
-    positions: tuple[int, ...]
-    distances: tuple[int, ...]
+    line: Occurrence
+    distance: int
     """Iterations since the record before."""
-    covered: tuple[int, ...]
-    times: tuple[float, ...]
-    """Of all iterations that each covers, in the unit of the shape's deciding number."""
-    passed: tuple[float, ...]
-    """Seconds since the record before by the stamps, where the kind compares them."""
-
-    def lines(self) -> Iterator[Occurrence]:
-        """The lines as evidence, in their order."""
-        for record, position in zip(self.records, self.positions, strict=True):
-            yield Occurrence(self.kind.file, record, position)
+    covered: int
+    time: float
+    """Of all iterations that it covers, in the unit of the shape's deciding number."""
+    passed: float
+    """Seconds since the record before by the stamps; 0 where they do not tell."""
+    counts: bool
+    """Whether all that it covers lies in the window."""
+    steady: bool
+    """Whether nothing but training lies in its time."""
+    compares: bool
+    """Whether nothing but it lies between its stamp and the one before."""
 
 
 class Span(NamedTuple):
@@ -117,59 +95,45 @@ class Tally:
         self._epochs: Span | None = None
         """The epochs of which the log states a total, where it prints single steps."""
 
-    def count(self, batch: RecordBatch) -> None:
-        """Count records of the window."""
-        kind, records = batch.kind, batch.records
-        file, covered, times = kind.file, batch.covered, batch.times
-        self.iterations += sum(covered)
-        self.time = sum(times, self.time)
-        self._paused = sum([record.paused for record in records], self._paused)
-        if kind.steady:
-            self.steady_iterations += sum(covered)
-            self.steady_time = sum(times, self.steady_time)
+    def count(self, entry: Entry) -> None:
+        """Count a record of the window."""
+        line, covered, time = entry.line, entry.covered, entry.time
+        record, position = line.record, line.position
+        self.iterations += covered
+        self.time += time
+        self._paused += record.paused
+        if entry.steady:
+            self.steady_iterations += covered
+            self.steady_time += time
         else:
-            for line in batch.lines():
-                self.left_out.add(line)
+            self.left_out.add(line)
         if self.first_iteration is None:
-            self.first_iteration = batch.positions[0] - covered[0] + 1
-        self.last_iteration = batch.positions[-1]
-        if kind.stamped:
+            self.first_iteration = position - covered + 1
+        self.last_iteration = position
+        if record.stamp is not None:
             sums = (self.iterations, self.time, self._paused)
-            self._last_stamped = Stamped(batch.positions[-1], records[-1].stamp or 0.0, *sums)
+            self._last_stamped = Stamped(position, record.stamp, *sums)
             self._first_stamped = self._first_stamped or self._last_stamped
-            taken = [
-                record.taken - record.stamp for record in records if record.taken and record.stamp
-            ]
-            self.delays.extend(taken)
-        if not kind.takes_time:
+            if record.taken is not None:
+                self.delays.append(record.taken - record.stamp)
+        if time <= 0:
             # The last digit of a running mean is more than the record's time. What it lacks the
             # next one has: the sums need both, and it has no rate of its own.
-            for line in batch.lines():
-                self.coarse.add(line)
+            self.coarse.add(line)
             return
-        self.records += len(records)
-        rates = [iterations / time for iterations, time in zip(covered, times, strict=True)]
-        if self._shape.averaged == "running":
+        self.records += 1
+        rate = covered / time
+        if record.seconds and self._shape.averaged == "running":
             # A step that is printed beside its running mean has a rate of its own.
-            own = [record.seconds for record in records]
-            self.factors.extend(
-                [1 / (seconds * rate) for seconds, rate in zip(own, rates, strict=True) if seconds]
-            )
-            rates = [
-                1 / seconds if seconds else rate for seconds, rate in zip(own, rates, strict=True)
-            ]
-        self.rates.extend(rates)
-        if kind.steady:
+            self.factors.append(1 / (record.seconds * rate))
+            rate = 1 / record.seconds
+        self.rates.append(rate)
+        if entry.steady and record.waiting is not None:
             # An evaluation counts as a wait for the data of the iteration after it.
-            waits = [
-                (record.waiting * time, time)
-                for record, time in zip(records, times, strict=True)
-                if record.waiting is not None
-            ]
-            self._waiting = sum([wait for wait, _ in waits], self._waiting)
-            self._waiting_time = sum([time for _, time in waits], self._waiting_time)
-        self.first = self.first or Occurrence(file, records[0], batch.positions[0])
-        self.last = Occurrence(file, records[-1], batch.positions[-1])
+            self._waiting += record.waiting * time
+            self._waiting_time += time
+        self.last = line
+        self.first = self.first or line
 
     def extend(self, position: int, covered: int, time: float) -> None:
         """Count iterations after the last record, of which an epoch's total tells."""

@@ -17,7 +17,6 @@ from k8sbench.parse.records import LOSS_NUMBER, RecordRule
 # The rate is a mean of the ranks' rates, which is above the job's where one of them stalls.
 SHAPE = Shape(name="dle-resnet50", number="rate", numbering="epoch", resolution=0.000001)
 
-_LOSS = "train.loss"
 _STAMP = r"DLL (?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+) - "
 _RECORD = re.compile(
     _STAMP + r"Epoch: (?P<epoch>\d{1,6}) Iteration: (?P<iteration>\d{1,12})  "
@@ -64,12 +63,12 @@ FAMILY = Family(
         rule("PARAMETER", r"\bdata_backend : (?:synth?etic|syntetic)\b", data="synthetic"),
     ),
     derive=_derive,
-    records=(RecordRule(" Iteration: ", _RECORD, SHAPE, found_by=_LOSS),),
-    evaluations=(EvaluationRule("val.top1 : ", _EVALUATION, "val.top1", "%", _LOSS),),
+    records=(RecordRule(" Iteration: ", _RECORD, SHAPE),),
+    evaluations=(EvaluationRule("val.top1 : ", _EVALUATION, "val.top1", "%"),),
     marks=(
         MarkRule("Validation Iteration", "evaluation", _VALIDATING),
-        MarkRule(_LOSS, "epoch-end", _EPOCH),
-        MarkRule("Summary:", "finished", re.compile(r"- Summary:  ?train\.loss "), _LOSS),
+        MarkRule("train.loss", "epoch-end", _EPOCH),
+        MarkRule("Summary:", "finished", re.compile(r"- Summary:  ?train\.loss ")),
         MarkRule("RUNNING EPOCHS FROM", "restart", re.compile(r"RUNNING EPOCHS FROM [1-9]\d* TO ")),
         MarkRule("SAVING ", "checkpoint"),
         MarkRule("Experiment ended", "finished"),

@@ -16,10 +16,12 @@ import msgspec
 from k8sbench.model import gpu_metrics
 from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Item, Mark, MarkKind, Record, Shape
 from k8sbench.parse import stamps
-from k8sbench.parse.family import CleanLine, Family, LineReader, LineRule, TextLines
-from k8sbench.parse.lines import OWN
+from k8sbench.parse.family import Family, LineReader, LineRule
+from k8sbench.parse.lines import CleanLine
 from k8sbench.parse.records import MOST_ITERATIONS, share
 
+OWN = "K8SBENCH {"
+"""What the lines of our own trainers begin with."""
 _decode = msgspec.json.Decoder().decode
 SHAPE = Shape(name="k8sbench", number="seconds", resolution=0.001)
 
@@ -48,27 +50,19 @@ _WINDOW = ("first_step", "last_step", "seconds", "samples", "samples_per_second"
 
 class _Reader(LineReader):
     def rules(self) -> list[LineRule]:
-        return [LineRule(OWN, OWN, _read)]
+        return [LineRule(OWN, _read)]
 
 
-def _read(lines: TextLines) -> tuple[list[int], list[Item]]:
-    indexes: list[int] = []
-    items: list[Item] = []
-    for index, text in enumerate(lines.texts):
-        # A line may hold several events, glued together; what the node put in front is the first's.
-        before, *events = text.split(OWN)
-        for printed in events:
-            taken, before = before.rstrip(), ""
-            event = _decoded("{" + printed)
-            if event is None:
-                continue
-            line = (lines.numbers[index], (OWN + printed).rstrip(), lines.sources[index])
-            if event.get("event") != "step":
-                items += _items(CleanLine(*line), event)
-            elif record := _record(line, event, taken):
-                items.append(record)
-        indexes += [index] * (len(items) - len(indexes))
-    return indexes, items
+def _read(line: CleanLine) -> Iterator[Item]:
+    # A line may hold several events, glued together; what the node put in front is the first's.
+    before, *events = line.text.split(OWN)
+    received = "" if before.strip() else line.received
+    for printed in events:
+        event = _decoded("{" + printed)
+        if event is not None:
+            part = line._replace(text=(OWN + printed).rstrip(), received=received)
+            yield from _items(part, event)
+        received = ""
 
 
 def _decoded(text: str) -> dict[str, Any] | None:
@@ -85,7 +79,9 @@ def _decoded(text: str) -> dict[str, Any] | None:
 
 def _items(line: CleanLine, event: dict[str, Any]) -> Iterator[Item]:
     name = event.get("event")
-    if name == "start":
+    if name == "step":
+        yield from _record(line, event)
+    elif name == "start":
         if _number(event.get("rank")) is None:
             return
         yield _mark(line, event, "start", ["rank"])
@@ -119,19 +115,18 @@ def _items(line: CleanLine, event: dict[str, Any]) -> Iterator[Item]:
         yield _mark(line, figures, "summary", ["steps", "final_loss", *_WINDOW], ["status"])
 
 
-def _record(line: tuple[int, str, str], event: dict[str, Any], taken: str) -> Record | None:
-    number, text, source = line
+def _record(line: CleanLine, event: dict[str, Any]) -> Iterator[Record]:
     step, steps = _whole(event.get("step")), _whole(event.get("steps"))
     seconds = _number(event.get("seconds"))
     if step is None or step < 1 or steps is None or not 1 <= steps <= step:
-        return None
+        return
     if seconds is None or not 0 < seconds < math.inf:
-        return None
+        return
     holds, paused = event.get("holds"), _number(event.get("paused_seconds"))
-    return Record(
-        line=number,
-        text=text,
-        source=source,
+    yield Record(
+        line=line.number,
+        text=line.text,
+        source=line.source,
         shape=SHAPE,
         iteration=step,
         total=_whole(event.get("of")),
@@ -140,7 +135,7 @@ def _record(line: tuple[int, str, str], event: dict[str, Any], taken: str) -> Re
         loss=_number(event.get("loss")),
         waiting=share(_number(event.get("data_seconds")), seconds),
         stamp=_number(event.get("time")),
-        taken=stamps.moment(taken),
+        taken=stamps.moment(line.received),
         memory_mib=_number(event.get("memory_mib")),
         holds=tuple(str(what) for what in holds) if isinstance(holds, list) else (),
         paused=paused if paused is not None and 0 < paused < math.inf else 0.0,

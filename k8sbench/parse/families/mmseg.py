@@ -11,7 +11,7 @@ iteration (mmsegmentation issue 694): the line is that of the next log interval.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -22,8 +22,6 @@ from k8sbench.parse.family import (
     LineReader,
     LineRule,
     MarkRule,
-    Read,
-    TextLines,
     assumed_fp32,
     rule,
 )
@@ -40,7 +38,6 @@ BY_EPOCH = Shape(
 )
 
 _STAMP = r"(?:(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) - [\w.]+ - INFO - )?"
-_TIMES = ", data_time: "
 # Four digits, always: what follows may be another line, glued on.
 _LOSS = r"(?:-?\d+\.\d{4}|[-+]?(?:nan|inf|NaN|Inf|NAN|INF))"
 # No bracket may stand between the count and the time: a torn record glued to a whole one must not
@@ -56,6 +53,7 @@ _NUMBERS = (
 _HEADLINES = "mIoU|mDice|mFscore|bbox_mAP"
 _EVALUATED = r"(?:Iter|Epoch)\(val\) (?:\[\d+\])?\[\d+\]"
 _TRAINED = r"Iter \[\d+/\d+\](?=[^\[\]]* loss: )"
+_EVALUATED_BY = (*_HEADLINES.split("|"), "aAcc")
 _EVALUATED_RECORD = re.compile(_TRAINED + rf"[^\[\]]*?, (?:{_HEADLINES}|aAcc): ")
 
 
@@ -74,21 +72,16 @@ class _Reader(LineReader):
 
     def rules(self) -> list[LineRule]:
         by_iteration, by_epoch, *others = super().rules()
-        numbered = by_iteration._replace(read=self._numbered(by_iteration.read))
+        read = by_iteration.read
+        numbered = by_iteration._replace(read=lambda line: map(self._corrected, read(line)))
         # An evaluation is in the time of its own line: it comes before the record.
         return [*others, numbered, by_epoch]
-
-    def _numbered(self, read: Read) -> Read:
-        def read_lines(lines: TextLines) -> tuple[Sequence[int], Sequence[Item]]:
-            indexes, items = read(lines)
-            return indexes, [self._corrected(item) for item in items]
-
-        return read_lines
 
     def _corrected(self, record: Item) -> Item:
         assert isinstance(record, Record)
         before, last = self._latest.get(record.source, (0, 0))
-        if last > before and _EVALUATED_RECORD.search(record.text):
+        may_hold = any(map(record.text.__contains__, _EVALUATED_BY))
+        if may_hold and last > before and _EVALUATED_RECORD.search(record.text):
             record = msgspec.structs.replace(record, iteration=2 * last - before)
         self._latest[record.source] = last, record.iteration
         return record
@@ -132,12 +125,11 @@ FAMILY = Family(
     ),
     derive=_derive,
     records=(
-        RecordRule("Iter [", re.compile(_STAMP + "Iter" + _NUMBERS), BY_ITERATION, found_by=_TIMES),
+        RecordRule("Iter [", re.compile(_STAMP + "Iter" + _NUMBERS), BY_ITERATION),
         RecordRule(
             "Epoch [",
             re.compile(_STAMP + r"Epoch \[(?P<epoch>\d{1,6})\]" + _NUMBERS),
             BY_EPOCH,
-            found_by=_TIMES,
         ),
     ),
     evaluations=(

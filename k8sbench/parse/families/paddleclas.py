@@ -17,7 +17,6 @@ import msgspec
 from k8sbench.model.sample import Fact, Shape
 from k8sbench.parse.families.paddle import LAUNCH, PLSC_24, gpus_of_job
 from k8sbench.parse.family import (
-    CleanLine,
     EvaluationRule,
     FactRule,
     Family,
@@ -26,6 +25,7 @@ from k8sbench.parse.family import (
     assumed_fp32,
     rule,
 )
+from k8sbench.parse.lines import CleanLine
 from k8sbench.parse.records import RecordRule
 
 RUNNING = Shape(
@@ -148,7 +148,7 @@ FAMILY = Family(
     records=(
         RecordRule("batch_cost: ", _RUNNING, RUNNING, first_iteration=0),
         RecordRule("elapse: ", _STEP, STEP, first_iteration=0),
-        RecordRule("[Train][Epoch ", _DYGRAPH, DYGRAPH, first_iteration=0, found_by="batch_cost: "),
+        RecordRule("[Train][Epoch ", _DYGRAPH, DYGRAPH, first_iteration=0),
     ),
     evaluations=(
         EvaluationRule("END epoch:", _END_EVALUATION, "top1"),

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from k8sbench.model.sample import Fact, Shape
 from k8sbench.parse.families.paddle import LAUNCH, gpus_of_job
 from k8sbench.parse.family import (
-    CleanLine,
     EvaluationRule,
     FactRule,
     Family,
@@ -21,6 +20,7 @@ from k8sbench.parse.family import (
     assumed_fp32,
     rule,
 )
+from k8sbench.parse.lines import CleanLine
 from k8sbench.parse.records import LOSS_NUMBER, RecordRule
 
 SHAPE = Shape(name="paddleseg", number="rate", per="card", resolution=1.0)

@@ -91,6 +91,7 @@ class Journal:
         place: Place,
         *,
         unit: str,
+        per_step: float | None = None,
         write: Callable[[str], None] = write_line,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -98,6 +99,8 @@ class Journal:
         self.place = place
         self.options: dict[str, object] = {}  # the trainer's own, from the start line on
         self.unit = unit
+        # Of the whole job, in that unit. None: a sample for each of the batch, on each rank.
+        self.per_step = settings.batch_size * place.world_size if per_step is None else per_step
         self._write = write
         self._now = now
 
@@ -134,7 +137,7 @@ class Journal:
                 "run_id": settings.run_id,
                 **vars(place),
                 "batch_size_per_gpu": settings.batch_size,
-                "global_batch": settings.batch_size * place.world_size,
+                "global_batch": self.per_step,
                 "unit": self.unit,
                 "precision": settings.precision,
                 "amp_dtype": settings.amp_dtype,
@@ -153,9 +156,15 @@ class Journal:
         stated = {"rank": self.place.rank, "arithmetic": statement(types, amp_dtype)}
         self.event("environment", stated)
 
-    def step(self, record: StepRecord, *, loss: float, lr: float, memory_mib: float | None) -> None:
+    def step(
+        self,
+        record: StepRecord,
+        *,
+        loss: float | None = None,
+        lr: float | None = None,
+        memory_mib: float | None,
+    ) -> None:
         """Rank 0, once per record: the `steps` steps that end with step `step`."""
-        samples = record.steps * self.settings.batch_size * self.place.world_size
         fields = {
             "step": record.step,
             "of": record.of,
@@ -164,7 +173,7 @@ class Journal:
             "data_seconds": record.data_seconds,
             **({"paused_seconds": record.paused_seconds} if record.paused_seconds else {}),
             "loss": loss,
-            "samples_per_second": rate(samples, record.seconds),
+            "samples_per_second": rate(record.steps * self.per_step, record.seconds),
             "lr": lr,
             "memory_mib": memory_mib,
             "time": self._now(),
@@ -199,12 +208,12 @@ class Journal:
         )
 
     def _measured(self, window: RankWindow) -> dict[str, object]:
-        samples = window.steps * self.settings.batch_size * self.place.world_size
+        samples = window.steps * self.per_step
         speed = rate(samples, window.seconds)
         return {**vars(window), "samples": samples, "samples_per_second": speed}
 
 
-def rate(samples: int, seconds: float) -> float | None:
+def rate(samples: float, seconds: float) -> float | None:
     """Samples per second; None where the clock saw no time pass."""
     return samples / seconds if seconds > 0 else None
 

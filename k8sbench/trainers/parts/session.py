@@ -236,9 +236,11 @@ class Session(abc.ABC):
         }
         return facts | machine.gpu(address, uuid)
 
-    def begin(self, unit: str, options: Mapping[str, object]) -> Journal:
+    def begin(
+        self, unit: str, options: Mapping[str, object], per_step: float | None = None
+    ) -> Journal:
         """Write the start line, meet the other ranks and write the environment."""
-        journal = Journal(self.settings, self.place, unit=unit)
+        journal = Journal(self.settings, self.place, unit=unit, per_step=per_step)
         journal.start(
             framework=self.framework,
             framework_version=self.version,

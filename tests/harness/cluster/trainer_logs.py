@@ -36,7 +36,6 @@ class TrainerLogs:
         replicas: int = 2,
         preset: str = "smoke",
         step_seconds: float = STEP_SECONDS,
-        begins_at: float | None = None,
         proxy: FaultProxy | None = None,
     ) -> None:
         self.expected: dict[str, list[str]] = {}
@@ -45,7 +44,7 @@ class TrainerLogs:
         names = namespace.cluster.kind.names(replicas)
         self.files = {name: folder / f"{run_id}-{name}.log" for name in names}
         # Long ago enough that a whole run has passed since.
-        self._now = time.time() - 60.0 if begins_at is None else begins_at
+        self._now = time.time() - 60.0
         arguments = (
             "--benchmark=resnet50", "--variant=dle", f"--batch-size={BATCH}", f"--warmup={WARMUP}",
             f"--iterations={MEASURED}", "--log-interval=1", f"--preset={preset}", "--device=cuda",

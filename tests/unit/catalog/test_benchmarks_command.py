@@ -21,7 +21,7 @@ from tests.tiers import ROOT
 from tests.unit import goldens
 from tests.unit.command_line import Cli
 
-NAMES = ["arcface", "deeplabv3p", "resnet50", "tsm"]
+NAMES = ["allreduce", "arcface", "deeplabv3p", "resnet50", "tsm"]
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 MINE = ROOT / "docs" / "examples" / "my-model.yaml"
 
@@ -38,16 +38,18 @@ def test_the_list_has_a_row_per_benchmark_and_framework_with_the_image_and_its_g
     torch = ["pytorch/pytorch:2.10.0-cuda12.8-cudnn9-runtime"]
     paddle = ["paddlepaddle/paddle:2.6.2-gpu-cuda11.7-cudnn8.4-trt8.4"]
     assert [[name, framework, image] for name, _, framework, _, _, image, _ in lines] == [
+        ["allreduce", "pytorch", *torch],
+        ["allreduce", "paddle", *paddle],
         ["arcface", "paddle", *paddle],
         ["deeplabv3p", "pytorch", *torch],
         ["deeplabv3p", "paddle", *paddle],
         ["resnet50", "pytorch", *torch],
         ["tsm", "pytorch", *torch],
     ]
-    assert lines[2][3:5] == ["paddleseg, matched", "1x1, 1x8, 2x8, 4x8"]
+    assert lines[4][3:5] == ["paddleseg, matched", "1x1, 1x8, 2x8, 4x8"]
     gpus = [line[-1].split(", ") for line in lines]
-    assert {"V100", "A100"} <= {*gpus[0]} & {*gpus[1]}
-    assert "H100" in {*gpus[1]} - {*gpus[0]}
+    assert {"V100", "A100"} <= {*gpus[2]} & {*gpus[3]}
+    assert "H100" in {*gpus[3]} - {*gpus[2]}
 
 
 def test_nothing_is_claimed_of_an_image_of_the_user_s_own(tmp_path: pathlib.Path) -> None:

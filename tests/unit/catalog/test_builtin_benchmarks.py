@@ -138,10 +138,6 @@ def test_the_trainer_takes_the_catalogs_options_and_agrees_on_the_full_size(
     assert defaults.iterations == found.window.iterations
 
 
-NO_BENCHMARK = {"allreduce"}
-"""Programs that start like a trainer and train nothing: ``doctor`` runs them."""
-
-
 def test_each_trainer_has_a_benchmark_and_each_benchmark_its_trainer() -> None:
     folder = pathlib.Path(trainers.__path__[0])
     programs = {
@@ -153,7 +149,7 @@ def test_each_trainer_has_a_benchmark_and_each_benchmark_its_trainer() -> None:
             for node in ast.parse(file.read_text()).body
         )
     }
-    assert {found.trainer_module for _, found in EVERY} == programs - NO_BENCHMARK
+    assert {found.trainer_module for _, found in EVERY} == programs
 
 
 def test_built_in_files_use_no_tricks_of_yaml() -> None:

@@ -79,7 +79,7 @@ def test_all_benchmarks_begin_with_their_baselines(
     names = ["arcface", "deeplabv3p", "resnet50", "tsm"]
     assert shapes[:4] == [f"{name} 1 replica × 1 process" for name in names]
     assert not any(shape.endswith("1 replica × 1 process") for shape in shapes[4:])
-    assert {shape.split()[0] for shape in shapes[4:]} == {*names}
+    assert {shape.split()[0] for shape in shapes[4:]} == {*names, "allreduce"}
 
 
 @pytest.mark.usefixtures("small")
@@ -87,6 +87,7 @@ def test_of_all_benchmarks_those_without_the_framework_are_named(cases: Cases) -
     shapes, left_out = cases("submit", "all", "--framework=paddle", *HERE)
     assert {shape.split()[0] for shape in shapes} == {"arcface", "deeplabv3p"}
     assert left_out == [
+        "left out: allreduce 1x1: One GPU alone has nobody to talk to.",
         "left out: resnet50: it has no variant for paddle.",
         "left out: tsm: it has no variant for paddle.",
     ]

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.diagnose.preflight import capacity_checks, checks
+from k8sbench.diagnose.preflight import checks
 from k8sbench.diagnose.preflight.facts import ENFORCE, PreflightFacts, Unknown
 from k8sbench.model.finding import Finding
 from k8sbench.model.pool import CPU_POOL, Rdma, Toleration
@@ -22,7 +22,6 @@ from tests.unit.doctor.clusters import (
     access,
     deployed,
     deployment,
-    facts,
     findings,
     namespace,
     node,
@@ -368,13 +367,6 @@ def test_a_pool_without_gpus_is_asked_nothing_about_them() -> None:
     )
     about = {"device-plugin", "node-size"}
     assert not [one.id for one in found if one.id in about or "metrics" in one.id]
-
-
-def test_of_nodes_only_those_count_that_take_a_whole_replica() -> None:
-    nodes = (node("a"), node("b", ready="False"), node("c", gpus="4"), node("d"))
-    assert capacity_checks.usable_nodes(facts(nodes=nodes)) == 2
-    assert capacity_checks.usable_nodes(facts(request(gpus=4), nodes=nodes)) == 3
-    assert capacity_checks.usable_nodes(facts(nodes=Unknown("not permitted"))) == 1
 
 
 def test_the_page_lists_every_check_and_which_of_them_can_fail() -> None:

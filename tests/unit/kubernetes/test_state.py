@@ -31,16 +31,6 @@ def nothing(of: dict[str, Any] | None, **more: Any) -> state.JobSnapshot:
     return state.JobSnapshot(job=of, **more)
 
 
-def test_a_job_that_is_said_to_run_does_not_before_its_pods_are_seen() -> None:
-    """The watches of jobs and pods do not wait for each other."""
-    reading = read(nothing(RUNNING), after=3)
-    assert (reading.phase, reading.cause_id) == (Phase.PENDING, None)
-    # The operator said so after a second.
-    assert reading.look_again_s == state.UNSEEN_SECONDS - 2
-    partly = nothing(RUNNING, pods={f"{JOB}-master-0": pod("master-0")})
-    assert read(partly, after=60).phase is Phase.PENDING
-
-
 def test_a_job_whose_pods_are_gone_or_may_not_be_read_runs_as_the_operator_says() -> None:
     reading = read(nothing(RUNNING), after=60)
     assert reading.phase is Phase.RUNNING
@@ -160,16 +150,6 @@ def test_a_replica_that_the_operator_restarts_is_no_end() -> None:
         of=job(condition("Running"), restart_policy="OnFailure"),
     )
     assert not read(found, after=500).phase.final
-
-
-def test_a_failed_replica_is_named_where_the_operator_is_late() -> None:
-    found = seen(pod(state=ended(3, at=60)), of=RUNNING)
-    # As a rule it speaks at once, and the end is reported once.
-    reading = read(found, after=61)
-    assert (reading.phase, reading.cause_id, reading.look_again_s) == (Phase.RUNNING, None, 9.0)
-    assert reading.cause == "1 of 2 replicas have ended."
-    reading = read(found, after=70)
-    assert (reading.phase, reading.cause_id) == (Phase.RUNNING, "replica-failed")
 
 
 def test_a_container_that_could_not_be_started_has_not_run() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.lifecycle import adopting, bandwidth, collecting, foreign_jobs
+from k8sbench.lifecycle import adopting, collecting, foreign_jobs
 from k8sbench.lifecycle.context import RunContext
 from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.ownership import JobOwner, Ownership
@@ -21,8 +21,8 @@ def job(run_id: str, *, at: float = NOW, phase: Phase = Phase.RUNNING, **changes
     return FoundJob(run_id=run_id, known_plan=plan(run_id, **changes), created_at=at, phase=phase)
 
 
-def test_those_of_the_store_and_those_of_doctor_are_none_of_them() -> None:
-    jobs = [job("ours"), job("theirs"), job("nccl", benchmark=bandwidth.BENCHMARK)]
+def test_those_of_the_store_are_none_of_them() -> None:
+    jobs = [job("ours"), job("theirs")]
     assert [one.plan.run_id for one in foreign_jobs.among(jobs, {"ours"})] == ["theirs"]
 
 

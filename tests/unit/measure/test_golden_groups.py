@@ -15,6 +15,7 @@ import msgspec
 from k8sbench.measure.group import history
 from k8sbench.measure.group.compare import Side, compare
 from k8sbench.measure.group.grouping import groups
+from k8sbench.measure.group.node_check import check
 from k8sbench.measure.group.ratios import parities
 from k8sbench.measure.group.speedup import results
 from k8sbench.model.phase import Phase
@@ -22,7 +23,7 @@ from k8sbench.model.run import Run
 from k8sbench.report import explanation
 from tests.unit import goldens
 from tests.unit.measure.rows import catalog
-from tests.unit.measure.test_node_check import check, nodes
+from tests.unit.measure.test_node_check import nodes
 from tests.unit.measure.test_trained_groups import trained
 from tests.unit.report.factory import START, V100_32, reject, repeats, run, smoke
 
@@ -178,5 +179,6 @@ def test_where_a_series_changed_and_which_node_is_slow() -> None:
     }
     for name, rates in (RATES | {"a slow node": (*STEADY, 900.0, *STEADY)}).items():
         found = check(nodes(rates))
-        rows[f"nodes: {name}"] = dict(goldens.flat(found))
+        cordoned = {"to_cordon": found.to_cordon, "to_confirm": found.to_confirm}
+        rows[f"nodes: {name}"] = dict(goldens.flat(found)) | cordoned
     goldens.check(FOLDER / "series.txt", goldens.table(rows.items()))

@@ -8,6 +8,7 @@ import io
 import lzma
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,14 +19,21 @@ from hypothesis import strategies as st
 
 from k8sbench.adapters.files.log_files import LONGEST_LINE, LogFile, find, names
 from k8sbench.model.errors import InputError
-from k8sbench.parse.lines import UniqueLines
+from k8sbench.parse.lines import LogLines
 
 PRINTED = st.characters(exclude_categories=("Cc", "Cs"))
 """What programs print: no control characters."""
 
 
 def read(path: Path) -> list[tuple[int, str]]:
-    return list(UniqueLines(LogFile(str(path))))
+    return pieces(LogFile(str(path)))
+
+
+def pieces(blocks: Iterable[str]) -> list[tuple[int, str]]:
+    """Every piece of a line, with the line's number."""
+    every = frozenset({""})
+    lines = LogLines(blocks).holding(lambda: every)
+    return [(number, piece) for number, line in lines for piece in line.split("\r") if piece]
 
 
 def written(folder: Path, data: bytes, name: str = "train.log") -> Path:
@@ -210,14 +218,14 @@ def test_a_run_of_nuls_before_the_text_is_survived(tmp_path: Path) -> None:
 def test_endless_lines_are_cut(tmp_path: Path) -> None:
     path = written(tmp_path, b"x" * (5 * LONGEST_LINE) + b"\nnext\n")
     log = LogFile(str(path))
-    found = list(UniqueLines(log))
+    found = pieces(log)
     assert [(number, len(text)) for number, text in found] == [(1, LONGEST_LINE), (2, 4)]
 
 
 def test_a_record_behind_an_endless_progress_bar_is_found(tmp_path: Path) -> None:
     bar = b"".join(b"\r[>>> ] %d/9999" % i for i in range(60_000))
     log = LogFile(str(written(tmp_path, bar + b"\rloss: 1.0\nnext")))
-    found = list(UniqueLines(log))
+    found = pieces(log)
     assert found[-2:] == [(1, "loss: 1.0"), (2, "next")]
 
 
@@ -233,7 +241,7 @@ def test_however_the_bytes_arrive_the_lines_are_the_same(lines: list[str], size:
 
     log = LogFile("-")
     raw: Any = io.BufferedReader(Slow(data))
-    found = list(UniqueLines(log._blocks(log._text(raw))))
+    found = pieces(log._blocks(log._text(raw)))
     assert found == list(enumerate(lines, 1))
 
 
@@ -241,5 +249,5 @@ def test_standard_input_is_read_and_named(monkeypatch: pytest.MonkeyPatch) -> No
     raw = io.BufferedReader(io.BytesIO(gzip.compress(b"loss: 1.0\n")))
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=raw))
     log = LogFile("-")
-    assert list(UniqueLines(log)) == [(1, "loss: 1.0")]
+    assert pieces(log) == [(1, "loss: 1.0")]
     assert log.name == "<stdin>"

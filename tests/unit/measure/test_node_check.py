@@ -11,24 +11,20 @@ import msgspec
 import pytest
 
 from k8sbench.measure.group import node_check
-from k8sbench.measure.group.node_check import NodeRow, NodesDocument
+from k8sbench.measure.group.node_check import Judged, NodeFigures, check
 
 V100 = ("Tesla V100", "fp32", "time_weighted")
 
 
-def check(rows: list[NodeRow]) -> NodesDocument:
-    return node_check.check(rows, set_name="s", unit="images", left_out={})
-
-
-def nodes(rates: Sequence[float]) -> list[NodeRow]:
+def nodes(rates: Sequence[float]) -> list[NodeFigures]:
     """Give nodes with two equal runs each."""
     return [
-        NodeRow(node=f"gpu-{number}", throughput=rate, fastest=rate, alike=V100)
+        NodeFigures(node=f"gpu-{number}", throughput=rate, fastest=rate, alike=V100)
         for number, rate in enumerate(rates)
     ]
 
 
-def states(found: NodesDocument) -> dict[str, str]:
+def states(found: Judged) -> dict[str, str]:
     return {one.node: one.state for one in found.nodes if one.state != "ok"}
 
 
@@ -67,18 +63,17 @@ def test_fewer_than_five_nodes_are_not_judged() -> None:
 
 
 def test_nodes_of_another_gpu_model_are_another_pool() -> None:
-    others = [
-        NodeRow(node=f"a100-{n}", throughput=3000.0, alike=("A100", *V100[1:])) for n in range(5)
-    ]
+    alike = ("A100", *V100[1:])
+    others = [NodeFigures(node=f"a100-{n}", throughput=3000.0, alike=alike) for n in range(5)]
     assert check([*nodes([1000] * 6), *others]).to_cordon == ()
 
 
 def test_a_faulty_gpu_names_its_node_whatever_its_speed_and_without_any() -> None:
     faults = ("The driver reported XID 79 of GPU 3 of gpu-1 during the run.",)
     healthy = nodes([1000] * 5)
-    fast = NodeRow(node="x", throughput=1000.0, state="faulty", why=faults, alike=V100)
-    slow = NodeRow(node="y", throughput=900.0, state="faulty", why=faults, alike=V100)
-    dead = NodeRow(node="z", state="faulty", why=faults)
+    fast = NodeFigures(node="x", throughput=1000.0, state="faulty", why=faults, alike=V100)
+    slow = NodeFigures(node="y", throughput=900.0, state="faulty", why=faults, alike=V100)
+    dead = NodeFigures(node="z", state="faulty", why=faults)
     found = check([*healthy, fast, slow, dead])
     assert found.to_cordon == ("x", "y", "z")
     assert [len(row.why) for row in found.nodes[5:]] == [1, 2, 1]
@@ -88,7 +83,7 @@ def test_a_faulty_gpu_names_its_node_whatever_its_speed_and_without_any() -> Non
     ("fastest", "state"), [(None, "not-judged"), (975.0, "ok"), (965.0, "slow")]
 )
 def test_a_node_is_slow_if_each_of_several_runs_is(fastest: float | None, state: str) -> None:
-    few = NodeRow(node="x", throughput=960.0, fastest=fastest, alike=V100)
+    few = NodeFigures(node="x", throughput=960.0, fastest=fastest, alike=V100)
     found = check([*nodes([1000] * 9), few])
     assert states(found).get("x", "ok") == state
     assert found.to_confirm == (("x",) if fastest is None else ())
@@ -114,7 +109,7 @@ def sweeps(count: int, draw: Draw, *, times: int, slow: float = 0.0) -> tuple[fl
     for _ in range(times):
         true = [1000 * (1 - slow), *[1000.0] * (count - 1)]
         rows = [
-            NodeRow(node=f"gpu-{number}", throughput=rate * (1 + draw()), alike=V100)
+            NodeFigures(node=f"gpu-{number}", throughput=rate * (1 + draw()), alike=V100)
             for number, rate in enumerate(true)
         ]
         for name in check(rows).to_confirm:

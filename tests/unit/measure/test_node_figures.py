@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from k8sbench.measure.group import grouping, node_check
-from k8sbench.measure.group.node_check import NodeRow
+from k8sbench.measure.group.node_check import NodeFigures
 from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import Gpu
 from k8sbench.model.measurement import GpuFigure, GpuMetrics, GpuOfRun
@@ -16,13 +14,13 @@ from tests.unit.report import factory
 XID = Finding(id="xid-error", severity="warn", sentence="The driver reported XID 79 of GPU 0.")
 
 
-def figure(**codes: Any) -> GpuFigure:
-    return GpuFigure(value=1.0, unit="", source="prometheus", coverage=1.0, samples=9, **codes)
+def figure() -> GpuFigure:
+    return GpuFigure(value=1.0, unit="", source="prometheus", coverage=1.0, samples=9)
 
 
-def metrics(*clocks: float, ecc: float = 0.0, codes: tuple[int, ...] = ()) -> GpuMetrics:
+def metrics(*clocks: float, ecc: float = 0.0) -> GpuMetrics:
     return GpuMetrics(
-        figures={"sm_clock": figure(), "ecc_errors": figure(), "xid": figure(codes=codes)},
+        figures={"sm_clock": figure(), "ecc_errors": figure()},
         gpus=tuple(
             GpuOfRun(
                 gpu=Gpu(index=str(number), uuid=f"GPU-{number}"),
@@ -33,7 +31,7 @@ def metrics(*clocks: float, ecc: float = 0.0, codes: tuple[int, ...] = ()) -> Gp
     )
 
 
-def figures(runs: list[Run]) -> list[NodeRow]:
+def figures(runs: list[Run]) -> list[NodeFigures]:
     names = list(dict.fromkeys(str(run.plan.node) for run in runs))
     return node_check.figures(names, grouping.groups(runs), runs)
 
@@ -92,22 +90,8 @@ def test_smoke_runs_are_not_judged() -> None:
     assert (found.state, found.alike) == ("not-judged", ())
 
 
-def test_each_gpu_of_a_node_has_its_figures_and_what_is_missing_its_reason() -> None:
-    missing = {"gpu_metrics.power": "The exporter does not give it."}
-    measured = {"gpu_metrics": metrics(1290, 1110, codes=(79,)), "missing": missing}
-    (found,) = figures([factory.run(1000, node="a", measured=measured)])
-    assert [one.gpu.index for one in found.gpus] == ["0", "1"]
-    assert [one.figures["sm_clock"] for one in found.gpus] == [1290, 1110]
-    assert not any("power" in one.figures for one in found.gpus)
-    assert found.xid == (79,)
-    assert found.missing["power"] == "The exporter does not give it."
-    assert "sm_clock" not in found.missing
-
-
-def test_without_metrics_every_one_has_the_reason_and_none_is_zero() -> None:
-    why = {"missing": {"gpu_metrics": "No Prometheus was found."}}
-    runs = [factory.run(1000, node="a", measured=why), factory.run(phase=Phase.FAILED, node="b")]
-    first, second = figures(runs)
-    assert (first.gpus, first.xid) == ((), None)
-    assert set(first.missing.values()) == {"No Prometheus was found."}
-    assert set(second.missing.values()) == {"It was not measured."}
+def test_gpus_that_were_slower_than_the_fastest_of_the_node_are_named() -> None:
+    (found,) = figures([factory.run(1000, node="a", measured={"gpu_metrics": metrics(1290, 1110)})])
+    assert found.slow_gpus == ("Its GPU 1 ran at 1110 MHz, another at 1290 MHz.",)
+    (found,) = figures([factory.run(1000, node="a", measured={"gpu_metrics": metrics(1290, 1280)})])
+    assert found.slow_gpus == ()

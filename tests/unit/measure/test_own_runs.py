@@ -86,6 +86,14 @@ def test_all_replicas_logs_are_one_measurement_against_the_plan() -> None:
     assert found.files == ("master-0.log", "worker-0.log")
 
 
+def test_a_step_of_an_all_reduce_counts_what_each_rank_sends_of_its_vector() -> None:
+    plan = msgspec.structs.replace(PLAN, unit="GB")
+    found = both(expected=expectation.from_plan(plan))
+    # Eight steps in 4 s, each of 2 × 1/2 × 4 MB. The log's own summary counts samples.
+    assert present(found.unverified).time_weighted == pytest.approx(0.008)
+    assert ids(found) == ["summary-mismatch"]
+
+
 @pytest.mark.parametrize("cut", [3, 14, 36], ids=["before its steps", "within", "at its end"])
 def test_of_a_run_that_began_anew_the_last_attempt_is_measured_alone(cut: int) -> None:
     whole = both()

@@ -56,6 +56,11 @@ DIFFER: dict[str, dict[str, Any]] = {
 }
 
 
+def test_bandwidths_have_no_parity() -> None:
+    made = groups([run(1.0, unit="GB", **side) for side in ({}, PADDLE)])
+    assert parities(made) == []
+
+
 def test_a_side_of_unsteady_runs_has_no_ratio() -> None:
     unsteady = repeats((100.0, 115.0, 135.0), fingerprint=MODEL, **PADDLE)
     (found,) = parities(groups([*unsteady, run(110.0, fingerprint=MODEL)]))

@@ -27,6 +27,11 @@ def test_a_head_that_only_the_program_tells_is_footnoted_too() -> None:
     assert found["1x8"].speedup.notes == ("head: dist_arcface, on one GPU arcface",)
 
 
+def test_a_bandwidth_has_no_speedup() -> None:
+    found = by_case([run(100.0, case="1x1", unit="GB"), run(90.0, unit="GB")])["1x8"].speedup
+    assert (found.value, found.reason) == (None, "bus bandwidth: comparable as it is")
+
+
 WINDOW = PlannedWindow(
     warmup=0, iterations=100, log_interval=1, min_steady_seconds=120.0, rule="ours"
 )

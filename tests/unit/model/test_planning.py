@@ -21,6 +21,15 @@ def option(plan: RunPlan, name: str) -> str:
     return plan.command[plan.command.index(f"--{name}") + 1]
 
 
+def test_an_all_reduce_needs_a_peer_and_counts_what_each_rank_sends() -> None:
+    of = msgspec.structs.replace(spec(), unit="GB")
+    with pytest.raises(UsageError, match="nobody to talk to"):
+        planned(of=of, replicas=1, gpus=1)
+    plan = planned(of=of, replicas=2, gpus=2, batch_size=1000)
+    assert plan.global_batch == 1.5
+    assert "vector of 1000 MB" in describe(plan)
+
+
 def test_a_variable_from_a_secret_needs_a_cluster() -> None:
     first, *others = spec().variants
     secret = FromSecret(secret_key_ref=SecretKey(name="hub", key="token"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from k8sbench.parse import reading
-from k8sbench.parse.family import CleanLine
+from k8sbench.parse.lines import CleanLine
 from tests.unit.parse.support import items, marks
 from tests.unit.parse.test_records_by_family import MMSEG
 

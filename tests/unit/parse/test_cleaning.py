@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from k8sbench.parse.lines import pieces
+from k8sbench.parse import lines
+
+
+def pieces(line: str) -> list[tuple[str, str]]:
+    """The rank and the text of each piece of a line."""
+    return [(piece.source, piece.text) for piece in lines.pieces(line)]
 
 
 @pytest.mark.parametrize(
@@ -30,17 +35,17 @@ from k8sbench.parse.lines import pieces
     ],
 )
 def test_a_prefix_goes_and_its_rank_stays(line: str, source: str, text: str) -> None:
-    assert list(pieces(line)) == [(source, text)]
+    assert pieces(line) == [(source, text)]
 
 
 def test_lines_of_two_ranks_glued_together_come_apart() -> None:
     line = "[1,0]<stdout>:loss: 1.0Mon May 31 09:18:25 2021[1,4]<stderr>:warning"
-    assert list(pieces(line)) == [("0", "loss: 1.0"), ("4", "warning")]
+    assert pieces(line) == [("0", "loss: 1.0"), ("4", "warning")]
 
 
 def test_what_stands_before_the_first_rank_has_no_rank() -> None:
-    assert list(pieces("a tail[1,1]<stdout>:head")) == [("", "a tail"), ("1", "head")]
+    assert pieces("a tail[1,1]<stdout>:head") == [("", "a tail"), ("1", "head")]
 
 
 def test_a_carriage_return_begins_a_new_piece() -> None:
-    assert list(pieces(" 10%|#\rloss: 1.0\r")) == [("", " 10%|#"), ("", "loss: 1.0")]
+    assert pieces(" 10%|#\rloss: 1.0\r") == [("", " 10%|#"), ("", "loss: 1.0")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pytest
 from hypothesis import example, given
@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 from k8sbench.parse import lines as cleaning
 from k8sbench.parse.families import FAMILIES, NAMES
 from k8sbench.parse.family import EvaluationRule, MarkRule
-from k8sbench.parse.lines import UniqueLines, ended
+from k8sbench.parse.lines import LogLines, ended
 from k8sbench.parse.records import RecordRule
 from tests.unit.measure.support import FIXTURES
 
-pieces = st.lists(st.sampled_from(["ab", "b", "ca", "", "\n", "\r", "x\n", "ab\n", "c\r"]))
-TEXTS = ("ab", "ca", "x")
+parts_of_lines = st.lists(st.sampled_from(["ab", "b", "ca", "", "\n", "\r", "x\n", "ab\n", "c\r"]))
+cuts_of_blocks = st.lists(st.integers(1, 9), max_size=3)
+TEXTS = frozenset({"ab", "ca", "x"})
+EVERY = frozenset({""})
 
 
 def blocks(parts: Sequence[str], cuts: Sequence[int]) -> list[str]:
@@ -29,45 +31,50 @@ def blocks(parts: Sequence[str], cuts: Sequence[int]) -> list[str]:
 
 
 def one_by_one(parts: Sequence[str]) -> list[tuple[int, str]]:
+    """Every piece of a text that is not empty, with the number of its line."""
     lines = enumerate("".join(parts).split("\n"), 1)
     return [(number, piece) for number, line in lines for piece in line.split("\r") if piece]
 
 
-@given(pieces, st.lists(st.integers(1, 9), max_size=3))
+def split(lines: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
+    """The pieces of lines, which carriage returns separate."""
+    return [(number, piece) for number, line in lines for piece in line.split("\r") if piece]
+
+
+def holding(lines: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
+    """Those of lines that hold one of the texts."""
+    return [line for line in lines if any(text in line[1] for text in TEXTS)]
+
+
+@given(parts_of_lines, cuts_of_blocks)
 def test_all_lines_come_with_their_numbers(parts: list[str], cuts: list[int]) -> None:
-    lines = UniqueLines(blocks(parts, cuts))
-    assert list(lines) == one_by_one(parts)
+    lines = LogLines(blocks(parts, cuts))
+    assert split(lines.holding(lambda: EVERY)) == one_by_one(parts)
     assert lines.empty == (not one_by_one(parts))
 
 
-@given(pieces, st.lists(st.integers(1, 9), max_size=3), st.integers(0, 3))
-def test_lines_are_found_by_texts(parts: list[str], cuts: list[int], first: int) -> None:
-    lines = UniqueLines(blocks(parts, cuts))
-    found = list(itertools.islice(lines, first))
-    while lines.more():
-        found += zip(*lines.holding(lines.present(TEXTS)), strict=True)
-    all_lines = one_by_one(parts)
-    rest = all_lines[first:]
-    assert found == all_lines[:first] + [
-        line for line in rest if any(text in line[1] for text in TEXTS)
-    ]
-
-
-@given(pieces, st.lists(st.integers(1, 9), max_size=3), st.integers(0, 3))
-def test_lines_that_hold_a_text_come_in_turn_up_to_where_one_stops(
+@given(parts_of_lines, cuts_of_blocks, st.integers(0, 3))
+def test_lines_that_hold_a_text_come_behind_where_one_stopped(
     parts: list[str], cuts: list[int], some: int
 ) -> None:
-    """Of blocks with carriage returns all lines may come: what holds a text may be in pieces."""
-    lines = UniqueLines(blocks(parts, cuts))
-    found = list(itertools.islice(lines.in_turn(lambda: TEXTS), some))
+    lines = LogLines(blocks(parts, cuts))
+    first = split(itertools.islice(lines.holding(lambda: EVERY), some))
+    found = split(lines.holding(lambda: TEXTS))
+    assert [*first, *holding(found)] == [*first, *holding(one_by_one(parts)[len(first) :])]
+
+
+@given(parts_of_lines, cuts_of_blocks, st.integers(1, 3))
+def test_texts_may_change_after_any_line(parts: list[str], cuts: list[int], some: int) -> None:
+    wanted = [EVERY]
+    found: list[tuple[int, str]] = []
+    for index, line in enumerate(LogLines(blocks(parts, cuts)).holding(lambda: wanted[0]), 1):
+        found += split([line])
+        if index == some:
+            wanted[0], before = TEXTS, len(found)
+    rest = found[before:] if wanted[0] is TEXTS else []
     every = one_by_one(parts)
-    at = every.index(found[-1]) + 1 if found and "\r" not in "".join(parts) else None
-    if at is not None and len(set(every)) == len(every):
-        assert found == [line for line in every[:at] if any(text in line[1] for text in TEXTS)]
-        assert list(lines) == every[at:]
-    whole = [*found, *lines.in_turn(lambda: TEXTS)]
-    held = [line for line in every if any(text in line[1] for text in TEXTS)]
-    assert at is not None or [line for line in whole if line in held] == held
+    assert found[: len(found) - len(rest)] == every[: len(found) - len(rest)]
+    assert holding(rest) == (holding(every[before:]) if wanted[0] is TEXTS else [])
 
 
 CODES = [
@@ -88,32 +95,25 @@ coded = st.lists(st.one_of(st.sampled_from(CODES), st.sampled_from(["\n", "\r", 
 def test_what_holds_a_text_once_it_is_cleaned_comes_in_turn(
     parts: list[str], cuts: list[int]
 ) -> None:
-    lines = UniqueLines(blocks(parts, cuts)).in_turn(lambda: {"Epoch: [", "ab"})
-    cleaned = [(number, text) for number, line in lines for _, text in cleaning.pieces(line)]
-    wanted = [
-        (number, text)
-        for number, line in one_by_one(parts)
-        for _, text in cleaning.pieces(line)
-        if "Epoch: [" in text or "ab" in text
-    ]
-    assert [line for line in cleaned if "Epoch: [" in line[1] or "ab" in line[1]] == wanted
+    def cleaned(lines: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
+        read = [piece for number, line in lines for piece in cleaning.pieces(line, number)]
+        return [
+            (piece.number, piece.text)
+            for piece in read
+            if "Epoch: [" in piece.text or "ab" in piece.text
+        ]
+
+    wanted = frozenset({"Epoch: [", "ab"})
+    found = LogLines(blocks(parts, cuts)).holding(lambda: wanted)
+    assert cleaned(found) == cleaned(one_by_one(parts))
 
 
 @pytest.mark.parametrize("prefix", ["", "\x1b[33m", "[1,0]<stdout>:", "10%\r"])
 def test_lines_of_a_prologue_that_hold_none_of_the_texts_are_passed_over(prefix: str) -> None:
     block = "".join(f"{prefix}loaded 0x{number:x} of 7000\x1b[0m\n" for number in range(7000))
-    lines = UniqueLines([block, f"{prefix}Epoch: [1]\n"])
-    numbers = [number for number, line in lines.in_turn(lambda: {"Epoch: ["}) if line]
-    assert set(numbers) == {7001}
-
-
-@given(pieces)
-def test_every_line_holds_the_empty_text(parts: list[str]) -> None:
-    lines = UniqueLines(blocks(parts, []))
-    found: list[tuple[int, str]] = []
-    while lines.more():
-        found += zip(*lines.holding(lines.present([""])), strict=True)
-    assert found == one_by_one(parts)
+    wanted = frozenset({"Epoch: ["})
+    lines = LogLines([block, f"{prefix}Epoch: [1]\n"])
+    assert {number for number, _ in lines.holding(lambda: wanted)} == {7001}
 
 
 def test_lines_are_split_with_their_ends() -> None:
@@ -121,7 +121,7 @@ def test_lines_are_split_with_their_ends() -> None:
 
 
 @pytest.mark.parametrize("family", NAMES)
-def test_what_a_rule_matches_holds_the_texts_that_it_is_found_by(family: str) -> None:
+def test_what_a_rule_matches_holds_its_needle(family: str) -> None:
     rules = FAMILIES[family]
     lines = [line for log in FIXTURES.iterdir() for line in log.read_text().split("\n")]
     all_rules: list[RecordRule | EvaluationRule | MarkRule]
@@ -130,4 +130,3 @@ def test_what_a_rule_matches_holds_the_texts_that_it_is_found_by(family: str) ->
         pattern = rule.pattern or re.compile(re.escape(rule.needle))
         for line in filter(pattern.search, lines):
             assert rule.needle in line
-            assert rule.found_by in line

@@ -352,6 +352,12 @@ def test_a_gpu_metric_has_a_column_where_any_row_has_it(options: dict[str, Any])
     assert "no tensor active, throttled: Not given." in found[1]["verdict"].notes
 
 
+def test_rows_that_were_pinned_to_nodes_have_a_column_of_them() -> None:
+    first, second = rows([run(1000.0, node="gpu-1"), run(900.0, node="gpu-2")])
+    assert (first["node"], second["node"]) == (Cell("gpu-1"), Cell("gpu-2"))
+    assert "node" not in rows([run(1000.0)])[0]
+
+
 def test_a_cause_with_control_characters_cannot_paint_the_terminal() -> None:
     nasty = reject("batch", "\x1b[31mred\x1b[0m\nnext\tline")
     made = report([run(None, measured={"reasons": (nasty,)})], Wanted())

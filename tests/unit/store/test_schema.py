@@ -21,7 +21,6 @@ from k8sbench.app.reading import Artifact
 from k8sbench.cli.commands.pools import PoolList
 from k8sbench.cli.main import main
 from k8sbench.lifecycle.records import ListedRun, RunStatus
-from k8sbench.measure.group.node_check import NodesDocument
 from k8sbench.model.baseline import Baseline
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, Transition
@@ -37,7 +36,6 @@ DOCUMENTS: dict[str, Any] = {
     "k8sbench list -o json": list[ListedRun],
     "k8sbench status RUN -o json": RunStatus,
     "k8sbench measure LOG -o json": list[Measurement],
-    "k8sbench nodes BENCH -o json": NodesDocument,
     "k8sbench pools -o json": PoolList,
     "k8sbench data list -o json": DataSetList,
     "k8sbench baseline list -o json": list[BaselineInfo],
@@ -206,7 +204,7 @@ def test_the_page_names_every_phase() -> None:
 
 
 def test_every_document_carries_its_version() -> None:
-    for name in ("ListedRun", "RunStatus", "RunPlan", "Measurement", "RunRecord", "NodesDocument"):
+    for name in ("ListedRun", "RunStatus", "RunPlan", "Measurement", "RunRecord"):
         assert components()[name]["properties"]["schema"]["default"] == SCHEMA == 2
 
 

@@ -5,29 +5,32 @@ Batch norm over all ranks is PyTorch's own, without what makes the host wait.
 
 from __future__ import annotations
 
+import functools
 import json
+import pathlib
+import re
 import signal
 import subprocess
 import sys
 
 import pytest
 
-from tests.trainers.torch_checks import (
-    FROZEN,
+from tests.trainers.checks import (
     FROZEN_TOLERANCE,
     STEEP,
-    TRAINING,
-    TRAINING_TOLERANCE,
     computes_the_same,
-    meeting,
-    on_one_rank,
-    on_two_ranks,
+    frozen,
+    on_ranks,
+    run,
     sums_up,
-    sync_norm_differs,
 )
+from tests.trainers.killed_ranks import a_killed_rank_ends_its_job
+from tests.trainers.torch_checks import TRAINING, TRAINING_TOLERANCE, meeting, sync_norm_differs
 from tests.trainers.torch_runs import (
     END,
+    Captured,
     Event,
+    Job,
     environment,
     free_port,
     losses,
@@ -37,7 +40,8 @@ from tests.trainers.torch_runs import (
     refuse,
 )
 
-pytestmark = pytest.mark.tier("frameworks")
+pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]
+on_each = pytest.mark.parametrize("framework", ["pytorch", "paddle"])
 
 # What only some of the jobs below do: their --run-id.
 SYNCED, HOOKED = "synced", "hooked"
@@ -102,54 +106,83 @@ def told(run):
 torch_session.Session.synchronises, nn.parallel.DistributedDataParallel = synchronises, Hooked
 steps.StepTimer.start, steps.StepTimer.step_done, loop.Loop._finish = started, step_done, told
 """
+# How often a large vector is summed up by the trainer itself.
+COUNTED = """
+from paddle import distributed
+from k8sbench.trainers.parts import loop
+
+large = 0
+summed, finish = distributed.all_reduce, loop.Loop._finish
+
+def all_reduce(values, *given, **named):
+    global large
+    large += values.size > 1000
+    return summed(values, *given, **named)
+
+def told(run):
+    global large
+    if run.here.place.first:
+        run.journal.event("sums", {"large": large})
+    large = 0
+    return finish(run)
+
+distributed.all_reduce, loop.Loop._finish = all_reduce, told
+"""
 RESNET50 = ("resnet50", *STEEP["resnet50"])
 ADDED_UP = (*RESNET50, "--frozen-norm", "--accumulate", "2", "--run-id", HOOKED)
-AMP = (*FROZEN[0], "--amp-dtype", "bf16")
+AMP = (*frozen("pytorch")[0], "--amp-dtype", "bf16")
 # Its one step is far from a second: the ranks go on, until rank 0's clock says enough.
 GOES_ON = (*RESNET50, "--iterations", "1", "--min-steady-seconds", "1")
-ALONE = [*FROZEN, ADDED_UP, *TRAINING]
-APART = [(*AMP, "--overlap"), AMP, (*TRAINING[0], "--run-id", SYNCED), GOES_ON]
+ALONE: list[Job] = [*frozen("pytorch"), ADDED_UP, TRAINING]
+APART: list[Job] = [(*AMP, "--overlap"), AMP, (*TRAINING, "--run-id", SYNCED), GOES_ON]
+JOBS: dict[str, tuple[list[Job], list[Job], str]] = {
+    "pytorch": (ALONE, APART, NOTED),
+    "paddle": (frozen("paddle"), [], COUNTED),
+}
 
 
-@pytest.fixture(scope="module")
-def one() -> list[list[Event]]:
-    """What one rank tells of these jobs, one after the other."""
-    return on_one_rank(ALONE, "cpu")
+@functools.cache
+def ran(framework: str) -> tuple[list[list[Event]], list[list[list[Event]]]]:
+    """What one rank tells of these jobs, one after the other, and what two ranks tell of them and
+    of those that only two can do.
+    """
+    jobs, more, before = JOBS[framework]
+    one = [each for (each,) in on_ranks(jobs, 1, "cpu")]
+    return one, on_ranks([*jobs, *more], 2, "cpu", before=before, timeout=200.0)
 
 
-@pytest.fixture(scope="module")
-def two() -> list[list[list[Event]]]:
-    """What two ranks tell of them and of those that only two can do."""
-    return on_two_ranks([*ALONE, *APART], "cpu", before=NOTED, timeout=200.0)
-
-
-def test_two_ranks_compute_what_one_computes_with_twice_the_batch(
-    one: list[list[Event]], two: list[list[list[Event]]]
-) -> None:
-    """Losses over five steps, per trainer."""
-    for (trainer, *_), alone, (first, second) in zip(FROZEN, one, two, strict=False):
+@on_each
+def test_two_ranks_compute_what_one_computes_with_twice_the_batch(framework: str) -> None:
+    """Losses over five steps, per trainer; also where the trainer sums all gradients up at once."""
+    one, two = ran(framework)
+    for (trainer, *_), alone, (first, second) in zip(frozen(framework), one, two, strict=False):
         assert alone[0]["benchmark"] in trainer
         assert (first[0]["world_size"], first[0]["global_batch"], second[0]["rank"]) == (2, 4, 1)
+        assert first[0]["options"].get("head", "own") == "own"
         assert first[-1]["norm"] == "BatchNorm"
         assert only(first, "environment")[0]["backend"] == "gloo"
         assert [event["event"] for event in second] == ["start", "environment", "rank"]
         computes_the_same(alone, first, FROZEN_TOLERANCE)
 
 
-def test_ranks_sum_their_gradients_only_in_the_step_that_changes_the_weights(
-    one: list[list[Event]], two: list[list[list[Event]]]
-) -> None:
+def test_paddles_gradients_are_summed_up_at_once_where_that_is_asked_for() -> None:
+    _, both = ran("paddle")
+    told = [(first[0]["options"]["overlap"], only(first, "sums")[0]["large"]) for first, _ in both]
+    assert (told[0], told[-1]) == ((True, 0), (False, 5))
+
+
+def test_ranks_sum_their_gradients_only_in_the_step_that_changes_the_weights() -> None:
     """Inner steps of an accumulation sum up no more than the loss, which upstream prints."""
+    one, two = ran("pytorch")
     first, _ = two[ALONE.index(ADDED_UP)]
     computes_the_same(one[ALONE.index(ADDED_UP)], first, FROZEN_TOLERANCE)
     sums = [step["all_reduce"] for step in only(first, "costs")[0]["steps"]]
     assert (sums[0::2], min(sums[1::2]) > 1) == ([1, 1, 1], True)
 
 
-def test_synchronised_batch_norm_trains_two_ranks_as_one_with_twice_the_batch(
-    one: list[list[Event]], two: list[list[list[Event]]]
-) -> None:
+def test_synchronised_batch_norm_trains_two_ranks_as_one_with_twice_the_batch() -> None:
     """In training mode, without dropout; each rank by itself sees other statistics."""
+    one, two = ran("pytorch")
     (apart, _), *_, (first, _), _ = two[len(ALONE) - 1 :]
     assert (one[-1][-1]["norm"], first[-1]["norm"]) == ("BatchNorm", "SyncBatchNorm")
     assert first[0]["options"]["no_dropout"] is True
@@ -166,10 +199,9 @@ def test_synchronised_batch_norm_trains_two_ranks_as_one_with_twice_the_batch(
     assert losses(apart) != pytest.approx(losses(one[-1]), rel=3 * TRAINING_TOLERANCE)
 
 
-def test_in_amp_mmseg_sums_all_gradients_at_once_unless_asked_to_overlap(
-    two: list[list[list[Event]]],
-) -> None:
+def test_in_amp_mmseg_sums_all_gradients_at_once_unless_asked_to_overlap() -> None:
     """As mmcv 1.2.7, in FP32; in FP32 training data parallelism sums them, as upstream's does."""
+    _, two = ran("pytorch")
     found = [first for first, _ in (two[0], *two[len(ALONE) :][:2])]
     told = [only(first, "costs")[0] for first in found]
     assert [(one["whole"], one["wrapped"]) for one in told] == [(0, True), (0, True), (5, False)]
@@ -178,8 +210,8 @@ def test_in_amp_mmseg_sums_all_gradients_at_once_unless_asked_to_overlap(
     assert flat == pytest.approx(overlapped, rel=1e-3)
 
 
-def test_ranks_agree_on_how_long_they_go_on(two: list[list[list[Event]]]) -> None:
-    first, second = two[-1]
+def test_ranks_agree_on_how_long_they_go_on() -> None:
+    first, second = ran("pytorch")[1][-1]
     seconds = [step["seconds"] for step in only(first, "step")]
     summary = first[-1]
     assert summary["steps"] == len(seconds)
@@ -200,9 +232,9 @@ def test_a_process_group_sums_up_and_agrees(world_size: int) -> None:
         assert each["agreed"] == 7
 
 
-def test_vectors_of_every_size_are_summed_up_and_timed() -> None:
-    start = sums_up("cpu")[0]
-    assert (start["benchmark"], start["unit"], start["device"]) == ("allreduce", "bytes", "cpu")
+@on_each
+def test_a_vector_is_summed_up_and_timed(framework: str) -> None:
+    assert only(sums_up(framework, "cpu"), "environment")[0]["backend"] == "gloo"
 
 
 def test_a_rank_alone_has_nobody_to_sum_up_with(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,6 +244,13 @@ def test_a_rank_alone_has_nobody_to_sum_up_with(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(settings, "refuse", refuse)
     with pytest.raises(SystemExit, match="start at least two"):
         allreduce.main(["--device", "cpu"])
+    with pytest.raises(SystemExit, match="no --amp-dtype"):
+        allreduce.main(["--device", "cpu", "--amp-dtype", "bf16"])
+
+
+def test_a_killed_rank_ends_the_job_and_is_named() -> None:
+    """That of PyTorch: tests/local/test_submit.py."""
+    a_killed_rank_ends_its_job("paddle", "--device", "cpu", "--threads", "1")
 
 
 def test_a_rank_whose_peer_is_killed_ends_at_once_with_its_traceback() -> None:
@@ -306,3 +345,64 @@ def test_layers_keep_their_parameters_and_evaluate_as_batch_norm_does() -> None:
     assert isinstance(synced[1][0], SyncNorm)
     assert all(one is other for one, other in zip(synced.parameters(), kept, strict=True))
     assert torch.equal(synced.eval()(torch.ones(1, 3, 2, 2)), before)
+
+
+MEETING = """
+import os
+import paddle, paddle.distributed as dist
+dist.init_parallel_env()
+sum = paddle.to_tensor([1.0 + dist.get_rank()])
+dist.all_reduce(sum)
+print("node", os.environ["NODE"], "rank", dist.get_rank(), "sum", sum.item(), flush=True)
+dist.barrier()
+"""
+
+
+def test_a_sharded_layer_is_not_trained_with_a_scaler_on_several_ranks(
+    capfd: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each rank would judge the overflow of its own shard, and step or not on its own."""
+    from k8sbench.trainers.parts import paddle_loop, paddle_session
+
+    monkeypatch.setattr(paddle_loop, "refuse", refuse)
+    monkeypatch.setattr(paddle_session, "_amp_has_effect", lambda _: True)  # as on a GPU
+    monkeypatch.setenv("PADDLE_TRAINER_ID", "0")
+    monkeypatch.setenv("PADDLE_TRAINERS_NUM", "2")
+    with pytest.raises(SystemExit, match="fp16 with a sharded layer runs on one rank only"):
+        run(monkeypatch, capfd, "arcface", *STEEP["arcface"], "--amp-dtype", "fp16")
+    assert capfd.readouterr().out == ""
+
+
+def test_nodes_meet_by_the_operators_variables_and_node_n_is_rank_n(tmp_path: pathlib.Path) -> None:
+    from k8sbench.trainers import paddle_launch
+
+    program = tmp_path / "meeting.py"
+    program.write_text(MEETING)
+    port = free_port()
+    started = [
+        subprocess.Popen(
+            [sys.executable, paddle_launch.__file__, str(program)],
+            env=environment(
+                PADDLE_JOB_ID="job",
+                PADDLE_NNODES="2",
+                PADDLE_NPROC_PER_NODE="1",
+                # As the operator has it: node 0 knows its own address, the others a name.
+                PADDLE_MASTER=f"127.0.0.1:{port}" if node == 0 else f"localhost:{port}",
+                POD_IP="127.0.0.1",
+                PADDLE_RANK=str(node),
+                NODE=str(node),
+            ),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for node in (1, 0)
+    ]
+    try:
+        outputs = [process.communicate(timeout=100) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+    assert [process.returncode for process in started] == [0, 0], outputs
+    for (out, _), node in zip(outputs, (1, 0), strict=True):
+        assert re.findall(r"^node.*", out, re.MULTILINE) == [f"node {node} rank {node} sum 3.0"]

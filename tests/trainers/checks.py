@@ -1,0 +1,372 @@
+"""What the trainers of both frameworks must do: asked here of a CPU, in `tests/gpu` of a GPU.
+
+A device is named as on the command line: "cpu" or "cuda".
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import re
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from k8sbench.trainers.data.pictures import NORMALISE, Pictures
+from k8sbench.trainers.parts import lines, settings
+from k8sbench.trainers.parts.events import Place
+from tests.trainers import paddle_runs, torch_runs
+from tests.trainers.torch_runs import Captured, Event, Job, alone, events, losses, only
+
+FRAMEWORKS = {
+    **dict.fromkeys(("deeplabv3p_pytorch", "resnet50", "tsm"), "pytorch"),
+    **dict.fromkeys(("deeplabv3p_paddle", "arcface"), "paddle"),
+}
+"""Trainer → its framework."""
+SIZES: dict[str, tuple[str, ...]] = {
+    "deeplabv3p_pytorch": ("--crop", "32x32", "--classes", "4"),
+    "resnet50": ("--input-size", "32", "--classes", "10"),
+    "tsm": ("--input-size", "32", "--classes", "10", "--segments", "4"),
+    "deeplabv3p_paddle": ("--crop", "32x32", "--classes", "4"),
+    "arcface": ("--size", "32", "--classes", "50", "--lr", "0.01"),
+}
+# Case → trainer, options, steps, and the share of the first loss that the last one stays below.
+# ResNet-50's smoothed labels leave a loss of 0.5 to a perfect network.
+LEARNING: dict[str, tuple[str, tuple[str, ...], int, float]] = {
+    "mmseg": ("deeplabv3p_pytorch", ("--lr", "0.1"), 14, 0.5),
+    "resnet50": ("resnet50", ("--lr", "0.05"), 14, 0.4),
+    "tsm": ("tsm", ("--lr", "0.0005"), 20, 0.25),
+    "paddleseg": ("deeplabv3p_paddle", (), 40, 0.5),
+    "matched": ("deeplabv3p_paddle", ("--recipe", "matched", "--lr", "0.1"), 16, 0.5),
+    "own head": ("arcface", ("--head", "own"), 14, 0.1),
+    "dense head": ("arcface", ("--head", "dense"), 14, 0.1),
+}
+LINES = {
+    "deeplabv3p_pytorch": r"[\d-]+ [\d:,]+ - mmseg - INFO - Iter \[\d+/\d+\]\tlr: \d\.\d{3}e-\d\d, "
+    r"eta: \d+:\d\d:\d\d, time: (?P<seconds>\d+\.\d{3}), data_time: \d+\.\d{3}, "
+    r"(memory: (?P<memory>\d+), )?"
+    r"decode\.loss_seg: \d+\.\d{4}, decode\.acc_seg: \d+\.\d{4}, aux\.loss_seg: \d+\.\d{4}, "
+    r"aux\.acc_seg: \d+\.\d{4}, loss: \d+\.\d{4}",
+    "resnet50": r"DLL [\d-]+ [\d:.]+ - Epoch: 0 Iteration: \d+  train\.loss : \d+\.\d{5} None "
+    r"train\.compute_ips : \d+\.\d\d images/s train\.total_ips : (?P<rate>\d+\.\d\d) images/s "
+    r"train\.lr : [\d.e-]+  train\.grad_scale : \d+\.\d{5} None",
+    "tsm": r"Epoch: \[0\]\[\d+/\d+\], lr: \d\.\d{5}\tTime (?P<seconds>\d+\.\d{3}) \(\d+\.\d{3}\)\t"
+    r"Data \d+\.\d{3} \(\d+\.\d{3}\)\tLoss \d+\.\d{4} \(\d+\.\d{4}\)\t"
+    r"Prec@1 \d+\.\d{3} \(\d+\.\d{3}\)\tPrec@5 \d+\.\d{3} \(\d+\.\d{3}\)",
+    "deeplabv3p_paddle": r"[\d-]+ [\d:]+ \[INFO\]\t\[TRAIN\] epoch: 1, iter: (?P<number>\d+)/\d+, "
+    r"loss: \d+\.\d{4}, lr: \d\.\d{6}, batch_cost: \d+\.\d{4}, reader_cost: \d+\.\d{5}, "
+    r"ips: (?P<rate>\d+\.\d{4}) samples/sec \| ETA \d\d:\d\d:\d\d",
+    "arcface": r"INFO [\d-]+ [\d:,]+ \S+:\d+\] Pass:0 batch:(?P<number>\d+) lr:\d\.\d{8} "
+    r"loss:\d+\.\d{6} qps:(?P<rate>\d+\.\d\d)",
+}
+# Rates at which five steps change the loss but keep it finite: a network whose batch norm is frozen
+# at its start is a steep place. 7 classes: two ranks hold 4 and 3 of them.
+STEEP: dict[str, tuple[str, ...]] = {
+    "deeplabv3p_pytorch": ("--crop", "32x32", "--classes", "5", "--lr", "0.5"),
+    "resnet50": (*SIZES["resnet50"], "--lr", "1e-5"),
+    "tsm": (*SIZES["tsm"], "--lr", "1e-5"),
+    "deeplabv3p_paddle": ("--crop", "32x32", "--classes", "5", "--lr", "0.01"),
+    "arcface": ("--size", "16", "--classes", "7", "--lr", "0.001"),
+}
+# FP32 sums in another order; measured on a CPU: 1.5e-6 at most. A gradient that is summed instead
+# of averaged over the ranks is off by more than 1e-3, a backbone whose gradients are averaged where
+# they must be summed by 0.15, ranks that exchange none by 8e-3.
+FROZEN_TOLERANCE = 1e-5
+MATCHED = {
+    **dict.fromkeys(("activation", "concat", "conv", "depthwise_conv", "norm", "pool"), "float16"),
+    "add": "16 float16 + 1 float32",
+    "loss": "float32",
+    "resize": "2 float16 + 2 float32",
+}
+"""DeepLabV3+ in fp16 on PyTorch, and on Paddle by its recipe `matched`: the shortcuts of 16 blocks
+in half precision and the sum of the losses in FP32; two features resized in half precision and the
+logits of two heads in FP32.
+"""
+DEFAULTS = settings.Defaults(benchmark="b", recipes=("v",), batch_size=2)
+
+
+def of(framework: str) -> list[str]:
+    """The trainers of a framework."""
+    return [trainer for trainer, its in FRAMEWORKS.items() if its == framework]
+
+
+def frozen(framework: str) -> list[Job]:
+    """A job of each trainer with frozen batch norm; the last sums all gradients at once."""
+    jobs = [(trainer, *STEEP[trainer], "--frozen-norm") for trainer in of(framework)]
+    return [*jobs, (*jobs[0], "--no-overlap")]
+
+
+def runs_of(trainer: str) -> ModuleType:
+    """What runs a trainer: `torch_runs` or `paddle_runs`."""
+    return torch_runs if FRAMEWORKS.get(trainer) == "pytorch" else paddle_runs
+
+
+def read(*argv: str) -> settings.Settings:
+    """Settings of a benchmark that has no options of its own."""
+    return settings.read("b", "", DEFAULTS, None, argv)[0]
+
+
+def part(framework: str, name: str) -> Any:
+    """A framework's module of the trainers' parts: its `session` or its `loop`."""
+    if framework == "paddle":
+        paddle_runs.import_paddle()
+    prefix = {"pytorch": "torch", "paddle": "paddle"}[framework]
+    return importlib.import_module(f"k8sbench.trainers.parts.{prefix}_{name}")
+
+
+def session(framework: str, gpu: int | None = None, ranks: int = 1, *argv: str) -> Any:
+    """The session of the first of some ranks, on a CPU or as if it had a GPU."""
+    place = Place(rank=0, local_rank=0, world_size=ranks)
+    return part(framework, "session").Session(read(*argv), place, gpu)
+
+
+def model_of(name: str, *arguments: Any, **named: Any) -> Any:
+    """A model of the trainers, by module and class."""
+    module, _, model = name.partition(".")
+    found = importlib.import_module(f"k8sbench.trainers.models.{module}")
+    return getattr(found, model)(*arguments, **named)
+
+
+def stated(found: list[Event]) -> dict[str, Any]:
+    """The arithmetic that a run states; {} where it states none."""
+    each = [event["arithmetic"] for event in only(found, "environment") if "arithmetic" in event]
+    assert len(each) <= 1
+    return each[0] if each else {}
+
+
+def length(steps: int) -> tuple[str, ...]:
+    """The options of a run that `learns` can read."""
+    each = ("--warmup", "1", "--iterations", str(steps - 1), "--log-interval", "1")
+    return (*each, "--batch-size", "4", "--seed", "5")
+
+
+def learns(
+    text: str, trainer: str, *, steps: int, factor: float, device: str = "cpu", amp: str = "none"
+) -> None:
+    """A run of that length: its loss falls below `factor` of the first one, and its lines tell its
+    whole story.
+    """
+    found = events(text)
+    trained = losses(found)
+    assert len(trained) == steps
+    assert trained[-1] < factor * trained[0], trained
+
+    assert text.startswith('K8SBENCH {"event": "start"')
+    # A GPU is sampled by the clock.
+    names = [event["event"] for event in found if event["event"] != "gpu"]
+    # In mixed precision DeepLabV3+ has a second environment: its arithmetic.
+    second = ["environment"] if stated(found) else []
+    assert names == ["start", "environment", *second, *["step"] * steps, "rank", "summary"]
+    start, summary = found[0], found[-1]
+    assert start["framework"] == FRAMEWORKS[trainer]
+    assert (start["seed"], start["batch_size_per_gpu"], start["global_batch"]) == (5, 4, 4)
+    asked = ("fp32", None, "fp32") if amp == "none" else ("amp", amp, "amp")
+    assert (start["precision"], start["amp_dtype"], start["precision_effective"]) == asked
+    assert summary["precision_effective"] == start["precision_effective"]
+    assert (summary["steps"], summary["status"]) == (steps, "finished")
+    assert only(found, "rank")[0]["steps"] == steps - 1
+    assert summary["sync_bn"] is False
+    assert summary["final_loss"] == trained[-1]
+    window = summary["window"]
+    measured = [step["seconds"] for step in only(found, "step")[1:]]
+    assert (window["first_step"], window["last_step"]) == (2, steps)
+    assert window["samples"] == 4 * (steps - 1)
+    assert window["seconds"] == pytest.approx(math.fsum(measured), abs=1e-6)
+
+    # Paddle's scaler tells of the steps that it leaves out, on stdout.
+    others = ("K8SBENCH ", "Found inf or nan")
+    printed = [line for line in text.splitlines() if not line.startswith(others)]
+    first = 0 if trainer == "arcface" else 1
+    for number, (line, step) in enumerate(zip(printed, only(found, "step"), strict=True), first):
+        match = re.fullmatch(LINES[trainer], line)
+        assert match is not None, line
+        told, seconds = match.groupdict(), step["seconds"]
+        assert step["samples_per_second"] == pytest.approx(4 / seconds)
+        assert int(told.get("number", number)) == number
+        if "seconds" in told:
+            assert float(told["seconds"]) == pytest.approx(seconds, abs=0.0006)
+        else:
+            waited = step["data_seconds"] if trainer == "arcface" else 0.0
+            assert float(told["rate"]) == pytest.approx(4 / (seconds - waited), abs=0.006)
+        if "memory" in told:
+            assert (told["memory"] is None) == (device == "cpu")
+    tells_its_device(found, device)
+
+
+OF_A_GPU = {
+    "gpu_model": r"\S.*",
+    "gpu_uuid": r"(GPU-)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",
+    "gpu_compute_capability": r"\d+\.\d",
+    "cuda": r"\d+\.\d+",
+    "cudnn": r"\d+",
+    "nccl": r"\d+\.\d+\.\d+.*",
+    "driver": r"\d+\.\d+(\.\d+)?",
+}
+"""Fields of the environment, as texts: known on every GPU."""
+NUMBERS = (
+    "gpu_memory_mib",
+    "clock_sm_mhz",
+    "clock_sm_max_mhz",
+    "clock_memory_mhz",
+    "clock_memory_max_mhz",
+)
+
+
+def tells_its_device(found: Sequence[Event], device: str) -> None:
+    """The start line, the environment at its beginning and that at its end name the device."""
+    start, begun, summary = only(found, "start")[0], only(found, "environment")[0], found[-1]
+    assert start["device"] == device
+    assert {"rank": 0, **summary["machine"]}.keys() == begun.keys() - {"event"}
+    steps = only(found, "step")
+    assert steps
+    memory = [summary["max_memory_mib"], *(step["memory_mib"] for step in steps)]
+    for about in (begun, summary["machine"]):
+        if device == "cpu":
+            known = {name for name in (*OF_A_GPU, *NUMBERS) if about[name] is not None}
+            assert known <= {"cuda"}  # what PyTorch was built with
+            continue
+        for name, shape in OF_A_GPU.items():
+            assert re.fullmatch(shape, str(about[name])), f"{name}: {about[name]}"
+        for name in NUMBERS:
+            assert about[name] > 0, name
+        assert about["gpu_index"] == 0
+    if device == "cpu":
+        assert set(memory) == {None}
+    else:
+        assert all(value > 1.0 for value in memory)
+        assert memory[0] <= begun["gpu_memory_mib"]
+
+
+def on_ranks(
+    jobs: Sequence[Job], world_size: int, device: str, *options: str, **how: Any
+) -> list[list[list[Event]]]:
+    """Five steps of each trainer with four samples, on one rank or two; each rank's events."""
+    shared = (
+        *("--device", device, "--threads", "1", "--warmup", "0", "--iterations", "5"),
+        *("--log-interval", "1", "--batch-size", str(4 // world_size), *options),
+    )
+    words = [(trainer, *shared, *own) for trainer, *own in jobs]
+    found: list[list[list[Event]]] = runs_of(jobs[0][0]).in_turn(words, world_size, **how)
+    return found
+
+
+def computes_the_same(one: Sequence[Event], first: Sequence[Event], tolerance: float) -> None:
+    """Five steps on two ranks, of which `first` tells, give the losses of the one rank."""
+    single, both = losses(one), losses(first)
+    assert len(single) == 5
+    assert abs(single[4] - single[0]) > 0.01 * single[0], "five steps that change nothing"
+    assert both == pytest.approx(single, rel=tolerance)
+
+
+def options_change_no_loss(
+    trainer: str, variants: Sequence[Sequence[str]], run: Callable[[Sequence[Job]], Any]
+) -> None:
+    """Steps with frozen batch norm give the plain run's losses, and their options are told.
+
+    `run` gives the events of each job.
+    """
+    steps = ("--warmup", "0", "--iterations", "3", "--log-interval", "1", "--batch-size", "2")
+    shared = (trainer, "--threads", "1", *steps, "--frozen-norm", *STEEP[trainer])
+    plain, *others = run([(*shared, *options) for options in ((), *variants)])
+    before = plain[0]["options"]
+    for options, other in zip(variants, others, strict=True):
+        after = other[0]["options"]
+        named = {option.removeprefix("--").replace("-", "_") for option in options}
+        switched = {name.removeprefix("no_") for name in named}
+        assert {name for name in after if after[name] != before[name]} == switched
+        assert losses(other) == pytest.approx(losses(plain), rel=1e-3), (trainer, options)
+
+
+def loaders_feed(found: list[Event]) -> None:
+    """A run had its samples from loader processes, and waiting for them is a part of the step."""
+    assert found[0]["data"] == "synthetic-host"
+    assert only(found, "step")
+    for step in only(found, "step"):
+        assert 0 < step["data_seconds"] < step["seconds"]
+
+
+def loaders_feed_a_gpu(trainer: str, *, timeout: float) -> None:
+    """Samples of loader processes reach the GPU."""
+    steps = ("--warmup", "1", "--iterations", "3", "--log-interval", "1", "--batch-size", "2")
+    source = ("--data", "synthetic-host", "--workers", "2")
+    words = ("--device", "cuda", *steps, *source, *SIZES[trainer])
+    loaders_feed(events(alone(["-m", f"k8sbench.trainers.{trainer}", *words], timeout=timeout)))
+
+
+def sums_up(framework: str, device: str, *options: str, timeout: float = 100.0) -> list[Event]:
+    """Two ranks of the all-reduce trainer: rank 0's lines."""
+    length = ("--device", device, "--warmup", "1", "--iterations", "2", "--log-interval", "1")
+    words = ["-m", "k8sbench.trainers.allreduce", "--framework", framework, *length]
+    start = {"pytorch": torch_runs, "paddle": paddle_runs}[framework].ranks
+    first, second = map(events, start([*words, "--batch-size", "1", *options], 2, timeout=timeout))
+    assert (first[0]["benchmark"], first[0]["unit"]) == ("allreduce", "GB")
+    assert (first[0]["framework"], first[0]["device"]) == (framework, device)
+    steps = only(first, "step")
+    assert [event["step"] for event in steps] == [1, 2, 3]
+    # Of two ranks 2(n-1)/n is 1: each step counts the megabyte of its vector.
+    for event in steps:
+        assert event["samples_per_second"] * event["seconds"] == pytest.approx(0.001, rel=1e-3)
+    assert only(first, "summary")[0]["window"]["samples"] == 0.002
+    assert not only(second, "step")
+    return first
+
+
+def noted_runs(monkeypatch: pytest.MonkeyPatch, framework: str) -> list[Any]:
+    """The runs of a framework's loop from now on, for what only they themselves know."""
+    runs: list[Any] = []
+    loop = part(framework, "loop")
+    to_its_end = loop._Run.to_its_end
+
+    def noted(run: Any) -> Any:
+        runs.append(run)
+        return to_its_end(run)
+
+    monkeypatch.setattr(loop._Run, "to_its_end", noted)
+    return runs
+
+
+def narrow(trainer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the trainers of its framework that run inside this process build narrow networks."""
+    runs = runs_of(trainer)
+    if runs is paddle_runs:
+        paddle_runs.import_paddle()
+    exec(runs.NARROW, {"put": monkeypatch.setattr})
+
+
+def run(
+    monkeypatch: pytest.MonkeyPatch, capfd: Captured, trainer: str, *options: str
+) -> list[Event]:
+    """Run a narrow trainer here and give its events."""
+    narrow(trainer, monkeypatch)
+    found: list[Event] = runs_of(trainer).run(capfd, trainer, *options)
+    return found
+
+
+def toy(capfd: Captured, framework: str, *argv: str, loss: Any = None, **work: Any) -> list[Event]:
+    """Train one linear layer on two tiny pictures through the whole loop."""
+    loop = part(framework, "loop")
+    nn = loop.nn
+
+    def entropy(model: Any, images: Any, labels: Any) -> Any:
+        return {"loss": nn.functional.cross_entropy(model(images), labels)}
+
+    loss = loss or entropy
+    options = ["--warmup", "0", "--iterations", "4", "--log-interval", "1", "--device", "cpu"]
+    described: dict[str, Any] = {
+        "unit": "images",
+        "model": lambda _: nn.Sequential(nn.Flatten(), nn.Linear(3 * 8 * 8, 4)),
+        "samples": Pictures(8, 4, seed=0),
+        "normalise": NORMALISE,
+        "losses": loss if framework == "pytorch" else lambda model, _, *given: loss(model, *given),
+        "momentum": 0.9,
+        "weight_decay": 0.0,
+        "schedule": lambda _: lambda _: 0.1,
+        "line": lines.paddleseg,
+    }
+    if framework == "pytorch":
+        described["groups"] = lambda model: model.parameters()
+    capfd.readouterr()
+    loop.train(loop.Work(**(described | work)), read(*options, *argv))
+    return events(capfd.readouterr().out)

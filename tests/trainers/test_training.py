@@ -1,0 +1,232 @@
+"""A trainer that does not learn is not a benchmark: each overfits a handful of fixed samples.
+
+Tiny pictures and narrow networks, upstream's loop: loss, optimizer, precision and lines are those
+of a full run. What one framework alone has is in `test_training_alone`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import multiprocessing
+import types
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tests.trainers.checks import (
+    LEARNING,
+    SIZES,
+    learns,
+    length,
+    loaders_feed,
+    narrow,
+    noted_runs,
+    of,
+    options_change_no_loss,
+    part,
+    run,
+    runs_of,
+    toy,
+)
+from tests.trainers.torch_runs import Captured, Event, Job, events, losses, only
+
+pytestmark = [
+    pytest.mark.tier("frameworks"),
+    pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning"),
+]
+on_each = pytest.mark.parametrize("framework", ["pytorch", "paddle"])
+
+
+@pytest.mark.parametrize(
+    ("case", "amp"),
+    [
+        *((case, "none") for case in LEARNING),
+        *((case, "bf16") for case in ("mmseg", "resnet50", "tsm")),
+    ],
+)
+def test_a_trainer_overfits_four_samples_and_tells_its_story(
+    case: str, amp: str, monkeypatch: pytest.MonkeyPatch, capfd: Captured
+) -> None:
+    trainer, options, steps, factor = LEARNING[case]
+    narrow(trainer, monkeypatch)
+    words = (*SIZES[trainer], *options, *length(steps), "--amp-dtype", amp)
+    text = runs_of(trainer).output(capfd, trainer, *words)
+    learns(text, trainer, steps=steps, factor=factor, amp=amp)
+    if trainer in of("paddle"):
+        assert events(text)[0]["framework_version"] == "2.6.2"
+
+
+@pytest.mark.parametrize("trainer", ["resnet50", "deeplabv3p_paddle", "arcface"])
+def test_loader_processes_feed_a_run_and_their_wait_is_reported(
+    trainer: str, monkeypatch: pytest.MonkeyPatch, capfd: Captured
+) -> None:
+    options = ("--batch-size", "2", "--warmup", "1", "--iterations", "2", "--workers", "1")
+    words = (*SIZES[trainer], *options, "--data", "synthetic-host")
+    loaders_feed(run(monkeypatch, capfd, trainer, *words))
+    assert multiprocessing.active_children() == []  # nor what they had in shared memory
+
+
+@pytest.mark.parametrize("trainer", ["deeplabv3p_pytorch", "resnet50", "tsm", "deeplabv3p_paddle"])
+def test_an_option_of_speed_changes_no_loss_and_is_reported(
+    trainer: str, monkeypatch: pytest.MonkeyPatch, capfd: Captured
+) -> None:
+    def each(jobs: Sequence[Job]) -> list[list[Event]]:
+        return [run(monkeypatch, capfd, *job) for job in jobs]
+
+    without_effect = ("--no-cudnn-benchmark", "--tf32") if trainer in of("pytorch") else ()
+    variants = [("--channels-last", *without_effect), ("--fused-optimizer",)]
+    options_change_no_loss(trainer, variants, each)
+
+
+@on_each
+def test_options_of_speed_have_their_effect(
+    framework: str, capfd: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = noted_runs(monkeypatch, framework)
+
+    def model(_: Any) -> Any:
+        nn = part("pytorch", "loop").nn
+        return nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+    switches = ("--channels-last", "--fused-optimizer", "--no-cudnn-benchmark")
+    for options, on in ((("--no-channels-last",), False), (switches, True)):
+        if framework == "paddle":  # layout and cuDNN are not the loop's there
+            toy(capfd, framework, *options)
+            assert runs.pop().optimizer._use_multi_tensor is on
+            continue
+        import torch
+
+        toy(capfd, framework, *options, model=model)
+        made = runs.pop()
+        weight = made.bare[0].weight
+        assert weight.is_contiguous(memory_format=torch.channels_last) is on
+        assert bool(made.optimizer.defaults["fused"]) is on
+        assert torch.backends.cudnn.benchmark is not on
+
+
+@on_each
+@pytest.mark.parametrize(
+    ("checked", "training"),
+    [((), (True, True)), (("--frozen-norm",), (False, False)), (("--no-dropout",), (True, False))],
+)
+def test_checks_freeze_dropout_and_batch_norm_as_far_as_they_say(
+    framework: str, checked: tuple[str, ...], training: tuple[bool, bool], capfd: Captured
+) -> None:
+    nn = part(framework, "loop").nn
+    kinds = {"pytorch": ("BatchNorm2d", "Dropout2d"), "paddle": ("BatchNorm2D", "Dropout2D")}
+    norm, dropout = (getattr(nn, kind) for kind in kinds[framework])
+    norm, dropout = norm(3), dropout()
+    model = nn.Sequential(norm, dropout, nn.Flatten(), nn.Linear(3 * 8 * 8, 4))
+    found = toy(capfd, framework, *checked, model=lambda _: model)
+    assert model.training
+    assert (norm.training, dropout.training) == training
+    told = {name: found[0]["options"][name] for name in ("frozen_norm", "no_dropout")}
+    assert [f"--{name.replace('_', '-')}" for name in told if told[name]] == [*checked]
+
+
+@on_each
+def test_a_loss_that_is_not_a_number_is_reported_as_such(framework: str, capfd: Captured) -> None:
+    found = toy(capfd, framework, schedule=lambda _: lambda _: 1e38)
+    assert losses(found)[-1] == "nan"
+    assert only(found, "summary")[0]["final_loss"] == "nan"
+
+
+def scaling(framework: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the loss be scaled; Paddle's scaler has to believe that it is on a GPU."""
+    if framework == "paddle":
+        monkeypatch.setattr(part("paddle", "session").Session, "scales", True)
+        from paddle.amp import grad_scaler
+
+        gpu = types.SimpleNamespace(is_gpu_place=lambda: True)
+        tracer = types.SimpleNamespace(_expected_place=gpu)
+        monkeypatch.setattr(grad_scaler, "_dygraph_tracer", lambda: tracer)
+
+
+@on_each
+def test_a_fixed_scale_of_the_loss_changes_no_step(
+    framework: str, capfd: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = losses(toy(capfd, framework))
+    scaling(framework, monkeypatch)
+    scaled = losses(toy(capfd, framework, "--amp-dtype", "fp16", static_scale=512.0))
+    assert len(set(plain)) == 4
+    assert scaled == pytest.approx(plain, rel=0.01 if framework == "pytorch" else 1e-4)
+
+
+def overflowing(
+    framework: str,
+    bad: tuple[int, ...],
+    capfd: Captured,
+    monkeypatch: pytest.MonkeyPatch,
+    *options: str,
+    **work: Any,
+) -> tuple[list[float], list[Any]]:
+    """Five steps in fp16, of which the `bad` ones have infinite gradients: the scale after each
+    step, and the weights before each and at the end.
+    """
+    scaling(framework, monkeypatch)
+    runs = noted_runs(monkeypatch, framework)
+    functional = part(framework, "loop").nn.functional
+    scales: list[float] = []
+    weights: list[Any] = []
+
+    def now() -> Any:
+        return runs[0].bare[1].weight.detach().numpy().copy()
+
+    def loss(model: Any, images: Any, labels: Any) -> dict[str, Any]:
+        weights.append(now())
+        found = functional.cross_entropy(model(images), labels)
+        return {"loss": found * (math.inf if len(weights) in bad else 0.01)}
+
+    def line(progress: Any) -> str:
+        paddles = framework == "paddle" and "static_scale" not in work
+        scales.append(runs[0].scaler._scale.item() if paddles else progress.grad_scale)
+        return "a step"
+
+    def rate(step: int) -> float:
+        return 0.1 * (step + 1)
+
+    words = ("--iterations", "5", "--amp-dtype", "fp16", *options)
+    made = {"loss": loss, "line": line, "schedule": lambda _: rate, "weight_decay": 1e-2, **work}
+    found = toy(capfd, framework, *words, **made)
+    told = [step["lr"] for step in only(found, "step")]
+    assert told == pytest.approx([rate(step) for step in range(5)])
+    return scales, [*weights, now()]
+
+
+@pytest.mark.parametrize(
+    ("framework", "options", "work", "bad", "scales"),
+    [
+        ("pytorch", (), {}, (2,), [65536.0, *[32768.0] * 4]),
+        # Every second overflow halves Paddle's.
+        *(
+            ("paddle", options, {"initial_scale": 1024.0}, (2, 3), [1024.0] * 2 + [512.0] * 3)
+            for options in ((), ("--fused-optimizer",))
+        ),
+    ],
+)
+def test_an_overflow_leaves_its_step_out_and_halves_a_scale_that_adapts(
+    framework: str,
+    options: tuple[str, ...],
+    work: dict[str, Any],
+    bad: tuple[int, ...],
+    scales: list[float],
+    capfd: Captured,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found, weights = overflowing(framework, bad, capfd, monkeypatch, *options, **work)
+    assert found == scales
+    kept = [bool((after == before).all()) for before, after in itertools.pairwise(weights)]
+    assert kept == [step in bad for step in range(1, 6)]
+
+
+def test_a_fixed_scale_takes_the_step_that_overflows(
+    capfd: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As mmcv's and apex's: to ask would bring the device to rest."""
+    scales, weights = overflowing("pytorch", (2,), capfd, monkeypatch, static_scale=512.0)
+    assert scales == [512.0] * 5
+    finite = [bool((abs(weight) < math.inf).all()) for weight in weights]
+    assert finite == [True, True, *[False] * 4]
