@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 import pytest
 
@@ -23,6 +25,22 @@ def test_every_option_has_a_help_text_of_80_columns(name: str) -> None:
     assert max(map(len, text.splitlines())) <= 80
     options = (param for param in command.params if isinstance(param, click.Option))
     assert [param.opts for param in options if not (param.hidden or param.help)] == []
+
+
+@pytest.mark.parametrize("name", ["submit", "render"])
+def test_the_options_of_a_submit_stand_in_groups(name: str) -> None:
+    command = present(main.cli.get_command(click.Context(main.cli), name))
+    text = command.get_help(click.Context(command))
+    _, *groups = re.split(r"^(Options.*):$", text, flags=re.MULTILINE)
+    found = dict(zip(groups[::2], groups[1::2], strict=True))
+    examples = {
+        "Options of a case": "--batch-size",
+        "Options for jobs on a cluster": "--node-pool",
+        "Options of a training": "--epochs",
+        "Options": "--help",
+    }
+    assert [*found] == [*examples]
+    assert all(option in found[title] for title, option in examples.items())
 
 
 @pytest.mark.parametrize("name", main.COMMANDS)

@@ -21,6 +21,7 @@ from tests.harness.cluster import page_roles
 from tests.tiers import ROOT
 
 MODULES = {
+    "google-re2": "re2",
     "jinja2": "jinja2",
     "nvidia-ml-py": "pynvml",
     "prometheus-client": "prometheus_client",
