@@ -183,10 +183,6 @@ class FaultProxy:
                 if method in {"", one.method} and re.search(path, one.path)
             ]
 
-    def wait_for(self, path: str = "", *, method: str = "", count: int = 1) -> None:
-        """Wait until so many of these requests have come."""
-        self.until(lambda: len(self.requests(path, method=method)) >= count, f"{method} {path}")
-
     def until(self, condition: Callable[[], bool], what: str) -> None:
         """Wait until something holds that a request changes."""
         with self._changed:

@@ -44,47 +44,19 @@ def pytorch_job(
     }
 
 
-def train_job(
-    name: str = "job",
-    *,
-    nodes: int = 2,
-    gpus: int = 0,
-    run_for: str | None = "0s",
-    annotations: dict[str, str] | None = None,
-    labels: dict[str, str] | None = None,
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Make a TrainingRuntime and a TrainJob of it, with pods as :func:`pytorch_job` makes them."""
-    api = {"apiVersion": "trainer.kubeflow.org/v1alpha1"}
-    reported = {} if run_for is None else {RUN_FOR: run_for}
-    container: dict[str, Any] = {"name": "node", "image": "example.invalid/trainer:1"}
+def training_runtime(name: str) -> dict[str, Any]:
+    """Make a TrainingRuntime of two nodes, whose fake pods end at once."""
+    container = {"name": "node", "image": "example.invalid/trainer:1"}
     pod = {
-        "metadata": {"annotations": {**reported, **(annotations or {})}},
-        "spec": {
-            "restartPolicy": "Never",
-            "containers": [container],
-            **ON_GPUS,
-        },
+        "metadata": {"annotations": {RUN_FOR: "0s"}},
+        "spec": {"restartPolicy": "Never", "containers": [container], **ON_GPUS},
     }
     step = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
     node = {"metadata": step, "spec": {"backoffLimit": 0, "template": pod}}
     below = {"spec": {"replicatedJobs": [{"name": "node", "template": node}]}}
-    trainer: dict[str, Any] = {"numNodes": nodes, "numProcPerNode": max(1, gpus)}
-    if gpus:
-        trainer["resourcesPerNode"] = {"limits": {"nvidia.com/gpu": gpus}}
-    return (
-        {
-            **api,
-            "kind": "TrainingRuntime",
-            "metadata": {"name": name},
-            "spec": {"mlPolicy": {"numNodes": nodes, "torch": {}}, "template": below},
-        },
-        {
-            **api,
-            "kind": "TrainJob",
-            "metadata": {"name": name, "labels": labels or {}},
-            "spec": {
-                "runtimeRef": {"kind": "TrainingRuntime", "name": name},
-                "trainer": trainer,
-            },
-        },
-    )
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainingRuntime",
+        "metadata": {"name": name},
+        "spec": {"mlPolicy": {"numNodes": 2, "torch": {}}, "template": below},
+    }

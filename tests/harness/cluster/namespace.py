@@ -13,7 +13,7 @@ from typing import Any
 from k8sbench.model.phase import Phase
 from tests.harness.cluster import users
 from tests.harness.cluster.cluster import Cluster, KubectlFailed
-from tests.harness.cluster.jobs import train_job
+from tests.harness.cluster.jobs import training_runtime
 from tests.harness.cluster.limits import SECONDS
 from tests.harness.cluster.nodes import RUN_FOR
 
@@ -120,7 +120,7 @@ class Namespace:
         kept = {key: job[key] for key in ("apiVersion", "kind", "spec")}
         if (runtime := job["spec"].get("runtimeRef", {}).get("name")) is not None:
             self.wait("delete", f"trainingruntime/{runtime}")
-            self.create(train_job(runtime)[0])
+            self.create(training_runtime(runtime))
         self.create({**kept, "metadata": {**metadata, "name": name or metadata["name"]}})
         return str(self.get(job["kind"].lower(), name or metadata["name"])["metadata"]["uid"])
 

@@ -72,14 +72,12 @@ def phase(*wanted: str) -> Callable[[dict[str, Any]], bool]:
 
 
 @contextlib.contextmanager
-def gpus(
-    cluster: NodeCluster, *nodes: str, count: int = 8, product: str = GPU_PRODUCT
-) -> Iterator[None]:
+def gpus(cluster: NodeCluster, *nodes: str, count: int = 8) -> Iterator[None]:
     """Have nodes report GPUs of a model, until the end of the block."""
     label = "nvidia.com/gpu.product"
     for node in nodes:
         _have_gpus(cluster, node, str(count))
-        cluster.kubectl("label", "node", node, f"{label}={product}")
+        cluster.kubectl("label", "node", node, f"{label}={GPU_PRODUCT}")
     try:
         yield
     finally:

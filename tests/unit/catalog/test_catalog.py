@@ -43,12 +43,6 @@ def test_a_name_is_a_built_in_file_whose_text_the_digest_is_of() -> None:
     assert found.digest == hashlib.sha256(text).hexdigest()
 
 
-def test_a_path_is_a_users_file_and_is_named_as_given(tmp_path: pathlib.Path) -> None:
-    path = mine(tmp_path)
-    found = catalog.find(path)
-    assert (found.spec.name, found.source) == ("mine", path)
-
-
 @pytest.mark.parametrize("file", ["bench.yaml", "bench.yml", "bench"])
 def test_a_file_of_this_folder_needs_no_slash(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, file: str

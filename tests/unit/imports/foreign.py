@@ -38,11 +38,11 @@ def log(
     return "\n".join([*lines, "Ending Model Training ...", ""])
 
 
-def folder(path: Path, repeats: int = 5) -> Path:
+def folder(path: Path) -> Path:
     """A folder of the logs of every case, each repeated: thirty logs of six cases."""
     path.mkdir(parents=True, exist_ok=True)
     for (gpus, amp), rate in CASES.items():
-        for repeat in range(1, repeats + 1):
+        for repeat in range(1, 6):
             batch = 256 if amp == "True" else 128
             text = log(gpus, amp, rate=rate * (1 + 0.001 * (repeat - 3)), batch=batch)
             (path / f"gpu{gpus}_{amp}_{repeat}.txt").write_text(text)

@@ -52,32 +52,12 @@ def test_thirty_logs_of_six_cases_are_one_table(logs: Path, cli: Cli) -> None:
         assert [member["repeat"] for member in row["members"]] == [1, 2, 3, 4, 5]
 
 
-def test_again_is_harmless(logs: Path, cli: Cli) -> None:
-    cli("import", "logs", *foreign.OF, "--set", "march")
-    before = runs()
-    err = cli("import", "logs", *foreign.OF, "--set", "march").err
-    assert "0 runs imported into set march; 30 runs were there already." in err
-    assert runs() == before
-
-
 def test_what_was_added_to_a_folder_is_a_further_repeat(logs: Path, cli: Cli) -> None:
     cli("import", "logs", *foreign.OF, "--set", "march")
     (logs / "gpu1_True_6.txt").write_text(foreign.log(rate=1201.0))
     cli("import", "logs", *foreign.OF, "--set", "march")
     (row,) = (r for r in rows(cli) if (r["case"], r["precision"]) == ("1x1", "amp"))
     assert [member["repeat"] for member in row["members"]] == [1, 2, 3, 4, 5, 6]
-
-
-def test_the_same_log_twice_names_the_first_and_records_nothing(logs: Path, cli: Cli) -> None:
-    (logs / "zz-copy.txt").write_bytes((logs / "gpu8_True_2.txt").read_bytes())
-    out, err = cli("import", "logs", *foreign.OF, code=2)
-    assert out == ""
-    assert err == (
-        "error: logs/zz-copy.txt: is the same log as logs/gpu8_True_2.txt.\n"
-        "  Give each log once.\n"
-        "Nothing was imported: 1 error.\n"
-    )
-    assert runs() == []
 
 
 def test_a_log_of_another_set_is_named_with_its_run(place: Path, run_id: str, cli: Cli) -> None:

@@ -119,9 +119,9 @@ def unplaced(message: str, replica: str = "worker-0", **more: Any) -> Object:
     return pod(replica, node=None, conditions=(reported,), **more)
 
 
-def init(state: Object, image: str = "alpine:3.10") -> Object:
+def init(state: Object) -> Object:
     """Status of the operator's init container."""
-    return {"name": "init-pytorch", "image": image, "restartCount": 0, "state": state}
+    return {"name": "init-pytorch", "image": "alpine:3.10", "restartCount": 0, "state": state}
 
 
 def event(reason: str, message: str, about: str = JOB, *, at: float = 2, **more: Any) -> Object:

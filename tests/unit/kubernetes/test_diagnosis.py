@@ -42,10 +42,17 @@ from tests.unit.render.plans import plan
 GOLDEN = pathlib.Path(__file__).with_name("causes.txt")
 UNHELPFUL = "preemption: 0/4 nodes are available: 4 Preemption is not helpful for scheduling."
 NO_VICTIMS = "preemption: 0/4 nodes are available: 4 No preemption victims found for incoming pod."
-FULL = f"0/4 nodes are available: 4 Insufficient nvidia.com/gpu. {NO_VICTIMS}"
-NO_LABEL = (
-    f"0/4 nodes are available: 4 node(s) didn't match Pod's node affinity/selector. {UNHELPFUL}"
-)
+
+
+def lacking(why: str, hint: str = UNHELPFUL) -> str:
+    """What the scheduler says of four nodes."""
+    return f"0/4 nodes are available: {why}. {hint}"
+
+
+FULL = lacking("4 Insufficient nvidia.com/gpu", NO_VICTIMS)
+OTHER_LABEL = "node(s) didn't match Pod's node affinity/selector"
+NO_LABEL = lacking(f"4 {OTHER_LABEL}")
+TAINT = "node(s) had untolerated taint"
 WORKER = f"{JOB}-worker-0"
 GONE = pod() | {"_deleted": True}
 RUNNING = job(condition("Running"))
@@ -95,9 +102,9 @@ def with_status(container: dict[str, Any], reason: str, message: str) -> state.J
     )
 
 
-def asked_to_end(at: float, grace: int = 30) -> dict[str, Any]:
+def asked_to_end(at: float) -> dict[str, Any]:
     """Metadata of a pod whose deletion was asked for then."""
-    return {"deletionTimestamp": stamp(at + grace), "deletionGracePeriodSeconds": grace}
+    return {"deletionTimestamp": stamp(at + 30), "deletionGracePeriodSeconds": 30}
 
 
 def pulling(message: str, reason: str = "ImagePullBackOff") -> state.JobSnapshot:
@@ -146,9 +153,7 @@ SHARED_OR_FULL = (
     " anti-affinity rules."
 )
 OTHERS_ANTI = "1 node(s) didn't satisfy existing pods anti-affinity rules."
-NO_CLAIM = both_unplaced(
-    f'0/4 nodes are available: persistentvolumeclaim "data" not found. {UNHELPFUL}'
-)
+NO_CLAIM = both_unplaced(lacking('persistentvolumeclaim "data" not found'))
 UNBOUND = "0/4 nodes are available: pod has unbound immediate PersistentVolumeClaims."
 NO_CONFIG = 'MountVolume.SetUp failed for volume "trainers" : configmap "job" not found'
 NO_QUOTA = condition("QuotaReserved", "insufficient unused quota", status="False")
@@ -247,18 +252,14 @@ STATES: list[tuple[str, state.JobSnapshot | tuple[state.JobSnapshot, float]]] = 
     ("request-too-large!", both_unplaced(FULL, nodes=[node(gpus="4"), node(gpus="2")])),
     (  # a scheduler from 1.34 on says so itself
         "request-too-large!",
-        both_unplaced(
-            "0/4 nodes are available: 2 Insufficient nvidia.com/gpu, 2 node(s) didn't match Pod's"
-            f" node affinity/selector. {UNHELPFUL}"
-        ),
+        both_unplaced(lacking(f"2 Insufficient nvidia.com/gpu, 2 {OTHER_LABEL}")),
     ),
     ("no-matching-node!", both_unplaced(NO_LABEL, nodes=[node(gpu="v100"), node(gpu="a100")])),
     (  # its taint hides a node's labels from the scheduler's sentence
         "no-matching-node!",
         alone(
             unplaced(
-                "0/4 nodes are available: 1 node(s) had untolerated taint {team: other}, 3 node(s)"
-                f" didn't match Pod's node affinity/selector. {UNHELPFUL}",
+                lacking(f"1 {TAINT} {{team: other}}, 3 {OTHER_LABEL}"),
                 "master-0",
                 spec={"nodeSelector": {"gpu": "h100"}},
             ),
@@ -267,19 +268,10 @@ STATES: list[tuple[str, state.JobSnapshot | tuple[state.JobSnapshot, float]]] = 
     ),
     ("no-matching-node", both_unplaced(NO_LABEL, events=COMES)),
     ("no-node-fits", both_unplaced(FULL.replace(NO_VICTIMS, UNHELPFUL), events=COMES)),
-    (
-        "taint-not-tolerated",
-        both_unplaced(
-            "0/4 nodes are available: 4 node(s) had untolerated taint {nvidia.com/gpu: present}."
-            f" {UNHELPFUL}"
-        ),
-    ),
+    ("taint-not-tolerated", both_unplaced(lacking(f"4 {TAINT} {{nvidia.com/gpu: present}}"))),
     (
         "nodes-not-ready",
-        both_unplaced(
-            "0/4 nodes are available: 4 node(s) had untolerated taint"
-            f" {{node.kubernetes.io/not-ready: }}. {UNHELPFUL}"
-        ),
+        both_unplaced(lacking(f"4 {TAINT} {{node.kubernetes.io/not-ready: }}")),
     ),
     ("half-placed", seen(unplaced(FULL))),
     (
@@ -327,7 +319,7 @@ STATES: list[tuple[str, state.JobSnapshot | tuple[state.JobSnapshot, float]]] = 
     ("volume-not-bound!", at(31, NO_CLAIM)),
     (
         "pod-not-started",
-        both_unplaced(f"0/4 nodes are available: 4 node(s) didn't have free ports. {NO_VICTIMS}"),
+        both_unplaced(lacking("4 node(s) didn't have free ports", NO_VICTIMS)),
     ),
     ("pod-not-started", pulling("failed to extract layer: no space left on device")),
     ("image-not-found!", pulling("couldn't parse image name", "InvalidImageName")),

@@ -205,13 +205,11 @@ class Pod:
         with self.reported:
             assert self.reported.wait_for(lambda: len(self.lines) >= count, SECONDS), self.events
 
-    def cut(self, new: Lines, *, rotated: bool = False) -> None:
-        """Break the stream while lines come, which may be in another file."""
+    def cut(self, new: Lines) -> None:
+        """Break the stream while lines come."""
 
         def change(node: Node) -> None:
             node.breaks = True
-            if rotated:
-                node.rotate()
             node.now.extend(new)
 
         self.node.do(change)

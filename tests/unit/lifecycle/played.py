@@ -54,33 +54,19 @@ class FakeCluster:
         self.script = script
         self.going_on: dict[str, deque[JobEvent | BaseException]] = {}
         self.created: list[str] = []
-        self.most_at_once = 0
         self.cancelled: list[tuple[str, str]] = []
-        self.cleared: list[tuple[str, int]] = []
-        """Run ids, and the attempts that were to be created then."""
         self.removed: list[str] = []
         self.released: list[str] = []
-        self.marks: dict[str, Mapping[str, LogMark]] = {}
         self.found: list[FoundJob] = []
-        self.recorded_first: Store | None = None
-        self.asked: list[tuple[str, str]] = []
-        """Run ids, and what their owners were asked."""
-        self.answered: list[str] = []
-        self.adopted: list[str] = []
 
     def create(self, plan: RunPlan, manifests: Sequence[Manifest], folder: pathlib.Path) -> None:
-        if self.recorded_first is not None:
-            assert self.recorded_first.run(plan.run_id).phase is Phase.CREATED
-            assert (folder / "manifest.yaml").read_text() == "kind: Job\n"
         self.created.append(plan.run_id)
         self.going_on[plan.run_id] = deque(self.script)
-        self.most_at_once = max(self.most_at_once, len(self.going_on))
 
     def clear(self, run: Run) -> None:
-        self.cleared.append((run.run_id, run.attempt))
+        pass
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
-        self.marks[run.run_id] = marks
         self.going_on[run.run_id] = deque(self.script)
 
     def jobs(self, run_ids: Collection[str] | None = None) -> Sequence[FoundJob]:
@@ -121,13 +107,12 @@ class FakeCluster:
         return None
 
     def ask(self, run_id: str, wish: Wish) -> None:
-        self.asked.append((run_id, wish.kind))
+        pass
 
     def answer(self, run_id: str) -> None:
-        self.answered.append(run_id)
+        pass
 
     def adopt(self, run_id: str, known: Ownership) -> bool:
-        self.adopted.append(run_id)
         return True
 
     def close(self) -> None:
@@ -234,18 +219,11 @@ def detached(store: Store, cases: int = 1, **asked: Any) -> list[Run]:
     return runs
 
 
-def collect(
-    store: Store,
-    cluster: FakeCluster,
-    runs: list[Run] | None = None,
-    *,
-    reporter: Silent | None = None,
-    keep: bool = False,
-) -> CollectResult:
+def collect(store: Store, cluster: FakeCluster, runs: list[Run] | None = None) -> CollectResult:
     """Collect these runs, or as ``collect --all`` does all that needs it."""
     here = context(store, cluster)
     found = collecting.open_runs(here) if runs is None else runs
-    return collecting.collect(found, here, reporter or Silent(), Stop(), follow=False, keep=keep)
+    return collecting.collect(found, here, Silent(), Stop(), follow=False)
 
 
 def runs_of(submitted: Iterable[Submitted]) -> list[Run]:

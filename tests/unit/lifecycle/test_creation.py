@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.lifecycle import collecting, submitting
+from k8sbench.lifecycle import submitting
 from k8sbench.lifecycle.context import RunContext, Stop
 from k8sbench.lifecycle.submitting import Submitted
 from k8sbench.model import attempts, creation
@@ -19,7 +19,7 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, Store
 from tests.tiers import ROOT
-from tests.unit.lifecycle.played import LOCATION, FakeCluster, Silent, at, context, planned_case
+from tests.unit.lifecycle.played import FakeCluster, Silent, at, context, planned_case
 from tests.unit.model.specs import a_request
 from tests.unit.report.factory import run
 
@@ -79,26 +79,8 @@ def submitted(
     return list(submitting.submit(*args))
 
 
-def collected(
-    store: Store, cluster: FakeCluster, *, now: float, follow: bool = False
-) -> collecting.CollectResult:
-    return collecting.collect(
-        [store.run("mine")],
-        here(store, cluster, now),
-        Silent(),
-        Stop(),
-        follow=follow,
-    )
-
-
 def reported(run: Run) -> list[tuple[str, str | None]]:
     return [(str(step.phase), step.cause_id) for step in run.history]
-
-
-def recorded(store: Store, at: float = NOW) -> Run:
-    """A run whose submit was killed before its job was created."""
-    plan = planned_case("kubernetes").plan("mine", "night", 1)
-    return store.record(plan, at=at, owner=None, location=LOCATION)
 
 
 # -- what is recorded -------------------------------------------------------------------------

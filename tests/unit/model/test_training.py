@@ -63,6 +63,11 @@ def told(plan: RunPlan) -> dict[str, str]:
     }
 
 
+def test_the_training_s_own_options_reach_the_trainer() -> None:
+    assert "--poly" in trained().command
+    assert "--poly" not in planned().command
+
+
 def test_one_gpu_is_evaluated_as_upstream_evaluates_it() -> None:
     plan = trained(gpus=1)
     assert present(plan.training).evaluate_every == 4_000

@@ -42,7 +42,7 @@ def site() -> choices.Site:
     )
 
 
-def every_plan(name: str, *, run_id: str | None = None) -> Iterator[RunPlan]:
+def every_plan(name: str) -> Iterator[RunPlan]:
     """Plans of all that a benchmark can be asked for on a cluster's default pool."""
     found = catalog.find(name)
     for variant in found.spec.variants:
@@ -70,7 +70,7 @@ def every_plan(name: str, *, run_id: str | None = None) -> Iterator[RunPlan]:
                             image=None if impl == "k8sbench" else IMAGE,
                         ),
                         site(),
-                        run_id=run_id or f"{found.spec.name}-example",
+                        run_id=f"{found.spec.name}-example",
                         set_name="example",
                         repeat=1,
                         trainers_digest=sources().digest,
