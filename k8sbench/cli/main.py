@@ -46,7 +46,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Results": {
         "results": "Print tables of the measured results.",
-        "report": "Write a folder that publishes sets: tables, commands, logs.",
+        "report": "Write a report of some sets that can be published.",
         "explain": "Show how a figure was computed, or what a log format matches.",
         "compare": "Compare two sides: how much they differ, and how surely.",
         "baseline": "Save, list and remove runs that later ones are compared with.",

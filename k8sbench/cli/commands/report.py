@@ -32,7 +32,7 @@ def command(
     accept: tuple[str, ...],
     where: str | None,
 ) -> None:
-    """Write the rows of some sets as a report that can be published.
+    """Write a report of some sets that can be published.
 
     FOLDER gets a README with environment, commands, method, tables and charts, as the published
     reports have them, and beside it the data, the manifests and the logs of all runs. Written
