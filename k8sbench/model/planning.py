@@ -62,6 +62,8 @@ def make_plan(
         raise DoesNotFit(
             "One GPU alone has nobody to talk to.", "Ask for more with --replicas or --gpus."
         )
+    if is_bandwidth(spec.unit) and case.precision == "amp":
+        raise UsageError(f"{spec.name} has no AMP: it sums float32.", "Leave out --amp.")
     size = choices.preset(case, notes)
     amp_dtype = choices.amp_dtype(case)
     batch_size = choices.batch_size(case, size, notes)

@@ -25,6 +25,8 @@ def test_an_all_reduce_needs_a_peer_and_counts_what_each_rank_sends() -> None:
     of = msgspec.structs.replace(spec(), unit="GB")
     with pytest.raises(UsageError, match="nobody to talk to"):
         planned(of=of, replicas=1, gpus=1)
+    with pytest.raises(UsageError, match="has no AMP"):
+        planned(of=of, replicas=2, precision="amp")
     plan = planned(of=of, replicas=2, gpus=2, batch_size=1000)
     assert plan.global_batch == 1.5
     assert "vector of 1000 MB" in describe(plan)
