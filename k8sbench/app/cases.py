@@ -166,11 +166,10 @@ def check_objects(api: Api, plans: Sequence[RunPlan]) -> None:
         return
     from k8sbench.adapters.kubernetes import preflight
 
-    requests = (preflight.request_of(plan, api.place.namespace) for plan in some)
     # One command names one queue and one pool.
-    different = {(item.claims, item.written, item.replicas > 1): item for item in requests}
-    for request in different.values():
-        preflight.refuse(api, request)
+    different = {(*sources.claims(plan).items(), plan.replicas > 1): plan for plan in some}
+    for plan in different.values():
+        preflight.refuse(api, plan)
 
 
 def _path(place: str | None) -> Path | None:

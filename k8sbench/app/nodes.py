@@ -113,14 +113,13 @@ def _chosen(
     case: PlannedCase, target: RunTarget, selector: str
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """Return the nodes to be measured, by name, and why others are not."""
-    from k8sbench.adapters.kubernetes import listing, preflight
-    from k8sbench.diagnose.preflight import capacity_checks
+    from k8sbench.adapters.kubernetes import listing
+    from k8sbench.diagnose.preflight.nodes import refusal
 
     assert target.api is not None
     pool = case.draft.pool
     labelled = listing.nodes(target.api, pool.selector, selector)
-    asked = preflight.request_of(case.draft, target.api.place.namespace)
-    refusals = {name_of(node): capacity_checks.refusal(node, asked) for node in labelled}
+    refusals = {name_of(node): refusal(node, case.draft) for node in labelled}
     left_out = {name: why for name, why in sorted(refusals.items()) if why is not None}
     fitting = sorted(refusals.keys() - left_out.keys())
     if not fitting:

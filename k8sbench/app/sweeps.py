@@ -27,8 +27,8 @@ def that_fit(
 
     Raises :class:`DoesNotFit` where nothing is left.
     """
-    from k8sbench.adapters.kubernetes import listing, preflight
-    from k8sbench.diagnose.preflight import capacity_checks
+    from k8sbench.adapters.kubernetes import listing
+    from k8sbench.diagnose.preflight import nodes
 
     if all(case.draft.replicas == 1 for case in planned):
         return tuple(planned)
@@ -42,7 +42,7 @@ def that_fit(
     why = DoesNotFit("There is not a case.")
     for case in planned:
         plan = case.draft
-        room = capacity_checks.room(of_pool, preflight.request_of(plan, api.place.namespace))
+        room = nodes.room(of_pool, plan)
         if plan.replicas <= room:
             fitting.append(case)
             continue

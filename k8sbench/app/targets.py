@@ -48,7 +48,7 @@ def for_submit(
     from k8sbench.adapters.kubernetes.client import connection
 
     try:
-        return _on(connections.connect(request.access), request, offline=offline)
+        return on_cluster(connections.connect(request.access), request, offline=offline)
     except connection.NoCluster as error:
         if request.names_cluster:
             raise
@@ -162,7 +162,8 @@ def known_pools(file: str | None, access: ClusterAccess) -> tuple[LoadedPools, s
     return pools.load(file, published=published), unread[0] if unread else None
 
 
-def _on(api: Api, request: SubmitRequest, *, offline: bool) -> RunTarget:
+def on_cluster(api: Api, request: SubmitRequest, *, offline: bool = False) -> RunTarget:
+    """Choose a pool of a cluster, and the kind of the jobs."""
     unread = []
 
     def published() -> PublishedPools | None:

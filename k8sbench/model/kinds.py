@@ -436,16 +436,6 @@ def kind_of(plan: RunPlan) -> JobKind:
     return default_kind(plan.framework, plan.kind)
 
 
-def kinds_of(operator: Operator, frameworks: tuple[str, ...]) -> list[JobKind]:
-    """Return an operator's kinds of these frameworks' runs; all where none is named."""
-    kinds = {
-        kind.name: kind
-        for kind in (*ALL, *KINDS.values())
-        if not frameworks or {*frameworks} & {*kind.frameworks, *kind.default_for}
-    }
-    return [kind for kind in kinds.values() if kind.operator == operator]
-
-
 def served(groups: Container[str]) -> list[str]:
     """Return the words of ``--job-kind`` that a cluster with these API groups has."""
     return [word for word, operator in OPERATORS.items() if operator.group in groups]

@@ -83,7 +83,7 @@ def test_the_commands_of_operations_run_in_their_order(
         (found,) = (text for command, text in printed.items() if words in command)
         return found
 
-    assert "take pods" in of("doctor -n team-a --node-pool v100")
+    assert "take a replica" in of("doctor -n team-a --node-pool v100")
     assert "Bound" in of("get persistentvolumeclaim")
     claim = prepared.kubectl("get", "persistentvolumeclaims", f"--namespace={TEAM}", "-o=yaml")
     assert "storage: 40Gi" in claim

@@ -58,10 +58,9 @@ variants:
 """
 KIND = """MADE_UP = msgspec.structs.replace(PYTORCH_JOB, name="MadeUpJob", plural="madeupjobs")
 """
-CHECK = """def made_up(facts: PreflightFacts) -> Iterator[Finding]:
-    yield warn(f"{facts.request.namespace} is made up.", None)
-
-
+CHECK = """    Check("made-up", _namespace, "", (
+        Row("warn", always, "{f.home} is made up."),
+    )),
 """
 RULE = '''MADE_UP = warn("made-up", "Nothing to do.")
 """It is one of a test."""
@@ -81,10 +80,7 @@ RECIPES: dict[str, Recipe] = {
         "k8sbench/model/kinds.py": (("KINDS: ", KIND), ("PYTORCH_JOB, PADDLE_JOB,", "MADE_UP, "))
     },
     "check of doctor": {
-        "k8sbench/diagnose/preflight/cluster_checks.py": (("def namespace(", CHECK),),
-        "k8sbench/diagnose/preflight/checks.py": (
-            ('    Check("namespace"', '    Check("made-up", cluster_checks.made_up),\n'),
-        ),
+        "k8sbench/diagnose/preflight/checks.py": (('    Check("permissions"', CHECK),),
     },
     "integrity rule": {
         "k8sbench/measure/run/rules.py": (("\nALL = rules_in", RULE),),
@@ -163,7 +159,7 @@ def test_a_job_kind_is_one_entry(tree: pathlib.Path) -> None:
     assert job["kind"] == "MadeUpJob"
 
 
-def test_a_check_of_doctor_is_a_function_and_its_line(tree: pathlib.Path) -> None:
+def test_a_check_of_doctor_is_an_entry(tree: pathlib.Path) -> None:
     script = """
 from tests.unit.doctor import clusters
 print(*(finding.sentence for finding in clusters.findings() if finding.id == "made-up"))

@@ -6,10 +6,10 @@ An API server that does not answer raises; a single request that is refused beco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import yaml
 
@@ -19,24 +19,21 @@ from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ROLE, ApiFault
 from k8sbench.adapters.metrics import prometheus_api
 from k8sbench.adapters.metrics.prometheus_api import PrometheusFault, Way
-from k8sbench.diagnose.preflight import capacity_checks, checks, cluster_checks
+from k8sbench.diagnose.preflight import checks
 from k8sbench.diagnose.preflight.facts import (
-    DoctorRequest,
     MetricsEndpoint,
     Permission,
     PreflightFacts,
     Unknown,
-    does_not_run,
     permissions,
 )
 from k8sbench.model import sources
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.finding import Finding
-from k8sbench.model.kinds import KINDS, WORDS
+from k8sbench.model.kinds import KINDS, kind_of
 from k8sbench.model.kube import KubeObject
-from k8sbench.model.operators import OPERATORS, Operator
+from k8sbench.model.operators import Operator
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.spec import Framework
 from k8sbench.ports import Manifest
 from k8sbench.render import templates
 
@@ -48,52 +45,50 @@ ANSWER_SECONDS = 5.0
 
 
 def ask(
-    api: Api,
-    request: DoctorRequest,
-    jobs: Iterable[Sequence[Manifest]],
-    prometheus: str = "none",
+    api: Api, plan: RunPlan, jobs: Iterable[Sequence[Manifest]], prometheus: str = "none"
 ) -> PreflightFacts:
-    """Return all facts; ``jobs`` are k8sbench's own for a dry run, each after its runtime.
+    """Return all facts; ``jobs`` are k8sbench's own for a dry run, with what each needs before it.
 
     ``prometheus`` is where to look for one: a URL, ``auto`` or ``none``.
 
-    Raises :class:`ApiFault` where the API server does not answer, or rejects our credentials.
+    Raises an error of the API server that does not answer, or rejects our credentials.
     """
     silence = api.no_answer(ANSWER_SECONDS)
     if silence is not None and silence.status in {None, 401}:
-        raise silence
+        raise api.explained(silence, "the cluster be looked at")
+    ours = {job[-1]["kind"]: [one for one in job if one["kind"] != "ConfigMap"] for job in jobs}
     groups = _answer(partial(_groups, api))
-    served = {} if isinstance(groups, Unknown) else groups
-    plurals = _answer(partial(_plurals, api, served))
-    known_kinds = () if isinstance(plurals, Unknown) else plurals
-    ours = [job for job in jobs if KINDS[job[-1]["kind"]].plural in known_kinds]
-    home = request.namespace
-    operators = [one for one in OPERATORS.values() if one.group in served]
-    selector = ",".join(f"{key}={value}" for key, value in request.pool.selector.items())
+    served = _answer(partial(_plurals, api, () if isinstance(groups, Unknown) else groups))
+    plurals = () if isinstance(served, Unknown) else served
+    home = api.place.namespace
+    selector = ",".join(f"{key}={value}" for key, value in plan.pool.selector.items())
     queries: dict[str, Callable[[], Any]] = {
         "version": lambda: str(api.get("/version")["gitVersion"]),
-        "own_jobs": partial(_dry_run, api, home, ours),
-        "deployments": partial(_deployments, api, operators),
-        "access": partial(_access, api, home),
+        "refusals": lambda: {
+            kind: _refusal(api, job) for kind, job in ours.items() if KINDS[kind].plural in plurals
+        },
+        "deployments": partial(_deployments, api, kind_of(plan).operator),
+        "access": partial(_access, api),
         "namespace": lambda: api.find(kinds.path("Namespace", name=home)),
         "quotas": lambda: api.list(kinds.path("ResourceQuota", home))[0],
         "nodes": lambda: api.list(kinds.path("Node"), labels=selector)[0],
-        "queue": partial(_queue, api, request),
-        "flavors": partial(_flavors, api, request),
+        "claims": partial(_claims, api, plan),
+        "queue": partial(_queue, api, plan),
+        "flavors": partial(_flavors, api, plan),
     }
-    if request.pool.gpus_per_node and prometheus != "none":
+    if plan.pool.gpus_per_node and prometheus != "none":
         queries["prometheus"] = partial(prometheus_endpoint, prometheus, api)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         results = pool.map(_answer, queries.values())
         answers: dict[str, Any] = dict(zip(queries, results, strict=True))
     return PreflightFacts(
-        request=request,
-        claims=_claims(api, request),
+        plan=plan,
+        home=home,
         server=api.place.server,
         why=api.why,
-        is_verified=api.is_verified,
         groups=groups,
-        kinds=plurals,
+        kinds=served,
+        asked=tuple(ours),
         role_file=str(ROLE),
         **answers,
     )
@@ -108,61 +103,42 @@ def dry_run(api: Api, plan: RunPlan, objects: Sequence[Manifest]) -> list[Findin
     for manifest in objects:
         kind, name = manifest["kind"], manifest["metadata"]["name"]
         try:
-            _try(api, api.place.namespace, manifest)
+            _try(api, manifest)
         except ApiFault as fault:
             if kind == "ConfigMap" and fault.reason == "AlreadyExists":
                 trainer_sources.check(api, name)
                 continue
             raise api.explained(fault, f"{kind} {name} be created") from fault
-    request = request_of(plan, api.place.namespace)
-    try:
-        facts = ask(api, request, [[one for one in objects if one["kind"] != "ConfigMap"]])
-    except ApiFault as fault:
-        raise api.explained(fault, "the cluster be looked at") from fault
-    return [finding for finding in checks.findings(facts) if finding.severity != "ok"]
+    found = checks.findings(ask(api, plan, [objects]))
+    return [finding for finding in found if finding.severity != "ok"]
 
 
-def request_of(plan: RunPlan, namespace: str) -> DoctorRequest:
-    """Return what a run asks of a cluster."""
-    claims = sources.claims(plan)
-    return DoctorRequest(
-        namespace=namespace,
-        pool=plan.pool,
-        frameworks=(cast(Framework, plan.framework),),
-        replicas=plan.replicas,
-        gpus=plan.gpus_per_replica,
-        image=plan.image,
-        claims=tuple(claims),
-        written=tuple(name for name, writes in claims.items() if writes),
-        queue=plan.queue,
-        gang=plan.gang,
-        pack=plan.pack,
-        job_kind=next(key for key, kind in WORDS.items() if kind == plan.kind),
-    )
-
-
-def refuse(api: Api, request: DoctorRequest) -> None:
+def refuse(api: Api, plan: RunPlan) -> None:
     """Reject volume claims that the pods could not mount, and a queue for other nodes than theirs.
 
     That is before anything is created. Raises :class:`Unreachable`, with a sentence for each. What
     may not be looked at is no reason.
     """
-    results = [*capacity_checks.claims(request, _claims(api, request))]
-    if not isinstance(flavors := _answer(partial(_flavors, api, request)), Unknown):
-        results += cluster_checks.nodes_of_queue(request, flavors)
-    failed = [result for result in results if result.severity == "fail"]
+    facts = PreflightFacts(
+        plan=plan,
+        home=api.place.namespace,
+        claims=_claims(api, plan),
+        flavors=_answer(partial(_flavors, api, plan)),
+    )
+    found = checks.findings(facts, "data", "queue-nodes")
+    failed = [finding for finding in found if finding.severity == "fail"]
     if failed:
-        actions = dict.fromkeys(result.action or "" for result in failed)
-        raise Unreachable(" ".join(result.sentence for result in failed), " ".join(actions))
+        actions = dict.fromkeys(finding.action or "" for finding in failed)
+        raise Unreachable(" ".join(finding.sentence for finding in failed), " ".join(actions))
 
 
-def _claims(api: Api, request: DoctorRequest) -> dict[str, KubeObject | Unknown | None]:
-    return {
-        name: _answer(
-            partial(api.find, kinds.path("PersistentVolumeClaim", request.namespace, name))
-        )
-        for name in request.claims
-    }
+def is_down(api: Api, operator: Operator) -> bool:
+    """Return whether an operator, or what it needs, is seen to have no available replica."""
+    return any(
+        not (found.get("status") or {}).get("availableReplicas")
+        for found in _deployments(api, operator).values()
+        if found is not None and not isinstance(found, Unknown)
+    )
 
 
 def _answer(query: Callable[[], T]) -> T | Unknown:
@@ -178,17 +154,14 @@ def _answer(query: Callable[[], T]) -> T | Unknown:
         return Unknown("the answer is not an object of Kubernetes' API")
 
 
-def _groups(api: Api) -> Mapping[str, Sequence[str]]:
-    return {
-        group["name"]: tuple(version["version"] for version in group["versions"])
-        for group in api.get("/apis")["groups"]
-    }
+def _groups(api: Api) -> Collection[str]:
+    return [group["name"] for group in api.get("/apis")["groups"]]
 
 
-def _plurals(api: Api, groups: Mapping[str, Sequence[str]]) -> Sequence[str]:
+def _plurals(api: Api, groups: Collection[str]) -> Collection[str]:
     """Return the resources of the job kinds' API groups."""
     versions = dict.fromkeys(kind.api_version for kind in KINDS.values() if kind.group in groups)
-    return tuple(resource["name"] for version in versions for resource in _served(api, version))
+    return [resource["name"] for version in versions for resource in _served(api, version)]
 
 
 def _served(api: Api, version: str) -> Sequence[KubeObject]:
@@ -202,25 +175,21 @@ def _served(api: Api, version: str) -> Sequence[KubeObject]:
     return resources
 
 
-def _dry_run(api: Api, namespace: str, jobs: Iterable[Sequence[Manifest]]) -> dict[str, str | None]:
-    """Return who refuses jobs, by their kinds."""
-    refusals: dict[str, str | None] = {}
-    for objects in jobs:
-        kind = objects[-1]["kind"]
-        try:
-            for manifest in objects:
-                _try(api, namespace, manifest)
-            refusals[kind] = None
-        except ApiFault as fault:
-            refusals[kind] = fault.message
-    return refusals
+def _refusal(api: Api, job: Sequence[Manifest]) -> str | None:
+    """Return why a dry run of a job, and of what it needs, is refused; None: it is not."""
+    try:
+        for manifest in job:
+            _try(api, manifest)
+    except ApiFault as fault:
+        return fault.message
+    return None
 
 
-def _try(api: Api, namespace: str, manifest: Manifest) -> None:
+def _try(api: Api, manifest: Manifest) -> None:
     """Have the API server and its webhooks check an object; raises :class:`ApiFault`."""
     kind = KINDS.get(manifest["kind"])
     try:
-        api.create(kinds.path(manifest["kind"], namespace), manifest, dry_run=True)
+        api.create(kinds.path(manifest["kind"], api.place.namespace), manifest, dry_run=True)
     except ApiFault as fault:
         # A dry run has not made the runtime; the webhook that misses it has read the job.
         runtime = None if kind is None else kind.runtime
@@ -228,15 +197,10 @@ def _try(api: Api, namespace: str, manifest: Manifest) -> None:
             raise
 
 
-def _deployments(api: Api, operators: Iterable[Operator]) -> dict[str, KubeObject | Unknown | None]:
-    """Return the Deployments of operators, and of what these need."""
-    programs = [program for one in operators for program in (one, *one.needs)]
+def _deployments(api: Api, operator: Operator) -> dict[str, KubeObject | Unknown | None]:
+    """Return the Deployments of an operator, and of what it needs."""
+    programs = (operator, *operator.needs)
     return {program.name: _answer(partial(_deployment, api, program)) for program in programs}
-
-
-def is_down(api: Api, operator: Operator) -> bool:
-    """Return whether an operator, or what it needs, is seen not to run."""
-    return does_not_run(operator, _deployments(api, [operator]))
 
 
 def _deployment(api: Api, program: Operator) -> KubeObject | None:
@@ -250,28 +214,34 @@ def _deployment(api: Api, program: Operator) -> KubeObject | None:
         return api.find(kinds.path("Deployment", *program.place))
 
 
-def _access(api: Api, namespace: str) -> Mapping[Permission, bool]:
+def _access(api: Api) -> Mapping[Permission, bool]:
     needed = tuple(permissions(yaml.safe_load_all(templates.role(packaged.load_templates()))))
     path = kinds.path("SelfSubjectAccessReview")
 
     def is_allowed(permission: Permission) -> bool:
-        return bool(api.create(path, permission.review(namespace))["status"]["allowed"])
+        answer = api.create(path, permission.review(api.place.namespace))
+        return bool(answer["status"]["allowed"])
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return dict(zip(needed, pool.map(is_allowed, needed), strict=True))
 
 
-def _queue(api: Api, request: DoctorRequest) -> KubeObject | None:
-    if request.queue is None:
+def _claims(api: Api, plan: RunPlan) -> dict[str, KubeObject | Unknown | None]:
+    find, home = api.find, api.place.namespace
+    return {
+        name: _answer(partial(find, kinds.path("PersistentVolumeClaim", home, name)))
+        for name in sources.claims(plan)
+    }
+
+
+def _queue(api: Api, plan: RunPlan) -> KubeObject | None:
+    if plan.queue is None:
         return None
-    return kueue.find(api, f"namespaces/{request.namespace}/localqueues/{request.queue}")
+    return kueue.find(api, f"namespaces/{api.place.namespace}/localqueues/{plan.queue}")
 
 
-def _flavors(api: Api, request: DoctorRequest) -> Mapping[str, Mapping[str, str]]:
-    return kueue.flavors(api, _queue(api, request), request.pool)
-
-
-# -- where GPU metrics would come from -----------------------------------------------------------
+def _flavors(api: Api, plan: RunPlan) -> Mapping[str, Mapping[str, str]]:
+    return kueue.flavors(api, _queue(api, plan), plan.pool)
 
 
 def prometheus_endpoint(place: str, api: Api | None) -> MetricsEndpoint:
@@ -279,15 +249,11 @@ def prometheus_endpoint(place: str, api: Api | None) -> MetricsEndpoint:
 
     def asked(way: Way) -> MetricsEndpoint:
         rows, _ = prometheus_api.ask(way, prometheus_api.fields(), ANSWER_SECONDS)
-        return MetricsEndpoint(name=way.name, fields=_fields(row.metric for row in rows))
+        names = {row.metric.get("__name__", "") for row in rows}
+        return MetricsEndpoint(name=way.name, fields=tuple(sorted(names)))
 
     try:
         ways = prometheus_api.ways(place, api)
         return prometheus_api.first(ways, asked, lambda endpoint: endpoint.fields != ())
     except PrometheusFault as fault:
         return MetricsEndpoint(name="Prometheus", fault=str(fault).rstrip("."))
-
-
-def _fields(series: Iterable[Mapping[str, str]]) -> tuple[str, ...]:
-    """Return the names of the fields that series have."""
-    return tuple(sorted({labels.get("__name__", "") for labels in series}))

@@ -35,7 +35,7 @@ FLAGS = {
 
 
 @click.command()
-@request_options(FLAGS, benchmark="allreduce")
+@request_options(FLAGS, benchmark=doctor.BENCHMARK)
 @click.option(
     "--init-template",
     is_flag=True,

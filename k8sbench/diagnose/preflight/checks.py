@@ -1,20 +1,49 @@
-"""The checks of the preflight: from facts to findings that say what is wrong and what to do.
+"""The checks of the preflight: one table from facts to findings.
 
-The severity ``fail`` means that no run can succeed as it is asked for, or that the cluster does not
-tell what it tells every user; ``warn`` is for what may spoil or slow a run, and for what could not
-be looked at. A new check is a function and a line of :data:`CHECKS`, and its row in docs/doctor.md.
+A check yields subjects, one for each thing that it looks at. The first of its rows whose condition
+holds for a subject is the finding; where none holds there is nothing to say. Sentences and actions
+name attributes of the subject, ``f`` (the facts), ``plan`` and ``pool``.
+
+``fail`` means that no run can succeed as it is asked for, or that the cluster does not tell what it
+tells every user; ``warn`` is for what may spoil or slow a run, and for what could not be looked at.
+A new check is an entry of :data:`CHECKS` with its function, and its row in docs/doctor.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
+from types import SimpleNamespace as Subject
+from typing import Any, NamedTuple
 
-import msgspec
+from k8sbench.diagnose.job.causes import CAUSES
+from k8sbench.diagnose.preflight import nodes
+from k8sbench.diagnose.preflight.facts import LEVELS, PreflightFacts, Unknown, known
+from k8sbench.model import sources
+from k8sbench.model.counts import counted
+from k8sbench.model.finding import Finding, Severity
+from k8sbench.model.gpu_metrics import METRICS
+from k8sbench.model.kinds import KINDS
+from k8sbench.model.kube import KubeObject, conditions, name_of
+from k8sbench.model.operators import OPERATORS, TRAINING_OPERATOR, Operator
+from k8sbench.model.pool import amount, plain
+from k8sbench.render.pod import security
 
-from k8sbench.diagnose.preflight import capacity_checks, cluster_checks, operator_checks
-from k8sbench.diagnose.preflight.facts import PreflightFacts, Unknown, fail, warn
-from k8sbench.model.finding import Finding
+MOST_NAMES = 5
+"""Nodes that a sentence names."""
+TEMPLATE_FILE = "/etc/config/initContainer.yaml"
+"""Where the training operator v1.9 looks for a template of its init container."""
+
+
+class Row(NamedTuple):
+    """A finding, where its condition holds for a subject."""
+
+    severity: Severity
+    when: Callable[[Any], object]
+    sentence: str
+    action: str | None = None
 
 
 class Check(NamedTuple):
@@ -22,61 +51,428 @@ class Check(NamedTuple):
 
     id: str
     """Stable: the id of its findings."""
-    judge: Callable[[PreflightFacts], Iterable[Finding]]
-    looks_at: str | None = None
-    """What was not seen where a fact is unknown, with ``{namespace}``, ``{pool}`` and ``{queue}``;
-    None: another check says it."""
-    is_essential: bool = False
-    """Whether every user may ask for its facts: without them nothing is known of the cluster."""
+    subjects: Callable[[PreflightFacts], Iterator[Subject]]
+    looks_at: str
+    """What was not seen where a fact is unknown; empty: another check says it."""
+    rows: tuple[Row, ...]
 
     def findings(self, facts: PreflightFacts) -> Iterator[Finding]:
         """Yield what the check finds."""
         try:
-            for finding in self.judge(facts):
-                yield msgspec.structs.replace(finding, id=self.id)
+            for subject in self.subjects(facts):
+                for row in self.rows:
+                    if row.when(subject):
+                        yield self._finding(row, facts, vars(subject))
+                        break
         except Unknown as unknown:
-            if self.looks_at is not None:
-                asked = facts.request
-                names = {"namespace": asked.namespace, "queue": asked.queue}
-                what = f"{self.looks_at.format(pool=asked.pool.name, **names)} ({unknown.why})."
-                unseen = fail(f"Not known: {what}", EVERYBODY_S)
-                if not self.is_essential:
-                    unseen = warn(f"Not looked at: {what}", capacity_checks.NOT_PERMITTED)
-                yield msgspec.structs.replace(unseen, id=self.id)
+            if self.looks_at:
+                row = UNKNOWN if self.id in ESSENTIAL else UNSEEN
+                names = {"what": _filled(self.looks_at, facts, {}), "unseen": unknown.why}
+                yield self._finding(row, facts, names)
+
+    def _finding(self, row: Row, facts: PreflightFacts, names: Mapping[str, Any]) -> Finding:
+        action = None if row.action is None else _filled(row.action, facts, names)
+        sentence = _filled(row.sentence, facts, names)
+        return Finding(id=self.id, severity=row.severity, sentence=sentence, action=action)
 
 
-EVERYBODY_S = (
-    "Every user may read this: check server and credentials of the kubeconfig, and proxies."
-)
-SERVED = "the kinds of object that are served"
-OPERATOR = "the operator's Deployment, its flags and its version"
-CHECKS = (
-    Check("api-server", cluster_checks.api_server, "the version of Kubernetes", is_essential=True),
-    Check("namespace", cluster_checks.namespace, "the namespace {namespace}"),
-    Check("permissions", cluster_checks.permissions, "your permissions", is_essential=True),
-    Check("job-kinds", operator_checks.job_kinds, SERVED, is_essential=True),
-    Check("job-admission", operator_checks.admission),
-    Check("operator", operator_checks.deployment, OPERATOR),
-    Check("pod-security", cluster_checks.pod_security),
-    Check("operator-init-container", operator_checks.init_container),
-    Check("quota", capacity_checks.quota, "the quotas of {namespace}"),
-    Check("nodes", capacity_checks.nodes, "the nodes of pool {pool} and their GPUs"),
-    Check("device-plugin", capacity_checks.device_plugin),
-    Check("node-size", capacity_checks.node_size),
-    Check("gpu-metrics", cluster_checks.gpu_metrics),
-    Check("data", capacity_checks.data),
-    Check("queue", cluster_checks.queue, "the queue {queue}"),
-    Check("queue-nodes", cluster_checks.queue_nodes, "the nodes that queue {queue} is for"),
-    Check("gang", operator_checks.gang),
-)
-"""In the order in which problems are best solved."""
+def _filled(text: str, facts: PreflightFacts, names: Mapping[str, Any]) -> str:
+    return text.format(f=facts, plan=facts.plan, pool=facts.plan.pool, **names)
 
 
-def findings(facts: PreflightFacts) -> tuple[Finding, ...]:
-    """Judge the facts: every check's findings, in order."""
-    return tuple(finding for check in CHECKS for finding in check.findings(facts))
+def findings(facts: PreflightFacts, *ids: str) -> tuple[Finding, ...]:
+    """Judge the facts: the findings of the checks, in order; of all of them if none is named."""
+    chosen = [check for check in CHECKS if check.id in ids or not ids]
+    return tuple(finding for check in chosen for finding in check.findings(facts))
 
 
 def unreachable(message: str, action: str) -> Finding:
-    """The one finding of a cluster that does not answer."""
+    """Return the one finding of a cluster that does not answer."""
     return Finding(id="api-server", severity="fail", sentence=message, action=action or None)
+
+
+# -- what the checks look at ---------------------------------------------------------------------
+
+
+def _api_server(facts: PreflightFacts) -> Iterator[Subject]:
+    yield Subject(version=known(facts.version))
+
+
+def _namespace(facts: PreflightFacts) -> Iterator[Subject]:
+    yield Subject(found=known(facts.namespace))
+
+
+def _permissions(facts: PreflightFacts) -> Iterator[Subject]:
+    others = {operator.group for operator in OPERATORS.values()} - {facts.operator.group}
+    missing: dict[tuple[str, bool, bool], list[str]] = defaultdict(list)
+    for one, is_allowed in known(facts.access).items():
+        if not is_allowed and one.group not in others:
+            missing[one.what, one.namespaced, one.needed].append(one.verb)
+    for (what, namespaced, needed), verbs in missing.items():
+        where = f"in the namespace {facts.home}" if namespaced else "of the cluster"
+        role = "Role" if namespaced else "ClusterRole"
+        yield Subject(missing=f"{', '.join(verbs)} {what} {where}", needed=needed, role=role)
+    if not missing:
+        yield Subject(missing=None)
+
+
+def _job_kinds(facts: PreflightFacts) -> Iterator[Subject]:
+    groups, served = known(facts.groups), known(facts.kinds)
+    for program in (facts.operator, *facts.operator.needs):
+        if program.group not in groups:
+            yield Subject(lacks=program)
+    some = any(KINDS[name].plural in served for name in facts.asked)
+    for name in facts.asked if facts.operator.group in groups else ():
+        is_served = KINDS[name].plural in served
+        yield Subject(lacks=None, kind=KINDS[name], is_served=is_served, is_other_served=some)
+
+
+def _admission(facts: PreflightFacts) -> Iterator[Subject]:
+    for kind, refusal in facts.refusals.items():
+        message = (refusal or "").strip().rstrip(".")
+        # Else permissions or namespace reports it. Quotas and admission plug-ins answer 403 as
+        # well, in words of their own.
+        is_news = facts.namespace is not None and "cannot create resource" not in message
+        yield Subject(kind=kind, message=message, is_news=is_news)
+
+
+def _operator(facts: PreflightFacts) -> Iterator[Subject]:
+    for program in (facts.operator, *facts.operator.needs):
+        if (found := known(facts.deployments.get(program.name))) is not None:
+            meta, replicas = found["metadata"], found["spec"].get("replicas", 1)
+            available = found.get("status", {}).get("availableReplicas", 0)
+            where = f"{meta['namespace']}/{meta['name']}"
+            image = _container(found, program).get("image", "unknown")
+            yield Subject(
+                program=program,
+                is_down=available < 1,
+                is_tested=version(found, program) in (None, program.version),
+                status=f"{available} of {replicas} replicas of {where} are available, {image}",
+            )
+
+
+def _pod_security(facts: PreflightFacts) -> Iterator[Subject]:
+    if (level := facts.enforced_level) is not None:
+        pods = security(facts.plan.pool)
+        yield Subject(
+            is_refused=LEVELS.index(pods.level) < LEVELS.index(level),
+            enforced=level,
+            level=pods.level,
+            reasons=f" ({', '.join(pods.reasons)})" if pods.reasons else "",
+        )
+
+
+def _init_container(facts: PreflightFacts) -> Iterator[Subject]:
+    with_one = [name for name in facts.asked if KINDS[name].init_container]
+    if facts.enforced_level == "restricted" and with_one and facts.deployment is not None:
+        yield Subject(kind=with_one[0], has_own=has_init_template(facts.deployment))
+
+
+def _quota(facts: PreflightFacts) -> Iterator[Subject]:
+    replicas, gpus = facts.plan.replicas, facts.plan.gpus_per_replica
+    needs = {"pods": amount(str(replicas))}
+    for name, need in nodes.replica(facts.plan).items():
+        needs |= dict.fromkeys((name, f"requests.{name}", f"limits.{name}"), need * replicas)
+    short, seen = [], []
+    for quota in known(facts.quotas):
+        used = quota.get("status", {}).get("used", {})
+        for key, hard in quota.get("status", {}).get("hard", {}).items():
+            if (asked := needs.get(key.removeprefix("count/"))) is not None:
+                seen.append(f"{key}: {used.get(key, '0')} of {hard} used ({name_of(quota)})")
+                if amount(hard) - amount(used.get(key, "0")) < asked:
+                    short.append(f"{seen[-1]}, {plain(asked)} are needed")
+    job = counted(replicas, "replica") + (f" of {counted(gpus, 'GPU')}" if gpus else "")
+    yield Subject(job=job, short="; ".join(short), seen=f": {'; '.join(seen)}" if seen else "")
+
+
+def _nodes(facts: PreflightFacts) -> Iterator[Subject]:
+    plan, of_pool = facts.plan, known(facts.nodes)
+    refusals = {name_of(node): nodes.refusal(node, plan) for node in of_pool}
+    away = [f"{name} ({why})" for name, why in refusals.items() if why is not None]
+    more = ", …" if len(away) > MOST_NAMES else ""
+    yield Subject(
+        count=len(of_pool),
+        labels=_listed(plan.pool.selector, "any label"),
+        room=(room := nodes.room(of_pool, plan)),
+        has_room=room >= plan.replicas,
+        fit=len(of_pool) - len(away),
+        away=f": not {', '.join(away[:MOST_NAMES])}{more}" if away else "",
+    )
+
+
+def _gpu_metrics(facts: PreflightFacts) -> Iterator[Subject]:
+    source, missing, fault = facts.prometheus, [], "no Prometheus was asked"
+    if source is not None:
+        names = {*source.fields}
+        fault = source.fault or f"{source.name} has no field of DCGM"
+        missing = [m for m in METRICS if m.dcgm and not names & {field.name for field in m.dcgm}]
+    if facts.plan.pool.gpus_per_node:
+        yield Subject(
+            source=source,
+            fault=fault,
+            lacks=f" but {', '.join(metric.dcgm[0].name for metric in missing)}" if missing else "",
+            is_wanted=any(metric.is_wanted for metric in missing),
+        )
+
+
+def _claims(facts: PreflightFacts) -> Iterator[Subject]:
+    several, written = facts.plan.replicas > 1, sources.claims(facts.plan)
+    for name, found in facts.claims.items():
+        claim = {} if found is None or isinstance(found, Unknown) else found
+        status = claim.get("status", {})
+        modes = set(status.get("accessModes") or claim.get("spec", {}).get("accessModes", ()))
+        needed = {"ReadWriteMany"} if written.get(name) else {"ReadOnlyMany", "ReadWriteMany"}
+        yield Subject(
+            name=name,
+            found=found,
+            unseen=getattr(found, "why", ""),
+            modes=", ".join(sorted(modes)),
+            is_read_only=written.get(name) and not modes - {"ReadOnlyMany"},
+            is_for_one=several and not modes & needed,
+            phase=status.get("phase", "Pending"),
+            fitting=" or ".join(sorted(needed)) if several else "ReadWriteOnce",
+        )
+
+
+def _queue(facts: PreflightFacts) -> Iterator[Subject]:
+    if facts.plan.queue is not None:
+        has_kueue = not isinstance(facts.groups, Unknown) and "kueue.x-k8s.io" in facts.groups
+        found = known(facts.queue) if has_kueue else None
+        active = {} if found is None else conditions(found).get("Active", {})
+        yield Subject(has_kueue=has_kueue, found=found, active=active)
+
+
+def _queue_nodes(facts: PreflightFacts) -> Iterator[Subject]:
+    """Compare flavors with a pool as Kueue does, which looks at no label that none of them has."""
+    flavors, pool = known(facts.flavors), facts.plan.pool
+    keys = {key for labels in flavors.values() for key in labels}
+    wanted = {key: value for key, value in pool.selector.items() if key in keys}
+    if flavors and not any(wanted.items() <= labels.items() for labels in flavors.values()):
+        theirs = "; ".join(f"{name} {_listed(labels)}" for name, labels in flavors.items())
+        yield Subject(wanted=_listed(wanted), theirs=theirs)
+
+
+def _listed(labels: Mapping[str, str], none: str = "no such label") -> str:
+    return ", ".join(f"{key}={value}" for key, value in labels.items()) or none
+
+
+def _gang(facts: PreflightFacts) -> Iterator[Subject]:
+    flag, found = facts.operator.gang_flag, facts.deployment
+    if facts.plan.gang and flag and found is not None:
+        yield Subject(flag=flag, scheduler=flags(found).get(flag))
+
+
+# -- the operator's Deployment -------------------------------------------------------------------
+#
+# Its flags are those of the training operator v1.9 (cmd/training-operator.v1/main.go).
+
+
+def flags(deployment: KubeObject) -> dict[str, str]:
+    """Return flags of the operator's process, without dashes; one without a value is ``true``."""
+    container = _container(deployment)
+    words = [*container.get("command", ()), *container.get("args", ()), "-"]
+    values: dict[str, str] = {}
+    for word, following in pairwise(words):
+        if re.match(r"--?[a-z]", word):
+            name, has_value, value = word.lstrip("-").partition("=")
+            is_switch = following.startswith("-")
+            values[name] = value if has_value else "true" if is_switch else following
+    return values
+
+
+def version(deployment: KubeObject, program: Operator) -> tuple[int, int] | None:
+    """Return the version by the image's tag; None for upstream's tags, which name a commit."""
+    image = str(_container(deployment, program).get("image", ""))
+    tag = re.search(r":v?(\d+)\.(\d+)", image)
+    return (int(tag[1]), int(tag[2])) if tag else None
+
+
+def has_init_template(deployment: KubeObject) -> bool:
+    """Return whether the template of the operator's init container comes from a ConfigMap.
+
+    Where there is no such file, the operator takes its own, which has no security context.
+    """
+    file = flags(deployment).get("pytorch-init-container-template-file", TEMPLATE_FILE)
+    volumes = deployment["spec"]["template"]["spec"].get("volumes", ())
+    config_maps = {volume["name"] for volume in volumes if "configMap" in volume}
+    return any(
+        mount["name"] in config_maps
+        and mount["mountPath"].rstrip("/") in (file, file.rpartition("/")[0])
+        for mount in _container(deployment).get("volumeMounts", ())
+    )
+
+
+def _container(deployment: KubeObject, program: Operator = TRAINING_OPERATOR) -> KubeObject:
+    containers = deployment["spec"]["template"]["spec"]["containers"]
+    named = (container for container in containers if container["name"] == program.container)
+    operator: KubeObject = next(named, containers[0])
+    return operator
+
+
+# -- the table -----------------------------------------------------------------------------------
+
+
+def always(_: object) -> bool:
+    """Return True: the condition of a last row."""
+    return True
+
+
+ESSENTIAL = {"api-server", "permissions", "job-kinds"}
+"""Every user may ask for their facts: without them nothing is known of the cluster."""
+# A row is a condition, below it the sentence, below that the action.
+# fmt: off
+UNKNOWN = Row("fail", always,
+    "Not known: {what} ({unseen}).",
+    "Every user may read this: check server and credentials of the kubeconfig, and proxies.")
+UNSEEN = Row("warn", always,
+    "Not looked at: {what} ({unseen}).",
+    "Ask somebody with this permission, or continue without it.")
+CHECKS = (
+    Check("api-server", _api_server, "the version of Kubernetes", (
+        Row("ok", always, "Kubernetes {version} answers at {f.server} ({f.why})."),
+    )),
+    Check("namespace", _namespace, "the namespace {f.home}", (
+        Row("fail", lambda s: s.found is None,
+            "There is no namespace {f.home}.",
+            "Create it (kubectl create namespace {f.home}), or name another with -n."),
+        Row("fail", lambda s: s.found.get("status", {}).get("phase") == "Terminating",
+            "The namespace {f.home} is being deleted.",
+            "Name another with -n."),
+        Row("ok", always, "The namespace {f.home} is there."),
+    )),
+    Check("permissions", _permissions, "your permissions", (
+        Row("ok", lambda s: s.missing is None, "You have all permissions that it takes."),
+        Row("fail", lambda s: s.needed,
+            "You may not {missing}.",
+            "Have an administrator bind you to the {role} in {f.role_file}."),
+        Row("warn", always,
+            "You may not {missing}.",
+            "Have an administrator bind you to the {role} in {f.role_file}; without it some checks"
+            " and diagnoses are left out."),
+    )),
+    Check("job-kinds", _job_kinds, "the kinds of object that are served", (
+        Row("fail", lambda s: s.lacks,
+            "{lacks.title} is not installed; without it there are no pods.",
+            "Install {lacks.install}."),
+        Row("ok", lambda s: s.is_served, "{kind.name} is served as {kind.api_version}."),
+        Row("warn", lambda s: s.is_other_served,
+            "{kind.name} is not served by {kind.api_version}.",
+            "Install {f.operator.install}, without --enable-scheme or with that kind."),
+        Row("fail", always,
+            "{kind.name} is not served by {kind.api_version}.",
+            "Install {f.operator.install}, without --enable-scheme or with that kind."),
+    )),
+    Check("job-admission", _admission, "", (
+        Row("ok", lambda s: not s.message, "A {kind} of k8sbench is accepted."),
+        Row("fail", lambda s: "failed calling webhook" in s.message,
+            "The operator does not answer; without it no {kind} can be created: {message}.",
+            "Start it; 'kubectl get deployments -A -l {f.operator.selector}' finds it."),
+        Row("fail", lambda s: s.is_news,
+            "A {kind} of k8sbench is refused: {message}.",
+            "Change what refuses it, or use another namespace (-n)."),
+    )),
+    Check("operator", _operator, "the operator's Deployment, its flags and its version", (
+        Row("fail", lambda s: s.is_down,
+            "{program.title} is not running: {status}.",
+            "See why: kubectl -n {program.place[0]} describe pods -l {program.selector}."),
+        Row("warn", lambda s: not s.is_tested,
+            "k8sbench is tested with {program.tested} of {program.name}, not with this: {status}.",
+            "Install {program.install}."),
+        Row("ok", always, "{program.title} runs: {status}."),
+    )),
+    Check("pod-security", _pod_security, "", (
+        Row("fail", lambda s: s.is_refused,
+            "The namespace {f.home} enforces {enforced}, and will refuse {level} pods{reasons}.",
+            "Take that out of pool {pool.name}, or use a namespace of {level} pods."),
+        Row("ok", always, "The namespace {f.home} enforces {enforced}, the pods keep to {level}."),
+    )),
+    Check("operator-init-container", _init_container, "", (
+        Row("ok", lambda s: s.has_own, "The operator has a template for its init container."),
+        Row("fail", always,
+            "The namespace {f.home} enforces restricted, which upstream's init container of the"
+            " workers of a {kind} does not pass: they will be refused.",
+            "Give the operator the template of 'k8sbench doctor --init-template'"
+            " (docs/doctor.md)."),
+    )),
+    Check("quota", _quota, "the quotas of {f.home}", (
+        Row("fail", lambda s: s.short,
+            "The quota does not let {job} in: {short}.",
+            "Wait until other jobs end, take fewer GPUs, or ask for more quota."),
+        Row("ok", always, "The quotas of {f.home} have room for {job}{seen}."),
+    )),
+    Check("nodes", _nodes, "the nodes of pool {pool.name} and their GPUs", (
+        Row("fail", lambda s: not s.count,
+            "No node belongs to pool {pool.name} ({labels}).",
+            "Choose another --node-pool, or write a pools file (--pools) for the labels of your"
+            " nodes ('kubectl get nodes --show-labels')."),
+        Row("fail", lambda s: not s.has_room,
+            "Pool {pool.name} ({labels}) has room for {room} of {plan.replicas} replicas{away}.",
+            "See 'kubectl describe node'; where GPUs are missing, see whether the device plugin"
+            " runs. Or take fewer --gpus or --replicas, or describe your nodes in a pools file."),
+        Row("warn", lambda s: s.away,
+            "{fit} of {count} nodes of pool {pool.name} ({labels}) take a replica{away}.",
+            "Bring them back, or do without."),
+        Row("ok", always,
+            "{fit} of {count} nodes of pool {pool.name} ({labels}) take a replica."),
+    )),
+    Check("gpu-metrics", _gpu_metrics, "", (
+        Row("warn", lambda s: not s.source or not s.source.fields,
+            "Only k8sbench's own trainers give GPU metrics: {fault}.",
+            "Name a Prometheus that scrapes dcgm-exporter: --prometheus URL"
+            " (docs/gpu-metrics.md)."),
+        Row("warn", lambda s: s.is_wanted,
+            "{source.name} has every field that k8sbench reads{lacks}.",
+            "Have an administrator add them to the exporter's counters (docs/gpu-metrics.md). PROF"
+            " fields need a GPU that has them."),
+        Row("ok", always, "{source.name} has every field that k8sbench reads{lacks}."),
+    )),
+    Check("data", _claims, "", (
+        Row("warn", lambda s: s.unseen,
+            "Not looked at: the volume claim {name} ({unseen}).",
+            UNSEEN.action),
+        Row("fail", lambda s: s.found is None,
+            "There is no volume claim {name} in {f.home}.",
+            "'kubectl -n {f.home} get pvc' lists those there are."),
+        Row("fail", lambda s: s.is_read_only,
+            "The volume claim {name} is {modes}: checkpoints cannot be written to it.",
+            "Name a claim with {fitting}."),
+        Row("fail", lambda s: s.is_for_one,
+            "The volume claim {name} is {modes}: {plan.replicas} replicas on nodes of their own"
+            " cannot share it.",
+            "Name a claim with {fitting}, or run one replica."),
+        Row("ok", lambda s: s.phase == "Bound", "The volume claim {name} is bound."),
+        Row("warn", lambda s: s.phase == "Pending",
+            "The volume claim {name} is Pending: it may be bound when the first pod comes.",
+            "'kubectl -n {f.home} describe pvc {name}' says what it waits for."),
+        Row("fail", always,
+            "The volume claim {name} is {phase}, not Bound.",
+            "'kubectl -n {f.home} describe pvc {name}' says why."),
+    )),
+    Check("queue", _queue, "the queue {plan.queue}", (
+        Row("fail", lambda s: not s.has_kueue,
+            "Kueue is not installed: nothing would ever start a job with --queue.",
+            "Install Kueue, or leave --queue out."),
+        Row("fail", lambda s: s.found is None,
+            "There is no LocalQueue {plan.queue} in {f.home}.",
+            "'kubectl get localqueues' lists those there are."),
+        Row("fail", lambda s: s.active.get("status") == "False",
+            "The queue {plan.queue} admits nothing: {active[message]}",
+            "Ask the administrator of its ClusterQueue."),
+        Row("ok", always, "The queue {plan.queue} is there."),
+    )),
+    Check("queue-nodes", _queue_nodes, "the nodes that queue {plan.queue} is for", (
+        Row("fail", always,
+            "Queue {plan.queue} has no quota for nodes of pool {pool.name}: the pool's"
+            " have {wanted}, those of the queue's flavors {theirs}.",
+            "Give a --queue and a --node-pool that fit."),
+    )),
+    Check("gang", _gang, "", (
+        Row("ok", lambda s: s.scheduler, "The operator makes gangs for the scheduler {scheduler}."),
+        Row("fail", always,
+            "{f.operator.title} makes no pod groups (it runs without --{flag}): it would ignore"
+            " --gang, and the replicas would be placed one by one.",
+            CAUSES["gang-ignored"].action),
+    )),
+)
+"""In the order in which problems are best solved."""
+# fmt: on

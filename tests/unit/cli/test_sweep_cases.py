@@ -11,7 +11,7 @@ import pytest
 
 from k8sbench.adapters.local import gpus
 from k8sbench.app import submit
-from k8sbench.diagnose.preflight import capacity_checks
+from k8sbench.diagnose.preflight.nodes import refusal, room
 from k8sbench.lifecycle.context import PlannedCase
 from k8sbench.model.errors import DoesNotFit
 from k8sbench.model.plan import RunPlan
@@ -128,15 +128,13 @@ def test_a_framework_that_is_not_installed_is_left_out_of_all_benchmarks_only(
 
 def test_room_is_counted_in_replicas_on_empty_nodes() -> None:
     nodes = [node("a"), node("b", gpus="4"), node("c", ready="False")]
-    assert capacity_checks.room(nodes, request()) == 1
-    assert capacity_checks.room(nodes, request(gpus=4)) == 2
-    assert capacity_checks.room(nodes, request(gpus=4, pack=True)) == 3
-    assert capacity_checks.room([], request()) == 0
+    assert room(nodes, request()) == 1
+    assert room(nodes, request("1x4")) == 2
+    assert room(nodes, request("1x4", pack=True)) == 3
+    assert room([], request()) == 0
 
 
 def test_a_node_says_why_it_takes_no_replica() -> None:
-    assert capacity_checks.refusal(node("a"), request()) is None
-    assert capacity_checks.refusal(node("a", ready="False"), request()) == "not ready"
-    assert capacity_checks.refusal(node("a", gpus="4"), request()) == (
-        "offers 4 of nvidia.com/gpu, 8 are needed"
-    )
+    assert refusal(node("a"), request()) is None
+    assert refusal(node("a", ready="False"), request()) == "not ready"
+    assert refusal(node("a", gpus="4"), request()) == ("offers 4 of nvidia.com/gpu, 8 are needed")

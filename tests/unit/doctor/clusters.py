@@ -11,7 +11,6 @@ from k8sbench.adapters.files import pools
 from k8sbench.diagnose.preflight import checks
 from k8sbench.diagnose.preflight.facts import (
     ENFORCE,
-    DoctorRequest,
     MetricsEndpoint,
     Permission,
     PreflightFacts,
@@ -19,9 +18,10 @@ from k8sbench.diagnose.preflight.facts import (
 from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import METRICS
 from k8sbench.model.operators import JOBSET, TRAINER, TRAINING_OPERATOR
+from k8sbench.model.plan import RunPlan
+from tests.unit.render.plans import plan
 
 POOL = pools.load(environ={}).pool("v100-32gb")
-REQUEST = DoctorRequest(namespace="team-a", pool=POOL, frameworks=(), gpus=8)
 
 QUICK = ("--kube-api-qps=400", "--kube-api-burst=800", "--controller-threads=8")
 
@@ -111,13 +111,15 @@ def access(
 
 
 READY = PreflightFacts(
-    request=REQUEST,
+    plan=plan("1x8", pool=POOL),
+    home="team-a",
     server="https://cluster.example:6443",
     why="context a of ~/.kube/config",
     version="v1.33.13",
-    groups={"kubeflow.org": ("v1",), "apps": ("v1",)},
+    groups=("kubeflow.org", "apps"),
     kinds=("pytorchjobs", "paddlejobs"),
-    own_jobs={"PyTorchJob": None, "PaddleJob": None},
+    asked=("PyTorchJob", "PaddleJob"),
+    refusals={"PyTorchJob": None, "PaddleJob": None},
     deployments={TRAINING_OPERATOR.name: deployment(*QUICK)},
     access=access("create", "pytorchjobs.kubeflow.org") | access("list", "pods"),
     role_file="/k8sbench/role.yaml",
@@ -144,24 +146,22 @@ def v2(version: str = "2.3.0", *, available: int = 1) -> dict[str, Any]:
         for program, image in ((TRAINER, f"trainer:v{version}"), (JOBSET, "jobset:v0.12.0"))
     }
     return {
-        "groups": {TRAINER.group: ("v1alpha1",), JOBSET.group: ("v1alpha2",)},
+        "plan": request(kind="TrainJob"),
+        "groups": (TRAINER.group, JOBSET.group),
         "kinds": ("trainjobs", "trainingruntimes"),
-        "own_jobs": {"TrainJob": None},
+        "asked": ("TrainJob",),
+        "refusals": {"TrainJob": None},
         "deployments": running,
         "access": access("create", "trainjobs.trainer.kubeflow.org")
         | access("create", "pytorchjobs.kubeflow.org", allowed=False),
     }
 
 
-def request(**changes: Any) -> DoctorRequest:
-    return msgspec.structs.replace(REQUEST, **changes)
+def request(case: str = "1x8", **changes: Any) -> RunPlan:
+    """The plan of a run on the pool."""
+    return plan(case, **{"pool": POOL, **changes})
 
 
-def facts(asked: DoctorRequest = REQUEST, **changes: Any) -> PreflightFacts:
-    """A ready cluster's facts, with some changed."""
-    return msgspec.structs.replace(copy.deepcopy(READY), request=asked, **changes)
-
-
-def findings(asked: DoctorRequest = REQUEST, **changes: Any) -> tuple[Finding, ...]:
+def findings(**changes: Any) -> tuple[Finding, ...]:
     """What is found on a ready cluster in which some facts are changed."""
-    return checks.findings(facts(asked, **changes))
+    return checks.findings(msgspec.structs.replace(copy.deepcopy(READY), **changes))

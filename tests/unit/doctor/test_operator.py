@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from k8sbench.app import doctor
-from k8sbench.diagnose.preflight import operator_checks
+from k8sbench.diagnose.preflight import checks
 from k8sbench.model.operators import TRAINING_OPERATOR
 from tests.unit.doctor.clusters import deployment
 
@@ -24,21 +24,21 @@ from tests.unit.doctor.clusters import deployment
     ],
 )
 def test_flags_are_read_as_go_reads_them(words: list[str], expected: dict[str, str]) -> None:
-    assert operator_checks.flags(deployment(*words)) == expected
+    assert checks.flags(deployment(*words)) == expected
 
 
 def test_flags_may_stand_in_the_command() -> None:
     found = deployment()
     container = found["spec"]["template"]["spec"]["containers"][0]
     container["command"] = ["/manager", "--gang-scheduler-name=volcano"]
-    assert operator_checks.flags(found)["gang-scheduler-name"] == "volcano"
+    assert checks.flags(found)["gang-scheduler-name"] == "volcano"
 
 
 def test_of_several_containers_the_operator_s_is_read() -> None:
     found = deployment("--gang-scheduler-name=volcano")
     sidecar = {"name": "proxy", "args": ["--gang-scheduler-name=none"]}
     found["spec"]["template"]["spec"]["containers"].insert(0, sidecar)
-    assert operator_checks.flags(found)["gang-scheduler-name"] == "volcano"
+    assert checks.flags(found)["gang-scheduler-name"] == "volcano"
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_of_several_containers_the_operator_s_is_read() -> None:
     ],
 )
 def test_an_image_s_tag_may_tell_the_version(image: str, version: tuple[int, int] | None) -> None:
-    assert operator_checks.version(deployment(image=image), TRAINING_OPERATOR) == version
+    assert checks.version(deployment(image=image), TRAINING_OPERATOR) == version
 
 
 @pytest.mark.parametrize(
@@ -69,9 +69,9 @@ def test_a_template_is_found_by_mount_and_flag(
     found = deployment(*args)
     pod = found["spec"]["template"]["spec"]
     pod["containers"][0]["volumeMounts"] = [{"name": "init", **mount}]
-    assert operator_checks.has_init_template(found) == has
+    assert checks.has_init_template(found) == has
     pod["volumes"] = [{"name": "init", "emptyDir": {}}]
-    assert not operator_checks.has_init_template(found)
+    assert not checks.has_init_template(found)
 
 
 def test_our_template_is_what_the_operator_reads() -> None:
