@@ -105,7 +105,6 @@ SCENES = {
     "silence of 40 s after steps": one(*STEPS, now=NOW + 60),
     "one step is no pace": one(moved(Phase.RUNNING), step(10)),
     "steps that were fetched together are none": one(moved(Phase.RUNNING), step(10), step(20)),
-    "31 workers on 8 lines": one(*TROUBLE[:33], room=8),
     "31 workers on 5 lines": one(*TROUBLE[:33], room=5),
     "replicas that hold up the others come first": one(*TROUBLE, room=6),
     "where they do not fit they are counted": one(*TROUBLE, room=4),

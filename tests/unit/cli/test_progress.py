@@ -127,13 +127,9 @@ SCENES: dict[str, tuple[Told, ...]] = {
         note("The API server does not answer since 10 s."),
         *(gap(NOW, NOW + 1), gap(NOW, None), gap(None, NOW), gap(None, None)),
     ),
-    "a rejected run says why": (run(), Ended(live_runs.ended(run(), measurement=REJECTED))),
-    "a valid run says its figure": (
-        run(preset="full"),
-        Ended(live_runs.ended(run(preset="full"), measurement=VALID)),
-    ),
+    "a rejected run says why": (Ended(live_runs.ended(run(), measurement=REJECTED)),),
+    "a valid run says its figure": (Ended(live_runs.ended(run(preset="full"), measurement=VALID)),),
     "a smoke run says how far it goes": (
-        run(preset="smoke"),
         Ended(live_runs.ended(run(preset="smoke"), measurement=VALID)),
     ),
     "of several runs each line says which": (

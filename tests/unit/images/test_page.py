@@ -1,42 +1,12 @@
-"""``docs/images.md`` says what the table of images says."""
+"""``docs/images.md`` says what the Dockerfiles and the build of the tests say."""
 
 from __future__ import annotations
 
-import re
-
-from k8sbench.adapters.files import packaged
-from k8sbench.model.image import TITLES
 from tests.harness.node import collector_image
 from tests.tiers import ROOT
 from tests.unit.images import dockerfiles
 
 PAGE = (ROOT / "docs" / "images.md").read_text()
-ROWS = re.findall(r"^\| ((?:PyTorch|Paddle) .+?) \| ([0-9., ]+) \| (.+?) \|$", PAGE, re.MULTILINE)
-
-
-def test_the_page_has_every_build_with_its_compute_capabilities() -> None:
-    table = packaged.image_table()
-    assert {(title.split()[0], codes) for title, codes, _ in ROWS} == {
-        (TITLES[build.framework], ", ".join(build.capabilities)) for build in table.builds
-    }
-    for build in table.builds:
-        codes = ", ".join(build.capabilities)
-        [title] = [
-            title
-            for title, row, _ in ROWS
-            if row == codes and title.startswith(TITLES[build.framework])
-        ]
-        assert all(cuda in title for cuda in build.cuda)
-
-
-def test_the_gpus_that_the_page_excludes_are_excluded() -> None:
-    table = packaged.image_table()
-    for title, codes, excluded in ROWS:
-        [build, *_] = [b for b in table.builds if ", ".join(b.capabilities) == codes]
-        running = {name for row in table.running_on(build) for name in row.data_center}
-        for name in re.findall(r"[A-Z]+[0-9]+", excluded):
-            assert table.capability(name) is not None
-            assert name not in running, title
 
 
 def test_the_page_names_the_base() -> None:
