@@ -14,7 +14,7 @@ import pytest
 from k8sbench.diagnose.job import exits
 from tests.trainers.checks import SIZES
 from tests.trainers.killed_ranks import ENDLESS, JOBS
-from tests.trainers.torch_runs import environment, events, free_port, only
+from tests.trainers.runs import environment, events, free_port, only
 
 LONG = 240.0
 # A kernel of some step between the second and the thirtieth.

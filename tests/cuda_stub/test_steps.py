@@ -9,17 +9,15 @@ from typing import Any
 import pytest
 
 from tests.trainers.checks import SIZES, sums_up
-from tests.trainers.torch_checks import PRECISIONS, TRAINERS, meeting, upstreams_waits
-from tests.trainers.torch_runs import (
+from tests.trainers.runs import (
     END,
-    FULL_SIZE_IN_TURN,
-    IN_TURN,
     Event,
     Job,
     in_turn,
     only,
     ranks,
 )
+from tests.trainers.torch_checks import PRECISIONS, TRAINERS, meeting, upstreams_waits
 
 LONG = 240.0
 WATCHED = "from tests.harness.cuda_stub import watched\nwatched.watch()\n"
@@ -51,16 +49,16 @@ def job(trainer: str, amp: str, *options: str, warmup: int = STEPS[1].start) -> 
     return (trainer, "--device", "cuda", "--amp-dtype", amp, *length, *options)
 
 
-def run(jobs: list[Job], world_size: int, program: str = IN_TURN) -> list[list[list[Event]]]:
+def run(jobs: list[Job], world_size: int, **how: bool) -> list[list[list[Event]]]:
     """The events of each job's ranks, with an event `stub` among them."""
-    return in_turn(jobs, world_size, before=WATCHED, program=program, timeout=LONG)
+    return in_turn(jobs, world_size, before=WATCHED, timeout=LONG, **how)
 
 
 @functools.cache
 def events_of(world_size: int) -> dict[Case, list[list[Event]]]:
     """By case the events of each rank: of one at full size, of two small ones on one GPU."""
     if world_size == 1:
-        runs = run([job(*case) for case in CASES], 1, FULL_SIZE_IN_TURN)
+        runs = run([job(*case) for case in CASES], 1, full_size=True)
     else:
         shared, warmup = ("--share-gpu", "--batch-size", "2"), STEPS[2].start
         jobs = [job(*case, *shared, *SIZES[case[0]], warmup=warmup) for case in CASES]

@@ -11,8 +11,8 @@ import pytest
 from tests.gpu import LONG
 from tests.gpu.test_training import run
 from tests.trainers.checks import SIZES
+from tests.trainers.runs import alone, events, only
 from tests.trainers.smi import QUESTIONS, differences
-from tests.trainers.torch_runs import alone, events, only
 
 pytestmark = pytest.mark.timeout(2 * LONG)
 

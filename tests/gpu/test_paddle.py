@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from tests.gpu import LONG, needs
-from tests.trainers import paddle_runs
+from tests.trainers import runs
 from tests.trainers.arcface_checks import agrees_with_the_definition, run_head, samples
 from tests.trainers.checks import (
-    FRAMEWORKS,
     LEARNING,
     SIZES,
     computes_the_same,
@@ -19,11 +18,10 @@ from tests.trainers.checks import (
     learns,
     length,
     loaders_feed_a_gpu,
-    of,
     on_ranks,
     sums_up,
 )
-from tests.trainers.torch_runs import alone, events, losses, only
+from tests.trainers.runs import FRAMEWORKS, alone, events, losses, of, only
 
 pytestmark = [
     pytest.mark.tier("gpu-paddle"),
@@ -47,7 +45,7 @@ SYNC_BN = [
 @pytest.fixture(scope="module")
 def gpu() -> Any:
     """Paddle, set to the first GPU in this process."""
-    paddle_runs.import_paddle()
+    runs.import_paddle()
     import paddle
 
     paddle.set_device("gpu:0")
@@ -68,7 +66,7 @@ def run(case: str, amp: str) -> str:
     """
     trainer, options, steps, _ = LEARNING[case]
     words = ("--device", "cuda", *SIZES[trainer], *options, *length(2 * steps), "--amp-dtype", amp)
-    return alone(["-c", paddle_runs.IN_TURN, " ".join((trainer, *words))], timeout=LONG)
+    return alone(runs.program([(trainer, *words)]), timeout=LONG)
 
 
 @pytest.mark.parametrize("head", ["margin", "own", "dense"])

@@ -6,8 +6,8 @@ import pytest
 
 from tests.gpu import LONG, needs
 from tests.trainers.checks import computes_the_same, frozen, on_ranks, sums_up
+from tests.trainers.runs import Event, losses, only
 from tests.trainers.torch_checks import TRAINING, TRAINING_TOLERANCE, meeting, sync_norm_differs
-from tests.trainers.torch_runs import Event, losses, only
 
 pytestmark = pytest.mark.timeout(3 * LONG)
 

@@ -19,8 +19,8 @@ from tests.trainers.checks import (
     options_change_no_loss,
     stated,
 )
+from tests.trainers.runs import Event, Job, alone, events, in_turn, losses
 from tests.trainers.torch_checks import TRAINERS, upstreams_waits, waits
-from tests.trainers.torch_runs import Event, Job, alone, events, in_turn, losses
 
 pytestmark = pytest.mark.timeout(2 * LONG)
 

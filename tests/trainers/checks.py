@@ -9,7 +9,6 @@ import importlib
 import math
 import re
 from collections.abc import Callable, Sequence
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -17,14 +16,20 @@ import pytest
 from k8sbench.trainers.data.pictures import NORMALISE, Pictures
 from k8sbench.trainers.parts import lines, settings
 from k8sbench.trainers.parts.events import Place
-from tests.trainers import paddle_runs, torch_runs
-from tests.trainers.torch_runs import Captured, Event, Job, alone, events, losses, only
+from tests.trainers import runs
+from tests.trainers.runs import (
+    FRAMEWORKS,
+    Captured,
+    Event,
+    Job,
+    alone,
+    events,
+    in_turn,
+    losses,
+    of,
+    only,
+)
 
-FRAMEWORKS = {
-    **dict.fromkeys(("deeplabv3p_pytorch", "resnet50", "tsm"), "pytorch"),
-    **dict.fromkeys(("deeplabv3p_paddle", "arcface"), "paddle"),
-}
-"""Trainer → its framework."""
 SIZES: dict[str, tuple[str, ...]] = {
     "deeplabv3p_pytorch": ("--crop", "32x32", "--classes", "4"),
     "resnet50": ("--input-size", "32", "--classes", "10"),
@@ -87,20 +92,10 @@ logits of two heads in FP32.
 DEFAULTS = settings.Defaults(benchmark="b", recipes=("v",), batch_size=2)
 
 
-def of(framework: str) -> list[str]:
-    """The trainers of a framework."""
-    return [trainer for trainer, its in FRAMEWORKS.items() if its == framework]
-
-
 def frozen(framework: str) -> list[Job]:
     """A job of each trainer with frozen batch norm; the last sums all gradients at once."""
     jobs = [(trainer, *STEEP[trainer], "--frozen-norm") for trainer in of(framework)]
     return [*jobs, (*jobs[0], "--no-overlap")]
-
-
-def runs_of(trainer: str) -> ModuleType:
-    """What runs a trainer: `torch_runs` or `paddle_runs`."""
-    return torch_runs if FRAMEWORKS.get(trainer) == "pytorch" else paddle_runs
 
 
 def read(*argv: str) -> settings.Settings:
@@ -111,7 +106,7 @@ def read(*argv: str) -> settings.Settings:
 def part(framework: str, name: str) -> Any:
     """A framework's module of the trainers' parts: its `session` or its `loop`."""
     if framework == "paddle":
-        paddle_runs.import_paddle()
+        runs.import_paddle()
     prefix = {"pytorch": "torch", "paddle": "paddle"}[framework]
     return importlib.import_module(f"k8sbench.trainers.parts.{prefix}_{name}")
 
@@ -248,8 +243,7 @@ def on_ranks(
         *("--log-interval", "1", "--batch-size", str(4 // world_size), *options),
     )
     words = [(trainer, *shared, *own) for trainer, *own in jobs]
-    found: list[list[list[Event]]] = runs_of(jobs[0][0]).in_turn(words, world_size, **how)
-    return found
+    return in_turn(words, world_size, **how)
 
 
 def computes_the_same(one: Sequence[Event], first: Sequence[Event], tolerance: float) -> None:
@@ -298,9 +292,9 @@ def loaders_feed_a_gpu(trainer: str, *, timeout: float) -> None:
 def sums_up(framework: str, device: str, *options: str, timeout: float = 100.0) -> list[Event]:
     """Two ranks of the all-reduce trainer: rank 0's lines."""
     length = ("--device", device, "--warmup", "1", "--iterations", "2", "--log-interval", "1")
-    words = ["-m", "k8sbench.trainers.allreduce", "--framework", framework, *length]
-    start = {"pytorch": torch_runs, "paddle": paddle_runs}[framework].ranks
-    first, second = map(events, start([*words, "--batch-size", "1", *options], 2, timeout=timeout))
+    words = ["-m", "k8sbench.trainers.allreduce", "--framework", framework, *length, *options]
+    started = runs.ranks([*words, "--batch-size", "1"], 2, framework, timeout=timeout)
+    first, second = map(events, started)
     assert (first[0]["benchmark"], first[0]["unit"]) == ("allreduce", "GB")
     assert (first[0]["framework"], first[0]["device"]) == (framework, device)
     steps = only(first, "step")
@@ -327,21 +321,12 @@ def noted_runs(monkeypatch: pytest.MonkeyPatch, framework: str) -> list[Any]:
     return runs
 
 
-def narrow(trainer: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the trainers of its framework that run inside this process build narrow networks."""
-    runs = runs_of(trainer)
-    if runs is paddle_runs:
-        paddle_runs.import_paddle()
-    exec(runs.NARROW, {"put": monkeypatch.setattr})
-
-
 def run(
     monkeypatch: pytest.MonkeyPatch, capfd: Captured, trainer: str, *options: str
 ) -> list[Event]:
     """Run a narrow trainer here and give its events."""
-    narrow(trainer, monkeypatch)
-    found: list[Event] = runs_of(trainer).run(capfd, trainer, *options)
-    return found
+    runs.narrow(trainer, monkeypatch)
+    return runs.run(capfd, trainer, *options)
 
 
 def toy(capfd: Captured, framework: str, *argv: str, loss: Any = None, **work: Any) -> list[Event]:

@@ -15,7 +15,7 @@ from k8sbench.diagnose.job import exits as endings
 from k8sbench.diagnose.job.exits import Ended
 from k8sbench.lifecycle.live_state import LAST_LINES
 from k8sbench.trainers import paddle_launch
-from tests.trainers.torch_runs import environment, free_port
+from tests.trainers.runs import environment, free_port
 
 MARK = "K8SBENCH_TEST_KILLED_RANKS"
 ENDLESS = ("--warmup", "0", "--iterations", "100000", "--log-interval", "1", "--batch-size", "2")

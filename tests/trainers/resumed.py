@@ -14,8 +14,8 @@ import sys
 from collections.abc import Callable, Sequence
 
 from k8sbench.trainers.data import sample_sets
-from tests.trainers import paddle_runs, torch_runs
-from tests.trainers.torch_runs import Event, environment, events, free_port, losses, only
+from tests.trainers import runs
+from tests.trainers.runs import Event, environment, events, losses, only
 
 LENGTH = 10
 COMMON = (
@@ -81,17 +81,12 @@ def words(trainer: str, sets: pathlib.Path, *more: str) -> list[str]:
 
 
 def _variables(trainer: str, world: int) -> list[dict[str, str]]:
-    if world == 1:
-        return [{}]
-    if trainer in {"arcface", "deeplabv3p_paddle"}:
-        return paddle_runs.rank_variables(world)
-    port = free_port()
-    return [torch_runs.rank_variables(rank, world, port) for rank in range(world)]
+    return [{}] if world == 1 else runs.rank_variables(runs.FRAMEWORKS[trainer], world)
 
 
 def trained(trainer: str, arguments: Sequence[str], world: int = 1) -> list[Event]:
     """Train to the end; rank 0's events."""
-    return events(torch_runs.together(arguments, _variables(trainer, world))[0])
+    return events(runs.together(arguments, _variables(trainer, world))[0])
 
 
 def killed(

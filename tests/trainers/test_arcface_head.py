@@ -21,11 +21,18 @@ from tests.trainers.arcface_checks import (
     run_head,
     samples,
 )
-from tests.trainers.paddle_runs import on_cpu
-from tests.trainers.torch_runs import refuse
+from tests.trainers.runs import import_paddle, refuse
 
-__all__ = ["on_cpu"]  # a fixture
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def on_cpu() -> None:
+    """Have Paddle imported, with a CPU for its device, for all tests of this module."""
+    import_paddle()
+    import paddle
+
+    paddle.set_device("cpu")
 
 
 @pytest.mark.parametrize("head", ["own", "dense"])

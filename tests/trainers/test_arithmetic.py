@@ -10,7 +10,7 @@ import pytest
 
 from k8sbench.model.measurement import arithmetic_digest
 from k8sbench.trainers.parts.events import statement
-from tests.trainers import operation_types, paddle_runs, torch_runs
+from tests.trainers import operation_types, runs
 from tests.trainers.checks import MATCHED, stated
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
@@ -46,9 +46,8 @@ LISTED = {
 @pytest.fixture
 def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Narrow networks of both frameworks."""
-    paddle_runs.import_paddle()
-    for made in (torch_runs.NARROW, paddle_runs.NARROW):
-        exec(made, {"put": monkeypatch.setattr})
+    for trainer in ("deeplabv3p_pytorch", "deeplabv3p_paddle"):
+        runs.narrow(trainer, monkeypatch)
 
 
 def test_a_statement_has_the_types_and_a_digest_that_is_equal_where_they_are() -> None:
@@ -63,7 +62,7 @@ def test_pytorch_computes_in_the_types_that_it_states(
     amp: str, half: str, narrow: None, capfd: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = operation_types.watched(monkeypatch.setattr)
-    found = torch_runs.run(capfd, "deeplabv3p_pytorch", *SHORT, "--amp-dtype", amp)
+    found = runs.run(capfd, "deeplabv3p_pytorch", *SHORT, "--amp-dtype", amp)
     wanted = {kind: types.replace("float16", half) for kind, types in MATCHED.items()}
     assert operation_types.types(seen) == stated(found)["types"] == wanted
 
@@ -76,7 +75,7 @@ def test_nothing_is_stated_in_fp32_nor_of_a_compiled_model(
     """Compiling joins operations, which then keep other types in between."""
     torch = importlib.import_module("torch")
     monkeypatch.setattr(torch.nn.Module, "compile", lambda _: None)
-    assert stated(torch_runs.run(capfd, "deeplabv3p_pytorch", *SHORT, *options)) == {}
+    assert stated(runs.run(capfd, "deeplabv3p_pytorch", *SHORT, *options)) == {}
 
 
 @frameworks
@@ -87,7 +86,7 @@ def test_paddles_matched_recipe_computes_in_the_types_of_pytorch(
     half precision, what is on the black one in FP32, and what is on none follows those before it.
     """
     called = operation_types.called_in_paddle(monkeypatch.setattr)
-    found = paddle_runs.run(capfd, "deeplabv3p_paddle", "--recipe", "matched", *SHORT)
+    found = runs.run(capfd, "deeplabv3p_paddle", "--recipe", "matched", *SHORT)
     assert stated(found) == {}
 
     module = importlib.import_module("k8sbench.trainers.deeplabv3p_paddle")

@@ -12,7 +12,7 @@ from typing import TypeVar
 import pytest
 
 from k8sbench.trainers.parts.checkpoints import CheckpointError, Checkpoints
-from tests.trainers.torch_runs import alone
+from tests.trainers.runs import alone
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from k8sbench.trainers.parts import settings
 from k8sbench.trainers.parts.events import Place
 from k8sbench.trainers.parts.samples import source
 from k8sbench.trainers.parts.segmentation import IGNORE
-from tests.trainers import paddle_runs
+from tests.trainers import runs
 from tests.trainers.references import form
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def test_bytes_become_normalised_numbers_on_the_device(framework: str, clips: bo
 
         put, here = torch.from_numpy, at(0, 1)
     else:
-        paddle_runs.import_paddle()
+        runs.import_paddle()
         import paddle
 
         from k8sbench.trainers.parts import paddle_session as session

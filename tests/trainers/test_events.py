@@ -13,7 +13,7 @@ import pytest
 
 from k8sbench.trainers.parts import events, settings
 from k8sbench.trainers.parts.steps import RankWindow, StepPlan, StepRecord
-from tests.trainers.torch_runs import refusal
+from tests.trainers.runs import refusal
 
 SETTINGS = settings.read(
     "deeplabv3p",

@@ -15,7 +15,7 @@ import pytest
 
 from tests.gpu_figures.bounded import ROOT
 from tests.gpu_figures.rows import Case, cases
-from tests.trainers.paddle_runs import import_paddle
+from tests.trainers.runs import import_paddle
 
 CASES = {f"{case.name} {case.precision}": case for case in cases()}
 OUT_OF_MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."

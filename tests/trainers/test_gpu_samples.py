@@ -11,9 +11,9 @@ import pytest
 
 from k8sbench.trainers.parts import nvml, settings
 from k8sbench.trainers.parts.events import Journal, Place
-from tests.trainers import paddle_runs, stand_in, torch_runs
+from tests.trainers import runs, stand_in
 from tests.trainers.conftest import Nvml
-from tests.trainers.torch_runs import Event, events, only, together
+from tests.trainers.runs import Event, events, only, together
 
 DEFAULTS = settings.Defaults(benchmark="b", recipes=("v",), batch_size=2)
 GPU = (stand_in.ADDRESS, None)
@@ -179,31 +179,28 @@ def test_the_metrics_are_those_that_the_table_has_of_nvml() -> None:
     assert set(nvml.OF_EACH_PART) < nvml.METRICS.keys()
 
 
-RUNS = {
-    "pytorch": (
-        f"resnet50 {torch_runs.free_port()} --input-size 32 --classes 10",
-        torch_runs.IN_TURN,
-    ),
-    "paddle": ("deeplabv3p_paddle --crop 16x16 --classes 5", paddle_runs.IN_TURN),
-}
-
-
 @pytest.mark.tier("frameworks")
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("framework", RUNS)
+@pytest.mark.parametrize(
+    "job",
+    [
+        ("resnet50", "--input-size", "32", "--classes", "10"),
+        ("deeplabv3p_paddle", "--crop", "16x16", "--classes", "5"),
+    ],
+    ids=["pytorch", "paddle"],
+)
 def test_a_log_of_a_trainer_alone_gives_the_metrics_of_its_gpu(
-    framework: str, tmp_path: pathlib.Path
+    job: runs.Job, tmp_path: pathlib.Path
 ) -> None:
     """The real trainer in a process of its own, whose loader finds the library by its name."""
     pytest.importorskip("msgspec", reason="k8sbench itself, which measures, needs msgspec")
     from k8sbench.app.measure import MeasureOptions, measure
 
     stand_in.built(tmp_path / stand_in.NAME, SM_CLOCK=1380)
-    job, program = RUNS[framework]
     length = "--warmup 2 --iterations 30 --log-interval 1 --batch-size 2 --min-steady-seconds 2"
-    words = f"{job} --device cpu {length}"
-    program = stand_in.PREAMBLE + "nvml.EVERY = 0.05\n" + program
-    (text,) = together(["-c", program, words], [{"LD_LIBRARY_PATH": str(tmp_path)}])
+    words = (*job, "--device", "cpu", *length.split())
+    arguments = runs.program([words], before=stand_in.PREAMBLE + "nvml.EVERY = 0.05\n")
+    (text,) = together(arguments, [{"LD_LIBRARY_PATH": str(tmp_path)}])
     found = events(text)
     assert [found[0]["event"], found[-1]["event"]] == ["start", "summary"]
     samples = only(found, "gpu")
@@ -235,5 +232,5 @@ def test_a_trainer_on_a_cpu_samples_nothing(
 ) -> None:
     monkeypatch.setattr(nvml, "LIBRARY", str(stand_in.built(tmp_path / "nvml.so")))
     length = ("--warmup", "1", "--iterations", "2", "--log-interval", "1", "--batch-size", "2")
-    found = torch_runs.run(capfd, "resnet50", *length, "--input-size", "32", "--classes", "10")
+    found = runs.run(capfd, "resnet50", *length, "--input-size", "32", "--classes", "10")
     assert only(found, "gpu") == []

@@ -19,7 +19,7 @@ import pytest
 from k8sbench.trainers.parts import machine, nvml
 from tests.trainers import stand_in
 from tests.trainers.conftest import Nvml
-from tests.trainers.torch_runs import Captured
+from tests.trainers.runs import Captured
 
 
 def test_the_machine_is_described_in_words_that_json_knows() -> None:

@@ -25,8 +25,7 @@ from tests.trainers.checks import (
     sums_up,
 )
 from tests.trainers.killed_ranks import a_killed_rank_ends_its_job
-from tests.trainers.torch_checks import TRAINING, TRAINING_TOLERANCE, meeting, sync_norm_differs
-from tests.trainers.torch_runs import (
+from tests.trainers.runs import (
     END,
     Captured,
     Event,
@@ -39,6 +38,7 @@ from tests.trainers.torch_runs import (
     ranks,
     refuse,
 )
+from tests.trainers.torch_checks import TRAINING, TRAINING_TOLERANCE, meeting, sync_norm_differs
 
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]
 on_each = pytest.mark.parametrize("framework", ["pytorch", "paddle"])
@@ -254,7 +254,6 @@ def test_a_killed_rank_ends_the_job_and_is_named() -> None:
 
 
 def test_a_rank_whose_peer_is_killed_ends_at_once_with_its_traceback() -> None:
-    port = free_port()
     endless = (
         *("--device", "cpu", "--warmup", "0", "--iterations", "100000"),
         *("--input-size", "32", "--classes", "10"),
@@ -262,12 +261,12 @@ def test_a_rank_whose_peer_is_killed_ends_at_once_with_its_traceback() -> None:
     started = [
         subprocess.Popen(
             [sys.executable, "-m", "k8sbench.trainers.resnet50", "--batch-size", "2", *endless],
-            env=environment(**rank_variables(rank, 2, port)),
+            env=environment(**variables),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
-        for rank in (0, 1)
+        for variables in rank_variables("pytorch", 2)
     ]
     first, second = started
     assert first.stdout is not None

@@ -13,7 +13,7 @@ import pytest
 
 from k8sbench.trainers.parts import segmentation
 from k8sbench.trainers.parts.schedules import Course
-from tests.trainers import paddle_runs
+from tests.trainers import runs
 
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]
 
@@ -71,7 +71,7 @@ RECIPES: dict[str, tuple[str, tuple[str, ...], tuple[int, int], float, float, di
 @pytest.fixture
 def work(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Read a trainer's options as in a job of a shape, and give what it would train."""
-    paddle_runs.import_paddle()
+    runs.import_paddle()
 
     def read(trainer: str, options: tuple[str, ...], shape: tuple[int, int]) -> Any:
         nodes, ranks = shape

@@ -15,7 +15,7 @@ import pytest
 
 from tests.trainers import published
 from tests.trainers.resumed import LENGTH, TRAINERS, goes_on, killed, trained, words
-from tests.trainers.torch_runs import Captured, Event, losses, only, refusal, run
+from tests.trainers.runs import Captured, Event, losses, only, refusal, run
 
 pytestmark = pytest.mark.tier("frameworks")
 

@@ -16,7 +16,7 @@ import pytest
 from k8sbench.trainers.parts import settings
 from k8sbench.trainers.parts.events import Place
 from tests.trainers.checks import DEFAULTS, part, read, session
-from tests.trainers.torch_runs import refuse
+from tests.trainers.runs import refuse
 
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]
 

@@ -13,7 +13,7 @@ import sys
 import pytest
 
 from k8sbench.trainers.parts import settings
-from tests.trainers.torch_runs import Captured, refusal
+from tests.trainers.runs import Captured, refusal
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TRAINERS = ROOT / "k8sbench" / "trainers"

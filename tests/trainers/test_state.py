@@ -12,7 +12,7 @@ import pytest
 from k8sbench.trainers.parts import settings, state
 from k8sbench.trainers.parts.events import Place
 from k8sbench.trainers.parts.session import Session
-from tests.trainers.paddle_runs import import_paddle
+from tests.trainers.runs import import_paddle
 
 DEFAULTS = settings.Defaults(benchmark="b", recipes=("v",), batch_size=2)
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore")]

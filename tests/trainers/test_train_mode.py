@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.trainers import paddle_runs, torch_runs
-from tests.trainers.torch_runs import Event, events, free_port, losses, only, separate
+from tests.trainers import runs
+from tests.trainers.runs import Event, events, free_port, losses, only, separate
 from tests.trainers.toy_training import TRAINING, VALIDATION
 
 pytestmark = pytest.mark.tier("frameworks")
@@ -26,17 +26,16 @@ Runs = Callable[[int, Sequence[str]], list[str]]
 """Of a number of ranks and the lines of `toy_training`: what each rank printed."""
 
 
-@pytest.fixture(scope="module", params=["torch", "paddle"])
+@pytest.fixture(scope="module", params=["pytorch", "paddle"])
 def toy(request: pytest.FixtureRequest) -> Runs:
     """Runs the toy on one of the frameworks."""
-    framework = {"torch": torch_runs, "paddle": paddle_runs}[request.param]
 
     def run(world: int, jobs: Sequence[str]) -> list[str]:
         script = "\n".join(job if "=" in job else f"{free_port()} {job}" for job in jobs)
         arguments = ["-m", "tests.trainers.toy_training", request.param, script]
         if world == 1:
-            return [torch_runs.alone(arguments)]
-        return list(framework.ranks(arguments, world, timeout=200.0))
+            return [runs.alone(arguments)]
+        return runs.ranks(arguments, world, request.param, timeout=200.0)
 
     return run
 
@@ -250,7 +249,7 @@ def ended(framework: str, *options: str, code: int) -> tuple[list[Event], str]:
     """A run that ends itself with an exit code: its events, and its last line on stderr."""
     done = subprocess.run(
         command(framework, *options),
-        env=torch_runs.environment(),
+        env=runs.environment(),
         capture_output=True,
         text=True,
         check=False,
@@ -272,9 +271,9 @@ def test_too_many_broken_samples_end_a_run_also_where_an_earlier_attempt_found_s
     saving = (*EPOCHS, "--checkpoints", str(tmp_path), "--workers", "1", "--broken-limit", "6%")
     # An epoch meets both of them; then it ends, since no checkpoint has a finite value.
     first = (*saving, "--broken", "1", "2", "--diverges", str(OF_ONE + 2))
-    found, last = ended("torch", *first, code=2)
+    found, last = ended("pytorch", *first, code=2)
     assert last.startswith("k8sbench: error: the loss was nan in 5 steps in a row")
-    found, last = ended("torch", *saving, "--broken", "1", "2", "3", code=2)
+    found, last = ended("pytorch", *saving, "--broken", "1", "2", "3", code=2)
     assert only(found, "resume")[0]["step"] == OF_ONE
     assert [(event["path"], event["count"]) for event in only(found, "broken")] == [
         ("/data/3.png", 3)
@@ -286,7 +285,7 @@ def test_too_many_broken_samples_end_a_run_also_where_an_earlier_attempt_found_s
 
 def test_a_part_of_which_nothing_can_be_read_may_be_better_next_time() -> None:
     options = ("--broken", *map(str, range(TRAINING)), "--broken-limit", "100")
-    found, last = ended("torch", *EPOCHS, *options, code=1)
+    found, last = ended("pytorch", *EPOCHS, *options, code=1)
     assert len(only(found, "broken")) == TRAINING
     assert last.startswith("k8sbench: failed: no sample of the training part can be read;")
 
@@ -294,9 +293,9 @@ def test_a_part_of_which_nothing_can_be_read_may_be_better_next_time() -> None:
 @pytest.mark.parametrize(
     ("framework", "world"),
     [
-        ("torch", 2),
+        ("pytorch", 2),
         ("paddle", 1),
-        pytest.param("torch", 1, marks=pytest.mark.soak),
+        pytest.param("pytorch", 1, marks=pytest.mark.soak),
         pytest.param("paddle", 2, marks=pytest.mark.soak),
     ],
 )
@@ -306,28 +305,24 @@ def test_a_run_that_is_told_to_end_saves_first_on_all_ranks(
     """Also where a launcher tells one rank alone, and its loader processes with it."""
     saving = ("--checkpoints", str(tmp_path), "--workers", str(2 - world))
     options = (*ALL, "--length", "60", *saving)
-    variables = {
-        "torch": [torch_runs.rank_variables(rank, world, 0) for rank in range(world)],
-        "paddle": paddle_runs.rank_variables(world),
-    }[framework]
-    of_ranks = variables if world > 1 else [{}]
+    of_ranks = runs.rank_variables(framework, world) if world > 1 else [{}]
     arguments = command(framework, *options, "--terminated", "3")[1:]
-    found = events(torch_runs.together(arguments, of_ranks, code=143)[0])
+    found = events(runs.together(arguments, of_ranks, code=143)[0])
     (saved,) = only(found, "checkpoint")
     assert 4 <= saved["step"] == len(losses(found)) < 60
     arguments = command(framework, *options)[1:]
-    resumed = events(torch_runs.together(arguments, of_ranks)[0])
+    resumed = events(runs.together(arguments, of_ranks)[0])
     assert only(resumed, "resume")[0]["step"] == saved["step"]
     assert resumed[-1]["steps"] == 60
 
 
 def test_an_evaluation_that_is_cut_short_is_made_again(tmp_path: pathlib.Path) -> None:
     options = (*ALL, "--length", "6", "--evaluate-every", "3", "--checkpoints", str(tmp_path))
-    arguments = command("torch", *options, "--cut")[1:]
-    (cut,) = torch_runs.together(arguments, [{}], code=143)
+    arguments = command("pytorch", *options, "--cut")[1:]
+    (cut,) = runs.together(arguments, [{}], code=143)
     assert [event["step"] for event in only(events(cut), "checkpoint")] == [3]
     assert not only(events(cut), "evaluation")
-    resumed = events(torch_runs.alone(command("torch", *options)[1:]))
+    resumed = events(runs.alone(command("pytorch", *options)[1:]))
     assert only(resumed, "resume")[0]["step"] == 3
     assert told(resumed, "step", "samples") == [(3, VALIDATION), (6, VALIDATION)]
     assert resumed[-1]["evaluations"] == 2
@@ -336,9 +331,9 @@ def test_an_evaluation_that_is_cut_short_is_made_again(tmp_path: pathlib.Path) -
 def test_checkpoints_are_saved_by_time(tmp_path: pathlib.Path) -> None:
     saving = (str(free_port()), *ALL, "--length", "6", "--checkpoints", str(tmp_path))
     jobs = [" ".join([*saving, "--checkpoint-every", every]) for every in ("1e-9", "600")]
-    arguments = ["-m", "tests.trainers.toy_training", "torch", "\n".join(jobs)]
-    runs = separate(events(torch_runs.alone(arguments)))
-    saved = [[event["step"] for event in only(run, "checkpoint")] for run in runs]
+    arguments = ["-m", "tests.trainers.toy_training", "pytorch", "\n".join(jobs)]
+    both = separate(events(runs.alone(arguments)))
+    saved = [[event["step"] for event in only(run, "checkpoint")] for run in both]
     assert saved == [[*range(1, 7)], []]  # the second time all steps had been done
 
 

@@ -21,16 +21,23 @@ from tests.trainers.checks import (
     learns,
     length,
     loaders_feed,
-    narrow,
     noted_runs,
-    of,
     options_change_no_loss,
     part,
     run,
-    runs_of,
     toy,
 )
-from tests.trainers.torch_runs import Captured, Event, Job, events, losses, only
+from tests.trainers.runs import (
+    Captured,
+    Event,
+    Job,
+    events,
+    losses,
+    narrow,
+    of,
+    only,
+    output,
+)
 
 pytestmark = [
     pytest.mark.tier("frameworks"),
@@ -52,7 +59,7 @@ def test_a_trainer_overfits_four_samples_and_tells_its_story(
     trainer, options, steps, factor = LEARNING[case]
     narrow(trainer, monkeypatch)
     words = (*SIZES[trainer], *options, *length(steps), "--amp-dtype", amp)
-    text = runs_of(trainer).output(capfd, trainer, *words)
+    text = output(capfd, trainer, *words)
     learns(text, trainer, steps=steps, factor=factor, amp=amp)
     if trainer in of("paddle"):
         assert events(text)[0]["framework_version"] == "2.6.2"

@@ -11,10 +11,10 @@ import pytest
 
 from k8sbench.app import catalog
 from k8sbench.trainers.data.pictures import Pictures
-from tests.trainers import torch_runs
-from tests.trainers.checks import SIZES, STEEP, narrow, noted_runs, of, part, run, toy
+from tests.trainers import runs
+from tests.trainers.checks import SIZES, STEEP, noted_runs, part, run, toy
+from tests.trainers.runs import Captured, environment, losses, of
 from tests.trainers.torch_checks import rounding
-from tests.trainers.torch_runs import Captured, environment, losses, output
 
 pytestmark = [
     pytest.mark.tier("frameworks"),
@@ -27,8 +27,8 @@ SHORT = ("--warmup", "0", "--iterations", "1", "--batch-size", "2")
 def test_fp16_uses_a_gradient_scaler(capfd: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a CPU half precision is slow, but it takes the same way through the scaler."""
     length = ("--batch-size", "4", "--warmup", "0", "--iterations", "1")
-    narrow("resnet50", monkeypatch)
-    text = output(capfd, "resnet50", *SIZES["resnet50"], *length, "--amp-dtype", "fp16")
+    runs.narrow("resnet50", monkeypatch)
+    text = runs.output(capfd, "resnet50", *SIZES["resnet50"], *length, "--amp-dtype", "fp16")
     assert "train.grad_scale : 128.00000" in text
 
 
@@ -187,7 +187,7 @@ def test_the_smoke_preset_learns_in_every_step(
     assert smoke is not None
     sizes = [f"--{option}={value}" for option, value in smoke.args.items()]
     length = (f"--warmup={smoke.warmup}", f"--iterations={smoke.iterations}", "--log-interval=1")
-    found = losses(torch_runs.run(capfd, name, *sizes, *length, f"--batch-size={smoke.batch_size}"))
+    found = losses(runs.run(capfd, name, *sizes, *length, f"--batch-size={smoke.batch_size}"))
     assert len(found) == smoke.iterations + smoke.warmup
     assert min(found) > 0.001, "a loss of 0 leaves nothing to learn"
     assert min(found[-3:]) < found[0] / 2
@@ -247,14 +247,14 @@ def test_parameters_are_counted_as_upstream_counts_them(
     capfd: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """PaddleSeg's count holds batch norm's statistics; mmsegmentation's and PLSC's do not."""
-    runs = noted_runs(monkeypatch, "paddle")
+    noted = noted_runs(monkeypatch, "paddle")
     ours, matched, faces = (
         run(monkeypatch, capfd, trainer, *SIZES[trainer], *SHORT, *options)[-1]
         for trainer, *options in (
             *(("deeplabv3p_paddle",), ("deeplabv3p_paddle", "--recipe", "matched"), ("arcface",)),
         )
     )
-    trained = [part("paddle", "session").count_parameters(taken.bare) for taken in runs]
+    trained = [part("paddle", "session").count_parameters(taken.bare) for taken in noted]
     assert ours["parameters"] > trained[0]
     assert [matched["parameters"], faces["parameters"]] == trained[1:]
     # What the benchmark's own rule makes different on several GPUs is told for the table's notes.

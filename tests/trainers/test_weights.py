@@ -13,9 +13,9 @@ import pytest
 
 from k8sbench.trainers.parts import weights
 from k8sbench.trainers.parts.weights import Loaded, WeightsError
-from tests.trainers import paddle_runs, published, torch_runs
+from tests.trainers import published, runs
 from tests.trainers.checks import model_of, noted_runs, session
-from tests.trainers.torch_runs import Captured, only, refuse
+from tests.trainers.runs import Captured, only, refuse
 
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore")]
 IMAGES = np.random.default_rng(3).standard_normal((2, 3, 64, 64), dtype=np.float32)
@@ -204,18 +204,16 @@ def test_a_run_begins_with_the_files_weights_and_says_so(
     framework: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Captured
 ) -> None:
     if framework == "pytorch":
-        runs: Any = torch_runs
         words: tuple[str, ...]
         words, kind, file = ("resnet50", *SHORT, *PICTURES), "torchvision", tmp_path / "a.pth"
     else:
-        runs = paddle_runs
         words = ("deeplabv3p_paddle", *SHORT, "--crop", "32x64")
         kind, file = "paddleseg", tmp_path / "a.pdparams"
     made = noted_runs(monkeypatch, framework)
-    exec(runs.NARROW, {"put": monkeypatch.setattr})
+    runs.narrow(words[0], monkeypatch)
     plain = runs.run(capfd, *words)
     assert not only(plain, "weights")
-    found = published.tensors(kind, divisor={"pytorch": 4, "paddle": 8}[framework])
+    found = published.tensors(kind, divisor=runs.DIVISORS[framework])
     told = runs.run(capfd, *words, "--weights", str(published.write(file, found)))
     (event,) = only(told, "weights")
     assert (event["file"], event["digest"]) == (file.name, weights.digest(file))
@@ -231,8 +229,8 @@ def test_weights_that_do_not_fit_end_the_run(
 ) -> None:
     from k8sbench.trainers.parts import loop
 
-    exec(torch_runs.NARROW, {"put": monkeypatch.setattr})
+    runs.narrow("resnet50", monkeypatch)
     monkeypatch.setattr(loop, "refuse", refuse)
     file = published.write(tmp_path / "start.pth", {"conv1.weight": np.zeros((1, 1, 1, 1))})
     with pytest.raises(SystemExit, match=r"--weights: the weights in .* are not of this model"):
-        torch_runs.run(capfd, "resnet50", *SHORT, *PICTURES, "--weights", str(file))
+        runs.run(capfd, "resnet50", *SHORT, *PICTURES, "--weights", str(file))

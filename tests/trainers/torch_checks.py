@@ -8,16 +8,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.trainers.checks import SIZES, of
-from tests.trainers.torch_runs import (
+from tests.trainers.checks import SIZES
+from tests.trainers.runs import (
     END,
     alone,
-    free_port,
     in_turn,
+    of,
     only,
-    rank_variables,
     ranks,
-    together,
 )
 
 TRAINERS = of("pytorch")
@@ -269,9 +267,6 @@ def meeting(
 ) -> list[dict[str, Any]]:
     """What each rank of a process group tells, which a rank alone forms with itself."""
     arguments = ["-c", MEETING, "--device", device, *options]
-    if world_size == 1:
-        printed = together(arguments, [rank_variables(0, 1, free_port())], timeout=timeout)
-    else:
-        printed = ranks(arguments, world_size, timeout=timeout)
+    printed = ranks(arguments, world_size, timeout=timeout)
     lines = [line for text in printed for line in text.splitlines() if line.startswith("MET ")]
     return [json.loads(line.removeprefix("MET ")) for line in lines]

@@ -153,7 +153,7 @@ class Paddle:
         )
 
 
-FRAMEWORKS: dict[str, Any] = {"torch": Torch, "paddle": Paddle}
+FRAMEWORKS: dict[str, Any] = {"pytorch": Torch, "paddle": Paddle}
 
 
 def main(framework: str, argv: list[str]) -> None:

@@ -1,7 +1,7 @@
 """The drawn sample sets: the form of the real ones, and the same every time.
 
-That they are whole: tests/unit/cli/test_data.py. That networks learn them: tests/trainers,
-test_training_on_files.py and test_evaluations.py.
+That they are whole: tests/unit/cli/test_data.py. That networks learn them:
+tests/trainers/test_training_on_files.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs a PyTorch trainer inside the test's process, or as ranks of its own, and reads its lines."""
+"""Runs a trainer inside the test's process, or as ranks of its own, and reads its lines."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pathlib
 import socket
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 from unittest import mock
@@ -22,40 +23,76 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 Event = dict[str, Any]
 Captured = pytest.CaptureFixture[str]
 
-# The same networks with narrow layers: what a test of the loop needs, in a fraction of the time.
-NARROW = """
-def narrowed(model):
-    return lambda *given, **options: model(*given, **{**options, "width_divisor": 4})
-from k8sbench.trainers.models import deeplabv3plus_torch, resnet_torch, tsm_torch
-for module, name in (
-    (deeplabv3plus_torch, "DeepLabV3Plus"),
-    (resnet_torch, "Classifier"),
-    (tsm_torch, "TSM"),
-):
-    put(module, name, narrowed(getattr(module, name)))
-"""
-
-
-# Trainers one after the other in one process: a line for each, NAME PORT OPTIONS.
-FULL_SIZE_IN_TURN = """
-import importlib, os, sys
-for name, port, *options in (line.split() for line in sys.argv[1].splitlines()):
-    os.environ["MASTER_PORT"] = port  # each run meets anew
-    importlib.import_module("k8sbench.trainers." + name).main(options)
-from k8sbench.trainers.parts import ending
-ending.run(lambda: None)  # see END
-"""
-IN_TURN = f"put = setattr\n{NARROW}{FULL_SIZE_IN_TURN}"
-_HELD = contextlib.ExitStack()
-atexit.register(_HELD.close)
 Job = tuple[str, ...]
 """A trainer's name and its options."""
 
+FRAMEWORKS = {
+    **dict.fromkeys(("deeplabv3p_pytorch", "resnet50", "tsm"), "pytorch"),
+    **dict.fromkeys(("deeplabv3p_paddle", "arcface"), "paddle"),
+}
+"""Trainer → its framework."""
+# The same networks with narrow layers: what a test of the loop needs, in a fraction of the time.
+MODELS = {
+    "pytorch": {
+        "deeplabv3plus_torch": "DeepLabV3Plus",
+        "resnet_torch": "Classifier",
+        "tsm_torch": "TSM",
+    },
+    "paddle": {
+        "deeplabv3p_paddle": "DeepLabV3P",
+        "deeplabv3plus_paddle": "DeepLabV3Plus",
+        "ir50_paddle": "IR50",
+    },
+}
+DIVISORS = {"pytorch": 4, "paddle": 8}
+NARROW = {
+    framework: f"""
+import importlib
+def narrowed(model):
+    return lambda *given, **options: model(
+        *given, **{{**options, "width_divisor": {DIVISORS[framework]}}}
+    )
+models = {models}
+modules = {{at: importlib.import_module("k8sbench.trainers.models." + at) for at in models}}
+# They import one another: none may be narrowed before all are there.
+for at, name in models.items():
+    put(modules[at], name, narrowed(getattr(modules[at], name)))
+"""
+    for framework, models in MODELS.items()
+}
+# Trainers one after the other in one process: a line for each, NAME PORT OPTIONS. It ends as
+# trainers end: PyTorch's own clean-up at the end of a process, after a backward pass, now and then
+# aborts it ("terminate called without an active exception").
+_IN_TURN = """
+import importlib, os, sys
+for name, port, *options in (line.split() for line in sys.argv[1].splitlines()):
+    os.environ["MASTER_PORT"] = port  # each run of PyTorch meets anew
+    importlib.import_module("k8sbench.trainers." + name).main(options)
+from k8sbench.trainers.parts import ending
+ending.run(lambda: None)
+"""
+_HELD = contextlib.ExitStack()
+atexit.register(_HELD.close)
 
-@pytest.fixture
-def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the trainers that run inside this process build narrow networks."""
-    exec(NARROW, {"put": monkeypatch.setattr})
+
+def of(framework: str) -> list[str]:
+    """The trainers of a framework."""
+    return [trainer for trainer, its in FRAMEWORKS.items() if its == framework]
+
+
+def import_paddle() -> None:
+    """Import paddle, whose import warns of much that is not ours to mend."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        importlib.import_module("paddle")
+
+
+def narrow(trainer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the trainers of its framework that run inside this process build narrow networks."""
+    framework = FRAMEWORKS[trainer]
+    if framework == "paddle":
+        import_paddle()
+    exec(NARROW[framework], {"put": monkeypatch.setattr})
 
 
 def events(text: str) -> list[Event]:
@@ -78,6 +115,8 @@ def losses(found: Iterable[Event]) -> list[Any]:
 def output(capfd: Captured, trainer: str, *options: str) -> str:
     """Run one rank here, on one thread, and give what it printed."""
     capfd.readouterr()
+    if FRAMEWORKS[trainer] == "paddle":
+        import_paddle()
     module = importlib.import_module(f"k8sbench.trainers.{trainer}")
     with mock.patch.dict(os.environ):  # a trainer sets variables, for a process of its own
         module.main(["--device", "cpu", "--threads", "1", *options])
@@ -138,16 +177,31 @@ def together(
     return [output for output, _ in outputs]
 
 
-def rank_variables(rank: int, world_size: int, port: int) -> dict[str, str]:
-    """What torchrun tells a rank of a job on one machine."""
-    return {
-        "RANK": str(rank),
-        "LOCAL_RANK": str(rank),
-        "WORLD_SIZE": str(world_size),
-        "LOCAL_WORLD_SIZE": str(world_size),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
+def rank_variables(framework: str, world_size: int) -> list[dict[str, str]]:
+    """What a launcher tells each rank of a new job on one machine."""
+    ports = [free_port() for _ in range(world_size + 1)]
+    endpoints = [f"127.0.0.1:{port}" for port in ports[1:]]
+    ranks = [*map(str, range(world_size))]
+    if framework == "pytorch":
+        shared = {"WORLD_SIZE": str(world_size), "LOCAL_WORLD_SIZE": str(world_size)}
+        shared |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(ports[0])}
+        return [{**shared, "RANK": rank, "LOCAL_RANK": rank} for rank in ranks]
+    shared = {
+        "PADDLE_TRAINERS_NUM": str(world_size),
+        "PADDLE_LOCAL_SIZE": str(world_size),
+        "PADDLE_TRAINER_ENDPOINTS": ",".join(endpoints),
+        "PADDLE_MASTER": f"127.0.0.1:{ports[0]}",
+        "PADDLE_DISTRI_BACKEND": "gloo",
     }
+    return [
+        {
+            **shared,
+            "PADDLE_TRAINER_ID": rank,
+            "PADDLE_RANK_IN_NODE": rank,
+            "PADDLE_CURRENT_ENDPOINT": endpoint,
+        }
+        for rank, endpoint in zip(ranks, endpoints, strict=True)
+    ]
 
 
 def refuse(message: str) -> NoReturn:
@@ -169,15 +223,18 @@ here.close()
 from k8sbench.trainers.parts import ending
 ending.run(lambda: None)
 """
-"""Ends a script of ranks as trainers end: PyTorch's own clean-up at the end of a process, after a
-backward pass, now and then aborts it ("terminate called without an active exception")."""
+"""Ends a script of ranks as trainers end."""
 
 
-def ranks(arguments: Sequence[str], world_size: int, *, timeout: float = 100.0) -> list[str]:
+def ranks(
+    arguments: Sequence[str],
+    world_size: int,
+    framework: str = "pytorch",
+    *,
+    timeout: float = 100.0,
+) -> list[str]:
     """Start `python ARGUMENTS` once per rank, without a launcher, and give each one's stdout."""
-    port = free_port()
-    each = [rank_variables(rank, world_size, port) for rank in range(world_size)]
-    return together(arguments, each, timeout=timeout)
+    return together(arguments, rank_variables(framework, world_size), timeout=timeout)
 
 
 def alone(arguments: Sequence[str], *, timeout: float = 100.0) -> str:
@@ -185,20 +242,31 @@ def alone(arguments: Sequence[str], *, timeout: float = 100.0) -> str:
     return together(arguments, [{}], timeout=timeout)[0]
 
 
+def program(jobs: Sequence[Job], *, before: str = "", full_size: bool = False) -> list[str]:
+    """The arguments of Python that run trainers as :func:`in_turn` does."""
+    script = "\n".join(" ".join((name, str(free_port()), *options)) for name, *options in jobs)
+    narrowing = "" if full_size else f"put = setattr\n{NARROW[FRAMEWORKS[jobs[0][0]]]}"
+    return ["-c", before + narrowing + _IN_TURN, script]
+
+
 def in_turn(
     jobs: Sequence[Job],
     world_size: int,
     *,
     before: str = "",
-    program: str = IN_TURN,
+    full_size: bool = False,
     timeout: float = 100.0,
 ) -> list[list[list[Event]]]:
-    """Run trainers, narrow ones unless `program` is another, one after the other, all in one
+    """Run trainers of one framework one after the other, narrow ones unless `full_size`, all in one
     process per rank: of each job each rank's events. `before` is a program that runs first, on
     every rank.
     """
-    script = "\n".join(" ".join((name, str(free_port()), *options)) for name, *options in jobs)
-    printed = ranks(["-c", before + program, script], world_size, timeout=timeout)
+    framework = FRAMEWORKS[jobs[0][0]]
+    arguments = program(jobs, before=before, full_size=full_size)
+    if framework == "paddle" and world_size == 1:
+        printed = together(arguments, [{}], timeout=timeout)
+    else:
+        printed = ranks(arguments, world_size, framework, timeout=timeout)
     return [list(each) for each in zip(*map(separate, map(events, printed)), strict=True)]
 
 
