@@ -279,7 +279,7 @@ def test_too_many_broken_samples_end_a_run_also_where_an_earlier_attempt_found_s
         ("/data/3.png", 3)
     ]
     assert last.startswith(
-        f"k8sbench: error: 3 of {TRAINING + VALIDATION} samples cannot be read, more than the 2 of"
+        f"k8sbench: error: 3 of {TRAINING + VALIDATION} samples cannot be read, more than the limit of 2;"
     )
 
 

@@ -19,7 +19,7 @@ from torch.utils import _pytree as pytree
 
 SEEN: dict[str, set[Any]] = collections.defaultdict(set)
 """What convolutions and products of matrices were told: name → values."""
-SMALL = 1 << 16
+SMALL = 1 << 18
 """Elements of the largest tensors whose values are computed."""
 COMPUTED = ("all", "cat", "div_.Tensor", "eq.Scalar", "fill_.Scalar", "mul.Tensor")
 _LIBRARY = torch.library.Library("aten", "IMPL")
