@@ -128,8 +128,7 @@ class LogFacts:
         """Facts of a further header, name and value; None: there was none since the last record."""
         self._count = 0
         """Records so far."""
-        self._logger: float | None = None
-        self._received: dict[str, list[float]] = {}
+        self._received: dict[str, list[float | None]] = {}
         """By rank, when its last line before the window was received, or its first one, and when
         the last one of all."""
         self._gpu_uuids: dict[str, None] = {}
@@ -178,8 +177,6 @@ class LogFacts:
         """
         if self.rank is None:
             return None
-        began: float | None
-        ended: float | None
         began, ended = self._received.get(self.rank.source, (None, None))
         if self.family is OURS:
             (began, _), ended = self.rank.tally.stamps, self.rank.sums.last_stamp
@@ -226,7 +223,6 @@ class LogFacts:
             key = (item.metric, item.subset)
             evaluations = self.evaluations.setdefault(key, Evaluations(name, item.unit))
             evaluations.add(item.value, self._count, item.step)
-            self._logger = item.stamp or self._logger
             if self.family is OURS:
                 self.training.evaluation(item, file)
         elif isinstance(item, GpuSamples) or item.kind == "gpu":
@@ -272,17 +268,14 @@ class LogFacts:
                 what = f"a total of {rank.total} and of {record.total} iterations"
                 self._other_run(what, [evidence.place(file, record.line, record.text)])
         rank.add(record, file, before.events != now.events, before.restarts != now.restarts)
-        if record.taken is not None:
-            received = self._received.setdefault(source, [record.taken, record.taken])
-            received[1] = record.taken
-            if rank.position <= rank.window.warmup:
-                received[0] = record.taken
+        received = self._received.setdefault(source, [record.taken, record.taken])
+        received[1] = record.taken
+        if rank.position <= rank.window.warmup:
+            received[0] = record.taken
         if self._anew is not None:
             self._compare(rank, resumed=before.resumptions != now.resumptions)
         self._marks_before[source] = now
         self._count += 1
-        if record.stamp is not None and rank.is_dated:
-            self._logger = record.stamp
 
     def _compare(self, rank: RankRecords, *, resumed: bool) -> None:
         """Compare a further header with the first, now that it shows how the records go on."""
@@ -307,8 +300,6 @@ class LogFacts:
 
     def _mark(self, mark: Mark, file: str) -> None:
         kind, values = mark.kind, mark.values
-        if kind != "airank":
-            self._logger = mark.stamp or self._logger
         if self.family is OURS and kind in {"checkpoint", "broken"}:
             # The time of our own lines leaves them out, and says so.
             self.training.mark(mark, file)
@@ -318,7 +309,7 @@ class LogFacts:
             for rank in self.ranks.values() if iteration is not None else ():
                 rank.end_epoch_at(int(iteration or 0))
         elif kind == "airank":
-            self.airank.take(mark, file, self._logger)
+            self.airank.take(mark, file)
         elif kind == "start":
             number = int(mark.number("rank") or 0)
             if number == 0 and number in self.started:

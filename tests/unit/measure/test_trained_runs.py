@@ -84,8 +84,7 @@ def test_what_it_read_stands_in_the_measurement() -> None:
     assert (scratch.weights, scratch.missing["weights"]) == (None, "The run trained from scratch.")
 
 
-def test_the_throughput_is_of_training_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("k8sbench.measure.run.rank_records.AT_ONCE", 4)
+def test_the_throughput_is_of_training_alone() -> None:
     found = measured(texts(attempt()))
     figures = present(found.throughput)
     assert figures.time_weighted == pytest.approx(8.0)
