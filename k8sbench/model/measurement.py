@@ -46,8 +46,8 @@ class Throughput(msgspec.Struct, frozen=True, kw_only=True):
     arithmetic: float | None = None
     """Mean of the records' rates; None as above."""
     timestamps: float | None = None
-    """Samples between the first and the last stamped record ÷ the time between their stamps,
-    corrected for a known jump of the clock; None without stamps."""
+    """Samples between the first and the last stamped record ÷ the time between their stamps; None
+    without stamps."""
     printed_steps: float | None = None
     """Samples in the printed steps ÷ their time; None where the log's lines cover all steps."""
     unit: str

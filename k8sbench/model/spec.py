@@ -406,6 +406,9 @@ class Variant(_Strict, frozen=True, kw_only=True):
     """Repeats of each case in the report, taken by ``--all-cases``."""
     fingerprint: Fingerprint | None = None
     """What the model is; without it no TFLOP/s and no parity ratio."""
+    logged_models: tuple[Text, ...] = ()
+    """What its program's logs call the model: parts of names, in lower case. A log of another name
+    is rejected; without this list no name is compared."""
     sync_bn: bool = False
     """Whether upstream synchronises batch norm over GPUs (and not on one)."""
     case_notes: dict[CaseName, Text] = {}

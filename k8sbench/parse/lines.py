@@ -38,56 +38,72 @@ class LogLines:
         self.empty = True
         """Whether no line has come so far that is not empty."""
         self._blocks = iter(blocks)
-        self._lines: list[str] = []
-        """Those of the current block."""
+        self._block = ""
         self._at = 0
-        """The next of them …"""
+        """Where the next line of the block begins …"""
         self._number = 1
-        """… and the number of the first."""
+        """… and its number."""
 
     def holding(self, texts: Callable[[], Collection[str]]) -> Iterator[NumberedLine]:
         """The lines from here on that hold one of the texts once they are cleaned.
 
-        Others may be given, too. Whoever stops goes on behind the last line. ``texts`` is asked
-        after each line.
+        Others may be given, too. Whoever stops goes on behind the last line, and so does this after
+        lines that somebody else took meanwhile. ``texts`` is asked after each line.
         """
         while self._more():
-            wanted = texts()
-            for index in _holding(self._lines, self._at, wanted):
-                self._at = index + 1
-                if self._lines[index]:
-                    yield self._number + index, self._lines[index]
-                    if texts() is not wanted:
+            block, wanted = self._block, texts()
+            for begin, end in self._spans(wanted):
+                number = self._number + block.count("\n", self._at, begin)
+                self._at, self._number = end + 1, number + (end < len(block))
+                if begin < end:
+                    yield number, block[begin:end]
+                    taken = self._block is not block or self._at != end + 1
+                    if taken or texts() is not wanted:
                         break
             else:
-                self._at = len(self._lines)
+                self._number += block.count("\n", self._at)
+                self._at = len(block)
 
     def _more(self) -> bool:
         """Go to the next block if this one is at its end; False at the end of the log."""
-        while self._at >= len(self._lines):
+        while self._at >= len(self._block):
             block = next(self._blocks, None)
             if block is None:
                 return False
             self.empty = self.empty and not block.strip("\r\n")
-            self._number += max(len(self._lines) - 1, 0)
-            self._lines, self._at = block.split("\n"), 0
+            self._block, self._at = block, 0
         return True
 
+    def _spans(self, texts: Collection[str]) -> Iterable[tuple[int, int]]:
+        """Where lines begin and end that may hold one of the texts, in the rest of this block."""
+        block, at = self._block, self._at
+        rest = block[at:] if at else block
+        if "" in texts:
+            return _lines(block, at)
+        is_plain = plain(rest)
+        present = _present(rest, texts, is_plain=is_plain)
+        if is_plain:
+            return sorted({span for text in present for span in _spans_with(text, block, at)})
+        return [
+            (begin, end)
+            for begin, end in (_lines(block, at) if present else ())
+            if any(map(_without_codes(block[begin:end]).__contains__, present))
+        ]
 
-def _holding(lines: Sequence[str], begin: int, texts: Collection[str]) -> Collection[int]:
-    """Indexes of the lines that may hold one of the texts once they are cleaned."""
-    indexes = range(begin, len(lines))
-    if "" in texts:
-        return indexes
-    block = "\n".join(lines[begin:] if begin else lines)
-    is_plain = plain(block)
-    present = _present(block, texts, is_plain=is_plain)
-    if not present or is_plain:
-        found = {index for text in present for index in indexes if text in lines[index]}
-        return sorted(found)
-    return [
-        index for index in indexes if any(map(_without_codes(lines[index]).__contains__, present))
-    ]
+
+def _lines(block: str, at: int) -> Iterator[tuple[int, int]]:
+    for line in block[at:].split("\n"):
+        yield at, at + len(line)
+        at += len(line) + 1
+
+
+def _spans_with(text: str, block: str, at: int) -> Iterator[tuple[int, int]]:
+    while (place := block.find(text, at)) >= 0:
+        begin = block.rfind("\n", at, place) + 1 or at
+        end = block.find("\n", place)
+        end = len(block) if end < 0 else end
+        yield begin, end
+        at = end + 1
 
 
 def _present(block: str, texts: Collection[str], *, is_plain: bool) -> list[str]:

@@ -5,7 +5,6 @@ What a log says of one of them more than once must be the same, too.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from k8sbench.measure.group.arithmetic import SAME_MODEL
@@ -59,13 +58,13 @@ def _model(case: Case) -> Iterator[Finding]:
     log, expected = case.log, case.log.expected
     model = log.fact("model")
     if expected.planned and expected.model:
-        same = same_model(expected.model, model) if model else None
-        if same is False:
+        names = expected.logged_models
+        if model and names and not any(name in model.lower() for name in names):
             text = f"The benchmark's model is {expected.model}; the log's is {model}."
             yield rules.OTHER_BENCHMARK.finding(text, log.place("model"))
-        elif same is None and expected.by_user and log.family is not OURS:
-            names = f"The log's model is {model}" if model else "The log names no model"
-            text = f"{names}; whether it is the benchmark's, {expected.model}, is not known."
+        elif not (model and names) and expected.by_user and log.family is not OURS:
+            named = f"The log's model is {model}" if model else "The log names no model"
+            text = f"{named}; whether it is the benchmark's, {expected.model}, is not known."
             yield rules.MODEL_UNVERIFIED.finding(text, log.place("model"))
     parameters = log.whole("parameters")
     wanted = expected.parameters
@@ -91,14 +90,6 @@ def _gpus(case: Case) -> Iterator[Finding]:
     elif len(stated) > 1:
         text = f"The log says {' GPUs and '.join(stated)}."
         yield rules.GPU_COUNT.finding(text, stated.values())
-    elif expected.gpus is None and (
-        overruled := set(log.facts.get("gpus_overruled", ())) - stated.keys()
-    ):
-        text = (
-            f"The log's environment says {' and '.join(sorted(overruled))} GPUs, its program and "
-            f"its launcher {logged}."
-        )
-        yield rules.GPU_COUNT.finding(text, log.place("gpus_overruled"), severity="warn")
     elif len(log.ranks) > case.gpus:
         ranks = len(log.ranks)
         given = counted(case.gpus, "GPU", ("was", "were"))
@@ -182,12 +173,14 @@ def _redundancy(case: Case) -> Iterator[Finding]:
     if total is not None and batch is not None and total != batch * case.gpus:
         text = f"The log says {total} samples per step of the job, not {case.gpus} × {batch}."
         yield rules.BATCH_MISMATCH.finding(text, log.place("global_batch"))
-    size, epoch = log_statements.data_set_size(log), log_statements.steps_of_epoch(log)
-    possible = log_statements.possible_samples(log)
-    if size and epoch and possible is not None and batch and batch * case.gpus not in possible:
-        samples = log_statements.described_step(size[0], epoch)
-        text = f"{samples} per step of the job, not {case.gpus} × {batch}."
-        yield rules.BATCH_MISMATCH.finding(text, size[1])
+    possible, size = log_statements.possible_samples(log), log.airank.samples
+    steps = rank.sums.planned if rank is not None else None
+    if possible is not None and size and steps and batch and batch * case.gpus not in possible:
+        text = (
+            f"{size[0]:,} samples in {steps:,} steps are {size[0] / steps:.5g} per step of the job,"
+            f" not {case.gpus} × {batch}."
+        )
+        yield rules.BATCH_MISMATCH.finding(text, [size[1]])
 
 
 def _confirmed(case: Case) -> bool:
@@ -221,45 +214,3 @@ def _precision(case: Case) -> Iterator[Finding]:
             log.place("precision_effective"),
             severity="warn" if case.smoke and on_cpu else "reject",
         )
-
-
-# What decides: the head of a segmentation model, the kind of a video or face model. Names are
-# matched in lower case without signs; the first that fits wins.
-_HEADS: tuple[tuple[str, str], ...] = (
-    ("deeplabv3p", r"deeplabv3\+|deeplabv3p|deeplabv3plus|depthwiseseparableaspphead"),
-    ("deeplabv3", r"deeplabv3|(?<!separable)aspphead"),
-    ("pspnet", r"pspnet|psphead"),
-    ("ocrnet", r"ocrnet|ocrhead"),
-    ("upernet", r"upernet|uperhead"),
-    ("unet", r"\bu-?net\b"),
-    ("fcn", r"\bfcn|fcnhead|hrnet"),
-    ("tsm", r"\btsm\b|tsm_"),
-    ("tsn", r"\btsn\b|tsn_"),
-    ("slowfast", r"slowfast"),
-    ("arcface", r"arcface|ir-?50|fresresnet"),
-    ("mask-rcnn", r"mask[ _-]?r-?cnn"),
-    ("yolo", r"yolo"),
-    ("bert", r"\bbert"),
-)
-# Where there is no such head: the backbone alone, as in classification.
-_BACKBONES = re.compile(
-    r"(?:se-?)?resnext-?\d+|se-?resnet-?\d+|(?<!hr)resnet-?\d+|mobilenet\w*|efficientnet\S*"
-    r"|vgg-?\d+|swin\w*|densenet-?\d+|\bvit\b|alexnet"
-)
-
-
-def architecture(text: str) -> tuple[str | None, str | None]:
-    """Head and backbone that ``text`` names; None for what it does not."""
-    lower = text.lower()
-    head = next((name for name, pattern in _HEADS if re.search(pattern, lower)), None)
-    backbone = _BACKBONES.search(lower)
-    return head, backbone[0].replace("-", "") if backbone else None
-
-
-def same_model(expected: str, logged: str) -> bool | None:
-    """Whether two descriptions name one model; None where they do not show it."""
-    head, backbone = architecture(expected)
-    other_head, other_backbone = architecture(logged)
-    if head is None and other_head is None:
-        head, other_head = backbone, other_backbone
-    return None if head is None or other_head is None else head == other_head

@@ -36,7 +36,9 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
     benchmark: str | None = None
     variant: str | None = None
     model: str | None = None
-    """Architecture as text, compared with the model that the log names."""
+    """Architecture as text."""
+    logged_models: tuple[str, ...] = ()
+    """Parts of names, one of which the model has in logs; none: its name is not compared."""
     parameters: int | None = None
     """Of the model at full size."""
     fingerprint: Fingerprint | None = None
@@ -146,6 +148,7 @@ def from_variant(
         benchmark=spec.name,
         variant=variant.name,
         model=fingerprint.model if fingerprint else f"{spec.name} {variant.title}",
+        logged_models=variant.logged_models,
         parameters=fingerprint.parameters if fingerprint else None,
         fingerprint=fingerprint,
         batch_sizes=variant.batch_size,

@@ -51,9 +51,7 @@ def reasons(case: Case) -> Iterator[Finding]:
     for end in case.log.epoch_ends:
         yield from summaries.of_epoch(case, end)
     yield from _ending(case)
-    # Where the logger's own clock jumped, that is what the two differ by.
-    if not case.clock.jumps:
-        yield from case.log.airank.reasons()
+    yield from case.log.airank.reasons()
     yield from case.log.training.reasons()
 
 
@@ -184,11 +182,11 @@ def _loss(rank: RankRecords) -> Iterator[Finding]:
 def _clock(case: Case, rank: RankRecords) -> Iterator[Finding]:
     if case.log.family is OURS:
         yield from _second_clock(rank)
-    reading, unit, shape = case.clock, case.seconds_per_unit, rank.shape
-    yield from log_clock.reasons(rank.clock, reading, unit, shape, case.gpus)
+    contradictions = list(rank.clock.contradictions(case.seconds_per_unit, case.gpus))
+    yield from contradictions
     # Between the pieces of a run passed time that no line can have.
-    if not rank.resumed and not case.log.restarts:
-        yield from log_clock.apart(reading, unit, rank.tally, shape)
+    if not (contradictions or rank.resumed or case.log.restarts):
+        yield from log_clock.apart(case.seconds_per_unit, rank.tally, rank.shape)
 
 
 def _second_clock(rank: RankRecords) -> Iterator[Finding]:

@@ -128,7 +128,6 @@ class LogFacts:
         """Facts of a further header, name and value; None: there was none since the last record."""
         self._count = 0
         """Records so far."""
-        self._logger: float | None = None
         self._received: dict[str, list[float | None]] = {}
         """By rank, when its last line before the window was received, or its first one, and when
         the last one of all; None where that is not known."""
@@ -178,8 +177,6 @@ class LogFacts:
         """
         if self.rank is None:
             return None
-        began: float | None
-        ended: float | None
         began, ended = self._received.get(self.rank.source, (None, None))
         if self.family is OURS:
             (began, _), ended = self.rank.tally.stamps, self.rank.sums.last_stamp
@@ -226,7 +223,6 @@ class LogFacts:
             key = (item.metric, item.subset)
             evaluations = self.evaluations.setdefault(key, Evaluations(name, item.unit))
             evaluations.add(item.value, self._count, item.step)
-            self._logger = item.stamp or self._logger
             if self.family is OURS:
                 self.training.evaluation(item, file)
         elif isinstance(item, GpuSamples) or item.kind == "gpu":
@@ -280,8 +276,6 @@ class LogFacts:
             self._compare(rank, resumed=before.resumptions != now.resumptions)
         self._marks_before[source] = now
         self._count += 1
-        if record.stamp is not None and rank.is_dated:
-            self._logger = record.stamp
 
     def _compare(self, rank: RankRecords, *, resumed: bool) -> None:
         """Compare a further header with the first, now that it shows how the records go on."""
@@ -306,8 +300,6 @@ class LogFacts:
 
     def _mark(self, mark: Mark, file: str) -> None:
         kind, values = mark.kind, mark.values
-        if kind != "airank":
-            self._logger = mark.stamp or self._logger
         if self.family is OURS and kind in {"checkpoint", "broken"}:
             # The time of our own lines leaves them out, and says so.
             self.training.mark(mark, file)
@@ -317,7 +309,7 @@ class LogFacts:
             for rank in self.ranks.values() if iteration is not None else ():
                 rank.end_epoch_at(int(iteration or 0))
         elif kind == "airank":
-            self.airank.take(mark, file, self._logger)
+            self.airank.take(mark, file)
         elif kind == "start":
             number = int(mark.number("rank") or 0)
             if number == 0 and number in self.started:

@@ -9,7 +9,6 @@ import math
 
 import msgspec
 
-from k8sbench.measure.run.log_clock import ClockReading
 from k8sbench.measure.run.log_facts import LogFacts
 from k8sbench.measure.run.rank_records import RankRecords
 from k8sbench.measure.run.training import Evaluated, reaching
@@ -21,7 +20,6 @@ from k8sbench.model.measurement import (
     Weights,
     arithmetic_digest,
 )
-from k8sbench.model.sample import Place
 from k8sbench.model.spec import Accuracy
 from k8sbench.parse.reading import OURS
 
@@ -33,8 +31,8 @@ _NOT_ENVIRONMENT = frozenset(
         *("amp_dtype", "batch_size", "benchmark", "data"),
         *("device", "framework", "gpu_ids", "gpus", "gpus_by_environment", "impl"),
         *("iterations", "log_interval", "parameters", "planned_iterations", "precision"),
-        *("precision_assumed", "precision_effective", "samples", "unit", "warmup"),
-        *("broken_samples", "ended_by", "gpus_overruled", "mode"),
+        *("precision_assumed", "precision_effective", "unit", "warmup"),
+        *("broken_samples", "ended_by", "mode"),
     }
 )
 """Facts that have a field of their own, or are of no use to a reader."""
@@ -161,43 +159,21 @@ def planned_iterations(log: LogFacts) -> int | None:
 
 # -- samples of a step ----------------------------------------------------------------------------
 #
-# A log states the samples of a step of the whole job, or the size of its data set and the steps of
-# an epoch tell. Either gives GPUs × batch, whatever else the log lacks. The last step of an epoch
-# may be smaller or left out, and the ranks' shares are rounded up, so an epoch may have one step
-# more or less than the quotient.
-
-
-def data_set_size(log: LogFacts) -> tuple[int, list[Place]] | None:
-    """Samples of the data set, and the line that states them; None where none does."""
-    if log.airank.samples is not None:
-        samples, place = log.airank.samples
-        return samples, [place]
-    stated = log.whole("samples")
-    return None if stated is None else (stated, log.place("samples"))
-
-
-def steps_of_epoch(log: LogFacts) -> tuple[int, float] | None:
-    """The fewest and the most steps that an epoch of the log may have."""
-    rank = log.rank
-    last = rank.sums.epoch.last if rank is not None else None
-    if rank is None or last is None:
-        return None
-    if rank.shape.numbering == "epoch":
-        return None if rank.sums.planned is None else (rank.sums.planned, rank.sums.planned)
-    if not last.epoch:
-        return None
-    # Epochs are counted from 1, and iterations through all of them.
-    before, others = last.iteration - 1, last.epoch - 1
-    return before // last.epoch + 1, before // others if others else math.inf
+# A log states the samples of a step of the whole job; or AI-Rank's size of the data set and the
+# steps of an epoch tell. Either gives GPUs × batch, whatever else the log lacks. The last step of
+# an epoch may be smaller or left out, and the ranks' shares are rounded up, so an epoch may have
+# one step more or less than the quotient.
 
 
 def possible_samples(log: LogFacts, unit: int = 1) -> range | None:
     """How many times ``unit`` samples a step of the job may have; None where nothing tells."""
-    known, epoch = data_set_size(log), steps_of_epoch(log)
-    if known is None or epoch is None or epoch[0] < 2:
+    rank, known = log.rank, log.airank.samples
+    if rank is None or known is None or rank.shape.numbering != "epoch":
         return None
-    samples, (fewest, most) = known[0], epoch
-    return range(math.ceil(samples / (most + 1) / unit), samples // (fewest - 1) // unit + 1)
+    samples, steps = known[0], rank.sums.planned or 0
+    if steps < 2:
+        return None
+    return range(math.ceil(samples / (steps + 1) / unit), samples // (steps - 1) // unit + 1)
 
 
 def certain_samples(log: LogFacts, unit: int = 1) -> int | None:
@@ -207,18 +183,6 @@ def certain_samples(log: LogFacts, unit: int = 1) -> int | None:
         return None if stated % unit else stated // unit
     samples = possible_samples(log, unit)
     return samples[0] if samples and len(samples) == 1 and samples[0] else None
-
-
-def described_step(samples: int, epoch: tuple[int, float]) -> str:
-    """Write what a step has by the size of the data set and the steps of an epoch."""
-    fewest, most = epoch
-    if most == math.inf:
-        parts = f"at least {fewest:,} steps are at most"
-    elif fewest < most:
-        parts = f"{fewest:,} to {most:,} steps are {samples / most:.5g} to"
-    else:
-        parts = f"{fewest:,} steps are"
-    return f"{samples:,} samples in {parts} {samples / fewest:.5g}"
 
 
 # -- the case -------------------------------------------------------------------------------------
@@ -240,8 +204,6 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     seconds_per_unit: float | None
     """Seconds in one unit of the rank's times: 1, or samples per iteration of the printed scope."""
     throughput: Throughput | None
-    clock: ClockReading
-    """What the log's stamps say of its printed times."""
     goal: TimeToTrain
 
     @property

@@ -13,7 +13,6 @@ from k8sbench.measure.group.arithmetic import beyond_peak
 from k8sbench.measure.run import gpu_metrics, integrity, log_statements, rules
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.gpu_judgement import PlannedGpus
-from k8sbench.measure.run.log_clock import ClockReading
 from k8sbench.measure.run.log_facts import LogFacts, OpenedLog
 from k8sbench.measure.run.log_statements import Case, TimeToTrain
 from k8sbench.measure.run.rank_records import RankRecords
@@ -168,8 +167,7 @@ def _of_log(log: LogFacts) -> Measurement:
         scale, unit_seconds = None, None
     else:
         scale, unit_seconds = _scale(rank.shape, cards, job_batch)
-    clock = rank.clock.read(unit_seconds, gpus) if rank is not None else ClockReading()
-    throughput = _throughput(log, rank, unit, scale, job_batch, clock, missing)
+    throughput = _throughput(log, rank, unit, scale, job_batch, missing)
     goal = log_statements.time_to_train(log)
     case = Case(
         log=log,
@@ -180,7 +178,6 @@ def _of_log(log: LogFacts) -> Measurement:
         precision=precision,
         seconds_per_unit=unit_seconds,
         throughput=throughput,
-        clock=clock,
         goal=goal,
     )
     accuracy = log_statements.at_target(log.accuracy or log.airank.accuracy, goal)
@@ -215,7 +212,7 @@ def _of_log(log: LogFacts) -> Measurement:
         final_loss=_final_loss(log, rank, missing),
         accuracy=accuracy,
         time_to_train_s=goal.seconds,
-        train_wall_s=_wall(rank, clock, missing),
+        train_wall_s=_wall(rank, missing),
         mode=log.fact("mode"),
         target=None if goal.target is None else goal.target.percent,
         ended_by=log.fact("ended_by"),
@@ -269,7 +266,6 @@ def _throughput(
     unit: str,
     scale: float | None,
     job_batch: float | None,
-    clock: ClockReading,
     missing: dict[str, str],
 ) -> Throughput | None:
     if log.whole_run is not None and rank is None:
@@ -298,7 +294,7 @@ def _throughput(
         )
     if tally.stamped is None:
         missing["throughput.timestamps"] = "Training lines carry no time stamp."
-    elif (seconds := clock.seconds(*tally.stamped)) <= 0:
+    elif (seconds := tally.stamped[0].seconds_to(tally.stamped[1])) <= 0:
         why = "The window's first and last time stamp do not differ."
         missing["throughput.timestamps"] = why
     elif job_batch is None:
@@ -357,12 +353,10 @@ def _final_loss(log: LogFacts, rank: RankRecords | None, missing: dict[str, str]
     return loss
 
 
-def _wall(rank: RankRecords | None, clock: ClockReading, missing: dict[str, str]) -> float | None:
+def _wall(rank: RankRecords | None, missing: dict[str, str]) -> float | None:
     first, last = (rank.sums.first_stamp, rank.sums.last_stamp) if rank else (None, None)
-    if rank is not None and first is not None and last is not None:
-        seconds = clock.between(0, rank.position, last - first)
-        if seconds > 0:
-            return round(seconds, 6)
+    if first is not None and last is not None and last > first:
+        return round(last - first, 6)
     missing["train_wall_s"] = "The training lines carry no two different time stamps."
     return None
 

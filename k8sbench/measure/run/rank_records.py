@@ -13,7 +13,6 @@ from collections import defaultdict
 from typing import Literal
 
 from k8sbench.measure.run.evidence import Occurrence, Occurrences
-from k8sbench.measure.run.log_clock import ELSEWHERE, LONG, ClockGap
 from k8sbench.measure.run.rank_sums import Covered, Distances, Epoch, RankSums, RunningMean
 from k8sbench.measure.run.tally import CountedSteps, Entry
 from k8sbench.model.sample import Mark, Record
@@ -46,7 +45,6 @@ class RankRecords:
         self._running = shape.averaged == "running"
         self._single = shape.averaged == "step"
         self._by_epoch = shape.numbering == "epoch"
-        self.is_dated = shape.dated
 
         # Where the log stands.
         self.position = 0
@@ -216,17 +214,13 @@ class RankRecords:
         alone = steady and not (opens or turns or events)
         alone = alone and (covered == distance or self._single)
         passed = self.clock.advance(record.stamp, record.paused)
+        if restart or passed is None:
+            passed, alone = 0.0, False
         counts = position - covered >= self.window.warmup and position <= self.window.end
-        compares = False
-        if passed is not None and (not restart or passed < -ELSEWHERE):
-            if self.clock.earliest <= passed < LONG:
-                compares = alone and counts
-            else:
-                whole = time * distance if self._single else time
-                self.clock.add_gap(ClockGap(line, passed, whole, alone, counts))
+        at = None if record.stamp is None else self.clock.latest
         if position - covered < self.window.warmup:
-            self.tally.began = record.stamp
-        self.sums.add(Entry(line, distance, covered, time, passed or 0.0, counts, steady, compares))
+            self.tally.began = at
+        self.sums.add(Entry(line, distance, covered, time, at, passed, counts, steady, alone))
 
     def _turn(self, record: Record, file: str, *, opens: bool, restart: bool) -> bool:
         """Go to the epoch of a record; True if it is one that the log had not reached yet."""
@@ -268,7 +262,7 @@ class RankRecords:
                 self.odd["repeated"].add(line)
                 return
             stamp, last = record.stamp, self.clock.latest
-            earlier = stamp is not None and last is not None and stamp < last
+            earlier = stamp is not None and last is not None and self.clock.at(stamp) < last
             if earlier and position == self._opening_position and self._ended_before(record):
                 earlier = False
             if earlier or (restart and stamp is None and position == self._opening_position):
@@ -284,7 +278,7 @@ class RankRecords:
         if self._running:
             self._mean.take(record)
         if record.stamp is not None and self.replay is not Replay.COPY:
-            self.clock.latest = record.stamp
+            self.clock.latest = self.clock.at(record.stamp)
 
     def _ended_before(self, record: Record) -> bool:
         """Whether a log that begins like this one, of about its length, was over as it began."""

@@ -161,8 +161,6 @@ class Distances:
 
 PRODUCT = 0.02
 """Relative difference of the products of rate and seconds of two records of one batch …"""
-MILLISECOND = 0.0011
-"""The last digit of a printed time, seconds."""
 ROUNDING = 0.002
 """… and what their last digits may add, in seconds."""
 
@@ -236,9 +234,6 @@ class RankSums:
         """The same in the warm-up."""
         self.other_batches = Occurrences()
         """Records whose rate times seconds is another batch than the first one's."""
-        self.odd_means = Occurrences()
-        """First steps of an epoch whose running mean is not their own time."""
-        self._is_running = shape.averaged == "running" and not shape.skips
         self._warmup = window.warmup
         self._digest = hashlib.sha256()
 
@@ -246,10 +241,10 @@ class RankSums:
         """Add a record that leads further."""
         line, record = entry.line, entry.line.record
         self._digest.update(record.text.encode("utf-8", "replace"))
-        if record.stamp is not None:
-            self.last_stamp = record.stamp
+        if entry.at is not None:
+            self.last_stamp = entry.at
             if self.first_stamp is None:
-                self.first_stamp = record.stamp
+                self.first_stamp = entry.at
         if record.total is not None:
             self.planned = record.total
         if record.loss is not None:
@@ -268,20 +263,11 @@ class RankSums:
                 other = self.products.add(line)
                 if other is not None:
                     self.other_batches.add(other)
-        if self._is_running and record.iteration == 1 and _differ(record):
-            self.odd_means.add(line)
         if entry.counts:
             self.tally.count(entry)
-        if entry.compares:
             self.clock.compare(entry)
 
     @property
     def digest(self) -> str:
         """SHA-256 over the records as printed."""
         return self._digest.hexdigest()
-
-
-def _differ(record: Record) -> bool:
-    """Whether the running mean of a first step is not the step's own time."""
-    step, mean = record.seconds, record.mean_seconds
-    return bool(step and mean) and abs((step or 0.0) - (mean or 0.0)) > MILLISECOND

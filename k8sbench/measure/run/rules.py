@@ -19,8 +19,8 @@ BATCH_MISMATCH = reject(
     "these, or get the original log.",
 )
 """What the log says of its batch contradicts itself: the rate times the seconds of a line, the
-batch of the configuration, the whole job's, or the size of the data set divided by the steps of an
-epoch."""
+batch of the configuration, the whole job's, or AI-Rank's size of the data set divided by the steps
+of an epoch."""
 BATCH_SIZE = reject("batch-size", "Give the batch that the run really had with --batch-size.")
 """The log's batch per GPU is another than the plan's or --batch-size. A warning where there is no
 plan and the figures do not depend on the batch."""
@@ -34,19 +34,19 @@ BELOW_MEDIAN = reject(
 restart explains it: a few lines took most of the time. Not of smoke runs."""
 CLOCK_MISMATCH = reject(
     "clock-mismatch",
-    "One of the two was edited: get the original log. Where the message names a factor, correct "
-    "--gpus or --batch-size, or `per` of a declared format.",
+    "Correct --gpus, --batch-size or `per` of a declared format where one of them is wrong; else "
+    "measure a run whose clock was not set, by its original log.",
 )
 """The printed times and the log's own time stamps disagree, or those in our own lines and the
-node's, or the stamps jump in a way that no clock does."""
+node's, or the stamps go back."""
 DEVICE = reject("device", "Measure a CPU run with --format; it says nothing about the benchmark.")
 """The log is of a run on CPUs and the benchmark is one of GPUs, or the other way round."""
 FRAMEWORK = reject("framework", "Leave --framework out, or give the right one.")
 """The log is of the other framework."""
 GPU_COUNT = reject("gpu-count", "Give the number that the job really had.")
-"""The log states another number of GPUs than the plan or --gpus; or two numbers that differ, the
-environment's only where neither is given: it may count nodes, so that it is a warning where program
-and launcher agree on another."""
+"""The log states another number of GPUs than the plan or --gpus; or two numbers that differ. The
+environment's may count nodes: it is compared only where neither is given, and program and launcher
+do not agree on another."""
 GPU_SHARED = reject(
     "gpu-shared",
     "Run it on GPUs that nothing else uses: no time-slicing, and no programs outside Kubernetes "
@@ -142,7 +142,7 @@ UNREAD_NUMBER = reject(
 """A group of a declared format matches what is no number, such as `1,356.8` or `950.1k`. A warning
 where it is no iteration, rate or time."""
 AIRANK_CLOCK = warn("airank-clock", "Do not use the AI-Rank times without the original log.")
-"""AI-Rank lines and the logger's own stamps disagree: lines written by hand."""
+"""The stamps of AI-Rank's lines go back."""
 BATCH_UNVERIFIED = warn("batch-unverified", "Make sure that the run had this batch.")
 """The log does not state its batch, on which the figure depends; it is the one of --batch-size or
 of the catalog."""
@@ -158,9 +158,6 @@ CHECKPOINT_FAILED = warn(
     "one.",
 )
 """A checkpoint could not be written, and the run went on without it."""
-CLOCK_JUMP = warn("clock-jump", "Nothing to do.")
-"""The log's clock jumped once by a size that right clocks jump by. `timestamps` and `train_wall_s`
-are corrected for it."""
 CLOCKS_APART = warn(
     "clocks-apart",
     "Find out what happened between the lines: evaluations, checkpoints, the start of an epoch; "
@@ -202,12 +199,13 @@ LOADER_STALL = warn(
 """More than a tenth of the time was spent waiting for data; lines that hold an evaluation, a
 checkpoint or a restart do not count."""
 MODEL_UNVERIFIED = warn("model-unverified", "Make sure that it is the benchmark's model.")
-"""The log names no model, or one that cannot be compared with the benchmark's by its name."""
+"""The log names no model, or the benchmark does not say what logs call its model
+(`logged_models`)."""
 PRECISION_UNVERIFIED = warn("precision-unverified", "Make sure that the run had this precision.")
 """The log does not state its precision, only an option or its name."""
 PRINTED_RUNNING_MEAN = warn(
     "printed-running-mean",
-    "Use the figure that the message names; all others are means of running means.",
+    "Measure whole epochs: all figures are means of running means.",
 )
 """Printed figures that are documented as single steps behave as running means."""
 REPEATED_LINES = warn(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterator
 
-from k8sbench.measure.run import evidence, log_clock, rules
+from k8sbench.measure.run import evidence, rules
 from k8sbench.measure.run.log_facts import EpochEnd
 from k8sbench.measure.run.log_statements import FEWEST_RECORDS, Case
 from k8sbench.model.finding import Finding
@@ -16,11 +15,6 @@ OWN_SUMMARY = 0.005
 """Relative difference allowed between a log's lines and a summary made from the same numbers."""
 WHOLE_RUN = (0.5, 1.1)
 """A whole run's rate by a window's: it holds the warm-up and evaluations, so it may be lower."""
-OTHER_FACTOR, SAME_FACTOR, MOST = 1.25, 0.15, 0.9
-"""Running means are at odds with the steps beside them where they are another by this factor, and
-this share of the lines has the same factor, to this precision."""
-WAITS = 0.1
-"""… unless this share of the time is a wait for data: it may be the printed steps that wait."""
 SLOW_TAIL = 10.0
 """How much slower than the mean the iterations after an epoch's last record may be."""
 EPOCH_SUMMARY = 0.05
@@ -31,7 +25,6 @@ def of_run(case: Case) -> Iterator[Finding]:
     """Our own trainers' summary, against what their step lines add up to."""
     log, rank = case.log, case.rank
     yield from _whole_run(case)
-    yield from _means(case)
     span = rank.tally.span if rank else None
     if log.summary is None or span is None or log.restarted:
         return  # the summary of a later attempt is of that attempt
@@ -50,22 +43,6 @@ def of_run(case: Case) -> Iterator[Finding]:
             yield rules.SUMMARY_MISMATCH.finding(text, [evidence.place(file, mark.line, mark.text)])
 
 
-def _means(case: Case) -> Iterator[Finding]:
-    """Running means beside the steps that are printed with them."""
-    if case.rank is None:
-        return
-    odd, factors = case.rank.sums.odd_means, case.rank.tally.factors
-    if odd:
-        text = "The running mean of an epoch's first step is not the time of that step."
-        yield rules.SUMMARY_MISMATCH.finding(text, odd.places)
-    elif len(factors) >= FEWEST_RECORDS and (case.rank.tally.waiting or 0.0) < WAITS:
-        factor = statistics.median(factors)
-        alike = sum(math.isclose(value, factor, rel_tol=SAME_FACTOR) for value in factors)
-        if max(factor, 1 / factor) > OTHER_FACTOR and alike >= MOST * len(factors):
-            text = f"The running means come to {factor:.3g} times the steps printed beside them."
-            yield rules.SUMMARY_MISMATCH.finding(text)
-
-
 def _whole_run(case: Case) -> Iterator[Finding]:
     """A declared format's figure for the whole run, beside its records."""
     if case.log.whole_run is None or case.rank is None or not case.rank.tally.records:
@@ -78,7 +55,6 @@ def _whole_run(case: Case) -> Iterator[Finding]:
     low, high = WHOLE_RUN
     if not low * of_lines <= stated <= high * of_lines:
         text = f"The log says {stated:.5g} for the whole run, its lines come to {of_lines:.5g}."
-        text += log_clock.factor(of_lines / stated, case.gpus, case.rank.shape)
         yield rules.SUMMARY_MISMATCH.finding(text, [evidence.place(file, mark.line, mark.text)])
 
 
@@ -96,9 +72,6 @@ def of_epoch(case: Case, end: EpochEnd) -> Iterator[Finding]:
         yield from _beside(end, stated, last.rate, "rate")
         if end.records >= 20 and math.isclose(stated, last.rate, rel_tol=1e-5):
             text = "The epoch's own mean is the last line's figure: the lines are running means."
-            unrolled = _unrolled(case)
-            if unrolled is not None:
-                text += f" Unrolled, the window comes to {unrolled:.5g} per s."
             yield rules.PRINTED_RUNNING_MEAN.finding(text, [end.place])
     if last.shape.averaged == "step" and not end.fits:
         text = f"The log's total of epoch {last.epoch} is not of as many steps as its lines show."
@@ -113,20 +86,6 @@ def of_epoch(case: Case, end: EpochEnd) -> Iterator[Finding]:
             f" its steps to {stated:.4g}."
         )
         yield rules.SAMPLED_STEPS.finding(text, [end.place])
-
-
-def _unrolled(case: Case) -> float | None:
-    """The window's rate, if its printed rates are means since the epoch's beginning."""
-    tally = case.rank.tally if case.rank else None
-    if tally is None or tally.first is None or tally.last is None:
-        return None
-    first, last = tally.first.record, tally.last.record
-    if first.epoch != last.epoch:
-        return None
-    before, after = (max(record.iteration - record.shape.skips, 0) for record in (first, last))
-    if not before < after or not first.rate or not last.rate:
-        return None
-    return case.gpus * (after - before) / (after / last.rate - before / first.rate)
 
 
 def _running_summary(end: EpochEnd, last: Record) -> Iterator[Finding]:

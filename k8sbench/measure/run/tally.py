@@ -31,6 +31,8 @@ class Entry(NamedTuple):
     covered: int
     time: float
     """Of all iterations that it covers, in the unit of the shape's deciding number."""
+    at: float | None
+    """Its stamp, on the log's clock."""
     passed: float
     """Seconds since the record before by the stamps; 0 where they do not tell."""
     counts: bool
@@ -60,6 +62,10 @@ class Stamped(NamedTuple):
     paused: float
     """Seconds that the records say their times leave out."""
 
+    def seconds_to(self, last: Stamped) -> float:
+        """Time up to a later record, without stated pauses."""
+        return last.stamp - self.stamp - (last.paused - self.paused)
+
 
 class Tally:
     """Sums over the counted records, in the unit of the shape's deciding number."""
@@ -72,9 +78,6 @@ class Tally:
         self.steady_iterations = 0
         self.steady_time = 0.0
         self.rates = array("d")
-        self.factors = array("d")
-        """Of records that print a step beside its running mean: the mean step since the record
-        before, by that step."""
         self._waiting = 0.0
         self._waiting_time = 0.0
         self.first_iteration: int | None = None
@@ -110,12 +113,12 @@ class Tally:
         if self.first_iteration is None:
             self.first_iteration = position - covered + 1
         self.last_iteration = position
-        if record.stamp is not None:
+        if entry.at is not None:
             sums = (self.iterations, self.time, self._paused)
-            self._last_stamped = Stamped(position, record.stamp, *sums)
+            self._last_stamped = Stamped(position, entry.at, *sums)
             self._first_stamped = self._first_stamped or self._last_stamped
             if record.taken is not None:
-                self.delays.append(record.taken - record.stamp)
+                self.delays.append(record.taken - entry.at)
         if time <= 0:
             # The last digit of a running mean is more than the record's time. What it lacks the
             # next one has: the sums need both, and it has no rate of its own.
@@ -125,7 +128,6 @@ class Tally:
         rate = covered / time
         if record.seconds and self._shape.averaged == "running":
             # A step that is printed beside its running mean has a rate of its own.
-            self.factors.append(1 / (record.seconds * rate))
             rate = 1 / record.seconds
         self.rates.append(rate)
         if entry.steady and record.waiting is not None:

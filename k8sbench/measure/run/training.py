@@ -22,18 +22,12 @@ from k8sbench.model.spec import Accuracy
 
 # -- AI-Rank --------------------------------------------------------------------------------------
 #
-# Its lines are often written by hand, so their stamps are checked against the logger's clock, and
-# the time to the target that they claim is not taken.
+# Its lines are often written by hand, so the time to the target that they claim is not taken.
 
 ROUNDED = 1e-9
 """Percent that a fraction may lose by becoming percent."""
 KEPT = 10_000
 """Evaluations that are kept; a training run has some hundreds."""
-ZONES = 27 * 3600.0
-"""Stamps name no zone: two right clocks may differ by up to so much, and no more."""
-DRIFT = 900.0
-"""Seconds by which the difference of two right clocks may change: an evaluation may lie between
-the logger's last stamp and the event."""
 
 
 class Evaluated(msgspec.Struct, frozen=True):
@@ -66,16 +60,17 @@ class AiRankEvents:
         self.samples: tuple[int, Place] | None = None
         """Size of the data set, and the line that states it."""
         self.count = 0
-        self._offsets: tuple[float, float] | None = None
         self._odd: Place | None = None
         self._last: float | None = None
 
-    def take(self, mark: Mark, file: str, logger: float | None) -> None:
-        """Take an event; ``logger`` is the logger's latest dated stamp, if there is one."""
+    def take(self, mark: Mark, file: str) -> None:
+        """Take an event."""
         event, value, at = mark.values["event"], mark.values["value"], mark.stamp
         place = evidence.place(file, mark.line, mark.text)
         if at is not None:
-            self._check(at, logger, place)
+            if self._last is not None and at < self._last - 1.0:
+                self._odd = self._odd or place
+            self._last = at
         if event == "test_begin" and self.begun is None:
             self.begun, self.begun_at = mark, place
         elif event in {"test_finish", "total_use_time", "target_quality_time"}:
@@ -88,18 +83,6 @@ class AiRankEvents:
             self.count += 1
             if len(self.evaluations) < KEPT:
                 self.evaluations.append(Evaluated(at, value, place))
-
-    def _check(self, at: float, logger: float | None, place: Place) -> None:
-        if self._last is not None and at < self._last - 1.0:
-            self._odd = self._odd or place
-        self._last = at
-        if logger is None:
-            return
-        offset = at - logger
-        low, high = self._offsets or (offset, offset)
-        self._offsets = (min(low, offset), max(high, offset))
-        if abs(offset) > ZONES or self._offsets[1] - self._offsets[0] > DRIFT:
-            self._odd = self._odd or place
 
     @property
     def accuracy(self) -> AccuracyResult | None:
@@ -138,7 +121,7 @@ class AiRankEvents:
     def reasons(self) -> Iterator[Finding]:
         """What is odd in the lines."""
         if self._odd is not None:
-            text = "AI-Rank's stamps contradict each other or the logger's own clock."
+            text = "AI-Rank's stamps go back."
             yield rules.AIRANK_CLOCK.finding(text, [self._odd])
 
 

@@ -52,10 +52,9 @@ def gpus_of_job(stated: Mapping[str, Fact]) -> Iterator[Fact]:
         gpus = (devices.value.count(",") + 1) * int(stated["_nodes"].value)
         counts.append(devices.like("gpus", str(gpus)))
     environment = stated.get("_gpus_environment")
-    if environment is not None:
+    agree = len(counts) > 1 and len({int(count.value) for count in counts}) == 1
+    if environment is not None and not agree:
         name = "gpus_by_environment" if counts else "gpus"
-        if len(counts) > 1 and len({int(count.value) for count in counts}) == 1:
-            name = "gpus_overruled"
         yield environment.like(name, str(int(environment.value)))
     for count in counts:
         yield count.like("gpus", str(int(count.value)))

@@ -36,16 +36,8 @@ _RECORD = re.compile(
 _EVALUATION = re.compile(_STAMP + r"\[EVAL\] [^\[\]]*?\bmIoU[:=] ?(?P<value>\d+\.\d+|nan)")
 _SECTION = re.compile(r"^(?P<name>\w+):\s*$")
 _MODEL = re.compile(r"^  type: (?P<model>\w+)\s*$")
-_DATA = re.compile(r"^  (?P<name>\w+): (?P<value>\S+)\s*$")
-_SIZES = {"Cityscapes": "2975"}
-"""Training samples by data set, where all have the same. PaddleSeg's own tests (TIPC) train on a
-part, and ``--repeats`` on a multiple."""
-_SIZELESS = frozenset({"_data_dataset_root", "_data_mode", "_data_type", "_data_edge"})
-"""What may be said of a data set without changing how many samples are trained on."""
 
 
-_READ = frozenset({"model:", "train_dataset:"})
-"""Sections that are read to their ends."""
 LONGEST_SECTION = 1_000
 """Lines of a section; what another program prints under such a name may have no end."""
 
@@ -57,11 +49,11 @@ class _Reader(LineReader):
 
     def __init__(self, family: Family) -> None:
         super().__init__(family)
-        self.head_needles |= _READ
+        self.head_needles |= {"model:"}
 
     @property
     def reads_all(self) -> bool:
-        return f"{self._section}:" in _READ
+        return self._section == "model"
 
     def facts(self, line: CleanLine, rules: Sequence[FactRule]) -> Iterator[Fact]:
         yield from super().facts(line, rules)
@@ -72,20 +64,9 @@ class _Reader(LineReader):
             self._section = ""  # the end of the configuration
         elif self._section == "model" and (match := _MODEL.match(line.text)):
             yield line.fact("model", match["model"])
-        elif self._section == "train_dataset" and (match := _DATA.match(line.text)):
-            yield line.fact(f"_data_{match['name']}", match["value"])
-
-
-def _size(stated: Mapping[str, Fact]) -> Iterator[Fact]:
-    said = {name: fact.value for name, fact in stated.items() if name.startswith("_data_")}
-    size = _SIZES.get(said.get("_data_type", ""))
-    of_a_part = "tipc" in said.get("_data_dataset_root", "") or said.get("_data_mode") != "train"
-    if size and not of_a_part and "_repeats" not in stated and said.keys() <= _SIZELESS:
-        yield stated["_data_type"].like("samples", size)
 
 
 def _derive(stated: Mapping[str, Fact]) -> Iterator[Fact]:
-    yield from _size(stated)
     yield from gpus_of_job(stated)
     yield from assumed_fp32(stated)
 
@@ -110,7 +91,6 @@ FAMILY = Family(
         rule("fp16", r"--precision[= ']+fp16|'--fp16'|--fp16\b", precision="amp", amp_dtype="fp16"),
         rule("--precision", r"--precision[= ',]+(?P<precision>fp32)\b"),
         rule("Config Information", _config="True"),
-        rule("--repeats", _repeats="True"),
         *LAUNCH,
     ),
     late_facts=(rule("Total Params: ", r"Total Params: (?P<parameters>\d+)"),),

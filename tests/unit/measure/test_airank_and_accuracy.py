@@ -119,52 +119,11 @@ def test_stamps_of_another_year_or_of_another_clock_are_remarked(shift: float) -
     assert (found.verdict, ids(found, "warn")) == ("valid", ["airank-clock"])
 
 
-@pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize(("hours", "remarked"), [(26, False), (27, False), (27.01, True)])
-def test_the_clocks_may_be_of_zones_as_far_apart_as_there_are(
-    sign: int, hours: float, remarked: bool
-) -> None:
-    lines = run([0.5] * 8)
-    lines.append(airank(40 + sign * hours * 3600, "eval_accuracy:60.0, total_epoch_cnt:1"))
-    assert ids(measured(lines)) == ["airank-clock"] * remarked
-
-
 @pytest.mark.parametrize(("back", "remarked"), [(1.0, False), (1.01, True)])
 def test_airanks_own_clock_may_go_back_by_a_second(back: float, remarked: bool) -> None:
     lines = [airank(0, "test_begin"), airank(-back, "eval_accuracy:50.0"), *run([0.5] * 6)]
     lines.append(airank(40, "test_finish"))
     assert ids(measured(lines)) == ["airank-clock"] * remarked
-
-
-@pytest.mark.parametrize(
-    ("jump", "remarked"), [(4000.0, True), (831.0, True), (830.0, False), (600.0, False)]
-)
-def test_a_clock_that_is_set_forward_during_the_run_is_remarked(
-    jump: float, remarked: bool
-) -> None:
-    lines = [*trained("60.0")[:-1], airank(100 + jump, "test_finish")]
-    assert ("airank-clock" in ids(measured(lines))) == remarked
-
-
-@pytest.mark.parametrize(
-    ("stamp", "at", "remarked"),
-    [
-        # Twenty minutes later, and so says the logger.
-        ("2026-03-02 10:20:20,000 - mmseg - INFO - ", 1220, False),
-        ("2026-03-02 10:20:20,000 - mmseg - INFO - ", 4000, True),
-        # By the record before, where the evaluation has no stamp.
-        ("", 20, False),
-        ("", 4000, True),
-    ],
-)
-def test_airanks_clock_is_held_against_an_evaluations_stamp_too(
-    stamp: str, at: float, remarked: bool
-) -> None:
-    lines = [airank(0, "test_begin"), *run([0.5] * 4, total=80)]
-    lines.insert(2, airank(5, "eval_accuracy:50.0, total_epoch_cnt:0"))
-    lines.append(f"{stamp}Iter(val) [40]\tmIoU: 0.6000, aAcc: 0.9000")
-    lines.append(airank(at, "eval_accuracy:60.0, total_epoch_cnt:1"))
-    assert ("airank-clock" in ids(measured(lines))) == remarked
 
 
 # Accuracy.

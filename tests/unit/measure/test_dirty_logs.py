@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from k8sbench.measure.run.expectation import Expectation
+from k8sbench.measure.run.log_facts import OpenedLog
 from k8sbench.measure.run.measuring import measure
 from k8sbench.model.measurement import Measurement
-from tests.unit.measure.support import Lines, ids, measured, mmseg, run
+from tests.unit.measure.support import Block, Lines, ids, measured, mmseg, run
 from tests.unit.presence import present
 
 STEADY = run([0.5] * 12)
@@ -57,23 +59,6 @@ def test_of_several_ranks_the_one_with_the_most_records_speaks_for_the_job() -> 
     assert (found.records, found.verdict) == (10, "valid")
 
 
-def test_workers_whose_outputs_follow_one_another_count_once() -> None:
-    """``cat workerlog.*``: each begins again, at times that have been."""
-    workers = [line for _ in range(4) for line in STEADY]
-    found = measured(workers, gpus=4)
-    assert (found.records, found.verdict, ids(found)) == (12, "valid", ["repeated-lines"])
-
-
-def test_workers_that_run_ahead_of_each_other_a_little_count_once() -> None:
-    mixed: list[str] = []
-    for index, line in enumerate(STEADY):
-        mixed.append(line)
-        if index:
-            mixed.append(STEADY[index - 1])
-    found = measured(mixed, gpus=2)
-    assert (found.records, found.verdict) == (12, "valid")
-
-
 @pytest.mark.parametrize("end", [20, 60, 100, 130])
 def test_a_last_line_that_broke_off_is_left_out_and_no_number_of_it_is_believed(end: int) -> None:
     torn = [*STEADY[:-1], STEADY[-1][:end]]
@@ -83,14 +68,12 @@ def test_a_last_line_that_broke_off_is_left_out_and_no_number_of_it_is_believed(
     assert found.verdict == "valid"
 
 
-def test_a_record_of_another_shape_in_between_is_another_runs() -> None:
-    lines = [*STEADY, mmseg(10, 0.5).replace("Iter [10/1000]", "Epoch [1][10/100]")]
-    assert "iterations-back" in ids(measured(lines), "reject")
-
-
-# Several runs in one file.
+# Several runs in one file, and one run in several.
 
 RESUMED = "2026-03-02 11:00:00,000 - mmseg - INFO - resumed from epoch: 0, iter 120"
+LATER = run([0.5] * 6, first=120, at=500, total=120)
+ANOTHER = run([0.25] * 12, at=500)
+SHORT, SHORT_LATER, SHORT_EARLIER = (run([0.05] * 8, interval=1, at=at) for at in (0.0, 0.6, 0.3))
 
 
 def head(*, batch: int = 4, model: str = "ASPPHead") -> list[str]:
@@ -102,135 +85,98 @@ def head(*, batch: int = 4, model: str = "ASPPHead") -> list[str]:
     ]
 
 
-def why(found: Measurement, name: str = "two-runs") -> str:
-    (reason,) = (each for each in found.reasons if each.id == name)
-    return reason.sentence
-
-
-def test_a_second_header_without_a_restart_is_another_run_and_rejected_with_its_line() -> None:
-    found = measured([*head(), *STEADY, *head(), *run([0.25] * 12, at=500)])
-    assert ids(found, "reject") == ["two-runs", "iterations-back"]
-    assert "a second header" in why(found)
-    assert [place.line for place in found.reasons[0].evidence] == [17]
-    # A third one says the same.
-    third = measured([*head(), *STEADY, *(2 * [*head(), *run([0.25] * 12, at=500)])])
-    assert why(third).endswith("more than one run: a second header.")
-
-
-@pytest.mark.parametrize(
-    ("second", "what"),
-    [
-        (head(batch=8), "batch_size 4 and 8"),
-        (head(model="FCNHead"), "model ASPPHead and FCNHead"),
-    ],
+HEAD, LARGER, OTHER = head(), head(batch=8), head(model="FCNHead")
+WORKERS = [line for _ in range(4) for line in [*HEAD, *STEADY]]
+AHEAD = [line for pair in zip(STEADY[1:], STEADY, strict=False) for line in pair]
+EPOCH = mmseg(10, 0.5).replace("Iter [10/1000]", "Epoch [1][10/100]")
+GLUED = [f"[1,0]<stdout>:{line}" for line in (*STEADY, *LATER)]
+GLUED = [*GLUED[:12], *HEAD, GLUED[12] + GLUED[13], *GLUED[14:]]
+TWO_RUNS, BACK, COPIES, AGAIN = (
+    [name] for name in ("two-runs", "iterations-back", "repeated-lines", "restarted")
 )
-def test_another_batch_or_model_is_another_run_whether_it_was_restarted_or_not(
-    second: list[str], what: str
-) -> None:
-    later = run([0.5] * 6, first=120, at=500, total=120)
-    for again in ([], [RESUMED]):
-        found = measured([*head(), *STEADY, *second, *again, *later], batch_size=None)
-        assert "two-runs" in ids(found, "reject")
-        assert what in why(found)
+Logs = Sequence[Sequence[str]]
+CASES: dict[str, tuple[Logs, list[str], int]] = {
+    # Copies count once.
+    "workers' outputs, one after the other": ([STEADY * 4], COPIES, 12),
+    "workers' outputs with their headers": ([WORKERS], COPIES, 12),
+    "workers that run ahead of each other": ([[STEADY[0], *AHEAD]], COPIES, 12),
+    "the files of several ranks": ([STEADY] * 3, COPIES, 12),
+    "another rank's file has no header": ([[*HEAD, *STEADY], STEADY], COPIES, 12),
+    "a copy that was written meanwhile": ([[*SHORT_EARLIER, *SHORT]], [*COPIES, "loader-stall"], 8),
+    # A run that goes on.
+    "a resumed run to a later end": (
+        [[*STEADY, RESUMED, *run([0.5] * 6, first=120, at=500, total=180)]],
+        AGAIN,
+        18,
+    ),
+    "its header is read anew": ([[*STEADY, *LARGER, RESUMED, *LATER]], AGAIN, 18),
+    "a program that prints nothing of it": ([[*STEADY, *LARGER, *LATER]], AGAIN, 18),
+    "lines are glued behind the header": ([GLUED], AGAIN, 18),
+    "the pieces of a resumed run": ([STEADY, run([0.5] * 6, first=120, at=500)], [], 18),
+    "a piece that begins at a checkpoint": (
+        [STEADY, run([0.5] * 6, first=100, at=500)],
+        AGAIN,
+        16,
+    ),
+    "pieces between which iterations are lost": (
+        [STEADY, run([0.5] * 6, first=500, at=500)],
+        ["iterations-missing"],
+        18,
+    ),
+    # Another run.
+    "a second header": ([[*HEAD, *STEADY, *HEAD, *ANOTHER]], [*TWO_RUNS, *BACK], 12),
+    "another batch": ([[*HEAD, *STEADY, *LARGER, *LATER]], [*TWO_RUNS, *AGAIN], 18),
+    "another model": ([[*HEAD, *STEADY, *OTHER, RESUMED, *LATER]], [*TWO_RUNS, *AGAIN], 18),
+    "another total": (
+        [[*STEADY, *run([0.5] * 6, first=120, at=60, total=500)]],
+        [*TWO_RUNS, "ends-early"],
+        18,
+    ),
+    "files of another batch": (
+        [[*HEAD, *STEADY], [*LARGER, *run([0.5] * 12, at=500)]],
+        [*TWO_RUNS, *AGAIN],
+        12,
+    ),
+    "files of another total": ([STEADY, run([0.5] * 6, at=500)], [*TWO_RUNS, *AGAIN], 12),
+    "a record of another shape": ([[*STEADY, EPOCH]], BACK, 12),
+    "an earlier run behind a later one": ([[*run([0.5] * 12, at=500), *STEADY]], BACK, 12),
+    "a run that was over as another began": ([[*SHORT_LATER, *SHORT]], [*BACK, "loader-stall"], 8),
+}
 
 
-def test_another_total_without_a_restart_is_another_run() -> None:
-    found = measured([*STEADY, *run([0.5] * 6, first=120, at=60, total=500)])
-    assert ids(found, "reject") == ["two-runs"]
-    assert "a total of 120 and of 500 iterations" in why(found)
-    resumed = measured([*STEADY, RESUMED, *run([0.5] * 6, first=120, at=500, total=180)])
-    assert (resumed.verdict, ids(resumed)) == ("valid", ["restarted"])
+def of_files(logs: Logs, *, blocks: bool = False) -> Measurement:
+    """Measure several logs as one run; ``blocks``: each comes as a whole, and not line by line."""
+    known: dict[str, Any] = {"format": "mmseg", "gpus": 4, "batch_size": None, "warmup": 0}
+    sources: list[OpenedLog] = [
+        Block(lines) if blocks else Lines(lines, f"{index}.log")
+        for index, lines in enumerate(logs, 1)
+    ]
+    return measure(sources, Expectation(**known))
 
 
-def test_an_earlier_run_behind_a_later_one_is_no_copy_of_it() -> None:
-    found = measured([*run([0.5] * 12, at=500), *STEADY])
-    assert ids(found, "reject") == ["iterations-back"]
+@pytest.mark.parametrize("blocks", [False, True])
+@pytest.mark.parametrize("case", CASES)
+def test_logs_are_of_one_run_or_of_several(case: str, blocks: bool) -> None:
+    logs, expected, records = CASES[case]
+    found = of_files(logs, blocks=blocks)
+    reasons = [name for name in ids(found) if name != "batch-unknown"]
+    assert (reasons, found.records) == (expected, records)
+    rejects = {*TWO_RUNS, *BACK, "iterations-missing"}
+    assert not rejects & {*ids(found, "warn")}
 
 
-@pytest.mark.parametrize(("later", "what"), [(0.6, "iterations-back"), (0.3, "repeated-lines")])
-def test_a_run_of_less_than_a_second_was_over_as_another_began_or_not(
-    later: float, what: str
-) -> None:
-    """Another rank's copy would have been written meanwhile: it takes 0.35 s."""
-    short = [run([0.05] * 8, interval=1, at=at) for at in (later, 0.0)]
-    found = measured([line for lines in short for line in lines])
-    assert ids(found)[0] == what
-
-
-def test_after_a_restart_of_the_same_run_its_header_is_read_anew() -> None:
-    later = run([0.5] * 6, first=120, at=500, total=120)
-    for again in ([RESUMED], []):
-        # A program that prints nothing of it goes on where it was.
-        found = measured([*STEADY, *head(batch=8), *again, *later], batch_size=None)
-        assert (found.verdict, ids(found)) == ("valid", ["restarted"])
-        assert (found.records, found.batch_size_per_gpu) == (18, 8)
-
-
-def test_lines_that_were_glued_behind_a_second_header_all_count() -> None:
-    later = run([0.5] * 6, first=120, at=500, total=120)
-    before, behind = ([f"[1,0]<stdout>:{line}" for line in part] for part in (STEADY, later))
-    found = measured([*before, *head(), behind[0] + behind[1], *behind[2:]])
-    assert (found.verdict, ids(found), found.records) == ("valid", ["restarted"], 18)
-
-
-def test_workers_outputs_with_their_headers_are_one_run() -> None:
-    workers = [line for _ in range(4) for line in [*head(), *STEADY]]
-    found = measured(workers, gpus=4)
-    assert (found.records, found.verdict, ids(found)) == (12, "valid", ["repeated-lines"])
-
-
-# One run in several files.
-
-
-def repeats(*logs: list[str], **expected: Any) -> Measurement:
-    known: dict[str, Any] = {"format": "mmseg", "gpus": 1, "batch_size": 4, "warmup": 0}
-    sources = [Lines(lines, f"{index}.log") for index, lines in enumerate(logs, 1)]
-    return measure(sources, Expectation(**(known | expected)))
-
-
-def pieces(*logs: list[str]) -> list[str]:
-    found = repeats(*logs)
-    return [found.verdict, *ids(found), str(found.records)]
-
-
-def test_the_files_of_several_ranks_are_one_run() -> None:
-    assert pieces(STEADY, STEADY, STEADY) == ["valid", "repeated-lines", "12"]
-
-
-def test_the_pieces_of_a_resumed_run_are_one_run() -> None:
-    second = run([0.5] * 6, first=120, at=500)
-    assert pieces(STEADY, second) == ["valid", "18"]
-
-
-def test_a_piece_that_takes_up_again_at_a_checkpoint_counts_iterations_once() -> None:
-    second = run([0.5] * 6, first=100, at=500)
-    assert pieces(STEADY, second) == ["valid", "restarted", "16"]
-
-
-def test_pieces_between_which_iterations_are_lost_are_rejected() -> None:
-    second = run([0.5] * 6, first=500, at=500)
-    assert pieces(STEADY, second)[:2] == ["rejected", "iterations-missing"]
+def test_another_run_is_rejected_with_what_shows_it_and_the_lines() -> None:
+    found = of_files(CASES["files of another batch"][0])
+    (reason,) = (each for each in found.reasons if each.id == "two-runs")
+    assert "batch_size 4 and 8" in reason.sentence
+    assert [place.file for place in reason.evidence] == ["1.log", "2.log"]
+    assert found.files == ("1.log", "2.log")
 
 
 def test_of_several_repeats_as_one_run_the_first_gives_the_figure() -> None:
-    found = repeats(*(run([0.5 + 0.1 * i] * 12, at=500 * i) for i in range(3)))
+    repeats = [run([0.5 + 0.1 * i] * 12, at=500 * i) for i in range(3)]
+    found = measure(
+        [Lines(lines) for lines in repeats],
+        Expectation(format="mmseg", gpus=1, batch_size=4, warmup=0),
+    )
     assert found.rate == pytest.approx(8.0)
-    assert "restarted" in ids(found, "warn")
-
-
-def test_files_that_say_something_else_are_not_of_one_run() -> None:
-    other = run([0.5] * 12, at=500)
-    found = repeats([*head(), *STEADY], [*head(batch=8), *other], batch_size=None)
-    assert ids(found, "reject") == ["two-runs"]
-    assert [place.file for place in found.reasons[0].evidence] == ["1.log", "2.log"]
-    shorter = repeats(STEADY, run([0.5] * 6, at=500))
-    assert "a total of 120 and of 60 iterations" in why(shorter)
-    # Another rank's file has no header, and a piece may go on to a later end.
-    assert repeats([*head(), *STEADY], STEADY).verdict == "valid"
-    assert repeats(STEADY, run([0.5] * 6, first=120, at=500)).verdict == "valid"
-
-
-def test_all_files_are_named() -> None:
-    found = repeats(STEADY, STEADY)
-    assert found.files == ("1.log", "2.log")
-    assert found.reasons[0].evidence[0].file == "2.log"

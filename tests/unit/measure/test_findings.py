@@ -27,7 +27,6 @@ from tests.unit.measure import test_airank_and_accuracy as airank
 from tests.unit.measure import test_gpu_metrics as metrics
 from tests.unit.measure import test_group_members as members
 from tests.unit.measure import test_integrity_reasons as integrity
-from tests.unit.measure import test_log_clock as clock
 from tests.unit.measure import test_own_runs as own
 from tests.unit.measure import test_trained_groups as trained_groups
 from tests.unit.measure import train_logs
@@ -126,9 +125,18 @@ def of_two(
 EXAMPLES: dict[str, Callable[[], Found]] = {
     **{name: beside(**changes) for name, changes in members.MIXED.items()},
     "above-peak": log([f"GPU 0: {V100}", *run([0.1] * 8)], fingerprint=MODEL),
-    "airank-clock": log([*STEADY, airank.airank(-300_000, "eval_accuracy:60.0")]),
+    "airank-clock": log(
+        [airank.airank(0, "test_begin"), *STEADY, airank.airank(-3, "eval_accuracy:60.0")]
+    ),
     "below-median": log(run([90.0, *[0.5] * 19])),
-    "batch-mismatch": log(integrity.paddleseg(4, 93, 500, integrity.SEG_DATA), **SEG),
+    "batch-mismatch": log(
+        [
+            "- AI-Rank-log 1618109465.579 load_data, checksum:1700",
+            *(tsm(0, step, 0.5, 0.5) for step in range(0, 100, 10)),
+        ],
+        format="tsm",
+        batch_size=16,
+    ),
     "batch-size": log(["    samples_per_gpu=8,", *STEADY]),
     "batch-unknown": log(
         [tsm(0, s, 0.5, 0.5) for s in range(0, 100, 10)], format="tsm", batch_size=None
@@ -142,7 +150,6 @@ EXAMPLES: dict[str, Callable[[], Found]] = {
         ],
         format="k8sbench",
     ),
-    "clock-jump": log(clock.set_clock(STEADY, 5, -3600)),
     "clock-mismatch": log([line.replace("time: 0.500", "time: 0.250") for line in STEADY]),
     "clocks-apart": log(
         [

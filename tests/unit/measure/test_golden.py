@@ -52,6 +52,7 @@ OTHER_OPTIONS: dict[str, dict[str, Any]] = {
     "planned as another benchmark": {
         "benchmark": "other",
         "model": "BERT",
+        "logged_models": ("bert",),
         "framework": "pytorch",
         "trainers": 2,
         "at_least": 1000,

@@ -247,52 +247,39 @@ def taken(
     return lines
 
 
-ALONE = Expectation(format="k8sbench", by_user=True)
 TIMES = [5.0 * step for step in range(1, 31)]
 
 
-def own(lines: list[str]) -> list[str]:
-    return [each for each in ids(measure([Lines(lines)], ALONE)) if each == CLOCK]
-
-
-def test_times_that_the_nodes_stamps_contradict_are_rejected() -> None:
-    assert own(taken(TIMES, [0.02] * 30)) == []
-    # All times of the lines are 3 % shorter than they were, their seconds with them.
-    edited_times = [0.97 * at for at in TIMES]
-    faster = taken(edited_times, [0.03 * at for at in TIMES])
-    found = measure([Lines(faster)], ALONE)
-    (reason,) = (each for each in found.reasons if each.id == CLOCK)
-    assert found.verdict == "rejected"
-    assert "drift apart by 3.00 s in 140.65 s" in reason.sentence
-    slower = taken([1.03 * at for at in TIMES], [-0.03 * at for at in TIMES])
-    assert own(slower) == [CLOCK]
-    # Without the stamps there is nothing to hold them against.
-    assert own([line.partition("Z ")[2] for line in faster]) == []
-
-
-@pytest.mark.parametrize(
-    "delays",
-    [
-        # A node that is busy for a while, at any end; a clock of its own; stamps of another zone.
-        [9.0] * 9 + [0.02] * 21,
-        [0.02] * 12 + [9.0] * 8 + [0.02] * 10,
-        [0.02] * 21 + [9.0] * 8 + [0.02],
-        [30.0] * 30,
-        [0.02] * 15 + [1.4] * 15,
-    ],
-)
-def test_lines_that_a_busy_node_takes_late_are_none_that_were_edited(delays: list[float]) -> None:
-    assert own(taken(TIMES, delays)) == []
-    assert own(taken(TIMES, delays, "+01:00")) == []
-
-
-def test_a_short_window_is_not_held_against_stamps() -> None:
+BUSY, SHORT = [9.0] * 9, [0.2 * step for step in range(1, 11)]
+FASTER = taken([0.97 * at for at in TIMES], [0.03 * at for at in TIMES])
+"""All times of the lines are 3 % shorter than they were, their seconds with them."""
+TAKEN: dict[str, tuple[list[str], list[str]]] = {
+    "at once": (taken(TIMES, [0.02] * 30), []),
+    "later and later": (FASTER, [CLOCK]),
+    "earlier and earlier": (
+        taken([1.03 * at for at in TIMES], [-0.03 * at for at in TIMES]),
+        [CLOCK],
+    ),
+    "without stamps": ([line.partition("Z ")[2] for line in FASTER], []),
+    "late at the beginning": (taken(TIMES, [*BUSY, *[0.02] * 21]), []),
+    "late in the middle": (taken(TIMES, [*[0.02] * 12, *BUSY, *[0.02] * 9]), []),
+    "late at the end": (taken(TIMES, [*[0.02] * 20, *BUSY, 0.02]), []),
+    "late in another zone": (taken(TIMES, [*BUSY, *[0.02] * 21], "+01:00"), []),
+    "always late": (taken(TIMES, [30.0] * 30), []),
+    "a second late from the middle on": (taken(TIMES, [*[0.02] * 15, *[1.4] * 15]), []),
     # Half of the window, but less than a node may take.
-    times = [0.2 * step for step in range(1, 11)]
-    assert own(taken(times, [0.1 * step for step in range(10)])) == []
-    # Four records.
-    assert own(taken(TIMES[:4], [0.0, 4.0, 8.0, 12.0])) == []
-    assert own(taken(TIMES[:5], [0.0, 4.0, 8.0, 12.0, 16.0])) == [CLOCK]
+    "in a short window": (taken(SHORT, [0.1 * step for step in range(10)]), []),
+    "four records": (taken(TIMES[:4], [0.0, 4.0, 8.0, 12.0]), []),
+    "five records": (taken(TIMES[:5], [0.0, 4.0, 8.0, 12.0, 16.0]), [CLOCK]),
+}
+
+
+@pytest.mark.parametrize("case", TAKEN)
+def test_times_that_the_nodes_stamps_contradict_are_rejected(case: str) -> None:
+    """A node that is busy for a while takes lines late."""
+    lines, expected = TAKEN[case]
+    found = measure([Lines(lines)], Expectation(format="k8sbench", by_user=True))
+    assert [each for each in ids(found, "reject") if each == CLOCK] == expected
 
 
 def test_a_step_that_is_missing_behind_the_window_is_no_matter() -> None:

@@ -153,7 +153,7 @@ DUMPED = "PADDLE_TRAINERS_NUM=1"
 @pytest.mark.parametrize(
     ("head", "gpus"),
     [
-        ([DUMPED, USED, NCCL], ["4", "1"]),
+        ([DUMPED, USED, NCCL], ["4"]),
         ([DUMPED, NCCL + " gpu id: 0 ring id: 0"], ["4", "1"]),
         ([DUMPED, BOX], ["4", "1"]),
         (["'PADDLE_TRAINERS_NUM': '8',", BOX.replace("4", "2"), USED], ["4", "2", "8"]),

@@ -77,6 +77,17 @@ def test_texts_may_change_after_any_line(parts: list[str], cuts: list[int], some
     assert holding(rest) == (holding(every[before:]) if wanted[0] is TEXTS else [])
 
 
+@given(parts_of_lines, cuts_of_blocks, st.integers(0, 3))
+def test_lines_that_were_taken_meanwhile_do_not_come_again(
+    parts: list[str], cuts: list[int], some: int
+) -> None:
+    lines = LogLines(blocks(parts, cuts))
+    found: list[tuple[int, str]] = []
+    for line in lines.holding(lambda: EVERY):
+        found += split([line, *itertools.islice(lines.holding(lambda: EVERY), some)])
+    assert found == one_by_one(parts)
+
+
 CODES = [
     "Epoch: [3]",
     "Epo\x1b[1mch\x1b[0m: [4]",

@@ -23,6 +23,7 @@ from tests.tiers import ROOT
 from tests.unit.model.specs import a_request
 from tests.unit.render import plans
 from tests.unit.render.pod_security import violations
+from tests.unit.render.test_schemas import through_models
 
 PROGRAMS: tuple[Impl, ...] = ("k8sbench", "upstream", "user")
 IMAGE = "registry.example.com/it:1"
@@ -83,13 +84,14 @@ def _reported(found: catalog.LoadedSpec, variant: str, precision: Precision) -> 
 
 
 @pytest.mark.parametrize("name", EVERYTHING, ids=IDS)
-def test_everything_renders_restricted(name: str) -> None:
+def test_everything_renders_restricted_and_typed(name: str) -> None:
     count = 0
     for wanted in every_plan(name):
         count += 1
         objects = manifests(wanted, templates=plans.ready(), trainers=sources())
         for replica in plans.replicas(objects[-1]).values():
             assert violations(replica["template"]["spec"]) == []
+        assert through_models(objects[-1]) == objects[-1]
         assert sum(each["replicas"] for each in plans.replicas(objects[-1]).values()) == (
             wanted.replicas
         )
