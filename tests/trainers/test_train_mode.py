@@ -278,8 +278,9 @@ def test_too_many_broken_samples_end_a_run_also_where_an_earlier_attempt_found_s
     assert [(event["path"], event["count"]) for event in only(found, "broken")] == [
         ("/data/3.png", 3)
     ]
+    samples = TRAINING + VALIDATION
     assert last.startswith(
-        f"k8sbench: error: 3 of {TRAINING + VALIDATION} samples cannot be read, more than the limit of 2;"
+        f"k8sbench: error: 3 of {samples} samples cannot be read, more than the limit of 2;"
     )
 
 
