@@ -130,7 +130,7 @@ def test_the_role_is_enough_and_it_changes_nothing_and_never_lists_all_pods(
 ) -> None:
     report = doctor.asked("--kubeconfig", str(user))
     assert report.code == 0
-    assert report.ids("warning") == {"gpu-metrics"}
+    assert report.ids("warning") == {"operator", "gpu-metrics"}
     assert report.level("permissions") == "ok"
     asked = audit.requests(own_cluster.layout.audit_log)
     account = f"system:serviceaccount:{namespace.name}:user"
