@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from k8sbench.report.plot import Panel
 
 SUMS = "SHA256SUMS"
+RESULTS = "results.json"
 Content = str | bytes | Path
 """What a file of the folder holds: text, bytes, or a copy of another file."""
 
@@ -79,7 +80,7 @@ def publish(
         )
         parities = [pair for report in reports for pair in report.parities]
         files[publication.README] = publication.readme(made)
-        files["results.json"] = formats.json_text(document.document(rows, parities))
+        files[RESULTS] = formats.json_text(document.document(rows, parities))
         if text := publication.commands(rows):
             files["commands.sh"] = text
         for path, panel in charts or ():
@@ -129,28 +130,36 @@ def _charts(rows: Sequence[Result]) -> Iterator[tuple[str, Panel]]:
             yield f"figures/{kind}-{number}.svg", panel
 
 
-def _former(folder: Path) -> frozenset[str]:
-    """Return the files of the report that the folder holds; refuse a folder with other content."""
+def _former(folder: Path) -> dict[str, str]:
+    """Read which files a former report left in the folder; refuse a folder with other content.
+
+    Returns the path of each file → its digest.
+    """
+    from k8sbench.adapters.store import disk
+
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file.", "Name a folder, which may be a new one.")
-    with contextlib.suppress(FileNotFoundError):
-        lines = (folder / SUMS).read_text("utf-8").splitlines()
-        return frozenset(line.partition("  ")[2] for line in lines) | {SUMS}
-    with contextlib.suppress(FileNotFoundError):
-        # What begins with a dot, such as .git, stays as it is.
-        if other := sorted(path.name for path in folder.iterdir() if path.name[:1] != "."):
-            raise UsageError(
-                f"{folder} holds {other[0]}, and no report of k8sbench.",
-                "Name an empty folder, a new one, or one that holds a report.",
-            )
-    return frozenset()
+    with disk.translated(f"read {folder}", "-o"):
+        there = sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+        sums = (folder / SUMS).read_bytes() if SUMS in there else b""
+    lines = sums.decode("utf-8", "replace").splitlines()
+    former = {path: digest for digest, _, path in (line.partition("  ") for line in lines)}
+    if {publication.README, RESULTS} <= former.keys():
+        return former
+    # What begins with a dot, such as .git, stays as it is.
+    if other := [name for name in there if name[:1] != "."]:
+        raise UsageError(
+            f"{folder} holds {other[0]}, and no report of k8sbench.",
+            "Name an empty folder, a new one, or one that holds a report.",
+        )
+    return {}
 
 
-def _write(folder: Path, files: Mapping[str, Content], former: Collection[str]) -> None:
+def _write(folder: Path, files: Mapping[str, Content], former: Mapping[str, str]) -> None:
     """Write all files beside the folder's content first, and then put them into their places."""
     from k8sbench.adapters.store import disk
 
-    with disk.translated(f"write the report {folder}"):
+    with disk.translated(f"write the report {folder}", "-o"):
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".k8sbench-") as name:
             begun, sums = Path(name), []
@@ -161,21 +170,26 @@ def _write(folder: Path, files: Mapping[str, Content], former: Collection[str]) 
                     shutil.copyfile(content, new)
                 else:
                     new.write_bytes(content.encode() if isinstance(content, str) else content)
-                with new.open("rb") as file:
-                    sums.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {path}\n")
+                sums.append(f"{_digest(new)}  {path}\n")
             (begun / SUMS).write_text("".join(sums), "utf-8")
             for path in (*files, SUMS):
                 (folder / path).parent.mkdir(parents=True, exist_ok=True)
                 (begun / path).replace(folder / path)
-        for path in sorted({*former} - {*files, SUMS}):
-            _remove(folder, PurePosixPath(path))
+        for path in sorted(former.keys() - files):
+            _remove(folder, PurePosixPath(path), former[path])
 
 
-def _remove(folder: Path, path: PurePosixPath) -> None:
-    """Remove a file of a former report, and the folders that it leaves empty."""
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _remove(folder: Path, path: PurePosixPath, digest: str) -> None:
+    """Remove an unchanged file of a former report, and the folders that it leaves empty."""
     if path.is_absolute() or ".." in path.parts:
         return
     with contextlib.suppress(OSError):
-        (folder / path).unlink()
-        for parent in path.parents[:-1]:
-            (folder / parent).rmdir()
+        if _digest(folder / path) == digest:
+            (folder / path).unlink()
+            for parent in path.parents[:-1]:
+                (folder / parent).rmdir()

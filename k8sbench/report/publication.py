@@ -125,26 +125,21 @@ def _framework(run: Run, measured: Measurement) -> str:
     return f"{run.plan.framework} {version or ''}".rstrip()
 
 
+STATED = (
+    *("cpu", "cpus", "ram_gib", "os", "kernel", "driver", "cuda", "cudnn", "nccl", "transport"),
+    *("infiniband", "python", "framework_version"),
+)
+"""Facts that a log states of its machine and libraries."""
 FACTS: dict[str, Fact] = {
     "gpu": lambda _, measured: measured.gpu_model,
     "gpus_per_node": _gpus_per_node,
     "nodes": _nodes,
-    "cpu": _stated("cpu"),
-    "cpus": _stated("cpus"),
-    "memory": _memory,
-    "os": _stated("os"),
-    "kernel": _stated("kernel"),
-    "driver": _stated("driver"),
-    "cuda": _stated("cuda"),
-    "cudnn": _stated("cudnn"),
-    "nccl": _stated("nccl"),
-    "transport": _stated("transport"),
-    "infiniband": _stated("infiniband"),
-    "python": _stated("python"),
+    **{name: _stated(name) for name in STATED},
+    "ram_gib": _memory,
     "framework_version": _framework,
     "backend": lambda run, _: run.plan.backend,
 }
-MACHINE = ("gpu", "driver", "kernel", "cpu", "cpus", "memory", "infiniband")
+MACHINE = ("gpu", "driver", "kernel", "cpu", "cpus", "ram_gib", "infiniband")
 """Facts that are the same for all runs in one environment, whatever program they run."""
 
 

@@ -62,7 +62,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "nodes": ("nodes", "节点"),
     "cpu": ("CPU", "CPU"),
     "cpus": ("CPU cores", "CPU核数"),
-    "memory": ("memory", "内存"),
+    "ram_gib": ("memory", "内存"),
     "os": ("operating system of the image", "镜像的操作系统"),
     "kernel": ("kernel", "内核"),
     "driver": ("GPU driver", "GPU驱动"),

@@ -114,8 +114,8 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def translated(doing: str) -> Iterator[None]:
-    """Turn the system's errors into :class:`StoreError`."""
+def translated(doing: str, option: str = "--store or K8SBENCH_STORE") -> Iterator[None]:
+    """Turn the system's errors into :class:`StoreError`; ``option`` is what names another place."""
     try:
         yield
     except OSError as wrong:
@@ -124,5 +124,5 @@ def translated(doing: str) -> Iterator[None]:
             action = "Free some space and try again; what was recorded before is kept."
         else:
             what = wrong.strerror or str(wrong)
-            action = "Name another place with --store or K8SBENCH_STORE if this one cannot be used."
+            action = f"Name another place with {option} if this one cannot be used."
         raise StoreError(f"Cannot {doing}: {what}.", action) from wrong

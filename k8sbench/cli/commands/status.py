@@ -19,6 +19,7 @@ from k8sbench.model.plain_text import clean
 from k8sbench.model.planning import describe
 from k8sbench.model.request import ClusterAccess
 from k8sbench.report import repeating
+from k8sbench.report.publication import STATED
 from k8sbench.report.text_table import Column, wrapped
 
 _TO_DO = {
@@ -26,11 +27,6 @@ _TO_DO = {
     "delete": "Its job is still to be deleted:",
 }
 """Kind of a wish → what is shown of it."""
-ENVIRONMENT = (
-    *("cpu", "cpus", "ram_gib", "os", "kernel", "driver", "cuda", "cudnn", "nccl", "transport"),
-    *("infiniband", "framework_version", "python"),
-)
-"""Facts that a log states of its machine and libraries."""
 REPLICAS = (
     Column("REPLICA", lambda one: one.replica, whole=True),
     Column("STATE", lambda one: one.phase),
@@ -148,7 +144,7 @@ def _verdict(status: RunStatus) -> list[tuple[str, str]]:
 
 def _environment(status: RunStatus) -> list[tuple[str, str]]:
     known = {} if status.measurement is None else status.measurement.environment
-    facts = [f"{name} {value}" for name in ENVIRONMENT if (value := known.get(name)) is not None]
+    facts = [f"{name} {value}" for name in STATED if (value := known.get(name)) is not None]
     return [("Environment", ", ".join(facts))] if facts else []
 
 

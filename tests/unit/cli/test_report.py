@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from k8sbench.model.errors import StoreError
 from k8sbench.model.phase import Phase
 from tests.tiers import ROOT
 from tests.unit.cli.conftest import Fill, Typed
@@ -24,6 +26,11 @@ def imported(root: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch) -> Path:
     words = ("--benchmark", f"{EXAMPLES}/benchmark.yaml", "--set", "march")
     assert typed("import", f"{EXAMPLES}/logs", *words)[0] == 0
     return root.parent / "report"
+
+
+def forbidden(path: Path) -> Iterator[Path]:
+    """Stand in for a listing of a folder of someone else."""
+    raise PermissionError(13, "Permission denied", str(path))
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -78,6 +85,37 @@ def test_a_folder_with_something_else_is_left_alone(imported: Path, typed: Typed
     assert (code, [*content(imported)]) == (2, ["thesis.txt"])
     assert "thesis.txt" in err
     assert typed("report", "march", "-o", str(imported / "thesis.txt"))[0] == 2
+
+
+def test_digests_of_other_files_are_no_former_report(imported: Path, typed: Typed) -> None:
+    imported.mkdir()
+    (imported / "thesis.txt").write_text("mine")
+    digest = hashlib.sha256(b"mine").hexdigest().encode()
+    for sums in (digest + b"  thesis.txt\n", b"\xff\xfe no text"):
+        (imported / "SHA256SUMS").write_bytes(sums)
+        code, _, err = typed("report", "march", "-o", str(imported))
+        assert (code, sorted(content(imported))) == (2, ["SHA256SUMS", "thesis.txt"])
+        assert "no report of k8sbench" in err
+
+
+def test_a_former_file_that_was_edited_is_kept(imported: Path, typed: Typed, fill: Fill) -> None:
+    typed("report", "march", "-o", str(imported))
+    logs = sorted(path for path in content(imported) if path.startswith("logs/"))
+    (imported / logs[0]).write_text("with my remarks")
+    fill([run(2.0, set_name="april", run_id="one")])
+    typed("report", "april", "-o", str(imported))
+    assert [path for path in logs if (imported / path).exists()] == logs[:1]
+
+
+def test_a_folder_that_may_not_be_read_is_an_error(
+    imported: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    imported.mkdir()
+    monkeypatch.setattr(Path, "iterdir", forbidden)
+    code, _, err = typed("report", "march", "-o", str(imported))
+    assert code == StoreError.exit_code
+    assert f"Cannot read {imported}: Permission denied" in err
+    assert "another place with -o" in err
 
 
 def test_a_set_that_is_not_there_or_not_over_is_an_error(
