@@ -118,8 +118,9 @@ class LineReader:
     def read(self, line: CleanLine) -> list[Item]:
         """Items in a line."""
         items: list[Item] = []
+        text = line.text
         for needle, read in self._rules:
-            if needle in line.text:
+            if needle in text:
                 items += read(line)
         return items
 
@@ -160,14 +161,18 @@ def records(rule: RecordRule) -> Read:
     """Read training lines."""
     needle, search = rule.needle, rule.pattern.search
 
-    def read(line: CleanLine) -> Iterator[Item]:
-        text, match = line.text, search(line.text)
+    def read(line: CleanLine) -> list[Item]:
+        found: list[Item] = []
+        text = line.text
+        match = search(text)
         while match:
             record = rule.record(line, match)
             if record is not None:
-                yield record
+                found.append(record)
             # Most lines end with their record: what follows is seldom searched for another.
-            match = search(text, match.end()) if needle in text[match.end() :] else None
+            end = match.end()
+            match = search(text, end) if text.find(needle, end) >= 0 else None
+        return found
 
     return read
 

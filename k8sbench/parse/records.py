@@ -19,8 +19,6 @@ MOST_EPOCHS = 1e6
 LOSS_NUMBER = r"(?P<loss>[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf|NaN|Inf|NAN|INF))"
 """A loss as any of the programs prints it."""
 _LOSS = re.compile(r"\bloss:\s+" + LOSS_NUMBER)
-_TEXTS = frozenset({"middle", "stamp"})
-"""Groups that are no numbers."""
 
 
 class RecordRule(msgspec.Struct, frozen=True):
@@ -45,15 +43,10 @@ class RecordRule(msgspec.Struct, frozen=True):
     def record(self, line: CleanLine, match: Match) -> Record | None:
         """What a match says; None where its numbers can be none of a record."""
         texts = match.groupdict()
-        numbers = {
-            name: number_in(text)
-            for name, text in texts.items()
-            if text is not None and name not in _TEXTS
-        }
-        number = numbers.get
-        iteration = _whole(number("iteration"), MOST_ITERATIONS)
-        rate, seconds = _possible(number("rate")), _possible(number("step_seconds"))
-        mean = _possible(number("mean_seconds"))
+        text = texts.get
+        iteration = _whole(text("iteration"), MOST_ITERATIONS)
+        rate, seconds = positive(text("rate")), positive(text("step_seconds"))
+        mean = positive(text("mean_seconds"))
         if self.counts_steps and rate is not None:
             seconds, rate = 1.0 / rate, None
         if self.shape.averaged == "running" and "mean_seconds" not in texts:
@@ -61,8 +54,8 @@ class RecordRule(msgspec.Struct, frozen=True):
         time = mean if self.shape.averaged == "running" else seconds
         if iteration is None or (rate if self.shape.number == "rate" else time) is None:
             return None
-        loss, stamp = number("loss"), texts.get("stamp")
-        if loss is None and (middle := texts.get("middle")) and (found := _LOSS.search(middle)):
+        loss, stamp = number_in(text("loss")), text("stamp")
+        if loss is None and (middle := text("middle")) and (found := _LOSS.search(middle)):
             loss = number_in(found["loss"])
         return Record(
             line=line.number,
@@ -70,16 +63,16 @@ class RecordRule(msgspec.Struct, frozen=True):
             source=line.source,
             shape=self.shape,
             iteration=iteration + 1 - self.first_iteration,
-            epoch=_whole(number("epoch"), MOST_EPOCHS),
-            total=_whole(number("total"), MOST_ITERATIONS) or None,
+            epoch=_whole(text("epoch"), MOST_EPOCHS),
+            total=_whole(text("total"), MOST_ITERATIONS) or None,
             rate=rate,
             seconds=seconds,
             mean_seconds=mean,
             loss=loss,
-            waiting=_waiting(rate, number("compute_rate"), number("data_seconds"), time),
+            waiting=_waiting(rate, text("compute_rate"), text("data_seconds"), time),
             stamp=None if stamp is None else self.stamp(stamp),
             taken=stamps.moment(line.received) if line.received else None,
-            memory_mib=number("memory"),
+            memory_mib=number_in(text("memory")),
         )
 
 
@@ -95,7 +88,8 @@ def number_in(text: str | None) -> float | None:
 
 def positive(text: str | None) -> float | None:
     """A printed number that can be a time or a rate; None for all others."""
-    return _possible(number_in(text))
+    number = number_in(text)
+    return number if number is not None and 0 < number < math.inf else None
 
 
 def share(part: float | None, whole: float | None) -> float | None:
@@ -105,19 +99,16 @@ def share(part: float | None, whole: float | None) -> float | None:
     return part / whole if part < whole else 1.0
 
 
-def _possible(number: float | None) -> float | None:
-    return number if number is not None and 0 < number < math.inf else None
-
-
-def _whole(number: float | None, most: float) -> int | None:
-    """A count of iterations or epochs."""
+def _whole(text: str | None, most: float) -> int | None:
+    """Read a count of iterations or epochs."""
+    number = number_in(text)
     return int(number) if number is not None and 0 <= number < most else None
 
 
 def _waiting(
-    rate: float | None, computing: float | None, data: float | None, time: float | None
+    rate: float | None, computing: str | None, data: str | None, time: float | None
 ) -> float | None:
-    """The share of the time that was spent waiting for data."""
-    if rate is not None and computing is not None and 0 < computing < math.inf:
-        return max(1 - rate / computing, 0.0)
-    return share(data, time)
+    """Return the share of the time that was spent waiting for data."""
+    if rate is not None and (most := positive(computing)) is not None:
+        return max(1 - rate / most, 0.0)
+    return share(number_in(data), time)

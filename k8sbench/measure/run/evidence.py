@@ -8,7 +8,6 @@ because it shows the reader which file was meant.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 import msgspec
 
@@ -57,7 +56,7 @@ MANY = 20
 """Places that are listed of anything; the rest are counted."""
 
 
-class Occurrence(NamedTuple):
+class Occurrence(msgspec.Struct, frozen=True, gc=False):
     """A line that a reason quotes."""
 
     file: str

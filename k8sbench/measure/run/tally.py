@@ -7,6 +7,8 @@ import itertools
 from array import array
 from typing import NamedTuple
 
+import msgspec
+
 from k8sbench.measure.run.evidence import Occurrence, Occurrences
 from k8sbench.model.sample import Shape
 
@@ -22,7 +24,7 @@ class CountedSteps(NamedTuple):
     """``math.inf``: all."""
 
 
-class Entry(NamedTuple):
+class Entry(msgspec.Struct, frozen=True, gc=False):
     """A record that leads further, and what it covers."""
 
     line: Occurrence
@@ -52,7 +54,7 @@ class Span(NamedTuple):
     time: float
 
 
-class Stamped(NamedTuple):
+class Stamped(msgspec.Struct, frozen=True, gc=False):
     """A counted record that carries a stamp, and the sums up to and with it."""
 
     position: int
@@ -114,9 +116,9 @@ class Tally:
             self.first_iteration = position - covered + 1
         self.last_iteration = position
         if entry.at is not None:
-            sums = (self.iterations, self.time, self._paused)
-            self._last_stamped = Stamped(position, entry.at, *sums)
-            self._first_stamped = self._first_stamped or self._last_stamped
+            last = Stamped(position, entry.at, self.iterations, self.time, self._paused)
+            self._last_stamped = last
+            self._first_stamped = self._first_stamped or last
             if record.taken is not None:
                 self.delays.append(record.taken - entry.at)
         if time <= 0:
