@@ -132,13 +132,13 @@ def single_cases(
     """Yield a request for each framework and shape that was asked for, and its number of runs."""
     frameworks = spec.frameworks if request.framework == "all" else (request.framework,)
     for framework in frameworks:
-        single = msgspec.structs.replace(request, framework=framework, case=None, all_cases=False)
+        single = msgspec.structs.replace(request, framework=framework, all_cases=False)
         _, variant = choices.choose_variant(spec, framework, request.variant)
         repeats = request.repeats or (variant.repeats if request.all_cases else 1)
-        cases = variant.cases if request.all_cases else [request.case] if request.case else []
-        if not cases:
+        if not request.all_cases:
             yield single, repeats
-        for case in cases:
+            continue
+        for case in variant.cases:
             replicas, gpus = choices.parse_case(case)
             yield msgspec.structs.replace(single, replicas=replicas, gpus=gpus), repeats
 

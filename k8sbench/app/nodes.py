@@ -67,7 +67,7 @@ def nodes(
     assert isinstance(rows, results.Rows), "nodes are never detached"
 
     def judged(rows: Rows) -> Judged:
-        groups = grouping.groups(rows.runs, accept=request.accept)
+        groups = grouping.groups(rows.runs)
         return node_check.check(node_check.figures(chosen, groups, rows.runs))
 
     found = judged(rows)

@@ -85,8 +85,6 @@ def submit(
     # Every case is planned and rendered before the first one starts: a mistake in the last of
     # them must not show after hours.
     planned = cases.prepare(benchmarks, request, target.site, reporter.note)
-    if request.require_gpu:
-        _check_gpus(planned, target)
     if request.run_id is not None and sum(case.repeats for case in planned) > 1:
         raise UsageError("--run-id names one run.", "Ask for one case without repeats.")
     # A single case is rendered before it is recorded.
@@ -138,7 +136,6 @@ def run(
             cluster,
             location=place,
             clock=target.api.time if target.api else steady,
-            accept=request.accept,
             metric_sources=sources,
             access=request.access,
             deadline_s=_deadline(target, request, reporter, has_collector=has_collector),
@@ -159,7 +156,7 @@ def run(
             from k8sbench.app import results  # --detach does not need it
 
             runs = results.with_gpu_metrics([*finished, *runs], gathering, stop, reporter.note)
-            rows = results.rows(store, runs, reporter.note, accept=request.accept)
+            rows = results.rows(store, runs, reporter.note)
         return msgspec.structs.replace(rows, refusals=refusals)
 
 
@@ -298,10 +295,6 @@ def _run(
 
 def check_names(request: SubmitRequest) -> None:
     """Reject names that are mistyped, before any cluster is asked."""
-    if request.accept:
-        from k8sbench.app import results
-
-        results.check_accepted(request.accept)
     if request.run_id is not None:
         checked_run_id(request.run_id)
     if request.set_name is not None:
@@ -349,17 +342,6 @@ def _check_agreed(
         raise UsageError(text, "Look at the command; to run it without a question, give --yes.")
     if not agree(text):
         raise UsageError("The program was not started.", "Nothing was recorded.")
-
-
-def _check_gpus(planned: Sequence[PlannedCase], target: RunTarget) -> None:
-    """Reject cases that would run without a GPU; raises :class:`Unreachable`."""
-    without = next((case.draft for case in planned if case.draft.device == "cpu"), None)
-    if without is None:
-        return
-    raise Unreachable(
-        f"--require-gpu: {without.benchmark} would run without a GPU ({target.why}).",
-        "Choose a machine, cluster or --node-pool that has GPUs, or leave out --require-gpu.",
-    )
 
 
 def _with_frameworks(

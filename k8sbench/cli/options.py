@@ -152,9 +152,14 @@ def since_option(what: str) -> Callable[[FC], FC]:
 
 
 _ACCESS = _declared(ClusterAccess, request.ACCESS_FLAGS)
-wait_option, keep_option, accept_option, prometheus_option = _declared(
-    SubmitRequest,
-    {name: request.SET_FLAGS[name] for name in ("wait", "keep", "accept", "prometheus")},
+wait_option, keep_option, prometheus_option = _declared(
+    SubmitRequest, {name: request.SET_FLAGS[name] for name in ("wait", "keep", "prometheus")}
+)
+accept_option = click.option(
+    "--accept",
+    metavar="REASON",
+    multiple=True,
+    help="Overrule a rejection by its id; the row is marked.",
 )
 
 

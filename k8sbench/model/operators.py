@@ -30,8 +30,6 @@ class Operator(msgspec.Struct, frozen=True, kw_only=True):
     """Part of the names of its webhooks, or of their service where others' have such names."""
     quicker: str
     """Settings with which it makes more pods a second."""
-    gang_flag: str | None = None
-    """The flag that names the scheduler for which it makes pod groups; None: it makes none."""
     needs: tuple[Operator, ...] = ()
     """Those without which it makes no pods."""
 
@@ -61,7 +59,6 @@ TRAINING_OPERATOR = Operator(
     container="training-operator",
     webhook="training-operator",
     quicker="--kube-api-qps=400 --kube-api-burst=800 --controller-threads=8",
-    gang_flag="gang-scheduler-name",
 )
 JOBSET = Operator(
     name="JobSet",

@@ -157,10 +157,6 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Kind of the job; None: the framework's own."""
     queue: str | None = None
     """Kueue queue; None for none."""
-    priority: str | None = None
-    """WorkloadPriorityClass in that queue; None: the priority of the pods."""
-    gang: bool = False
-    """Whether all pods start together or none."""
     pack: bool = False
     """True if replicas may share a node. False where that cannot be, and in plans of before there
     was a choice, which nothing spread: their logs show whether they shared one."""

@@ -105,7 +105,7 @@ def make_plan(
             "device": case.device,
             "data": request.data,
             "preset": size,
-            "seed": identity.SEED if "mode" in files else request.seed,
+            "seed": identity.SEED if "mode" in files else 0,
             **files,
         }
         start = default_kind(case.framework, site.job_kind).start(module, TRAINERS_MOUNT)
@@ -184,15 +184,13 @@ def make_plan(
         sync_bn=variant.sync_bn and world_size > 1 and case.device == "cuda",
         kind=site.job_kind,
         queue=request.queue,
-        priority=request.priority,
-        gang=request.gang,
         pack=choices.pack(case, replicas, processes),
         notes=tuple(notes),
         program_digest=None if impl == "k8sbench" else _program_digest(case),
         training=planned,
         weights=weights,
         checkpoints=checkpoints,
-        seed=request.seed if planned and impl == "k8sbench" else None,
+        seed=0 if planned and impl == "k8sbench" else None,
         max_restarts=training.max_restarts(case) if planned is not None else 0,
     )
 

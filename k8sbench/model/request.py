@@ -52,7 +52,6 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
     variant: str | None = None
     impl: Impl | None = None
     replicas: int | None = None
-    case: str | None = None
     all_cases: bool = False
     gpus: int | None = None
     amp: bool = False
@@ -70,13 +69,10 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
     node_pool: str | None = None
     pools_file: str | None = None
     queue: str | None = None
-    priority: str | None = None
-    gang: bool = False
     pack: bool = False
     force: bool = False
     job_kind: JobKindWord = "auto"
     timeout_s: float | None = None
-    seed: int = 0
     backend: Literal["auto", "kubernetes", "local"] = "auto"
 
     mode: Mode = "throughput"
@@ -94,12 +90,10 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
     parallel: int = 1
     wait: bool = False
     keep: bool = False
-    accept: tuple[str, ...] = ()
     store: str | None = None
     prometheus: str = "auto"
     detach: bool = False
     dry_run: Literal["client", "server"] | None = None
-    require_gpu: bool = False
     yes: bool = False
 
     def __post_init__(self) -> None:
@@ -218,8 +212,6 @@ CASE_FLAGS = {
     "node_pool": Flag("Node pool; default: that of the pools file.", "NAME", cluster_only=True),
     "pools_file": Flag("Pools file.", "FILE", names=("--pools",), cluster_only=True),
     "queue": Flag("Kueue queue; the job starts suspended.", "NAME", cluster_only=True),
-    "priority": Flag("With --queue: Kueue's WorkloadPriorityClass.", "NAME", cluster_only=True),
-    "gang": Flag("Start all replicas together or none.", cluster_only=True),
     "force": Flag("Submit an image that is known to fail on the pool's GPUs.", cluster_only=True),
     "job_kind": Flag(
         "Jobs of the training operator v1, or of Kubeflow Trainer v2; default auto: what the"
@@ -232,18 +224,12 @@ CASE_FLAGS = {
         "TIME",
         names=("--timeout",),
     ),
-    "seed": Flag("Random seed; default 0. Repeats of a training add 1 each.", "N", (0, 2**31 - 1)),
     "backend": Flag("Where to run; default auto: on the cluster if one is configured, else here."),
 }
 """What each run does, and where: ``submit``, ``render`` and ``nodes``."""
 SHAPE_FLAGS = {
     "replicas": Flag("Nodes; default 1.", "N", (1, 1000)),
-    "case": Flag(
-        "Replicas and GPUs per replica together, as 4x8.", "NxG", excludes=("replicas", "gpus")
-    ),
-    "all_cases": Flag(
-        "Every case of the catalog that fits.", excludes=("case", "replicas", "gpus")
-    ),
+    "all_cases": Flag("Every case of the catalog that fits.", excludes=("replicas", "gpus")),
     "pack": Flag("Let replicas share a node, as a case of its own.", cluster_only=True),
 }
 """``submit`` and ``render``: a run of ``nodes`` is of one replica."""
@@ -282,7 +268,6 @@ SET_FLAGS = {
     "parallel": Flag("Jobs at a time; default 1.", "N", (1, 1000)),
     "wait": Flag("Keep waiting for a job that cannot start without a change.", cluster_only=True),
     "keep": Flag("Leave jobs and pods on the cluster at the end.", cluster_only=True),
-    "accept": Flag("Overrule a rejection by its id; the row is marked.", "REASON"),
     "store": Flag("Store; default K8SBENCH_STORE.", "FOLDER|URL"),
     "prometheus": Flag(
         "Prometheus with GPU metrics; default K8SBENCH_PROMETHEUS, else auto: found in the"
@@ -298,7 +283,6 @@ SUBMIT_FLAGS = {
         "Plan and print the manifest; server: also have the cluster check it. Starts nothing.",
         bare="client",
     ),
-    "require_gpu": Flag("Exit with 6 instead of running without a GPU; for CI."),
     "yes": Flag(
         "Run the program of a file of your own on this machine without asking.",
         names=("-y", "--yes"),

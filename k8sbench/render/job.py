@@ -14,7 +14,7 @@ import msgspec
 from k8sbench.model import identity
 from k8sbench.model.errors import UsageError
 from k8sbench.model.kinds import kind_of
-from k8sbench.model.kube import PRIORITY_LABEL, QUEUE_LABEL
+from k8sbench.model.kube import QUEUE_LABEL
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.pool import OBJECT_NAME
 from k8sbench.render.pod import fitting, pod, security
@@ -37,11 +37,6 @@ def job(plan: RunPlan, trainers: TrainerSources | None) -> dict[str, Any]:
         raise UsageError(
             f"A {kind.name} cannot be named {plan.job_name!r}: its pods' names would be too long.",
             f"Use at most {longest} characters for --run-id.",
-        )
-    if plan.gang and kind.operator.gang_flag is None:
-        raise UsageError(
-            f"{kind.operator.title} makes no gangs.",
-            "Name a queue with --queue in place of --gang: Kueue admits all replicas or none.",
         )
     own_labels = identity.labels(plan)
     keeps = plan.checkpoints is not None and plan.backend != "local"
@@ -90,17 +85,10 @@ def plan_text(plan: RunPlan) -> str:
 
 
 def _queue_labels(plan: RunPlan) -> dict[str, str]:
-    if plan.priority is not None and plan.queue is None:
+    if plan.queue is None:
+        return {}
+    if not re.match(OBJECT_NAME, plan.queue) or len(plan.queue) > 63:
         raise UsageError(
-            f"--priority {plan.priority} has no effect without --queue.",
-            "Name a queue, too; without Kueue a pool's priority_class decides.",
+            f"{plan.queue!r} cannot name a Kueue queue.", "'kubectl get localqueues' lists them."
         )
-    named = {QUEUE_LABEL: plan.queue, PRIORITY_LABEL: plan.priority}
-    labels = {label: name for label, name in named.items() if name is not None}
-    for name in labels.values():
-        if not re.match(OBJECT_NAME, name) or len(name) > 63:
-            raise UsageError(
-                f"{name!r} cannot name a Kueue queue or its priority classes.",
-                "'kubectl get localqueues' and 'kubectl get workloadpriorityclasses' list them.",
-            )
-    return labels
+    return {QUEUE_LABEL: plan.queue}

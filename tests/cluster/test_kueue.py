@@ -113,10 +113,10 @@ def test_a_run_that_is_preempted_waits_again_and_its_last_attempt_is_measured(
     def printed() -> bool:
         return own_shell.archived("run", replica) == logs.expected["master-0"]
 
-    asked = (IN_QUEUE, "--replicas=1", "--priority=low", f"--job-kind={kind}")
+    asked = (IN_QUEUE, "--replicas=1", f"--job-kind={kind}")
     with (
         queue_of(own_shell.namespace, 2, preemption=lower),
-        priorities(own_shell.namespace, low=10, high=100),
+        priorities(own_shell.namespace, high=100),
         held_back(own_shell.namespace) as gate,
         own_shell.submitted("run", *asked) as submit,
     ):
@@ -124,7 +124,9 @@ def test_a_run_that_is_preempted_waits_again_and_its_last_attempt_is_measured(
         logs.begin()
         until(printed, "the first attempt's lines")
         gate.close()
-        detached(own_shell, "urgent", kind, IN_QUEUE, "--priority=high")
+        detached(own_shell, "urgent", kind, IN_QUEUE)
+        job = {"v1": "pytorchjob/urgent", "trainjob": "trainjob/urgent"}[kind]
+        own_shell.namespace.kubectl("label", job, "kueue.x-k8s.io/priority-class=high")
         submit.until("Kueue has stopped the job")
         (file,) = logs.again(step_seconds=0.5).files.values()
         own_shell.run("delete", "urgent")

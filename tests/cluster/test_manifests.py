@@ -30,13 +30,18 @@ PROGRAMS = [
 TRAINING = ("--mode=train", "--data=pvc:sets/real", "--checkpoints=pvc:kept")
 OPTIONS: tuple[tuple[str, ...], ...] = (
     ("--queue", "team-queue"),
-    ("--gang",),
     ("--image", "registry.example.com/team/trainer:1.2"),
 )
 UPSTREAM = (
     *("--impl", "upstream", "--image", "registry.example.com/upstream:1"),
     *("--data", "pvc:cityscapes/train"),
 )
+
+
+def shape(case: str) -> tuple[str, ...]:
+    """Options of a case such as ``4x8``."""
+    replicas, gpus = case.split("x")
+    return f"--replicas={replicas}", f"--gpus={gpus}"
 
 
 class Render:
@@ -85,7 +90,7 @@ def test_every_case_and_every_option_passes_strict_validation_and_the_webhook(
     trained = [("--amp",), (*TRAINING, weights)] if variant.train else []
     options = (*OPTIONS, *trained, *([UPSTREAM] if variant.upstream else []))
     texts = [render(*which, "--all-cases")]
-    texts += [render(*which, "--case", str(variant.cases[-1]), *more) for more in options]
+    texts += [render(*which, *shape(str(variant.cases[-1])), *more) for more in options]
     assert accepted_jobs(restricted, "".join(texts)) == len(variant.cases) + len(options)
 
 
@@ -101,7 +106,7 @@ def test_every_kind_of_plan_passes_strict_validation_and_the_webhook(namespace: 
 def test_its_pods_run_where_the_restricted_profile_is_enforced(
     restricted: Namespace, render: Render, benchmark: str, framework: str, case: str
 ) -> None:
-    text = render(benchmark, "--framework", framework, "--case", case)
+    text = render(benchmark, "--framework", framework, *shape(case))
     restricted.kubectl("create", *STRICT, given=text)
     replicas, gpus = (int(part) for part in case.split("x"))
     pods = restricted.wait_for_pods(replicas)
@@ -114,7 +119,7 @@ def test_its_pods_run_where_the_restricted_profile_is_enforced(
 def test_a_training_that_writes_to_a_claim_keeps_to_the_restricted_profile(
     restricted: Namespace, render: Render
 ) -> None:
-    restricted.kubectl("create", *STRICT, given=render("tsm", "--case", "2x8", *TRAINING))
+    restricted.kubectl("create", *STRICT, given=render("tsm", *shape("2x8"), *TRAINING))
     # It waits for its claims; admission has let it in.
     pod = restricted.until(lambda pod: True, "pods")
     assert pod["spec"]["securityContext"]["fsGroup"] == 1000

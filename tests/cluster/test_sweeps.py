@@ -14,7 +14,15 @@ from tests.harness.cluster import rack, users
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import Shell, until
 
-CASE = ("submit", "resnet50", "--case=1x1", "--batch-size=4", "--warmup=2", "--iterations=10")
+CASE = (
+    "submit",
+    "resnet50",
+    "--replicas=1",
+    "--gpus=1",
+    "--batch-size=4",
+    "--warmup=2",
+    "--iterations=10",
+)
 
 
 @pytest.fixture(scope="module")

@@ -163,13 +163,6 @@ def test_a_job_without_conditions_is_as_far_as_the_jobs_made_of_it(
     assert state.phase_alone({"status": {"jobsStatus": made}}, kind) is phase
 
 
-def test_a_gang_is_refused_where_the_operator_makes_none() -> None:
-    wanted = msgspec.structs.replace(PLAN, kind="TrainJob", gang=True)
-    with pytest.raises(UsageError, match="makes no gangs"):
-        plans.rendered(wanted)
-    plans.rendered(msgspec.structs.replace(wanted, gang=False))
-
-
 def test_every_framework_has_one_default_kind() -> None:
     claimed = [framework for kind in KINDS.values() for framework in kind.default_for]
     assert sorted(claimed) == ["paddle", "pytorch"]

@@ -147,7 +147,7 @@ def test_a_log_family_is_one_module_and_its_name(
 
 
 def test_a_benchmark_is_one_file(tree: pathlib.Path) -> None:
-    done = k8sbench(tree, "render", "made-up", "--case", "2x8")
+    done = k8sbench(tree, "render", "made-up", "--replicas=2", "--gpus=8")
     assert done.returncode == 0, done.stderr
     assert "/opt/k8sbench/k8sbench/trainers/resnet50.py" in done.stdout
 

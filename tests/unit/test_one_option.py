@@ -13,21 +13,21 @@ from tests.unit.recipes import Recipe, k8sbench
 RECIPE: Recipe = {
     # What is asked for, and how it is typed.
     "k8sbench/model/request.py": (
-        ("    gang: bool = False\n", "    patience: int | None = None\n"),
+        ("    force: bool = False\n", "    patience: int | None = None\n"),
         (
-            '    "gang": Flag(',
+            '    "force": Flag(',
             '    "patience": Flag("Seconds of patience.", "N", (1, 9), cluster_only=True),\n',
         ),
     ),
     # What is decided, and carried by the job.
-    "k8sbench/model/plan.py": (("    gang: bool = False\n", "    patience: int | None = None\n"),),
+    "k8sbench/model/plan.py": (("    pack: bool = False\n", "    patience: int | None = None\n"),),
     "k8sbench/model/planning.py": (
-        ("        gang=request.gang,\n", "        patience=request.patience,\n"),
+        ("        queue=request.queue,\n", "        patience=request.patience,\n"),
     ),
     # Where it stands in the manifest.
     "manifests/job.yaml.j2": (
         (
-            "    {% if plan.gang %}\n",
+            "    {% if plan.queue is not none %}\n",
             "    ttlSecondsAfterFinished: {{ (plan.patience or 0) | q }}\n",
         ),
     ),

@@ -27,7 +27,7 @@ COLUMNS = (
 FLAGS = {
     name: ALL_FLAGS[name]
     for name in (
-        *("framework", "replicas", "gpus", "image", "node_pool", "pools_file", "queue", "gang"),
+        *("framework", "replicas", "gpus", "image", "node_pool", "pools_file", "queue"),
         *("data", "prometheus", "job_kind"),
     )
 }

@@ -133,22 +133,14 @@ CAUSES: Mapping[str, Cause] = {
     ),
     "half-placed": Cause(
         "{held}, held by {placed}, cannot be used yet. {why}",
-        "Wait for other jobs to end, or cancel it, as it keeps GPUs from others; on a cluster"
-        " with a gang scheduler --gang places all replicas or none. Submit jobs that would block"
-        " each other one after the other (--parallel 1).",
+        "Wait for other jobs to end, or cancel it, as it keeps GPUs from others. Submit jobs"
+        " that would block each other to a --queue, or one after the other (--parallel 1).",
         formerly=("blocked-by-other-job",),
     ),
     "deadlock": Cause(
         "{held}, held by {placed}, cannot be used, and it is the same with {others}: each waits for"
         " nodes that another one holds. {why}",
-        "Cancel one of them; submit such runs with a --queue or a --gang, or one after the other"
-        " (--parallel 1).",
-    ),
-    "gang-ignored": Cause(
-        "The operator ignores --gang: the default scheduler places the pod of {replica} alone.",
-        "Submit without --gang, or have the operator started with --gang-scheduler-name=volcano"
-        " or =scheduler-plugins-scheduler.",
-        unrecoverable="yes",
+        "Cancel one of them; submit such runs to a --queue, or one after the other (--parallel 1).",
     ),
     "volume-not-bound": Cause(
         "No node for {replicas}: after {seconds} s the claim {claim} has no volume: {why}.",

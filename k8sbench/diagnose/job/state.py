@@ -210,12 +210,11 @@ def _going(facts: Facts) -> JobState:
     phase = _phase(facts)
     trouble, again = waiting.cause(facts) if facts.seen.job is not None else (None, None)
     if phase is Phase.RUNNING:
-        # What delayed the start is past, except for a gang that no scheduler provides.
+        # What delayed the start is past.
         failed = endings.unreported(facts)
         again = SILENT_SECONDS if all(replica.stopped for replica in facts.replicas) else None
         again = failed if isinstance(failed, float) else again
-        trouble = next(waiting.gang_ignored(facts), None)
-        trouble = failed if isinstance(failed, Finding) else trouble
+        trouble = failed if isinstance(failed, Finding) else None
     trouble = trouble or endings.replaced(facts)
     unseen = _unseen_for(facts)
     if unseen is not None and unseen < UNSEEN_SECONDS:

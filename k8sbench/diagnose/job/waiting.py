@@ -33,11 +33,6 @@ QUEUE_SECONDS = 30.0
 LOOK_SECONDS = 8.0
 """Between looks at a queue that is silent, as some refusals are in the Workload and in no event,
 and at the pods of other runs while some pods of a job have a node, and others have none."""
-_GANG_MARKS = (
-    ("annotations", "scheduling.k8s.io/group-name"),
-    ("labels", "scheduling.x-k8s.io/pod-group"),
-    ("labels", "pod-group.scheduling.sigs.k8s.io"),
-)
 RETRY_SECONDS = 10.0
 """Mounts and sandboxes that fail once often work at the kubelet's next try."""
 _IMAGE_ERRORS = {
@@ -75,7 +70,7 @@ def cause(facts: Facts) -> tuple[Finding | None, float | None]:
     failed = endings.unreported(facts)
     if failed is not None:
         return (None, failed) if isinstance(failed, float) else (failed, None)
-    all_found = [*gang_ignored(facts), *admission.causes(facts), *unstarted(facts)]
+    all_found = [*admission.causes(facts), *unstarted(facts)]
     all_found += [*scheduling.causes(facts), *_operator(facts)]
     later = [seconds for seconds in all_found if isinstance(seconds, float)]
     troubles = [finding for finding in all_found if isinstance(finding, Finding)]
@@ -85,18 +80,6 @@ def cause(facts: Facts) -> tuple[Finding | None, float | None]:
     worst = next((finding for finding in troubles if finding.severity == "fail"), troubles[0])
     placed = _half_placed(facts, worst)
     return placed, again if placed is worst else min(again or LOOK_SECONDS, LOOK_SECONDS)
-
-
-def gang_ignored(facts: Facts) -> Iterator[Finding]:
-    """Say that the operator gave the pods to no gang scheduler, though that was asked for."""
-    pods = [replica for replica in facts.replicas if replica.pod and not replica.gone]
-    if facts.plan.gang and pods and not any(_in_a_gang(pod.meta, pod.spec) for pod in pods):
-        yield finding_of("gang-ignored", facts.names(pods[0]))
-
-
-def _in_a_gang(meta: KubeObject, spec: KubeObject) -> bool:
-    is_elsewhere = spec.get("schedulerName") not in (None, "", "default-scheduler")
-    return is_elsewhere or any(mark in (meta.get(where) or {}) for where, mark in _GANG_MARKS)
 
 
 def _queue(facts: Facts) -> tuple[Finding, float | None]:

@@ -18,7 +18,6 @@ from itertools import pairwise
 from types import SimpleNamespace as Subject
 from typing import Any, NamedTuple
 
-from k8sbench.diagnose.job.causes import CAUSES
 from k8sbench.diagnose.preflight import nodes
 from k8sbench.diagnose.preflight.facts import LEVELS, PreflightFacts, Unknown, known
 from k8sbench.model import sources
@@ -256,12 +255,6 @@ def _listed(labels: Mapping[str, str], none: str = "no such label") -> str:
     return ", ".join(f"{key}={value}" for key, value in labels.items()) or none
 
 
-def _gang(facts: PreflightFacts) -> Iterator[Subject]:
-    flag, found = facts.operator.gang_flag, facts.deployment
-    if facts.plan.gang and flag and found is not None:
-        yield Subject(flag=flag, scheduler=flags(found).get(flag))
-
-
 # -- the operator's Deployment -------------------------------------------------------------------
 #
 # Its flags are those of the training operator v1.9 (cmd/training-operator.v1/main.go).
@@ -465,13 +458,6 @@ CHECKS = (
             "Queue {plan.queue} has no quota for nodes of pool {pool.name}: the pool's"
             " have {wanted}, those of the queue's flavors {theirs}.",
             "Give a --queue and a --node-pool that fit."),
-    )),
-    Check("gang", _gang, "", (
-        Row("ok", lambda s: s.scheduler, "The operator makes gangs for the scheduler {scheduler}."),
-        Row("fail", always,
-            "{f.operator.title} makes no pod groups (it runs without --{flag}): it would ignore"
-            " --gang, and the replicas would be placed one by one.",
-            CAUSES["gang-ignored"].action),
     )),
 )
 """In the order in which problems are best solved."""

@@ -388,8 +388,9 @@ def _lines(log: LogFacts, rank: RankRecords | None, goal: TimeToTrain) -> dict[s
     lines["reached"] = None if goal.reached is None else goal.reached.place
     lines["best"] = None if goal.best is None else goal.best.place
     if rank is not None:
-        lines["first"] = rank.tally.first and rank.tally.first.place
-        lines["last"] = rank.tally.last and rank.tally.last.place
+        first, last = rank.tally.first, rank.tally.last
+        lines["first"] = None if first is None else first.place
+        lines["last"] = None if last is None else last.place
     return {name: place for name, place in lines.items() if place is not None}
 
 

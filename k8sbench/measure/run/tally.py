@@ -185,8 +185,10 @@ class Tally:
     def stamps(self) -> tuple[float | None, float | None]:
         """When the window began, as far as a stamp shows, and when it ended."""
         first, last = self._first_stamped, self._last_stamped
-        began = self.began if self.began is not None else first and first.stamp
-        return began, last and last.stamp
+        began = self.began
+        if began is None and first is not None:
+            began = first.stamp
+        return began, None if last is None else last.stamp
 
 
 def median(values: array[float]) -> float:

@@ -24,7 +24,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "four nodes": {"replicas": 4},
     "one GPU": {"replicas": 1, "gpus": 1},
     "nine GPUs": {"gpus": 9},
-    "a case and replicas": {"case": "2x8", "replicas": 4},
+    "all cases and replicas": {"all_cases": True, "replicas": 4},
     "AMP": {"amp": True},
     "AMP in bf16": {"precision": "bf16"},
     "another batch": {"batch_size": 3},
@@ -38,7 +38,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "an unknown switch": {"speed_options": ("faster",)},
     "an image": {"image": "registry.example.com/a:1"},
     "a registry": {"image_registry": "registry.example.com/team"},
-    "a queue": {"queue": "team", "gang": True, "timeout_s": 90.0, "seed": 5},
+    "a queue": {"queue": "team", "timeout_s": 90.0},
     "training": {"mode": "train", "data": "pvc:data", "epochs": 3, "target": 20.0},
     "training in steps": {"mode": "train", "data": "pvc:data", "iterations": 500},
     "training to its end": {

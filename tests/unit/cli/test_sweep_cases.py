@@ -55,7 +55,7 @@ def test_cases_that_the_machine_cannot_hold_are_named_and_left_out(cases: Cases)
 
 @pytest.mark.usefixtures("small")
 def test_a_case_that_was_asked_for_by_name_is_an_error_and_not_left_out(cases: Cases) -> None:
-    assert cases("submit", "deeplabv3p", "--case=4x8", *HERE, code=2) == ([], [])
+    assert cases("submit", "deeplabv3p", "--replicas=4", "--gpus=8", *HERE, code=2) == ([], [])
 
 
 @pytest.mark.usefixtures("small")

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from k8sbench.adapters.kubernetes.client import api
-from k8sbench.adapters.local import gpus
 from tests.unit.command_line import Cli, Printed
 from tests.unit.kubernetes import servers
 from tests.unit.kubernetes.servers import answer, saying, serving
@@ -114,7 +113,7 @@ def test_a_cluster_that_was_named_and_is_not_there_is_an_error_and_nothing_runs_
 
 CLUSTER_ONLY = (
     *("--namespace=team", "--context=a", "--kubeconfig=/no/such", "--node-pool=v100-32gb"),
-    *("--pools=/no/such", "--wait", "--keep", "--queue=q", "--gang"),
+    *("--pools=/no/such", "--wait", "--keep", "--queue=q"),
     *("--image=a:b", "--image-registry=a/b", "--parallel=2", "--detach", "--dry-run=server"),
 )
 
@@ -133,25 +132,6 @@ def test_an_option_that_only_a_cluster_has_is_refused_for_this_machine(
 def test_render_refuses_options_of_clusters_for_this_machine(cli: Cli) -> None:
     err = cli("render", "resnet50", "--backend=local", "--node-pool=v100-32gb", code=2).err
     assert "error: --node-pool is for jobs on a cluster" in err
-
-
-@pytest.mark.parametrize("words", [("--backend=local",), ()])
-def test_a_run_that_requires_gpus_is_refused_where_there_are_none(
-    submit: Submit,
-    cli: Cli,
-    monkeypatch: pytest.MonkeyPatch,
-    words: tuple[str, ...],
-) -> None:
-    nothing = gpus.Inventory(gpus=(), reason="none for this test")
-    monkeypatch.setattr(gpus, "inventory", lambda: nothing)
-    out, err = cli("submit", "resnet50", "--dry-run", "--require-gpu", *words, code=6)
-    assert out == ""
-    assert err.startswith("error: --require-gpu: resnet50 would run without a GPU (backend local:")
-
-
-def test_a_run_that_requires_gpus_is_planned_for_a_pool_that_has_them(submit: Submit) -> None:
-    printed = submit("--dry-run", "--require-gpu", server=NOWHERE)
-    assert "kind: PyTorchJob" in printed.out
 
 
 def test_a_cluster_that_is_named_needs_no_hint_to_this_machine(submit: Submit) -> None:

@@ -103,7 +103,6 @@ PLAIN = without_template(deployment())
 JOBSET_DOWN = v2()
 JOBSET_DOWN["deployments"]["JobSet"]["status"] = {}
 ANY_EFFECT = (Toleration(key="team", operator="Exists"),)
-GANG = {"plan": request(gang=True)}
 CASES = tuple(
     Case(name, finding, facts)
     for name, finding, facts in (
@@ -177,11 +176,6 @@ CASES = tuple(
             queued(flavors={"a": {"pool": "a100"}, "spot": {"zone": "b"}}),
         ),
         ("a queue of nodes that are not seen", "warn queue-nodes", queued(flavors=FORBIDDEN)),
-        ("a gang, and an operator that makes none", "fail gang", GANG),
-        (
-            *("a gang, and an operator that makes them", "ok gang"),
-            GANG | deployed(deployment("--gang-scheduler-name", "volcano")),
-        ),
     )
 )
 GOLDEN = Path(__file__).with_name("findings.txt")
@@ -228,7 +222,7 @@ def test_what_is_not_seen_has_an_action_and_fails_where_every_user_may_see_it() 
         if "Unknown" in str(kind)
     }
     unseen |= {"claims": {"c": FORBIDDEN}, **deployed(FORBIDDEN)}
-    found = findings(plan=request(queue="q", gang=True), **unseen)
+    found = findings(plan=request(queue="q"), **unseen)
     assert not [one.id for one in found if one.severity == "warn" and one.action is None]
     failed = {one.id for one in found if one.severity == "fail"}
     assert failed == {"api-server", "permissions", "job-kinds", "queue"}

@@ -147,7 +147,6 @@ def at(after: float, snapshot: state.JobSnapshot) -> tuple[state.JobSnapshot, fl
     return snapshot, after
 
 
-GANG = msgspec.structs.replace(PLAN, gang=True)
 SHARED_OR_FULL = (
     "0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) didn't match pod"
     " anti-affinity rules."
@@ -296,7 +295,6 @@ STATES: list[tuple[str, state.JobSnapshot | tuple[state.JobSnapshot, float]]] = 
             ],
         ),
     ),
-    ("gang-ignored!", seen(pod())),
     (
         "volume-not-bound",
         at(
@@ -463,9 +461,9 @@ STATES: list[tuple[str, state.JobSnapshot | tuple[state.JobSnapshot, float]]] = 
 
 
 def reading(number: int) -> Any:
-    cause_id, snapshot = STATES[number]
+    snapshot = STATES[number][1]
     snapshot, after = snapshot if isinstance(snapshot, tuple) else (snapshot, 10)
-    return read(snapshot, GANG if "gang" in cause_id else PLAN, after=after)
+    return read(snapshot, PLAN, after=after)
 
 
 def test_every_cause_of_the_table_has_a_state_that_shows_it() -> None:

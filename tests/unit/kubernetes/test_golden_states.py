@@ -14,7 +14,7 @@ import msgspec
 from k8sbench.diagnose.job.state import JobSnapshot, JobState
 from tests.unit import goldens
 from tests.unit.kubernetes.objects import PLAN, condition, ended, job, pod, read, waits
-from tests.unit.kubernetes.test_diagnosis import GANG, STATES
+from tests.unit.kubernetes.test_diagnosis import STATES
 
 FILE = Path(__file__).parent / "golden" / "states.txt"
 SECONDS = (
@@ -91,7 +91,7 @@ def over_time(name: str, snapshot: JobSnapshot, **more: Any) -> list[goldens.Row
     found: list[goldens.Row] = []
     before = None
     for after in SECONDS:
-        result = read(snapshot, GANG if "gang" in name else PLAN, after=after, **more)
+        result = read(snapshot, PLAN, after=after, **more)
         state = told(result, after)
         same = {key: value for key, value in state.items() if key not in NOT_A_STATE}
         if same != before:

@@ -132,8 +132,6 @@ OTHER: dict[str, Any] = {
     "fingerprint": Fingerprint(model="m", parameters=1, gmac=1.0, input="3"),
     "sync_bn": True,
     "queue": "research",
-    "priority": "high",
-    "gang": True,
     "pack": True,
     "seed": 3,
     "notes": ("a note",),

@@ -77,7 +77,6 @@ PROGRAMS: dict[str, dict[str, Any]] = {
 TURNS: tuple[dict[str, Any], ...] = (
     {},
     {"queue": "team-queue"},
-    {"gang": True},
     {"weights": "pvc:weights/start.pth", "checkpoints": "pvc:kept/team"},
 )
 Objects = tuple[dict[str, Any], ...]

@@ -35,15 +35,14 @@ GOLDENS: dict[str, RunPlan] = {
         checkpoints="pvc:kept/team",
     ),
     "paddle-2x8": plan("2x8", framework="paddle"),
-    "paddle-4x8-rdma-queue-gang": plan(
-        "4x8", framework="paddle", pool=POOLS["rdma"], queue="team-queue", gang=True
+    "paddle-4x8-rdma-queue": plan(
+        "4x8", framework="paddle", pool=POOLS["rdma"], queue="team-queue"
     ),
     "trainjob-pytorch-2x8-queue": plan(
         "2x8",
         kind="TrainJob",
         pool=POOLS["full"],
         queue="team-queue",
-        priority="high",
         data="pvc:sets/imagenet",
     ),
     "trainjob-paddle-2x1-cpu": plan("2x1-cpu", framework="paddle", kind="TrainJob"),

@@ -169,8 +169,6 @@ def test_what_only_the_other_framework_s_operator_sets_is_free() -> None:
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "queue": ({"queue": "Team Queue"}, "cannot name a Kueue queue"),
     "long queue": ({"queue": "q" * 64}, "cannot name a Kueue queue"),
-    "priority": ({"queue": "q", "priority": "Very High"}, "cannot name a Kueue queue"),
-    "priority without a queue": ({"priority": "high"}, "no effect without --queue"),
     "no Unicode": ({"command": ("\udcff",)}, "not valid Unicode"),
     "annotation of ours": (
         {"pool": pool(annotations={"k8sbench.io/plan": "x"})},
