@@ -221,7 +221,8 @@ def test_the_template_that_it_prints_lets_the_workers_in(
     assert main(["doctor", "--init-template"]) == 0
     template = tmp_path / "initContainer.yaml"
     template.write_text(capsys.readouterr().out)
-    assert main(["render", "resnet50", "--framework=pytorch", "--replicas=2"]) == 0
+    words = ("resnet50", "--framework=pytorch", "--replicas=2")
+    assert main(["render", "--with-trainers", *words]) == 0
     job = capsys.readouterr().out
     own_cluster.kill("training-operator")
     try:

@@ -51,7 +51,7 @@ class Render:
         self._capsys = capsys
 
     def __call__(self, *words: str) -> str:
-        code = main(["render", *words])
+        code = main(["render", "--with-trainers", *words])
         out, problem = self._capsys.readouterr()
         assert code == 0, problem
         return out

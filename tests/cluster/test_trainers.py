@@ -130,7 +130,7 @@ def test_a_dry_run_on_the_server_takes_what_is_there_and_names_what_is_another_s
 
 def test_what_render_prints_can_be_applied_beside_other_runs(own_shell: Shell) -> None:
     for run_id in ("first", "second"):
-        printed = own_shell.run("render", *CASE, f"--run-id={run_id}").out
+        printed = own_shell.run("render", "--with-trainers", *CASE, f"--run-id={run_id}").out
         own_shell.namespace.kubectl("apply", "--server-side", "--filename=-", given=printed)
     assert {"first", "second"} <= set(own_shell.on_cluster())
     assert len(trainers(own_shell.namespace)) == 1

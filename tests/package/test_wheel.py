@@ -95,7 +95,7 @@ def test_the_license_travels_with_wheel_and_source(dist: pathlib.Path, wheel: pa
 
 
 def test_render_from_the_wheel_gives_what_the_source_tree_gives(installed: pathlib.Path) -> None:
-    words = ("render", "resnet50", "--replicas", "4", "--amp")
+    words = ("render", "resnet50", "--replicas", "4", "--amp", "--with-trainers")
     there = run(installed / "env" / "bin" / "k8sbench", *words, cwd=installed)
     here = run(sys.executable, "-m", "k8sbench", *words, cwd=ROOT)
     assert there == here

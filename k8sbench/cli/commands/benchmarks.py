@@ -1,13 +1,8 @@
-"""``k8sbench benchmarks``: the catalog with images; one benchmark with its published figures.
-
-A published figure is shown whole: with its estimator, also where that is unknown, and with its
-notes below the table.
-"""
+"""``k8sbench benchmarks``: the catalog with images; one benchmark with its published figures."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,10 +11,9 @@ from k8sbench.app import catalog
 from k8sbench.cli.options import format_option
 from k8sbench.cli.rows import terminal_width
 from k8sbench.cli.terminal import output
-from k8sbench.model.counts import counted
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.plain_text import clean
-from k8sbench.model.spec import BenchmarkSpec, Citation, Framework, Published, Variant
+from k8sbench.model.spec import Framework, Published, Variant
 from k8sbench.report.text_table import Column, wrapped
 
 if TYPE_CHECKING:
@@ -102,112 +96,84 @@ def _size(case: str) -> tuple[int, int]:
 
 
 def _one(loaded: LoadedSpec) -> None:
-    spec = loaded.spec
-    _write(f"{spec.name}: {spec.title}")
-    _write_facts(_about(loaded))
-    for variant in spec.variants:
-        default = " (default)" if spec.default_variant(variant.framework) is variant else ""
-        output.write("\n")
-        _write(f"{variant.framework} · {variant.name}{default}: {variant.title}")
-        _write_facts(_settings(variant))
-        for source in dict.fromkeys(figure.source for figure in variant.published):
-            _write_figures(spec, source, [f for f in variant.published if f.source == source])
-        if not variant.published:
-            _write_facts([("Published", "no figures")])
-    if spec.sources:
-        output.write("\nSources\n")
-        _write_facts((key, _source(source)) for key, source in spec.sources.items())
-
-
-def _about(loaded: LoadedSpec) -> Iterator[tuple[str, str]]:
+    """Show what it is, how to run it, its variants, and what was published of it."""
     spec, target = loaded.spec, loaded.spec.target_accuracy
-    yield "Task", spec.task
-    yield "Throughput", f"{spec.unit} per second of the whole job"
+    _write(f"{spec.name}: {spec.title}. {spec.task}; {spec.unit} per second of the whole job.")
+    name = spec.name if loaded.source == "built-in" else loaded.source
+    variant = spec.default_variant(spec.default_framework) or spec.variants[0]
+    replicas, gpus = max(variant.cases, key=_size).split("x")
+    amp = " --amp" if "amp" in variant.batch_size else ""
+    _write(f"Run it: k8sbench submit {name} --replicas {replicas} --gpus {gpus}{amp}")
     if target is not None:
-        note = f". {target.note}" if target.note else ""
-        yield "Target", f"{target.value:.15g} {target.unit} {target.metric}{note}"
-    yield "Read from", loaded.source
-    for image in catalog.images(spec):
-        gpus = _gpus(image)
-        yield f"Image of {image.framework}", f"{image.image}{f', for {gpus}' if gpus else ''}"
-    for note in spec.notes:
-        yield "Note", note
+        _write(f"Target: {target.value:.15g} {target.unit} {target.metric}")
+    output.write("\n")
+    output.write_table(VARIANTS, spec.variants)
+    figures = [(one, figure) for one in spec.variants for figure in one.published]
+    keys = dict.fromkeys(figure.source for _, figure in figures)
+    cited = {key: f"[{number}]" for number, key in enumerate(keys, 1)}
+    if speeds := [(one, figure) for one, figure in figures if figure.throughput is not None]:
+        output.write("\n")
+        _write_figures(spec.unit, speeds, cited)
+    for one, figure in figures:
+        if (reached := figure.accuracy) is not None:
+            time = f"{_number(figure.time_to_train_s)} s to " if figure.time_to_train_s else ""
+            of = f"{figure.case} {figure.precision} {one.framework} {one.name}"
+            text = f"{time}{reached.value:.15g} {reached.unit} {reached.metric}"
+            _write(f"{of}: {text} {cited[figure.source]}")
+    for key, number in cited.items():
+        _write(f"  {number} {spec.sources[key].title}")
+    output.write("\n")
+    _write(f"Rules, notes and what an image must hold: k8sbench benchmarks {name} -o yaml")
 
 
-def _settings(variant: Variant) -> Iterator[tuple[str, str]]:
-    batches = ", ".join(f"{size} at {name}" for name, size in variant.batch_size.items())
-    amp = f"; AMP is {variant.amp_dtype}" if "amp" in variant.batch_size else ""
-    yield "Batch", f"per GPU {batches}{amp}"
-    window = variant.window
-    measured = f"{window.iterations} measured ({window.rule})"
-    yield "Window", f"{window.warmup} iterations of warm-up, {measured}"
-    if (train := variant.train) is not None:
-        length = f"{counted(train.length, train.unit[:-1])} from {train.start or 'scratch'}"
-        yield "Training", f"{length}, evaluated by {train.metric} ({train.rule})"
-    times = "once each" if variant.repeats == 1 else f"{variant.repeats} times each"
-    yield "Cases", f"{', '.join(variant.cases)}; {times} with --all-cases"
-    yield from variant.case_notes.items()
-    if variant.command:
-        yield "Program", " ".join(variant.command)
-    if variant.upstream is not None:
-        yield "Image", variant.upstream.note or "must hold the program"
-    if variant.note is not None:
-        yield "Note", variant.note
+def _batches(variant: Variant) -> str:
+    return ", ".join(f"{size} {name}" for name, size in variant.batch_size.items())
 
 
-def _write_figures(spec: BenchmarkSpec, source: str, figures: Sequence[Published]) -> None:
-    models = {figure.gpu_model for figure in figures}
-    one_model = len(models) == 1
-    where = f"on {models.pop()}" if one_model else "by GPU model"
-    _write(f"  Published: {source}, {where}")
-    notes = list(dict.fromkeys(figure.note for figure in figures if figure.note is not None))
+def _default(variant: Variant) -> str:
+    return f"{variant.name} (default)" if variant.default else variant.name
 
-    def marks(figure: Published) -> str | None:
-        number = [] if figure.note is None else [f"[{notes.index(figure.note) + 1}]"]
-        return " ".join([*(["anomalous"] if figure.anomalous else []), *number]) or None
 
-    amount = functools.partial(Column, right=True, whole=True)
-    columns = (
-        Column("CASE", lambda figure: figure.case, whole=True),
-        Column("PRECISION", lambda figure: figure.precision, whole=True),
-        amount("BATCH", lambda figure: str(figure.batch_size)),
-        amount(f"{spec.unit}/s".upper(), lambda figure: _number(figure.throughput)),
-        Column("ESTIMATOR", lambda figure: figure.estimator if figure.throughput else None),
-        amount("SPEEDUP", lambda figure: _number(figure.speedup)),
-        Column("RUNS", lambda figure: ", ".join(f"{run:.15g}" for run in figure.runs) or None),
-        Column("TIME TO TRAIN", lambda one: _number(one.time_to_train_s, " s"), right=True),
-        Column("ACCURACY", _accuracy, right=True),
-        # One GPU model for all is in the line above.
-        Column("GPU", lambda figure: None if one_model else figure.gpu_model),
-        Column("NOTE", marks),
+VARIANTS = (
+    Column("FRAMEWORK", lambda variant: variant.framework, whole=True),
+    Column("VARIANT", _default, whole=True),
+    Column("TITLE", lambda variant: variant.title, optional=1),
+    Column("BATCH PER GPU", _batches),
+    Column("CASES", lambda variant: ", ".join(variant.cases)),
+    Column("RUNS", lambda variant: str(variant.repeats), right=True),
+)
+"""RUNS: of each case with ``--all-cases``."""
+
+
+def _write_figures(
+    unit: str, figures: Sequence[tuple[Variant, Published]], cited: Mapping[str, str]
+) -> None:
+    """Write a row for each case and precision, and a column for each variant and source."""
+    by_row: dict[tuple[str, str], dict[str, str]] = {}
+    for variant, figure in figures:
+        mark = "*" if figure.anomalous else ""
+        of = f"{variant.framework} {variant.name} {cited[figure.source]}".upper()
+        row = by_row.setdefault((figure.case, figure.precision), {})
+        row[of] = f"{_number(figure.throughput)}{mark}"
+    odd = any(figure.anomalous for _, figure in figures)
+    _write(f"Published {unit}/s{' (* odd or wrong by its own report)' if odd else ''}")
+
+    def column(title: str) -> Column:
+        return Column(title, lambda row: by_row[row].get(title), right=True)
+
+    output.write_table(
+        [
+            Column("CASE", lambda row: row[0], whole=True),
+            Column("PRECISION", lambda row: row[1], whole=True),
+            *map(column, dict.fromkeys(of for row in by_row.values() for of in row)),
+        ],
+        sorted(by_row, key=lambda row: (row[1] != "fp32", _size(row[0]))),
     )
-    # A column without a value is left out.
-    kept = [column for column in columns if column.cell and any(map(column.cell, figures))]
-    output.write_table(kept, figures)
-    for number, note in enumerate(notes, start=1):
-        _write(f"  [{number}] {note}")
 
 
-def _accuracy(figure: Published) -> str | None:
-    if (reached := figure.accuracy) is None:
-        return None
-    return f"{reached.value:.15g} {reached.unit} {reached.metric}"
-
-
-def _source(source: Citation) -> str:
-    place = [source.repository, source.path, f"at {source.commit}" if source.commit else None]
-    text = ", ".join([source.title, " ".join(part for part in place if part)]).removesuffix(", ")
-    return f"{text}. {source.note}" if source.note else text
-
-
-def _number(value: float | None, unit: str = "") -> str | None:
+def _number(value: float | None) -> str:
     """Write a number with every digit that it was given."""
-    return None if value is None else f"{value:.15g}{unit}"
-
-
-def _write_facts(facts: Iterable[tuple[str, str]]) -> None:
-    for label, text in facts:
-        _write(f"  {label}: {text}")
+    return f"{value:.15g}"
 
 
 def _write(line: str) -> None:

@@ -68,7 +68,7 @@ def _print_dry_run(done: DryRun, output_format: str) -> int:
     failed = any(finding.severity == "fail" for finding in findings)
     if done.checks is not None and not failed:
         output.note("  The cluster takes the job; nothing was created.")
-    _write_manifests(done.manifests, output_format)
+    _write_manifests(done.manifests, output_format, with_trainers=False)
     return Unreachable.exit_code if failed else 0
 
 
@@ -94,25 +94,42 @@ def _print_detached(runs: Sequence[Run], output_format: str) -> int:
 @request_options(CASE_FLAGS | SHAPE_FLAGS | TRAINING_FLAGS, access=False)
 @click.option("--run-id", default=None, help="Name of the job; default: BENCHMARK-example.")
 @click.option("--set", "set_name", default="example", help="Name of the set; default: example.")
+@click.option(
+    "--with-trainers",
+    is_flag=True,
+    help="Print the ConfigMap with the trainers' sources, too (9,000 lines).",
+)
 @format_option("yaml", "json")
 def render_command(
-    request: SubmitRequest, run_id: str | None, set_name: str, output_format: str
+    request: SubmitRequest,
+    run_id: str | None,
+    set_name: str,
+    with_trainers: bool,
+    output_format: str,
 ) -> None:
     """Print the manifest that submit would create.
 
-    The text goes to stdout and can be piped into kubectl; the plan goes to stderr. The run id is
-    drawn by submit; here it is an example unless --run-id names one.
+    The text goes to stdout, the plan to stderr. To create it yourself:
+    k8sbench render BENCHMARK --with-trainers | kubectl apply --server-side -f -
+    The run id is drawn by submit; here it is an example unless --run-id names one.
     """
     with reporter.reporting(drawn=False) as progress:
         objects = cases.render(request, progress, run_id=run_id, set_name=set_name)
-    _write_manifests(objects, output_format)
+    _write_manifests(objects, output_format, with_trainers=with_trainers)
 
 
-def _write_manifests(objects: Sequence[Manifest], output_format: str) -> None:
+def _write_manifests(
+    objects: Sequence[Manifest], output_format: str, *, with_trainers: bool
+) -> None:
     """Print manifests as one JSON list, or else as YAML documents."""
+    shared = [] if with_trainers else [one for one in objects if one["kind"] == "ConfigMap"]
+    needs = [f"The pods need the ConfigMap {one['metadata']['name']}" for one in shared]
+    for text in needs:
+        output.note(f"{text}; render --with-trainers prints it, too, and submit creates it.")
+    objects = [one for one in objects if one not in shared]
     if output_format == "json":
         output.write_json({"apiVersion": "v1", "kind": "List", "items": objects})
     else:
         from k8sbench.render import to_yaml
 
-        output.write(to_yaml(objects))
+        output.write("".join(f"# {text} (--with-trainers).\n" for text in needs) + to_yaml(objects))
