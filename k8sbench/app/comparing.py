@@ -54,7 +54,7 @@ def compare(
         if count:
             open_runs = counted(count, "run", ("is", "are"))
             note(f"note: {side.name}: {open_runs} open, without a figure as yet.")
-    return comparing.compare(one, two, limit=limit)
+    return comparing.compare(one, two, limit=limit, among=known.groups)
 
 
 def _open_in(side: Side) -> int:

@@ -55,6 +55,17 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """Places of the cases in the comparison."""
 
 
+class Earlier(msgspec.Struct, frozen=True, kw_only=True):
+    """The medians of a case in earlier sets."""
+
+    sets: int
+    """How many have a figure."""
+    least: float
+    """Samples/s."""
+    most: float
+    """Samples/s."""
+
+
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
     """One case, and what can be said of it."""
 
@@ -64,6 +75,8 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     """b ÷ a, of the medians; None where there is none to give."""
     p: float | None = None
     """Of this case alone, two-sided; None without a ratio."""
+    p_adjusted: float | None = None
+    """The p for all cases of the comparison together, which decides; None without a ratio."""
     p_least: float | None = None
     """The smallest p that so many observations can have; None without a ratio."""
     finding: Finding
@@ -72,11 +85,31 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     not_comparable: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     """What differs and is allowed to."""
+    earlier: Earlier | None = None
+    """How an undecided case was in earlier sets; None where those are too few."""
 
     @property
     def group(self) -> Group:
         """What names the case: the newest group of the second side, else of the first."""
         return next(side.groups[-1] for side in (self.b, self.a) if side is not None)
+
+    @property
+    def name(self) -> str:
+        """Benchmark, framework, precision and case: ``deeplabv3p pytorch amp 1x8``."""
+        key = self.group.key
+        return f"{key.benchmark} {key.framework} {key.precision} {key.case}"
+
+    @property
+    def outside(self) -> bool:
+        """Whether the second side is further from all earlier sets than they are apart."""
+        if self.earlier is None or self.b is None or self.b.spread is None:
+            return False
+        least, most, median = self.earlier.least, self.earlier.most, self.b.spread.median
+        return not 2 * least - most <= median <= 2 * most - least
+
+    def __repr__(self) -> str:
+        change = "" if self.ratio is None else f", {100 * (self.ratio - 1):+.1f} %"
+        return f"<Compared {self.name}: {self.finding}{change}>"
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):

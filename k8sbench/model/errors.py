@@ -150,6 +150,8 @@ REJECTED_EXIT_CODE = 5
 """Measured, but rejected: not an error of the program, so not an exception."""
 REGRESSION_EXIT_CODE = 7
 """Measured, and slower than it should be: a node than its pool, or a figure than its baseline."""
+UNDECIDED_EXIT_CODE = 9
+"""A comparison with a limit has too few runs to ever show a regression."""
 NOT_REACHED_EXIT_CODE = 8
 """A training that ended well, and has not reached its target accuracy."""
 

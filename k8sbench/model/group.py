@@ -237,8 +237,13 @@ class Deviation(msgspec.Struct, frozen=True, kw_only=True):
     ``Time2Train``, of an accuracy its metric."""
     ours: float | None
     """By that estimator; None where we have none."""
+    corrected: float | None = None
+    """What the report's own logs give, where the published figure is wrong by them."""
     ratio: float | None
-    """ours ÷ published − 1; None unless all that must match does."""
+    """ours ÷ published, or ÷ corrected, − 1; None unless all that must match does."""
+    ratios: tuple[float, float] | None = None
+    """The least and the most of it over all averaging rules, where the published one is not known
+    and nothing else differs."""
     not_comparable: tuple[str, ...] = ()
     """Ids of what does not match."""
     notes: tuple[str, ...] = ()

@@ -213,6 +213,8 @@ class Published(_Strict, frozen=True, kw_only=True):
     """Reached accuracy."""
     anomalous: bool = False
     """True where the figure is odd or wrong by its own report; the note says how."""
+    corrected: PositiveFloat | None = None
+    """What the report's own logs give in place of ``throughput``; comparisons are with it."""
     note: Text | None = None
     """What its reader must know."""
 
@@ -402,8 +404,8 @@ class Variant(_Strict, frozen=True, kw_only=True):
     """How it trains to an accuracy; without it there is no ``--mode train``."""
     smoke: Smoke | None = None
     """Small form for machines without a GPU; without it there is no ``--preset smoke``."""
-    repeats: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1
-    """Repeats of each case in the report, taken by ``--all-cases``."""
+    repeats: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 5
+    """Runs of each case with ``--all-cases``; fewer than four can show no change."""
     fingerprint: Fingerprint | None = None
     """What the model is; without it no TFLOP/s and no parity ratio."""
     logged_models: tuple[Text, ...] = ()

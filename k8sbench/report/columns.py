@@ -64,6 +64,11 @@ def _key(name: str) -> Callable[[Result], Cell]:
     return cell
 
 
+def _short_precision(result: Result) -> Cell:
+    """Write ``amp fp16``: two columns of a terminal decide whether the spread has room."""
+    return Cell(precision(result.group).replace(" (", " ").replace(")", ""))
+
+
 def _figure(name: str, write: Callable[[float], str]) -> Callable[[Result], Cell]:
     """Write a figure of the result, which carries its own reason."""
 
@@ -115,6 +120,14 @@ def _min_max(result: Result) -> Cell:
     return Cell(f"{formats.rate(spread.minimum)}–{formats.rate(spread.maximum)}")
 
 
+def _variation(result: Result) -> Cell:
+    """Write how far runs are apart; why none is valid stands at the throughput."""
+    spread = result.group.spread
+    if spread is None or spread.cv is None:
+        return absent(spread.interval_reason) if spread else Cell(ABSENT)
+    return Cell(f"{100 * spread.cv:.1f} %")
+
+
 _cv = _of_spread(lambda spread: None if spread.cv is None else formats.percent(spread.cv))
 
 
@@ -156,7 +169,7 @@ def _verdict(result: Result) -> Cell:
     parts += of_sets
     notes += (*footnotes(group, "warn"), *footnotes(group, "accepted"))
     notes += (*of_sets.values(), *group.judgements)
-    return Cell("; ".join(parts), tuple(notes))
+    return Cell("; ".join(parts).replace("; ◀", " ◀"), tuple(notes))
 
 
 def _of_sets(result: Result) -> dict[str, str]:
@@ -169,8 +182,14 @@ def _of_sets(result: Result) -> dict[str, str]:
         note = f"newer: set {newer.set_name}, {newer.state}, has no figure"
         words[f"newer {newer.state}"] = note
     if (changed := result.changed) is not None:
-        word = f"◀ {formats.signed_percent(changed.ratio)} since {changed.since}"
-        words[word] = f"{word}; k8sbench history {result.group.key.benchmark} has its sets"
+        size, kind = (
+            f"{abs(100 * changed.ratio):.1f} %",
+            "faster" if changed.ratio > 0 else "slower",
+        )
+        words[f"◀ {formats.signed_percent(changed.ratio)}"] = (
+            f"{size} {kind} since {changed.since}; see k8sbench history"
+            f" {result.group.key.benchmark}"
+        )
     return words
 
 
@@ -248,7 +267,7 @@ def _published(result: Result) -> Cell:
     if not is_of_case(one, result):
         return absent("the reports have no figure of this case and precision")
     write = formats.seconds if one.quantity == "time_to_train" else formats.rate
-    return Cell(write(one.published), (f"{one.source}: {one.title}",))
+    return Cell(write(one.corrected or one.published), (f"{one.source}: {one.title}",))
 
 
 def _deviation(result: Result) -> Cell:
@@ -256,11 +275,13 @@ def _deviation(result: Result) -> Cell:
     one = nearest(result)
     if one is None or not is_of_case(one, result) or "no-figure" in one.not_comparable:
         return Cell(ABSENT)  # the published figure, or ours, has the reason
-    if one.ratio is None:
+    if (text := formats.deviation(one)) is None:
         return Cell(f"≠ {', '.join(one.not_comparable)}")
     others = result.group.by_estimator.keys() - {result.group.estimator}
     by = [f"deviation by {one.estimator}"] * (one.estimator in others)
-    return Cell(formats.signed_percent(one.ratio), (*one.notes, *by))
+    if one.ratios is not None:
+        by = ["averaging rule of the published figure unknown: least and most over all rules"]
+    return Cell(text, (*one.notes, *by))
 
 
 def _beside(result: Result) -> Cell:
@@ -298,6 +319,7 @@ def _if_any_scales(results: Sequence[Result], form: Form) -> bool:
     return form != "table" or any(r.baseline != r.group.key.id for r in scaled)
 
 
+_any_figure = _any(lambda r: r.group.spread is not None)
 _any_source = _any(lambda r: any(member.source != "here" for member in r.group.members))
 _any_pinned = _any(lambda r: r.group.plan.node is not None)
 _any_published = _any(lambda r: r.deviations is not None or r.deviations_reason)
@@ -360,7 +382,8 @@ COLUMNS: tuple[ResultColumn, ...] = (
     _text("benchmark", "模型", _key("benchmark")),
     _text("framework", "框架", _key("framework"), whole=True),
     _text("case", "节点×卡", _key("case"), stays=True, whole=True),
-    _text("precision", "精度类型", lambda r: Cell(precision(r.group)), whole=True),
+    _text("precision", "精度类型", _short_precision, "table", whole=True),
+    _text("precision", "精度类型", lambda r: Cell(precision(r.group)), *_FULL, whole=True),
     _text("node", "节点", _key("node"), when=_any_pinned, stays=True, whole=True),
     _number("GPUs", "卡数", _gpus, *_FULL),
     _identity("variant", "变体", _FULL),
@@ -382,11 +405,12 @@ COLUMNS: tuple[ResultColumn, ...] = (
     _number("time to train (s)", "训练时间(s)", _time, when=_any(trains), stays=True),
     _number("accuracy (%)", "准确率(%)", _accuracy, when=_any(trains), stays=True),
     _number("throughput", "吞吐", _throughput, stays=True),
+    _number("±", "±", _variation, "table", when=_any_figure, stays=True, optional=5),
     _number("published", "公布值", _beside, "table", when=_any_published, stays=True),
     _number("published", "公布值", _published, *_FULL, when=_any_published, stays=True),
     _number("deviation", "偏差", _deviation, *_FULL, when=_any_published, stays=True),
     _number("speedup", "加速比", _speedup, when=_if_any_scales, stays=True, optional=4),
-    _number("min–max", "最小–最大", _min_max, "table", "wide", optional=6),
+    _number("min–max", "最小–最大", _min_max, "wide"),
     _text("estimator", "统计方法", lambda r: Cell(r.group.estimator), *_FULL),
     _number("interval", "区间", _of_spread(interval), *_FULL),
     _number("efficiency", "扩展效率", _figure("efficiency", formats.percent), *_FULL),

@@ -1,4 +1,4 @@
-"""A comparison as benchstat prints one: a line for each case, and a last line that names them.
+"""A comparison: the answer first, then a line for each case that differs, and one for the rest.
 
 What so few runs cannot show, and why a case has no ratio, is said once below the table, by cause.
 """
@@ -13,7 +13,7 @@ from k8sbench.model.compared import Compared, Comparison, Difference, Figures
 from k8sbench.model.counts import ABSENT, counted
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.plain_text import clean
-from k8sbench.report import formats, group_words
+from k8sbench.report import formats, group_words, repeating
 from k8sbench.report import tables as layouts
 from k8sbench.report.tables import Cell, Table, absent
 from k8sbench.report.text_table import Column, Paint, wrapped
@@ -22,6 +22,8 @@ WIDTH = 100
 """Columns where there is no terminal."""
 NO_DIFFERENCE = "~"
 """As benchstat writes it: none is shown."""
+QUIET = 3.0
+"""A change of an undecided case up to so many coefficients of variation says nothing."""
 MOST_NAMED = 3
 """Cases that a line below the table names."""
 MOST_LISTED = 5
@@ -37,25 +39,31 @@ def verdict(case: Compared) -> str:
         return "REGRESSION"
     if case.finding == "one-side":
         return "only in B" if case.a is None else "only in A"
+    if case.outside:
+        return "outside"
     words = {"no-difference": NO_DIFFERENCE, "not-comparable": "not comparable"}
     return words.get(case.finding, case.finding)
 
 
 def summary(compared: Comparison) -> str:
-    """Say in one line how many cases differ, and which."""
+    """Say in a sentence or two how many cases differ, and which; name the largest change."""
     names = case_names(compared)
     kinds: dict[str, list[str]] = {}
     beyond = f"slower by more than {100 * (compared.limit or 0.0):g} %"
     for case, name in zip(compared.cases, names, strict=True):
-        change = ""
-        if case.ratio is not None and case.p is not None:
-            change = f", {formats.signed_percent(case.ratio - 1)} (p {_p(case.p)})"
+        change = "" if case.ratio is None else f", {formats.signed_percent(case.ratio - 1)}"
+        p = "" if case.p_adjusted is None else f" (p {_p(case.p_adjusted)})"
         kind: str = "no-figure" if "no-figure" in case.not_comparable else case.finding
         kind = beyond if case.regression else kind
-        kinds.setdefault("only" if kind == "one-side" else kind, []).append(f"{name}{change}")
+        kind = "outside" if kind == "undecided" and case.outside else kind
+        p = "" if kind == "outside" else p
+        kinds.setdefault("only" if kind == "one-side" else kind, []).append(f"{name}{change}{p}")
     parts = [
-        f"{len(kinds[kind])} {kind}: {_listed(kinds[kind], MOST_LISTED)}"
-        for kind in (beyond, "slower", "faster")
+        f"{len(kinds[kind])} {words}: {_listed(kinds[kind], MOST_LISTED)}"
+        for kind, words in (
+            *((kind, kind) for kind in (beyond, "slower", "faster")),
+            ("outside", "outside all earlier sets"),
+        )
         if kind in kinds
     ]
     for kind, verbs in (
@@ -68,7 +76,26 @@ def summary(compared: Comparison) -> str:
         if kind in kinds:
             parts.append(f"{len(kinds[kind])} {verbs[len(kinds[kind]) != 1]}")
     first, _, rest = "; ".join(parts).partition(" ")
-    return f"{first} of {counted(len(names), 'case')} {rest}."
+    return f"{first} of {counted(len(names), 'case')} {rest}.{_largest(compared, names)}"
+
+
+def _largest(compared: Comparison, names: Sequence[str]) -> str:
+    """Name the largest change where none is shown, and how to decide it."""
+    cases = [(c, n) for c, n in zip(compared.cases, names, strict=True) if c.ratio is not None]
+    if not cases or any(case.finding in ("faster", "slower") for case, _ in cases):
+        return ""
+    case, name = max(cases, key=lambda one: abs((one[0].ratio or 1.0) - 1))
+    change = formats.signed_percent((case.ratio or 1.0) - 1)
+    text = f" Largest change: {name}, {change}."
+    if case.finding != "undecided" or case.a is None or case.b is None:
+        return text
+    needed = permutation.to_decide(len(case.a.values))
+    if needed is None:
+        return f"{text} Repeat both sides: {permutation.fewest()} runs on each can decide it."
+    plan = case.group.plan
+    if command := repeating.command(plan, needed):
+        return f"{text} To decide it: {command} --resume {plan.set_name}"
+    return f"{text} {needed} runs in B can decide it."
 
 
 def _listed(names: Sequence[str], most: int) -> str:
@@ -84,7 +111,7 @@ def _n(case: Compared) -> str:
     """Count the observations of both sides, as benchstat does."""
     counts = [0 if side is None else len(side.values) for side in (case.a, case.b)]
     of_sets = any(side is not None and side.of == "sets" for side in (case.a, case.b))
-    return f"{counts[0]}+{counts[1]}{' sets' if of_sets else ''}"
+    return f"{counts[0]} vs {counts[1]}{' sets' if of_sets else ''}"
 
 
 # Tables
@@ -92,30 +119,45 @@ def _n(case: Compared) -> str:
 
 def text(compared: Comparison, *, width: int | None = None, paint: Paint | None = None) -> str:
     """Write the tables and the last line as plain text."""
-    last = wrapped(clean(summary(compared)), width, indent="  ")
-    return f"{layouts.text(tables(compared), width=width or WIDTH, paint=paint)}\n{last}\n"
+    head = clean(f"A: {compared.a}   B: {compared.b}")
+    answer = wrapped(clean(summary(compared)), width, indent="  ")
+    made = layouts.text(tables(compared, is_short=True), width=width or WIDTH, paint=paint)
+    return f"{head}\n{answer}\n\n{made}"
 
 
 def markdown(compared: Comparison) -> str:
     """Write the same as GitHub's Markdown."""
-    return f"{layouts.markdown(tables(compared))}\n{clean(summary(compared))}\n"
+    head = clean(f"A: {compared.a}, B: {compared.b}. {summary(compared)}")
+    return f"{head}\n\n{layouts.markdown(tables(compared))}"
 
 
-def tables(compared: Comparison) -> list[Table]:
-    """Lay out the cases, and what differs besides the figures."""
+def tables(compared: Comparison, *, is_short: bool = False) -> list[Table]:
+    """Lay out the cases, the changed ones first, and what differs besides the figures.
+
+    ``is_short``: one line stands for all cases that show nothing.
+    """
     names = case_names(compared)
+    ranked = sorted(zip(compared.cases, names, strict=True), key=lambda one: _rank(one[0]))
+    loud = [one for one in ranked if not (is_short and _is_quiet(one[0]))] or ranked[:1]
+    quiet = [case for case, name in ranked if (case, name) not in loud]
     units = [*group_words.units(case.group for case in compared.cases)]
     unit = f" ({units[0]})" if len(units) == 1 else ""
-    titles = ("case", f"A{unit}", f"B{unit}", "change", "p", "n", "verdict")
+    titles = ("case", f"A{unit}", f"B{unit}", "change", "p", "verdict")
     made = [
         Table(
-            title=f"A: {clean(compared.a)}   B: {clean(compared.b)}",
+            title=None,
             columns=tuple(
-                Column(title, right=0 < n < 6, stays=True, states=title == "verdict")
+                Column(
+                    title,
+                    right=0 < n < 5,
+                    whole=n < 5,
+                    stays=True,
+                    states=title == "verdict",
+                )
                 for n, title in enumerate(titles)
             ),
-            rows=tuple(map(_row, compared.cases, names)),
-            notes=tuple(_below(compared, names)),
+            rows=tuple(_row(case, name) for case, name in loud),
+            notes=(*_rest(quiet), *_below(compared, names)),
         )
     ]
     if compared.differences:
@@ -139,12 +181,38 @@ def case_names(compared: Comparison, *, with_batch: bool = False) -> list[str]:
     return [names[case.group.key.id] for case in compared.cases]
 
 
+def _rank(case: Compared) -> tuple[int, float]:
+    """Order the cases: those that changed, then by how much."""
+    is_shown = case.finding in ("faster", "slower") or case.regression
+    size = 0.0 if case.ratio is None else abs(case.ratio - 1)
+    return (0 if is_shown else 1 if case.outside else 2, -size)
+
+
+def _is_quiet(case: Compared) -> bool:
+    """Whether a case shows nothing: its change is one that its runs vary by."""
+    if case.ratio is None or case.finding not in ("no-difference", "undecided"):
+        return False
+    spreads = (side.spread for side in (case.a, case.b) if side is not None)
+    varies = max((spread.cv or 0.0 for spread in spreads if spread is not None), default=0.0)
+    return not case.outside and not case.regression and abs(case.ratio - 1) <= QUIET * varies
+
+
+def _rest(quiet: Sequence[Compared]) -> list[str]:
+    """Write the line that stands for the cases that show nothing."""
+    changes = [case.ratio - 1 for case in quiet if case.ratio is not None]
+    if not changes:
+        return []
+    least, most = (formats.signed_percent(change) for change in (min(changes), max(changes)))
+    count = counted(len(quiet), "more case", ("differs", "differ"))
+    return [f"{count} by {least} to {most}, no more than runs vary; -o markdown lists all."]
+
+
 def _row(case: Compared, name: str) -> tuple[Cell, ...]:
     # The verdict says why there is no ratio.
     change = p = ABSENT
     if case.ratio is not None and case.p is not None:
-        change, p = formats.signed_percent(case.ratio - 1), _p(case.p)
-    cells = (name, _figure(case.a), _figure(case.b), change, p, _n(case), verdict(case))
+        change, p = formats.signed_percent(case.ratio - 1), _p(case.p_adjusted or case.p)
+    cells = (name, _figure(case.a), _figure(case.b), change, p, verdict(case))
     return tuple(map(Cell, cells))
 
 
@@ -153,23 +221,20 @@ def _figure(side: Figures | None) -> str:
         return ABSENT
     if side.spread is None:
         return side.groups[-1].state
-    spread = ABSENT if side.spread.cv is None else formats.percent(side.spread.cv)
-    return f"{formats.rate(side.spread.median)} ± {spread}"
+    spread = ABSENT if side.spread.cv is None else f"{100 * side.spread.cv:.1f} %"
+    return f"{formats.rate(side.spread.median)} ±{spread}"
 
 
 def _below(compared: Comparison, names: Sequence[str]) -> list[str]:
     """Say what holds for several cases, by its cause."""
     sides = [side for case in compared.cases for side in (case.a, case.b) if side is not None]
     by = ", ".join(sorted({side.estimator for side in sides if side.values}))
-    lines = [f"A, B: median ± coefficient of variation of the runs, by {by}."] if by else []
+    lines = [f"A, B: median ±coefficient of variation of the runs, by {by}."] if by else []
     units = group_words.units(case.group for case in compared.cases)
     lines += [f"Units: {'; '.join(units.values())}."] if len(units) > 1 else []
     tested = sum(case.finding in ("faster", "slower", "no-difference") for case in compared.cases)
     if tested > 1:
-        lines.append(
-            f"p is that of a case alone; faster and slower are shown at 5 % for all {tested} cases"
-            " together."
-        )
+        lines.append(f"p is corrected for {tested} cases (5 % overall).")
     causes: dict[str, list[str]] = {}
     for case, name in zip(compared.cases, names, strict=True):
         for cause in _causes(case):
@@ -185,8 +250,10 @@ def _causes(case: Compared) -> Iterable[str]:
     """Say why a case has no ratio or no verdict, and what of it differs and may."""
     yield from _without_ratio(case)
     if case.finding == "undecided":
-        few = permutation.fewest()
-        yield f"{_n(case)} runs can show no change, however large; {few}+{few} can, 5+5 are better."
+        yield f"With {_n(case)} runs no change can be significant; use 5 vs 5."
+    if case.outside and case.earlier is not None:
+        ends = f"{formats.rate(case.earlier.least)}–{formats.rate(case.earlier.most)}"
+        yield f"outside: its {case.earlier.sets} earlier sets are {ends}."
     yield from case.notes
 
 
@@ -259,12 +326,14 @@ def case_fields(case: Compared, name: str) -> dict[str, Any]:
         "b": _side(case.b),
         "ratio": case.ratio,
         "p": case.p,
+        "p_adjusted": case.p_adjusted,
         "p_least": case.p_least,
         "finding": case.finding,
         "regression": case.regression,
         "not_comparable": list(case.not_comparable),
         "notes": list(case.notes),
-        "missing": {} if case.ratio is not None else {"ratio": why, "p": why},
+        "earlier": case.earlier,
+        "missing": {} if case.ratio is not None else {"ratio": why, "p": why, "p_adjusted": why},
     }
 
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from k8sbench.model import plain_text, times
+from k8sbench.model.group import Deviation
 from k8sbench.model.plain_text import clean
 
 Shape = Literal[
@@ -159,6 +160,16 @@ def signed_percent(value: float) -> str:
     text = f"{abs(100 * value):.1f} %"
     sign = "±" if text == "0.0 %" else "+" if value > 0 else "−"
     return sign + text
+
+
+def deviation(one: Deviation) -> str | None:
+    """From a published figure, as a range where its averaging rule is not known."""
+    if one.ratio is not None:
+        return signed_percent(one.ratio)
+    if one.ratios is None:
+        return None
+    least, most = (signed_percent(ratio) for ratio in one.ratios)
+    return least if least == most else f"{least.removesuffix(' %')}…{most}"
 
 
 def coverage(value: float) -> str:

@@ -63,7 +63,7 @@ def _results(title: str | None, results: Sequence[Result], form: Form) -> Table:
         notes.append(f"{'INTERVAL' if form == 'wide' else 'interval'}: {OF_ONE_SET}")
     if form == "table":
         notes += [] if unit else [f"THROUGHPUT: {'; '.join(units.values())}"]
-        notes.append(f"median of the valid runs by {usual}")
+        notes.append(f"median of the valid runs by {usual}; ±: coefficient of variation")
     return Table(
         title=title,
         columns=tuple(_titled(column, unit, form) for column in shown),

@@ -322,11 +322,8 @@ class _Readme:
         for result in self._made.results:
             for one in result.deviations or ():
                 cited[one.source] = one.title
-                deviation = (
-                    self._say("not_comparable", ids=", ".join(one.not_comparable))
-                    if one.ratio is None
-                    else formats.signed_percent(one.ratio)
-                )
+                unlike = self._say("not_comparable", ids=", ".join(one.not_comparable))
+                deviation = formats.deviation(one) or unlike
                 ours = "–" if one.ours is None else formats.rate(one.ours)
                 row = self._names[result.group.key.id]
                 figure = f"{formats.plain(one.published, 7)} ({one.quantity}, {one.estimator})"

@@ -138,12 +138,13 @@ def _throughput(rows: Rows, gpus: int, precision: str, decimals: int | None = No
     if one is None or not is_of_case(one, result):
         return text
     unlike = ", ".join(one.not_comparable)
-    deviation = f"≠ {unlike}" if one.ratio is None else formats.signed_percent(one.ratio)
+    deviation = formats.deviation(one) or f"≠ {unlike}"
     # As in all comparisons, both sides are by one estimator.
     is_other = one.ratio is not None and one.estimator != result.group.estimator
     deviation += f" by {one.estimator}" * is_other
-    word = "公布值" if rows.lang == "zh" else "published"
-    return f"{text} ({word} {formats.seconds(one.published)}, {deviation})"
+    words = ("公布值", "更正值") if rows.lang == "zh" else ("published", "published, corrected")
+    word = words[one.corrected is not None]
+    return f"{text} ({word} {formats.seconds(one.corrected or one.published)}, {deviation})"
 
 
 def _batch(rows: Rows, gpus: int, precision: str) -> str:

@@ -26,7 +26,7 @@ SHORTEST = (16, 10, 8)
 before optional columns are left out, and after it."""
 MARKS = re.compile(r" \[[\d,–]+\]$")
 """Numbers of notes at the end of a cell, which no cut removes."""
-STATE = re.compile(r"\S*(?: ◀ \S+)?")
+STATE = re.compile(r"\S*(?: ◀ \S+ %)?")
 """A state, and by how much its case has changed, which no cut removes either."""
 Paint = Callable[[str, str], str]
 """(state, text) → the text in the state's colour. The state is the first word of a cell."""

@@ -21,9 +21,15 @@ from k8sbench.cli.options import (
     store_option,
 )
 from k8sbench.cli.terminal import output
+from k8sbench.lifecycle import records
 from k8sbench.measure.group import permutation
 from k8sbench.model.counts import counted
-from k8sbench.model.errors import REGRESSION_EXIT_CODE, REJECTED_EXIT_CODE, UsageError
+from k8sbench.model.errors import (
+    REGRESSION_EXIT_CODE,
+    REJECTED_EXIT_CODE,
+    UNDECIDED_EXIT_CODE,
+    UsageError,
+)
 from k8sbench.model.group import GroupFilter
 from k8sbench.model.request import ClusterAccess
 from k8sbench.report import formats
@@ -66,7 +72,8 @@ def _limit(_: click.Context, __: click.Parameter, value: str | None) -> float | 
     "limit",
     metavar="PERCENT",
     callback=_limit,
-    help="Exit code 7 if a case of B is slower by more than this (3%), with p up to 5%.",
+    help="Exit code 7 if a case of B is slower by more than this (3%), with p up to 5%; 9 if there"
+    " are too few runs to show that.",
 )
 @accept_option
 @access_options
@@ -84,9 +91,9 @@ def command(
     """Compare two sides: how much they differ, and how surely.
 
     A is the old side, B the new one. A side is a set, a group, a run, a baseline, or several of
-    them with commas between. Write set:NAME if several things have that name. There is one line for
-    each case: both medians with their spread, the change, the p of an exact test, and a verdict; ~
-    if no change is shown. The last line names the cases that differ.
+    them with commas between. Write set:NAME if several things have that name. The first line says
+    which cases differ. A line for each of these follows: both medians with their spread, the
+    change, the p of an exact test, and a verdict; ~ if no change is shown.
     """
     scope = StoresRead(where=where, access=access, accept=accept)
     compared = comparing.compare(a, b, scope, output.note, limit=limit, chosen=chosen)
@@ -129,11 +136,12 @@ def _exit_code(compared: Comparison) -> int:
         if case.finding == "undecided"
     ]
     if few:
-        raise UsageError(
-            f"Too few runs to ever show a regression: {', '.join(few)}.",
-            f"Repeat them, {permutation.fewest()} runs on each side are the fewest; or leave them"
-            " out with --case, --benchmark, --framework or --precision.",
+        cases = counted(len(few), "case", ("has", "have"))
+        output.note(
+            f"undecided: {cases} too few runs to ever show a regression ({records.few(few)})."
+            f" {permutation.fewest()} runs on each side are the fewest."
         )
+        return UNDECIDED_EXIT_CODE
     return 0
 
 

@@ -3,9 +3,9 @@
 The observations are the runs of both sides, or, where both have enough sets, the sets' medians:
 from set to set speeds vary more than within one, so several runs of a set say less than as many
 sets. ``faster`` and ``slower`` hold for all cases together
-(:func:`~k8sbench.measure.group.permutation.shown`). A regression is a ratio beyond the limit *and*
-p ≤ 5 % in its own case: CI follows each case by itself. What may not differ is what a ratio of
-frameworks forbids, less what cannot be known of one and the same program.
+(:func:`~k8sbench.measure.group.permutation.adjusted`). A regression is a ratio beyond the limit
+*and* p ≤ 5 % in its own case: CI follows each case by itself. What may not differ is what a ratio
+of frameworks forbids, less what cannot be known of one and the same program.
 """
 
 from __future__ import annotations
@@ -18,8 +18,15 @@ import msgspec
 
 from k8sbench.measure.group import permutation, ratios
 from k8sbench.measure.group.group_figures import joined, spread
-from k8sbench.measure.group.permutation import ALPHA, TwoSides, shown
-from k8sbench.model.compared import Compared, Comparison, Difference, Figures, Finding
+from k8sbench.measure.group.permutation import ALPHA, TwoSides, adjusted
+from k8sbench.model.compared import (
+    Compared,
+    Comparison,
+    Difference,
+    Earlier,
+    Figures,
+    Finding,
+)
 from k8sbench.model.gpu_metrics import METRICS, GpuMetric
 from k8sbench.model.group import Group
 from k8sbench.model.identity import case_values, fields_for
@@ -134,8 +141,17 @@ def have_sets(groups: Sequence[Group]) -> bool:
 # -- cases ----------------------------------------------------------------------------------------
 
 
-def compare(a: Side, b: Side, *, limit: float | None = None) -> Comparison:
-    """Compare two sides; ``limit`` is the share by which the second may be slower."""
+FEWEST_EARLIER = 5
+"""Sets before the second side's that say something of a case which its runs cannot decide."""
+
+
+def compare(
+    a: Side, b: Side, *, limit: float | None = None, among: Sequence[Group] = ()
+) -> Comparison:
+    """Compare two sides; ``limit`` is the share by which the second may be slower.
+
+    ``among`` are groups of other sets, which tell how a case varies from set to set.
+    """
     pairs = counterparts(a, b)
     differences = _differences(
         [
@@ -143,8 +159,31 @@ def compare(a: Side, b: Side, *, limit: float | None = None) -> Comparison:
             for mine, theirs in pairs
         ]
     )
-    cases = _cases(pairs, limit)
+    cases = tuple(
+        msgspec.structs.replace(case, earlier=_earlier(case, among))
+        for case in _cases(pairs, limit)
+    )
     return Comparison(a=a.name, b=b.name, limit=limit, cases=cases, differences=tuple(differences))
+
+
+def _earlier(case: Compared, among: Sequence[Group]) -> Earlier | None:
+    """Return the medians of earlier sets of an undecided case; None where they are too few."""
+    if case.finding != "undecided" or case.b is None:
+        return None
+    newest, own = case.b.groups[-1], case.b.sets
+    began = min(group.began[1] for group in case.b.groups)
+    medians = [
+        group.spread.median
+        for group in among
+        if group.spread is not None
+        and group.key.set_name not in own
+        and group.began[1] < began
+        and (group.key.gpu_model, group.estimator) == (newest.key.gpu_model, newest.estimator)
+        and not differing(group, newest)
+    ]
+    if len(medians) < FEWEST_EARLIER:
+        return None
+    return Earlier(sets=len(medians), least=min(medians), most=max(medians))
 
 
 def newest_sets(groups: Sequence[Group]) -> Comparison | None:
@@ -171,16 +210,17 @@ def _cases(
         for place, case in enumerate(cases)
         if case.ratio is not None and case.a is not None and case.b is not None
     }
-    for (place, test), differs in zip(tests.items(), shown(list(tests.values())), strict=True):
+    for (place, test), p in zip(tests.items(), adjusted(list(tests.values())), strict=True):
         ratio = cases[place].ratio or 1.0
         finding: Finding = "no-difference"
         if test.least_p > ALPHA:
             finding = "undecided"
-        elif differs and (ratio - 1) * test.direction > 0:
+        elif p <= ALPHA and (ratio - 1) * test.direction > 0:
             finding = "slower" if test.direction < 0 else "faster"
         cases[place] = msgspec.structs.replace(
             cases[place],
             p=test.p,
+            p_adjusted=p,
             p_least=test.least_p,
             finding=finding,
             regression=limit is not None and is_regression(ratio, test, limit),

@@ -26,6 +26,8 @@ MOST = 20_000
 """Ways that are counted: those of 8 and 8 observations are 12,870."""
 DRAWN = 2_000
 """Ways that are drawn where there are more."""
+PLENTY = 10
+"""Runs of a side; where more are needed, the other side has too few."""
 SAME = 1e-9
 """Relative difference up to which two throughputs are equal: that of rounding."""
 
@@ -92,19 +94,25 @@ class TwoSides:
         return (below + len(self._sums) - bisect.bisect_left(self._sums, limit)) / len(self._sums)
 
 
-def shown(cases: Sequence[TwoSides]) -> list[bool]:
-    """Say of each case whether its sides are shown to differ, for all cases together."""
+def adjusted(cases: Sequence[TwoSides]) -> list[float]:
+    """Return the p of each case for all cases together; up to :data:`ALPHA` it is shown.
+
+    A case that so few observations can never decide keeps its own.
+    """
     # What can never be shown is not tested, and takes nothing from the others.
     able = [n for n, case in enumerate(cases) if case.least_p <= ALPHA]
     able.sort(key=lambda n: -cases[n].t_squared)
-    differ = [False] * len(cases)
+    found, before = [case.p for case in cases], 0.0
     for rank, n in enumerate(able):
         others = (cases[m].chance_of(cases[n].t_squared) for m in able[rank:])
-        chance = 1 - math.prod(1 - share for share in others)
-        if chance > ALPHA:
-            break
-        differ[n] = cases[n].p <= ALPHA
-    return differ
+        before = found[n] = max(before, found[n], 1 - math.prod(1 - share for share in others))
+    return found
+
+
+def to_decide(count: int) -> int | None:
+    """Return how many runs a side needs against ``count``; None: more than :data:`PLENTY`."""
+    enough = (n for n in range(1, PLENTY + 1) if least_p(count, n) <= ALPHA)
+    return next(enough, None)
 
 
 def _sums(values: Sequence[float], count: int, seen: float) -> list[float]:

@@ -63,7 +63,11 @@ def published_speedups(group: Group, spec: BenchmarkSpec | None) -> dict[str, di
     plan = group.plan
     variant = None if spec is None else spec.variant(plan.framework, plan.variant)
     alike = [
-        (math.prod(parse_case(one.case)), one.throughput, (one.source, one.gpu_model))
+        (
+            math.prod(parse_case(one.case)),
+            one.corrected or one.throughput,
+            (one.source, one.gpu_model),
+        )
         for one in (variant.published if variant is not None else ())
         if (one.precision, one.batch_size) == (plan.precision, plan.batch_size)
     ]
@@ -112,9 +116,11 @@ def _trained(
         throughput,
         quantity=quantity,
         published=published,
+        corrected=None,
         estimator=estimator,
         ours=ours,
         ratio=None if unlike or ours is None or not published else ours / published - 1,
+        ratios=None,
         not_comparable=tuple(unlike),
         notes=tuple(notes),
     )
@@ -149,7 +155,7 @@ def _unlike_trained(
 def _deviation(group: Group, figure: Published, spec: BenchmarkSpec, variant: Variant) -> Deviation:
     unlike = _unlike_published(group, figure, variant)
     ours = group.by_estimator.get(figure.estimator)
-    theirs = figure.throughput or 0.0
+    theirs = figure.corrected or figure.throughput or 0.0
     notes = []
     if group.plan.impl != "upstream":
         notes.append(f"impl {group.plan.impl}")
@@ -161,8 +167,15 @@ def _deviation(group: Group, figure: Published, spec: BenchmarkSpec, variant: Va
     notes += speed_options.words(group.plan.options)
     if figure.aggregate == "mean":
         notes.append("published mean of runs, our median")
-    if figure.anomalous:
-        notes.append("published figure is anomalous")
+    if figure.corrected is not None:
+        published, corrected = figure.throughput, figure.corrected
+        notes.append(f"published {published:.7g} is wrong by its own logs ({corrected:.7g})")
+    elif figure.anomalous:
+        notes.append("the published figure is odd by its own report")
+    ratios = None
+    if unlike == ("estimator",) and figure.estimator == "unknown" and theirs:
+        found = [rate / theirs - 1 for rate in group.by_estimator.values()]
+        unlike, ratios = (), (min(found), max(found))
     return Deviation(
         source=figure.source,
         title=spec.sources[figure.source].title if figure.source in spec.sources else figure.source,
@@ -170,10 +183,12 @@ def _deviation(group: Group, figure: Published, spec: BenchmarkSpec, variant: Va
         precision=figure.precision,
         batch_size=figure.batch_size,
         gpu_model=figure.gpu_model,
-        published=theirs,
+        published=figure.throughput or 0.0,
+        corrected=figure.corrected,
         estimator=figure.estimator,
         ours=ours,
         ratio=None if unlike or ours is None or not theirs else ours / theirs - 1,
+        ratios=ratios,
         not_comparable=unlike,
         notes=tuple(notes),
         remark=figure.note,
