@@ -176,7 +176,7 @@ def check_on_cluster(run: Run) -> None:
         raise imported_error(run)
     if run.plan.backend != "kubernetes":
         raise UsageError(
-            f"Run {run.run_id} is a local one; it has nothing on a cluster.",
+            f"Run {run.run_id} ran on this machine; it has nothing on a cluster.",
             f"See: k8sbench status {run.run_id}",
         )
 

@@ -196,7 +196,7 @@ def _candidates(options: MeasureOptions) -> list[LogCandidate]:
 
     if (options.benchmark is None) == (options.family is None):
         raise UsageError(
-            "Say what the logs are: either --benchmark or --format is needed, not both.",
+            "Give --benchmark NAME or --format FAMILY, not both; auto tries all families.",
             f"Formats: {AUTO}, {', '.join(NAMES)}.",
         )
     if options.variant is not None and options.benchmark is None:

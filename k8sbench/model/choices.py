@@ -195,7 +195,7 @@ def preset(case: PlanChoices, notes: list[str]) -> Preset:
             "Add smoke: to its YAML, or use --preset full.",
         )
     if chosen == "smoke" and asked is None:
-        notes.append("no GPU here: smoke preset, which checks the path, not the speed")
+        notes.append("no GPU here: smoke preset, a functional test, not a speed measurement")
     return chosen
 
 

@@ -109,7 +109,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     batch_size: int
     """Per GPU (per process where there is no GPU)."""
     preset: Preset
-    """``smoke`` is the small form that checks the path, not the speed."""
+    """``smoke`` is the small form: a functional test, not a speed measurement."""
     mode: Mode
     """A window of steps, or training to an accuracy."""
     data: str

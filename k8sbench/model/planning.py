@@ -249,7 +249,7 @@ def describe(plan: RunPlan) -> str:
     if plan.image:
         parts.append(f"image {plan.image}")
     if plan.preset == "smoke":
-        parts.append("smoke: checks the path, not the speed")
+        parts.append("smoke: a functional test, not a speed measurement")
     return " · ".join(parts)
 
 

@@ -112,7 +112,7 @@ class SmokeTrain(_Strict, frozen=True, kw_only=True):
 
 
 class Smoke(_Strict, frozen=True, kw_only=True):
-    """The small form that a machine without a GPU runs: checks the path, not the speed."""
+    """The form for machines without a GPU: a functional test, not a speed measurement."""
 
     batch_size: PositiveInt
     """Samples per process and step."""

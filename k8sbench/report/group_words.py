@@ -11,7 +11,7 @@ from k8sbench.model.group import Group, Spread
 from k8sbench.model.measurement import Measurement
 from k8sbench.report import formats
 
-SMOKE_MARK = "checks the path, not the speed"
+SMOKE_MARK = "a functional test, not a speed measurement"
 
 
 def precision(group: Group) -> str:

@@ -20,9 +20,7 @@ from k8sbench.report.columns import COLUMNS, Form, ResultColumn
 from k8sbench.report.tables import Cell, Table, absent
 from k8sbench.report.text_table import Column
 
-OF_ONE_SET = (
-    "an interval speaks of repeats in one set; from set to set speeds vary more, as `history` shows"
-)
+OF_ONE_SET = "intervals cover repeats of one set; sets differ more (see `history`)"
 
 
 def tables(

@@ -194,7 +194,7 @@ def _confirm(proposed: Sequence[Proposed], set_name: str) -> None:
         output.note(f"The same again: {again}")
     elif not sys.stdin.isatty():
         raise UsageError(
-            "The logs do not state all of this: some of it is said by their names alone.",
+            "Some values come from file names only.",
             f"To record it so: {again}",
         )
     elif not output.agreed(f"Record {counted(len(proposed), 'run')} so, in set {set_name}?"):

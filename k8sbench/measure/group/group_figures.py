@@ -189,7 +189,7 @@ def gpu(counted: Sequence[Candidate], missing: dict[str, str]) -> dict[str, floa
             figures[name] = (max if metric.over_time == "peak" else statistics.median)(values)
         elif counted:
             why, on_cpu = counted[0].measured.missing, counted[0].run.plan.device == "cpu"
-            otherwise = "no GPU was used" if on_cpu else "no source of GPU metrics was queried"
+            otherwise = "no GPU was used" if on_cpu else "no source of GPU metrics was asked"
             missing[name] = why.get(f"gpu_metrics.{name}") or why.get("gpu_metrics", otherwise)
     return figures
 
@@ -229,7 +229,7 @@ def spread(rates: Sequence[float], dropped: int = 0) -> Spread:
         low=ordered[rank - 1] if known else None,
         high=ordered[count - rank] if known else None,
         coverage=coverage if known else None,
-        interval_reason=why if several else "one run does not show the spread between runs",
+        interval_reason=why if several else "one run only: no spread; use --repeats 5",
     )
 
 

@@ -69,7 +69,7 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
         )
     if figures is not None and figures.low is not None and figures.high is not None:
         width = (figures.high - figures.low) / figures.median
-        text = f"The interval is {100 * width:.0f} % of the median wide: more repeats would help."
+        text = f"The runs spread over {100 * width:.0f} % of the median; use more --repeats."
         if width > WIDE_INTERVAL:
             reasons.append(rules.WIDE_INTERVAL.finding(text))
     missing: dict[str, str] = {}

@@ -101,7 +101,7 @@ def _gpus(case: Case) -> Iterator[Finding]:
         and logged is None
         and not (1 < len(log.ranks) == case.gpus or _confirmed(case))
     ):
-        text = f"The log does not state its GPUs; an option or its name alone says {case.gpus}."
+        text = f"The GPU count is not in the log; an option or its name says {case.gpus}."
         yield rules.GPUS_UNVERIFIED.finding(text)
     trainers = expected.trainers
     if trainers is not None and log.family is OURS and len(log.started) != trainers:
@@ -205,7 +205,7 @@ def _precision(case: Case) -> Iterator[Finding]:
     elif wanted == "amp" and expected.amp_dtype and half and expected.amp_dtype != half:
         yield from _other(case, rules.PRECISION, "amp_dtype", expected.amp_dtype, half)
     elif wanted and not (logged or assumed) and expected.by_user:
-        text = f"The log does not state its precision; an option or its name alone says {wanted}."
+        text = f"The precision is not in the log; an option or its name says {wanted}."
         yield rules.PRECISION_UNVERIFIED.finding(text)
     elif (wanted or logged) == "amp" and effective == "fp32":
         on_cpu = (log.fact("device") or expected.device) == "cpu"

@@ -215,7 +215,10 @@ def _steadiness(case: Case, rank: RankRecords) -> Iterator[Finding]:
     figures = case.throughput
     if figures is not None and figures.time_weighted and figures.median:
         ratio = figures.time_weighted / figures.median
-        text = f"The time-weighted mean is {100 * ratio:.1f} % of the median."
+        apart = f"{100 * abs(ratio - 1):.1f} %"
+        text = f"A few steps were much slower: the mean is {apart} below the median."
+        if ratio > 1:
+            text = f"Steps differ much: the time-weighted mean is {apart} above the median."
         # What an evaluation or a checkpoint took is known, and no error.
         steady = figures.time_weighted_steady or figures.time_weighted
         # A smoke run of a few steps shares its machine: it says nothing of the speed anyway.

@@ -191,7 +191,7 @@ def _of_log(log: LogFacts) -> Measurement:
         missing["steady"] = "No line's time is known."
     device = log.fact("device") or (None if gpu_model is None else "cuda")
     missing["gpu_metrics"] = (
-        "No GPU was used." if device == "cpu" else "No source of GPU metrics was queried."
+        "no GPU was used" if device == "cpu" else "no source of GPU metrics was asked"
     )
     measurement = Measurement(
         files=tuple(log.files),
