@@ -11,7 +11,7 @@ import msgspec
 from k8sbench.app import connections
 from k8sbench.model import kinds
 from k8sbench.model.choices import Site
-from k8sbench.model.errors import Unreachable, UsageError
+from k8sbench.model.errors import NotFound, Unreachable, UsageError
 from k8sbench.model.operators import OPERATORS
 from k8sbench.model.pool import CPU_POOL
 from k8sbench.model.request import ClusterAccess, SubmitRequest
@@ -127,6 +127,29 @@ def local(reason: str | None) -> RunTarget:
     devices = f"{len(here.gpus)} × {here.gpus[0].model}" if here.gpus else f"no GPU ({here.reason})"
     why = f"backend local: {devices}" + (f"; {reason}" if reason else "")
     return RunTarget(Site(backend="local", pool=pool, cores=machine_cores()), why)
+
+
+def proposed_pools(access: ClusterAccess) -> str:
+    """Write a pools file for the nodes of a cluster.
+
+    Raises :class:`Unreachable` where they may not be listed, :class:`NotFound` where none has GPUs.
+    """
+    from k8sbench.adapters.kubernetes import kinds as objects
+    from k8sbench.adapters.kubernetes.client.faults import ApiFault
+    from k8sbench.diagnose.preflight import pools
+
+    with contextlib.closing(connections.connect(access)) as api:
+        try:
+            nodes, _ = api.list(objects.path("Node"))
+        except ApiFault as fault:
+            raise api.explained(fault, "the nodes be listed") from fault
+    text = pools.proposed(nodes)
+    if not text:
+        raise NotFound(
+            f"None of {len(nodes)} nodes offers GPUs.",
+            "See whether the device plugin runs: kubectl describe nodes.",
+        )
+    return text
 
 
 def cluster_pools(api: Api) -> PublishedPools | None:

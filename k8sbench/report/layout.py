@@ -59,6 +59,10 @@ def _results(title: str | None, results: Sequence[Result], form: Form) -> Table:
     notes = []
     if "interval" in names and any(row[names.index("interval")].text != ABSENT for row in rows):
         notes.append(f"{'INTERVAL' if form == 'wide' else 'interval'}: {OF_ONE_SET}")
+    if form == "table" and "speedup" not in names:
+        # One GPU alone is not expected to scale.
+        why = (r.speedup.reason for r in results if r.group.plan.world_size > 1)
+        notes += [f"no SPEEDUP: {reason}" for reason in dict.fromkeys(why) if reason]
     if form == "table":
         notes += [] if unit else [f"THROUGHPUT: {'; '.join(units.values())}"]
         notes.append(f"median of the valid runs by {usual}; ±: coefficient of variation")

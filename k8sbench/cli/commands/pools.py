@@ -44,17 +44,27 @@ COLUMNS = (
 
 @click.command()
 @click.option("--pools", "pools_file", metavar="FILE", help="Pools file.")
+@click.option(
+    "--from-cluster",
+    is_flag=True,
+    help="Print a pools file for the cluster's nodes, to be checked and adapted.",
+)
 @access_options
 @format_option("table", "json", "yaml", "name", about="Format; yaml is the pools file.")
-def command(pools_file: str | None, access: ClusterAccess, output_format: str) -> None:
+def command(
+    pools_file: str | None, from_cluster: bool, access: ClusterAccess, output_format: str
+) -> None:
     """List the node pools that --node-pool names.
 
     They come from one pools file: that of --pools, of K8SBENCH_POOLS, of your configuration folder,
     of the cluster's namespace, or the built-in one. GPUS is per node; CPU and MEMORY are per GPU.
 
     \b
-    k8sbench pools -o yaml > pools.yaml      a file to adapt to your nodes
+    k8sbench pools --from-cluster > pools.yaml      a file for your nodes
     """
+    if from_cluster:
+        output.write(targets.proposed_pools(access))
+        return
     known, unread = targets.known_pools(pools_file, access)
     if unread is not None:
         output.error(f"warning: the pools of the cluster are not read: {unread}")

@@ -1,0 +1,131 @@
+"""Node pools as a cluster's nodes suggest them: a file to begin with, not a finished one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from k8sbench.model.kube import KubeObject, labels_of
+from k8sbench.model.pool import amount
+
+PRODUCT = "nvidia.com/gpu.product"
+"""Label of NVIDIA's GPU feature discovery."""
+SELECTORS = (
+    PRODUCT,
+    "cloud.google.com/gke-accelerator",
+    "node.kubernetes.io/instance-type",
+    "beta.amd.com/gpu.product-name",
+)
+"""Labels that tell kinds of nodes apart, the best first."""
+_GPU = re.compile(r"(nvidia\.com/(gpu|gpu\.shared|mig-.+)|amd\.com/gpu)\Z")
+_RDMA = re.compile(r"rdma/.+|nvidia\.com/(hostdev|rdma.*)|.+/(sriov|roce|ib|hca).*", re.IGNORECASE)
+_OWN_TAINTS = "node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"
+"""Kubernetes' own, of nodes in trouble."""
+_DASHED = re.compile(r"[A-Z]\d+-(SXM\d?|PCIE)-\d+GB\Z")
+LEFT = 0.9
+"""Share of a node's cores and memory that its GPUs' pods take; agents and caches need the rest."""
+KINDS = {
+    "nvidia.com/gpu.shared": "Pods share these GPUs: k8sbench runs there and rejects the rows"
+    " (gpu-shared) where it sees another process.",
+    "nvidia.com/mig": "A GPU of this pool is a slice (MIG): figures are of slices, without a share"
+    " of the peak, and NCCL does not connect slices of one GPU.",
+    "amd.com/gpu": "AMD's GPUs: give an image of your own with --image, and a benchmark file with"
+    " your own program; there are no GPU metrics.",
+}
+"""What k8sbench can and cannot do there, by the beginning of the resource."""
+
+
+def proposed(nodes: Sequence[KubeObject]) -> str:
+    """Write a pools file for the nodes that offer GPUs; empty where none does."""
+    kinds: dict[tuple[Any, ...], list[KubeObject]] = {}
+    for node in nodes:
+        offered = _offered(node)
+        for resource, count in offered.items():
+            if _GPU.match(resource) and count:
+                taints = tuple(sorted((t["key"], t["effect"]) for t in _taints(node)))
+                label = _selector(labels_of(node))
+                key = (resource, count, taints, *label.items())
+                kinds.setdefault(key, []).append(node)
+    pools = [_pool(str(key[0]), int(key[1]), alike) for key, alike in kinds.items()]
+    if not pools:
+        return ""
+    pools.sort(key=lambda pool: -pool["gpus_per_node"])
+    for place, pool in enumerate(pools):
+        names = [other["name"] for other in pools[:place]]
+        pool["name"] += f"-{place + 1}" if pool["name"] in names else ""
+    document = {"default": pools[0]["name"], "pools": pools}
+    head = (
+        "# Proposed from the cluster's nodes. Check gpu_model (as nvidia-smi prints it), cores,\n"
+        "# memory, and rdma; docs/catalog.md explains the keys.\n"
+    )
+    return head + yaml.safe_dump(document, sort_keys=False, width=100)
+
+
+def _pool(resource: str, count: int, nodes: Sequence[KubeObject]) -> dict[str, Any]:
+    """Build the pool of nodes that are alike."""
+    first, labels = nodes[0], labels_of(nodes[0])
+    selector = _selector(labels)
+    product = labels.get(PRODUCT, next(iter(selector.values()), ""))
+    cores, memory = (
+        min(amount(node["status"]["allocatable"][name]) for node in nodes)
+        for name in ("cpu", "memory")
+    )
+    per_gpu = int(float(memory) * LEFT / count / 2**30)
+    pool: dict[str, Any] = {
+        "name": _name(f"{product or 'gpu'}{'' if resource.endswith('/gpu') else '-' + resource}"),
+        "gpus_per_node": count,
+        "gpu_model": gpu_model(product),
+        "gpu_resource": resource,
+        "selector": selector,
+        "tolerations": [
+            {"key": key, "operator": "Exists", "effect": effect}
+            for key, effect in dict.fromkeys((t["key"], t["effect"]) for t in _taints(first))
+        ],
+        "cpu_per_gpu": str(max(1, int(float(cores) * LEFT / count))),
+        "memory_per_gpu": f"{max(1, per_gpu)}Gi",
+        "shm": f"{max(1, min(16, per_gpu // 2))}Gi",
+        "nccl_env": {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET"},
+    }
+    if devices := [
+        name for name, number in _offered(first).items() if _RDMA.match(name) and number
+    ]:
+        pool["rdma"] = {"resource": devices[0]}
+    said = [text for begin, text in KINDS.items() if resource.startswith(begin)]
+    said += [] if devices else ["No RDMA device: NCCL talks over TCP between nodes."]
+    pool["note"] = " ".join([f"{len(nodes)} nodes.", *said])
+    return pool
+
+
+def gpu_model(product: str) -> str:
+    """Guess the driver's name of a GPU from its label, in which blanks are dashes."""
+    product = re.sub(r"-(SHARED|MIG-.+)\Z", "", product)
+    maker, _, rest = product.partition("-")
+    if maker not in ("NVIDIA", "Tesla") or not rest:
+        return product or "unknown"
+    return f"{maker} {rest if _DASHED.match(rest) else rest.replace('-', ' ')}"
+
+
+def _name(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:63].strip("-")
+
+
+def _selector(labels: Mapping[str, str]) -> dict[str, str]:
+    """Choose the label that tells this kind of node from others; none: any node."""
+    return next(({key: labels[key]} for key in SELECTORS if labels.get(key)), {})
+
+
+def _offered(node: KubeObject) -> dict[str, int]:
+    allocatable = node.get("status", {}).get("allocatable", {})
+    return {name: int(amount(text)) for name, text in allocatable.items() if "/" in name}
+
+
+def _taints(node: KubeObject) -> Iterable[KubeObject]:
+    taints = node.get("spec", {}).get("taints") or ()
+    return [
+        taint
+        for taint in taints
+        if taint["effect"] != "PreferNoSchedule" and not taint["key"].startswith(_OWN_TAINTS)
+    ]
