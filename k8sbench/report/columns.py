@@ -294,11 +294,15 @@ def _beside(result: Result) -> Cell:
 
 
 def _history(result: Result) -> Cell:
-    """Draw the medians of the case's sets as bars; less than a tenth of the largest is no range."""
+    """Draw the medians of the case's sets as bars, with their scale.
+
+    Less than a tenth of the largest is no range.
+    """
     if len(result.medians) < 2:
         return absent("fewer than two sets of the case have a figure")
     most, least = max(result.medians), min(*result.medians, 0.9 * max(result.medians))
-    return Cell("".join(BARS[round(7 * (m - least) / (most - least))] for m in result.medians))
+    bars = "".join(BARS[round(7 * (m - least) / (most - least))] for m in result.medians)
+    return Cell(f"{bars} {formats.rate(least)}–{formats.rate(most)}")
 
 
 # Which rows have a column

@@ -45,8 +45,11 @@ def verdict(case: Compared) -> str:
     return words.get(case.finding, case.finding)
 
 
-def summary(compared: Comparison) -> str:
-    """Say in a sentence or two how many cases differ, and which; name the largest change."""
+def summary(compared: Comparison, *, advises: bool = True) -> str:
+    """Say in a sentence or two how many cases differ, and which; name the largest change.
+
+    Where that is not decided it ``advises`` how to.
+    """
     names = case_names(compared)
     kinds: dict[str, list[str]] = {}
     beyond = f"slower by more than {100 * (compared.limit or 0.0):g} %"
@@ -76,10 +79,10 @@ def summary(compared: Comparison) -> str:
         if kind in kinds:
             parts.append(f"{len(kinds[kind])} {verbs[len(kinds[kind]) != 1]}")
     first, _, rest = "; ".join(parts).partition(" ")
-    return f"{first} of {counted(len(names), 'case')} {rest}.{_largest(compared, names)}"
+    return f"{first} of {counted(len(names), 'case')} {rest}.{_largest(compared, names, advises)}"
 
 
-def _largest(compared: Comparison, names: Sequence[str]) -> str:
+def _largest(compared: Comparison, names: Sequence[str], advises: bool) -> str:
     """Name the largest change where none is shown, and how to decide it."""
     cases = [(c, n) for c, n in zip(compared.cases, names, strict=True) if c.ratio is not None]
     if not cases or any(case.finding in ("faster", "slower") for case, _ in cases):
@@ -87,7 +90,7 @@ def _largest(compared: Comparison, names: Sequence[str]) -> str:
     case, name = max(cases, key=lambda one: abs((one[0].ratio or 1.0) - 1))
     change = formats.signed_percent((case.ratio or 1.0) - 1)
     text = f" Largest change: {name}, {change}."
-    if case.finding != "undecided" or case.a is None or case.b is None:
+    if not advises or case.finding != "undecided" or case.a is None or case.b is None:
         return text
     needed = permutation.to_decide(len(case.a.values))
     if needed is None:

@@ -1,12 +1,33 @@
-const filter = document.querySelector('#filter');
+const filter = document.querySelector('#filter'), none = document.querySelector('#none');
 filter.closest('p').hidden = false;
-filter.oninput = () => document.querySelectorAll('tbody').forEach(row => {
-  row.hidden = !row.rows[0].textContent.toLowerCase().includes(filter.value.toLowerCase());
-});
+const rows = [...document.querySelectorAll('tbody')];
+// What all rows share stands in the heading and above the table, and counts as well.
+const said = new Map(rows.map(row => [row, [...row.rows[0].cells, row.closest('table').caption,
+  row.closest('section').querySelector('h2'), ...row.querySelectorAll('.env dd')]
+  .map(one => one.textContent).join(' ')]));
+filter.oninput = () => {
+  const words = filter.value.split(/\s+/).map(word => new RegExp(
+    '(^|[^\\p{L}\\p{N}])' + word.replace(/[.*+?^${}()|[\]\\]/g, '\\$&').replace(/-/g, '[-−]'), 'iu'));
+  rows.forEach(row => { row.hidden = !words.every(word => word.test(said.get(row))); });
+  document.querySelectorAll('section, .of-table').forEach(part => {
+    part.hidden = !part.querySelector('tbody:not([hidden])');
+  });
+  none.hidden = rows.some(row => !row.hidden);
+};
 document.querySelectorAll('tbody > tr:first-child > td').forEach(cell =>
   cell.dataset.title = cell.closest('table').tHead.rows[0].cells[cell.cellIndex].textContent);
+document.querySelectorAll('tbody > .more').forEach(more => {
+  const cell = more.previousElementSibling.cells[0], button = document.createElement('button');
+  button.append(...cell.childNodes);
+  cell.append(button);
+  const show = open => { more.hidden = !open; button.ariaExpanded = open; };
+  button.onclick = () => show(more.hidden);
+  show(false);
+  onbeforeprint = () => document.querySelectorAll('.more').forEach(one => { one.hidden = false; });
+});
 const text = (row, place) => row.rows[0].cells[place].textContent;
-const number = text => parseFloat(text.replace('−', '-'));
+// A case is as large as its GPUs.
+const number = text => { const [a, b] = text.replace('−', '-').split('x').map(parseFloat); return b ? a * b : a; };
 // What has no figure comes last.
 const compare = (a, b) => (isNaN(number(a)) - isNaN(number(b))) || (number(b) - number(a))
   || a.localeCompare(b, undefined, {numeric: true});
@@ -16,6 +37,9 @@ document.querySelectorAll('th').forEach(head => {
   head.append(button);
   button.onclick = () => {
     const table = head.closest('table'), place = head.cellIndex;
-    table.append(...[...table.tBodies].sort((a, b) => compare(text(a, place), text(b, place))));
+    const turn = head.ariaSort === 'descending' ? -1 : 1;
+    table.querySelectorAll('th').forEach(other => { other.ariaSort = null; });
+    head.ariaSort = turn > 0 ? 'descending' : 'ascending';
+    table.append(...[...table.tBodies].sort((a, b) => turn * compare(text(a, place), text(b, place))));
   };
 });

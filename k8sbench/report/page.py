@@ -11,7 +11,7 @@ import collections
 import functools
 import hashlib
 import importlib.resources
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -76,7 +76,9 @@ def html(page: Page) -> str:
         names |= plot.labels([result.group for result in results])
         parities = [p for p in page.parities if p.paddle.key.benchmark == benchmark]
         tables = [
-            without(table, [n for n, c in enumerate(table.columns) if c.title in columns.GPU])
+            without(
+                table, [n for n, c in enumerate(table.columns) if c.title in (*columns.GPU, "GPUs")]
+            )
             for table in layout.tables(results, parities, "document")
         ]
         # In the order of the tables: rows that measure throughput, then rows that train.
@@ -106,14 +108,37 @@ def html(page: Page) -> str:
         at=datetime.fromtimestamp(page.at, UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=page.version,
         sentence=_sentence(page.results, names),
+        head=[(word(name), value) for name, value in _head(page)],
         compared=page.compared,
-        summary=page.compared and comparing.summary(page.compared),
+        summary=page.compared and comparing.summary(page.compared, advises=False),
         sections=sections,
         no_charts="" if plot.is_there() else extras.how_to_install("report"),
         script=script,
         digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
     return clean_lines(text)
+
+
+def _head(page: Page) -> list[tuple[str, str]]:
+    """What the rows were measured on, and when."""
+    groups = [result.group for result in page.results]
+    measured = [history.measured.environment for history in page.histories if history.measured]
+
+    def listed(values: Iterable[object]) -> str:
+        return ", ".join(
+            str(v) for v in dict.fromkeys(values) if v not in (None, "", "-", "unknown")
+        )
+
+    days = [datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d") for g in groups for at in g.began]
+    facts = {
+        "GPU model": listed(group.key.gpu_model for group in groups),
+        "driver": listed(one.get("driver") for one in measured),
+        "framework": listed(group.key.framework for group in groups),
+        "framework version": listed(one.get("framework_version") for one in measured),
+        "image": listed(group.key.image for group in groups),
+        "dates": " – ".join(dict.fromkeys((min(days), max(days)))) if days else "",
+    }
+    return [(name, value) for name, value in facts.items() if value]
 
 
 def _sentence(results: Sequence[Result], names: Mapping[str, str]) -> str:
@@ -144,9 +169,10 @@ def _table(table: Table, details: Sequence[Any]) -> dict[str, Any]:
     caption, places = captioned(msgspec.structs.replace(table, captioned=True))
     marks, below = causes(table)
     # No line begins with the sign of a share.
-    cells = [[row[n].text.replace(" %", "\u00a0%") for n in places] for row in table.rows]
-    for row, mark in zip(cells, marks, strict=True):
+    texts = [[row[n].text.replace(" %", "\u00a0%") for n in places] for row in table.rows]
+    for row, mark in zip(texts, marks, strict=True):
         row[-1] += mark
+    cells = [[(*_drawn_history(text), _kind(text)) for text in row] for row in texts]
     return {
         "title": table.title,
         "caption": caption,
@@ -154,6 +180,22 @@ def _table(table: Table, details: Sequence[Any]) -> dict[str, Any]:
         "rows": list(zip(cells, details, strict=True)),
         "below": below,
     }
+
+
+def _kind(text: str) -> str:
+    """Name the class of a cell that shows a change."""
+    return "slower" if "◀ −" in text else "faster" if "◀ +" in text else ""
+
+
+def _drawn_history(text: str) -> tuple[str, str]:
+    """Draw a history as a line; its scale stays beside it."""
+    bars, _, scale = text.partition(" ")
+    if len(bars) < 2 or not set(bars) <= set(columns.BARS):
+        return text, ""
+    points = " ".join(f"{n},{7 - columns.BARS.index(bar)}" for n, bar in enumerate(bars))
+    line = f'<polyline points="{points}" vector-effect="non-scaling-stroke"/>'
+    box = f'viewBox="0 -1 {len(bars) - 1} 9" preserveAspectRatio="none"'
+    return scale, f'<svg {box} role="img" aria-label="{bars}">{line}</svg>'
 
 
 def _drawn(panels: Sequence[Panel]) -> list[str]:

@@ -78,7 +78,7 @@ def command(
         where,
         output.note,
         accept=accept,
-        published=published,
+        published=published or output_format == "html",
         access=access,
     )
     if plot is not None:
