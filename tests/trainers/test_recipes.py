@@ -128,6 +128,26 @@ def test_a_rate_falls_over_the_length_of_a_training(
     assert {step: schedule(step) for step in rates} == pytest.approx(rates, rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("options", "accumulated"),
+    [
+        (("--mode", "train"), 256),
+        (("--mode", "train", "--recipe", "report"), 1),
+        (("--mode", "train", "--accumulate", "3"), 3),
+        ((), 1),
+    ],
+)
+def test_resnet50_adds_gradients_up_to_2048_samples_where_it_trains_as_upstream(
+    options: tuple[str, ...], accumulated: int, work: Any
+) -> None:
+    """And its rate is that of so many samples: 0.256 for 256, after 8 epochs that rise to it."""
+    data = ("--data", "/data", "--length", "2") if options else ()
+    found = work("resnet50", ("--batch-size", "8", *data, *options), (1, 1))
+    assert found.accumulate == found.options["accumulate"] == accumulated
+    rate = found.schedule(Course(steps=2, epoch_steps=2))
+    assert rate(0) == pytest.approx(0.001 * 8 * accumulated / 8)
+
+
 def test_batch_norm_is_synchronised_and_gradients_are_clipped_where_upstream_does(
     work: Any,
 ) -> None:

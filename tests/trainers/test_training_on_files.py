@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 from k8sbench.trainers.data import sample_sets
-from k8sbench.trainers.parts import training
 from tests.trainers import runs
 from tests.trainers.runs import Captured, Event, losses, only
 
@@ -123,73 +121,3 @@ def test_faces_are_trained_on_and_verified_by_two_ranks_as_by_one(tmp_path: Path
     assert one == two
     assert len(one) == 2
     assert losses(found[1]) == pytest.approx(losses(found[0]), rel=1e-4)
-
-
-def test_a_broken_file_is_named_and_the_run_goes_on(tmp_path: Path, capfd: Captured) -> None:
-    options, (_, _, size), _ = LEARNED["tsm"]
-    sample_sets.kinetics(tmp_path, pictures=8, size=size)
-    broken = tmp_path / "images/class_1/train_0001/img_00003.jpg"
-    broken.write_bytes(broken.read_bytes()[:-80])
-    for frame in tmp_path.glob("images/class_0/val_0000/*"):
-        frame.unlink()
-    length = (
-        *("--length", "12", "--length-unit", "epochs", "--log-interval", "8"),
-        *("--broken-limit", "20%"),
-    )
-    found = trained(capfd, "tsm", *options, "--data", str(tmp_path), *length)
-    told = {each["part"]: (each["path"], each["why"]) for each in only(found, "broken")}
-    assert told.keys() == {"train", "val"}
-    assert told["train"][0] == str(broken)
-    assert "truncated" in told["train"][1]
-    assert told["val"][1] == "No such file or directory"
-    (evaluation,) = only(found, "evaluation")
-    assert (evaluation["samples"], evaluation["of"]) == (1, 2)
-    assert found[-1]["broken_samples"] == 2
-
-
-def test_a_checkpoint_waits_until_added_gradients_have_changed_the_weights(
-    tmp_path: Path, capfd: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And from it the run goes on as if nothing had happened."""
-    monkeypatch.setattr(training.Training, "is_due", lambda _, step: step == 5)
-    options, _, _ = LEARNED["resnet50"]
-    sample_sets.imagenet(tmp_path / "data", pictures=48, size=(40, 48))
-    saved = tmp_path / "saved"
-    shared = (
-        *("--data", str(tmp_path / "data"), "--length", "8", "--log-interval", "1"),
-        *("--checkpoints", str(saved)),
-    )
-    whole = trained(capfd, "resnet50", *options, *shared)
-    assert [each["step"] for each in only(whole, "checkpoint")] == [6, 8]
-    last = max(saved.glob("step-*"))
-    shutil.rmtree(last)
-    rest = trained(capfd, "resnet50", *options, *shared)
-    assert only(rest, "resume")[0]["step"] == 6
-    assert [each["step"] for each in only(rest, "step")] == [7, 8]
-    assert losses(rest) == losses(whole)[-2:]
-
-
-@pytest.mark.parametrize(
-    ("options", "accumulated"),
-    [
-        (("--mode", "train"), 256),
-        (("--mode", "train", "--recipe", "report"), 1),
-        (("--mode", "train", "--accumulate", "3"), 3),
-        ((), 1),
-    ],
-)
-def test_resnet50_adds_gradients_up_to_2048_samples_where_it_trains_as_upstream(
-    options: tuple[str, ...], accumulated: int, tmp_path: Path, capfd: Captured
-) -> None:
-    """And its rate is that of so many samples: 0.256 for 256, after 8 epochs that rise to it."""
-    own, _, _ = LEARNED["resnet50"]
-    sample_sets.imagenet(tmp_path, pictures=16, size=(40, 48))
-    length = ("--length", "2") if "--mode" in options else ("--iterations", "1")
-    found = runs.run(
-        capfd,
-        "resnet50",
-        *(*own[:8], "--workers", "0", "--warmup", "1", "--device", "cpu"),
-        *("--data", str(tmp_path), *length, *options),
-    )
-    assert found[0]["options"]["accumulate"] == accumulated
-    assert only(found, "step")[0]["lr"] == pytest.approx(0.001 * 8 * accumulated / 8)
