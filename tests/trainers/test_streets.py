@@ -147,48 +147,6 @@ def test_saturation_and_hue_are_opencvs(factor: float | None, steps: int | None)
         assert np.abs(found[:, column, 0] - np.array(told)).max() < 1 + 1e-3
 
 
-class Draws:
-    """Random numbers as written down, in the order in which they are asked for."""
-
-    def __init__(self, *numbers: float) -> None:
-        self.numbers = list(numbers)
-
-    def random(self) -> float:
-        return self.numbers.pop(0)
-
-    def uniform(self, low: float, high: float) -> float:
-        assert low <= self.numbers[0] < high
-        return self.numbers.pop(0)
-
-    def integers(self, low: int, high: int) -> int:
-        return int(self.uniform(low, high))
-
-
-YES, NO = 0.0, 0.9
-# What OpenCV 4.11 and mmcv's steps make of the colour (10, 40, 200).
-DISTORTIONS: dict[str, tuple[tuple[float, ...], list[int]]] = {
-    "nothing": ((NO, NO, NO, NO, NO), [10, 40, 200]),
-    "brightness, cut to whole numbers": ((YES, 20.5, NO, NO, NO, NO), [30, 60, 220]),
-    "brightness, cut to a byte": ((YES, 31.0, NO, YES, 1.4, NO, NO), [0, 38, 231]),
-    "brightness, then contrast": ((YES, -20.5, YES, YES, 1.25, NO, NO), [0, 23, 223]),
-    "contrast before saturation": ((NO, YES, YES, 1.4, YES, 0.5, NO), [134, 154, 255]),
-    "contrast after saturation": ((NO, NO, YES, 0.5, NO, YES, 1.4), [147, 168, 255]),
-    "hue by 0 steps": ((NO, NO, NO, YES, 0, NO), [10, 41, 200]),
-    "hue by 12 degrees": ((NO, NO, NO, YES, 6, NO), [16, 10, 200]),
-}
-
-
-@pytest.mark.parametrize("name", DISTORTIONS)
-def test_colours_are_distorted_in_mmsegmentations_order_and_as_bytes(name: str) -> None:
-    numbers, told = DISTORTIONS[name]
-    draws: Any = Draws(*numbers)
-    pixel = np.array([10, 40, 200], np.uint8).reshape(3, 1, 1)
-    found = streets_mmseg.distorted(pixel, draws)
-    assert found.dtype == np.uint8
-    assert np.abs(found.ravel().astype(int) - told).max() <= 1, found.ravel()
-    assert draws.numbers == []
-
-
 def changed(image: Array, factor: float = 1.0, offset: float = 0.0) -> Array:
     return (image.astype(np.float32) * factor + offset).clip(0, 255).astype(np.uint8)
 

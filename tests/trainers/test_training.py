@@ -69,7 +69,10 @@ def test_loader_processes_feed_a_run_and_their_wait_is_reported(
     words = (*SIZES[trainer], *options, "--data", "synthetic-host")
     found = run(monkeypatch, capfd, trainer, *words)
     assert found[0]["data"] == "synthetic-host"
-    assert [0 < step["data_seconds"] < step["seconds"] for step in only(found, "step")] == [True, True]
+    assert [0 < step["data_seconds"] < step["seconds"] for step in only(found, "step")] == [
+        True,
+        True,
+    ]
     assert multiprocessing.active_children() == []  # nor what they had in shared memory
 
 
