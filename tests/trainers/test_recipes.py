@@ -177,26 +177,6 @@ def test_loss_scales_are_upstreams(work: Any) -> None:
     assert found["paddleseg"].initial_scale == 1024.0
 
 
-def test_matched_has_on_its_white_list_what_pytorch_does_in_half_precision(work: Any) -> None:
-    """By Paddle's own rule of how lists add up; PaddleSeg's resizes in FP32. What follows for the
-    operations is in `test_arithmetic`.
-    """
-    auto_cast = importlib.import_module("paddle.amp.auto_cast")
-    amp = ("--amp-dtype", "fp16")
-    found = {}
-    for name in ("paddleseg", "matched"):
-        trainer, options, shape, *_ = RECIPES[name]
-        lists = work(trainer, (*options, *amp), shape).amp_lists
-        assert not work(trainer, options, shape).amp_lists
-        white, black = auto_cast._update_list(
-            lists["custom_white_list"], lists.get("custom_black_list"), "O1", "float16"
-        )
-        kinds = ("conv2d", "elementwise_add", "depthwise_conv2d", "bilinear_interp_v2")
-        found[name] = [(kind in white, kind in black) for kind in kinds]
-    half, either, whole = (True, False), (False, False), (False, True)
-    assert found == {"paddleseg": [half, half, either, whole], "matched": [half] * 4}
-
-
 def test_what_brings_the_device_to_rest_is_upstreams(work: Any) -> None:
     """Values are read before the backward pass or after the step."""
     found = {name: work(*RECIPES[name][:3]) for name in RECIPES}
