@@ -9,12 +9,10 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-import pytest
-
 from k8sbench.diagnose.job import exits
 from tests.trainers.checks import SIZES
-from tests.trainers.killed_ranks import ENDLESS, JOBS
-from tests.trainers.runs import environment, events, free_port, only
+from tests.trainers.killed_ranks import ENDLESS
+from tests.trainers.runs import environment, events, only
 
 LONG = 240.0
 # A kernel of some step between the second and the thirtieth.
@@ -70,24 +68,3 @@ def test_a_trainer_ends_without_memory_with_code_1_and_says_how_much_was_missing
     start = "worker-0 exited with code 1: torch.OutOfMemoryError: CUDA out of memory. Tried to all"
     assert sentence.startswith(start)
     assert "GPU 0 has a total capacity of 256.00 MiB" in sentence
-
-
-@pytest.mark.soak
-def test_a_rank_that_fails_ends_its_job_and_its_error_is_the_one_that_is_told() -> None:
-    """Under the launcher of its container, over gloo; its peer loses the connection."""
-    arguments, variables, _ = JOBS["pytorch"]
-    code, lines = ended(
-        [*arguments, "--device", "cuda", "--share-gpu"],
-        **{**variables, "PET_MASTER_PORT": str(free_port()), **ILLEGAL},
-        CUDA_STUB_FAILING_RANK="1",
-    )
-    assert code == 1, lines
-    found = events("\n".join(lines))
-    assert {event["rank"] for event in only(found, "environment")} == {0, 1}
-    assert not only(found, "summary")
-    # A thread of PyTorch's own that meets the error first aborts the process, with the same words.
-    assert any(FAULT in line for line in lines)
-    assert cause(code, lines) in {
-        f"worker-0 exited with code 1: [rank1]: torch.AcceleratorError: {FAULT}",
-        "rank 1 of worker-0 was killed by signal 6 (SIGABRT).",
-    }

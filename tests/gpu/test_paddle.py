@@ -9,7 +9,7 @@ import pytest
 
 from tests.gpu import LONG, needs
 from tests.trainers import runs
-from tests.trainers.arcface_checks import agrees_with_the_definition, run_head, samples
+from tests.trainers.arcface_checks import agrees_with_the_definition
 from tests.trainers.checks import (
     LEARNING,
     SIZES,
@@ -17,7 +17,6 @@ from tests.trainers.checks import (
     frozen,
     learns,
     length,
-    loaders_feed_a_gpu,
     on_ranks,
     sums_up,
 )
@@ -74,16 +73,6 @@ def test_every_head_agrees_with_the_definition(gpu: Any, head: str) -> None:
     agrees_with_the_definition(head)
 
 
-def test_the_fused_head_and_the_own_one_agree(gpu: Any) -> None:
-    import numpy as np
-
-    features, labels = samples()
-    fused, own = (run_head(head, features, labels) for head in ("margin", "own"))
-    assert fused[0] == pytest.approx(own[0], rel=1e-5)
-    for mine, other in zip(fused[1:3], own[1:3], strict=True):
-        np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-3)
-
-
 @pytest.mark.parametrize("amp", ["none", "fp16"])
 @pytest.mark.parametrize("case", CASES)
 def test_a_trainer_overfits_four_samples_and_tells_its_story(case: str, amp: str) -> None:
@@ -131,4 +120,9 @@ def test_a_killed_rank_ends_the_job_and_is_named(two_gpus: None) -> None:
 
 @pytest.mark.parametrize("trainer", of("paddle"))
 def test_loader_processes_feed_a_gpu(trainer: str) -> None:
-    loaders_feed_a_gpu(trainer, timeout=LONG)
+    length = ("--warmup", "1", "--iterations", "3", "--log-interval", "1", "--batch-size", "2")
+    source = ("--device", "cuda", "--data", "synthetic-host", "--workers", "2")
+    words = (*length, *source, *SIZES[trainer])
+    found = events(alone(["-m", f"k8sbench.trainers.{trainer}", *words], timeout=LONG))
+    assert all(0 < step["data_seconds"] < step["seconds"] for step in only(found, "step"))
+    assert found[-1]["status"] == "finished"

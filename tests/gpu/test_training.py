@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Sequence
 
 import pytest
 
@@ -15,12 +14,10 @@ from tests.trainers.checks import (
     SIZES,
     learns,
     length,
-    loaders_feed_a_gpu,
-    options_change_no_loss,
     stated,
 )
-from tests.trainers.runs import Event, Job, alone, events, in_turn, losses
-from tests.trainers.torch_checks import TRAINERS, upstreams_waits, waits
+from tests.trainers.runs import alone, events, in_turn, losses
+from tests.trainers.torch_checks import TRAINERS
 
 pytestmark = pytest.mark.timeout(2 * LONG)
 
@@ -57,31 +54,6 @@ def test_deeplab_computes_in_the_types_that_it_states() -> None:
     assert stated(events(text))["types"] == json.loads(text.splitlines()[-1]) == MATCHED
 
 
-def test_a_gradient_scaler_is_at_work_in_fp16() -> None:
-    assert "train.grad_scale : 128.00000" in run("resnet50", "fp16")
-    assert "train.grad_scale : 1.00000" in run("resnet50", "none")
-
-
-def test_the_host_waits_for_the_device_as_often_as_upstream_and_no_more() -> None:
-    """Waits that PyTorch itself finds, whoever asks for them; it does not count those by name."""
-    for (trainer, amp), steps in waits("cuda", timeout=LONG).items():
-        reads, asked = upstreams_waits(trainer, amp)
-        for taken in steps:
-            told = taken.get("reads"), taken.get("waits", 0), taken.get("device", 0)
-            assert told == (reads, asked, reads), (trainer, amp)
-
-
-@pytest.mark.parametrize("trainer", TRAINERS)
-def test_an_option_of_speed_changes_no_loss_and_is_reported(trainer: str) -> None:
-    def each(jobs: Sequence[Job]) -> list[list[Event]]:
-        words = [(*job, "--device", "cuda") for job in jobs]
-        return [found for (found,) in in_turn(words, 1, timeout=LONG)]
-
-    both = ("--channels-last", "--fused-optimizer")
-    variants = [("--channels-last",), ("--fused-optimizer",), both, ("--no-cudnn-benchmark",)]
-    options_change_no_loss(trainer, variants, each)
-
-
 def test_a_compiled_model_gives_the_losses_of_a_plain_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -95,8 +67,3 @@ def test_a_compiled_model_gives_the_losses_of_a_plain_one(
     )
     assert compiled[0][0]["options"] == {**plain[0][0]["options"], "compile": True}
     assert losses(compiled[0]) == pytest.approx(losses(plain[0]), rel=1e-3)
-
-
-@pytest.mark.parametrize("trainer", TRAINERS)
-def test_loader_processes_feed_a_gpu(trainer: str) -> None:
-    loaders_feed_a_gpu(trainer, timeout=LONG)

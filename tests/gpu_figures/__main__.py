@@ -5,7 +5,7 @@
 In this order: the systems at full size in FP32 and in AMP; ``k8sbench submit resnet50 --backend
 local``; the tests of ``tests/gpu``. What comes first matters most. Each part has a limit of time,
 which leaves the later parts theirs, and what it does not use is theirs, too. A failure ends no more
-than its own line. FILE has all that is printed, as it comes, and the whole text of failed tests.
+than its own line. FILE has all that is printed, as it comes.
 Exit code 0 if every row has a figure and every part has succeeded or been skipped for want of a
 package, 1 if not, 6 without a GPU.
 
@@ -16,7 +16,6 @@ may be carried here as wheels. ``--rehearse`` runs all of it on the CPU, in smal
 from __future__ import annotations
 
 import argparse
-import contextlib
 import importlib.util
 import os
 import signal
@@ -35,8 +34,8 @@ from tests.gpu_figures import bounded, rows, without_timeout
 from tests.gpu_figures.bounded import ROOT, Ended
 
 SECONDS = 520.0
-RESERVED = {"rows": 0.0, "submit": 60.0, "tests": 110.0}
-"""Part → seconds that the parts before it leave to it."""
+LATER = {"rows": 170.0, "submit": 110.0, "tests": 0.0}
+"""Part → seconds that it leaves to the later parts."""
 LEAST_SECONDS = 10.0
 """A program is not started with less."""
 MODULES = {"pytorch": "torch", "paddle": "paddle"}
@@ -44,7 +43,8 @@ TIERS = {"pytorch": "gpu", "paddle": "gpu-paddle"}
 NEEDED = ("click", "jinja2", "msgspec", "psutil", "pynvml", "sqlalchemy", "yaml")
 """Modules that k8sbench imports for a local run."""
 NO_GPU = 6
-TESTS = "tests/gpu"
+Verdict = tuple[str, bool]
+"""What came of a part, and whether it has succeeded."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ class Run:
 
     options: argparse.Namespace
     file: TextIO
+    folder: Path
     deadline: float
     """Of `time.monotonic`."""
     environ: dict[str, str]
@@ -62,31 +63,18 @@ class Run:
     def say(self, *lines: str) -> None:
         """Print lines and write them."""
         print(*lines, sep="\n", flush=True)
-        self.write(*lines)
-
-    def write(self, *lines: str) -> None:
-        """Write lines to the file alone."""
         print(*lines, sep="\n", file=self.file, flush=True)
 
     def seconds_for(self, part: str) -> float:
-        """Seconds left to a part, less those of the later parts."""
-        parts = self.options.part
-        later = sum(RESERVED[each] for each in parts[parts.index(part) + 1 :])
-        return self.deadline - time.monotonic() - later
+        """Seconds left to a part."""
+        alone = self.options.part == [part]
+        return self.deadline - time.monotonic() - (0.0 if alone else LATER[part])
 
     def start(self, words: Sequence[str], seconds: float) -> Ended:
-        """Run a command, within `seconds`."""
+        """Run Python with these arguments, within `seconds`."""
         if seconds < LEAST_SECONDS:
             return Ended([], None, "no time was left for it")
-        return bounded.run(words, seconds=seconds, environ=self.environ)
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What came of a part."""
-
-    text: str
-    succeeded: bool
+        return bounded.run([sys.executable, *words], seconds=seconds, environ=self.environ)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -95,65 +83,52 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = _arguments(argv)
     # Also whoever ends this program gets no program that it has started left behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    reasons = _unusable(given)
-    frameworks = [name for name in MODULES if name not in reasons]
+    unusable = {name: _unusable(module, given) for name, module in MODULES.items()}
+    frameworks = [name for name in MODULES if unusable[name] is None]
+    reasons = [f"{MODULES[name]}: {reason}" for name, reason in unusable.items() if reason]
     if not frameworks:
-        said = "; ".join(f"{MODULES[name]}: {reason}" for name, reason in reasons.items())
-        print(
-            f"error: no framework can measure here ({said}); --rehearse uses the CPU",
-            file=sys.stderr,
-        )
+        print(f"error: no framework can measure here ({'; '.join(reasons)})", file=sys.stderr)
         return NO_GPU
     given.file.parent.mkdir(parents=True, exist_ok=True)
-    with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        file = stack.enter_context(given.file.open("w", encoding="utf-8"))
-        environ = _environment(given, frameworks, folder)
-        run = Run(given, file, began + given.seconds, environ, frameworks)
-        run.say(f"# Figures of {_device(given)}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC", "")
-        run.say(*(f"Not measured: {MODULES[name]}: {why}" for name, why in reasons.items()), "")
+    with tempfile.TemporaryDirectory() as folder, given.file.open("w", encoding="utf-8") as file:
+        environ = _environment(given, frameworks, Path(folder))
+        run = Run(given, file, Path(folder), began + SECONDS, environ, frameworks)
+        device = "a rehearsal on the CPU" if given.rehearse else " and ".join(needs.gpus())
+        run.say(f"# Figures of {device}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC", "")
+        run.say(*(f"Not measured: {reason}" for reason in reasons), "")
         summary, code = [], 0
         for part in given.part:
             before = time.monotonic()
-            verdict = PARTS[part](run, folder)
-            word = "ok" if verdict.succeeded else "FAILED"
-            summary.append(f"- {part}: {word}: {verdict.text} ({time.monotonic() - before:.0f} s)")
-            code |= not verdict.succeeded
+            text, succeeded = PARTS[part](run)
+            word = "ok" if succeeded else "FAILED"
+            summary.append(f"- {part}: {word}: {text} ({time.monotonic() - before:.0f} s)")
+            code |= not succeeded
         run.say("## Summary", "", *summary, "")
         run.say(f"Exit code {code:d} after {time.monotonic() - began:.0f} s.")
     return int(code)
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    description, _, more = (__doc__ or "").partition("\n")
     parser = argparse.ArgumentParser(
         prog="python3 -m tests.gpu_figures",
-        description=description,
-        epilog=more,
+        description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="for the figures; overwritten")
     parser.add_argument("--wheels", type=Path, metavar="FOLDER", help="wheels carried here")
     parser.add_argument("--part", action="append", choices=PARTS, help="only this part, or these")
     parser.add_argument("--only", default="", metavar="NAME", help="trainers whose name has NAME")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help=f"in all ({SECONDS:.0f})")
     parser.add_argument("--rehearse", action="store_true", help="on the CPU, in small shapes")
     given = parser.parse_args(argv)
     given.part = [part for part in PARTS if part in (given.part or PARTS)]
     return given
 
 
-def _unusable(given: argparse.Namespace) -> dict[str, str]:
-    """Framework that cannot use the device → why."""
+def _unusable(module: str, given: argparse.Namespace) -> str | None:
+    """Why a framework cannot use the device."""
     if given.rehearse:
-        found = {name: importlib.util.find_spec(module) for name, module in MODULES.items()}
-        return {name: "not installed" for name, spec in found.items() if spec is None}
-    asked = {name: needs.missing(module) for name, module in MODULES.items()}
-    return {name: reason for name, reason in asked.items() if reason is not None}
-
-
-def _device(given: argparse.Namespace) -> str:
-    return "a rehearsal on the CPU" if given.rehearse else " and ".join(needs.gpus())
+        return None if importlib.util.find_spec(module) else "not installed"
+    return needs.missing(module)
 
 
 def _environment(
@@ -162,77 +137,62 @@ def _environment(
     """The variables of all programs: what is imported from where, and on which device."""
     # pytest without any plug-in is the same everywhere.
     own = {"PYTHONUNBUFFERED": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    environ = {**os.environ, **own}
-    given_path = [os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else []
-    environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *given_path])
-    if given.wheels is not None:
-        for wheel in given.wheels.glob("*.whl"):
-            with zipfile.ZipFile(wheel) as archive:
-                archive.extractall(folder / "site")
-        # Behind what is installed: a machine may have some of it.
-        environ["PYTHONPATH"] += os.pathsep + str(folder / "site")
+    # Wheels come behind what is installed: a machine may have some of it.
+    paths = [str(ROOT), os.environ.get("PYTHONPATH", ""), str(folder / "site")]
+    environ = {**os.environ, **own, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    for wheel in given.wheels.glob("*.whl") if given.wheels else ():
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(folder / "site")
     if given.rehearse:
         return {**environ, "CUDA_VISIBLE_DEVICES": ""}
-    tiers = [TIERS[name] for name in frameworks]
-    environ.setdefault("K8SBENCH_REQUIRE_TIERS", " ".join(tiers))
-    return environ
+    tiers = " ".join(TIERS[name] for name in frameworks)
+    return {"K8SBENCH_REQUIRE_TIERS": tiers, **environ}
 
 
-def _rows(run: Run, folder: Path) -> Verdict:
+def _rows(run: Run) -> Verdict:
     """Print the table; each row has its share of the time, and what the rows before it left."""
-    del folder
     run.say("## Full size on one GPU", "", rows.HEADER)
-    cases = [
-        case
-        for case in rows.cases(run.options.only, rehearsal=run.options.rehearse)
-        if case.variant["framework"] in run.frameworks
-    ]
+    found = rows.cases(run.options.only, rehearsal=run.options.rehearse)
+    cases = [case for case in found if case.variant["framework"] in run.frameworks]
     complete = 0
     for number, case in enumerate(cases):
-        seconds = run.seconds_for("rows") / (len(cases) - number)
-        ended = run.start(case.command(), seconds)
-        row = rows.row(case, ended)
-        run.say(row.line)
-        complete += row.complete
+        ended = run.start(case.command(), run.seconds_for("rows") / (len(cases) - number))
+        line, credible = rows.row(case, ended)
+        run.say(line)
+        complete += credible
     run.say("")
-    verdict = f"{complete} of {len(cases)} rows have a figure and no failure"
-    return Verdict(verdict, complete == len(cases))
+    text = f"{complete} of {len(cases)} rows have a figure and no failure"
+    return text, complete == len(cases)
 
 
-def _submit(run: Run, folder: Path) -> Verdict:
+def _submit(run: Run) -> Verdict:
     """Print what k8sbench itself makes of a run on this machine."""
-    command = ["submit", "resnet50", "--backend", "local", "--store", str(folder / "store")]
+    words = ["-m", "k8sbench", "submit", "resnet50", "--backend", "local"]
+    words += ["--store", str(run.folder / "store")]
     if run.options.rehearse:
-        command += ["--warmup", "1", "--iterations", "5", "--batch-size", "2"]
+        words += ["--warmup", "1", "--iterations", "5", "--batch-size", "2"]
     run.say("## `k8sbench submit resnet50 --backend local`", "")
-    tried = run.start([sys.executable, "-c", f"import {', '.join(NEEDED)}"], LEAST_SECONDS)
+    tried = run.start(["-c", f"import {', '.join(NEEDED)}"], LEAST_SECONDS)
     if tried.code != 0:
         run.say("```text", *tried.lines[-1:], "```", "")
-        return Verdict("skipped, because not all that it needs can be imported", True)
-    words = [sys.executable, "-m", "k8sbench", *command]
+        return "skipped, because not all that it needs can be imported", True
     ended = run.start(words, run.seconds_for("submit"))
     run.say("```text", *(line for line in ended.lines if not line.startswith("  step ")), "```", "")
-    return Verdict(_how(ended), ended.code == 0)
+    return ended.how, ended.code == 0
 
 
-def _tests(run: Run, folder: Path) -> Verdict:
-    """Print what the tests on a GPU give; where some fail, write all of their text."""
-    del folder
-    plugin = ["-p", without_timeout.__name__]
-    words = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", *plugin, TESTS]
-    run.say(f"## `{TESTS}`", "")
-    ended = run.start(words, run.seconds_for("tests"))
+def _tests(run: Run) -> Verdict:
+    """Print what the tests on a GPU give; where some fail, all of their text."""
+    words = ["-m", "pytest", "-v", "-p", "no:cacheprovider", "-p", without_timeout.__name__]
+    run.say("## `tests/gpu`", "")
+    ended = run.start([*words, "tests/gpu"], run.seconds_for("tests"))
     results = [line for line in ended.lines if line.startswith(("FAILED", "ERROR", "tier "))]
     run.say(*(f"- {line}" for line in results), "")
     counts = next((line.strip("= ") for line in reversed(ended.lines) if line[:1] == "="), "none")
     succeeded = ended.code in (0, 5)  # 5: it has met no test
     if not succeeded:
-        run.write("```text", *ended.lines, "```", "")
-    return Verdict(f"{counts}; {_how(ended)}", succeeded)
-
-
-def _how(ended: Ended) -> str:
-    return ended.stopped or f"exit code {ended.code}"
+        run.say("```text", *ended.lines, "```", "")
+    return f"{counts}; {ended.how}", succeeded
 
 
 PARTS = {"rows": _rows, "submit": _submit, "tests": _tests}

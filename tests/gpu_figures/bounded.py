@@ -23,37 +23,31 @@ class Ended:
     lines: list[str]
     code: int | None
     """Exit code, a signal's number below 0; None if the program was stopped at its limit."""
-    stopped: str | None
+    stopped: str | None = None
     """The limit at which it was stopped, as a phrase; None if it ended by itself."""
 
+    @property
+    def how(self) -> str:
+        """How it ended, as a phrase."""
+        return self.stopped or f"exit code {self.code}"
 
-def run(words: Sequence[str], *, seconds: float, environ: Mapping[str, str] | None = None) -> Ended:
-    """Run a command from the top of the tree, as a process group of its own."""
+
+def run(words: Sequence[str], *, seconds: float, environ: Mapping[str, str]) -> Ended:
+    """Run a command from the top of the tree, as a process group of its own, which ends with it."""
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
-            words,
-            cwd=ROOT,
-            env=environ,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
+            words, cwd=ROOT, env=environ, stdout=output, stderr=output, start_new_session=True
         )
+        code, stopped = None, f"stopped after {seconds:.0f} s"
         try:
+            code, stopped = process.wait(seconds), ""
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(seconds)
-            code = process.poll()
+                process.wait(GRACE_SECONDS)
         finally:
-            _stop(process)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
         output.seek(0)
-        lines = output.read().decode(errors="replace").splitlines()
-        return Ended(lines, code, f"stopped after {seconds:.0f} s" if code is None else None)
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    """End what is left of the group, at its limit or after its end."""
-    for number, grace in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, None)):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(grace)
+        return Ended(output.read().decode(errors="replace").splitlines(), code, stopped or None)

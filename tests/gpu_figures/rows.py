@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -95,7 +94,7 @@ class Case:
             options |= {"batch-size": smoke["batch_size"], "log-interval": 1, **small}
             options |= smoke["args"]
         words = (word for name, value in options.items() for word in (f"--{name}", str(value)))
-        return [sys.executable, "-m", f"k8sbench.trainers.{self.module}", *words]
+        return ["-m", f"k8sbench.trainers.{self.module}", *words]
 
 
 def cases(only: str = "", *, rehearsal: bool = False) -> Iterator[Case]:
@@ -110,17 +109,10 @@ def cases(only: str = "", *, rehearsal: bool = False) -> Iterator[Case]:
                 yield case
 
 
-@dataclass(frozen=True)
-class Row:
-    """One line of the table."""
-
-    line: str
-    complete: bool
-    """Whether it has a credible figure and its trainer did not fail."""
-
-
-def row(case: Case, ended: Ended) -> Row:
-    """Make a row of what a trainer printed: a figure, or a dash and the reason."""
+def row(case: Case, ended: Ended) -> tuple[str, bool]:
+    """Make a row of what a trainer printed: a figure, or a dash and the reason; whether it has a
+    credible figure and its trainer did not fail.
+    """
     events: list[dict[str, Any]] = [
         json.loads(line[len(PREFIX) :]) for line in ended.lines if line.startswith(PREFIX)
     ]
@@ -129,10 +121,9 @@ def row(case: Case, ended: Ended) -> Row:
     warmup, iterations = case.steps
     steps = [event for event in events if event["event"] == "step"]
     window = [step for step in steps if warmup < step["step"] <= warmup + iterations]
-    notes = []
     # Stopped at its limit of time it has shown less of the same.
     complete = bool(window) and ended.code in (0, None)
-    failed = not complete
+    notes = [] if complete and not ended.stopped else [_reason(ended)]
     rate = milliseconds = speed = share = NONE
     if window:
         taken = sum(step["steps"] for step in window)
@@ -143,37 +134,30 @@ def row(case: Case, ended: Ended) -> Row:
             notes.append(f"{taken} of {iterations} steps")
         if start["precision_effective"] != case.precision.lower():
             notes.append(f"in effect {start['precision_effective']}")
-        if not case.rehearsal:
-            done = tflops(_model(case), samples_per_second, 1)
+        done = tflops(_model(case), samples_per_second, 1)
+        peak = peak_of(about.get("gpu_model"))
+        if peak is not None:
+            limit = peak.fp16 if start["precision_effective"] == "amp" else peak.fp32
+            speed, share = f"{done:.1f}", f"{done / limit:.0%}"
+            complete = complete and done <= limit
+            if done > limit:
+                notes.append("**above the peak: not credible**")
+        elif not case.rehearsal:
             speed = f"{done:.1f}"
-            if (peak := peak_of(about.get("gpu_model"))) is None:
-                notes.append("peak not known")
-            else:
-                limit = peak.fp16 if start["precision_effective"] == "amp" else peak.fp32
-                share = f"{done / limit:.0%}"
-                if done > limit:
-                    complete = False
-                    notes.append("**above the peak: not credible**")
+            notes.append("peak not known")
         since, until = window[0]["time"] - window[0]["seconds"], window[-1]["time"]
         notes += _of_the_gpu(events, since, until)
-    if failed or ended.stopped:
-        notes.append(_reason(ended))
     memory = steps[-1]["memory_mib"] if steps else None
     cells = (
-        case.name,
-        case.precision,
-        start.get("batch_size_per_gpu", NONE),
-        rate,
-        milliseconds,
-        speed,
-        share,
+        *(case.name, case.precision, start.get("batch_size_per_gpu", NONE)),
+        *(rate, milliseconds, speed, share),
         NONE if memory is None else f"{memory:.0f}",
         about.get("gpu_model") or about.get("cpu") or NONE,
         _software(start, about),
         "; ".join(notes) or NONE,
     )
     text = " | ".join(str(cell).replace("|", "/") for cell in cells)
-    return Row(f"| {text} |", complete)
+    return f"| {text} |", complete
 
 
 def _model(case: Case) -> Any:
@@ -211,12 +195,10 @@ def _software(start: dict[str, Any], about: dict[str, Any]) -> str:
 
 def _reason(ended: Ended) -> str:
     """Why a trainer has ended without its whole window, in one line."""
-    if ended.stopped or ended.code is None:
-        return ended.stopped or NONE
+    if ended.stopped:
+        return ended.stopped
     said = [line.strip() for line in ended.lines if not line.startswith(PREFIX)]
     said = [line for line in said if line]
     if matching := [line for line in said if OUT_OF_MEMORY.search(line)]:
         return matching[-1][:LONGEST_REASON]
-    code = ended.code
-    how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
-    return ": ".join([how, *said[-1:]])[:LONGEST_REASON]
+    return ": ".join([ended.how, *said[-1:]])[:LONGEST_REASON]

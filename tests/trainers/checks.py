@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -22,7 +22,6 @@ from tests.trainers.runs import (
     Captured,
     Event,
     Job,
-    alone,
     events,
     in_turn,
     losses,
@@ -252,41 +251,6 @@ def computes_the_same(one: Sequence[Event], first: Sequence[Event], tolerance: f
     assert len(single) == 5
     assert abs(single[4] - single[0]) > 0.01 * single[0], "five steps that change nothing"
     assert both == pytest.approx(single, rel=tolerance)
-
-
-def options_change_no_loss(
-    trainer: str, variants: Sequence[Sequence[str]], run: Callable[[Sequence[Job]], Any]
-) -> None:
-    """Steps with frozen batch norm give the plain run's losses, and their options are told.
-
-    `run` gives the events of each job.
-    """
-    steps = ("--warmup", "0", "--iterations", "3", "--log-interval", "1", "--batch-size", "2")
-    shared = (trainer, "--threads", "1", *steps, "--frozen-norm", *STEEP[trainer])
-    plain, *others = run([(*shared, *options) for options in ((), *variants)])
-    before = plain[0]["options"]
-    for options, other in zip(variants, others, strict=True):
-        after = other[0]["options"]
-        named = {option.removeprefix("--").replace("-", "_") for option in options}
-        switched = {name.removeprefix("no_") for name in named}
-        assert {name for name in after if after[name] != before[name]} == switched
-        assert losses(other) == pytest.approx(losses(plain), rel=1e-3), (trainer, options)
-
-
-def loaders_feed(found: list[Event]) -> None:
-    """A run had its samples from loader processes, and waiting for them is a part of the step."""
-    assert found[0]["data"] == "synthetic-host"
-    assert only(found, "step")
-    for step in only(found, "step"):
-        assert 0 < step["data_seconds"] < step["seconds"]
-
-
-def loaders_feed_a_gpu(trainer: str, *, timeout: float) -> None:
-    """Samples of loader processes reach the GPU."""
-    steps = ("--warmup", "1", "--iterations", "3", "--log-interval", "1", "--batch-size", "2")
-    source = ("--data", "synthetic-host", "--workers", "2")
-    words = ("--device", "cuda", *steps, *source, *SIZES[trainer])
-    loaders_feed(events(alone(["-m", f"k8sbench.trainers.{trainer}", *words], timeout=timeout)))
 
 
 def sums_up(framework: str, device: str, *options: str, timeout: float = 100.0) -> list[Event]:

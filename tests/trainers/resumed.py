@@ -40,8 +40,7 @@ SETS: dict[str, Callable[[pathlib.Path], None]] = {
 
 
 # A trainer that saves after each second step, and kills itself and its loader processes: "EVENT
-# STEP" once it has written this line, "rename N" or "open N" before it makes its Nth checkpoint or
-# opens the Nth file of any.
+# STEP" once it has written this line, "rename N" before it makes its Nth checkpoint.
 DYING = """
 import json, os, runpy, signal, sys
 from k8sbench.trainers.parts import events, training
@@ -60,7 +59,7 @@ def write(text):
 
 def hook(event, details):
     global left
-    if event == {"rename": "os.rename", "open": "open"}.get(name) and ".step-" in str(details[0]):
+    if (name, event) == ("rename", "os.rename") and ".step-" in str(details[0]):
         left -= 1
         if left == 0:
             os.killpg(0, signal.SIGKILL)
@@ -89,11 +88,9 @@ def trained(trainer: str, arguments: Sequence[str], world: int = 1) -> list[Even
     return events(runs.together(arguments, _variables(trainer, world))[0])
 
 
-def killed(
-    trainer: str, arguments: Sequence[str], moment: str, world: int = 1
-) -> tuple[list[Event], bool]:
-    """Train until rank 0 kills itself at a moment of `DYING`, and then the others; rank 0's events
-    and whether the moment came.
+def killed(trainer: str, arguments: Sequence[str], moment: str, world: int = 1) -> list[Event]:
+    """Train until rank 0 kills itself at a moment of `DYING`, and then the others; rank 0's
+    events.
     """
     command = [sys.executable, "-W", "ignore", "-c", DYING, *arguments[1:]]
     with contextlib.ExitStack() as stack:
@@ -109,8 +106,8 @@ def killed(
             stack.enter_context(process)
             stack.callback(_kill, process)
         text = process.communicate(timeout=200)[0]
-    assert process.returncode in {0, -signal.SIGKILL}, text
-    return events(text), process.returncode != 0
+    assert process.returncode == -signal.SIGKILL, text
+    return events(text)
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
@@ -124,14 +121,14 @@ def goes_on(whole: list[Event], before: list[Event], after: list[Event]) -> int:
     assert losses(before) == losses(whole)[: len(losses(before))]
     saved = [event["step"] for event in only(before, "checkpoint")]
     resumed = only(after, "resume")
-    done = int(resumed[0]["step"]) if resumed else 0
+    done = int(resumed[0]["step"])
     assert done >= max(saved, default=0)
     assert losses(after) == losses(whole)[done:]
 
     def evaluated(found: list[Event]) -> list[object]:
         return [[event["step"], event["figures"]] for event in only(found, "evaluation")]
 
-    assert evaluated(after) == evaluated(whole)[-len(evaluated(after)) :] or not evaluated(after)
+    assert evaluated(after) == evaluated(whole)[len(evaluated(whole)) - len(evaluated(after)) :]
     summary, ended = after[-1], whole[-1]
     for name in ("best", "evaluations", "steps", "ended_by"):
         assert summary[name] == ended[name], name

@@ -6,7 +6,6 @@ import argparse
 import inspect
 import types
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -64,34 +63,6 @@ def test_the_fused_head_is_asked_for_the_same_loss(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(arcface_checks, "MARGIN", 0.6)  # neither is Paddle's own default
     monkeypatch.setattr(arcface_checks, "SCALE", 72.0)
     agrees_with_the_definition("margin")
-
-
-def test_the_dense_head_has_paddles_own_cross_entropy_on_a_gpu(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A CPU's is as good at a scale at which it cuts nothing off."""
-    import paddle
-    from paddle.nn import functional
-
-    from k8sbench.trainers.parts.arcface_head_paddle import ArcFace
-
-    features, labels = samples()
-
-    def loss() -> tuple[float, Any]:
-        layer = ArcFace(CLASSES, EMBEDDING, head="dense", scale=8.0)
-        given = paddle.to_tensor(features, stop_gradient=False)
-        found = layer(given, paddle.to_tensor(labels))
-        found.backward()
-        return found.item(), given.grad.numpy()
-
-    expected = loss()
-    monkeypatch.setattr(type(paddle.ones([1]).place), "is_cpu_place", lambda _: False)
-    entropy = mock.Mock(side_effect=functional.softmax_with_cross_entropy)
-    monkeypatch.setattr(functional, "softmax_with_cross_entropy", entropy)
-    found = loss()
-    assert entropy.called
-    assert found[0] == pytest.approx(expected[0], rel=1e-5)
-    np.testing.assert_allclose(found[1], expected[1], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import os
 import pathlib
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -15,7 +15,6 @@ from k8sbench.trainers.parts.checkpoints import CheckpointError, Checkpoints
 from tests.trainers.runs import alone
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-T = TypeVar("T")
 SAME = {"world size": 1, "batch size": 4, "model": ["tsm", 8]}
 
 
@@ -41,12 +40,8 @@ def names(folder: pathlib.Path) -> list[str]:
     return sorted(each.name for each in folder.iterdir())
 
 
-def test_a_folder_without_checkpoints_begins_anew(tmp_path: pathlib.Path) -> None:
-    assert Checkpoints(tmp_path).latest() is None
-    assert Checkpoints(tmp_path / "not" / "yet").latest() is None
-
-
 def test_what_was_saved_is_read_with_its_facts(tmp_path: pathlib.Path) -> None:
+    assert Checkpoints(tmp_path / "runs" / "a").latest() is None
     facts = {"best": 0.1 + 0.2, "none": None}
     assert saved(tmp_path / "runs" / "a").save(1200, writes("x"), facts) is None
     found = Checkpoints(tmp_path / "runs" / "a", same=SAME).latest()
@@ -61,41 +56,21 @@ def test_the_newest_two_stay(tmp_path: pathlib.Path) -> None:
     assert names(tmp_path) == ["step-0000000100", "step-0000002000"]
 
 
-def spoil_a_byte(folder: pathlib.Path) -> str:
-    path = folder / "rank-0" / "state"
-    path.write_bytes(b"AT 20"[: path.stat().st_size])
-    return "rank-0/state: not as it was written"
+BROKEN = {"rank-0/state": b"AT 20", "rank-0/more/numbers": b"at 20" * 99, "manifest.json": b""}
 
 
-def cut(folder: pathlib.Path) -> str:
-    (folder / "rank-0" / "more" / "numbers").write_bytes(b"at 20" * 99)
-    return "rank-0/more/numbers: not as it was written"
-
-
-def lose_a_file(folder: pathlib.Path) -> str:
-    (folder / "rank-0" / "state").unlink()
-    return f"{folder / 'rank-0' / 'state'}: No such file or directory"
-
-
-def empty_the_manifest(folder: pathlib.Path) -> str:
-    (folder / "manifest.json").write_text("")
-    return "manifest.json: not as it was written"
-
-
-def lose_the_manifest(folder: pathlib.Path) -> str:
-    (folder / "manifest.json").unlink()
-    return f"{folder / 'manifest.json'}: No such file or directory"
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [spoil_a_byte, cut, lose_a_file, empty_the_manifest, lose_the_manifest],
-)
+@pytest.mark.parametrize("lost", [False, True])
+@pytest.mark.parametrize("name", BROKEN)
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_taken(
-    spoil: Callable[[pathlib.Path], str], tmp_path: pathlib.Path
+    name: str, lost: bool, tmp_path: pathlib.Path
 ) -> None:
     saved(tmp_path, 10, 20)
-    why = spoil(tmp_path / "step-0000000020")
+    path = tmp_path / "step-0000000020" / name
+    if lost:
+        path.unlink()
+    else:
+        path.write_bytes(BROKEN[name])
+    why = f"{path}: No such file or directory" if lost else f"{name}: not as it was written"
     again = Checkpoints(tmp_path, same=SAME)
     found = again.latest()
     assert found is not None
@@ -104,7 +79,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_taken(
     # The next one counts whole ones only, and a damaged one of the same step makes room.
     again.save(15, writes("x"), {})
     assert names(tmp_path) == ["step-0000000010", "step-0000000015"]
-    spoil_a_byte(tmp_path / "step-0000000015")
+    (tmp_path / "step-0000000015" / "rank-0" / "state").write_text("Y")
     again.latest()
     again.save(15, writes("y"), {})
     assert names(tmp_path) == ["step-0000000010", "step-0000000015"]
@@ -193,8 +168,7 @@ KILLED = """
 import json, os, pathlib, shutil, signal, sys
 from k8sbench.trainers.parts.checkpoints import Checkpoints
 
-at, root = int(sys.argv[1]), pathlib.Path(sys.argv[2])
-calls = 0
+root, calls = pathlib.Path(sys.argv[1]), 0
 
 def write(folder):
     with open(folder / "state", "w") as file:
@@ -202,117 +176,76 @@ def write(folder):
             file.write("at 30 ")
             file.flush()
 
-def profile(frame, event, function):
-    global calls
-    if event == "c_call":
-        calls += 1
-        if calls == at:
+def save(name, last):
+    def profile(frame, event, function):
+        global calls
+        calls += event == "c_call"
+        if event == "c_call" and calls == last:
             os.kill(os.getpid(), signal.SIGKILL)
 
-def save(folder, until):
-    global at
-    at = until
-    checkpoints = Checkpoints(folder)
+    shutil.copytree(root / "before", root / name)
     sys.setprofile(profile)
-    done = checkpoints.save(30, write, {})
+    done = Checkpoints(root / name).save(30, write, {})
     sys.setprofile(None)
     assert done is None
 
-def copy(name):
-    shutil.copytree(root / "before", root / name)
-    return root / name
-
-save(copy("first"), 0)  # the first time some more is called
+save("first", 0)  # the first time some more is called
 calls = 0
-save(copy("whole"), 0)
-total, found, calls = calls, [], 0
+save("whole", 0)
+total, calls, found = calls, 0, []
 for at in range(1, total + 1):
-    folder = copy(str(at))
-    child = os.fork()
-    if child == 0:
-        save(folder, at)
+    if os.fork() == 0:
+        save(str(at), at)
         os._exit(0)
-    assert os.waitpid(child, 0)[1] == signal.SIGKILL
-    checkpoints = Checkpoints(folder)
-    latest = checkpoints.latest()
-    left = sorted(each.name for each in folder.iterdir())
-    text = (latest.of(0) / "state").read_text()
-    found.append((latest.step, text, left))
-    for name in left:  # the older ones, too
-        assert (checkpoints.latest() is not None) and not checkpoints.damaged, checkpoints.damaged
-        shutil.rmtree(checkpoints.latest().folder)
-    shutil.rmtree(folder)
-print(json.dumps(found))
+    assert os.wait()[1] == signal.SIGKILL
+    checkpoints = Checkpoints(root / str(at))
+    while (latest := checkpoints.latest()) is not None:  # the older ones, too
+        found.append((at, latest.step, (latest.of(0) / "state").read_text()))
+        shutil.rmtree(latest.folder)
+    assert list(checkpoints.folder.iterdir()) == [], checkpoints.damaged
+print(json.dumps([total, found]))
 """
 
 
-def test_a_process_killed_at_any_moment_leaves_a_whole_one(tmp_path: pathlib.Path) -> None:
+def test_a_process_killed_at_any_moment_leaves_whole_ones(tmp_path: pathlib.Path) -> None:
+    """What the killed attempt began is gone with the next one's first look."""
     before = Checkpoints(tmp_path / "before")
     for step in (10, 20):
         before.save(step, writes("before"), {})
-    found = json.loads(alone(["-c", KILLED, "0", str(tmp_path)]))
-    steps = [step for step, *_ in found]
-    assert len(found) > 100
-    assert steps == sorted(steps)
-    assert set(steps) == {20, 30}
-    for step, text, left in found:
-        assert text == ("before" if step == 20 else "at 30 " * 5)
-        # What the killed attempt began is gone with the next one's first look.
-        assert left[-1] == f"step-{step:010d}"
-        assert [name for name in left if name.startswith(".")] == []
-        assert len(left) in {2, 3}
-
-
-class Together:
-    """Ranks as threads, which agree as the sessions of a job do."""
-
-    def __init__(self, world: int) -> None:
-        self.world, self.barrier = world, threading.Barrier(world, timeout=20)
-        self.held: list[int] = [0] * world
-
-    def all(self, rank: int, value: int) -> list[int]:
-        self.held[rank] = value
-        self.barrier.wait()
-        told = list(self.held)
-        self.barrier.wait()
-        return told
-
-    def each(self, act: Callable[[int], T]) -> list[T]:
-        """What `act` returns for each rank, all at once."""
-        results: dict[int, T] = {}
-        threads = [
-            threading.Thread(target=lambda rank=rank: results.update({rank: act(rank)}))
-            for rank in range(self.world)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return [results[rank] for rank in range(self.world)]
-
-    def checkpoints(self, rank: int, folder: pathlib.Path) -> Checkpoints:
-        return Checkpoints(
-            folder,
-            same=SAME,
-            rank=rank,
-            agree=lambda number: self.all(rank, number)[0],
-            all_fine=lambda fine: all(self.all(rank, int(fine))),
-        )
+    total, found = json.loads(alone(["-c", KILLED, str(tmp_path)]))
+    assert total > 100
+    assert all(text == ("at 30 " * 5 if step == 30 else "before") for _, step, text in found)
+    newest = {at: step for at, step, _ in reversed(found)}
+    assert len(newest) == total
+    assert sorted(newest.values()) == [newest[at] for at in range(1, total + 1)]
+    assert set(newest.values()) == {20, 30}
+    older = [step for at, step, _ in found if step != newest[at]]
+    assert total <= len(older) <= 2 * total
 
 
 def test_a_rank_that_cannot_write_leaves_no_checkpoint_on_any(
     tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     saved(tmp_path, 10)
-    job = Together(3)
+    barrier, fine = threading.Barrier(3, timeout=20), [True] * 3
 
-    def write(rank: int) -> Callable[[pathlib.Path], None]:
+    def save(rank: int) -> str | None:
+        def all_fine(mine: bool) -> bool:
+            """As the sessions of a job agree."""
+            fine[rank] = mine
+            barrier.wait()
+            found = all(fine)
+            barrier.wait()
+            return found
+
         def fails(_: pathlib.Path) -> None:
             raise OSError(28, "No space left on device")
 
-        return fails if rank == 1 else writes("x")
+        checkpoints = Checkpoints(tmp_path, same=SAME, rank=rank, all_fine=all_fine)
+        return checkpoints.save(20, fails if rank == 1 else writes("x"), {})
 
-    done = job.each(lambda rank: job.checkpoints(rank, tmp_path).save(20, write(rank), {}))
+    with ThreadPoolExecutor(3) as threads:
+        done = list(threads.map(save, range(3)))
     assert done == [
         "another rank could not write its part; its output says why",
         f"{tmp_path}: No space left on device",

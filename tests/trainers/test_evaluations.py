@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -125,30 +126,16 @@ def normalised(files: Files, number: int) -> Array:
     return ((both.astype(np.float32) - 127.5) / 128).astype(np.float32)
 
 
-def verified(files: Files, numbers: Sequence[int], weight: Array) -> tuple[float, list[float]]:
-    """PLSC's and InsightFace's rule, pair by pair: percent, and the squared distances."""
-    distances, same = [], []
+def distances(files: Files, numbers: Sequence[int], weight: Array) -> list[float]:
+    """PLSC's and InsightFace's rule, pair by pair: the squared distances."""
+    told = []
     for number in numbers:
         found = []
         for face in normalised(files, number).astype(np.float64):
             both = face.flatten() @ weight + face[:, :, ::-1].flatten() @ weight
             found.append(both / np.sqrt((both**2).sum()))
-        distances.append(float(((found[0] - found[1]) ** 2).sum()))
-        same.append(number % 2 == 1)
-
-    def right(threshold: float, members: list[int]) -> int:
-        return sum((distances[i] < threshold) == same[i] for i in members)
-
-    accuracies, first = [], 0
-    for fold in range(10):
-        length = len(numbers) // 10 + (fold < len(numbers) % 10)
-        test = list(range(first, first + length))
-        train = [i for i in range(len(numbers)) if i not in test]
-        thresholds = [step * 0.01 for step in range(400)]
-        best = max(thresholds, key=lambda threshold: right(threshold, train))
-        accuracies.append(right(best, test) / length)
-        first += length
-    return 100 * float(np.mean(accuracies)), distances
+        told.append(float(((found[0] - found[1]) ** 2).sum()))
+    return told
 
 
 @pytest.mark.parametrize("missing", [[], [3, 10]])
@@ -172,10 +159,14 @@ def test_pairs_are_verified_as_upstream_does_it(
         with paddle.no_grad():
             each.append(evaluation.sums(network, both, None, there))
     present = [number for number in range(COUNT) if number not in missing]
-    accuracy, distances = verified(files, present, weight)
+    told = distances(files, present, weight)
     summed = np.sum([sums.numpy() for sums in each], axis=0).reshape(COUNT, 2)
-    assert summed[present, 0] == pytest.approx(distances, rel=1e-4)
+    assert summed[present, 0] == pytest.approx(told, rel=1e-4)
     assert summed[:, 1].tolist() == [float(number in present) for number in range(COUNT)]
+    # By the rule of folds: tests/unit/trainers/test_metrics.py.
+    accuracy = 100 * metrics.verification_accuracy(
+        np.array(told), np.array([number % 2 == 1 for number in present])
+    )
     assert 60 < accuracy < 100
     assert figures(evaluation, each) == {"accuracy": pytest.approx(accuracy)}
 
@@ -215,84 +206,52 @@ def test_a_trainer_opens_its_own_folder_and_a_sample_follows_from_its_random_sta
 CLASSES = 19
 
 
-def torch_sums(scores: Array, labels: Array) -> Array:
-    """Of logits at half the size [pictures, classes, rows, columns] and labels."""
-    import torch
+def of_pixels(layout: str | None) -> tuple[Any, Any, Callable[[Any, Any], Any]]:
+    """An evaluation, what makes its tensors, and what a model gives of logits at half the size.
 
-    from k8sbench.trainers.models import deeplabv3plus_torch
+    On PyTorch without a layout; Paddle's models resize their logits themselves.
+    """
+    if layout is None:
+        import torch
 
-    made = metrics.of_pixels(CLASSES, deeplabv3plus_torch.predicted, torch.bincount)
-    total = np.zeros(CLASSES**2)
-    for number, (score, label) in enumerate(zip(scores, labels, strict=True)):
-        logits = torch.from_numpy(score[None])
-        picture = torch.zeros((1, 3, *label.shape))
-        sums = made.sums(
-            lambda _, logits=logits: (logits, None),
-            picture,
-            torch.from_numpy(label[None]),
-            [number],
-        )
-        total += sums.numpy()
-    return total
+        from k8sbench.trainers.models import deeplabv3plus_torch
 
+        made = metrics.of_pixels(CLASSES, deeplabv3plus_torch.predicted, torch.bincount)
+        return made, torch.from_numpy, lambda logits, _: (logits, None)
+    import_paddle()
+    import paddle
 
-def paddle_sums(layout: str) -> Callable[[Array, Array], Array]:
-    """The same; Paddle's models resize their logits themselves."""
+    from k8sbench.trainers import deeplabv3p_paddle
+    from k8sbench.trainers.models.blocks_paddle import resize
 
-    def sums(scores: Array, labels: Array) -> Array:
-        import_paddle()
-        import paddle
-
-        from k8sbench.trainers import deeplabv3p_paddle
-        from k8sbench.trainers.models.blocks_paddle import resize
-
-        predicted = deeplabv3p_paddle.predicted(layout)
-        made = metrics.of_pixels(CLASSES, predicted, paddle.bincount)
-        total = np.zeros(CLASSES**2)
-        for number, (score, label) in enumerate(zip(scores, labels, strict=True)):
-            axes = (0, 1, 2, 3) if layout == "NCHW" else (0, 2, 3, 1)
-            logits = paddle.to_tensor(score[None].transpose(axes))
-            picture = paddle.zeros(np.zeros((1, 3, *label.shape)).transpose(axes).shape)
-            found = made.sums(
-                lambda given, logits=logits: resize(logits, given, layout),
-                picture,
-                paddle.to_tensor(label[None]),
-                [number],
-            )
-            total += found.numpy()
-        return total
-
-    return sums
+    made = metrics.of_pixels(CLASSES, deeplabv3p_paddle.predicted(layout), paddle.bincount)
+    return made, paddle.to_tensor, lambda logits, given: resize(logits, given, layout)
 
 
-@pytest.mark.parametrize(
-    "sums",
-    [torch_sums, paddle_sums("NCHW"), paddle_sums("NHWC")],
-    ids=["torch", "paddle", "paddle NHWC"],
-)
-def test_miou_and_accuracy_are_those_of_counting_each_pixel(
-    sums: Callable[[Array, Array], Array],
-) -> None:
+@pytest.mark.parametrize("layout", [None, "NCHW", "NHWC"])
+def test_miou_and_accuracy_are_those_of_counting_each_pixel(layout: str | None) -> None:
     random = np.random.default_rng(0)
     scores = random.standard_normal((3, CLASSES, 5, 9)).astype(np.float32)
     labels = random.choice([0, 1, 2, 255], (3, 10, 18)).astype(np.int64)  # none from 3 on
     scores[:, 3:] -= 20  # nor are they predicted
 
-    right = counted = 0
-    both, either = np.zeros(CLASSES), np.zeros(CLASSES)
+    matrix = np.zeros((CLASSES, CLASSES))
     for score, label in zip(scores, labels, strict=True):
         best = interpolated(interpolated(score, 1, 10), 2, 18).argmax(0)
         for found, told in zip(best.ravel(), label.ravel(), strict=True):
-            if told == 255:
-                continue
-            counted += 1
-            right += found == told
-            for kind in range(CLASSES):
-                both[kind] += found == kind == told
-                either[kind] += kind in (found, told)
-    occurs = either > 0
-    assert occurs.tolist() == [kind < 3 for kind in range(CLASSES)]
+            if told != 255:
+                matrix[told, found] += 1
+    assert (matrix.sum(0) + matrix.sum(1) > 0).tolist() == [kind < 3 for kind in range(CLASSES)]
 
-    figures = metrics.of_pixels(CLASSES, max, max).figures(sums(scores, labels))
-    assert figures["mIoU"] == pytest.approx(100 * np.mean(both[occurs] / either[occurs]))
-    assert figures["aAcc"] == pytest.approx(100 * right / counted)
+    made, tensor, model = of_pixels(layout)
+    axes = (0, 2, 3, 1) if layout == "NHWC" else (0, 1, 2, 3)
+    total = np.zeros(CLASSES**2)
+    for number, (score, label) in enumerate(zip(scores, labels, strict=True)):
+        logits = tensor(score[None].transpose(axes))
+        picture = tensor(np.zeros((1, 3, *label.shape), np.float32).transpose(axes))
+        given = partial(model, logits)
+        total += made.sums(given, picture, tensor(label[None]), [number]).numpy()
+    figures = made.figures(total)
+    # By their definitions: tests/unit/trainers/test_metrics.py.
+    assert figures["mIoU"] == pytest.approx(100 * metrics.mean_iou(matrix))
+    assert figures["aAcc"] == pytest.approx(100 * metrics.pixel_accuracy(matrix))

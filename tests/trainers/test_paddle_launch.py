@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import re
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pytest
 
@@ -18,20 +19,16 @@ from k8sbench.trainers import paddle_launch
 
 LAUNCH = pathlib.Path(paddle_launch.__file__)
 PATIENCE = 60.0
-NOTED = b"NOTED_BY_TEST"
+NOTED = "NOTED_BY_TEST"
 linux = pytest.mark.tier("linux")
 
 
-@dataclass
+@dataclass(frozen=True)
 class Launched:
     """One running entry point and its two streams."""
 
     process: subprocess.Popen[bytes]
     folder: pathlib.Path
-    mark: bytes = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.mark = b"=".join((NOTED, os.fsencode(self.folder)))
 
     @property
     def out(self) -> str:
@@ -45,11 +42,9 @@ class Launched:
         """Every process of this job that is not the entry point itself."""
         found = []
         for path in pathlib.Path("/proc").glob("[1-9]*/environ"):
-            try:
-                if self.mark in path.read_bytes().split(b"\0"):
+            with contextlib.suppress(OSError):
+                if f"{NOTED}={self.folder}".encode() in path.read_bytes().split(b"\0"):
                     found.append(int(path.parent.name))
-            except OSError:
-                continue
         return [process for process in found if process != self.process.pid]
 
     def end(self) -> int:
@@ -67,31 +62,53 @@ def until(true: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
+# Of every program: each rank tells its number by a file.
+BEGIN = f"""
+import os, pathlib, signal, sys, time
+rank, here = os.environ["PADDLE_TRAINER_ID"], pathlib.Path(os.environ["{NOTED}"])
+
+def wait(true):
+    while not true():
+        time.sleep(0.01)
+
+def has_ended(other):
+    try:
+        stat = pathlib.Path("/proc", (here / other).read_text(), "stat").read_text()
+    except FileNotFoundError:
+        return True
+    return stat.split()[2] == "Z"
+
+def begin():
+    (here / ("new" + rank)).write_text(str(os.getpid()))
+    (here / ("new" + rank)).rename(here / rank)
+    wait((here / "1").exists)
+"""
+FOREVER = "print('up', rank, flush=True)\ntime.sleep(3600)\n"
+DEAF = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+
+
 @pytest.fixture
 def launch(tmp_path: pathlib.Path) -> Iterator[Launch]:
     """Start the entry point on a program text with two ranks; nothing of it outlives the test."""
     started: list[Launched] = []
 
     def start(
-        program: str, *arguments: str, entry: Sequence[str] = (str(LAUNCH),), **environment: str
+        program: str, *, entry: Sequence[str] = (str(LAUNCH),), **environment: str
     ) -> Launched:
         script = tmp_path / "program.py"
-        script.write_text("import os, sys\nrank = os.environ['PADDLE_TRAINER_ID']\n" + program)
+        script.write_text(BEGIN + program)
         env = {
             "PATH": os.environ["PATH"],
             "PADDLE_NNODES": "1",
             "PADDLE_NPROC_PER_NODE": "2",
             "PYTHONPATH": str(LAUNCH.parent),
-            NOTED.decode(): str(tmp_path),
+            NOTED: str(tmp_path),
             **environment,
         }
+        command = [sys.executable, *entry, str(script)]
         with (tmp_path / "out").open("wb") as out, (tmp_path / "err").open("wb") as err:
             process = subprocess.Popen(
-                [sys.executable, *entry, str(script), *arguments],
-                env=env,
-                stdout=out,
-                stderr=err,
-                start_new_session=True,
+                command, env=env, stdout=out, stderr=err, start_new_session=True
             )
         started.append(Launched(process, tmp_path))
         return started[-1]
@@ -102,9 +119,6 @@ def launch(tmp_path: pathlib.Path) -> Iterator[Launch]:
         job.process.wait()
         for process in job.others():
             os.kill(process, signal.SIGKILL)
-
-
-FOREVER = "print('up', rank, flush=True)\nimport time\ntime.sleep(3600)\n"
 
 
 @linux
@@ -123,48 +137,16 @@ def test_every_rank_shows_every_line_once(launch: Launch) -> None:
     assert job.err == ""
 
 
-@linux
-def test_a_failing_rank_shows_its_traceback_and_gives_its_code(
-    launch: Launch, tmp_path: pathlib.Path
-) -> None:
-    job = launch(
-        "import pathlib, time\nother = pathlib.Path(sys.argv[1], 'other')\n"
-        "if rank == '0':\n    print('up 0', flush=True)\n    other.touch()\n"
-        "    time.sleep(3600)\n"
-        "while not other.exists():\n    time.sleep(0.01)\n"
-        "print('before')\nsys.stderr.write('Traceback of 1\\n')\nsys.exit(7)\n",
-        str(tmp_path),
-        SECRET_TOKEN="hush",
-    )
-    assert job.end() == 7
-    assert job.out.splitlines().count("Traceback of 1") == 1
-    assert job.out.splitlines().count("up 0") == 1
-    assert job.out.splitlines()[-1] == "paddle_launch.py: rank 1: exit code 7"
-    assert "hush" not in job.out + job.err
-    assert not job.others()
-
-
 # The first rank fails because it has lost the second, and has more to say before it is ended.
 OUTLIVED = """
-import pathlib, signal, time
-known, ignores = (pathlib.Path(sys.argv[1], name) for name in ("known", "ignores"))
 if rank == "0":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    ignores.touch()
-while not ignores.exists():
-    time.sleep(0.01)
-def is_up():
-    try:
-        return pathlib.Path("/proc", known.read_text(), "stat").read_text().split()[2] != "Z"
-    except FileNotFoundError:
-        return not known.exists()
+begin()
 if rank == "1":
+    wait((here / "0").exists)
     print("up 1", flush=True)
-    known.with_name("new").write_text(str(os.getpid()))
-    known.with_name("new").rename(known)
     {end}
-while is_up():
-    time.sleep(0.01)
+wait(lambda: has_ended("1"))
 print("context\\n" * 200)
 raise RuntimeError("connection reset by peer")
 """
@@ -182,28 +164,25 @@ raise RuntimeError("connection reset by peer")
     ],
 )
 def test_the_rank_that_ended_first_has_the_last_error(
-    launch: Launch, tmp_path: pathlib.Path, end: str, code: int, told: str
+    launch: Launch, end: str, code: int, told: str
 ) -> None:
-    job = launch(OUTLIVED.format(end=end), str(tmp_path))
+    job = launch(OUTLIVED.format(end=end), SECRET_TOKEN="hush")
     assert job.end() == code
-    assert job.out.count("RuntimeError: connection reset by peer\n") == 1
+    for text in ("up 1\n", "RuntimeError: connection reset by peer\n"):
+        assert job.out.count(text) == 1
     last = job.out.splitlines()[-1]
     assert re.fullmatch(rf"paddle_launch\.py: rank 1: {told}", last)
     assert re.fullmatch(r"paddle_launch\.py: rank 1: .*\n", job.err)
+    assert "hush" not in job.out + job.err
+    assert not job.others()
 
 
 # The test decides when the first of the ranks ends.
 ENDED_UNSEEN = """
-import pathlib, time
-folder = pathlib.Path(sys.argv[1])
-(folder / ("new" + rank)).write_text(str(os.getpid()))
-(folder / ("new" + rank)).rename(folder / rank)
-while not (folder / "now").exists():
-    time.sleep(0.01)
+begin()
+wait((here / "now").exists)
 if rank == "0":
-    other = pathlib.Path("/proc", (folder / "1").read_text(), "stat")
-    while other.read_text().split()[2] != "Z":
-        time.sleep(0.01)
+    wait(lambda: has_ended("1"))
     raise RuntimeError("connection reset by peer")
 os.kill(os.getpid(), {number})
 """
@@ -214,7 +193,7 @@ os.kill(os.getpid(), {number})
 def test_the_killed_rank_is_named_where_all_was_over_before_it_was_seen(
     launch: Launch, tmp_path: pathlib.Path, number: signal.Signals
 ) -> None:
-    job = launch(ENDED_UNSEEN.format(number=int(number)), str(tmp_path))
+    job = launch(ENDED_UNSEEN.format(number=int(number)))
     until(lambda: all((tmp_path / rank).exists() for rank in "01"))
     job.process.send_signal(signal.SIGSTOP)  # as on a machine that is too busy to run it
     (tmp_path / "now").touch()
@@ -236,12 +215,9 @@ def test_a_signal_ends_the_whole_job_with_its_code(launch: Launch, number: signa
 
 
 @linux
-def test_a_job_ends_although_a_rank_ignores_signals_and_has_children(
-    launch: Launch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_ends_although_a_rank_ignores_signals_and_has_children(launch: Launch) -> None:
     job = launch(
-        "import signal, subprocess\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-        "subprocess.Popen(['sleep', '3600'])\n" + FOREVER,
+        DEAF + "import subprocess\nsubprocess.Popen(['sleep', '3600'])\n" + FOREVER,
         entry=("-c", "import paddle_launch as p; p.GRACE = 0.2; raise SystemExit(p.main())"),
     )
     until(lambda: job.out.count("up") == 2)
@@ -284,7 +260,7 @@ def test_ranks_start_when_the_first_pod_has_a_name(
 
 @linux
 def test_no_rank_outlives_a_killed_entry_point(launch: Launch) -> None:
-    job = launch("import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + FOREVER)
+    job = launch(DEAF + FOREVER)
     until(lambda: job.out.count("up") == 2)
     assert len(job.others()) == 2
     os.killpg(job.process.pid, signal.SIGKILL)
@@ -316,10 +292,8 @@ def test_the_first_rank_does_not_speak_before_those_it_has_heard(
 ) -> None:
     """Its summary is the job's last line, also where all was written before any of it was read."""
     job = launch(
-        "import pathlib, time\nfolder = pathlib.Path(sys.argv[1])\n(folder / rank).touch()\n"
-        "while not (folder / ('now' if rank == '1' else 'heard')).exists(): time.sleep(0.01)\n"
-        "print('end of', rank)\n(folder / ('heard' if rank == '1' else 'done')).touch()\n",
-        str(tmp_path),
+        "begin()\nwait((here / ('now' if rank == '1' else 'heard')).exists)\n"
+        "print('end of', rank)\n(here / ('heard' if rank == '1' else 'done')).touch()\n"
     )
     until(lambda: all((tmp_path / rank).exists() for rank in "01"))
     job.process.send_signal(signal.SIGSTOP)
@@ -360,37 +334,39 @@ OPERATOR = {
 @pytest.mark.parametrize(
     ("given", "hostname", "expected"),
     [
-        (OPERATOR, "dlv3.a-worker-3", (24, 8, 32, "dlv3.a-worker-0:36543")),
+        ({}, "dlv3.a-worker-3", (24, 8, 32, "dlv3.a-worker-0:36543")),
         # On its node's network a pod has its node's host name.
-        (OPERATOR | {"POD_NAME": "dlv3.a-worker-3"}, "gpu-7", (24, 8, 32, "dlv3.a-worker-0:36543")),
-        (OPERATOR | {"PADDLE_RANK": "1"}, "dlv3.a-worker-3", (8, 8, 32, "dlv3.a-worker-0:36543")),
+        ({"POD_NAME": "dlv3.a-worker-3"}, "gpu-7", (24, 8, 32, "dlv3.a-worker-0:36543")),
+        ({"PADDLE_RANK": "1"}, "dlv3.a-worker-3", (8, 8, 32, "dlv3.a-worker-0:36543")),
         # The port may be another job's where the node's network is used.
-        (OPERATOR | {"PADDLE_NNODES": "1"}, "dlv3.a-worker-0", (0, 8, 8, None)),
-        ({}, "h", (0, 1, 1, None)),
+        ({"PADDLE_NNODES": "1"}, "dlv3.a-worker-0", (0, 8, 8, None)),
+        ({}, "dlv3xa-worker-3", "set PADDLE_RANK"),
+        ({}, "dlv3.a-worker-4", "node 4 of 4"),
+        ({"PADDLE_NPROC_PER_NODE": "0"}, "h", "PADDLE_NPROC_PER_NODE is '0'"),
     ],
 )
 def test_the_operators_variables_say_which_ranks_a_node_has(
-    given: dict[str, str], hostname: str, expected: tuple[object, ...]
+    given: dict[str, str],
+    hostname: str,
+    expected: tuple[object, ...] | str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert paddle_launch.place(given, hostname) == expected
-
-
-@pytest.mark.parametrize(
-    ("given", "hostname", "said"),
-    [
-        (OPERATOR, "dlv3xa-worker-3", "set PADDLE_RANK"),
-        (OPERATOR, "dlv3.a-worker-4", "node 4 of 4"),
-        (OPERATOR | {"PADDLE_NPROC_PER_NODE": "0"}, "h", "PADDLE_NPROC_PER_NODE is '0'"),
-        ({"PADDLE_NNODES": "2", "PADDLE_RANK": "0"}, "h", "PADDLE_MASTER, which is not set"),
-    ],
-)
-def test_a_job_without_a_shape_is_refused(
-    given: dict[str, str], hostname: str, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+    if isinstance(expected, tuple):
+        assert paddle_launch.place(OPERATOR | given, hostname) == expected
+        return
     with pytest.raises(SystemExit) as ended:
-        paddle_launch.place(given, hostname)
+        paddle_launch.place(OPERATOR | given, hostname)
     assert ended.value.code == 2
-    assert said in capsys.readouterr().err
+    assert expected in capsys.readouterr().err
+
+
+def test_one_rank_needs_no_variable_and_several_nodes_need_a_place_to_meet(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert paddle_launch.place({}, "h") == (0, 1, 1, None)
+    with pytest.raises(SystemExit):
+        paddle_launch.place({"PADDLE_NNODES": "2", "PADDLE_RANK": "0"}, "h")
+    assert "PADDLE_MASTER, which is not set" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("gpus", [True, False])

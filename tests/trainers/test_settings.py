@@ -34,12 +34,9 @@ def test_no_option_means_upstreams_values() -> None:
     assert found.min_steady_seconds == 0.0
     assert found.cudnn_benchmark
     assert not any((found.tf32, found.channels_last, found.compile, found.fused_optimizer))
-
-
-def test_amp_takes_upstreams_amp_batch_unless_one_is_given() -> None:
-    assert read("--amp-dtype", "fp16").batch_size == 4
+    amped = read("--amp-dtype", "fp16")
+    assert (amped.batch_size, amped.precision) == (4, "amp")
     assert read("--amp-dtype", "bf16", "--batch-size", "3").batch_size == 3
-    assert read("--amp-dtype", "bf16").precision == "amp"
 
 
 def test_a_variant_is_a_free_label_and_the_recipe_says_what_is_done() -> None:
@@ -59,43 +56,25 @@ def test_the_runs_identity_comes_from_its_environment(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("argv", "nhwc"),
+    ("argv", "nhwc", "overlaps"),
     [
-        ([], False),
-        (["--recipe", "second", "--amp-dtype", "fp16"], True),
-        (["--recipe", "second"], False),
-        (["--amp-dtype", "fp16"], False),
-        (["--recipe", "second", "--amp-dtype", "fp16", "--no-channels-last"], False),
-        (["--channels-last"], True),
+        ([], False, True),
+        (["--recipe", "second", "--amp-dtype", "fp16"], True, False),
+        (["--recipe", "second"], False, True),
+        (["--amp-dtype", "fp16"], False, True),
+        (["--recipe", "second", "--amp-dtype", "fp16", "--no-channels-last"], False, False),
+        (["--recipe", "second", "--amp-dtype", "fp16", "--overlap"], True, True),
+        (["--channels-last", "--no-overlap"], True, False),
     ],
 )
-def test_the_layout_is_upstreams_unless_one_is_asked_for(argv: list[str], nhwc: bool) -> None:
-    defaults = dataclasses.replace(DEFAULTS, channels_last_amp=("second",))
-    found, _ = settings.read("b", "", defaults, None, argv)
-    assert found.speed_options()["channels_last"] is nhwc
-
-
-@pytest.mark.parametrize(
-    ("argv", "overlaps"),
-    [
-        ([], True),
-        (["--amp-dtype", "fp16"], True),
-        (["--recipe", "second"], True),
-        (["--recipe", "second", "--amp-dtype", "fp16"], False),
-        (["--recipe", "second", "--amp-dtype", "fp16", "--overlap"], True),
-        (["--no-overlap"], False),
-    ],
-)
-def test_gradients_are_summed_as_upstream_does_unless_asked_otherwise(
-    argv: list[str], overlaps: bool
+def test_layout_and_sums_of_gradients_are_upstreams_unless_asked_for_otherwise(
+    argv: list[str], nhwc: bool, overlaps: bool
 ) -> None:
-    options = settings.SPEED_OPTIONS
-    defaults = dataclasses.replace(DEFAULTS, flat_sum_amp=("second",), speed_options=options)
-    assert settings.read("b", "", defaults, None, argv)[0].overlap is overlaps
-
-
-def test_a_trainer_without_the_option_overlaps_as_its_upstream() -> None:
-    assert settings.read("b", "", DEFAULTS, None, ["--amp-dtype", "fp16"])[0].overlap is True
+    of_amp = {"channels_last_amp": ("second",), "flat_sum_amp": ("second",)}
+    defaults = dataclasses.replace(DEFAULTS, speed_options=settings.SPEED_OPTIONS, **of_amp)
+    found, _ = settings.read("b", "", defaults, None, argv)
+    told = found.speed_options()
+    assert (told["channels_last"], told["overlap"], found.overlap) == (nhwc, overlaps, overlaps)
 
 
 def test_a_recipe_may_have_loader_processes_of_its_own() -> None:
@@ -146,12 +125,9 @@ def test_a_bad_value_is_one_line_and_exit_code_2(
 
 
 @pytest.mark.parametrize("text", ["512", "0x4", "4x0", "ax4", "4x4x4", "-4x4", ""])
-def test_a_bad_size_is_refused(text: str) -> None:
+def test_a_size_is_height_by_width_or_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match=r"512x1024|at least"):
         settings.size(text)
-
-
-def test_a_size_is_height_by_width() -> None:
     assert settings.size("512x1024") == (512, 1024)
 
 

@@ -9,42 +9,28 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from k8sbench.trainers.parts import settings, state
+from k8sbench.trainers.parts import state
 from k8sbench.trainers.parts.events import Place
 from k8sbench.trainers.parts.session import Session
-from tests.trainers.runs import import_paddle
+from tests.trainers.checks import part, session
 
-DEFAULTS = settings.Defaults(benchmark="b", recipes=("v",), batch_size=2)
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore")]
 
 
 def parts(framework: str) -> dict[str, Any]:
     """A session of one rank, and what it saves."""
-    place, common = Place(), settings.read("b", "", DEFAULTS, None, ["--device", "cpu"])[0]
-    if framework == "torch":
+    here, model = session(framework), part(framework, "loop").nn.Linear(3, 2)
+    if framework == "pytorch":
         import torch
 
-        from k8sbench.trainers.parts import torch_session
+        optimizer: Any = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        scaler: Any = torch.amp.GradScaler("cpu", enabled=False)
+    else:
+        import paddle
 
-        model: Any = torch.nn.Linear(3, 2)
-        return {
-            "here": torch_session.Session(common, place, None),
-            "model": model,
-            "optimizer": torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9),
-            "scaler": torch.amp.GradScaler("cpu", enabled=False),
-        }
-    import_paddle()
-    import paddle
-
-    from k8sbench.trainers.parts import paddle_session
-
-    model = paddle.nn.Linear(3, 2)
-    return {
-        "here": paddle_session.Session(common, place, None),
-        "model": model,
-        "optimizer": paddle.optimizer.Momentum(parameters=model.parameters()),
-        "scaler": paddle.amp.GradScaler(enable=False),
-    }
+        optimizer = paddle.optimizer.Momentum(parameters=model.parameters())
+        scaler = paddle.amp.GradScaler(enable=False)
+    return {"here": here, "model": model, "optimizer": optimizer, "scaler": scaler}
 
 
 class Seeds:
@@ -92,7 +78,7 @@ def test_paddles_scaler_goes_on_where_it_was(tmp_path: pathlib.Path) -> None:
     assert type(scaler.loaded["incr_count"]) is int
 
 
-@pytest.mark.parametrize("framework", ["torch", "paddle"])
+@pytest.mark.parametrize("framework", ["pytorch", "paddle"])
 def test_nothing_in_a_state_is_executed(framework: str, tmp_path: pathlib.Path) -> None:
     held = parts(framework)
     state.save(tmp_path, **held)

@@ -10,7 +10,6 @@ import itertools
 import math
 import multiprocessing
 import types
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -18,19 +17,16 @@ import pytest
 from tests.trainers.checks import (
     LEARNING,
     SIZES,
+    STEEP,
     learns,
     length,
-    loaders_feed,
     noted_runs,
-    options_change_no_loss,
     part,
     run,
     toy,
 )
 from tests.trainers.runs import (
     Captured,
-    Event,
-    Job,
     events,
     losses,
     narrow,
@@ -71,7 +67,12 @@ def test_loader_processes_feed_a_run_and_their_wait_is_reported(
 ) -> None:
     options = ("--batch-size", "2", "--warmup", "1", "--iterations", "2", "--workers", "1")
     words = (*SIZES[trainer], *options, "--data", "synthetic-host")
-    loaders_feed(run(monkeypatch, capfd, trainer, *words))
+    found = run(monkeypatch, capfd, trainer, *words)
+    assert found[0]["data"] == "synthetic-host"
+    assert [0 < step["data_seconds"] < step["seconds"] for step in only(found, "step")] == [
+        True,
+        True,
+    ]
     assert multiprocessing.active_children() == []  # nor what they had in shared memory
 
 
@@ -79,12 +80,16 @@ def test_loader_processes_feed_a_run_and_their_wait_is_reported(
 def test_an_option_of_speed_changes_no_loss_and_is_reported(
     trainer: str, monkeypatch: pytest.MonkeyPatch, capfd: Captured
 ) -> None:
-    def each(jobs: Sequence[Job]) -> list[list[Event]]:
-        return [run(monkeypatch, capfd, *job) for job in jobs]
-
+    """With frozen batch norm."""
     without_effect = ("--no-cudnn-benchmark", "--tf32") if trainer in of("pytorch") else ()
-    variants = [("--channels-last", *without_effect), ("--fused-optimizer",)]
-    options_change_no_loss(trainer, variants, each)
+    options = ("--channels-last", *without_effect, "--fused-optimizer")
+    steps = ("--warmup", "0", "--iterations", "3", "--log-interval", "1", "--batch-size", "2")
+    shared = (*steps, "--frozen-norm", *STEEP[trainer])
+    plain, other = (run(monkeypatch, capfd, trainer, *shared, *more) for more in ((), options))
+    before, after = plain[0]["options"], other[0]["options"]
+    switched = {option.lstrip("-").removeprefix("no-").replace("-", "_") for option in options}
+    assert {name for name in after if after[name] != before[name]} == switched
+    assert losses(other) == pytest.approx(losses(plain), rel=1e-3)
 
 
 @on_each

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -12,9 +10,8 @@ import pytest
 from k8sbench.app import catalog
 from k8sbench.trainers.data.pictures import Pictures
 from tests.trainers import runs
-from tests.trainers.checks import SIZES, STEEP, noted_runs, part, run, toy
-from tests.trainers.runs import Captured, environment, losses, of
-from tests.trainers.torch_checks import rounding
+from tests.trainers.checks import STEEP, noted_runs, part, run, toy
+from tests.trainers.runs import Captured, losses, of, refusal
 
 pytestmark = [
     pytest.mark.tier("frameworks"),
@@ -22,14 +19,6 @@ pytestmark = [
 ]
 
 SHORT = ("--warmup", "0", "--iterations", "1", "--batch-size", "2")
-
-
-def test_fp16_uses_a_gradient_scaler(capfd: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a CPU half precision is slow, but it takes the same way through the scaler."""
-    length = ("--batch-size", "4", "--warmup", "0", "--iterations", "1")
-    runs.narrow("resnet50", monkeypatch)
-    text = runs.output(capfd, "resnet50", *SIZES["resnet50"], *length, "--amp-dtype", "fp16")
-    assert "train.grad_scale : 128.00000" in text
 
 
 # CI gives each of its workers one core.
@@ -72,13 +61,6 @@ def test_a_compiled_model_gives_the_losses_of_a_plain_one(
     assert plain[0]["options"]["compile"] is False
     assert compiled[0]["options"] == {**plain[0]["options"], "compile": True}
     assert losses(compiled) == pytest.approx(losses(plain), rel=1e-6)
-
-
-def test_products_are_exact_to_fp32() -> None:
-    found = rounding("cpu")
-    assert found["matmul"] < 1e-5
-    assert found["convolution"] < 1e-5
-    assert found["tf32"] is False
 
 
 @pytest.mark.parametrize(
@@ -176,38 +158,18 @@ def test_each_parameter_group_learns_at_its_own_rate(capfd: Captured) -> None:
     assert fast.allclose(10.0 * bias, rtol=1e-3)
 
 
-@pytest.mark.parametrize("name", ["resnet50", pytest.param("tsm", marks=pytest.mark.soak)])
-def test_the_smoke_preset_learns_in_every_step(
-    name: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    spec = catalog.benchmark(name).spec
-    variant = spec.default_variant("pytorch")
+def test_the_smoke_preset_learns_in_every_step(capfd: Captured) -> None:
+    variant = catalog.benchmark("resnet50").spec.default_variant("pytorch")
     assert variant is not None
     smoke = variant.smoke
     assert smoke is not None
     sizes = [f"--{option}={value}" for option, value in smoke.args.items()]
     length = (f"--warmup={smoke.warmup}", f"--iterations={smoke.iterations}", "--log-interval=1")
-    found = losses(runs.run(capfd, name, *sizes, *length, f"--batch-size={smoke.batch_size}"))
+    words = (*sizes, *length, f"--batch-size={smoke.batch_size}")
+    found = losses(runs.run(capfd, "resnet50", *words))
     assert len(found) == smoke.iterations + smoke.warmup
     assert min(found) > 0.001, "a loss of 0 leaves nothing to learn"
     assert min(found[-3:]) < found[0] / 2
-
-
-@pytest.mark.parametrize("trainer", of("paddle"))
-@pytest.mark.parametrize("amp", ["fp16", "bf16"])
-def test_amp_without_effect_is_called_fp32(
-    trainer: str, amp: str, capfd: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    words = (*SIZES[trainer], *SHORT)
-    plain = run(monkeypatch, capfd, trainer, *words)
-    # The layout of images follows what is asked for; it is the same here, so that losses are, too.
-    layout = () if trainer == "arcface" else ("--no-channels-last",)
-    amped = run(monkeypatch, capfd, trainer, *words, *layout, "--amp-dtype", amp)
-    start, summary = amped[0], amped[-1]
-    asked = start["precision"], start["amp_dtype"], start["precision_effective"]
-    assert asked == ("amp", amp, "fp32")
-    assert summary["precision_effective"] == "fp32"
-    assert losses(amped) == losses(plain)
 
 
 @pytest.mark.parametrize(
@@ -221,54 +183,29 @@ def test_amp_without_effect_is_called_fp32(
 def test_images_are_laid_out_as_upstream_has_them_and_the_run_says_so(
     options: tuple[str, ...], nhwc: bool, capfd: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """PaddleSeg's run_fp16.sh trains in NHWC, its run_fp32.sh and mmsegmentation in NCHW."""
-    from k8sbench.trainers.models import deeplabv3p_paddle, deeplabv3plus_paddle
+    """PaddleSeg's run_fp16.sh trains in NHWC, its run_fp32.sh and mmsegmentation in NCHW.
 
-    seen = set()
-    for module, name in (
-        (deeplabv3p_paddle, "DeepLabV3P"),
-        (deeplabv3plus_paddle, "DeepLabV3Plus"),
-    ):
-        build = getattr(module, name)
+    PaddleSeg's count of parameters holds batch norm's statistics; mmsegmentation's does not.
+    """
+    noted = noted_runs(monkeypatch, "paddle")
+    layers = part("paddle", "loop").nn.Layer
+    call, seen = layers.__call__, []
 
-        def noting(*arguments: Any, build: Any = build, **named: Any) -> Any:
-            model = build(*arguments, **named)
-            model.register_forward_pre_hook(lambda _, inputs: seen.add(tuple(inputs[0].shape)))
-            return model
+    def noting(layer: Any, *inputs: Any, **named: Any) -> Any:
+        seen.append(tuple(inputs[0].shape))
+        return call(layer, *inputs, **named)
 
-        monkeypatch.setattr(module, name, noting)
+    monkeypatch.setattr(layers, "__call__", noting)
     words = ("--crop", "32x64", "--classes", "4", *SHORT, *options)
     found = run(monkeypatch, capfd, "deeplabv3p_paddle", *words)
     assert found[0]["options"]["channels_last"] is nhwc
-    assert seen == {(2, 32, 64, 3) if nhwc else (2, 3, 32, 64)}
+    assert seen[0] == ((2, 32, 64, 3) if nhwc else (2, 3, 32, 64))
+    trained = part("paddle", "session").count_parameters(noted[0].bare)
+    statistics = found[-1]["parameters"] - trained
+    assert (statistics == 0) if "matched" in options else (statistics > 0)
 
 
-def test_parameters_are_counted_as_upstream_counts_them(
-    capfd: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """PaddleSeg's count holds batch norm's statistics; mmsegmentation's and PLSC's do not."""
-    noted = noted_runs(monkeypatch, "paddle")
-    ours, matched, faces = (
-        run(monkeypatch, capfd, trainer, *SIZES[trainer], *SHORT, *options)[-1]
-        for trainer, *options in (
-            *(("deeplabv3p_paddle",), ("deeplabv3p_paddle", "--recipe", "matched"), ("arcface",)),
-        )
-    )
-    trained = [part("paddle", "session").count_parameters(taken.bare) for taken in noted]
-    assert ours["parameters"] > trained[0]
-    assert [matched["parameters"], faces["parameters"]] == trained[1:]
-    # What the benchmark's own rule makes different on several GPUs is told for the table's notes.
-    assert (faces["head"], faces["norm"], matched["norm"]) == ("own", "BatchNorm", "BatchNorm")
-
-
-def test_what_the_machine_cannot_do_is_one_line_and_code_2() -> None:
-    ended = subprocess.run(
-        [sys.executable, "-m", "k8sbench.trainers.deeplabv3p_paddle", "--device", "cuda"],
-        env=environment(CUDA_VISIBLE_DEVICES=""),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.returncode == 2, ended.stderr
-    assert "Paddle sees no GPU" in ended.stderr
-    assert "Traceback" not in ended.stderr
+def test_a_machine_without_a_gpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    words = ["-m", "k8sbench.trainers.deeplabv3p_paddle", "--device", "cuda"]
+    assert "Paddle sees no GPU" in refusal(words)

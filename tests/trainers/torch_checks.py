@@ -8,13 +8,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.trainers.checks import SIZES
 from tests.trainers.runs import (
     END,
     alone,
-    in_turn,
     of,
-    only,
     ranks,
 )
 
@@ -26,64 +23,7 @@ TRAINING = (
 """The trainer whose upstream synchronises batch norm, with batch norm in training mode."""
 # Measured on a CPU: 1e-7, and 1e-3 to 5e-3 where each rank has statistics of its own.
 TRAINING_TOLERANCE = 2e-4
-WAITS = """
-import collections, warnings
-import torch
-from k8sbench.trainers.parts import loop, steps, torch_session
-
-taken = [collections.Counter()]
-
-def count(kind, call):
-    def counted(*given, **named):
-        taken[-1][kind] += 1
-        return call(*given, **named)
-    return counted
-
-for reading in ("item", "tolist"):
-    setattr(torch.Tensor, reading, count("reads", getattr(torch.Tensor, reading)))
-torch_session.Session.sync = count("waits", torch_session.Session.sync)
-ready, finish = steps.StepTimer.data_ready, loop.Loop._finish
-
-def data_ready(timer):  # from here to here is one step, with all that the loop does
-    taken.append(collections.Counter())
-    ready(timer)
-
-def told(loop):
-    loop.journal.event("waits", {"steps": taken[1:]})
-    taken[:] = [collections.Counter()]
-    return finish(loop)
-
-steps.StepTimer.data_ready, loop.Loop._finish = data_ready, told
-if torch.cuda.is_available():
-    warnings.simplefilter("always")
-    def note(message, *_):
-        if "called a synchronizing CUDA operation" in str(message):
-            taken[-1]["device"] += 1
-    warnings.showwarning = note
-    torch.cuda.set_sync_debug_mode("warn")
-"""
-"""Counts, step by step, how often the host waits for the device: values that it reads, waits that
-it asks for, and on a GPU all that PyTorch itself finds to synchronise."""
 PRECISIONS = ("none", "fp16")
-
-
-def waits(device: str, *, timeout: float = 100.0) -> dict[tuple[str, str], list[dict[str, int]]]:
-    """By trainer and precision: the counts of steps in the midst of a run, with no record among
-    them but where upstream has one in each step.
-    """
-    each = [(trainer, amp) for trainer in TRAINERS for amp in PRECISIONS]
-    shared = ("--device", device, "--threads", "1", "--batch-size", "2")
-    length = ("--warmup", "2", "--iterations", "5")
-    jobs = []
-    for trainer, amp in each:
-        interval = ("--log-interval", "1" if trainer == "resnet50" else "20")
-        options = (*shared, *length, *interval, "--amp-dtype", amp, *SIZES[trainer])
-        jobs.append((trainer, *options))
-    found = in_turn(jobs, 1, before=WAITS, timeout=timeout)
-    return {
-        job: only(events_, "waits")[0]["steps"][3:6]
-        for job, (events_,) in zip(each, found, strict=True)
-    }
 
 
 def upstreams_waits(trainer: str, amp: str) -> tuple[int, int]:
@@ -134,73 +74,48 @@ class Theirs(nn.Module):  # PyTorch's own, which asks for a GPU before it goes t
 
 if device == "cpu":
     import tests.trainers.sync_norm_on_cpu
-layers = {
-    "ours": synchronise(nn.Sequential(copy.deepcopy(norm))),
-    "torch": Theirs(copy.deepcopy(norm)),
-    "one rank": copy.deepcopy(norm),
-}
-moved = [each.to(here.device) for each in images]
-slope = away.to(here.device)
-found = {}
-for which, layer in layers.items():
+part = slice(3 * rank, 3 * rank + 3)
+found = []
+for layer in (synchronise(nn.Sequential(copy.deepcopy(norm))), Theirs(copy.deepcopy(norm))):
     layer = layer.to(here.device)
-    part = slice(None) if which == "one rank" else slice(3 * rank, 3 * rank + 3)
-    shown = slice(3 * rank, 3 * rank + 3) if which == "one rank" else slice(None)
     for layout in (torch.contiguous_format, torch.channels_last):
-        for step in range(len(images)):
+        for step, image in enumerate(images):
+            x = image[part].to(here.device, dtype).to(memory_format=layout).requires_grad_()
+            slope = away[part].to(here.device, dtype)
             if here.backend == "nccl":  # gloo itself waits for what a GPU has for it
-                quiet = which == "ours" and step > 0
+                quiet = not found and step > 0
                 torch.cuda.set_sync_debug_mode("error" if quiet else "default")
-            x = moved[step][part].to(dtype).to(memory_format=layout).requires_grad_()
             y = layer(x)
-            y.backward(slope[part].to(y.dtype))
+            y.backward(slope)
     if here.backend == "nccl":
         torch.cuda.set_sync_debug_mode("default")
-    inner = dict(layer.named_parameters()) | dict(layer.named_buffers())
-    inner = {key.rpartition(".")[2]: value for key, value in inner.items()}
-    sums = [inner["weight"].grad, inner["bias"].grad]
-    if which != "one rank":
-        for each in sums:
-            distributed.all_reduce(each)
-    found[which] = {
-        "type": str(y.dtype), "outputs": y[shown], "inputs": x.grad[shown], "weight": sums[0],
-        "bias": sums[1], "mean": inner["running_mean"], "variance": inner["running_var"],
-    }
+    assert y.dtype == dtype
+    gradients = [each.grad for each in layer.parameters()]
+    statistics = [each for each in layer.buffers() if each.dim()]  # not the number of batches
+    found.append([y, x.grad, *gradients, *statistics])
 
 def far(one, other):
     one, other = one.double(), other.double()
     return ((one - other).abs().max() / other.abs().max()).item()
 
-ours = found["ours"]
-told = {
-    other: {key: far(ours[key], found[other][key]) for key in ours if key != "type"}
-    for other in ("torch", "one rank")
-}
-print(json.dumps({"type": ours["type"], **told}))
+print(json.dumps([far(ours, theirs) for ours, theirs in zip(*found)]))
 """
     + END
 )
 
 
-def sync_norm_differs(
-    dtype: str, device: str, *options: str, timeout: float = 100.0
-) -> dict[str, dict[str, float]]:
-    """How far our batch norm over two ranks is from PyTorch's own, and from one rank's with twice
-    the batch: outputs, gradients and running statistics after six steps, of the largest value.
+def sync_norm_differs(dtype: str, device: str, *options: str, timeout: float = 100.0) -> float:
+    """How far our batch norm over two ranks is from PyTorch's own: outputs, gradients and running
+    statistics after six steps, of the largest value.
 
     PyTorch's own refuses CPUs; there both are given formulas as kernels. With NCCL a
     wait for the device, after the first step, is an error.
     """
-    found: dict[str, dict[str, float]] = {}
-    for text in ranks(["-c", SYNC_NORM, dtype, device, *options], 2, timeout=timeout):
-        (line,) = (each for each in text.splitlines() if each.startswith("{"))
-        told = json.loads(line)
-        assert told.pop("type") == f"torch.{dtype}"
-        for other, values in told.items():
-            before = found.setdefault(other, {})
-            found[other] = {key: max(values[key], before.get(key, 0.0)) for key in values}
-    assert found.keys() == {"torch", "one rank"}
-    return found
+    printed = ranks(["-c", SYNC_NORM, dtype, device, *options], 2, timeout=timeout)
+    lines = [line for text in printed for line in text.splitlines() if line.startswith("[")]
+    differences = [json.loads(line) for line in lines]
+    assert [len(each) for each in differences] == [6, 6]
+    return max(map(max, differences))
 
 
 PRODUCTS = """

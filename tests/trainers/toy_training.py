@@ -7,6 +7,7 @@ after the other in one process. A line REMOVE=FOLDER removes a folder instead.
 from __future__ import annotations
 
 import argparse
+import importlib
 import multiprocessing
 import os
 import shutil
@@ -35,6 +36,10 @@ DEFAULTS = settings.Defaults(
     workers=0,
     speed_options=(),
 )
+LOOPS = {
+    "pytorch": "k8sbench.trainers.parts.torch_loop",
+    "paddle": "k8sbench.trainers.parts.paddle_loop",
+}
 UNUSED: Any = None
 """In place of synthetic samples."""
 NORMALISE: Normalise = ((120.0, 110.0, 100.0), (60.0, 50.0, 40.0))
@@ -67,7 +72,7 @@ def figures(sums: Array) -> dict[str, float]:
     return {"top-1": 100 * hits / sum(times), "seen": sum(times)}
 
 
-def evaluation(framework: Any, given: argparse.Namespace, files: Files) -> Evaluation:
+def evaluation(framework: str, given: argparse.Namespace, files: Files) -> Evaluation:
     """Sums of hits, of what tells the batch norm's statistics, and of which samples were seen."""
     seen = np.eye(len(files.validation))
 
@@ -79,86 +84,35 @@ def evaluation(framework: Any, given: argparse.Namespace, files: Files) -> Evalu
         state = model.state_dict()
         (mark,) = [float(each.sum()) for name, each in state.items() if "mean" in name]
         values = np.concatenate([[int(hits.sum()), 1, mark, mark**2], seen[numbers].sum(0)])
-        return framework.to_tensor(values)
+        made = {"pytorch": ("torch", "from_numpy"), "paddle": ("paddle", "to_tensor")}[framework]
+        return getattr(sys.modules[made[0]], made[1])(values)
 
     return Evaluation(metric="top-1", batch_size=given.batch, sums=sums, figures=figures)
 
 
-class Torch:
-    """PyTorch, as far as the toy asks."""
+def train(framework: str, loop: Any, common: settings.Settings, work: dict[str, Any]) -> None:
+    """Run one rank by a loop."""
+    nn = loop.nn
+    norm = nn.BatchNorm1d if framework == "pytorch" else nn.BatchNorm1D
 
-    @staticmethod
-    def to_tensor(values: Array) -> Any:
-        """An array as a tensor."""
-        import torch
+    def model(_: Any) -> Any:
+        layers = nn.Linear(48, 16), norm(16), nn.Dropout(0.3), nn.Linear(16, CLASSES)
+        return nn.Sequential(nn.Flatten(), *layers)
 
-        return torch.from_numpy(values)
+    def losses(model: Any, *given: Any) -> dict[str, Any]:
+        inputs, targets = given[-2:]  # Paddle's loop has one more
+        layers = model.modules() if framework == "pytorch" else model.sublayers()
+        assert all(layer.training for layer in layers)
+        return {"loss": nn.functional.cross_entropy(model(inputs), targets)}
 
-    @staticmethod
-    def train(common: settings.Settings, work: dict[str, Any]) -> None:
-        """Run one rank."""
-        import torch
-        from torch import nn
-
-        from k8sbench.trainers.parts import torch_loop
-
-        def losses(model: Any, inputs: Any, targets: Any) -> dict[str, Any]:
-            assert all(layer.training for layer in model.modules())
-            return {"loss": nn.functional.cross_entropy(model(inputs), targets)}
-
-        def model(_: Any) -> Any:
-            layers = nn.Linear(48, 16), nn.BatchNorm1d(16), nn.Dropout(0.3), nn.Linear(16, CLASSES)
-            return nn.Sequential(nn.Flatten(), *layers)
-
-        torch.set_num_threads(1)
-        torch_loop.train(
-            torch_loop.Work(
-                model=model,
-                losses=losses,
-                groups=lambda net: net.parameters(),
-                samples=UNUSED,
-                **work,
-            ),
-            common,
-        )
-
-
-class Paddle:
-    """Paddle, as far as the toy asks."""
-
-    @staticmethod
-    def to_tensor(values: Array) -> Any:
-        """An array as a tensor."""
-        import paddle
-
-        return paddle.to_tensor(values)
-
-    @staticmethod
-    def train(common: settings.Settings, work: dict[str, Any]) -> None:
-        """Run one rank."""
-        from paddle import nn
-
-        from k8sbench.trainers.parts import paddle_loop
-
-        def losses(model: Any, _: Any, inputs: Any, targets: Any) -> dict[str, Any]:
-            assert all(layer.training for layer in model.sublayers())
-            return {"loss": nn.functional.cross_entropy(model(inputs), targets)}
-
-        def model(_: Any) -> Any:
-            layers = nn.Linear(48, 16), nn.BatchNorm1D(16), nn.Dropout(0.3), nn.Linear(16, CLASSES)
-            return nn.Sequential(nn.Flatten(), *layers)
-
-        paddle_loop.train(
-            paddle_loop.Work(model=model, losses=losses, samples=UNUSED, **work), common
-        )
-
-
-FRAMEWORKS: dict[str, Any] = {"pytorch": Torch, "paddle": Paddle}
+    if framework == "pytorch":
+        work["groups"] = lambda net: net.parameters()
+    loop.train(loop.Work(model=model, losses=losses, samples=UNUSED, **work), common)
 
 
 def main(framework: str, argv: list[str]) -> None:
     """Train by the loop of `framework`."""
-    kind = FRAMEWORKS[framework]
+    loop = importlib.import_module(LOOPS[framework])
     common, own = settings.read("toy", "", DEFAULTS, _options, argv)
 
     def files(_: Any) -> Files:
@@ -180,7 +134,11 @@ def main(framework: str, argv: list[str]) -> None:
     training.LOOK_SECONDS, training.NOT_FINITE_STEPS = 0.0, 5
     if own.save_at:
         setattr(training.Training, "is_due", lambda _, step: step in own.save_at)  # noqa: B010
-    kind.train(
+    if framework == "pytorch":
+        sys.modules["torch"].set_num_threads(1)
+    train(
+        framework,
+        loop,
         common,
         {
             "unit": "pictures",
@@ -189,7 +147,7 @@ def main(framework: str, argv: list[str]) -> None:
             "schedule": schedule,
             "line": lines.paddleseg,
             "files": files,
-            "evaluation": lambda opened: evaluation(kind, own, opened),
+            "evaluation": lambda opened: evaluation(framework, own, opened),
             "normalise": NORMALISE,
         },
     )

@@ -32,16 +32,6 @@ def test_iou_is_the_shared_part_of_labels_and_predictions(seed: int, labels: lis
     assert metrics.pixel_accuracy(matrix) == pytest.approx(share, nan_ok=True)
 
 
-def test_iou_of_a_picture_by_hand() -> None:
-    """Labels 0 0 1 1; the first is taken for 1, and class 2 is only guessed.
-
-    Class 0: 1 of 2. Class 1: 1 of 3. Class 2: 0 of 1. Class 3 does not occur and counts nothing.
-    """
-    matrix = np.array([[1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 0, 0], [0, 0, 0, 0]])
-    assert metrics.mean_iou(matrix) == pytest.approx((1 / 2 + 1 / 3 + 0) / 3)
-    assert metrics.pixel_accuracy(matrix) == 0.5
-
-
 def plain_verification(distances: list[float], same: list[bool]) -> float:
     """Ten folds of consecutive pairs, the first ones a pair longer; thresholds one by one."""
     size, longer = divmod(len(distances), 10)
