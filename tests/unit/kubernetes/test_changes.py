@@ -9,9 +9,8 @@ import pytest
 
 from k8sbench.adapters.kubernetes.watching import trimming
 from k8sbench.diagnose.job import facts
-from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
-from tests.unit.kubernetes.objects import JOB, PLAN, condition, job, pod, read, seen, unplaced
+from tests.unit.kubernetes.objects import JOB, PLAN
 from tests.unit.render import plans
 from tests.unit.render.plans import plan
 
@@ -71,11 +70,3 @@ def test_the_same_image_from_a_mirror_is_no_other_one(digest: str) -> None:
         one = container(found["spec"]["pytorchReplicaSpecs"], role)
         one["image"] = f"mirror.example.com/cache/{one['image'].rpartition('/')[2]}{digest}"
     assert differences(found) == []
-
-
-def test_what_keeps_a_job_from_running_is_reported_first() -> None:
-    found = job(condition("Created"), workers=3)
-    full = unplaced("0/1 nodes are available: 1 Insufficient nvidia.com/gpu.")
-    assert read(seen(full, of=found)).cause_id == "half-placed"
-    assert read(seen(pod(), of=found)).cause_id == "job-changed"
-    assert read(seen(pod(), of=found)).phase is Phase.RUNNING

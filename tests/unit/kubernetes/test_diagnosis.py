@@ -23,6 +23,7 @@ from tests.unit.kubernetes.objects import (
     FAILED,
     JOB,
     PLAN,
+    RUNS,
     condition,
     ended,
     event,
@@ -37,6 +38,7 @@ from tests.unit.kubernetes.objects import (
     unplaced,
     waits,
 )
+from tests.unit.presence import present
 from tests.unit.render.plans import plan
 
 GOLDEN = pathlib.Path(__file__).with_name("causes.txt")
@@ -161,7 +163,8 @@ PREEMPTED = {"status": {"conditions": [NO_QUOTA, EVICTED]}}
 COMES = [event("TriggeredScaleUp", "", f"{JOB}-master-0")]
 LOOPS = {"of": job(condition("Running"), restart_policy="OnFailure")}
 
-STATES: list[tuple[str, state.JobSnapshot | tuple[state.JobSnapshot, float]]] = [
+Seen = state.JobSnapshot | tuple[state.JobSnapshot, float]
+STATES: list[tuple[str, Seen]] = [
     ("suspended", alone(of=job(suspend=True))),
     ("queue-silent", alone(of=QUEUED)),
     ("queued", at(500, queued("couldn't assign flavors to pod set master"))),
@@ -499,46 +502,179 @@ def test_the_table_says_which_causes_are_unrecoverable() -> None:
         assert (cause.unrecoverable != "no") == (f"{cause_id}!" in shown), cause_id
 
 
-def test_the_operator_is_not_blamed_for_pods_that_it_says_it_has_created() -> None:
-    """The watch of pods may be silent while that of events works."""
-    said = (f"Created pod: {JOB}-{name}" for name in ("master-0", "worker-0"))
-    made = [event("SuccessfulCreatePod", text) for text in said]
-    assert read(alone(events=made), after=31).cause_id is None
-    assert read(alone(events=made[:1]), after=31).cause_id == "operator-slow"
-
-
 def test_a_former_id_is_no_other_cause_s() -> None:
     formerly = [name for cause in CAUSES.values() for name in cause.formerly]
     assert not set(formerly) & set(CAUSES)
     assert len(formerly) == len(set(formerly))
 
 
-def test_what_cannot_come_goes_before_what_may() -> None:
-    missing = pod("master-0", waits("ErrImagePull", "failed to pull: not found"))
-    large = unplaced(FULL)
-    reading = read(seen(missing, large, nodes=[node(gpus="4")]))
-    assert (reading.cause_id, reading.unrecoverable) == ("request-too-large", True)
-    assert read(seen(missing, large, nodes=[node()])).cause_id == "image-not-found"
+# --- readings beside the table of causes ---------------------------------------------------------
+
+SUCCEEDED = job(condition("Running", status="False"), condition("Succeeded", at=60))
+RESUMED = job(condition("Created"), condition("Suspended", status="False", at=500))
+LET_GO = job(condition("Running"), condition("Suspended", status="False"))
+LIMIT = "Job job has failed because it has reached the specified backoff limit"
+NO_PULL = pod("master-0", waits("ErrImagePull", "failed to pull: not found"))
+NO_ROOM = [unplaced(FULL), NO_PULL]
+OF_WORKER = refused(POD_SECURITY.format("init-pytorch"))
+OF_MASTER = refused(POD_SECURITY.format("pytorch").replace("worker-0", "master-0"))
+ALL_PODS = f"(combined from similar events): Error creating: {FORBIDDEN} no PriorityClass x"
+PULLS = event("Pulling", "Pulling image", WORKER)
+CHANGED = job(condition("Created"), workers=3)
 
 
-def test_a_refusal_counts_no_more_when_the_pod_was_created_since() -> None:
-    reading = read(seen(pod(), events=[refused(POD_SECURITY.format("pytorch"))]))
-    assert (reading.phase, reading.cause_id) == (Phase.RUNNING, None)
+def made(*names: str, count: int = 1) -> list[dict[str, Any]]:
+    """The operator's events of pods that it has created."""
+    return [
+        event("SuccessfulCreatePod", f"Created pod: {JOB}-{name}", count=count) for name in names
+    ]
 
 
-def test_each_pod_has_the_refusal_that_names_it() -> None:
-    master = POD_SECURITY.format("pytorch").replace("worker-0", "master-0")
-    events = [refused(master), refused(POD_SECURITY.format("init-pytorch"))]
-    reading = read(alone(events=events))
-    assert reading.cause_id == "pod-security"
-    assert reading.cause.startswith("The pod of master-0 is not created")
+def of_job(uid: str) -> dict[str, Any]:
+    """An event about the job with that uid."""
+    return refused(POD_SECURITY.format("init-pytorch"), involved={"uid": uid})
 
 
-def test_events_of_an_earlier_job_of_the_name_do_not_count() -> None:
-    old = refused(POD_SECURITY.format("pytorch"), involved={"uid": "job-0"})
-    assert read(seen(events=[old])).cause_id is None
-    own = refused(POD_SECURITY.format("pytorch"), involved={"uid": "job-1"})
-    assert read(seen(events=[own])).cause_id == "pod-security"
+def beside(state: dict[str, Any], replica: str = "worker-0") -> dict[str, Any]:
+    """A pod whose training container is in this state; another runs on in it."""
+    found = pod(replica, state, phase="Running")
+    sidecar = {"name": "istio-proxy", "image": "b", "state": {"running": {"startedAt": stamp(1)}}}
+    found["status"]["containerStatuses"].insert(0, sidecar)
+    return found
+
+
+def both(master: dict[str, Any], worker: dict[str, Any], of: Any = RUNNING) -> state.JobSnapshot:
+    return seen(pod("master-0", master), pod(state=worker), of=of)
+
+
+def cancelled(of: dict[str, Any] = RUNNING, **reported: Any) -> dict[str, Any]:
+    """A job whose end was asked for."""
+    words = {state.CANCEL_ANNOTATION: json.dumps(reported)}
+    return {**of, "metadata": job(annotations=words)["metadata"]}
+
+
+ENDED_ALONE = both(ended(0, at=50), ended(0, at=60))
+SIDECARS = seen(beside(ended(0, at=50), "master-0"), beside(ended(0, at=60)), of=RUNNING)
+ONE_FAILED = seen(beside(RUNS, "master-0"), beside(ended(3, at=60)), of=RUNNING)
+READINGS: list[tuple[Seen, str]] = [
+    # A calm job has a sentence.
+    (alone(of=job()), "Created -: The job is created."),
+    (seen(), "Pending -: 1 of 2 replicas have a node."),
+    (seen(CREATING), "Starting -: 1 of 2 replicas have started."),
+    (seen(pod()), "Running -: All 2 replicas run."),
+    # Pods that are gone or may not be read run as the operator says.
+    (
+        at(60, alone(of=RUNNING)),
+        "Running -: The operator says that the job runs; none of its pods is seen.",
+    ),
+    # A job that its queue let go again is pending until its pods come.
+    (seen(GONE, of=LET_GO), "Pending"),
+    (seen(GONE, of=RUNNING), "Running"),
+    (seen(pod(), of=LET_GO, events=made("worker-0", count=2)), "Running -"),
+    # A resumed job's time without pods begins when it was let go.
+    (at(510, alone(of=RESUMED)), "Pending -"),
+    (at(531, alone(of=RESUMED)), "Pending operator-slow"),
+    # An image that is being pulled is seen by its events.
+    (seen(CREATING, events=[PULLS]), "Pulling -: Image being pulled for worker-0."),
+    (seen(CREATING, events=[PULLS, event("Pulled", "x", WORKER)]), "Starting"),
+    # The watch of pods may be silent while that of events works.
+    # The operator is not blamed for pods that it says it has created.
+    (at(31, alone(events=made("master-0", "worker-0"))), "Pending -"),
+    (at(31, alone(events=made("master-0"))), "Pending operator-slow"),
+    # What cannot come goes before what may.
+    (seen(*NO_ROOM, nodes=[node(gpus="4")]), "Pending request-too-large!"),
+    (seen(*NO_ROOM, nodes=[node()]), "Pending image-not-found"),
+    (seen(unplaced(FULL), of=CHANGED), "Pending half-placed"),
+    (seen(pod(), of=CHANGED), "Running job-changed"),
+    # A refusal counts while the pod was not created since.
+    (seen(pod(), events=[OF_WORKER]), "Running -"),
+    (alone(events=[OF_MASTER, OF_WORKER]), "Pending pod-security!: The pod of master-0 is not"),
+    # Events of an earlier job of the name do not count.
+    (seen(events=[of_job("job-0")]), "Pending -"),
+    (seen(events=[of_job("job-1")]), "Pending operator-init-not-restricted!"),
+    # A refusal that stands for many is read as they are.
+    (
+        seen(events=[event("FailedCreatePod", ALL_PODS, count=7)]),
+        "Pending admission-denied: ",
+    ),
+    # Of the same second the one that was killed is named.
+    (
+        exits(master_0=(1, 60), worker_0=(139, 60)),
+        "Failed replica-failed over: worker-0 was killed by signal 11 (SIGSEGV)",
+    ),
+    # Memory goes before peers even when they fell a second earlier.
+    (both(ended(1, at=60), ended(137, "OOMKilled", at=61), job(FAILED)), "Failed oom"),
+    # A worker that never came to an end is not said to have succeeded.
+    (
+        seen(pod("master-0", ended(0)), unplaced(FULL), of=SUCCEEDED),
+        "Succeeded - over: master-0 succeeded; of worker-0 no end was seen.",
+    ),
+    # Pods that the operator makes anew after a limit are not waited for.
+    (
+        alone(
+            pod(metadata={"creationTimestamp": stamp(60)}),
+            of=job(condition("Failed", LIMIT, at=60)),
+            events=made("worker-0", count=2),
+        ),
+        "Failed job-limit over",
+    ),
+    # An end that no operator tells is read from the pods after half a minute.
+    (at(85, ENDED_ALONE), "Running"),
+    (at(90, ENDED_ALONE), "Succeeded"),
+    (at(90, both(ended(0, at=50), ended(3, at=60))), "Failed replica-failed"),
+    # The operator waits for the pods' end, and so for ever.
+    # A sidecar that runs on does not keep the run from its end.
+    (at(61, SIDECARS), "Running"),
+    (at(90, SIDECARS), "Succeeded - over: All 2 replicas succeeded."),
+    (at(61, ONE_FAILED), "Running -"),
+    (at(70, ONE_FAILED), "Running replica-failed: worker-0 exited with code 3."),
+    (
+        at(101, seen(beside(ended(1, at=71), "master-0"), beside(ended(3)), of=RUNNING)),
+        "Failed replica-failed over: worker-0 exited with code 3.",
+    ),
+    (
+        seen(pod("master-0", ended(0)), beside(ended(0)), of=SUCCEEDED),
+        "Succeeded - over: All 2 replicas succeeded.",
+    ),
+    (
+        seen(pod("master-0", ended(0)), beside(ended(4)), of=SUCCEEDED),
+        "Failed replica-failed over: worker-0 exited with code 4.",
+    ),
+    # A replica that the operator restarts is no end.
+    (at(500, both(ended(1, at=50), ended(1, at=60), LOOPS["of"])), "Running"),
+    # A container that could not be started has not run.
+    (at(61, seen(pod(state=ended(128, "StartError", at=60)), of=RUNNING)), "Starting"),
+    # A cancelled job tells the cause that was given.
+    (
+        seen(pod(), of=cancelled(cause="It outlived --timeout.", cause_id="timeout", at=1.0)),
+        "Cancelled timeout: It outlived --timeout.",
+    ),
+    (  # what cancelling makes of the replicas is not the cause
+        seen(pod(state=ended(143)), of=cancelled(job(FAILED), cause="Enough."), deleted=True),
+        "Cancelled cancelled: Enough.",
+    ),
+    (alone(of=job(annotations={state.CANCEL_ANNOTATION: "{"})), "Cancelled cancelled"),
+    # A wait that was unrecoverable ends as failed.
+    (
+        alone(
+            of=cancelled(cause="No node.", cause_id="no-matching-node", phase="Failed"),
+            deleted=True,
+        ),
+        "Failed no-matching-node over",
+    ),
+    # A job that had succeeded stays so.
+    (seen(pod(state=ended(0)), of=cancelled(SUCCEEDED), deleted=False), "Succeeded"),
+    (seen(pod(state=ended(0)), of=cancelled(SUCCEEDED), deleted=True), "Succeeded"),
+]
+
+
+@pytest.mark.parametrize(("found", "expected"), READINGS, ids=[said for _, said in READINGS])
+def test_it_is_read_that(found: Seen, expected: str) -> None:
+    snapshot, after = found if isinstance(found, tuple) else (found, 10)
+    result = read(snapshot, after=after)
+    cause_id = f"{result.cause_id or '-'}{'!' * result.unrecoverable}{' over' * result.over}"
+    assert f"{result.phase} {cause_id}: {result.cause}".startswith(expected)
+    assert result.cause_id or result.action is None
 
 
 def test_events_of_what_the_operator_made_for_an_earlier_attempt_do_not_count() -> None:
@@ -549,62 +685,46 @@ def test_events_of_what_the_operator_made_for_an_earlier_attempt_do_not_count() 
         assert result.cause_id == cause_id
 
 
-def test_a_resumed_job_s_time_without_pods_begins_when_it_was_let_go() -> None:
-    resumed = condition("Suspended", status="False", at=500)
-    found_now = alone(of=job(condition("Created"), resumed))
-    assert read(found_now, after=510).cause_id is None
-    assert read(found_now, after=531).cause_id == "operator-slow"
-
-
-def test_pods_of_a_job_that_its_queue_stopped_are_not_replaced() -> None:
-    made = [event("SuccessfulCreatePod", f"Created pod: {WORKER}", count=2)]
-    resumed = job(condition("Running"), condition("Suspended", status="False"))
-    assert read(seen(pod(), of=resumed, events=made)).cause_id is None
+def test_an_end_that_may_still_be_told_is_looked_at_again() -> None:
+    assert read(ENDED_ALONE, after=85).look_again_s == 30.0
+    assert read(SIDECARS, after=61).look_again_s == 30.0
 
 
 def test_of_many_pods_the_event_that_stands_for_all_tells_of_no_restart() -> None:
-    made = [event("SuccessfulCreatePod", f"Created pod: {JOB}-worker-{n}") for n in range(9)]
+    names = [f"worker-{number}" for number in range(31)]
+    events = made(*names[:9])
     combined = f"(combined from similar events): Created pod: {JOB}-worker-22"
-    made.append(event("SuccessfulCreatePod", combined, count=15))
-    reading = read(nothing_but(32, made), plan("32x1", run_id=JOB))
-    assert (reading.phase, reading.cause_id) == (Phase.RUNNING, None)
-    assert not any(one.restarts for one in reading.replicas)
-
-
-def nothing_but(count: int, events: list[dict[str, Any]]) -> state.JobSnapshot:
-    """What was seen of a job of so many pods that all run."""
-    names = ["master-0", *(f"worker-{number}" for number in range(count - 1))]
-    of = job(condition("Running"), workers=count - 1)
-    return seen(*map(pod, names), of=of, events=events)
+    events.append(event("SuccessfulCreatePod", combined, count=15))
+    found = seen(*map(pod, names), of=job(condition("Running"), workers=31), events=events)
+    result = read(found, plan("32x1", run_id=JOB))
+    assert (result.phase, result.cause_id) == (Phase.RUNNING, None)
+    assert not any(one.restarts for one in result.replicas)
 
 
 def test_a_pod_that_was_seen_to_be_replaced_counts_though_no_event_says_so() -> None:
-    of = job(condition("Running"))
-    reading = read(seen(pod(), of=of, earlier=[pod() | {"_deleted": True}]))
-    assert reading.cause_id == "replica-replaced"
-    assert [one.restarts for one in reading.replicas] == [0, 1]
+    result = read(seen(pod(), of=RUNNING, earlier=[GONE]))
+    assert result.cause_id == "replica-replaced"
+    assert [one.restarts for one in result.replicas] == [0, 1]
 
 
-def test_a_refusal_that_stands_for_many_is_read_as_they_are() -> None:
-    words = f"Error creating: {FORBIDDEN} no PriorityClass with name x was found"
-    one = event("FailedCreatePod", f"(combined from similar events): {words}", count=7)
-    result = read(seen(events=[one]))
-    assert result.cause_id == "admission-denied"
-    assert result.cause.endswith(" 'no PriorityClass with name x was found'.")
+def test_a_container_that_has_ended_ran_while_its_pod_has_not_ended() -> None:
+    result = read(seen(pod(state=ended(1), phase="Running"), of=RUNNING))
+    assert (result.phase, result.replicas[1].phase) == (Phase.RUNNING, Phase.RUNNING)
 
 
-# --- who failed first ----------------------------------------------------------------------------
+def test_an_image_without_a_registry_has_no_digest() -> None:
+    found = seen(pod())
+    status = found.pods[WORKER]["status"]["containerStatuses"][0]
+    status["imageID"] = "sha256:4567"
+    assert read(found).replicas[1].image is None
 
 
-def test_of_the_same_second_the_one_that_was_killed_is_named() -> None:
-    reading = read(exits(master_0=(1, 60), worker_0=(139, 60)))
-    assert reading.cause == "worker-0 was killed by signal 11 (SIGSEGV), exit code 139."
-
-
-def test_memory_goes_before_peers_even_when_they_fell_a_second_earlier() -> None:
-    killed = pod(state=ended(137, "OOMKilled", at=61))
-    reading = read(seen(pod("master-0", ended(1, at=60)), killed, of=job(FAILED)))
-    assert reading.cause_id == "oom"
+def test_a_deletion_that_was_asked_for_waits_for_finalizers() -> None:
+    asked = {"deletionTimestamp": stamp(5)}
+    assert state.kept_by({"metadata": {"finalizers": ["a/b"]}}) is None
+    assert state.kept_by({"metadata": asked}) is None
+    told = state.kept_by({"metadata": {**asked, "finalizers": ["a/b", "c/d"]}})
+    assert "a/b, c/d" in present(told)
 
 
 def test_a_peer_that_lost_its_connection_is_not_the_cause() -> None:

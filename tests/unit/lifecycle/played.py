@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import pathlib
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -43,23 +43,43 @@ class AtOnce(Inline):
 
 
 class FakeCluster:
-    """Plays the given script for every job: events without a run id, or errors to raise."""
+    """Plays the given script for every job: events without a run id, or errors to raise.
+
+    ``refusals`` are raised by creations, one each; None, and afterwards: the job is created. While
+    it is waited for an event, ``passes`` seconds pass, and ``meanwhile`` happens.
+    """
 
     answers_late = False
     """Whether requests are made on threads: some wait for what happens meanwhile."""
 
-    def __init__(self, *script: JobEvent | BaseException, outlives: bool = False) -> None:
+    def __init__(
+        self,
+        *script: JobEvent | BaseException,
+        outlives: bool = False,
+        refusals: Sequence[BaseException | None] = (),
+        now: float = 10.0,
+        passes: float = 0.0,
+        meanwhile: Callable[[], object] = lambda: None,
+    ) -> None:
         self.name = "kubernetes" if outlives else "local"
         self.jobs_outlive_us = outlives
         self.script = script
+        self.refusals = list(refusals)
+        self.now, self.passes, self.meanwhile = now, passes, meanwhile
+        self.is_deaf = False
+        """Whether a job goes on although it was asked to end."""
         self.going_on: dict[str, deque[JobEvent | BaseException]] = {}
         self.created: list[str] = []
         self.cancelled: list[tuple[str, str]] = []
+        self.resumed: list[str] = []
         self.removed: list[str] = []
         self.released: list[str] = []
         self.found: list[FoundJob] = []
 
     def create(self, plan: RunPlan, manifests: Sequence[Manifest], folder: pathlib.Path) -> None:
+        wrong = self.refusals.pop(0) if self.refusals else None
+        if wrong is not None:
+            raise wrong
         self.created.append(plan.run_id)
         self.going_on[plan.run_id] = deque(self.script)
 
@@ -67,6 +87,7 @@ class FakeCluster:
         pass
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
+        self.resumed.append(run.run_id)
         self.going_on[run.run_id] = deque(self.script)
 
     def jobs(self, run_ids: Collection[str] | None = None) -> Sequence[FoundJob]:
@@ -79,6 +100,8 @@ class FakeCluster:
         return iter(())
 
     def wait(self, seconds: float | None) -> Sequence[JobEvent]:
+        self.now += self.passes
+        self.meanwhile()
         for run_id, events in list(self.going_on.items()):  # another thread may create one
             if events:
                 event = events.popleft()
@@ -89,6 +112,8 @@ class FakeCluster:
 
     def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
         self.cancelled.append((cause, cause_id))
+        if self.is_deaf:
+            return
         self.going_on[run_id] = deque([at(Phase.CANCELLED, cause, cause_id)])
 
     def release(self, run_id: str) -> None:
@@ -170,12 +195,12 @@ def planned_case(backend: Backend = "local", **asked: Any) -> PlannedCase:
     )
 
 
-def context(store: Store, cluster: FakeCluster, *, now: float = 10.0) -> RunContext:
+def context(store: Store, cluster: FakeCluster, **changes: Any) -> RunContext:
     numbers = itertools.count(1)
-    return RunContext(
+    here = RunContext(
         store=store,
         cluster=cluster,
-        clock=lambda: now,
+        clock=lambda: cluster.now,
         owner=None,
         alive=lambda _: None,
         draw_run_id=lambda benchmark: f"{benchmark}-{next(numbers)}",
@@ -184,61 +209,63 @@ def context(store: Store, cluster: FakeCluster, *, now: float = 10.0) -> RunCont
         pool=Threads() if cluster.answers_late else AtOnce(),
         location=LOCATION if cluster.jobs_outlive_us else None,
     )
+    return msgspec.structs.replace(here, **changes)
 
 
-def submit(
+def outcomes(
     store: Store,
     cluster: FakeCluster,
     *,
-    stop: Stop | None = None,
+    planned: Sequence[PlannedCase] = (),
     cases: int = 1,
-    now: float = 10.0,
-    keep: bool = False,
-    wait: bool = False,
-    run_id: str | None = None,
-    parallel: int = 1,
+    stop: Stop | None = None,
     reporter: Silent | None = None,
+    changes: Mapping[str, Any] = {},
     **asked: Any,
-) -> list[Run]:
-    wanted = a_request(set_name="night", run_id=run_id, parallel=parallel, keep=keep, wait=wait)
-    here = context(store, cluster, now=now)
-    return runs_of(
-        submitting.submit(
-            [planned_case(**asked)] * cases, here, reporter or Silent(), stop or Stop(), wanted
-        )
-    )
+) -> list[Submitted]:
+    """Submit cases, which are planned as it is asked unless they are given.
+
+    ``changes`` are those of the context.
+    """
+    backend: Backend = "kubernetes" if cluster.jobs_outlive_us else "local"
+    planned = planned or [planned_case(backend, **asked)] * cases
+    wanted, here = a_request(**{"set_name": "night", **asked}), context(store, cluster, **changes)
+    return list(submitting.submit(planned, here, reporter or Silent(), stop or Stop(), wanted))
+
+
+def submit(store: Store, cluster: FakeCluster, **asked: Any) -> list[Run]:
+    return [one.run for one in outcomes(store, cluster, **asked)]
 
 
 def detached(store: Store, cases: int = 1, **asked: Any) -> list[Run]:
     """Runs whose jobs go on, and that no process follows."""
     cluster = FakeCluster(outlives=True)
-    options = a_request(set_name="night", detach=True)
-    args = (context(store, cluster), Silent(), Stop(), options)
-    runs = runs_of(submitting.submit([planned_case("kubernetes", **asked)] * cases, *args))
+    runs = submit(store, cluster, cases=cases, detach=True, **asked)
     assert cluster.released == [run.run_id for run in runs]
     return runs
 
 
-def collect(store: Store, cluster: FakeCluster, runs: list[Run] | None = None) -> CollectResult:
-    """Collect these runs, or as ``collect --all`` does all that needs it."""
-    here = context(store, cluster)
-    found = collecting.open_runs(here) if runs is None else runs
-    return collecting.collect(found, here, Silent(), Stop(), follow=False)
-
-
-def runs_of(submitted: Iterable[Submitted]) -> list[Run]:
-    return [one.run for one in submitted]
-
-
-def served(
-    find: Callable[[], list[Run]],
-    here: RunContext,
-    reporter: Silent,
-    stop: Stop,
+def collect(
+    store: Store,
+    cluster: FakeCluster,
+    runs: list[Run] | None = None,
+    *,
+    follow: bool = False,
+    stop: Stop | None = None,
+    reporter: Silent | None = None,
+    **changes: Any,
 ) -> CollectResult:
+    """Collect these runs, or as ``collect --all`` does all that needs it."""
+    here = context(store, cluster, **changes)
+    found = collecting.open_runs(here) if runs is None else runs
+    args = (found, here, reporter or Silent(), stop or Stop())
+    return collecting.collect(*args, follow=follow)
+
+
+def served(store: Store, cluster: FakeCluster, stop: Stop) -> CollectResult:
     """Serve one place until the stop; the result has each run that was closed once."""
-    closed: dict[str, Run] = {}
-    with Serving(find, here, reporter) as place:
+    here, closed = context(store, cluster), dict[str, Run]()
+    with Serving(lambda: collecting.open_runs(here), here, Silent()) as place:
         result = serving.serve([place], stop, lambda run: closed.update({run.run_id: run}))
     assert result.closed == [], "nothing is kept of a run that is closed"
     result.closed = list(closed.values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import pytest
@@ -13,7 +13,6 @@ from k8sbench.lifecycle.job_events import GAPS, kept_gaps
 from k8sbench.model.errors import StoreError, Unreachable
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import LOGS_INCOMPLETE, Phase, Transition
-from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run, Wish
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import FoundJob, JobEvent, LogLine, LogMark, Store
@@ -30,22 +29,19 @@ from tests.unit.lifecycle.played import (
     served,
 )
 from tests.unit.presence import present
-
-
-def on_cluster(plan: RunPlan, phase: Phase) -> FoundJob:
-    return FoundJob(run_id=plan.run_id, known_plan=plan, created_at=5.0, phase=phase)
+from tests.unit.store.examples import measurement
 
 
 def test_a_job_that_another_process_records_at_the_same_moment_is_one_run(store: Store) -> None:
     (run,) = detached(store)
-    found = on_cluster(run.plan, Phase.RUNNING)
+    found = FoundJob(run_id=run.run_id, known_plan=run.plan, created_at=5.0, phase=Phase.RUNNING)
     assert collecting.recorded(found, context(store, FakeCluster(outlives=True))) == run
 
 
 def test_runs_of_another_place_are_not_owed_here(store: Store) -> None:
     detached(store)
     there = msgspec.structs.replace(LOCATION, namespace="other")
-    elsewhere = msgspec.structs.replace(context(store, FakeCluster(outlives=True)), location=there)
+    elsewhere = context(store, FakeCluster(outlives=True), location=there)
     assert collecting.open_runs(elsewhere) == []
 
 
@@ -72,10 +68,8 @@ def test_a_run_whose_files_cannot_be_read_never_stops_the_others(
         return {}
 
     monkeypatch.setattr(store, "log_marks", marks)
-    reporter = Silent()
-    cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
-    args = (context(store, cluster), reporter, Stop())
-    result = collecting.collect([first, second], *args, follow=follow)
+    reporter, cluster = Silent(), FakeCluster(at(Phase.SUCCEEDED), outlives=True)
+    result = collect(store, cluster, [first, second], follow=follow, reporter=reporter)
     assert [run.run_id for run in result.closed] == [second.run_id]
     assert result.failed == {first.run_id: elsewhere}
     assert f"warning: run {first.run_id} is passed over: {elsewhere}" in reporter.reported
@@ -85,27 +79,17 @@ def test_a_run_whose_files_cannot_be_read_never_stops_the_others(
 def test_a_run_that_cannot_be_measured_never_stops_the_others(store: Store) -> None:
     runs = detached(store, cases=2)
     cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
-    here = context(store, cluster)
 
     def measure(run: Run, gaps: Sequence[LogGap]) -> Measurement:
         if run.run_id == runs[0].run_id:
             raise StoreError("Its files lie on another machine.")
-        return here.measure(run, gaps)
+        return measurement()
 
-    args = (msgspec.structs.replace(here, measure=measure), Silent(), Stop())
-    result = collecting.collect(runs, *args, follow=True)
+    result = collect(store, cluster, runs, follow=True, measure=measure)
     assert [run.run_id for run in result.closed] == [runs[1].run_id]
     assert list(result.failed) == [runs[0].run_id]
     # Its job stays: it has the logs.
     assert cluster.removed == [runs[1].run_id]
-
-
-def cancel(
-    store: Store, run: Run, cluster: FakeCluster, reporter: Silent | None = None
-) -> Run | None:
-    wish = Wish(kind="cancel", at=9.0, cause="By hand.", cause_id="cancelled")
-    wished = store.wish(run.run_id, wish)
-    return collecting.cancel(wished, context(store, cluster), reporter or Silent(), Stop())
 
 
 def test_a_run_is_cancelled_also_where_what_it_printed_cannot_be_read(store: Store) -> None:
@@ -115,43 +99,27 @@ def test_a_run_is_cancelled_also_where_what_it_printed_cannot_be_read(store: Sto
 
     (run,) = detached(store)
     cluster, reporter = Unread(at(Phase.RUNNING), outlives=True), Silent()
-    closed = present(cancel(store, run, cluster, reporter))
+    wish = Wish(kind="cancel", at=9.0, cause="By hand.", cause_id="cancelled")
+    wished = store.wish(run.run_id, wish)
+    closed = present(collecting.cancel(wished, context(store, cluster), reporter, Stop()))
     assert closed.phase is Phase.CANCELLED
     assert any("kubelet does not answer" in text for text in reporter.reported)
 
 
-def unread() -> JobEvent:
-    """The job has ended, and its logs cannot be read."""
-    cause, action = "The job stays: its logs cannot be read.", "Collect it."
-    return at(Phase.RUNNING, cause, LOGS_INCOMPLETE, action=action)
-
-
 def test_one_that_serves_takes_up_again_what_it_had_to_leave(store: Store) -> None:
-    (run,) = detached(store)
-    now = [10.0]
-    stop = Stop()
+    def mended() -> None:
+        if cluster.now > 1000.0:
+            cluster.script = (line("y"), at(Phase.SUCCEEDED))
+        if cluster.removed:
+            stop("Enough.")
 
-    class Mended(FakeCluster):
-        resumed = 0
-
-        def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
-            self.resumed += 1
-            super().resume(run, marks)
-
-        def wait(self, seconds: float | None) -> Sequence[JobEvent]:
-            now[0] += 60.0
-            if now[0] > 1000.0:
-                self.script = (line("y"), at(Phase.SUCCEEDED))
-            if self.removed:
-                stop("Enough.")
-            return super().wait(seconds)
-
-    cluster = Mended(line("x"), unread(), outlives=True)
-    here = msgspec.structs.replace(context(store, cluster), clock=lambda: now[0])
-    result = served(lambda: collecting.open_runs(here), here, Silent(), stop)
+    (run,), stop = detached(store), Stop()
+    unread = at(Phase.RUNNING, "Its logs cannot be read.", LOGS_INCOMPLETE, action="Collect it.")
+    cluster = FakeCluster(line("x"), unread, outlives=True, passes=60.0, meanwhile=mended)
+    result = served(store, cluster, stop)
     assert [one.run_id for one in result.closed] == [run.run_id]
     assert result.failed == {}
-    assert 2 <= cluster.resumed <= 5, "it is tried again, but not all the time"
+    assert 2 <= len(cluster.resumed) <= 5, "it is tried again, but not all the time"
 
 
 @pytest.mark.parametrize("ends", [True, False])
@@ -161,19 +129,16 @@ def test_the_time_of_a_job_that_is_resumed_counts_once_its_state_is_known(
     """It may have ended in time, and only be collected late."""
 
     class Slow(FakeCluster):
-        now = 1000.0
-
         def wait(self, seconds: float | None) -> Sequence[JobEvent]:
+            events = super().wait(seconds) if self.now >= 1050.0 else []
             self.now += 10.0
-            return super().wait(seconds) if self.now > 1050.0 else []
+            return events
 
     (run,) = detached(store, timeout_s=30.0)
     run = store.move(run.run_id, Transition(phase=Phase.RUNNING, at=20.0, cause=""))
     more = [at(Phase.SUCCEEDED)] if ends else []
-    cluster = Slow(ran("sha256:a"), *more, outlives=True)
-    here = msgspec.structs.replace(context(store, cluster), clock=lambda: cluster.now)
-    reported = (here, Silent(), Stop())
-    (closed,) = collecting.collect([run], *reported, follow=True).closed
+    cluster = Slow(ran("sha256:a"), *more, outlives=True, now=1000.0)
+    (closed,) = collect(store, cluster, [run], follow=True).closed
     assert closed.phase is (Phase.SUCCEEDED if ends else Phase.CANCELLED)
     assert [cause_id for _, cause_id in cluster.cancelled] == ([] if ends else ["timeout"])
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
+from k8sbench.diagnose.job.causes import CAUSES
 from k8sbench.lifecycle import decide
 from k8sbench.lifecycle.decide import admit
 from k8sbench.lifecycle.views import (
@@ -99,6 +100,14 @@ def test_a_wait_in_the_queue_after_a_preemption_is_no_part_of_the_time_limit() -
     assert time_is_up_at(again) == NOW + 50 + 600 + 7900
 
 
+def test_the_time_of_a_continued_training_counts_from_its_next_attempt() -> None:
+    before = a_run(step(Phase.RUNNING), step(Phase.FAILED, "timeout", at=1090))
+    history = (*before.history, attempts.continued(before.plan, 1, 1500.0))
+    assert time_is_up_at(msgspec.structs.replace(before, history=history)) is None
+    history += (step(Phase.RUNNING, at=1600),)
+    assert time_is_up_at(msgspec.structs.replace(before, history=history)) == 1600 + 600
+
+
 def test_every_combination_has_an_answer() -> None:
     for run, job, effect, whose in itertools.product(RUNS.values(), JOBS, EFFECTS, (OWN, OTHERS)):
         for wish, keep, deletes in itertools.product((None, WISH), (False, True), (False, True)):
@@ -178,6 +187,21 @@ def test_another_attempt_follows_an_end_that_may_be_better_next_time() -> None:
         last = msgspec.structs.replace(record, **changes)
         assert decide.advance(last, view, NOW) is not None
     assert decide.advance(record, view, NOW + 601.0) is not None, "its time is up"
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        *(step(Phase.FAILED, one) for one, cause in CAUSES.items() if not cause.again),
+        step(Phase.CANCELLED, "cancelled"),
+        step(Phase.LOST, "job-deleted"),
+        step(Phase.LOST, "replica-failed"),
+    ],
+    ids=lambda end: f"{end.phase} {end.cause_id}",
+)
+def test_any_other_end_is_the_run_s(end: Transition) -> None:
+    record = Record(run=a_run(step(Phase.RUNNING), max_restarts=1))
+    assert decide.advance(record, View(job=Ended(end)), NOW) == end
 
 
 def test_an_attempt_that_waits_is_not_waited_for_beyond_the_runs_time() -> None:

@@ -6,37 +6,23 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import msgspec
 import pytest
 
 from k8sbench.adapters.store import run_logs
-from k8sbench.lifecycle import submitting
-from k8sbench.lifecycle.context import Stop
 from k8sbench.lifecycle.job_events import kept_gaps
 from k8sbench.model.errors import StoreError
 from k8sbench.model.ownership import Collected
 from k8sbench.model.phase import LOGS_BEING_READ, Phase
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, Store
-from tests.unit.lifecycle.played import (
-    FakeCluster,
-    Silent,
-    at,
-    context,
-    line,
-    planned_case,
-    ran,
-    runs_of,
-    submit,
-)
-from tests.unit.model.specs import a_request
+from tests.unit.lifecycle.played import FakeCluster, Silent, at, line, ran, submit
 from tests.unit.presence import present
 from tests.unit.store.examples import measurement
 
 
 def test_what_a_run_waited_for_is_reported_when_its_time_is_up(store: Store) -> None:
     waiting = at(Phase.PULLING, "The image cannot be pulled.", "image-not-found")
-    (run,) = submit(store, FakeCluster(waiting, outlives=True), timeout_s=30.0, now=51.0)
+    (run,) = submit(store, FakeCluster(waiting, outlives=True, now=51.0), timeout_s=30.0)
     assert run.history[-1].cause == (
         "The run took longer than its --timeout of 30s, Pulling (image-not-found): The image"
         " cannot be pulled."
@@ -60,59 +46,21 @@ def test_what_concerns_the_cluster_is_noted_once_however_many_runs_are_followed(
     assert reporter.reported.count("Silent.") == 1
 
 
-class Passing(FakeCluster):
-    """A cluster on which ten seconds pass with each event."""
-
-    now = 20.0
-
-    def wait(self, seconds: float | None) -> Sequence[JobEvent]:
-        self.now += 10.0
-        return super().wait(seconds)
-
-
-def submit_while_time_passes(store: Store, cluster: Passing, reporter: Silent) -> Run:
-    there = msgspec.structs.replace(context(store, cluster), clock=lambda: cluster.now)
-    cases, options = [planned_case(timeout_s=30.0)], a_request(set_name="night")
-    (run,) = runs_of(submitting.submit(cases, there, reporter, Stop(), options))
-    return run
-
-
 def test_the_time_in_which_the_logs_of_a_job_that_is_over_are_read_does_not_count(
     store: Store,
 ) -> None:
     over = at(Phase.RUNNING, "The job has succeeded.", LOGS_BEING_READ)
-    slow = [line("x")] * 5
-    cluster = Passing(at(Phase.RUNNING), over, *slow, at(Phase.SUCCEEDED), outlives=True)
-    assert submit_while_time_passes(store, cluster, Silent()).phase is Phase.SUCCEEDED
+    script = (at(Phase.RUNNING), over, *[line("x")] * 5, at(Phase.SUCCEEDED))
+    cluster = FakeCluster(*script, outlives=True, now=20.0, passes=10.0)
+    (run,) = submit(store, cluster, timeout_s=30.0)
+    assert run.phase is Phase.SUCCEEDED
     assert cluster.cancelled == []
 
 
-class Deaf(FakeCluster):
-    """A cluster that cannot be asked to end a job; meanwhile the time passes."""
-
-    def __init__(self) -> None:
-        super().__init__(at(Phase.RUNNING), outlives=True)
-        self.now = 51.0
-
-    def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
-        self.cancelled.append((cause, cause_id))
-
-    def wait(self, seconds: float | None) -> Sequence[JobEvent]:
-        self.now += 60.0
-        return super().wait(seconds)
-
-
 def test_a_job_that_cannot_be_cancelled_is_not_waited_for_without_end(store: Store) -> None:
-    cluster = Deaf()
-    there = msgspec.structs.replace(context(store, cluster), clock=lambda: cluster.now)
-    args = (
-        [planned_case(timeout_s=30.0)],
-        there,
-        Silent(),
-        Stop(),
-        a_request(set_name="night"),
-    )
-    (run,) = runs_of(submitting.submit(*args))
+    cluster = FakeCluster(at(Phase.RUNNING), outlives=True, now=51.0, passes=60.0)
+    cluster.is_deaf = True
+    (run,) = submit(store, cluster, timeout_s=30.0)
     final = run.history[-1]
     assert (final.phase, final.cause_id) == (Phase.FAILED, "timeout")
     assert final.cause == (
@@ -151,26 +99,15 @@ def test_the_image_that_all_replicas_ran_is_on_record(
     assert run.image_digest == store.run(run.run_id).image_digest == known
 
 
-class Used(FakeCluster):
-    """A cluster whose jobs somebody else has a use for."""
-
-    def remove(self, run_id: str, *_: Any, **__: Any) -> str:
-        super().remove(run_id)
-        return "k8sbench on lab-7 follows it, too. End it there."
-
-
-class Shared(FakeCluster):
-    """A cluster whose jobs other stores have marked: they can read what this one has."""
-
-    reported: Collected | None = None
-
-    def remove(
-        self, run_id: str, collected: Callable[[], Collected] | None = None, **_: Any
-    ) -> None:
-        self.reported = present(collected)()
-
-
 def test_other_stores_read_what_was_archived_and_measured(store: Store) -> None:
+    class Shared(FakeCluster):
+        reported: Collected | None = None
+
+        def remove(
+            self, run_id: str, collected: Callable[[], Collected] | None = None, **_: Any
+        ) -> None:
+            self.reported = present(collected)()
+
     lines = (line("one"), line("two", "worker-0"))
     cluster = Shared(*lines, at(Phase.SUCCEEDED), outlives=True)
     submit(store, cluster)
@@ -185,6 +122,10 @@ def test_other_stores_read_what_was_archived_and_measured(store: Store) -> None:
 
 
 def test_a_job_that_somebody_else_needs_stays_and_how_to_delete_it_is_said(store: Store) -> None:
+    class Used(FakeCluster):
+        def remove(self, run_id: str, *_: Any, **__: Any) -> str:
+            return "k8sbench on lab-7 follows it, too. End it there."
+
     reporter = Silent()
     (run,) = submit(store, Used(at(Phase.SUCCEEDED), outlives=True), reporter=reporter)
     assert run.measurement is not None

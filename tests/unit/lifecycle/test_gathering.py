@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,41 +29,24 @@ START, END = 1000.0, 1200.0
 OWED = "They have not been fetched. Fetch them with: k8sbench collect seg-1"
 
 
-class Clock:
-    """A clock that is moved by hand, and by waiting."""
-
-    def __init__(self, now: float = END) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        return self.now
-
-
 class Source:
     """Has what it is given; stands at our own port."""
 
-    def __init__(self, *values: float, settles_in: float = 0.0, **missing: str) -> None:
+    def __init__(self, *values: float, settles_in: float = 0.0) -> None:
         self.name: SourceName = "prometheus"
-        self.values, self.missing = values, missing
-        self.wait_s = settles_in
+        self.values, self.wait_s = values, settles_in
         self.asked: list[SeriesQuery] = []
-        self.gate: threading.Event | None = None
-        self.slow: threading.Event | None = None
-        self.then: Callable[[], object] = lambda: None
+        self.gate = threading.Event()
+        """Closed, it hangs."""
+        self.gate.set()
 
     def settles_in(self, wanted: SeriesQuery) -> float:
         assert threading.current_thread() is not threading.main_thread()
-        if self.slow is not None:
-            assert self.slow.wait(20)
         return self.wait_s
 
     def fetch(self, wanted: SeriesQuery) -> Fetched:
         self.asked.append(wanted)
-        self.then()
-        if self.gate is not None:
-            assert self.gate.wait(20)
-        if self.missing:
-            return Fetched(source=self.name, missing={"*": self.missing["why"]})
+        assert self.gate.wait(20)
         at = tuple(START + 20 * i for i in range(10))
         one = Series(
             metric="power", gpu=Gpu(index="0"), source=self.name, at=at, values=self.values * 10
@@ -80,60 +63,67 @@ def measured(**changes: Any) -> Measurement:
 
 
 class Bench:
-    """Runs cases on a played cluster, with sources."""
+    """Runs cases on a played cluster, with sources; its clock stands still but for waits."""
 
-    def __init__(self, store: Store, *sources: Source | TrainerSource, **changes: Any) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *sources: Source | TrainerSource,
+        now: float = END,
+        accept: Sequence[str] = (),
+        **measurement: Any,
+    ) -> None:
         running = ReplicaState(replica="master-0", phase=Phase.RUNNING, node="node-1")
-        self.cluster = FakeCluster(
-            JobEvent(run_id="", replica=running),
-            at(Phase.RUNNING),
-            at(Phase.SUCCEEDED),
-            outlives=True,
-        )
-        self.clock, self.reporter, self.stop = Clock(), Silent(), Stop()
+        state = JobEvent(run_id="", replica=running)
+        script = (state, at(Phase.RUNNING), at(Phase.SUCCEEDED))
+        self.cluster = FakeCluster(*script, outlives=True, now=now)
+        self.reporter, self.stop = Silent(), Stop()
         self.sources = sources
-        self.context: RunContext = msgspec.structs.replace(
-            context(store, self.cluster),
-            clock=self.clock,
-            measure=lambda *_: measured(**changes),
+        self.context: RunContext = context(
+            store,
+            self.cluster,
+            measure=lambda *_: measured(**measurement),
             metric_sources=sources,
+            accept=accept,
         )
         self.gathering = Gathering(self.context, self.reporter)
         self.gathering.wait = self.wait
         self.announced: list[float | None] = []
 
-    def submit(
-        self,
-        cases: int = 1,
-        device: str = "cuda",
-        parallel: int = 1,
-        run_id: str | None = None,
-    ) -> list[Run]:
+    def submit(self, cases: int = 1, device: str = "cuda", **asked: Any) -> list[Run]:
         case = planned_case("kubernetes")
-        case = msgspec.structs.replace(
-            case, draft=msgspec.structs.replace(case.draft, device=device, preset="full")
-        )
-        options = a_request(set_name="night", parallel=parallel, run_id=run_id)
+        draft = msgspec.structs.replace(case.draft, device=device, preset="full")
+        case = msgspec.structs.replace(case, draft=draft)
+        options = a_request(set_name="night", **asked)
         done = submitting.submit(
             *([case] * cases, self.context, self.reporter, self.stop, options, self.gathering)
         )
         return [one.run for one in done]
 
+    def collect(self, run: Run) -> list[Run]:
+        args = ([run], self.context, self.reporter, self.stop)
+        result = collecting.collect(*args, follow=False, gathering=self.gathering)
+        self.finish()
+        return result.closed
+
     def wait(self, seconds: float) -> None:
         """Wait for threads, and let time pass where there are none, or they are held up."""
         if self.gathering._came.is_set():
             return
-        played = [one for one in self.sources if isinstance(one, Source)]
-        gates = [gate for one in played for gate in (one.gate, one.slow) if gate]
+        open_ = all(one.gate.is_set() for one in self.sources if isinstance(one, Source))
         working = [one for one in threading.enumerate() if one.name == "gpu-metrics"]
-        if all(gate.is_set() for gate in gates) and working:
+        if open_ and working:
             for one in working:
                 one.join(20)
         else:
-            self.clock.now += seconds
+            self.cluster.now += seconds
 
     def finish(self) -> None:
         self.gathering.to_the_end(self.stop, self.announced.append)
+
+    def interrupt(self) -> None:
+        self.stop("Interrupted (Ctrl-C)")
+        self.finish()
 
 
 def test_the_figures_complete_the_measurement_and_its_series_are_kept(store: Store) -> None:
@@ -159,15 +149,17 @@ def test_the_figures_complete_the_measurement_and_its_series_are_kept(store: Sto
     assert said[0]["warnings"] == ["a warning"]
 
 
-def test_a_row_comes_before_figures_that_are_still_to_come(store: Store) -> None:
+@pytest.mark.parametrize("ahead", [0.0, 3600.0])
+def test_a_row_comes_before_figures_that_are_still_to_come(store: Store, ahead: float) -> None:
+    """Those of a cluster whose clock is ahead are not waited for longer."""
     source = Source(250.0, settles_in=60.0)
-    bench = Bench(store, source)
+    bench = Bench(store, source, now=END - ahead)
     (run,) = bench.submit()
     assert run.measurement == measured(missing={"gpu_metrics": OWED})
     assert not source.asked
     bench.finish()
     assert bench.announced == [60.0]
-    assert bench.clock.now >= END + 60
+    assert bench.cluster.now >= END - ahead + 60
     assert set(bench.gathering.completed) == {"seg-1"}
 
 
@@ -178,30 +170,15 @@ def test_nothing_is_waited_for_without_sources_gpus_or_times(store: Store, witho
     bench = Bench(store, *([] if without == "sources" else [source]), **changes)
     bench.submit(device="cpu" if without == "gpus" else "cuda")
     bench.finish()
-    assert bench.clock.now == END
+    assert bench.cluster.now == END
     assert not source.asked
     assert bench.announced == []
     assert not (store.folder("seg-1") / "gpu").exists()
 
 
-def test_runs_are_fetched_while_others_go_on(store: Store) -> None:
+def test_runs_are_fetched_a_few_at_a_time_while_others_go_on(store: Store) -> None:
     source = Source(250.0)
-    bench = Bench(store, source)
-    source.gate = threading.Event()
-    bench.submit(cases=2)
-    while not source.asked:
-        bench.gathering.step()
-    # The second was followed while the first one's fetch hung.
-    assert [wanted.run_id for wanted in source.asked][:1] == ["seg-1"]
-    assert not bench.gathering.completed
-    source.gate.set()
-    bench.finish()
-    assert set(bench.gathering.completed) == {"seg-1", "seg-2"}
-
-
-def test_no_more_runs_are_fetched_at_a_time_than_allowed(store: Store) -> None:
-    source = Source(250.0)
-    source.gate = threading.Event()
+    source.gate.clear()
     bench = Bench(store, source)
     bench.submit(cases=gathering.FETCHES + 3, parallel=9)
     while len(source.asked) < gathering.FETCHES:
@@ -209,6 +186,7 @@ def test_no_more_runs_are_fetched_at_a_time_than_allowed(store: Store) -> None:
     bench.gathering.step()
     working = [one for one in threading.enumerate() if one.name == "gpu-metrics"]
     assert len(working) == gathering.FETCHES
+    assert not bench.gathering.completed
     source.gate.set()
     bench.finish()
     assert len(bench.gathering.completed) == gathering.FETCHES + 3
@@ -217,74 +195,50 @@ def test_no_more_runs_are_fetched_at_a_time_than_allowed(store: Store) -> None:
 def test_ctrl_c_leaves_the_run_as_it_was_measured_and_collect_fetches_later(store: Store) -> None:
     bench = Bench(store, Source(250.0, settles_in=60.0))
     bench.submit()
-    bench.stop("Interrupted (Ctrl-C)")
-    bench.finish()
+    bench.interrupt()
     kept = store.run("seg-1")
     assert kept.measurement == measured(missing={"gpu_metrics": OWED})
     assert bench.reporter.reported[-1] == (
         "Interrupted (Ctrl-C): the GPU metrics of seg-1 were not fetched; the figures stand without"
         " them. Fetch them with: k8sbench collect seg-1"
     )
-    later = Bench(store, source := Source(260.0))
-    result = collecting.collect(
-        [kept],
-        later.context,
-        later.reporter,
-        later.stop,
-        follow=False,
-        gathering=later.gathering,
-    )
-    later.finish()
-    assert [run.run_id for run in result.closed] == ["seg-1"]
+    source = Source(260.0)
+    assert [run.run_id for run in Bench(store, source).collect(kept)] == ["seg-1"]
     # What only the process that followed it knew is on record.
     assert source.asked[0].nodes == {"seg-1-master-0": "node-1"}
-    completed = present(store.run("seg-1").measurement)
-    assert completed.gpu_metrics is not None
-    again = Bench(store, source := Source(270.0))
-    collecting.collect(
-        *([store.run("seg-1")], again.context, again.reporter, again.stop),
-        follow=False,
-        gathering=again.gathering,
-    )
-    again.finish()
-    assert not source.asked
+    completed = store.run("seg-1")
+    assert present(completed.measurement).gpu_metrics is not None
+    again = Source(270.0)
+    Bench(store, again).collect(completed)
+    assert not again.asked
 
 
 def test_collecting_all_runs_fetches_what_is_owed_of_the_last_days_alone(store: Store) -> None:
     bench = Bench(store, Source(250.0, settles_in=60.0))
-    bench.submit(cases=2)
-    bench.stop("Interrupted (Ctrl-C)")
-    bench.finish()
-    bench.clock.now = max(run.created_at for run in store.runs(RunFilter()))
+    runs = bench.submit(cases=2)
+    bench.interrupt()
+    created = max(run.created_at for run in runs)
+    bench.cluster.now = created + collecting.OWED_SECONDS + 1
+    assert collecting.owed_runs(bench.context) == [], "sources no longer have it"
+    bench.cluster.now -= 2
     assert [run.run_id for run in collecting.owed_runs(bench.context)] == ["seg-1", "seg-2"]
     assert collecting.open_runs(bench.context) == []
     # A collector that is started takes them up as well.
-    later = Bench(store, Source(260.0))
-    later.clock.now = bench.clock.now
+    later = Bench(store, Source(260.0), now=created)
     with serving.Serving(list, later.context, later.reporter) as place:
         while any(map(gathering.is_owed, store.runs(RunFilter()))):
             place.step(0.01)
-    kept = [store.run(name).measurement for name in ("seg-1", "seg-2")]
-    assert all(one is not None and one.gpu_metrics is not None for one in kept)
+    assert all(present(run.measurement).gpu_metrics for run in store.runs(RunFilter()))
     assert collecting.owed_runs(later.context) == []
-
-
-def test_what_sources_no_longer_have_is_not_owed(store: Store) -> None:
-    bench = Bench(store, Source(250.0, settles_in=60.0))
-    (run,) = bench.submit()
-    bench.clock.now = run.created_at + collecting.OWED_SECONDS - 1
-    assert collecting.owed_runs(bench.context) == [run]
-    bench.clock.now += 2
-    assert collecting.owed_runs(bench.context) == []
 
 
 def test_a_source_that_hangs_is_given_up(store: Store) -> None:
     source = Source(250.0)
-    source.gate = threading.Event()
+    source.gate.clear()
     bench = Bench(store, source)
     bench.submit()
     bench.finish()
-    assert bench.clock.now < END + gathering.GIVE_UP_SECONDS + 5
+    assert bench.cluster.now < END + gathering.GIVE_UP_SECONDS + 5
     assert bench.announced == [None]
     assert bench.reporter.reported[-1].endswith("in 1m: a source does not answer.")
     assert store.run("seg-1").measurement == measured(missing={"gpu_metrics": OWED})
@@ -313,23 +267,12 @@ def test_metrics_that_reject_keep_their_acceptance(store: Store) -> None:
             return msgspec.structs.replace(found, series=(idle,))
 
     for accept, verdict in (((), "rejected"), (("metrics-at-odds",), "valid")):
-        bench = Bench(store, Idle(1.0))
-        bench.context = msgspec.structs.replace(bench.context, accept=accept)
-        bench.gathering = Gathering(bench.context, bench.reporter)
-        bench.gathering.wait = bench.wait
+        bench = Bench(store, Idle(1.0), accept=accept)
         (run,) = bench.submit(run_id=verdict)
         bench.finish()
         kept = present(store.run(run.run_id).measurement)
         assert kept.verdict == verdict
         assert [one.id for one in kept.reasons if one.severity == "reject"] == ["metrics-at-odds"]
-
-
-def test_a_cluster_whose_clock_is_ahead_is_not_waited_for_longer(store: Store) -> None:
-    bench = Bench(store, Source(250.0, settles_in=60.0))
-    bench.clock.now = END - 3600
-    bench.submit()
-    bench.finish()
-    assert bench.announced == [60.0]
 
 
 def test_what_the_trainers_printed_is_there_at_once_and_kept(store: Store, tmp_path: Path) -> None:

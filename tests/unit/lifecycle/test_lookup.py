@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,38 +17,25 @@ from k8sbench.ports import FoundJob, Store
 from tests.unit.lifecycle.played import LOCATION, FakeCluster
 from tests.unit.store.examples import NOW, plan
 
-Answering = Callable[..., FakeCluster]
+Answering = Callable[..., None]
 NOWHERE = ClusterAccess()
-
-
-class Answers(FakeCluster):
-    """A cluster that is asked for its jobs, and something happens before it answers."""
-
-    def __init__(self, jobs: Sequence[FoundJob], before: Callable[[], object]) -> None:
-        super().__init__(outlives=True)
-        self.api = SimpleNamespace(place=LOCATION, time=lambda: 0.0)
-        self.found, self.before = list(jobs), before
-
-    def jobs(self, run_ids: Collection[str] | None = None) -> Sequence[FoundJob]:
-        self.before()
-        return super().jobs(run_ids)
 
 
 @pytest.fixture
 def answering(monkeypatch: pytest.MonkeyPatch) -> Answering:
     """Configure a cluster with these jobs; ``before`` happens when it is asked for them."""
 
-    def configure(*jobs: FoundJob, before: Callable[[], object] = lambda: None) -> FakeCluster:
-        cluster = Answers(jobs, before)
+    def configure(*jobs: FoundJob, before: Callable[[], object] = lambda: None) -> None:
+        def listed(*_: Any) -> Sequence[FoundJob]:
+            before()
+            return jobs
 
-        @contextlib.contextmanager
-        def glimpsed(_: Any) -> Iterator[FakeCluster]:
-            yield cluster
-
+        cluster: Any = FakeCluster(outlives=True)
+        cluster.api = SimpleNamespace(place=LOCATION, time=lambda: 0.0)
+        cluster.jobs = listed
         monkeypatch.setattr(connections, "configured", lambda _: True)
         monkeypatch.setattr(connections, "connect", lambda _: None)
-        monkeypatch.setattr(connections, "glimpsed", glimpsed)
-        return cluster
+        monkeypatch.setattr(connections, "glimpsed", lambda _: contextlib.nullcontext(cluster))
 
     return configure
 

@@ -9,7 +9,7 @@ import pytest
 
 from k8sbench.cli import exit_codes
 from k8sbench.lifecycle import job_requests, submitting
-from k8sbench.lifecycle.context import PlannedCase, Stop
+from k8sbench.lifecycle.context import Stop
 from k8sbench.model import creation
 from k8sbench.model.errors import Interrupted, StoreError, Unreachable, UsageError
 from k8sbench.model.identity import case_key
@@ -22,12 +22,14 @@ from tests.unit.lifecycle.played import (
     Silent,
     at,
     context,
+    detached,
+    outcomes,
     planned_case,
-    runs_of,
     submit,
 )
-from tests.unit.model.specs import a_request
 from tests.unit.store.examples import OWNER
+
+CTRL_C = "Interrupted (Ctrl-C)"
 
 
 def test_repeats_are_numbered_within_set_and_case(store: Store) -> None:
@@ -68,35 +70,24 @@ def test_what_cannot_be_rendered_leaves_no_run(store: Store) -> None:
     def refuse(_: RunPlan) -> tuple[Manifest, ...]:
         raise UsageError("shm is above the memory limit.")
 
-    sound = planned_case()
-    broken = PlannedCase(draft=sound.draft, manifests=refuse, text=sound.text)
-    with pytest.raises(UsageError):
-        list(
-            submitting.submit(
-                [broken],
-                context(store, FakeCluster()),
-                Silent(),
-                Stop(),
-                a_request(set_name="night"),
-            )
-        )
+    broken = msgspec.structs.replace(planned_case(), manifests=refuse)
+    with pytest.raises(UsageError, match="shm"):
+        outcomes(store, FakeCluster(), planned=[broken])
     assert store.runs(RunFilter()) == []
+
+
+# -- stopped --------------------------------------------------------------------------------------
 
 
 def test_a_stop_of_local_runs_ends_them_and_says_what_is_missing(store: Store) -> None:
     stop = Stop()
-
-    class Stopped(FakeCluster):
-        def wait(self, seconds: float | None) -> Any:
-            stop("Interrupted (Ctrl-C)")
-            return super().wait(seconds)
-
-    cluster = Stopped(at(Phase.RUNNING), at(Phase.RUNNING, "more"), at(Phase.SUCCEEDED))
+    script = (at(Phase.RUNNING), at(Phase.RUNNING, "more"), at(Phase.SUCCEEDED))
+    cluster = FakeCluster(*script, meanwhile=lambda: stop(CTRL_C))
     with pytest.raises(Interrupted, match=r"seg-1 were ended; it is Cancelled\. 2 more") as raised:
         submit(store, cluster, stop=stop, cases=3)
     assert "--resume night" in raised.value.action
     assert store.run("seg-1").phase is Phase.CANCELLED
-    assert cluster.cancelled == [("Interrupted (Ctrl-C)", "interrupted")]
+    assert cluster.cancelled == [(CTRL_C, "interrupted")]
     assert cluster.created == ["seg-1"]
 
 
@@ -104,15 +95,14 @@ def test_a_stop_of_local_runs_ends_them_and_says_what_is_missing(store: Store) -
 def test_a_stop_just_after_the_last_run_is_over_leaves_its_row(
     store: Store, outlives: bool
 ) -> None:
-    stop = Stop()
-
     class Stopped(FakeCluster):
         def wait(self, seconds: float | None) -> Any:
             found = super().wait(seconds)
             if self.created and not self.going_on:
-                stop("Interrupted (Ctrl-C)")
+                stop(CTRL_C)
             return found
 
+    stop = Stop()
     (run,) = submit(store, Stopped(at(Phase.SUCCEEDED), outlives=outlives), stop=stop)
     assert run.phase is Phase.SUCCEEDED
     assert run.measurement is not None
@@ -120,23 +110,21 @@ def test_a_stop_just_after_the_last_run_is_over_leaves_its_row(
 
 
 def test_a_second_interruption_is_no_failure_of_the_run(store: Store) -> None:
+    def again() -> None:
+        stop(CTRL_C)
+        raise KeyboardInterrupt
+
     stop = Stop()
-
-    class Stopped(FakeCluster):
-        def wait(self, seconds: float | None) -> Any:
-            stop("Interrupted (Ctrl-C)")
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        submit(store, Stopped(at(Phase.SUCCEEDED)), stop=stop)
+        submit(store, FakeCluster(meanwhile=again), stop=stop)
     last = store.run("seg-1").history[-1]
     assert (last.phase, last.cause_id) == (Phase.CANCELLED, "interrupted")
-    assert last.cause.startswith("Interrupted (Ctrl-C)")
+    assert last.cause.startswith(CTRL_C)
 
 
 def test_a_stop_before_anything_was_started_says_so(store: Store) -> None:
     stop = Stop()
-    stop("Interrupted (Ctrl-C)")
+    stop(CTRL_C)
     with pytest.raises(Interrupted, match=r"\(Ctrl-C\): nothing was started\.") as raised:
         submit(store, FakeCluster(at(Phase.SUCCEEDED)), stop=stop)
     assert "--resume" not in raised.value.action
@@ -145,17 +133,20 @@ def test_a_stop_before_anything_was_started_says_so(store: Store) -> None:
 def test_a_stop_before_the_last_job_is_created_says_how_many_are_and_the_way_on(
     store: Store,
 ) -> None:
-    stop, cluster = Stop(), FakeCluster(outlives=True)
-    options = a_request(set_name="night", detach=True)
-    creating = submitting.submit(
-        [planned_case("kubernetes")] * 3, context(store, cluster), Silent(), stop, options
-    )
-    assert next(creating).run.run_id == "seg-1"
-    stop("Interrupted (Ctrl-C)")
+    class Stopped(FakeCluster):
+        def release(self, run_id: str) -> None:
+            super().release(run_id)
+            stop(CTRL_C)
+
+    stop = Stop()
+    cluster = Stopped(outlives=True)
     with pytest.raises(Interrupted, match=r"detached from seg-1; .* 2 more were not") as raised:
-        next(creating)
+        submit(store, cluster, stop=stop, cases=3, detach=True)
     assert "--resume night" in raised.value.action
     assert cluster.created == ["seg-1"]
+
+
+# -- runs that there are --------------------------------------------------------------------------
 
 
 def test_a_run_id_of_another_case_on_the_cluster_leaves_no_trace(store: Store) -> None:
@@ -164,10 +155,8 @@ def test_a_run_id_of_another_case_on_the_cluster_leaves_no_trace(store: Store) -
     cluster.found = [
         FoundJob(run_id=plan.run_id, known_plan=plan, created_at=5.0, phase=Phase.RUNNING)
     ]
-    options = a_request(set_name="mine", run_id="mine")
-    args = ([planned_case("kubernetes")], context(store, cluster), Silent(), Stop(), options)
     with pytest.raises(UsageError, match=r"another case: .*\(other: .*replicas"):
-        list(submitting.submit(*args))
+        submit(store, cluster, run_id="mine")
     assert store.ids() == []
 
 
@@ -181,48 +170,35 @@ def test_a_run_id_of_other_options_is_refused(store: Store, name: str, value: in
 
 
 def test_a_run_of_another_place_is_not_joined_where_it_is_not(store: Store) -> None:
-    cluster = FakeCluster(outlives=True)
-    here = context(store, cluster)
-    options = a_request(set_name="night", run_id="mine", detach=True)
-    args = (Silent(), Stop(), options)
-    (run,) = runs_of(submitting.submit([planned_case("kubernetes")], here, *args))
-    there = msgspec.structs.replace(LOCATION, namespace="other")
-    elsewhere = msgspec.structs.replace(here, location=there)
+    (run,) = detached(store, run_id="mine")
+    there = {"location": msgspec.structs.replace(LOCATION, namespace="other")}
     with pytest.raises(UsageError, match=r"submitted to namespace bench .* in namespace other of"):
-        list(submitting.submit([planned_case("kubernetes")], elsewhere, Silent(), Stop(), options))
+        submit(store, FakeCluster(outlives=True), run_id="mine", changes=there)
     assert store.run("mine") == run
 
 
 def test_what_a_set_already_has_need_not_be_repeated(store: Store) -> None:
     (run,) = submit(store, FakeCluster(at(Phase.SUCCEEDED)))
     submit(store, FakeCluster(at(Phase.FAILED)), run_id="failed")
-    key = case_key(run.plan)
     here = context(store, FakeCluster())
-    assert submitting.repeats(here, "night")[key].finished == [run]
-    assert submitting.repeats(here, "night")[key].open == []
+    assert submitting.repeats(here, "night") == {
+        case_key(run.plan): submitting.Repeats(finished=[run])
+    }
     assert submitting.repeats(here, "day") == {}
 
 
 def test_what_goes_on_of_a_set_is_taken_up_and_not_started_a_second_time(store: Store) -> None:
-    options = a_request(set_name="night")
-    killed = context(store, FakeCluster(outlives=True))
+    """One run's job goes on; another was recorded, and killed before its job was created."""
+    detached(store)
     case = planned_case("kubernetes")
-    # One whose job goes on, and one that was recorded and killed before its job was created.
-    detached = msgspec.structs.replace(options, detach=True)
-    list(submitting.submit([case], killed, Silent(), Stop(), detached))
     store.record(case.plan("recorded", "night", 2), at=11.0, owner=None, location=LOCATION)
     cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
-    here = context(store, cluster)
-    (found,) = submitting.repeats(here, "night").values()
+    (found,) = submitting.repeats(context(store, cluster), "night").values()
     assert [run.run_id for run in found.open] == ["seg-1", "recorded"]
     again = [msgspec.structs.replace(case, joins=run.run_id) for run in found.open]
-    done = list(submitting.submit(again, here, Silent(), Stop(), options))
-    assert [(one.run.run_id, one.run.phase) for one in done] == [
-        ("seg-1", Phase.SUCCEEDED),
-        ("recorded", Phase.SUCCEEDED),
-    ]
+    done = {run.run_id: run.phase for run in submit(store, cluster, planned=again)}
+    assert done == {"seg-1": Phase.SUCCEEDED, "recorded": Phase.SUCCEEDED}
     assert cluster.created == ["recorded"]
-    assert len(submitting.repeats(here, "night")[case_key(case.draft)].finished) == 2
 
 
 def test_what_a_kill_ended_on_this_machine_is_missing_of_its_set(store: Store) -> None:
@@ -236,47 +212,25 @@ def test_what_a_kill_ended_on_this_machine_is_missing_of_its_set(store: Store) -
     assert store.run("killed").phase is Phase.LOST
 
 
-def test_a_case_that_cannot_be_started_here_stops_no_other(store: Store) -> None:
-    class Choosy(FakeCluster):
-        def create(self, plan: RunPlan, *asked: Any) -> None:
-            if plan.repeat == 2:
-                raise UsageError("The program is not there.")
-            super().create(plan, *asked)
-
-    here = context(store, Choosy(at(Phase.SUCCEEDED)))
-    options = a_request(set_name="night")
-    done = list(submitting.submit([planned_case()] * 3, here, Silent(), Stop(), options))
-    ends = {one.run.plan.repeat: (one.state, one.run.phase) for one in done}
-    assert ends == {
-        1: ("closed", Phase.SUCCEEDED),
-        2: ("refused", Phase.FAILED),
-        3: ("closed", Phase.SUCCEEDED),
-    }
-
-
 def test_joining_a_run_that_another_process_follows_is_an_outcome_and_no_error(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster = FakeCluster(outlives=True)
-    here, options = context(store, cluster), a_request(set_name="night", run_id="mine")
-    args = ([planned_case("kubernetes")], here, Silent(), Stop(), options)
-    detached = msgspec.structs.replace(options, detach=True)
-    (created,) = submitting.submit(*args[:-1], detached)
+    (created,) = detached(store, run_id="mine")
     monkeypatch.setattr(store.claims, "claim", lambda run_id: False)
-    for asked in (options, detached):
-        (joined,) = submitting.submit(*args[:-1], asked)
-        assert (joined.run, joined.state) == (created.run, "followed-elsewhere")
-    assert cluster.created == ["mine"]
+    for detach in (False, True):
+        cluster = FakeCluster(outlives=True)
+        (joined,) = outcomes(store, cluster, run_id="mine", detach=detach)
+        assert (joined.run, joined.state) == (created, "followed-elsewhere")
+        assert cluster.created == []
 
 
 def test_hosts_in_an_upstream_command_are_those_of_each_run(store: Store) -> None:
-    draft = planned_case().draft
+    case = planned_case()
+    draft = case.draft
     words = (*draft.command, f"{draft.run_id}-master-0:29500")
+    hosts = {"HOST": f"{draft.run_id}-worker-1"}
     case = msgspec.structs.replace(
-        planned_case(),
-        draft=msgspec.structs.replace(
-            draft, command=words, env={"HOST": f"{draft.run_id}-worker-1"}
-        ),
+        case, draft=msgspec.structs.replace(draft, command=words, env=hosts)
     )
     one, two = case.plan("one", "night", 1), case.plan("two", "night", 2)
     assert (one.command[-1], two.command[-1]) == ("one-master-0:29500", "two-master-0:29500")
@@ -294,12 +248,8 @@ def test_a_run_whose_end_nobody_knows_is_reported_and_is_no_success(
 
     monkeypatch.setattr(job_requests, "OWNER_SECONDS", 0.0)
     gone = at(Phase.LOST, "It is gone.", creation.JOB_GONE)
-    here = msgspec.structs.replace(
-        context(store, FakeCluster(at(Phase.RUNNING), gone, outlives=True)),
-        collected_elsewhere=unknown,
-    )
-    cases, reporter = [planned_case("kubernetes")], Silent()
-    (run,) = runs_of(submitting.submit(cases, here, reporter, Stop(), a_request(set_name="night")))
+    cluster, reporter = FakeCluster(at(Phase.RUNNING), gone, outlives=True), Silent()
+    (run,) = submit(store, cluster, reporter=reporter, changes={"collected_elsewhere": unknown})
     assert not run.phase.final
     assert f"k8sbench watch {run.run_id}" in " ".join(reporter.reported)
     assert exit_codes.of_runs([run]) == Unreachable.exit_code

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import pytest
 
 from k8sbench.lifecycle import collecting
@@ -14,7 +11,7 @@ from k8sbench.lifecycle.context import Stop
 from k8sbench.model.errors import BenchError, Unreachable, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run, Wish
-from k8sbench.ports import FoundJob, JobEvent, Store
+from k8sbench.ports import Store
 from tests.unit.lifecycle.played import (
     FakeCluster,
     Silent,
@@ -29,11 +26,6 @@ from tests.unit.lifecycle.played import (
 AWAY = Unreachable("The API server cannot be reached.")
 AWAY.cause_id = "api-unreachable"
 CANCEL = Wish(kind="cancel", at=9.0, cause="By hand.", cause_id="cancelled")
-GONE = at(Phase.LOST, "The cluster has no such job any more.", "job-gone")
-
-
-class Killed(BaseException):
-    """The process ends here; nothing after it is done."""
 
 
 @pytest.fixture
@@ -47,17 +39,6 @@ def end(run: Run) -> tuple[Phase, str, str | None]:
     return final.phase, final.cause, final.cause_id
 
 
-class Going(FakeCluster):
-    """A cluster on which the jobs of all runs go on until they are cancelled."""
-
-    def __init__(self, *runs: Run, script: Sequence[JobEvent] = ()) -> None:
-        super().__init__(*script, outlives=True)
-        self.found = [
-            FoundJob(run_id=one.run_id, known_plan=one.plan, created_at=5.0, phase=Phase.RUNNING)
-            for one in runs
-        ]
-
-
 # -- to cancel ------------------------------------------------------------------------------------
 
 
@@ -67,22 +48,18 @@ def test_a_job_that_ended_by_itself_before_it_was_reached_keeps_its_end(
 ) -> None:
     store.wish(run.run_id, CANCEL)
     cluster = FakeCluster(at(phase, "By itself.", "own-end"), outlives=True)
-    cluster.cancel = lambda *_, **__: None  # type: ignore[method-assign]
+    cluster.is_deaf = True
     (closed,) = collect(store, cluster).closed
     assert end(closed) == (phase, "By itself.", "own-end")
     assert store.run(run.run_id).wishes == (), "the wish is moot"
 
 
 def test_a_job_that_does_not_end_is_not_waited_for_without_end(store: Store, run: Run) -> None:
-    class Deaf(FakeCluster):
-        def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
-            pass
-
-    wished, cluster = store.wish(run.run_id, CANCEL), Deaf(at(Phase.RUNNING), outlives=True)
-    times = itertools.count(10.0, 20.0)
-    here = msgspec.structs.replace(context(store, cluster), clock=lambda: next(times))
+    wished = store.wish(run.run_id, CANCEL)
+    cluster = FakeCluster(at(Phase.RUNNING), outlives=True, passes=20.0)
+    cluster.is_deaf = True
     with pytest.raises(Unreachable, match="has not ended in 5m"):
-        collecting.cancel(wished, here, Silent(), Stop())
+        collecting.cancel(wished, context(store, cluster), Silent(), Stop())
     assert store.run(run.run_id).wishes == (CANCEL,)
 
 
@@ -92,21 +69,18 @@ def test_a_job_that_does_not_end_is_not_waited_for_without_end(store: Store, run
 def test_a_refusal_is_reported_and_forgotten_and_silence_is_not(
     store: Store, run: Run, refusal: BenchError, left: tuple[Wish, ...]
 ) -> None:
-    class Refusing(Going):
+    class Refusing(FakeCluster):
         def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
             self.going_on[run_id].append(at(Phase.RUNNING, "It goes on."))
             raise refusal
 
-        def wait(self, seconds: float | None) -> Sequence[JobEvent]:
-            if any("could not be cancelled" in text for text in reporter.reported):
-                stop("Interrupted (Ctrl-C)")
-            return super().wait(seconds)
+    def look() -> None:
+        if any("could not be cancelled" in text for text in reporter.reported):
+            stop("Interrupted (Ctrl-C)")
 
     store.wish(run.run_id, CANCEL)
-    stop, reporter, cluster = Stop(), Silent(), Refusing(run)
-    here = context(store, cluster)
-    args = (here, reporter, stop)
-    result = collecting.collect(collecting.open_runs(here), *args, follow=False)
+    stop, reporter, cluster = Stop(), Silent(), Refusing(outlives=True, meanwhile=look)
+    result = collect(store, cluster, stop=stop, reporter=reporter)
     assert [one.run_id for one in result.going_on] == [run.run_id]
     assert f"warning: run {run.run_id} could not be cancelled: {refusal}" in reporter.reported
     assert store.run(run.run_id).wishes == left
@@ -115,18 +89,16 @@ def test_a_refusal_is_reported_and_forgotten_and_silence_is_not(
 # -- what k8sbench decides itself -----------------------------------------------------------------
 
 
-class KilledWhenAsked(FakeCluster):
-    """A cluster whose client is killed when it asks for a job's end."""
-
-    def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
-        raise Killed
-
-
 def test_a_time_limit_is_recorded_before_the_cluster_is_asked(store: Store) -> None:
-    cluster = KilledWhenAsked(at(Phase.RUNNING), outlives=True)
-    with pytest.raises(Killed):
-        submit(store, cluster, timeout_s=30.0, now=51.0, backend="kubernetes")
-    (closed,) = collect(store, FakeCluster(GONE, outlives=True), [store.run("seg-1")]).closed
+    class Killed(FakeCluster):
+        def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
+            raise SystemExit
+
+    cluster = Killed(at(Phase.RUNNING), outlives=True, now=51.0)
+    with pytest.raises(SystemExit):
+        submit(store, cluster, timeout_s=30.0)
+    gone = at(Phase.LOST, "The cluster has no such job any more.", "job-gone")
+    (closed,) = collect(store, FakeCluster(gone, outlives=True), [store.run("seg-1")]).closed
     cause = "The run took longer than its --timeout of 30s."
     assert end(closed) == (Phase.CANCELLED, cause, "timeout")
 
@@ -136,22 +108,16 @@ def test_a_time_limit_is_recorded_before_the_cluster_is_asked(store: Store) -> N
 
 def test_a_refused_deletion_is_not_asked_for_all_the_time(store: Store, run: Run) -> None:
     class Refusing(FakeCluster):
-        looks = 40
-
         def remove(self, run_id: str, *_: Any, **__: Any) -> str | None:
             self.removed.append(run_id)
             raise UsageError("Not on Fridays.")
 
-        def wait(self, seconds: float | None) -> Sequence[JobEvent]:
-            if self.looks == 0:
-                stop("Interrupted (SIGTERM)")
-            self.looks -= 1
-            return super().wait(seconds)
+    def look() -> None:
+        if cluster.now > 250.0:
+            stop("Interrupted (SIGTERM)")
 
-    stop, cluster = Stop(), Refusing(at(Phase.SUCCEEDED), outlives=True)
-    seconds = itertools.count(0.0, 1.0)
-    here = msgspec.structs.replace(context(store, cluster), clock=lambda: next(seconds))
-    args = (here, Silent(), stop)
-    result = served(lambda: collecting.open_runs(here), *args)
+    stop = Stop()
+    cluster = Refusing(at(Phase.SUCCEEDED), outlives=True, passes=4.0, meanwhile=look)
+    result = served(store, cluster, stop)
     assert [one.run_id for one in result.closed] == [run.run_id], "it has one row"
-    assert 2 <= len(cluster.removed) <= 5, "the pauses grow"
+    assert 2 <= len(cluster.removed) <= 6, "the pauses grow"
