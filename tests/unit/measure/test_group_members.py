@@ -266,10 +266,6 @@ def test_a_figure_of_printed_steps_is_none_of_all_steps() -> None:
     assert rejected(only([*repeats([100.0, 101.0]), printed])) == {None: ["mixed-estimator"]}
 
 
-def test_efficiency_at_the_limit_is_no_reason() -> None:
-    assert groups([run(100.0, case="1x1"), run(840.0)])[1].counted == 1
-
-
 def test_an_accepted_efficiency_leaves_the_figures() -> None:
     eight = groups([run(100.0, case="1x1"), run(850.0)], accept={"efficiency-above-limit"})[1]
     assert eight.spread is not None
@@ -292,14 +288,6 @@ def test_accuracy_and_time_are_those_of_the_middle_run_and_not_of_the_best() -> 
     assert [each and each.best for each in bests] == [71.0, 72.0, 73.0]
     times = [to_target(1.0, *others).time_to_train_s for others in ([None], [None, 3.0])]
     assert times == [None, 3.0], "half of the runs are no majority"
-
-
-def test_a_wide_interval_is_a_warning() -> None:
-    group = only(repeats([100.0, 111.0]))
-    assert group.ids("warn") == ("wide-interval",)
-    assert group.counted == 2
-    assert only(repeats([95.0, 100.0, 105.0])).ids("warn") == ()
-    assert only(repeats([95.0, 100.0, 105.1])).ids("warn") == ("wide-interval",)
 
 
 def waiting(*shares: float | None) -> Group:
