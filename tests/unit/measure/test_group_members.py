@@ -155,15 +155,6 @@ def test_a_clear_majority_is_always_found(near: list[float], others: list[float]
     assert rejections.agreeing([*near, *others]) == sorted(near)
 
 
-@given(st.lists(st.sampled_from([90.0, 100.0, 101.0, 250.0]), min_size=1, max_size=7), st.data())
-def test_the_order_in_which_runs_come_changes_nothing(
-    rates: list[float], data: st.DataObject
-) -> None:
-    runs = repeats(rates)
-    shuffled = data.draw(st.permutations(runs))
-    assert groups(shuffled) == groups(runs)
-
-
 def test_a_run_that_is_given_twice_is_one_run() -> None:
     runs = repeats([100.0, 101.0])
     early = changed(runs[0], history=runs[0].history[:2], measurement=None)
@@ -181,11 +172,6 @@ def test_a_failed_run_does_not_count_even_with_a_measurement() -> None:
     assert group.spread is None
     assert group.members[0].unverified == 100.0
     assert group.members[0].verdict == "rejected"
-
-
-def test_no_accept_makes_a_figure_where_there_is_none() -> None:
-    runs = [run(None, phase=Phase.FAILED), run(None, repeat=2)]
-    assert only(runs, accept={"run-failed", "not-measured"}).counted == 0
 
 
 def test_the_same_log_is_found_in_another_set_too() -> None:
@@ -341,3 +327,8 @@ def test_groups_come_in_the_order_of_their_keys() -> None:
     random.Random(1).shuffle(runs)
     cases = [(g.key.benchmark, g.key.case) for g in groups(runs)]
     assert cases == [("a", "1x8"), ("resnet50", "1x1"), ("resnet50", "1x8"), ("resnet50", "4x8")]
+
+
+def test_no_accept_makes_a_figure_where_there_is_none() -> None:
+    runs = [run(None, phase=Phase.FAILED), run(None, repeat=2)]
+    assert only(runs, accept={"run-failed", "not-measured"}).counted == 0
