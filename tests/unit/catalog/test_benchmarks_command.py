@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 import re
-import subprocess
-import sys
 
 import msgspec
 import pytest
@@ -62,11 +59,6 @@ def test_nothing_is_claimed_of_an_image_of_the_user_s_own(tmp_path: pathlib.Path
     assert "  Image of pytorch: registry.example/me/mine:1\n" in run(str(file)).stdout
 
 
-def test_names_are_one_per_line() -> None:
-    assert run("-o", "name").stdout.splitlines() == NAMES
-    assert run("tsm", "-o", "name").stdout == "tsm\n"
-
-
 def test_the_list_for_programs_has_the_document_of_each() -> None:
     listed = json.loads(run("-o", "json").stdout)
     assert listed == [json.loads(run(name, "-o", "json").stdout) for name in NAMES]
@@ -108,28 +100,3 @@ def test_mistakes_end_with_code_2_and_one_clear_message(tmp_path: pathlib.Path, 
     assert "Traceback" not in shown.err
     for strange in ("/dev/zero", str(tmp_path), "/no/such/file.yaml"):
         cli("benchmarks", strange, code=2)
-
-
-@pytest.mark.parametrize("columns", [30, 50, 80])
-def test_a_narrow_terminal_loses_nothing(
-    columns: int, cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(columns))
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    shown = cli("benchmarks", "resnet50").out
-    facts = [line for line in shown.splitlines() if line.startswith("  Window")]
-    assert max(map(len, facts)) <= max(columns, 14 + 24)
-    flat = " ".join(shown.split())
-    for number in ("2802.14", "2833.72", "timestamps", "anomalous"):
-        assert number in flat
-
-
-def test_a_terminal_of_another_encoding_gets_question_marks_and_no_error() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "k8sbench", "benchmarks", "deeplabv3p"],
-        capture_output=True,
-        check=True,
-        env={**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C"},
-        timeout=60,
-    )
-    assert b"paddle ? paddleseg" in done.stdout

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from k8sbench import benchmarks, trainers
+from k8sbench import trainers
 from k8sbench.adapters.files import catalog
 from k8sbench.model.spec import BenchmarkSpec, Variant
 from k8sbench.trainers.parts import settings
@@ -150,9 +150,3 @@ def test_each_trainer_has_a_benchmark_and_each_benchmark_its_trainer() -> None:
         )
     }
     assert {found.trainer_module for _, found in EVERY} == programs
-
-
-def test_built_in_files_use_no_tricks_of_yaml() -> None:
-    for file in pathlib.Path(benchmarks.__path__[0]).glob("*.yaml"):
-        assert len(file.read_bytes()) < 32 * 1024
-        assert max(map(len, file.read_text().splitlines())) <= 100

@@ -61,10 +61,6 @@ def test_a_bare_name_is_the_built_in_one_even_beside_a_file_of_that_name(
     assert catalog.find("./tsm").source == "./tsm"
 
 
-def test_a_users_file_may_have_a_built_in_name_and_its_source_tells(tmp_path: pathlib.Path) -> None:
-    assert catalog.find(mine(tmp_path, name="resnet50")).source != "built-in"
-
-
 @pytest.mark.parametrize(
     ("name", "near"), [("resnet5", "resnet50"), ("deeplab", "deeplabv3p"), ("arcfaces", "arcface")]
 )
@@ -86,13 +82,6 @@ def test_odd_names_are_not_found(name: str) -> None:
 def test_a_path_without_a_file_is_an_input_error(path: str) -> None:
     with pytest.raises(InputError):
         catalog.find(path)
-
-
-def test_each_built_in_file_has_the_name_of_its_benchmark_alone() -> None:
-    found = catalog.load_all()
-    assert [each.spec.name for each in found] == catalog.names()
-    files = pathlib.Path(benchmarks.__path__[0]).glob("*.y*ml")
-    assert sorted(file.stem for file in files) == catalog.names()
 
 
 def test_adding_a_benchmark_is_adding_a_file(tmp_path: pathlib.Path) -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from k8sbench.adapters.files import catalog, pools
 from k8sbench.model import pool, spec
-from k8sbench.model.errors import InputError
 from k8sbench.model.spec import LogFormat
 from tests import struct_docs, tiers
 from tests.unit.catalog import reference
@@ -101,19 +100,3 @@ def test_every_example_loads_and_reads_its_own_log(path: pathlib.Path) -> None:
         match = re.search(variant.log.record or variant.log.summary or "", line)
         assert match is not None
         assert match.groupdict() == groups
-
-
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_every_example_is_on_the_page(path: pathlib.Path) -> None:
-    assert f"{path.name}`" in reference.PAGE.read_text()
-
-
-def test_what_the_page_says_is_refused_is_refused(tmp_path: pathlib.Path) -> None:
-    text = (tiers.ROOT / "docs" / "examples" / "my-model.yaml").read_text()
-    page = reference.PAGE.read_text()
-    for word in ("yes", "no", "010", "0x1F", "1_000", "1:30", ".inf"):
-        assert f"`{word}`" in page
-        path = tmp_path / "mine.yaml"
-        path.write_text(re.sub("warmup: .*", f"warmup: {word}", text))
-        with pytest.raises(InputError, match=f'warmup should be a whole number.* "{word}"'):
-            catalog.find(str(path))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pathlib
+import re
 from decimal import Decimal
 
 import pytest
 
 from k8sbench.adapters.files import pools
 from k8sbench.model.errors import InputError, NotFound, UsageError
-from k8sbench.model.pool import CPU_POOL, NodePool, amount, problems
+from k8sbench.model.pool import NodePool, amount, problems
 
 ONE = "pools:\n- name: a\n  gpus_per_node: 1\n  gpu_model: X\n"
 POOL = "pools:\n- {{name: {name}, gpus_per_node: 4, gpu_model: Tesla T4}}\n"
@@ -69,6 +70,8 @@ def test_the_first_file_found_is_taken_whole_and_named(
     assert taken(None, "K8SBENCH_POOLS") == (config, ["by-config"])
     assert taken(None, "K8SBENCH_POOLS", "XDG_CONFIG_HOME") == (home, ["by-home"])
     assert taken(None, "K8SBENCH_POOLS", "XDG_CONFIG_HOME", "HOME")[0] == "built-in"
+    env["XDG_CONFIG_HOME"] = "config"  # as the standard says, one that is not absolute is no folder
+    assert taken(None, "K8SBENCH_POOLS") == (home, ["by-home"])
 
 
 def test_a_cluster_is_asked_for_its_pools_only_where_the_user_has_none(
@@ -91,23 +94,6 @@ def test_a_cluster_s_pools_file_that_is_wrong_is_named_with_its_line() -> None:
     wrong = "pools:\n- name: a\n  gpu: 1\n", "ConfigMap team-a/dlperf-pools"
     with pytest.raises(InputError, match=r"ConfigMap team-a/dlperf-pools.*3"):
         pools.load(environ={}, published=lambda: wrong)
-
-
-def test_the_process_environment_is_what_counts(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("K8SBENCH_POOLS", file(tmp_path / "p.yaml", "here"))
-    assert list(pools.load().pools) == ["here"]
-    monkeypatch.setenv("K8SBENCH_POOLS", "")
-    assert pools.load().source == "built-in"
-
-
-def test_a_relative_config_folder_is_ignored_as_the_standard_says(
-    private_home: pathlib.Path,
-) -> None:
-    home = file(private_home / ".config" / "k8sbench" / "pools.yaml", "by-home")
-    found = pools.load(environ={"XDG_CONFIG_HOME": "config", "HOME": str(private_home)})
-    assert found.source == home
 
 
 def test_a_named_file_that_is_not_there_is_an_error_and_not_a_fallback(
@@ -159,51 +145,13 @@ def test_one_pool_alone_needs_no_default_and_several_without_one_ask(
         (POOL.format(name="a") * 2, 3, "a second time"),
         (POOL.format(name="a") + "- {name: a, gpus_per_node: 1, gpu_model: X}\n", 3, "says a a"),
         (POOL.format(name="A B"), 2, "pools[0].name should be a name of lower-case"),
-        (
-            "pools:\n- {name: a, gpus_per_node: 65, gpu_model: X}\n",
-            2,
-            "should be a whole number <= 64",
-        ),
-        (
-            "pools:\n- {name: a, gpus_per_node: -1, gpu_model: X}\n",
-            2,
-            "should be a whole number >= 0",
-        ),
-        ("pools:\n- {name: a, gpus_per_node: 1, gpu_model: null}\n", 2, "gpu_model is null"),
-        (ONE + "  shm: 8GB\n", 5, "quantity"),
-        (ONE + "  shm: 8\n", 5, "shm should be"),
-        (ONE + "  shm: '0'\n", 5, "shm is 0"),
-        (ONE + "  shm: 33Gi\n", 5, "more than"),
-        (ONE + "  cpu_per_gpu: -1\n", 5, "cpu_per"),
-        (ONE + "  nccl_env: {A B: c}\n", 5, "environment variable"),
-        (ONE + "  selector: {a b: c}\n", 5, "a Kubernetes name"),
-        (ONE + "  selector: {a..b/c: d}\n", 5, "a Kubernetes name"),
-        (ONE + "  annotations: {-a: b}\n", 5, "a Kubernetes name"),
-        (ONE + '  nccl_env: {A: "\\0"}\n', 5, "without a NUL"),
-        (ONE + "  gpu_resource: gpu\n", 5, "an extended resource"),
-        (ONE + "  runtime_class: NVIDIA\n", 5, "lower-case"),
-        (ONE + "  image_pull_secrets: [ok, no good]\n", 5, "lower-case"),
-        (ONE + "  python_packages: pvc:a/../b\n", 5, "pvc:NAME[/SUB]"),
-        (ONE + "  tolerations: [{key: k, operator: Exist}]\n", 5, "not one of Exists, Equal"),
-        (ONE + "  tolerations: [{key: k, value: v, operator: Exists}]\n", 5, "Exists takes none"),
-        (ONE + "  tolerations: [{effect: NoSchedule}]\n", 5, "must be Exists"),
-        (ONE + "  tolerations: [{key: k, effect: Never}]\n", 5, "not one of"),
-        (ONE + "  tolerations: [{key: k, value: a b}]\n", 5, "a label's value"),
+        (ONE.replace(": 1", ": 65"), 3, "should be a whole number <= 64"),
+        (ONE.replace(": 1", ": -1"), 3, "should be a whole number >= 0"),
+        (ONE.replace(": X", ": null"), 4, "gpu_model is null"),
         (
             ONE + "  tolerations:\n  - {key: a}\n  - {key: b, tolerationSeconds: 60}\n",
             7,
-            "tolerationSeconds is for the effect NoExecute",
-        ),
-        (ONE + f"  selector: {{{'a' * 254}/b: c}}\n", 5, "more than 253 characters"),
-        (ONE + f"  selector: {{b: {'c' * 64}}}\n", 5, "a label's value"),
-        (ONE + "  gpu_resource: requests.a.com/gpu\n", 5, "for quotas"),
-        (ONE + f"  gpu_resource: {'a' * 245}/gpu\n", 5, "too long"),
-        (ONE + f"  priority_class: {'a' * 254}\n", 5, "a Kubernetes name"),
-        (ONE + "  nccl_env: {..A: b}\n", 5, "environment variable"),
-        (
-            ONE + "  rdma: {resource: rdma/hca, count: 0}\n",
-            5,
-            "count should be a whole number >= 1",
+            "NoExecute",
         ),
     ],
 )
@@ -219,24 +167,56 @@ def test_a_wrong_pools_file_is_reported_with_its_line(
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("line", "said"),
     [
-        "tolerations: [{key: dedicated, value: ml, effect: NoSchedule}]",
-        "tolerations: [{key: dedicated, operator: Equal}, {operator: Exists}]",
-        "tolerations: [{key: k, operator: Exists, effect: NoExecute, tolerationSeconds: 60}]",
-        f"selector: {{{'a' * 253}/b: {'c' * 63}, d: ''}}",
-        "annotations: {Example.com/Team: vision}",
-        f"gpu_resource: {'a' * 100}.com/gpu",
-        f"runtime_class: {'a' * 253}",
-        "nccl_env: {NCCL.DEBUG-1: INFO}",
-        "cpu_per_gpu: '.5'",
-        "shm: +8.Gi",
+        ("shm: 8GB", "quantity"),
+        ("shm: 8", "shm should be"),
+        ("shm: '0'", "shm is 0"),
+        ("shm: 33Gi", "more than"),
+        ("shm: +8.Gi", None),
+        ("cpu_per_gpu: -1", "cpu_per"),
+        ("cpu_per_gpu: '.5'", None),
+        ("nccl_env: {A B: c}", "environment variable"),
+        ("nccl_env: {..A: b}", "environment variable"),
+        ('nccl_env: {A: "\\0"}', "without a NUL"),
+        ("nccl_env: {NCCL.DEBUG-1: INFO}", None),
+        ("selector: {a b: c}", "a Kubernetes name"),
+        (f"selector: {{{'a' * 254}/b: c}}", "more than 253 characters"),
+        (f"selector: {{b: {'c' * 64}}}", "a label's value"),
+        (f"selector: {{{'a' * 253}/b: {'c' * 63}, d: ''}}", None),
+        ("annotations: {-a: b}", "a Kubernetes name"),
+        ("annotations: {Example.com/Team: vision}", None),
+        ("gpu_resource: gpu", "an extended resource"),
+        ("gpu_resource: requests.a.com/gpu", "for quotas"),
+        (f"gpu_resource: {'a' * 245}/gpu", "too long"),
+        (f"gpu_resource: {'a' * 100}.com/gpu", None),
+        ("runtime_class: NVIDIA", "lower-case"),
+        (f"runtime_class: {'a' * 253}", None),
+        (f"priority_class: {'a' * 254}", "a Kubernetes name"),
+        ("image_pull_secrets: [ok, no good]", "lower-case"),
+        ("python_packages: pvc:a/../b", "pvc:NAME[/SUB]"),
+        ("tolerations: [{key: k, operator: Exist}]", "not one of Exists, Equal"),
+        ("tolerations: [{key: k, value: v, operator: Exists}]", "Exists takes none"),
+        ("tolerations: [{effect: NoSchedule}]", "must be Exists"),
+        ("tolerations: [{key: k, effect: Never}]", "not one of"),
+        ("tolerations: [{key: k, value: a b}]", "a label's value"),
+        ("tolerations: [{key: dedicated, value: ml, effect: NoSchedule}]", None),
+        ("tolerations: [{key: dedicated, operator: Equal}, {operator: Exists}]", None),
+        ("tolerations: [{key: k, effect: NoExecute, tolerationSeconds: 60}]", None),
+        ("rdma: {resource: rdma/hca, count: 0}", "count should be a whole number >= 1"),
     ],
 )
-def test_what_kubernetes_accepts_is_accepted(tmp_path: pathlib.Path, line: str) -> None:
+def test_a_pool_may_say_what_kubernetes_accepts(
+    tmp_path: pathlib.Path, line: str, said: str | None
+) -> None:
     path = tmp_path / "pools.yaml"
-    path.write_text(ONE + f"  {line}\n")
-    pools.load(str(path))
+    path.write_text(f"{ONE}  {line}\n")
+    if said is None:
+        pools.load(str(path))
+        return
+    with pytest.raises(InputError, match=re.escape(said)) as caught:
+        pools.load(str(path))
+    assert caught.value.line == 5
 
 
 def test_shared_memory_must_fit_into_the_memory_of_the_gpus_that_a_pod_gets() -> None:
@@ -249,29 +229,18 @@ def test_shared_memory_must_fit_into_the_memory_of_the_gpus_that_a_pod_gets() ->
     assert "3 × 4Gi" in text
 
 
-def test_the_pool_of_a_machine_without_gpus_is_sound() -> None:
-    assert list(problems(CPU_POOL)) == []
-
-
 @pytest.mark.parametrize(
     ("quantity", "number"),
     [
         ("0", "0"),
-        ("4", "4"),
         ("500m", "0.5"),
-        ("0.5", "0.5"),
-        ("1k", "1000"),
         ("1Ki", "1024"),
-        ("8Gi", "8589934592"),
         ("1.5Gi", "1610612736"),
-        ("8G", "8000000000"),
         ("2E", "2000000000000000000"),
         ("2Ei", "2305843009213693952"),
-        ("+4", "4"),
         (".5", "0.5"),
         ("5.Gi", "5368709120"),
         ("2e3", "2000"),
-        ("2E3", "2000"),
         ("2e-1", "0.2"),
         ("7u", "0.000007"),
         ("7n", "0.000000007"),

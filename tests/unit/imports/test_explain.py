@@ -135,14 +135,6 @@ def test_a_group_shows_its_runs_its_formulas_and_its_interval(logs: Path, cli: C
     assert f"efficiency = speedup ÷ 8 GPUs = {row['speedup'] / 8:.3f}" in words
 
 
-def test_a_group_without_a_figure_says_why(place: Path, cli: Cli) -> None:
-    (place / "a.txt").write_text(foreign.log(batch=64))
-    (row,) = cli.json("import", "a.txt", *foreign.OF, "--set", "s", "-o", "json", code=None)["rows"]
-    shown = text(cli, row["group"])
-    assert "\nmedian = none: no run counts\n" in shown
-    assert "reject batch-size: " in shown
-
-
 # A declared format
 
 
@@ -152,14 +144,6 @@ def test_a_format_shows_what_each_expression_matches(place: Path, cli: Cli) -> N
     assert shown.startswith("a.txt: 35 lines\nrecord of pytorch/logs matches 30 lines: ")
     assert [f"\n  a.txt:{line}: DLL " in shown for line in (4, 5, 6, 7, 8)] == [0, 1, 1, 1, 0]
     assert "\n    gpus '1'\n" in shown
-
-
-def test_an_expression_that_matches_nothing_says_so(place: Path, cli: Cli) -> None:
-    log = (EXAMPLES / "my-model.log").read_text().replace("loss ", "loss=")
-    (place / "a.log").write_text(log)
-    out = text(cli, str(EXAMPLES / "my-model.yaml"), "a.log")
-    assert "record of pytorch/base matches no line" in out
-    assert "summary of pytorch/base matches 1 line" in out
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from k8sbench.ports import RunFilter
 from tests.tiers import ROOT
 from tests.unit.command_line import Cli
 from tests.unit.imports import foreign
-from tests.unit.measure.support import FIXTURES, run
+from tests.unit.measure.support import run
 
 
 def runs() -> list[str]:
@@ -50,14 +50,6 @@ def test_thirty_logs_of_six_cases_are_one_table(logs: Path, cli: Cli) -> None:
         assert (row["impl"], row["backend"]) == ("user", "imported")
         assert {member["source"] for member in row["members"]} == {"imported"}
         assert [member["repeat"] for member in row["members"]] == [1, 2, 3, 4, 5]
-
-
-def test_what_was_added_to_a_folder_is_a_further_repeat(logs: Path, cli: Cli) -> None:
-    cli("import", "logs", *foreign.OF, "--set", "march")
-    (logs / "gpu1_True_6.txt").write_text(foreign.log(rate=1201.0))
-    cli("import", "logs", *foreign.OF, "--set", "march")
-    (row,) = (r for r in rows(cli) if (r["case"], r["precision"]) == ("1x1", "amp"))
-    assert [member["repeat"] for member in row["members"]] == [1, 2, 3, 4, 5, 6]
 
 
 def test_a_log_of_another_set_is_named_with_its_run(place: Path, run_id: str, cli: Cli) -> None:
@@ -109,13 +101,6 @@ def test_one_log_that_cannot_be_read_keeps_all_out_unless_it_is_skipped(
     assert "30 runs imported" in err
 
 
-def test_a_rejected_log_is_recorded_and_exits_5(place: Path, cli: Cli) -> None:
-    (place / "short.txt").write_text("\n".join(foreign.log().splitlines()[:8]) + "\n")
-    out = cli("import", "short.txt", *foreign.OF, "--set", "s", code=5).out
-    assert "rejected" in out
-    assert "too-few-iterations" in out
-
-
 def test_a_packed_log_and_standard_input_are_kept_as_text(
     place: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,13 +121,6 @@ def test_logs_of_several_ranks_are_one_run(place: Path, cli: Cli) -> None:
     (name,) = cli("import", *words).out.split()
     assert cli("logs", name, "--replica", "log-1").out == (place / "workerlog.1").read_text()
     assert cli("logs", name).out.startswith("[log-0] DLL")
-
-
-def test_a_run_that_lacks_one_of_its_files_is_not_recorded(place: Path, cli: Cli) -> None:
-    (place / "workerlog.0").write_text(foreign.log(gpus=4, rate=4500.0))
-    words = ["workerlog.0", "workerlog.1", *foreign.OF, "--one-run", "--skip-unreadable"]
-    assert "workerlog.1: does not exist" in cli("import", *words, code=2).err
-    assert runs() == []
 
 
 # What is said of the logs besides what they state
@@ -207,16 +185,6 @@ def test_the_name_of_a_log_says_nodes_gpus_batch_and_precision(
     assert imported.from_name(name) == said
 
 
-def test_a_folder_is_imported_without_options_when_its_logs_state_all(
-    place: Path, cli: Cli
-) -> None:
-    (place / "own.log").write_bytes((FIXTURES / "k8sbench_master.log").read_bytes())
-    out, err = cli("import", "own.log", "--set", "s", "-o", "name")
-    assert err.splitlines()[0].split()[:2] == ["LOG", "FORMAT"]
-    assert "The same again: k8sbench import own.log" in err
-    assert runs() == out.split()
-
-
 def test_what_only_names_say_is_shown_and_recorded_when_it_is_agreed(place: Path, cli: Cli) -> None:
     mmseg_logs(place)
     for gpus in (1, 8):
@@ -263,3 +231,25 @@ def test_what_is_recorded_of_a_log_shows_no_folder_above_what_was_given(
     assert len(texts) >= 6
     kept = json.dumps([text.replace(str(place / "store"), "") for text in texts])
     assert "alice" not in kept + out
+
+
+def test_what_was_added_to_a_folder_is_a_further_repeat(logs: Path, cli: Cli) -> None:
+    cli("import", "logs", *foreign.OF, "--set", "march")
+    (logs / "gpu1_True_6.txt").write_text(foreign.log(rate=1201.0))
+    cli("import", "logs", *foreign.OF, "--set", "march")
+    (row,) = (r for r in rows(cli) if (r["case"], r["precision"]) == ("1x1", "amp"))
+    assert [member["repeat"] for member in row["members"]] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_rejected_log_is_recorded_and_exits_5(place: Path, cli: Cli) -> None:
+    (place / "short.txt").write_text("\n".join(foreign.log().splitlines()[:8]) + "\n")
+    out = cli("import", "short.txt", *foreign.OF, "--set", "s", code=5).out
+    assert "rejected" in out
+    assert "too-few-iterations" in out
+
+
+def test_a_run_that_lacks_one_of_its_files_is_not_recorded(place: Path, cli: Cli) -> None:
+    (place / "workerlog.0").write_text(foreign.log(gpus=4, rate=4500.0))
+    words = ["workerlog.0", "workerlog.1", *foreign.OF, "--one-run", "--skip-unreadable"]
+    assert "workerlog.1: does not exist" in cli("import", *words, code=2).err
+    assert runs() == []

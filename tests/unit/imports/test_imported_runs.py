@@ -51,10 +51,6 @@ def test_a_history_has_its_set_where_the_log_says_it_ran(
     assert [point["set"] for point in series["points"]] == ["one"]
 
 
-def test_watch_prints_its_row(run_id: str, cli: Cli) -> None:
-    assert "1199.91" in cli("watch", run_id).out
-
-
 def test_the_store_keeps_it_like_any_run(run_id: str, place: Path, cli: Cli) -> None:
     with open_store() as store:
         before = store.run(run_id)
@@ -87,8 +83,3 @@ def test_an_import_that_was_killed_is_completed_by_the_next_one(
     assert "there already" in cli("import", "one.txt", *foreign.OF, "--set", "one").err
     with open_store() as store:
         assert store.ids() == [run_id]
-
-
-def test_an_import_leaves_nothing_behind(run_id: str, place: Path) -> None:
-    assert sorted(path.name for path in (place / "store" / "runs").iterdir()) == [run_id]
-    assert list((place / "store" / "incoming").iterdir()) == []

@@ -87,23 +87,6 @@ def test_an_evaluation_that_is_stamped_before_the_test_begins_gives_no_time() ->
     assert "stamped before the test" in found.missing["time_to_train_s"]
 
 
-def test_an_evaluation_in_the_moment_in_which_the_test_begins_took_no_time() -> None:
-    lines = [airank(10, "test_begin"), *trained("76.0")[1:]]
-    assert measured(lines, target=Accuracy(metric="x", value=75.9)).time_to_train_s == 0.0
-
-
-def test_a_plain_wall_time_is_no_time_to_train() -> None:
-    found = measured(run([0.5] * 8), target=Accuracy(metric="x", value=10.0))
-    assert found.time_to_train_s is None
-    assert found.train_wall_s == pytest.approx(35.0)
-
-
-def test_a_stated_time_is_none_without_a_target() -> None:
-    found = measured(trained("60.0", "76.0", last="target_quality_time:20.000sec"))
-    assert found.time_to_train_s is None
-    assert ids(found) == []
-
-
 def test_a_log_that_begins_a_test_and_does_not_end_it_ends_early() -> None:
     lines = trained("60.0")
     assert ids(measured(lines)) == []

@@ -35,11 +35,6 @@ def test_nothing_is_marked_where_nothing_changed_for_good(values: list[float]) -
     assert changes(values) == []
 
 
-def test_ten_sets_are_enough() -> None:
-    for n, more in ((5, 5), (10, 3)):
-        assert [one.place for one in changes([*FLAT[:n], *dropped(0.05, more)])] == [n]
-
-
 def sets(levels: list[float], **fields: object) -> list[Run]:
     return [
         one

@@ -83,14 +83,6 @@ def test_the_logs_own_clock_counts_everything_between_two_lines() -> None:
     assert figures.time_weighted == pytest.approx(8.0)
 
 
-def test_the_wall_time_may_be_less_than_a_second_and_the_memory_a_mebibyte() -> None:
-    lines = run([0.1] * 8, interval=1)
-    first, *rest = (line.replace("memory: 11000", "memory: 1") for line in lines)
-    found = measured([first, *(line.replace("memory: 1,", "memory: 0,") for line in rest)])
-    assert found.train_wall_s == pytest.approx(0.7, abs=0.002)
-    assert found.memory_mib == 1
-
-
 def test_without_stamps_there_is_no_such_figure_and_the_reason_stands_beside_it() -> None:
     lines = [line.split(" - mmseg - INFO - ")[1] for line in run([0.5] * 6)]
     found = measured(lines)
@@ -127,33 +119,6 @@ def test_a_window_of_nothing_but_such_records_has_no_steady_figure() -> None:
     found = measured(lines)
     assert present(found.throughput).time_weighted_steady is None
     assert "time_weighted_steady" in " ".join(found.missing)
-
-
-def test_paddleclas_dygraph_goes_on_with_its_mean_up_to_the_fifth_step_of_the_next_epoch() -> None:
-    """Its meters are reset there alone. Steps 1 to 4 of an epoch are in no line that counts."""
-    per_epoch, epochs, batch = 103, 3, 64
-    lines, meter, known = [], [0, 0.0], []
-    for epoch in range(epochs):
-        for step in range(per_epoch):
-            # The last steps of an epoch, which no line of it covers, are slow.
-            seconds = 0.5 if step > 100 else 0.1 + 0.01 * (step % 3)
-            if step == 5:
-                meter = [0, 0.0]
-            meter = [meter[0] + 1, meter[1] + seconds]
-            is_last = epoch == epochs - 1 and step > 100
-            if (epoch or step > 20) and not (0 < step < 5 or is_last):
-                known.append(seconds)
-            if step % 10 == 0:
-                mean = meter[1] / meter[0]
-                lines.append(
-                    f"ppcls INFO: [Train][Epoch {epoch + 1}/{epochs}][Iter: {step}/{per_epoch}]"
-                    f"loss: 4.0, batch_cost: {mean:.5f}s, reader_cost: 0.00067, "
-                    f"ips: {batch / mean:.5f} samples/s, eta: 0:10:00"
-                )
-    found = measured(lines, format="paddleclas", gpus=1, batch_size=None, warmup=21)
-    assert found.iterations == len(known)
-    right = pytest.approx(batch * len(known) / sum(known), rel=1e-4)
-    assert present(found.throughput).time_weighted == right
 
 
 @given(st.lists(st.floats(min_value=1e-9, max_value=1e12), min_size=1, max_size=60))

@@ -88,13 +88,3 @@ def test_gpus_stand_in_the_order_of_replicas_and_numbers() -> None:
         ("a-b-worker-2", "10"),
         ("a-b-worker-10", "1"),
     ]
-
-
-def test_two_pods_gpus_of_one_number_are_two() -> None:
-    found = [
-        fetched(
-            series("power", 1, NOW, uuid="GPU-1", pod="a-master-0", node="n-1"),
-            series("power", 2, NOW, uuid="GPU-2", pod="a-worker-0", node="n-2"),
-        )
-    ]
-    assert [one.metrics["power"].value for one in gpu_metrics.latest(found, NOW)] == [1, 2]

@@ -16,7 +16,6 @@ from k8sbench.model.gpu_metrics import (
     Gpu,
     Series,
     SeriesQuery,
-    Shared,
     SourceName,
 )
 from k8sbench.model.measurement import Measurement, SteadyPart
@@ -60,18 +59,6 @@ def series(
         values=tuple(map(float, taken)),
         every=every,
     )
-
-
-def taken(one: Series, start: float = START, end: float = END) -> gpu_series.OverTime:
-    found = gpu_series.over_time(one, BY_ID[one.metric], start, end)
-    assert not isinstance(found, str), found
-    return found
-
-
-def refused(one: Series, start: float = START, end: float = END) -> str:
-    found = gpu_series.over_time(one, BY_ID[one.metric], start, end)
-    assert isinstance(found, str)
-    return found
 
 
 def completed(
@@ -135,39 +122,101 @@ def test_what_dcgm_gives_for_no_value_is_none_in_every_unit(metric: Any) -> None
         assert field.value(float("nan")) is None
         assert field.value(50) == 50 * field.factor
         scaled = series(metric.id, [NOT_SUPPORTED * field.factor] * 10)
-        assert "not support" in refused(scaled)
+        assert "not support" in str(gpu_series.over_time(scaled, metric, START, END))
 
 
 # One series
 
+HOLE = [1010, 1030, 1050, 1150, 1170, 1190]
+UNEVEN = [*range(1005, 1100, 10), *range(1110, 1200, 20)]
+SERIES: dict[str, tuple[Series, dict[str, Any] | str]] = {
+    # A plain mean would be 0.33.
+    "a sample stands for its time": (
+        series("gpu_utilization", lambda t: float(t >= 1100), at=UNEVEN),
+        {"value": pytest.approx(0.5, abs=0.02), "coverage": pytest.approx(1.0)},
+    ),
+    "no gap": (series("power", [250] * 10), {"coverage": 1.0}),
+    "one sample is missing": (
+        series("power", [250] * 9, at=[t for t in range(1010, 1200, 20) if t != 1090]),
+        {"coverage": 1.0},
+    ),
+    "two are missing": (
+        series("power", [250] * 8, at=[1010, 1030, 1050, 1110, 1130, 1150, 1170, 1190]),
+        {"coverage": pytest.approx(0.8)},
+    ),
+    "a hole": (
+        series("power", [250] * 6, at=HOLE),
+        {"coverage": pytest.approx(0.6), "value": 250},
+    ),
+    "samples outside the steady part": (
+        series(
+            "memory_used",
+            lambda t: 100.0 if START <= t <= END else 9e4,
+            at=range(900, 1300, 20),
+        ),
+        {"value": 100, "samples": 11},
+    ),
+    "a value that is only scraped again": (
+        series("power", lambda t: t // 30, at=range(1000, 1200, 5), every=None),
+        {"samples": len({t // 30 for t in range(1000, 1200, 5)})},
+    ),
+    "a value that stays": (
+        series("power", lambda _: 7, at=range(1000, 1200, 5), every=30.0),
+        {"samples": 7},
+    ),
+    "few scrapes": (
+        series("power", lambda t: t, at=range(1000, 1300, 90), every=30.0),
+        "shorter than 4 intervals of 1m30s",
+    ),
+    "three samples": (series("power", [1, 2, 3], at=[1010, 1030, 1050]), "3 samples lie"),
+    "one sample": (series("power", [1], at=[1010]), "1 sample lies"),
+    "none": (series("power", [], at=[]), "0 samples lie"),
+    # 100 J in 20 s are 1,000 J in 200 s.
+    "a counter": (
+        series("energy", [5000 + 100 * i for i in range(10)]),
+        {"value": pytest.approx(1000)},
+    ),
+    "a counter that was reset": (
+        series("energy", [5000, 5100, 5200, 5300, 100, 200, 300, 400, 500, 600]),
+        {"value": pytest.approx(1000)},
+    ),
+    "rare errors": (
+        series(
+            "ecc_errors",
+            lambda t: (t >= 1030) + (t >= 1190),
+            at=range(1000, 1201, 10),
+            every=30.0,
+        ),
+        {"value": 2},
+    ),
+    "no new errors": (series("ecc_errors", [3] * 21, at=range(1000, 1201, 10)), {"value": 0}),
+    "an error of before": (
+        series("xid", [31] * 12, at=range(970, 1200, 20)),
+        {"value": 0, "codes": ()},
+    ),
+    "errors meanwhile": (
+        series("xid", [0, 0, *[79] * 5, *[43] * 5], at=range(970, 1200, 20)),
+        {"value": 2, "codes": (43, 79)},
+    ),
+    "errors at the edges": (
+        series("xid", [0, 13, *[0] * 9, 31], at=range(980, 1220, 20)),
+        {"codes": (13, 31)},
+    ),
+    "heat and brakes alone": (
+        series("throttled", [0x4, 0x4, 0x40, 0x44, 0x1, 0x8, 0x0, 0x20, 0x4, 0x4]),
+        {"value": pytest.approx(0.3), "codes": (0x20, 0x40)},
+    ),
+}
 
-def test_a_mean_is_weighted_by_the_time_that_each_sample_stands_for() -> None:
-    # Every 10 s for the first half, every 20 s for the second: a plain mean would be 0.33.
-    at = [*range(1005, 1100, 10), *range(1110, 1200, 20)]
-    found = taken(series("gpu_utilization", lambda t: 0.0 if t < 1100 else 1.0, at=at))
-    assert found.value == pytest.approx(0.5, abs=0.02)
-    assert found.coverage == pytest.approx(1.0)
 
-
-def test_a_gap_of_more_than_two_intervals_is_not_covered() -> None:
-    whole = taken(series("power", [250] * 10))
-    one_missing = taken(
-        series("power", [250] * 9, at=[t for t in range(1010, 1200, 20) if t != 1090])
-    )
-    two_missing = taken(
-        series("power", [250] * 8, at=[1010, 1030, 1050, 1110, 1130, 1150, 1170, 1190])
-    )
-    hole = taken(series("power", [250] * 6, at=[1010, 1030, 1050, 1150, 1170, 1190]))
-    assert whole.coverage == one_missing.coverage == 1.0
-    assert two_missing.coverage == pytest.approx(0.8)
-    assert hole.coverage == pytest.approx(0.6)
-    assert hole.value == 250
-
-
-def test_samples_outside_the_steady_part_do_not_count() -> None:
-    at = range(900, 1300, 20)
-    found = taken(series("memory_used", lambda t: 100.0 if START <= t <= END else 9e4, at=at))
-    assert (found.value, found.samples) == (100, 11)
+@pytest.mark.parametrize("case", SERIES)
+def test_a_series_has_its_value_over_the_steady_part(case: str) -> None:
+    one, expected = SERIES[case]
+    found = gpu_series.over_time(one, BY_ID[one.metric], START, END + 100 * (case == "few scrapes"))
+    if isinstance(expected, str):
+        assert expected in str(found)
+    else:
+        assert {name: getattr(found, name) for name in expected} == expected
 
 
 @pytest.mark.parametrize(
@@ -181,78 +230,26 @@ def test_four_intervals_are_needed_of_thirty_seconds_unless_known(
     at = [START + step * i for i in range(1, int(seconds / step) + 1)]
     one = series("power", [200 + i for i in range(len(at))], at=at, every=every)
     found = gpu_series.over_time(one, BY_ID["power"], START, START + seconds)
-    assert isinstance(found, gpu_series.OverTime) == enough
-    if isinstance(found, str):
-        assert "shorter than 4 intervals of 30s" in found
-
-
-def test_a_value_that_is_only_scraped_again_counts_once() -> None:
-    at = range(1000, 1200, 5)
-    changing = series("power", lambda t: t // 30, at=at, every=None)
-    steady = series("power", lambda _: 7, at=at, every=30.0)
-    assert taken(changing).samples == len({t // 30 for t in at})
-    assert taken(steady).samples == 7
-    sparse = series("power", lambda t: t, at=range(1000, 1300, 90), every=30.0)
-    assert "shorter than 4 intervals of 1m30s" in refused(sparse, 1000, 1300)
-
-
-def test_a_metric_without_four_samples_is_no_figure() -> None:
-    assert refused(series("power", [1, 2, 3], at=[1010, 1030, 1050])).startswith("3 samples")
-    assert refused(series("power", [1], at=[1010])).startswith("1 sample lies")
-    assert refused(series("power", [], at=[])).startswith("0 samples")
-
-
-def test_a_counter_that_was_reset_counts_on_from_zero() -> None:
-    at = list(range(1010, 1200, 20))
-    whole = taken(series("energy", [5000 + 100 * i for i in range(10)], at=at))
-    reset = taken(series("energy", [5000, 5100, 5200, 5300, 100, 200, 300, 400, 500, 600], at=at))
-    # 100 J in 20 s are 1,000 J in 200 s.
-    assert whole.value == reset.value == pytest.approx(1000)
+    assert ("shorter than 4 intervals of 30s" in str(found)) != enough
 
 
 @pytest.mark.parametrize("scrapes", [5, 10, 15, 30])
 @pytest.mark.parametrize("phase", [0, 1, 7, 14, 16, 29])
 def test_a_counter_is_measured_from_change_to_change(scrapes: int, phase: int) -> None:
-    # 250 W; the exporter reads the counter each 30 s, which scrapes repeat.
-    def counter(t: float) -> float:
-        return 250.0 * ((t + phase) // 30 * 30)
-
-    first_steps, hole = range(900, 1300, scrapes), range(1090, 1130)
-    for at in (first_steps, [t for t in first_steps if t not in hole], range(1001, 1200, scrapes)):
-        found = taken(series("energy", counter, at=at, every=30.0))
+    """250 W; the exporter reads the counter each 30 s, which scrapes repeat."""
+    steps, hole = range(900, 1300, scrapes), range(1090, 1130)
+    for at in (steps, [t for t in steps if t not in hole], range(1001, 1200, scrapes)):
+        one = series("energy", lambda t: 250.0 * ((t + phase) // 30 * 30), at=at, every=30.0)
+        found: Any = gpu_series.over_time(one, BY_ID["energy"], START, END)
         assert found.value == pytest.approx(250 * (END - START), rel=1e-9)
-
-
-def test_rare_errors_count_from_the_first_sample_to_the_last() -> None:
-    at = range(1000, 1201, 10)
-    found = taken(series("ecc_errors", lambda t: (t >= 1030) + (t >= 1190), at=at, every=30.0))
-    assert found.value == 2
-    assert taken(series("ecc_errors", [3] * 21, at=at)).value == 0
-
-
-def test_only_xid_errors_that_appear_meanwhile_count() -> None:
-    old = series("xid", [31] * 12, at=range(970, 1200, 20))
-    new = series("xid", [0, 0, *[79] * 5, *[43] * 5], at=range(970, 1200, 20))
-    assert (taken(old).value, taken(old).codes) == (0, ())
-    assert (taken(new).value, taken(new).codes) == (2, (43, 79))
-    at_the_edges = series("xid", [0, 13, *[0] * 9, 31], at=range(980, 1220, 20))
-    assert taken(at_the_edges).codes == (13, 31)
-
-
-def test_the_throttled_share_is_of_time_and_of_heat_and_brakes_alone() -> None:
-    bits = [0x4, 0x4, 0x40, 0x44, 0x1, 0x8, 0x0, 0x20, 0x4, 0x4]
-    found = taken(series("throttled", bits))
-    assert found.value == pytest.approx(0.3)
-    assert found.codes == (0x20, 0x40)
 
 
 # Sources and GPUs
 
 
 def test_each_metric_is_from_the_source_that_covers_it_best() -> None:
-    holes = [1010, 1030, 1050, 1150, 1170, 1190]
     found = completed(
-        of(series("power", [200] * 6, at=holes), series("gpu_utilization", [0.9] * 10)),
+        of(series("power", [200] * 6, at=HOLE), series("gpu_utilization", [0.9] * 10)),
         of(
             series("power", [210] * 10, source="dcgm"),
             series("gpu_utilization", [0.8] * 10, source="dcgm"),
@@ -260,11 +257,10 @@ def test_each_metric_is_from_the_source_that_covers_it_best() -> None:
         of(series("power", [220] * 10, source="trainer")),
     )
     figures = present(found.gpu_metrics).figures
-    assert (figures["power"].source, figures["power"].value) == ("dcgm", 210)
-    assert (figures["gpu_utilization"].source, figures["gpu_utilization"].value) == (
-        "prometheus",
-        0.9,
-    )
+    assert {name: (one.source, one.value) for name, one in figures.items()} == {
+        "power": ("dcgm", 210),
+        "gpu_utilization": ("prometheus", 0.9),
+    }
     assert (figures["power"].coverage, figures["power"].samples) == (1.0, 10)
 
 
@@ -288,87 +284,58 @@ def test_one_gpu_that_sources_name_differently_is_one() -> None:
     assert one.figures == {"power": 200, "sm_clock": 1500, "temperature": 60}
 
 
-def of_rank(rank: int, pod: str = "seg-1-master-0") -> Gpu:
-    """A GPU as a trainer names it where its framework does not tell the UUID."""
-    return Gpu(node="node-1", index=f"of rank {rank}", pod=pod)
+def of_pod(*numbers: int, shown: Sequence[float] = (0.5,) * 4) -> Fetched:
+    """What DCGM has of GPUs of the master."""
+    theirs = zip(numbers, shown, strict=False)
+    every = (
+        series("sm_active", [value] * 10, source="dcgm", of=gpu(number, pod="seg-1-master-0"))
+        for number, value in theirs
+    )
+    return of(*every)
 
 
-@pytest.mark.parametrize("first", ["trainer", "dcgm"])
+def of_ranks(*ranks: int, metrics: Sequence[str] = ("gpu_utilization",)) -> Fetched:
+    """What a trainer has of GPUs whose UUID its framework does not tell."""
+    named = {
+        rank: Gpu(node="node-1", index=f"of rank {rank}", pod="seg-1-master-0") for rank in ranks
+    }
+    every = (
+        series(metric, [0.5 + rank / 10] * 10, source="trainer", of=named[rank])
+        for metric in metrics
+        for rank in ranks
+    )
+    return of(*every)
+
+
 @pytest.mark.parametrize("gpus", [1, 2])
 def test_gpus_that_a_trainer_cannot_name_are_those_that_another_source_names_in_its_pod(
-    gpus: int, first: str
+    gpus: int,
 ) -> None:
-    theirs = [gpu(10 - n, pod="seg-1-master-0") for n in range(gpus)]
-    trainer = of(
-        *(
-            series("gpu_utilization", [0.9] * 10, source="trainer", of=of_rank(n))
-            for n in range(gpus)
-        ),
-        *(series("processes", [1] * 10, source="trainer", of=of_rank(n)) for n in range(gpus)),
-    )
-    dcgm = of(
-        *(
-            series("sm_active", [0.5 + n / 10] * 10, source="dcgm", of=one)
-            for n, one in enumerate(theirs)
-        )
-    )
-    fetched = [trainer, dcgm] if first == "trainer" else [dcgm, trainer]
-    found = completed(*fetched, gpus=gpus)
-    assert "metrics-at-odds" not in reasons(found)
-    by_uuid = {one.gpu.uuid: one.figures for one in present(found.gpu_metrics).gpus}
-    assert set(by_uuid) == {one.uuid for one in theirs}
-    assert all(
-        set(figures) == {"gpu_utilization", "processes", "sm_active"}
-        for figures in by_uuid.values()
-    )
-
-
-def test_ranks_are_given_a_pods_gpus_in_the_drivers_order() -> None:
-    theirs = [gpu(number, pod="seg-1-master-0") for number in (10, 9)]
-    found = completed(
-        of(*(series("sm_active", [0.5] * 10, source="dcgm", of=one) for one in theirs)),
-        of(
-            *(
-                series("power", [100 + 100 * n] * 10, source="trainer", of=of_rank(n))
-                for n in (0, 1)
-            )
-        ),
-        gpus=2,
-    )
-    watts = {one.gpu.index: one.figures["power"] for one in present(found.gpu_metrics).gpus}
-    assert watts == {"9": 100, "10": 200}
+    """The ranks have them in the driver's order."""
+    numbers = (10, 9)[:gpus]
+    trainer = of_ranks(*range(gpus), metrics=("gpu_utilization", "power"))
+    for fetched in ([trainer, of_pod(*numbers)], [of_pod(*numbers), trainer]):
+        found = completed(*fetched, gpus=gpus)
+        assert "metrics-at-odds" not in reasons(found)
+        by_number = {one.gpu.index: one.figures for one in present(found.gpu_metrics).gpus}
+        power = {str(number): 0.5 + rank / 10 for rank, number in enumerate(sorted(numbers))}
+        assert {number: figures["power"] for number, figures in by_number.items()} == power
+        every = {"gpu_utilization", "power", "sm_active"}
+        assert all(set(figures) == every for figures in by_number.values())
 
 
 def test_where_it_cannot_be_said_which_gpu_is_whose_none_is_counted_twice() -> None:
-    # A pod of four GPUs, two of which its ranks use.
-    shown = [0.0, 0.0, 0.5, 0.5]
-    theirs = [gpu(number, pod="seg-1-master-0") for number in range(4)]
-    dcgm = of(
-        *(
-            series("sm_active", [value] * 10, source="dcgm", of=one)
-            for one, value in zip(theirs, shown, strict=True)
-        )
-    )
-    trainer = of(
-        *(series("gpu_utilization", [0.9] * 10, source="trainer", of=of_rank(n)) for n in (0, 1))
-    )
-    found = completed(dcgm, trainer, gpus=2, preset="smoke")
+    """A pod of four GPUs, two of which its ranks use."""
+    idle = of_pod(0, 1, 2, 3, shown=[0.0, 0.0, 0.5, 0.5])
+    found = completed(idle, of_ranks(0, 1), gpus=2, preset="smoke")
     assert "metrics-at-odds" not in reasons(found)
-    busy = completed(
-        of(*(series("sm_active", [0.5] * 10, source="dcgm", of=one) for one in theirs)),
-        trainer,
-        gpus=2,
-    )
+    busy = completed(of_pod(0, 1, 2, 3), of_ranks(0, 1), gpus=2)
     assert "4 GPUs worked for the run's pods" in reasons(busy)["metrics-at-odds"]
 
 
 def test_gpus_of_other_pods_are_not_taken_for_a_ranks() -> None:
-    found = completed(
-        of(series("sm_active", [0.5] * 10, source="dcgm", of=gpu(0, pod="seg-1-worker-0"))),
-        of(series("gpu_utilization", [0.9] * 10, source="trainer", of=of_rank(0))),
-        gpus=2,
-    )
-    assert len(present(found.gpu_metrics).gpus) == 2
+    theirs = of(series("sm_active", [0.5] * 10, source="dcgm", of=gpu(0, pod="seg-1-worker-0")))
+    assert len(present(completed(theirs, of_ranks(0), gpus=2).gpu_metrics).gpus) == 2
 
 
 def test_parts_of_a_divided_gpu_are_gpus_of_their_own() -> None:
@@ -464,98 +431,68 @@ def test_throttling_over_the_steady_part_rejects_and_names_how_long_and_where() 
     assert (accepted.verdict, accepted.throughput is None) == ("valid", False)
 
 
-def test_a_gpu_with_a_much_lower_clock_than_its_peers_is_remarked() -> None:
-    def clocked(*mhz: float) -> Measurement:
-        each = (series("sm_clock", [clock] * 10, of=gpu(i)) for i, clock in enumerate(mhz))
-        return completed(of(*each), gpus=len(mhz))
-
-    assert reasons(clocked(1980, 1800)) == {}
-    found = clocked(1980, 1980, 1770)
-    sentence = "The clock of GPU 2 of node-1 was 1770 MHz, the median of the GPUs is 1980 MHz."
-    assert (found.verdict, reasons(found)) == ("valid", {"gpu-clocks": sentence})
-
-
-def test_other_users_of_a_gpu_reject() -> None:
-    mine = series("power", [1] * 10)
-    other = Shared(gpu=gpu(), other="team-b/train-0")
-    found = completed(of(mine, shared=(other,)))
-    assert "gpu-shared" in reasons(found)
-    counted = completed(of(series("processes", [1, 1, 2, *[1] * 7], source="trainer")))
-    assert "2 processes computed at once" in reasons(counted)["gpu-shared"]
-    assert counted.verdict == found.verdict == "rejected"
-    assert reasons(completed(of(series("processes", [1] * 10, source="trainer")))) == {}
-
-
-def test_a_gpu_that_did_nothing_is_at_odds_with_a_throughput() -> None:
-    busy, idle = (series("gpu_utilization", [v] * 10, of=gpu(i)) for i, v in enumerate((0.9, 0)))
-    found = completed(of(busy, idle), gpus=2)
-    assert found.verdict == "rejected"
-    assert "metrics-at-odds" in reasons(found)
-    assert reasons(completed(of(busy, idle), gpus=2, preset="smoke")) == {}
-    # Utilization is not known of parts of a GPU, or rounds to 0; another metric shows the work.
-    engine = series("gr_engine_active", [0.4] * 10, of=gpu(1))
-    assert reasons(completed(of(busy, idle, engine), gpus=2)) == {}
-
-
-def test_more_busy_gpus_than_planned_are_at_odds() -> None:
-    every = [series("gpu_utilization", [0.9] * 10, of=gpu(i)) for i in range(3)]
-    assert "metrics-at-odds" in reasons(completed(of(*every), gpus=2))
-    idle = series("gpu_utilization", [0.01] * 10, of=gpu(2))
-    assert reasons(completed(of(*every[:2], idle), gpus=2)) == {}
-
-
-@pytest.mark.parametrize(
-    ("metrics", "log", "same"),
-    [
-        ("Tesla V100-SXM2-32GB", "NVIDIA V100-SXM2-32GB", True),
-        ("NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB MIG 1g.5gb", True),
-        ("NVIDIA A100-SXM4-80GB", "Tesla V100-SXM2-32GB", False),
-    ],
-)
-def test_a_gpu_of_another_model_is_at_odds(metrics: str, log: str, same: bool) -> None:
-    found = completed(of(series("power", [200] * 10, of=gpu(model=metrics))), gpu_model=log)
-    assert ("metrics-at-odds" not in reasons(found)) == same
-
-
 # The judgement
 
 
-def judged(environment: dict[str, Any] | None = None, gpus: int = 1, **values: float) -> str | None:
-    fraction = values.pop("data_fraction", 0.01)
-    every = [series(n, [v] * 10, of=gpu(i)) for i in range(gpus) for n, v in values.items()]
-    found = completed(of(*every), gpus=gpus, environment=environment, data_fraction=fraction)
-    return present(found.gpu_metrics).judgement
-
-
 LINKS = {"pcie_generation": 3, "pcie_width": 16, "nvlinks": 6}
+LIMIT = {"power_limit_w": 250.0, "clock_sm_max_mhz": 1530}
 
 
-def test_a_judgement_is_given_where_figures_show_it() -> None:
-    assert judged(gpu_utilization=0.38, data_fraction=0.41) == (
-        "Input-bound: the GPUs were busy 38 % of the time while the loader took 41 % of each step."
-    )
-    assert judged(LINKS, 2, pcie_transmitted=12e9) == (
-        "Communication-bound: each GPU moved 12.0 GB/s over PCIe, 76 % of what it carries."
-    )
-    assert judged(LINKS, 2, nvlink_received=84e9) == (
-        "Communication-bound: each GPU moved 84.0 GB/s over NVLink, 56 % of what it carries."
-    )
-    assert judged(dram_active=0.8) == (
-        "Memory-bandwidth-bound: device memory was busy 80 % of the time."
-    )
-    limit = {"power_limit_w": 250.0, "clock_sm_max_mhz": 1530}
-    assert judged(limit, power=248, sm_clock=1290) == (
-        "Power-bound: the GPUs drew 248 W of their limit of 250 W, at 1290 of 1530 MHz."
-    )
+@pytest.mark.parametrize(
+    ("values", "environment", "gpus", "judgement"),
+    [
+        (
+            {"gpu_utilization": 0.38, "data_fraction": 0.41},
+            {},
+            1,
+            (
+                "Input-bound: the GPUs were busy 38 % of the time while the loader took 41 % "
+                "of each step."
+            ),
+        ),
+        ({"gpu_utilization": 0.97, "data_fraction": 0.41}, {}, 1, None),
+        ({"gpu_utilization": 0.38}, {}, 1, None),
+        (
+            {"pcie_transmitted": 12e9},
+            LINKS,
+            2,
+            "Communication-bound: each GPU moved 12.0 GB/s over PCIe, 76 % of what it carries.",
+        ),
+        ({"pcie_transmitted": 12e9}, LINKS, 1, None),
+        ({"pcie_transmitted": 12e9}, {}, 2, None),
+        (
+            {"nvlink_received": 84e9},
+            LINKS,
+            2,
+            "Communication-bound: each GPU moved 84.0 GB/s over NVLink, 56 % of what it carries.",
+        ),
+        (
+            {"dram_active": 0.8},
+            {},
+            1,
+            "Memory-bandwidth-bound: device memory was busy 80 % of the time.",
+        ),
+        ({"dram_active": 0.79}, {}, 1, None),
+        (
+            {"power": 248, "sm_clock": 1290},
+            LIMIT,
+            1,
+            "Power-bound: the GPUs drew 248 W of their limit of 250 W, at 1290 of 1530 MHz.",
+        ),
+        ({"power": 180}, LIMIT, 1, None),
+    ],
+)
+def test_a_judgement_is_given_where_figures_show_it(
+    values: dict[str, float], environment: dict[str, Any], gpus: int, judgement: str | None
+) -> None:
+    shares = {"data_fraction": 0.01} | values
+    waiting = shares.pop("data_fraction")
+    every = [series(n, [v] * 10, of=gpu(i)) for i in range(gpus) for n, v in shares.items()]
+    found = completed(of(*every), gpus=gpus, environment=environment, data_fraction=waiting)
+    assert present(found.gpu_metrics).judgement == judgement
 
 
-def test_no_judgement_is_given_where_nothing_shows_it() -> None:
-    assert judged(gpu_utilization=0.97, data_fraction=0.41) is None
-    assert judged(gpu_utilization=0.38) is None
-    assert judged(LINKS, 1, pcie_transmitted=12e9) is None
-    assert judged({}, 2, pcie_transmitted=12e9) is None
-    assert judged({"power_limit_w": 250.0}, power=180) is None
-    assert judged(dram_active=0.79) is None
-    for count in (4, 5):  # samples of ten: half of the steady part is enough
-        hole = series("dram_active", [0.9] * count, at=[1010 + 20 * n for n in range(count)])
-        assert (present(completed(of(hole)).gpu_metrics).judgement is None) == (count < 5)
+@pytest.mark.parametrize(("count", "judged"), [(4, False), (5, True)])
+def test_half_of_the_steady_part_is_enough_for_a_judgement(count: int, judged: bool) -> None:
+    hole = series("dram_active", [0.9] * count, at=[1010 + 20 * n for n in range(count)])
+    assert (present(completed(of(hole)).gpu_metrics).judgement is not None) == judged

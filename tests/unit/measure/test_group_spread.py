@@ -5,15 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections import Counter
-from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from k8sbench.measure.group.group_figures import COVERAGE, interval_ranks, spread
-from k8sbench.measure.group.rejections import agreeing
 
 ARCFACE = {
     "1x1": ((397.44, 398.05, 398.98, 397.64, 397.78), 397.78, 397.98),
@@ -67,32 +64,6 @@ def test_after_outliers_the_coverage_is_that_of_all_runs(
     count: int, dropped: int, coverage: float
 ) -> None:
     assert interval_ranks(count, dropped)[1] == coverage
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("noise", [0.02, 0.1, 0.2])
-@pytest.mark.parametrize("count", [3, 5, 7, 10])
-def test_no_interval_misses_more_often_than_it_states_whatever_was_left_out(
-    noise: float, count: int
-) -> None:
-    """Of all groups that are run, those whose interval misses the median at a stated coverage."""
-    random, groups = Random(f"{noise} {count}"), 4_000
-    missed: Counter[float] = Counter()
-    stated: Counter[float] = Counter()
-    for _ in range(groups):
-        rates = [max(random.gauss(1.0, noise), 0.05) for _ in range(count)]
-        inside = agreeing(rates)
-        if not inside:
-            continue
-        figures = spread(inside, count - len(inside))
-        if figures.low is None or figures.high is None or figures.coverage is None:
-            continue
-        stated[figures.coverage] += 1
-        missed[figures.coverage] += not figures.low <= 1.0 <= figures.high
-    assert stated
-    for coverage, misses in missed.items():
-        deviation = math.sqrt(coverage * (1 - coverage) / groups)
-        assert misses / groups <= 1 - coverage + 4 * deviation
 
 
 def test_very_many_runs_have_an_interval_too() -> None:

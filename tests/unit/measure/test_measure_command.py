@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -118,17 +117,6 @@ def test_another_half_type_than_was_asked_for_is_rejected(
     assert ("precision" in {each["id"] for each in found["reasons"]}) is rejected
 
 
-def test_cpu_and_smoke_stand_in_every_form(logs: Path, cli: Cli) -> None:
-    (logs / "own.log").write_bytes((FIXTURES / "k8sbench_master.log").read_bytes())
-    shown = {}
-    for form in ("table", "json"):
-        shown[form] = cli("measure", "own.log", "--format", "k8sbench", "-o", form).out
-    assert "2 CPU processes · smoke run · batch 4 per CPU process" in shown["table"]
-    (found,) = json.loads(shown["json"])
-    assert (found["device"], found["environment"]["preset"]) == ("cpu", "smoke")
-    assert "reject preset" in cli("measure", "own.log", "--benchmark", "deeplabv3p", code=5).out
-
-
 def test_the_table_names_figure_estimator_unit_verdict_and_reasons(logs: Path, cli: Cli) -> None:
     out, err = cli("measure", "good.log", "short.log", *BASE, code=5)
     assert err == ""
@@ -138,25 +126,6 @@ def test_the_table_names_figure_estimator_unit_verdict_and_reasons(logs: Path, c
     assert "median 8.000" in good
     assert "8.000 samples/s time_weighted (unverified)  rejected" in short
     assert "reject too-few-records: 3 training lines" in short
-
-
-@pytest.mark.parametrize("width", [40, 60, 200])
-def test_the_table_fits_its_terminal(
-    logs: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, width: int
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    out = cli("measure", "good.log", "short.log", *BASE, code=5).out
-    assert max(map(len, out.splitlines())) <= width
-
-
-def test_control_characters_of_a_log_do_not_reach_the_terminal(logs: Path, cli: Cli) -> None:
-    lines = list(GOOD)
-    lines[4] = lines[4].replace("Iter [50/", "Iter [90/").replace("lr:", "lr:\x07\x08")
-    (logs / "odd.log").write_text("\n".join(lines))
-    out = cli("measure", "odd.log", *BASE, code=5).out
-    assert "\x07" not in out
-    assert "\x08" not in out
 
 
 @pytest.mark.parametrize(
@@ -192,3 +161,12 @@ def test_a_rejection_can_be_overruled_by_name(logs: Path, cli: Cli) -> None:
     out = cli("measure", "short.log", *BASE, "--accept", "too-few-records").out
     assert "valid, some reasons accepted" in out
     assert "reject, accepted too-few-records" in out
+
+
+def test_control_characters_of_a_log_do_not_reach_the_terminal(logs: Path, cli: Cli) -> None:
+    lines = list(GOOD)
+    lines[4] = lines[4].replace("Iter [50/", "Iter [90/").replace("lr:", "lr:\x07\x08")
+    (logs / "odd.log").write_text("\n".join(lines))
+    out = cli("measure", "odd.log", *BASE, code=5).out
+    assert "\x07" not in out
+    assert "\x08" not in out

@@ -76,26 +76,3 @@ def test_equal_values_on_a_side_are_no_hindrance() -> None:
 
 
 # How often they err
-
-
-def drawn(
-    draw: random.Random, runs: int, noise: float, *, slower: float = 0.0
-) -> tuple[list[float], list[float]]:
-    a, b = ([math.exp(draw.gauss(0, noise)) for _ in range(runs)] for _ in range(2))
-    return a, [(1 - slower) * value for value in b]
-
-
-def test_chance_is_shown_in_at_most_one_of_20_comparisons_however_many_cases() -> None:
-    tries, draw = 400, random.Random(5)
-    for count in (1, 15):
-        wrong = sum(
-            any(permutation.shown([TwoSides(*drawn(draw, 5, 0.01)) for _ in range(count)]))
-            for _ in range(tries)
-        )
-        assert wrong / tries <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / tries)
-
-
-def test_a_case_that_changed_hides_none_of_the_others_that_did() -> None:
-    draw = random.Random(6)
-    cases = [TwoSides(*drawn(draw, 5, 0.01, slower=0.07)) for _ in range(15)]
-    assert all(permutation.shown(cases))

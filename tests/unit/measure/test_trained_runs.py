@@ -147,11 +147,6 @@ def test_a_run_without_a_target_says_so() -> None:
     assert (found.accuracy.best, found.accuracy.at_target) == (50.0, None)
 
 
-def test_the_plans_target_comes_before_that_of_the_log() -> None:
-    later = msgspec.structs.replace(TRAINING, target=50.0)
-    assert measured(texts(attempt()), later).time_to_train_s == pytest.approx(to_target(100))
-
-
 def test_without_a_plan_a_log_is_measured_to_its_end_and_by_its_own_target() -> None:
     found = measure([Lines(texts(attempt()))], Expectation(format="k8sbench"))
     assert (found.verdict, ids(found)) == ("valid", [])
@@ -179,11 +174,6 @@ def test_a_target_of_another_metric_is_not_reached() -> None:
     assert found.missing["time_to_train_s"] == (
         "The run evaluates top-1, the target is one of mIoU."
     )
-
-
-def test_a_log_that_is_read_in_blocks_gives_the_same() -> None:
-    lines = again(to_target(60) + 2, resume=60)
-    assert measured(lines, blocks=True) == measured(lines)
 
 
 # Restarts
@@ -273,15 +263,6 @@ def test_a_long_wait_between_attempts_is_no_contradiction_of_clocks() -> None:
     assert ids(measured(again(to_target(60) + 2, resume=60, wait=7200.0))) == ["restarted"]
 
 
-def test_every_attempt_counts() -> None:
-    first = until(attempt(), to_target(20) + 5)
-    second = until(attempt(START + 100, resume=20, begun=START), 100 + to_target(20) + 5)
-    third = attempt(START + 200, resume=40, begun=START)
-    found = measured(texts(first, second, third))
-    assert (found.restarts, found.iterations) == (2, 90)
-    assert ids(found) == ["restarted"]
-
-
 def test_a_log_that_begins_with_a_resumed_attempt_has_no_time_to_train() -> None:
     found = measured(texts(attempt(resume=60)))
     assert found.restarts == 1
@@ -327,3 +308,8 @@ def test_an_evaluation_that_lacks_samples_says_of_how_many_it_is() -> None:
         "broken-samples",
         "The evaluation at step 100 is of 499 of 500 samples.",
     )
+
+
+def test_the_plans_target_comes_before_that_of_the_log() -> None:
+    later = msgspec.structs.replace(TRAINING, target=50.0)
+    assert measured(texts(attempt()), later).time_to_train_s == pytest.approx(to_target(100))

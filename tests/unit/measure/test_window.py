@@ -8,14 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.measure.support import ids, measured, mmseg, plsc, run, tsm
+from tests.unit.measure.support import ids, measured, mmseg, plsc, run
 from tests.unit.presence import present
-
-
-def test_what_lies_behind_the_planned_window_does_not_count() -> None:
-    found = measured(run([0.5] * 7 + [5.0] * 3), warmup=20, iterations=50)
-    assert found.iterations == 50
-    assert present(found.throughput).time_weighted == pytest.approx(8.0)
 
 
 def test_a_record_that_reaches_over_the_planned_window_does_not_count() -> None:
@@ -82,12 +76,6 @@ def test_what_the_windows_edges_cut_is_counted_exactly() -> None:
     # A log that ends there has lost its last four iterations, and none across an edge.
     short = measured(lines[:12], warmup=20, iterations=40, at_least=40)
     assert ids(short, "reject") == ["too-few-iterations"]
-
-
-def test_iterations_of_the_run_are_counted_over_epochs() -> None:
-    lines = [tsm(e, s, 0.5, 0.5) for e in range(2) for s in range(0, 100, 20)]
-    window = present(measured(lines, format="tsm", warmup=100, iterations=81).window)
-    assert (window.first_iteration, window.last_iteration) == (101, 181)
 
 
 @given(st.integers(0, 130), st.integers(1, 20), st.integers(5, 30))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -64,16 +63,6 @@ def test_a_run_id_that_cannot_name_a_job_is_refused(bad: str) -> None:
 def test_a_set_name_that_cannot_be_a_label_is_refused(bad: str) -> None:
     with pytest.raises(UsageError, match="cannot name a set"):
         identity.checked_set_name(bad)
-
-
-def key(of: RunPlan, **facts: Any) -> identity.GroupKey:
-    known = {"precision_effective": "fp32", "gpu_model": "V100", "image": "sha256:1"}
-    return identity.group_key(of, **(known | facts))
-
-
-def test_amp_without_effect_never_joins_fp32() -> None:
-    amp = key(plan(precision="amp"), precision_effective="fp32")
-    assert amp != key(msgspec.structs.replace(plan(precision="amp"), precision="fp32"))
 
 
 def test_labels_are_label_values() -> None:

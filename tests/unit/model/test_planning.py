@@ -17,10 +17,6 @@ from k8sbench.model.spec import FromSecret, SecretKey
 from tests.unit.model.specs import CLUSTER, GPU_BOX, LAPTOP, V100, WINDOW, planned, spec
 
 
-def option(plan: RunPlan, name: str) -> str:
-    return plan.command[plan.command.index(f"--{name}") + 1]
-
-
 def test_an_all_reduce_needs_a_peer_and_counts_what_each_rank_sends() -> None:
     of = msgspec.structs.replace(spec(), unit="GB")
     with pytest.raises(UsageError, match="nobody to talk to"):
@@ -104,28 +100,6 @@ def test_what_cannot_run_says_so_and_what_to_do(asked: dict[str, Any], says: str
     assert caught.value.action
 
 
-@pytest.mark.parametrize(
-    ("asked", "rule"),
-    [
-        ({}, "ours"),
-        ({"warmup": 5}, "as given on the command line"),
-        ({"iterations": 50}, "as given on the command line"),
-        ({"warmup": 0, "iterations": 50}, "as given on the command line"),
-        ({"preset": "smoke"}, "smoke preset: a few small steps"),
-        ({"preset": "smoke", "warmup": 5}, "as given on the command line"),
-    ],
-)
-def test_a_window_is_of_the_command_line_where_any_of_it_is(
-    asked: dict[str, Any], rule: str
-) -> None:
-    assert planned(**asked).window.rule == rule
-
-
-def test_of_a_mistyped_variant_the_nearest_is_named() -> None:
-    with pytest.raises(NotFound, match="Did you mean matched"):
-        planned(framework="paddle", variant="mached")
-
-
 def test_a_variant_that_only_one_framework_has_names_the_framework() -> None:
     assert planned(variant="matched").framework == "paddle"
     # One that was asked for stays.
@@ -145,15 +119,6 @@ def test_too_many_cpu_processes_are_refused_before_they_thrash_the_machine() -> 
 def test_the_local_backend_runs_only_what_the_catalog_marks_local(asked: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="local: true"):
         planned(LAPTOP, **asked)
-
-
-@pytest.mark.parametrize("data", ["synthetic", "synthetic-host"])
-@pytest.mark.parametrize("framework", ["pytorch", "paddle"])
-def test_the_trainer_gets_its_source_of_data(framework: str, data: str) -> None:
-    plan = planned(framework=framework, data=data)
-    assert plan.data == data
-    assert option(plan, "data") == data
-    assert ("data synthetic-host" in describe(plan)) == (data == "synthetic-host")
 
 
 def test_a_foreign_program_s_volume_stands_in_the_plan_s_line() -> None:

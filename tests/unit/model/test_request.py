@@ -74,12 +74,6 @@ def test_fields_that_exclude_each_other_are_not_taken_together(pair: tuple[str, 
     assert refused.value.action
 
 
-def test_amp_may_be_said_twice() -> None:
-    assert a_request(amp=True, precision="amp").effective_precision == "amp"
-    assert a_request(precision="amp").effective_precision == "amp"
-    assert a_request().effective_precision == "fp32"
-
-
 def test_a_speed_option_that_does_not_exist_is_refused_with_the_request() -> None:
     with pytest.raises(UsageError, match="'worker' is none"):
         a_request(speed_options=("worker=2",))

@@ -103,11 +103,6 @@ def test_length_and_interval_are_overruled_one_by_one(
     assert (found.length, found.unit, found.evaluate_every) == (length, unit, every)
 
 
-def test_iterations_of_a_benchmark_in_epochs_are_evaluated_at_the_end() -> None:
-    found = present(trained(LAPTOP, iterations=50).training)
-    assert (found.length, found.unit, found.evaluate_every) == (50, "iterations", 50)
-
-
 def test_the_window_stays_within_the_length_and_needs_no_steps_after_it() -> None:
     plan = trained(iterations=50)
     assert (plan.window.warmup, plan.window.iterations) == (20, 30)
@@ -151,10 +146,6 @@ def test_paddle_starts_from_its_own_files() -> None:
     assert planned(framework="paddle", weights="pvc:w/v.pdparams").weights == "pvc:w/v.pdparams"
     with pytest.raises(UsageError, match=r"a\.pth is not a \.pdparams file"):
         planned(framework="paddle", weights="pvc:w/a.pth")
-
-
-def test_a_claim_of_data_and_checkpoints_is_written_to() -> None:
-    assert sources.claims(trained(checkpoints="pvc:sets/kept")) == {"sets": True}
 
 
 def test_paths_of_this_machine_go_into_the_command_as_they_are() -> None:

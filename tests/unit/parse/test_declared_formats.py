@@ -36,18 +36,6 @@ def test_named_groups_become_a_record() -> None:
     assert (found.shape.per, found.shape.numbering) == ("card", "epoch")
 
 
-def test_prefixes_and_colours_are_gone_before_the_pattern_sees_a_line() -> None:
-    anchored = LogFormat(
-        name="mine",
-        unit="x",
-        per="job",
-        record=r"^step (?P<iteration>\d+) rate (?P<rate>\S+)$",
-    )
-    (found,) = read(anchored, "\x1b[32m[1,0]<stdout>:step 3 rate 7.5\x1b[0m\r")
-    assert isinstance(found, Record)
-    assert (found.iteration, found.rate, found.source) == (3, 7.5, "0")
-
-
 @pytest.mark.parametrize("text", ["fast", "1,356.8", "950.1k"])
 def test_what_matches_and_cannot_be_read_is_named(text: str) -> None:
     (found,) = read(BY_RATE, LINE.replace("64.5", text))

@@ -43,10 +43,6 @@ def line(event: Mapping[str, object]) -> str:
     return "K8SBENCH " + json.dumps(event)
 
 
-def test_the_prefix_is_the_trainers() -> None:
-    assert line(STEP).startswith(events.PREFIX)
-
-
 def test_a_line_as_the_trainers_write_it_is_read() -> None:
     fields = {key: value for key, value in STEP.items() if key != "event"}
     (found,) = records("k8sbench", line(START), events.line("step", fields))

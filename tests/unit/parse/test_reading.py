@@ -66,11 +66,6 @@ def test_facts_after_the_first_record_are_not_looked_for() -> None:
     assert [type(item) for item in found] == [Record]
 
 
-def test_a_family_that_was_not_asked_for_adds_no_facts() -> None:
-    _, found = read(["GPUs used: 4", MMSEG], "mmseg")
-    assert [type(item) for item in found] == [Record]
-
-
 def test_what_stands_behind_the_deciding_record_on_its_line_is_read() -> None:
     glued = f"[1,0]<stdout>:{MMSEG}[1,0]<stdout>:{MMSEG.replace('[10/', '[20/')}"
     _, found = read([glued], "mmseg")

@@ -127,11 +127,6 @@ def test_paddlevideo_of_january_2021_prints_its_metrics_behind_the_times() -> No
     assert len(records("paddlevideo", line + line)) == 2
 
 
-def test_paddlevideo_glued_to_a_progress_line_is_found() -> None:
-    found = record("paddlevideo", "Loading res4c.conv1._batch_norm.weight: \x1b[A" + PADDLEVIDEO)
-    assert found.rate == 65.41214
-
-
 def test_dle_validation_lines_are_no_records() -> None:
     line = (
         "DLL 2021-03-23 09:49:52.071453 - Epoch: 0 Iteration: 5005 Validation Iteration: 100  "
@@ -156,11 +151,6 @@ ALL = {
 @pytest.mark.parametrize("family", ALL)
 def test_two_records_on_one_line_are_two_records(family: str) -> None:
     assert len(records(family, ALL[family] + ALL[family])) == 2
-
-
-@pytest.mark.parametrize("family", ALL)
-def test_a_record_ends_where_a_carriage_return_does(family: str) -> None:
-    assert records(family, ALL[family] + "\r")[0].iteration == record(family, ALL[family]).iteration
 
 
 NUMBERS = {

@@ -1,0 +1,275 @@
+"""What a log tells of its batch and its epochs, and the figures that follow."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from k8sbench.measure.run.expectation import Expectation
+from k8sbench.measure.run.measuring import measure
+from tests.unit.measure.support import FIXTURES, Lines, ids, measured, mmseg, run, tsm
+from tests.unit.presence import present
+
+MISMATCH = "batch-mismatch"
+
+
+def fixture_text(name: str) -> str:
+    return (FIXTURES / name).read_text(encoding="utf-8")
+
+
+def test_two_statements_of_the_gpus_that_differ_are_shown_with_both_lines() -> None:
+    """A job on one node: the environment's variable counts nodes there."""
+    log = ["PADDLE_TRAINERS_NUM=1", *fixture_text("paddleseg.log").splitlines()]
+    known: dict[str, Any] = {"format": "paddleseg", "batch_size": 2, "warmup": 10}
+    found = measured(log, gpus=None, **known)
+    (reason,) = (each for each in found.reasons if each.severity == "reject")
+    assert [place.text for place in reason.evidence] == ["GPUs used: 4", "PADDLE_TRAINERS_NUM=1"]
+    assert found.gpus == 4
+    assert measured(log, gpus=4, **known).throughput == present(found.unverified)
+
+
+def test_a_printed_configuration_without_amp_is_no_log_of_amp() -> None:
+    head = "2026-03-02 09:59:00,000 - mmseg - INFO - Config:"
+    found = measured([head, *run([0.5] * 8)], precision="amp")
+    assert (found.precision, found.precision_effective, found.amp_dtype) == ("fp32", "fp32", None)
+    (reason,) = found.reasons
+    assert [place.line for place in reason.evidence] == [1]
+
+
+def test_a_last_loss_that_is_no_number_is_absent_with_the_reason() -> None:
+    found = measured([*run([0.5] * 7), mmseg(80, at=40, loss="nan", total=80)])
+    assert found.final_loss is None
+    assert "nan" in found.missing["final_loss"]
+
+
+# Batches.
+
+
+@pytest.mark.parametrize(
+    ("name", "rate", "gpus"),
+    [
+        ("paddleseg.log", r"ips: (\d+\.\d+) samples", None),
+        ("paddleclas_2020.log", r"ips: (\d+\.\d+) images", None),
+        ("paddleclas_running.log", r"ips: (\d+\.\d+) ", 1),
+        ("paddlevideo.log", r"ips: (\d+\.\d+) instance", 1),
+    ],
+)
+def test_rate_times_seconds_is_one_batch_in_all_lines(
+    name: str, rate: str, gpus: int | None
+) -> None:
+    family = name.partition("_")[0].removesuffix(".log")
+    known: dict[str, Any] = {"format": family, "gpus": gpus, "batch_size": None}
+    text = fixture_text(name)
+    assert MISMATCH not in ids(measured(text.splitlines(), **known))
+    found = list(re.finditer(rate, text))
+    middle = found[len(found) // 2]
+    faster = f"{float(middle[1]) * 1.1:.5f}"
+    edited = text[: middle.start(1)] + faster + text[middle.end(1) :]
+    changed = measured(edited.splitlines(), **known)
+    (reason,) = (each for each in changed.reasons if each.id == MISMATCH)
+    assert [faster in place.text for place in reason.evidence] == [True]
+
+
+def test_a_log_whose_data_set_tells_the_samples_of_a_step_needs_one_of_gpus_and_batch() -> None:
+    head = "- AI-Rank-log 1618109465.579 load_data, checksum:{}"
+    lines = [head.format(234584), *(tsm(0, step, 0.5, 0.5, total=1832) for step in range(0, 99, 9))]
+    known: dict[str, Any] = {"format": "tsm", "gpus": None, "batch_size": None, "by_user": True}
+    both = measured(lines, **(known | {"gpus": 8, "batch_size": 16}))
+    assert both.environment["global_batch"] == 128
+    # Either confirms the other.
+    assert ids(both) == []
+    for given, remarked in (
+        ({"gpus": 8}, "gpus-unverified"),
+        ({"batch_size": 16}, "batch-unverified"),
+    ):
+        found = measured(lines, **(known | given))
+        assert (found.gpus, found.batch_size_per_gpu, ids(found)) == (8, 16, [remarked])
+        assert found.throughput == both.throughput
+    with pytest.raises(Exception, match="only that a step of all of them has 128 samples"):
+        measured(lines, **known)
+    # 2975 samples in 8 steps are 331 to 425 for each.
+    vague = [head.format(2975), *(tsm(0, step, 0.5, 0.5, total=8) for step in range(8))]
+    with pytest.raises(Exception, match=r"how many GPUs the job had\."):
+        measured(vague, **known)
+    found = measured(vague, **(known | {"gpus": 8}))
+    assert "batch-unknown" in ids(found)
+    assert "global_batch" not in found.environment
+
+
+def paddleseg(iteration: int, epoch: int, last: int, rate: float) -> str:
+    """A line of PaddleSeg's, of 0.4 s."""
+    return (
+        f"[TRAIN] epoch: {epoch}, iter: {iteration}/{last}, loss: 1.0000, lr: 0.01, "
+        f"batch_cost: 0.4000, reader_cost: 0.00100, ips: {rate:.4f} samples/sec | ETA 00:00:10"
+    )
+
+
+@pytest.mark.parametrize(
+    ("rate", "batch"),
+    [
+        *((10.0, 4), (10.2, 4), (9.8, 4), (10.25, None), (9.75, None), (10.4, None)),
+        *((40.8, 16), (40.9, None), (61.0, 24), (61.25, 24), (2.5, 1), (1.0, None)),
+    ],
+)
+def test_rate_times_seconds_is_a_batch_where_it_is_nearly_a_whole_number(
+    rate: float, batch: int | None
+) -> None:
+    """Within 2 % and a hundredth."""
+    lines = [paddleseg(i, 1, 100, rate) for i in range(10, 101, 10)]
+    assert measured(lines, format="paddleseg", batch_size=None).batch_size_per_gpu == batch
+
+
+@pytest.mark.parametrize(("total", "gpus"), [("256", 8), ("32", 1), ("250", None)])
+def test_a_stated_batch_of_the_job_tells_the_gpus(total: str, gpus: int | None) -> None:
+    text = fixture_text("paddleclas_2020.log").replace("batch_size : 256", f"batch_size : {total}")
+    lines = [line for line in text.splitlines() if "PADDLE_TRAINERS_NUM" not in line]
+    known: dict[str, Any] = {"format": "paddleclas", "batch_size": None, "by_user": True}
+    if gpus is None:
+        with pytest.raises(Exception, match="how many GPUs the job had"):
+            measured(lines, gpus=None, **known)
+        assert MISMATCH in ids(measured(lines, gpus=8, **known))
+        return
+    found = measured(lines, gpus=None, **known)
+    assert (found.gpus, MISMATCH in ids(found)) == (gpus, False)
+    assert "gpus-unverified" not in ids(measured(lines, gpus=gpus, **known))
+
+
+# Epochs.
+
+
+def test_epochs_do_not_count_where_iterations_go_on_through_them() -> None:
+    known: dict[str, Any] = {"format": "paddleseg", "gpus": None, "batch_size": None, "warmup": 500}
+    head = ["GPUs used: 1", "batch_size: 4"]
+    lines = [paddleseg(n, (n - 1) // 50 + 1, 1000, 10.0) for n in range(100, 1001, 100)]
+    # Each of its records ends an epoch; of the first one here only the second tells the length.
+    resumed = measured([*head, *lines[5:]], **known)
+    assert (resumed.iterations, ids(resumed)) == (500, [])
+    faster = [*lines[:7], lines[7].replace("ips: 10.0000", "ips: 11.0000"), *lines[8:]]
+    assert MISMATCH in ids(measured([*head, *faster], **known), "reject")
+    # Two files that both begin with the first iterations are two runs.
+    files = [*head, *lines], [line.replace("/1000", "/2000") for line in [*head, *lines]]
+    both = measure([*map(Lines, files)], Expectation(format="paddleseg", warmup=0))
+    assert "two-runs" in ids(both, "reject")
+
+
+def paddleclas(mean: float, total: float, epoch: int = 0) -> list[str]:
+    """An epoch whose lines reach iteration 91, and its total."""
+    lines = [
+        f"[2026/03/02 1{epoch}:00:{s // 10:02d}] ppcls INFO: epoch:{epoch}   train step:{s:<4} "
+        f"lr: 0.1, loss:  5.0000 top1:  0.0 batch_cost: 0.10000 s, reader_cost: 0.00100 s, "
+        "ips: 640.00000 samples/sec."
+        for s in range(0, 100, 10)
+    ]
+    lines.append(
+        f"[2026/03/02 1{epoch}:00:10] ppcls INFO: END epoch:{epoch}   train  loss:  4.0 top1:  0.0 "
+        f"batch_cost: {mean:.5f} s, reader_cost: 0.00100 s, batch_cost_sum: {total:.5f} s, "
+        "ips: 21.60906 images/sec."
+    )
+    return lines
+
+
+@pytest.mark.parametrize("total", [9.5, 12.5])
+def test_the_steps_after_an_epochs_last_line_are_in_its_total(total: float) -> None:
+    """The total says 95 steps since step 5."""
+    known: dict[str, Any] = {"format": "paddleclas", "batch_size": None}
+    lines = [*paddleclas(0.1, 9.5), *paddleclas(total / 95, total, epoch=1)]
+    found = measured(lines, **known)
+    assert present(found.window).last_iteration == 200
+    assert found.rate == pytest.approx(64 * 192 / (9.7 + total))
+    # The window's end may lie between the last line and the end of the epoch.
+    cut = measured(lines, warmup=0, iterations=195, **known)
+    assert present(cut.window).last_iteration == 191
+
+
+@pytest.mark.parametrize(
+    ("warmup", "first"),
+    [
+        (0, 1),
+        (1, 6),  # The next four steps are in no mean.
+        (81, 82),
+        (82, 92),  # The record at 91 begins in the warm-up.
+        (91, 92),  # Of the epoch its rest alone lies in the window.
+        (92, 101),
+        (105, 106),
+    ],
+)
+def test_the_window_begins_with_the_first_record_or_rest_of_an_epoch_in_it(
+    warmup: int, first: int
+) -> None:
+    lines = [*paddleclas(0.1, 9.5), *paddleclas(0.1, 9.5, epoch=1)]
+    window = present(measured(lines, format="paddleclas", batch_size=None, warmup=warmup).window)
+    assert (window.first_iteration, window.last_iteration) == (first, 200)
+
+
+def test_a_first_step_that_is_in_no_running_mean_is_in_no_figure() -> None:
+    """A line per step from the second on, whose mean is of that step; anew at step 5."""
+    seconds = [0.0, 3.6, *[0.2] * 28]
+    lines = []
+    for step in range(1, 30):
+        since = seconds[1 : step + 1] if step < 5 else seconds[5 : step + 1]
+        lines.append(
+            f"2026-03-02 10:00:{int(sum(seconds[: step + 1])):02d} INFO: epoch:0   train "
+            f"step:{step} loss:  6.9 lr: 0.1, batch_cost: {sum(since) / len(since):.5f} s, "
+            f"reader_cost: 0.00037 s, ips: {20 * len(since) / sum(since):.5f} images/sec."
+        )
+    accept = ("below-median",)
+    found = measured(lines, format="paddleclas", batch_size=None, accept=accept)
+    assert ids(found) == ["below-median"]
+    assert (found.records, found.iterations) == (29, 29)
+    assert found.rate == pytest.approx(20 * 29 / (3.6 + 28 * 0.2), rel=1e-4)
+
+
+def paddlevideo(epoch: int, seconds: list[float], total: float, steps: int = 161) -> list[str]:
+    """An epoch of 16 clips a step, whose first step took 4 s and whose every 20th is printed."""
+    lines = [
+        f"[03/02 10:{epoch:02d}:{index:02d}] epoch:[ {epoch:2}/50 ] train step:{index * 20} "
+        f"loss: 6.0 lr: 0.08 top1: 0.1 top5: 0.2 elapse: {each:.3f} reader: 0.001s "
+        f"ips: {16 / each:.5f} instance/sec."
+        for index, each in enumerate([4.0, *seconds])
+    ]
+    lines.append(
+        f"[03/02 10:{epoch:02d}:40] END epoch:{epoch} train loss_avg: 5.0 top1_avg: 0.1 "
+        f"elapse_avg: {total / steps:.3f} reader_avg: 0.010 elapse_sum: {total:.3f}s "
+        f"ips: {16 * steps / total:.5f} instance/sec."
+    )
+    return lines
+
+
+def test_an_epochs_total_is_the_headline_where_single_steps_are_printed() -> None:
+    """The printed steps over-weight the first: 9 steps in 5.6 s, all 161 in 36 s."""
+    lines = paddlevideo(1, [0.2] * 8, 36.0)
+    known: dict[str, Any] = {"format": "paddlevideo", "gpus": 2, "batch_size": 16}
+    known["accept"] = ("below-median",)
+    found = measured(lines, **known)
+    figures, window = present(found.throughput), present(found.window)
+    assert (found.estimator, found.iterations, found.records) == ("time_weighted", 161, 9)
+    assert found.rate == figures.time_weighted_steady == pytest.approx(2 * 16 * 161 / 36)
+    assert figures.printed_steps == pytest.approx(2 * 16 * 9 / 5.6)
+    assert (window.first_iteration, window.last_iteration) == (1, 161)
+    assert window.seconds == pytest.approx(36.0)
+    # Of three epochs, the one that begins in the warm-up does not count.
+    two = [line for epoch in (2, 3) for line in paddlevideo(epoch, [0.2] * 8, 32.0, 160)]
+    found = measured([*lines, *two], warmup=20, **known)
+    assert (found.iterations, present(found.window).first_iteration) == (320, 162)
+    assert found.rate == pytest.approx(2 * 16 / 0.2, rel=1e-6)
+    # Without a total only the printed steps are known, and the name says so.
+    found = measured(lines[1:-1], **known)
+    assert (found.estimator, found.iterations) == ("printed_steps", 8)
+    assert ids(found, "reject") == []
+    assert found.rate == pytest.approx(2 * 16 / 0.2)
+    # A total of other steps does not count, and another rank's line of it counts once.
+    found = measured(paddlevideo(1, [0.2] * 8, 36.0, 322), **known)
+    assert (found.estimator, found.iterations) == ("printed_steps", 9)
+    assert measured([*lines, lines[-1]], **known).iterations == 161
+
+
+@pytest.mark.parametrize(("every", "estimator"), [(1, "time_weighted"), (2, "printed_steps")])
+def test_single_steps_are_all_steps_where_each_is_printed(every: int, estimator: str) -> None:
+    lines = [
+        f"[03/02 10:00:{i:02d}] epoch:[  1/50 ] train step:{i * every} loss: 6.0 lr: 0.08 "
+        "top1: 0.1 top5: 0.2 elapse: 0.200 reader: 0.001s ips: 80.00000 instance/sec."
+        for i in range(10)
+    ]
+    assert measured(lines, format="paddlevideo", batch_size=16).estimator == estimator
