@@ -41,24 +41,3 @@ def test_a_set_that_is_drawn_is_whole_until_a_file_is_gone(
     out, err = cli("data", "check", one.name, f"--data={folder}", code=2)
     assert " files" in out.splitlines()[-1]
     assert "something is missing or broken" in err
-
-
-def test_a_name_that_is_none_is_told_with_the_nearest(cli: Cli, tmp_path: Path) -> None:
-    err = cli("data", "check", "cityscape", f"--data={tmp_path}", code=2).err
-    assert "Did you mean cityscapes?" in err
-
-
-@pytest.mark.parametrize(
-    "words", [("check", "imagenet", "--data=pvc:data"), ("make-sample", "imagenet", "pvc:data")]
-)
-def test_a_claim_is_refused_with_the_page_that_says_what_to_do(
-    words: tuple[str, ...], cli: Cli
-) -> None:
-    err = cli("data", *words, code=2).err
-    assert "pvc:data is a claim" in err
-    assert "docs/data.md#on-a-claim" in err
-
-
-def test_sizes_that_are_none_are_refused(tmp_path: Path, cli: Cli) -> None:
-    err = cli("data", "make-sample", "faces", str(tmp_path / "set"), "--size=12", code=2).err
-    assert "--size '12' is not a size" in err

@@ -47,35 +47,31 @@ def fill(store: SqlStore, *, replicas: int = 2) -> None:
     store.move("seg-1", step(Phase.FAILED, cause="worker-0 ended with 1."))
 
 
-def test_several_replicas_are_merged_by_time_and_named(store: SqlStore, cli: Cli) -> None:
+ALL = "[master-0] one\n[worker-0] two\n[master-0] three\n[worker-0]   four\t\x1b[32m\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "out"),
+    [
+        ((), ALL),
+        (("--replica=worker-0",), "two\n  four\t\x1b[32m\n"),
+        (("--since=2026-11-20T07:33:22Z",), "".join(ALL.splitlines(keepends=True)[2:])),
+        (("--since=0s",), ""),
+    ],
+)
+def test_several_replicas_are_merged_by_time_and_named_and_one_is_as_it_was(
+    words: tuple[str, ...], out: str, store: SqlStore, cli: Cli
+) -> None:
     fill(store)
-    out, err = cli("logs", "seg-1")
-    assert out == "[master-0] one\n[worker-0] two\n[master-0] three\n[worker-0]   four\t\x1b[32m\n"
-    assert err == ""
-
-
-def test_one_replica_is_printed_as_it_was(store: SqlStore, cli: Cli) -> None:
-    fill(store)
-    assert cli("logs", "seg-1", "--replica", "worker-0").out == "two\n  four\t\x1b[32m\n"
-
-
-def test_a_run_of_one_replica_needs_no_names(store: SqlStore, cli: Cli) -> None:
-    fill(store, replicas=1)
-    assert cli("logs", "seg").out == "one\nthree\n"
+    assert cli("logs", "seg-1", *words) == (out, "")
 
 
 def test_time_stamps_are_those_of_the_file(store: SqlStore, cli: Cli) -> None:
-    fill(store)
-    out = cli("logs", "seg-1", "--replica", "master-0", "--timestamps").out
+    fill(store, replicas=1)
+    assert cli("logs", "seg").out == cli("logs", "-f", "seg").out == "one\nthree\n"
+    out = cli("logs", "seg-1", "--timestamps").out
     assert out == (store.root / "runs" / "seg-1" / "logs" / "master-0.log").read_text()
     assert out.splitlines()[0] == "2026-11-20T07:33:20.250000Z one"
-
-
-def test_lines_since_a_time(store: SqlStore, cli: Cli) -> None:
-    fill(store)
-    out = cli("logs", "seg-1", "--since", "2026-11-20T07:33:22Z").out
-    assert out.splitlines()[0] == "[master-0] three"
-    assert cli("logs", "seg-1", "--since", "0s").out == ""
 
 
 def test_a_log_that_is_no_text_is_printed_as_it_is(
@@ -104,13 +100,6 @@ def test_a_replica_whose_log_is_not_archived_is_no_unknown_one(store: SqlStore, 
     assert cli("logs", "seg-2", "--replica", "worker-1").err.startswith(reported)
 
 
-def test_an_unknown_replica_names_those_there_are(store: SqlStore, cli: Cli) -> None:
-    fill(store)
-    for replica in ("worker-7", "../../run", ""):
-        err = cli("logs", "seg-1", "--replica", replica, code=2).err
-        assert "Replicas: master-0, worker-0." in err
-
-
 @pytest.mark.parametrize(("replica", "known"), [("worker-0", True), ("worker-7", False)])
 def test_a_replica_on_the_cluster_that_has_printed_nothing_yet_is_no_unknown_one(
     store: SqlStore, cli: Cli, monkeypatch: pytest.MonkeyPatch, replica: str, known: bool
@@ -126,11 +115,6 @@ def test_a_replica_on_the_cluster_that_has_printed_nothing_yet_is_no_unknown_one
     assert reported.out == ""
     assert ("Nothing was printed yet" in reported.err) is known
     assert ("Replicas: master-0, worker-0." in reported.err) is not known
-
-
-def test_following_a_finished_run_prints_it_and_ends(store: SqlStore, cli: Cli) -> None:
-    fill(store, replicas=1)
-    assert cli("logs", "-f", "seg-1").out == "one\nthree\n"
 
 
 def test_following_a_run_whose_cluster_is_not_known_here_says_so(store: SqlStore, cli: Cli) -> None:

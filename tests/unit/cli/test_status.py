@@ -15,7 +15,7 @@ from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.lifecycle.records import RunStatus
 from k8sbench.model import attempts
 from k8sbench.model.phase import Phase
-from k8sbench.model.run import Location
+from tests.unit.cli.live_runs import GONE
 from tests.unit.command_line import Cli
 from tests.unit.store.examples import NOW, OWNER, REJECTION, archive, measurement, plan, step
 
@@ -52,36 +52,24 @@ def test_a_valid_run(store: SqlStore, cli: Cli) -> None:
     ]
 
 
-def test_a_rejected_run_gives_every_reason(root: pathlib.Path, cli: Cli) -> None:
+def test_a_rejected_run_gives_every_reason(store: SqlStore, cli: Cli) -> None:
     accepted = msgspec.structs.replace(REJECTION, id="gpu-count", accepted=True, evidence=())
-    with open_store() as store:
-        succeeded(store)
-        store.measured(
-            "seg-1",
-            measurement(throughput=None, verdict="rejected", reasons=(REJECTION, accepted)),
-        )
+    reasons = (REJECTION, accepted)
+    succeeded(store)
+    store.measured("seg-1", measurement(throughput=None, verdict="rejected", reasons=reasons))
     out = cli("status", "seg-1").out
     assert "Verdict: measured no figure" in out
     assert "Reasons: reject too-few-records: 4 records, 5 are needed." in out
     assert "accepted gpu-count" in out
 
 
-def test_a_killed_run(root: pathlib.Path, cli: Cli) -> None:
+def test_a_killed_run(store: SqlStore, cli: Cli) -> None:
     gone = msgspec.structs.replace(processes.this_process(), started=1.0)
-    with open_store() as store:
-        store.record(plan(), at=time.time() - 100, owner=gone)
-        store.move("seg-1", step(Phase.RUNNING, time.time() - 90))
+    store.record(plan(), at=time.time() - 100, owner=gone)
+    store.move("seg-1", step(Phase.RUNNING, time.time() - 90))
     out = cli("status", "seg-1").out
     assert f"Phase:   Lost (owner-killed): k8sbench (pid {gone.pid} on {gone.host}) ended at" in out
     assert "Verdict: not measured: the run is Lost" in out
-
-
-def test_a_run_that_was_not_measured_any_more_says_how_to_do_that(
-    store: SqlStore, cli: Cli
-) -> None:
-    succeeded(store)
-    out = cli("status", "seg-1").out
-    assert f"k8sbench submit seg --resume {plan().set_name}" in out
 
 
 def test_a_run_of_another_machine_says_that_it_cannot_be_seen(store: SqlStore, cli: Cli) -> None:
@@ -94,9 +82,8 @@ def test_a_run_of_another_machine_says_that_it_cannot_be_seen(store: SqlStore, c
 def test_a_run_whose_cluster_is_not_known_here_is_shown_as_it_is_on_record(
     root: pathlib.Path, cli: Cli
 ) -> None:
-    location = Location(server="https://s", namespace="team", context="gone", kubeconfig=None)
     with open_store() as store:
-        store.record(plan(backend="kubernetes"), at=NOW, owner=None, location=location)
+        store.record(plan(backend="kubernetes"), at=NOW, owner=None, location=GONE)
     out, err = cli("status", "seg-1")
     assert "Phase:   Created: Recorded; nothing was started yet." in out
     assert "There is no context gone" in err
@@ -119,11 +106,6 @@ def test_json_and_yaml_say_the_same(store: SqlStore, cli: Cli) -> None:
     assert said["owner_alive"] is None
 
 
-def test_a_run_of_no_store_exits_2(root: pathlib.Path, cli: Cli) -> None:
-    assert "There are no runs" in cli("status", "seg-1", code=2).err
-    assert not root.exists()
-
-
 def test_a_run_that_restarted_says_how_often_and_why(store: SqlStore, cli: Cli) -> None:
     run = store.record(plan(max_restarts=3), at=NOW, owner=OWNER)
     store.move("seg-1", attempts.restarting(run.plan, 1, "worker-1 was killed.", NOW + 10))
@@ -133,10 +115,11 @@ def test_a_run_that_restarted_says_how_often_and_why(store: SqlStore, cli: Cli) 
     assert cli.json("status", "seg-1", "-o", "json")["restarts"] == 1
 
 
-def test_watch_ends_where_the_process_that_was_to_measure_a_run_is_gone(
+def test_a_run_that_nobody_measures_any_more_says_how_to_do_that(
     store: SqlStore, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     succeeded(store)
+    assert "k8sbench submit seg --resume nightly" in cli("status", "seg-1").out
     monkeypatch.setattr(processes, "alive", lambda _: False)
     err = cli("watch", "seg-1", code=None).err
     assert "Measure it with: k8sbench submit seg --resume nightly" in err

@@ -93,11 +93,6 @@ def test_of_all_benchmarks_those_without_the_framework_are_named(cases: Cases) -
     ]
 
 
-def test_a_variant_is_of_one_benchmark(cli: Cli) -> None:
-    err = cli("render", "all", "--variant=dle", code=2).err
-    assert "--variant names a variant of one benchmark." in err
-
-
 def test_render_takes_all_benchmarks_too(cli: Cli) -> None:
     printed = cli("render", "all", "--gpus=1").out
     assert printed.count("kind: PyTorchJob") == 3

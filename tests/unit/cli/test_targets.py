@@ -112,29 +112,6 @@ def test_a_cluster_that_was_named_and_is_not_there_is_an_error_and_nothing_runs_
     assert sentence in err
 
 
-CLUSTER_ONLY = (
-    *("--namespace=team", "--context=a", "--kubeconfig=/no/such", "--node-pool=v100-32gb"),
-    *("--pools=/no/such", "--wait", "--keep", "--queue=q", "--gang"),
-    *("--image=a:b", "--image-registry=a/b", "--parallel=2", "--detach", "--dry-run=server"),
-)
-
-
-@pytest.mark.parametrize("option", CLUSTER_ONLY)
-def test_an_option_that_only_a_cluster_has_is_refused_for_this_machine(
-    submit: Submit, cli: Cli, option: str
-) -> None:
-    out, err = cli("submit", "resnet50", "--backend=local", "--dry-run", option, code=2)
-    assert out == ""
-    name = {"--namespace": "-n"}.get(option.partition("=")[0], option.partition("=")[0])
-    assert err.startswith(f"error: {name}")
-    assert "is for jobs on a cluster" in err
-
-
-def test_render_refuses_options_of_clusters_for_this_machine(cli: Cli) -> None:
-    err = cli("render", "resnet50", "--backend=local", "--node-pool=v100-32gb", code=2).err
-    assert "error: --node-pool is for jobs on a cluster" in err
-
-
 @pytest.mark.parametrize("words", [("--backend=local",), ()])
 def test_a_run_that_requires_gpus_is_refused_where_there_are_none(
     submit: Submit,
