@@ -20,17 +20,13 @@ def test_every_data_set_is_listed(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("one", DATA_SETS, ids=lambda one: one.name)
-def test_the_numbers_of_samples_are_those_that_a_check_expects(one: KnownDataSet) -> None:
+def test_a_set_has_its_numbers_and_one_that_is_drawn_is_whole_until_a_file_is_gone(
+    one: KnownDataSet, tmp_path: Path, cli: Cli
+) -> None:
     module = importlib.import_module(f"k8sbench.trainers.data.{one.name}")
     counts = getattr(module, "CLIPS", None) or module.PICTURES
     expected = tuple(counts.values()) if isinstance(counts, dict) else (counts, module.PAIRS)
     assert (one.training, one.validation) == expected
-
-
-@pytest.mark.parametrize("one", DATA_SETS, ids=lambda one: one.name)
-def test_a_set_that_is_drawn_is_whole_until_a_file_is_gone(
-    one: KnownDataSet, tmp_path: Path, cli: Cli
-) -> None:
     folder = tmp_path / "set"
     err = cli("data", "make-sample", one.name, str(folder), "--pictures=8", "--size=32x32").err
     assert "those of the validation among them" in err
