@@ -17,7 +17,6 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.docs import pages
-from tests.harness.cluster import page_roles
 from tests.tiers import ROOT
 
 MODULES = {
@@ -138,22 +137,15 @@ def test_every_library_that_is_explained_is_a_dependency(row: str) -> None:
 
 
 @pytest.mark.parametrize("page", pages.prose(), ids=lambda page: page.name)
-def test_every_path_that_a_page_names_is_there(page: pathlib.Path) -> None:
-    for found in PATH.finditer(page.read_text()):
+def test_every_path_link_and_make_target_that_a_page_names_is_there(page: pathlib.Path) -> None:
+    text = page.read_text()
+    for found in PATH.finditer(text):
         path = found[1].rstrip(".").replace("NAME", "*")
         assert list(ROOT.glob(path)), f"{page.name}: there is no {path}"
-
-
-@pytest.mark.parametrize("page", pages.prose(), ids=lambda page: page.name)
-def test_every_link_within_the_tree_leads_somewhere(page: pathlib.Path) -> None:
-    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
         assert (page.parent / target).exists(), f"{page.name}: there is no {target}"
-
-
-@pytest.mark.parametrize("page", pages.prose(), ids=lambda page: page.name)
-def test_every_make_target_that_a_page_names_exists(page: pathlib.Path) -> None:
     written = r"(?:`|^ *\$ )make ((?:[a-z-]+ ?)+)"
-    for target in " ".join(re.findall(written, page.read_text(), re.MULTILINE)).split():
+    for target in " ".join(re.findall(written, text, re.MULTILINE)).split():
         assert target in TARGETS, f"{page.name}: make {target}"
 
 
@@ -176,16 +168,3 @@ def test_the_hooks_before_a_commit_are_the_makefile_s_and_fetch_nothing() -> Non
         assert folder == ".venv/bin"
         assert name in scripts or pathlib.Path(sys.executable).with_name(name).exists()
         assert f"$(VENV)/bin/{name} {' '.join(words[:1])}".rstrip() in MAKEFILE, hook["entry"]
-
-
-def test_the_role_for_prometheus_can_be_applied_as_it_is_printed() -> None:
-    name = page_roles.PROMETHEUS
-    role, binding = page_roles.printed()[name]
-    assert [one["kind"] for one in (role, binding)] == ["Role", "RoleBinding"]
-    assert role["metadata"] == binding["metadata"]
-    assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) == ("Role", name)
-
-
-def test_the_roles_of_users_are_documents_of_one_file() -> None:
-    documents = yaml.safe_load_all((ROOT / "k8sbench/role.yaml").read_text())
-    assert [one["kind"] for one in documents] == ["Role", "ClusterRole", "ClusterRole"]

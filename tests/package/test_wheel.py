@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from tests.tiers import CACHE, ROOT
+from tests.unit.presence import present
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -82,14 +83,13 @@ def test_the_license_travels_with_wheel_and_source(dist: pathlib.Path, wheel: pa
     (source,) = dist.glob("*.tar.gz")
     with tarfile.open(source) as archive:
         top = source.name.removesuffix(".tar.gz")
-        kept = archive.extractfile(f"{top}/LICENSE")
-        assert kept is not None
-        texts = [kept.read()]
+        texts = [present(archive.extractfile(f"{top}/LICENSE")).read()]
     with zipfile.ZipFile(wheel) as archive:
-        (name,) = (each for each in archive.namelist() if each.endswith("licenses/LICENSE"))
-        texts.append(archive.read(name))
-        (about,) = (each for each in archive.namelist() if each.endswith("/METADATA"))
+        names = archive.namelist()
+        (about,) = (each for each in names if each.endswith("/METADATA"))
         assert "License-Expression: Apache-2.0" in archive.read(about).decode()
+        texts += [archive.read(each) for each in names if each.endswith("licenses/LICENSE")]
+    assert len(texts) == 2
     for text in texts:
         assert hashlib.sha256(text).hexdigest() == APACHE
 

@@ -22,8 +22,8 @@ Cases = Callable[..., tuple[list[str], list[str]]]
 HERE = ("--backend=local", "--dry-run")
 
 
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with two cores and no GPU, wherever this runs."""
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     monkeypatch.setattr(gpus, "inventory", lambda: gpus.Inventory(gpus=(), reason="there is none"))
@@ -31,10 +31,10 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def cases(cli: Cli) -> Cases:
-    """Run a command; returns its plans (``resnet50 1x4``), and what is left out."""
+    """Submit something here; returns its plans (``resnet50 1x4``), and what is left out."""
 
     def run(*words: str, code: int = 0) -> tuple[list[str], list[str]]:
-        lines = cli(*words, code=code).err.splitlines()
+        lines = cli("submit", *words, *HERE, code=code).err.splitlines()
         plans = [line.split(" · ") for line in lines if " iterations · " in line]
         shapes = [f"{plan[0]} {plan[4].split(' = ')[0]}" for plan in plans]
         return shapes, [line for line in lines if line.startswith("left out: ")]
@@ -42,23 +42,18 @@ def cases(cli: Cli) -> Cases:
     return run
 
 
-@pytest.mark.usefixtures("small")
 def test_cases_that_the_machine_cannot_hold_are_named_and_left_out(cases: Cases) -> None:
-    shapes, left_out = cases("submit", "deeplabv3p", "--all-cases", *HERE)
+    shapes, left_out = cases("deeplabv3p", "--all-cases")
     assert shapes == ["deeplabv3p 1 replica × 1 process"]
     assert left_out == [
         "left out: deeplabv3p 1x8: 1 × 8 CPU processes are too many for 2 cores.",
         "left out: deeplabv3p 2x8: 2 × 8 CPU processes are too many for 2 cores.",
         "left out: deeplabv3p 4x8: 4 × 8 CPU processes are too many for 2 cores.",
     ]
+    # One that was asked for by its name is an error.
+    assert cases("deeplabv3p", "--case=4x8", code=2) == ([], [])
 
 
-@pytest.mark.usefixtures("small")
-def test_a_case_that_was_asked_for_by_name_is_an_error_and_not_left_out(cases: Cases) -> None:
-    assert cases("submit", "deeplabv3p", "--case=4x8", *HERE, code=2) == ([], [])
-
-
-@pytest.mark.usefixtures("small")
 def test_no_more_processes_than_cores_are_started_and_the_command_that_fits_is_named(
     cli: Cli,
 ) -> None:
@@ -70,21 +65,19 @@ def test_no_more_processes_than_cores_are_started_and_the_command_that_fits_is_n
     cli("submit", "resnet50", "--replicas=3", *HERE, code=2)
 
 
-@pytest.mark.usefixtures("small")
 def test_all_benchmarks_begin_with_their_baselines(
     monkeypatch: pytest.MonkeyPatch, cases: Cases
 ) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
-    shapes, _ = cases("submit", "all", "--all-cases", *HERE)
+    shapes, _ = cases("all", "--all-cases")
     names = ["arcface", "deeplabv3p", "resnet50", "tsm"]
     assert shapes[:4] == [f"{name} 1 replica × 1 process" for name in names]
     assert not any(shape.endswith("1 replica × 1 process") for shape in shapes[4:])
     assert {shape.split()[0] for shape in shapes[4:]} == {*names, "allreduce"}
 
 
-@pytest.mark.usefixtures("small")
 def test_of_all_benchmarks_those_without_the_framework_are_named(cases: Cases) -> None:
-    shapes, left_out = cases("submit", "all", "--framework=paddle", *HERE)
+    shapes, left_out = cases("all", "--framework=paddle")
     assert {shape.split()[0] for shape in shapes} == {"arcface", "deeplabv3p"}
     assert left_out == [
         "left out: allreduce 1x1: One GPU alone has nobody to talk to.",
@@ -93,18 +86,11 @@ def test_of_all_benchmarks_those_without_the_framework_are_named(cases: Cases) -
     ]
 
 
-def test_render_takes_all_benchmarks_too(cli: Cli) -> None:
-    printed = cli("render", "all", "--gpus=1").out
-    assert printed.count("kind: PyTorchJob") == 3
-    assert printed.count("kind: PaddleJob") == 1
-
-
 def test_a_framework_that_is_not_installed_is_left_out_of_all_benchmarks_only(
-    small: None, monkeypatch: pytest.MonkeyPatch, cli: Cli
+    monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == "paddle" else object()
-    )
+    there = {"torch": object()}
+    monkeypatch.setattr(importlib.util, "find_spec", there.get)
     planned: list[RunPlan] = []
 
     def run(cases: Sequence[PlannedCase], *_: object, **_more: object) -> None:
@@ -121,15 +107,12 @@ def test_a_framework_that_is_not_installed_is_left_out_of_all_benchmarks_only(
     assert planned == []
 
 
-def test_room_is_counted_in_replicas_on_empty_nodes() -> None:
+def test_room_is_counted_in_replicas_on_empty_nodes_and_one_without_says_why() -> None:
     nodes = [node("a"), node("b", gpus="4"), node("c", ready="False")]
     assert room(nodes, request()) == 1
     assert room(nodes, request("1x4")) == 2
     assert room(nodes, request("1x4", pack=True)) == 3
     assert room([], request()) == 0
-
-
-def test_a_node_says_why_it_takes_no_replica() -> None:
     assert refusal(node("a"), request()) is None
     assert refusal(node("a", ready="False"), request()) == "not ready"
     assert refusal(node("a", gpus="4"), request()) == ("offers 4 of nvidia.com/gpu, 8 are needed")

@@ -124,20 +124,19 @@ def test_a_file_that_did_not_come_whole_is_an_error(
         printed(archive, "master-0", f"line {number}")
     archive.close()
     whole = collector.store.log_files("seg-1")[0].read_bytes()
+    real = CollectorProxy.pieces
+
+    def breaks(self: CollectorProxy, path: str, *query: Any) -> Iterator[bytes]:
+        if not path.endswith(".log"):
+            yield from real(self, path, *query)
+            return
+        yield whole[:1000]
+        raise ApiFault(None, "", "it closed the connection before the end of its answer")
+
+    why = r"logs/master-0\.log of run seg-1 cannot be read: it clo"
     with monkeypatch.context() as patched:
-        real = CollectorProxy.pieces
-
-        def breaks(self: CollectorProxy, path: str, *query: Any) -> Iterator[bytes]:
-            if not path.endswith(".log"):
-                yield from real(self, path, *query)
-                return
-            yield whole[:1000]
-            raise ApiFault(None, "", "it closed the connection before the end of its answer")
-
         patched.setattr(CollectorProxy, "pieces", breaks)
-        with pytest.raises(
-            Unreachable, match=r"logs/master-0\.log of run seg-1 cannot be read: it clo"
-        ):
+        with pytest.raises(Unreachable, match=why):
             collectors.copied(HERE, "seg-1", tmp_path, "logs")
     (path,) = collectors.copied(HERE, "seg-1", tmp_path, "logs")
     assert path.read_bytes() == whole

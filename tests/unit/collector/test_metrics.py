@@ -88,8 +88,6 @@ def test_however_many_names_there_are_the_series_are_bounded(exposed: Metrics) -
     assert len(found["k8sbench_queue_wait_seconds"]) == metrics.MOST_BENCHMARKS
     assert len(found["k8sbench_api_errors_total"]) == metrics.MOST_CODES
     assert len(found["k8sbench_jobs"]) == len(Phase)
-    most = 2 * metrics.MOST_CASES + metrics.MOST_BENCHMARKS + metrics.MOST_CODES + len(Phase) + 7
-    assert sum(map(len, found.values())) <= most
     longest = max(len(label) for labels in found["k8sbench_run_valid"] for label in labels)
     assert longest == metrics.LONGEST_LABEL
     assert any(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import pytest
 
 from k8sbench.adapters.files import catalog, packaged, pools
 from k8sbench.measure.group import gpu_peaks
 from k8sbench.model import image as images
-from k8sbench.model.image import Build, ImageTable
+from k8sbench.model.image import Build
 from k8sbench.model.spec import Framework
 from tests.unit.images import table_rules
 from tests.unit.presence import present
@@ -20,16 +18,11 @@ V100, A100 = "Tesla V100-SXM2-32GB", "NVIDIA A100-SXM4-80GB"
 H100, L4 = "NVIDIA H100 80GB HBM3", "NVIDIA L4"
 PADDLE = "paddlepaddle/paddle:2.6.2-gpu-cuda11.7-cudnn8.4-trt8.4"
 TORCH = "pytorch/pytorch:2.10.0-cuda12.8-cudnn9-runtime"
+NEWER = "pytorch/pytorch:2.11.0-cuda13.0-cudnn9-runtime"
 
 
 def build(*capabilities: str) -> Build:
     return Build(framework="pytorch", since="1.0", cuda=("12.8",), capabilities=capabilities)
-
-
-def changed(part: str, index: int, **fields: Any) -> ImageTable:
-    rows = list(getattr(TABLE, part))
-    rows[index] = msgspec.structs.replace(rows[index], **fields)
-    return msgspec.structs.replace(TABLE, **{part: tuple(rows)})
 
 
 # --- GPUs by name ---------------------------------------------------------------------------------
@@ -63,7 +56,9 @@ def test_a_gpu_is_known_by_its_name_in_any_form(name: str, capability: str) -> N
 
 
 def test_the_longest_name_decides_where_one_is_part_of_another() -> None:
-    table = changed("gpus", 3, other=("RTX 6000",))
+    rows = list(TABLE.gpus)
+    rows[3] = msgspec.structs.replace(rows[3], other=("RTX 6000",))
+    table = msgspec.structs.replace(TABLE, gpus=tuple(rows))
     assert table.capability("Quadro RTX 6000") == "7.5"
     assert table.capability("NVIDIA RTX 6000 Ada Generation") == "8.9"
 
@@ -127,16 +122,9 @@ def test_an_image_is_known_by_its_name_in_any_registry(
 @pytest.mark.parametrize(
     "name",
     [
-        "registry.example/me/mine:1",
-        "pytorch/pytorch:latest",
-        "pytorch/pytorch",
-        "registry.example:5000/pytorch/pytorch",
-        "nvcr.io/nvidia/pytorch:25.01-py3",
-        "notpytorch/pytorch:2.11.0-cuda13.0-cudnn9-runtime",
-        "paddlepaddle/paddle:2.6.2",
-        "",
-        ":",
-        "@",
+        *("registry.example/me/mine:1", "pytorch/pytorch:latest", "pytorch/pytorch"),
+        *("registry.example:5000/pytorch/pytorch", "nvcr.io/nvidia/pytorch:25.01-py3"),
+        *(f"not{TORCH}", "paddlepaddle/paddle:2.6.2", "", ":", "@"),
     ],
 )
 def test_any_other_image_is_not_guessed_at(name: str) -> None:
@@ -147,33 +135,31 @@ def test_any_other_image_is_not_guessed_at(name: str) -> None:
 # --- what is said ---------------------------------------------------------------------------------
 
 
-def test_for_a_v100_a_torch_after_2_10_is_to_be_left() -> None:
-    newer = "pytorch/pytorch:2.11.0-cuda13.0-cudnn9-runtime"
-    what, action = present(images.image_failure(TABLE, gpu_model=V100, image=newer))
-    assert what == (
-        f"{newer} holds PyTorch 2.11.0 (CUDA 13.0), which has no kernels for {V100} (compute"
-        " capability 7.0): the first step on the GPU will fail."
-    )
-    assert action == f"Leave out --image: {TORCH} has them."
+OTHERS = "Choose a pool with other GPUs: P100, P40, V100, T4, A100, A40, L4 or the like."
 
 
-def test_that_paddle_2_6_2_is_not_for_an_h100_is_said() -> None:
-    what, action = present(images.image_failure(TABLE, gpu_model=H100, image=PADDLE))
-    assert what == (
-        f"{PADDLE} holds Paddle 2.6.2 (CUDA 11.7), which has no kernels for {H100} (compute"
-        " capability 9.0): the first step on the GPU will fail."
+@pytest.mark.parametrize(
+    ("image", "holds", "gpu", "capability", "action"),
+    [
+        (NEWER, "PyTorch 2.11.0 (CUDA 13.0)", V100, "7.0", f"Leave out --image: {TORCH} has them."),
+        (PADDLE, "Paddle 2.6.2 (CUDA 11.7)", H100, "9.0", OTHERS),
+    ],
+)
+def test_an_image_without_kernels_for_a_gpu_is_named_with_what_to_do(
+    image: str, holds: str, gpu: str, capability: str, action: str
+) -> None:
+    said = (
+        f"{image} holds {holds}, which has no kernels for {gpu} (compute capability"
+        f" {capability}): the first step on the GPU will fail."
     )
-    assert action == (
-        "Choose a pool with other GPUs: P100, P40, V100, T4, A100, A40, L4 or the like."
-    )
+    assert images.image_failure(TABLE, gpu_model=gpu, image=image) == (said, action)
 
 
 @pytest.mark.parametrize("framework", ["pytorch", "paddle"])
 @pytest.mark.parametrize("gpu_model", [V100, A100, "Tesla T4", L4])
 def test_our_images_run_on_the_gpus_that_they_are_for(framework: Framework, gpu_model: str) -> None:
-    for origin in ("public", "built"):
-        name = TABLE.image(framework, "public" if origin == "public" else "built").name
-        name = name if origin == "public" else f"registry.example/{name}:0.1.0-0123456789ab"
+    built = f"registry.example/{TABLE.image(framework, 'built').name}:0.1.0-0123456789ab"
+    for name in (TABLE.image(framework, "public").name, built):
         assert TABLE.content(name) is not None
         assert images.image_failure(TABLE, gpu_model=gpu_model, image=name) is None
 

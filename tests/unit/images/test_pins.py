@@ -123,3 +123,19 @@ def test_the_table_says_of_the_installed_torch_what_it_says_of_itself() -> None:
     # torch.cuda.get_arch_list() is empty where there is no GPU.
     flags = str(torch._C._cuda_getArchFlags())
     assert [f"{sm[3:-1]}.{sm[-1]}" for sm in flags.split()] == list(build.capabilities)
+
+
+def direct() -> list[Requirement]:
+    """What k8sbench declares to need where the collector runs."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    texts = (*project["dependencies"], *project["optional-dependencies"]["collector"])
+    return [Requirement(text) for text in texts]
+
+
+def test_the_collector_s_pins_are_what_the_tests_run_with_and_all_that_it_needs() -> None:
+    pinned, tested = dockerfiles.requirements("collector"), dockerfiles.pins("constraints.txt")
+    assert {name: tested.get(name) for name in pinned} == pinned
+    for wanted in direct():
+        assert wanted.specifier.contains(pinned[canonicalize_name(wanted.name)]), wanted
+    extras = {f"psycopg-{extra}" for wanted in direct() for extra in wanted.extras}
+    assert set(pinned) == closure(*(wanted.name for wanted in direct()), *extras)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -54,15 +55,10 @@ def test_a_pinned_run_asks_for_its_node_by_name_beside_the_pool_s_labels() -> No
 
 def test_shared_memory_beyond_the_memory_limit_is_refused_with_both_numbers() -> None:
     big = pool(shm="65Gi", memory_per_gpu="32Gi")
-    with pytest.raises(UsageError) as error:
+    with pytest.raises(UsageError, match=r"65Gi.*2 × 32Gi"):
         job(plan("1x2", pool=big))
-    assert "65Gi" in str(error.value)
-    assert "2 × 32Gi" in str(error.value)
-    assert error.value.exit_code == 2
     assert volume(plan("1x2", pool=pool(shm="64Gi")), "shm")["emptyDir"]["sizeLimit"] == "64Gi"
-
-
-def test_shared_memory_is_compared_as_an_amount_and_not_as_text() -> None:
+    # It is compared as an amount and not as text.
     with pytest.raises(UsageError, match="9Gi"):
         job(plan("1x1", pool=pool(shm="9Gi", memory_per_gpu="9000Mi")))
     job(plan("1x1", pool=pool(shm="9000Mi", memory_per_gpu="9Gi")))
@@ -71,9 +67,7 @@ def test_shared_memory_is_compared_as_an_amount_and_not_as_text() -> None:
 @pytest.mark.parametrize(
     ("data", "folder"),
     [
-        ("pvc:imagenet", None),
         ("pvc:imagenet/", None),
-        ("pvc:imagenet/train", "train"),
         ("pvc:imagenet/train/jpeg/", "train/jpeg"),
         ("pvc:data.sets/städte & $(X) {{ y }}", "städte & $(X) {{ y }}"),
     ],
@@ -92,16 +86,10 @@ PACKAGES = pool(python_packages="pvc:python/torch-2.10")
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
 def test_a_pool_s_packages_are_mounted_read_only_and_found_after_our_trainers(program: str) -> None:
     wanted = plan(pool=PACKAGES, **PROGRAMS[program])
-    assert volume(wanted, "packages")["persistentVolumeClaim"] == {
-        "claimName": "python",
-        "readOnly": True,
-    }
-    assert mounts(wanted)["/opt/python-packages"] == {
-        "name": "packages",
-        "mountPath": "/opt/python-packages",
-        "readOnly": True,
-        "subPath": "torch-2.10",
-    }
+    claim = {"claimName": "python", "readOnly": True}
+    assert volume(wanted, "packages")["persistentVolumeClaim"] == claim
+    mount = mounts(wanted)["/opt/python-packages"]
+    assert (mount["readOnly"], mount["subPath"]) == (True, "torch-2.10")
     ours = ["/opt/k8sbench"] if program.startswith("ours") else []
     assert variables(wanted)["PYTHONPATH"].split(":") == [*ours, "/opt/python-packages"]
 
@@ -110,21 +98,16 @@ def test_one_claim_is_one_volume_of_which_only_the_checkpoints_can_be_written() 
     wanted = plan(data="pvc:all/sets", weights="pvc:all/start.pth", checkpoints="pvc:all/kept")
     names = {path: mounts(wanted)[path]["name"] for path in ("/data", "/weights", "/checkpoints")}
     assert set(names.values()) == {"data"}
-    assert volume(wanted, "data")["persistentVolumeClaim"] == {
-        "claimName": "all",
-        "readOnly": False,
-    }
+    claim = {"claimName": "all", "readOnly": False}
+    assert volume(wanted, "data")["persistentVolumeClaim"] == claim
     read_only = {path: mounts(wanted)[path]["readOnly"] for path in names}
     assert read_only == {"/data": True, "/weights": True, "/checkpoints": False}
 
 
-def test_a_local_process_has_the_machine_s_own_packages() -> None:
+def test_a_local_process_has_the_machine_s_packages_and_a_program_may_set_its_own_path() -> None:
     wanted = plan("2x1-cpu", pool=PACKAGES, backend="local", image=None)
     assert "/opt/python-packages" not in mounts(wanted)
     assert variables(wanted)["PYTHONPATH"] == "/opt/k8sbench"
-
-
-def test_a_program_of_its_own_may_set_its_own_python_path() -> None:
     found = variables(plan(env={"PYTHONPATH": "/workspace/mmseg"}, **PROGRAMS["upstream"]))
     assert found["PYTHONPATH"] == "/workspace/mmseg"
 
@@ -150,6 +133,8 @@ def test_a_variable_that_someone_else_sets_is_refused_and_not_doubled(
         job(plan(framework=framework, env={name: "1"}))
     with pytest.raises(UsageError, match=f"Pool plain's nccl_env sets {name}"):
         job(plan(framework=framework, pool=pool(nccl_env={name: "1"})))
+    # What only the other framework's operator sets is free.
+    assert variables(plan(framework="paddle", env={"RANK": "0"}))["RANK"] == "0"
 
 
 def test_a_variable_whose_value_is_a_secret_names_the_secret_and_no_value() -> None:
@@ -160,10 +145,6 @@ def test_a_variable_whose_value_is_a_secret_names_the_secret_and_no_value() -> N
     assert variable == {"name": "WANDB_API_KEY", "valueFrom": reference}
     with pytest.raises(UsageError, match="env sets RANK"):
         job(plan(secret_env={"RANK": SecretKey(name="a", key="b")}))
-
-
-def test_what_only_the_other_framework_s_operator_sets_is_free() -> None:
-    assert variables(plan(framework="paddle", env={"RANK": "0"}))["RANK"] == "0"
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -187,10 +168,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_kubernetes_would_not_take_is_refused_as_the_user_s(what: str) -> None:
     changes, words = REFUSED[what]
-    with pytest.raises(UsageError) as error:
+    with pytest.raises(UsageError, match=re.escape(words)):
         job(plan(**changes))
-    assert words in str(error.value)
-    assert error.value.exit_code == 2
 
 
 def volume(wanted: Any, name: str) -> dict[str, Any]:

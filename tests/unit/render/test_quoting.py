@@ -19,7 +19,7 @@ from k8sbench.render import manifests, to_yaml
 from k8sbench.render.templates import environment, quote, render
 from k8sbench.render.trainer_sources import TrainerSources
 from tests.unit.render import plans
-from tests.unit.render.plans import plan, pool, ready, texts
+from tests.unit.render.plans import plan, pool, ready
 
 HOSTILE = (
     '"',
@@ -60,15 +60,11 @@ def test_an_unquoted_value_stops_the_rendering(template: str) -> None:
     ("template", "words"),
     [
         ("{{ absent | q }}", "'absent' is undefined"),
-        ("{{ x.absent | q }}", "no attribute 'absent'"),
         ("{{ none | q }}", "cannot quote None"),
         ("{{ 0.5 | q }}", "cannot quote 0.5"),
         ("{{ {1: 2} | q }}", "cannot quote the key 1"),
-        ("{{ [[none]] | q }}", "cannot quote None"),
         ("{{ x | upper | q }}", "No filter named 'upper'"),
         ("{{ range(3) | q }}", "'range' is undefined"),
-        ("{% if x %}", "Unexpected end of template"),
-        ("{% include 'other' %}", "other"),
     ],
 )
 def test_a_template_that_asks_for_what_is_not_there_stops_the_rendering(
@@ -157,10 +153,3 @@ def test_sources_arrive_to_the_letter(source: str) -> None:
     config, _ = manifests(plan(trainers_digest=sources.digest), templates=ready(), trainers=sources)
     assert config["data"] == {"k8sbench.trainers.x.py": source}
     assert next(yaml.safe_load_all(to_yaml([config]))) == config
-
-
-def test_the_environment_of_the_templates_is_strict() -> None:
-    made = environment(texts())
-    assert made.undefined is jinja2.StrictUndefined
-    assert set(made.filters) == {"q", "indent"}
-    assert not made.globals

@@ -11,10 +11,9 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from k8sbench.model.plan import RunPlan
 from k8sbench.render import to_yaml
 from tests.unit.render.conftest import FETCHING_SECONDS
-from tests.unit.render.plans import SOURCES, Objects, plan, rendered
+from tests.unit.render.plans import plan, rendered
 from tests.unit.render.test_quoting import HOSTILE, plain, unicode
 
 # Strings that one YAML reader or another takes for something else when they stand bare.
@@ -55,11 +54,6 @@ func main() {
 
 def read_back(objects: Any) -> list[Any]:
     return list(yaml.safe_load_all(to_yaml(objects)))
-
-
-def test_rendered_plans_read_back_equal(everything: list[tuple[RunPlan, Objects]]) -> None:
-    for _, objects in everything[::5]:
-        assert tuple(yaml.load_all(to_yaml(objects), Loader=yaml.CSafeLoader)) == objects
 
 
 @given(value=plain)
@@ -105,14 +99,6 @@ def test_the_reader_that_kubectl_uses_reads_the_same(go: Callable[..., str], tmp
     }
     answer = json.loads(go("-C", str(tmp_path), "run", ".", given=to_yaml([document])))
     assert answer == document
-
-
-def test_sources_are_written_as_blocks_that_can_be_read() -> None:
-    text = to_yaml(rendered(plan()))
-    assert '  k8sbench.__init__.py: |\n    """The package."""\n' in text
-    assert "  k8sbench.trainers.resnet50.py: |\n" in text
-    assert 'print("batch 4 × 32", "\\t")' in text
-    assert SOURCES.files["k8sbench/trainers/__init__.py"] == ""
 
 
 def test_nothing_is_written_as_a_reference_to_elsewhere() -> None:

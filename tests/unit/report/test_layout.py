@@ -19,8 +19,8 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.plan import PlannedTraining
 from k8sbench.model.run import Run
 from k8sbench.model.sample import Place
-from k8sbench.report import document, formats, group_words, layout, plot
-from k8sbench.report.tables import Cell, Table, text
+from k8sbench.report import document, formats, group_words, layout
+from k8sbench.report.tables import Cell, text
 from tests.unit.report import example
 from tests.unit.report.factory import accuracy, reject, repeats, run, smoke
 
@@ -30,10 +30,6 @@ GPU_TITLES = ("GPU busy", "tensor active", "peak memory", "power", "energy per 1
 def rows(made: Report | list[Run], **options: Any) -> list[dict[str, Cell]]:
     shown = made if isinstance(made, Report) else report(made, Wanted(every=True))
     table = layout.tables(shown.results, shown.parities, **options)[0]
-    return as_dicts(table)
-
-
-def as_dicts(table: Table) -> list[dict[str, Cell]]:
     titles = [column.title for column in table.columns]
     return [dict(zip(titles, row, strict=True)) for row in table.rows]
 
@@ -51,41 +47,42 @@ def test_the_runs_with_one_reason_are_counted_and_the_first_is_told() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("one", "verdict"),
-    [
-        (run(800.0, preset="smoke"), "smoke: checks the path, not the speed"),
-        (smoke(1.0, preset="full"), "CPU: no GPU was measured"),
-    ],
-)
-def test_a_run_that_is_no_measurement_of_a_gpu_is_marked(one: Run, verdict: str) -> None:
-    assert only(one)["verdict"] == Cell(f"valid; {verdict.partition(':')[0]}", (verdict,))
-
-
-def test_data_by_loaders_and_speed_options_are_reported_beside_the_verdict() -> None:
-    quick = run(800.0, data="synthetic-host", options={"workers": 8, "size": 64})
-    assert only(quick)["verdict"].text == "valid; data synthetic-host; workers 8"
-    shown = rows([run(700.0), quick])
-    assert [row["data"].text for row in shown] == ["synthetic", "synthetic-host"]
-    assert shown[0]["verdict"].text == "valid"
+def in_layout(reported: str, **plan: Any) -> Run:
+    return run(800.0, measured={"environment": {"option.channels_last": reported}}, **plan)
 
 
 @pytest.mark.parametrize(
-    ("reported", "plan", "shown"),
+    ("one", "title", "shown"),
     [
-        ("True", {"precision": "amp"}, "valid; NHWC"),
-        ("False", {"precision": "amp"}, "valid; NCHW"),
-        (None, {"precision": "amp"}, "valid"),
-        ("False", {"precision": "fp32"}, "valid"),
-        ("True", {"precision": "amp", "options": {"channels-last": True}}, "valid; channels-last"),
+        (run(800.0, preset="smoke"), "verdict", "valid; smoke"),
+        (smoke(1.0, preset="full"), "verdict", "valid; CPU"),
+        (
+            run(800.0, data="synthetic-host", options={"workers": 8, "size": 64}),
+            "verdict",
+            "valid; data synthetic-host; workers 8",
+        ),
+        # A row in AMP names the layout that ran unless it was asked for.
+        (in_layout("True", precision="amp"), "verdict", "valid; NHWC"),
+        (in_layout("False", precision="amp"), "verdict", "valid; NCHW"),
+        (run(800.0, precision="amp"), "verdict", "valid"),
+        (in_layout("False", precision="fp32"), "verdict", "valid"),
+        (
+            in_layout("True", precision="amp", options={"channels-last": True}),
+            "verdict",
+            "valid; channels-last",
+        ),
+        (run(800.0), "precision", "fp32"),
+        (run(800.0, precision="amp", amp_dtype="fp16"), "precision", "amp (fp16)"),
+        (
+            run(800.0, precision="amp", amp_dtype="bf16", measured={"precision_effective": "fp32"}),
+            "precision",
+            "amp (bf16), in effect fp32",
+        ),
+        (run(100.0, node="gpu-1"), "node", "gpu-1"),
     ],
 )
-def test_a_row_in_amp_names_the_layout_that_ran_unless_it_was_asked_for(
-    reported: str | None, plan: dict[str, Any], shown: str
-) -> None:
-    environment = {} if reported is None else {"option.channels_last": reported}
-    found = run(800.0, measured={"environment": environment}, **plan)
-    assert only(found)["verdict"].text == shown
+def test_a_row_says_how_its_runs_ran(one: Run, title: str, shown: str) -> None:
+    assert only(one)[title].text == shown
 
 
 def test_a_rejected_group_has_its_ids_where_its_figure_would_be() -> None:
@@ -101,26 +98,12 @@ def test_a_rejected_group_has_its_ids_where_its_figure_would_be() -> None:
     assert short["samples/s"].notes[0].endswith("4 GPUs, 8 were planned.")
 
 
-def test_a_group_with_a_figure_says_that_a_run_still_goes_on() -> None:
-    found = only([run(800.0), run(None, repeat=2, phase=Phase.RUNNING)])
-    assert found["samples/s"].text == "800.00"
-    assert "1 still running" in found["verdict"].text
-
-
 def test_an_accepted_reason_is_marked() -> None:
     shown = report(repeats([100.0, 101.0, 40.0]), Wanted(), accept=["outlier"])
     (found,) = rows(shown)
     assert found["runs"].text == "3/3"
     assert found["verdict"].text == "valid; accepted: outlier"
     assert any(note.startswith("outlier ") for note in found["verdict"].notes)
-    (full,) = rows(shown, form="document")
-    assert "accepted: outlier" in full["verdict"].text
-
-
-def test_a_warning_that_all_runs_share_is_one_footnote() -> None:
-    stalls = Finding(id="loader-stalls", severity="warn", sentence="The loader stalls.")
-    runs = [run(100.0, repeat=n, measured={"reasons": (stalls,)}) for n in (1, 2, 3)]
-    assert only(runs)["verdict"].notes == ("loader-stalls (3 runs): The loader stalls.",)
 
 
 def test_a_reason_in_full_names_its_first_evidence() -> None:
@@ -132,21 +115,6 @@ def test_a_reason_in_full_names_its_first_evidence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "shown"),
-    [
-        ({}, "fp32"),
-        ({"precision": "amp", "amp_dtype": "fp16"}, "amp (fp16)"),
-        (
-            {"precision": "amp", "amp_dtype": "bf16", "measured": {"precision_effective": "fp32"}},
-            "amp (bf16), in effect fp32",
-        ),
-    ],
-)
-def test_precision_is_as_asked_and_as_it_was(fields: dict[str, Any], shown: str) -> None:
-    assert only(run(800.0, **fields))["precision"].text == shown
-
-
-@pytest.mark.parametrize(
     ("fields", "title"),
     [
         ({"set_name": "set-b"}, "set"),
@@ -154,6 +122,7 @@ def test_precision_is_as_asked_and_as_it_was(fields: dict[str, Any], shown: str)
         ({"options": {"channels_last": True}}, "options"),
         ({"backend": "local"}, "backend"),
         ({"trainers_digest": "f" * 64}, "program"),
+        ({"node": "gpu-2"}, "node"),
     ],
 )
 def test_a_column_that_tells_two_rows_apart_appears_by_itself(
@@ -168,20 +137,13 @@ def test_a_column_that_tells_two_rows_apart_appears_by_itself(
     assert max(map(len, shown)) <= 80
 
 
-@pytest.mark.parametrize("options", [{"form": "wide"}, {"form": "document"}])
-def test_one_line_tells_what_the_intervals_do_not(options: dict[str, Any]) -> None:
-    def below(runs: list[Run]) -> tuple[str, ...]:
-        made = report(runs, Wanted(every=True))
-        return layout.tables(made.results, made.parities, **options)[0].notes
+def test_one_line_tells_what_the_intervals_do_not() -> None:
+    def below(*rates: float) -> tuple[str, ...]:
+        made = report(repeats(rates), Wanted(every=True))
+        return layout.tables(made.results, made.parities, form="wide")[0].notes
 
-    assert not any(layout.OF_ONE_SET in note for note in below([run(800.0)]))
-    assert sum(layout.OF_ONE_SET in note for note in below(repeats([90.0, 91.0]))) == 1
-
-
-def test_the_range_of_the_runs_is_shown_where_there_are_two() -> None:
-    assert only(repeats([90.0, 91.0, 92.5]))["min–max"].text == "90.00–92.50"
-    why = ("one run does not show the spread between runs",)
-    assert only(run(90.0))["min–max"] == Cell(ABSENT, why)
+    assert not any(layout.OF_ONE_SET in note for note in below(800.0))
+    assert sum(layout.OF_ONE_SET in note for note in below(90.0, 91.0)) == 1
 
 
 def printed(runs: list[Run], width: int | None = 80, **options: Any) -> list[str]:
@@ -209,12 +171,6 @@ def test_rows_of_one_unit_have_it_in_the_heading_and_others_below_the_table() ->
     runs = [run(800.0), run(8.0, benchmark="deeplabv3p", unit="clips")]
     assert [row["throughput"].text for row in rows(runs)] == ["8.000", "800.00"]
     assert "THROUGHPUT: clips/s of deeplabv3p; samples/s of resnet50" in printed(runs)
-
-
-def test_rows_that_no_word_tells_apart_have_their_ids_in_their_names() -> None:
-    runs = [run(1.0), run(1.0, trainers_digest="f" * 64), run(1.0, case="1x1")]
-    names = plot.labels([result.group for result in report(runs, Wanted(every=True)).results])
-    assert sorted(name.endswith(key) for key, name in names.items()) == [False, True, True]
 
 
 TRAIN: dict[str, Any] = {
@@ -253,13 +209,7 @@ def test_a_row_that_trains_has_its_time_its_accuracy_and_its_restarts() -> None:
     )
     assert found["accuracy (%)"] == Cell("76.6 (top-1)", ("from scratch",))
     assert found["restarts"].text == "3"
-
-
-def test_a_single_row_of_training_fits_80_columns() -> None:
-    shown = printed([run(100.0, case="1x1", measured=goal(), **TRAIN)])
-    (titles,) = (line.split() for line in shown if line.startswith("CASE "))
-    assert (titles[1], titles[-1]) == ("TIME", "VERDICT")
-    assert max(map(len, shown)) <= 80
+    assert max(map(len, printed(runs))) <= 80
 
 
 @pytest.mark.parametrize(
@@ -338,11 +288,10 @@ def with_gpu_metrics(*names: str, **missing: str) -> Run:
     return run(800.0, case="1x8", measured={"gpu_metrics": metrics, "missing": why})
 
 
-@pytest.mark.parametrize("options", [{"form": "wide"}, {"form": "document"}])
-def test_a_gpu_metric_has_a_column_where_any_row_has_it(options: dict[str, Any]) -> None:
+def test_a_gpu_metric_has_a_column_where_any_row_has_it() -> None:
     without = run(200.0, case="1x2", measured={"missing": {"gpu_metrics": "Nobody was asked."}})
     lacks = {"tensor_active": "Not given.", "throttled": "Not given."}
-    found = rows([without, with_gpu_metrics("gpu_utilization", "power", **lacks)], **options)
+    found = rows([without, with_gpu_metrics("gpu_utilization", "power", **lacks)], form="wide")
     for row in found:
         assert [title for title in row if title in GPU_TITLES] == ["GPU busy", "power"]
     # What is not there is said once in a row, also of figures that have no column.
@@ -350,12 +299,6 @@ def test_a_gpu_metric_has_a_column_where_any_row_has_it(options: dict[str, Any])
     assert found[0]["verdict"].notes == ("no GPU metrics: Nobody was asked.",)
     assert found[1]["power"] == Cell("182 W")
     assert "no tensor active, throttled: Not given." in found[1]["verdict"].notes
-
-
-def test_rows_that_were_pinned_to_nodes_have_a_column_of_them() -> None:
-    first, second = rows([run(1000.0, node="gpu-1"), run(900.0, node="gpu-2")])
-    assert (first["node"], second["node"]) == (Cell("gpu-1"), Cell("gpu-2"))
-    assert "node" not in rows([run(1000.0)])[0]
 
 
 def test_a_cause_with_control_characters_cannot_paint_the_terminal() -> None:

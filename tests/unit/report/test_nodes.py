@@ -46,14 +46,11 @@ def test_a_node_that_one_run_calls_slow_is_named_and_the_pool_is_not_called_heal
     assert len(list(nodes.sentences(found))) == 1
 
 
-def test_a_healthy_pool_is_said_to_be_one() -> None:
-    found = node_check.check([node(number) for number in range(5)])
+def test_a_healthy_pool_is_said_to_be_one_and_a_node_that_was_not_measured_is_not() -> None:
+    figures = [node(number) for number in range(5)]
+    found = node_check.check(figures)
     assert nodes.remarks(found) == {}
     assert list(nodes.sentences(found))[-1] == "No node is slow or faulty."
-
-
-def test_a_node_that_was_not_measured_is_not_called_healthy() -> None:
-    figures = [node(number) for number in range(5)]
     lost = node(5, None, state="not-measured", why=("It was lost.",))
     assert list(nodes.sentences(node_check.check([*figures, lost])))[1:] == [
         "No node that was measured is slow or faulty.",

@@ -35,8 +35,7 @@ def test_the_sample_row_of_the_readme_is_what_results_prints() -> None:
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_picture_fetches_nothing_and_runs_nothing(name: str) -> None:
-    root = ET.fromstring((FOLDER / name).read_text())
-    for element in root.iter():
+    for element in ET.fromstring((FOLDER / name).read_text()).iter():
         assert not element.tag.endswith(("script", "image", "foreignObject"))
         for key, value in element.attrib.items():
             assert not key.endswith("href") or value.startswith("#"), value

@@ -150,9 +150,8 @@ def test_smoke_and_unsteady_runs_are_no_figures_of_a_report_and_are_named_with_t
 
 
 def test_gpu_models_have_tables_of_their_own() -> None:
-    runs = published({1: 100.0}) + published(
-        {1: 900.0}, set_name="b", measured={"gpu_model": "A100"}
-    )
+    a100 = {"gpu_model": "A100"}
+    runs = published({1: 100.0}) + published({1: 900.0}, set_name="b", measured=a100)
     made = report_tables.tables(report(runs, Wanted(every=True)).results)
     assert [(table.title or "").split(" · ")[-2] for table in made] == ["A100", V100_16]
 
