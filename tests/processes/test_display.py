@@ -301,10 +301,3 @@ def test_a_terminal_that_cannot_be_drawn_on_gets_plain_lines(terminal: Terminal)
     lines = terminal.end()
     assert lines[-1].startswith("  step 10/100")
     assert "\x1b" not in terminal.raw
-
-
-def test_nothing_is_drawn_where_there_is_nothing_to_watch(terminal: Terminal) -> None:
-    terminal.do("plain = reporter.reporting(lambda: NOW, drawn=False).__enter__()")
-    terminal.do("plain.planned(run())")
-    terminal.end()
-    assert "\x1b" not in terminal.raw

@@ -8,15 +8,12 @@ from typing import Any
 import msgspec
 
 from k8sbench.model.phase import Phase, ReplicaState, Transition
-from k8sbench.model.run import Location, Run
+from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, LogLine
 from tests.unit.store.examples import NOW, plan
 
-__all__ = ["GONE", "NOW", "ended", "gap", "line", "moved", "note", "replica", "run", "step"]
-
-GONE = Location(server="https://s", namespace="team", context="gone", kubeconfig=None)
-"""On a cluster that is not known here."""
+__all__ = ["NOW", "ended", "gap", "line", "moved", "note", "replica", "run", "step"]
 
 
 def run(run_id: str = "seg-1", **changes: Any) -> Run:

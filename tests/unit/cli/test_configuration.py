@@ -155,7 +155,6 @@ def test_an_unknown_key_or_a_value_of_another_type_is_an_error_that_names_the_fi
     ("text", "message"),
     [
         ("repeats = 'many'", "Invalid value for '--repeats': 'many' is not a valid integer."),
-        ("preset = 'tiny'", "Invalid value for '--preset': 'tiny' is not one of 'full', 'smoke'."),
         ("timeout = 'soon'", "--timeout 'soon' is not a length of time."),
     ],
 )

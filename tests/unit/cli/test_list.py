@@ -13,10 +13,9 @@ import msgspec
 import pytest
 
 from k8sbench.adapters import processes
-from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.model import attempts
 from k8sbench.model.phase import Phase
-from tests.unit.cli.live_runs import GONE
 from tests.unit.command_line import Cli
 from tests.unit.store.examples import REJECTION, measurement, plan, step
 from tests.unit.store.index_checks import damage
@@ -144,22 +143,3 @@ def test_a_run_that_cannot_be_read_is_a_warning(filled: SqlStore, cli: Cli) -> N
     rows = {row["run_id"]: row for row in cli.json("list", "-o", "json")}
     assert rows.keys() == {*RUNS} - {"seg-2"}
     assert "warning: run seg-2 is damaged: The row of run seg-2 cannot be read" in cli("list").err
-
-
-def test_a_store_that_can_only_be_read_is_listed(root: pathlib.Path, cli: Cli) -> None:
-    with open_store() as store:
-        store.record(plan(backend="kubernetes"), at=time.time(), owner=None, location=GONE)
-    # As good as a read-only file system, also for root: the file cannot be opened for writing.
-    (root / "claims.lock").mkdir()
-    out, err = cli("list", "-o", "name")
-    assert out == "seg-1\n"
-    assert "warning: 1 run is shown as last seen: There is no context gone" in err
-
-
-def test_a_name_with_control_characters_cannot_draw_on_the_terminal(
-    store: SqlStore, cli: Cli
-) -> None:
-    store.record(plan(variant="a\x1b[31mred\nline\x07"), at=time.time(), owner=None)
-    out = cli("list", "-o", "wide").out
-    assert len(out.splitlines()) == 2
-    assert not {"\x1b", "\x07"} & {*out}

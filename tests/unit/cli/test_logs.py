@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 
 import pytest
 
 from k8sbench.adapters import processes
 from k8sbench.adapters.store.sql_store import SqlStore
-from k8sbench.app import connections, stores
 from k8sbench.cli.main import main
 from k8sbench.model.phase import Phase
-from k8sbench.model.run import Run
-from k8sbench.ports import LogLine
 from tests.tiers import ROOT
 from tests.unit.command_line import Cli
 from tests.unit.presence import present
@@ -98,28 +93,6 @@ def test_a_replica_whose_log_is_not_archived_is_no_unknown_one(store: SqlStore, 
     archive(store, "one", run_id="seg-2")
     reported = "Run seg-2 has until now left no log of worker-1: it is Created."
     assert cli("logs", "seg-2", "--replica", "worker-1").err.startswith(reported)
-
-
-@pytest.mark.parametrize(("replica", "known"), [("worker-0", True), ("worker-7", False)])
-def test_a_replica_on_the_cluster_that_has_printed_nothing_yet_is_no_unknown_one(
-    store: SqlStore, cli: Cli, monkeypatch: pytest.MonkeyPatch, replica: str, known: bool
-) -> None:
-    class Cluster:
-        def printed(self, _: Run) -> Iterator[LogLine]:
-            yield LogLine(replica="master-0", at=NOW, text="one")
-
-    monkeypatch.setattr(connections, "glimpse_of", lambda *_: contextlib.nullcontext(Cluster()))
-    monkeypatch.setattr(stores, "is_alone", lambda *_: True)
-    store.record(plan(replicas=2), at=NOW, owner=None)
-    reported = cli("logs", "seg-1", "--replica", replica, code=0 if known else 2)
-    assert reported.out == ""
-    assert ("Nothing was printed yet" in reported.err) is known
-    assert ("Replicas: master-0, worker-0." in reported.err) is not known
-
-
-def test_following_a_run_whose_cluster_is_not_known_here_says_so(store: SqlStore, cli: Cli) -> None:
-    store.record(plan(backend="kubernetes"), at=NOW, owner=None)
-    assert "No cluster is configured" in cli("logs", "-f", "seg-1", code=6).err
 
 
 @pytest.mark.slow

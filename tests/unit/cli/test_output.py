@@ -57,16 +57,6 @@ def test_a_table_on_a_terminal_wraps_its_sentences_and_loses_nothing(
     assert lines[1] == "seg-1     7  short"
 
 
-def test_optional_columns_go_one_by_one_where_room_is_short_and_stay_in_a_pipe() -> None:
-    columns = (Column("RUN"), Column("SET", optional=1), Column("TOOK", optional=2), Column("AGE"))
-    row = ("first", "nightly", "1m30s", "3d")
-    titles = {room: plain_table(columns, [row], room=room).split()[:-1] for room in (24, 17, 11)}
-    assert "TOOK" not in titles[24]
-    assert "SET" in titles[24]
-    assert "SET" not in titles[17]
-    assert {"SET", "TOOK"} <= {*plain_table(columns, [row]).split()}
-
-
 def test_a_word_that_is_too_long_is_broken() -> None:
     text = plain_table((Column("CAUSE"),), [("a " + "x" * 60 + " 深" * 20,)], room=30)
     assert max(len(line) for line in text.splitlines()) <= 30

@@ -20,13 +20,6 @@ def render(cli: Cli, *options: str) -> tuple[list[str], str]:
     return master["containers"][0]["command"], printed.err
 
 
-def test_without_them_data_lie_on_the_device_and_speed_is_upstream_s(cli: Cli) -> None:
-    command, reported = render(cli)
-    assert command[command.index("--data") + 1] == "synthetic"
-    assert not {"--workers", "--channels-last", "--no-cudnn-benchmark", "--compile"} & {*command}
-    assert "data" not in reported.partition("note:")[0]
-
-
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of data, start weights, and the folder in which commands are typed."""

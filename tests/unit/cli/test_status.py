@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pathlib
-import time
 
 import msgspec
 import pytest
@@ -15,7 +14,7 @@ from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.lifecycle.records import RunStatus
 from k8sbench.model import attempts
 from k8sbench.model.phase import Phase
-from tests.unit.cli.live_runs import GONE
+from k8sbench.model.run import Location
 from tests.unit.command_line import Cli
 from tests.unit.store.examples import NOW, OWNER, REJECTION, archive, measurement, plan, step
 
@@ -63,15 +62,6 @@ def test_a_rejected_run_gives_every_reason(store: SqlStore, cli: Cli) -> None:
     assert "accepted gpu-count" in out
 
 
-def test_a_killed_run(store: SqlStore, cli: Cli) -> None:
-    gone = msgspec.structs.replace(processes.this_process(), started=1.0)
-    store.record(plan(), at=time.time() - 100, owner=gone)
-    store.move("seg-1", step(Phase.RUNNING, time.time() - 90))
-    out = cli("status", "seg-1").out
-    assert f"Phase:   Lost (owner-killed): k8sbench (pid {gone.pid} on {gone.host}) ended at" in out
-    assert "Verdict: not measured: the run is Lost" in out
-
-
 def test_a_run_of_another_machine_says_that_it_cannot_be_seen(store: SqlStore, cli: Cli) -> None:
     store.record(plan(), at=NOW, owner=OWNER)
     out = cli("status", "seg-1").out
@@ -82,8 +72,9 @@ def test_a_run_of_another_machine_says_that_it_cannot_be_seen(store: SqlStore, c
 def test_a_run_whose_cluster_is_not_known_here_is_shown_as_it_is_on_record(
     root: pathlib.Path, cli: Cli
 ) -> None:
+    gone = Location(server="https://s", namespace="team", context="gone", kubeconfig=None)
     with open_store() as store:
-        store.record(plan(backend="kubernetes"), at=NOW, owner=None, location=GONE)
+        store.record(plan(backend="kubernetes"), at=NOW, owner=None, location=gone)
     out, err = cli("status", "seg-1")
     assert "Phase:   Created: Recorded; nothing was started yet." in out
     assert "There is no context gone" in err

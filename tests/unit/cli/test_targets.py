@@ -27,12 +27,10 @@ def submit(no_cluster: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cl
     monkeypatch.setattr(api, "_SOON", dict.fromkeys(api._SOON, 0.0))
     (tmp_path / ".kube").mkdir()
 
-    def run(*words: str, code: int = 0, text: str = "", link: str = "", **config: Any) -> Printed:
+    def run(*words: str, code: int = 0, text: str = "", **config: Any) -> Printed:
         path = tmp_path / ".kube" / "config"
         if config:
             servers.kubeconfig(path, **config)
-        elif link:
-            path.symlink_to(link)
         elif text:
             path.write_text(text)
         return cli(*DETACHED, f"--store={tmp_path / 'store'}", *words, code=code)
@@ -40,23 +38,12 @@ def submit(no_cluster: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cl
     return run
 
 
-PLUGIN = {
-    "apiVersion": "client.authentication.k8s.io/v1",
-    "command": "sh",
-    "args": ["-c", "echo no >&2; exit 4"],
-}
+# Of each kind one; the others are in ``tests/unit/kubernetes/``.
 UNUSABLE: dict[str, tuple[dict[str, Any], str]] = {
     "refused": ({"server": NOWHERE}, "cannot be reached: connection refused"),
-    "proxy": ({"server": NOWHERE, "proxy-url": NOWHERE}, "the proxy 127.0.0.1:1 cannot be reached"),
-    "plugin fails": (
-        {"server": NOWHERE, "user": {"exec": PLUGIN}},
-        "The credential plugin sh of the kubeconfig failed with exit code 4: no.",
-    ),
     "no YAML": ({"text": "a: ["}, "the kubeconfig is not YAML"),
     "empty": ({"text": "\n"}, "The kubeconfig ~/.kube/config names no cluster."),
-    "link to nothing": ({"link": "gone"}, "cannot be read: no such file or directory"),
 }
-"""Of each kind one; the others are in ``tests/unit/kubernetes/``."""
 
 
 @pytest.mark.parametrize(("config", "sentence"), UNUSABLE.values(), ids=UNUSABLE)
@@ -92,7 +79,6 @@ def test_without_a_kubeconfig_this_machine_is_used_and_why_is_said(submit: Submi
     ("word", "variable", "sentence"),
     [
         ("--wait", "/no/such", "KUBECONFIG (/no/such) does not exist."),
-        ("--wait", "/no/such:/nor/this", "(/no/such:/nor/this) does not exist."),
         ("--kubeconfig=/no/such", "", "The kubeconfig /no/such does not exist."),
         ("--context=nosuch", "", "There is no context nosuch: ~/.kube/config does not exist."),
         ("--namespace=team", "", "No cluster is configured: ~/.kube/config does not exist"),

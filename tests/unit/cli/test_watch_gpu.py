@@ -48,11 +48,11 @@ class Source:
 
     name: SourceName = "dcgm"
 
-    def __init__(self) -> None:
+    def __init__(self, **changes: Any) -> None:
         self.asked: list[SeriesQuery] = []
-        self.why: str | None = None
-        self.missing = WITHOUT_DCP
-        self.gpus = 2
+        self.why: str | None = changes.get("why")
+        self.missing: str = changes.get("missing", WITHOUT_DCP)
+        self.gpus: int = changes.get("gpus", 2)
         self.then: Callable[[int], object] = lambda _: None
         """Is called with the number of each fetch."""
 
@@ -166,10 +166,8 @@ def test_before_a_run_has_begun_no_source_is_asked(source: Source) -> None:
 
 def watched(width: int, **changes: Any) -> list[str]:
     """What is shown of a running run whose replica has GPUs of a changed source, in lines."""
-    source = Source()
-    for name, value in changes.items():
-        setattr(source, name, value)
-    metrics = LiveMetrics(live_runs.run("seg-1", device="cuda"), [source], lambda: NOW + 83)
+    run = live_runs.run("seg-1", device="cuda")
+    metrics = LiveMetrics(run, [Source(**changes)], lambda: NOW + 83)
     metrics.take(
         (
             moved(Phase.RUNNING),

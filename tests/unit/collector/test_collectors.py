@@ -22,19 +22,19 @@ from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
+from tests.unit.cli import live_runs
 from tests.unit.store.examples import OWNER, measurement, plan, step
 
 HERE = ClusterAccess(namespace="team")
 
 
 def run(name: str, *phases: Phase, measured: bool = False, at: float = 100.0) -> Run:
-    steps = [Transition(phase=phase, at=at + n, cause="") for n, phase in enumerate(phases, 1)]
-    return Run(
-        plan=msgspec.structs.replace(plan(name, set_name=name), backend="kubernetes"),
+    phases = (Phase.CREATED, *phases)
+    steps = [Transition(phase=phase, at=at + n, cause="") for n, phase in enumerate(phases)]
+    return msgspec.structs.replace(
+        live_runs.run(name, set_name=name, backend="kubernetes"),
         created_at=at,
-        owner=None,
-        history=(Transition(phase=Phase.CREATED, at=at, cause=""), *steps),
-        artifacts=None,
+        history=tuple(steps),
         measurement=measurement() if measured else None,
     )
 

@@ -16,7 +16,8 @@ from k8sbench.collector.controller import State
 from k8sbench.collector.metrics import WAITS_ITS_TURN, Metrics
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run
-from tests.unit.store.examples import measurement, plan
+from tests.unit.cli import live_runs
+from tests.unit.store.examples import measurement
 
 
 @pytest.fixture
@@ -27,14 +28,10 @@ def exposed(tmp_path: Path) -> Metrics:
 
 
 def run(name: str = "seg-1", *steps: Transition, measured: Any = None, **changes: Any) -> Run:
-    created = Transition(phase=Phase.CREATED, at=100.0, cause="")
-    return Run(
-        plan=plan(name, **changes),
-        created_at=100.0,
-        owner=None,
-        history=(created, *steps),
-        artifacts=None,
-        measurement=measured,
+    history = (at(Phase.CREATED, 100.0), *steps)
+    recorded = live_runs.run(name, **changes)
+    return msgspec.structs.replace(
+        recorded, created_at=100.0, history=history, measurement=measured
     )
 
 

@@ -22,23 +22,9 @@ from tests.unit.render import plans
 from tests.unit.render.plans import plan, pool, ready
 
 HOSTILE = (
-    '"',
-    "'",
-    "\\",
-    '"\n  hostPID: true\n#',
-    "a: b # c",
-    "{{ 7 * 7 }}",
-    "{% raw %}",
-    "{# x #}",
-    "|\n  x",
-    "&a *a !!python/object/apply:os.system [x]",
-    "--- \n...",
-    "on",
-    "null",
-    "1e3",
-    "\t tab",
-    "trailing space ",
-    "\r\n",
+    *('"', "'", "\\", '"\n  hostPID: true\n#', "a: b # c", "{{ 7 * 7 }}", "{% raw %}"),
+    *("{# x #}", "|\n  x", "&a *a !!python/object/apply:os.system [x]", "--- \n..."),
+    *("on", "null", "1e3", "\t tab", "trailing space ", "\r\n"),
     "\u0085\u2028\u2029\ufeff\x7f\x1b",
     "städte × 数据 🚀",
 )
@@ -91,19 +77,12 @@ def test_what_is_quoted_reads_back_as_it_was(value: Any) -> None:
 
 
 CONTAINER = ("containers", 0)
+VARIABLE = (*CONTAINER, "env", -1)
 WAYS: dict[str, tuple[Callable[[str], RunPlan], tuple[str | int, ...], str]] = {
-    "a variable": (lambda x: plan(env={"N": x}), (*CONTAINER, "env", -1, "value"), "{}"),
-    "the pool's variable": (
-        lambda x: plan(pool=pool(nccl_env={"N": x})),
-        (*CONTAINER, "env", -1, "value"),
-        "{}",
-    ),
+    "a variable": (lambda x: plan(env={"N": x}), (*VARIABLE, "value"), "{}"),
+    "the pool's": (lambda x: plan(pool=pool(nccl_env={"N": x})), (*VARIABLE, "value"), "{}"),
     "the command": (lambda x: plan(command=("run", x)), (*CONTAINER, "command", 1), "{}"),
-    "the working directory": (
-        lambda x: plan(workdir=f"/{x}"),
-        (*CONTAINER, "workingDir"),
-        "/{}",
-    ),
+    "the folder": (lambda x: plan(workdir=f"/{x}"), (*CONTAINER, "workingDir"), "/{}"),
     "the data's folder": (
         lambda x: plan(data=f"pvc:d/_{x.replace('/', '_')}"),
         (*CONTAINER, "volumeMounts", 2, "subPath"),

@@ -98,14 +98,6 @@ def test_a_rejected_group_has_its_ids_where_its_figure_would_be() -> None:
     assert short["samples/s"].notes[0].endswith("4 GPUs, 8 were planned.")
 
 
-def test_an_accepted_reason_is_marked() -> None:
-    shown = report(repeats([100.0, 101.0, 40.0]), Wanted(), accept=["outlier"])
-    (found,) = rows(shown)
-    assert found["runs"].text == "3/3"
-    assert found["verdict"].text == "valid; accepted: outlier"
-    assert any(note.startswith("outlier ") for note in found["verdict"].notes)
-
-
 def test_a_reason_in_full_names_its_first_evidence() -> None:
     places = tuple(Place(file="master-0.log", line=n) for n in (7, 8, 9))
     wrong = Finding(id="loss-nan", severity="reject", sentence="NaN.", evidence=places)
@@ -224,20 +216,6 @@ def test_a_row_without_a_time_to_train_says_why(target: float | None, reason: st
         assert ("restarts" in found) == (plan is TRAIN)
 
 
-def test_every_absent_cell_of_the_rows_has_its_reason() -> None:
-    made = example.made()
-    # – where a setting does not apply
-    keys = {"set", "options", "image", "GPU model", "deviation", "min–max"}
-    for row in rows(made, form="wide"):
-        # The verdict has the reasons of GPU metrics.
-        assert any(
-            "GPU metrics" in note or "tensor active" in note for note in row["verdict"].notes
-        )
-        for title, cell in row.items():
-            if cell.text == ABSENT and title not in {*keys, *GPU_TITLES}:
-                assert cell.notes, title
-
-
 @settings(max_examples=60)
 @given(
     st.lists(
@@ -299,14 +277,6 @@ def test_a_gpu_metric_has_a_column_where_any_row_has_it() -> None:
     assert found[0]["verdict"].notes == ("no GPU metrics: Nobody was asked.",)
     assert found[1]["power"] == Cell("182 W")
     assert "no tensor active, throttled: Not given." in found[1]["verdict"].notes
-
-
-def test_a_cause_with_control_characters_cannot_paint_the_terminal() -> None:
-    nasty = reject("batch", "\x1b[31mred\x1b[0m\nnext\tline")
-    made = report([run(None, measured={"reasons": (nasty,)})], Wanted())
-    shown = text(layout.tables(made.results, made.parities))
-    assert "\x1b" not in shown
-    assert "red next line" in shown
 
 
 @pytest.mark.parametrize(
