@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import functools
 import pathlib
+import time
 from collections.abc import Callable, Iterable, Iterator
 
+import msgspec
 import pytest
 
+from k8sbench.adapters import processes
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.cli.main import main
-from k8sbench.model.run import Run
+from k8sbench.model import attempts
+from k8sbench.model.phase import Phase
+from k8sbench.model.run import Location, Run
+from tests.unit.store.examples import NOW, OWNER, REJECTION, archive, measurement, plan, step
 from tests.unit.store.filled import put
 
+DAY = 86400.0
 Fill = Callable[[Iterable[Run]], None]
 Typed = Callable[..., tuple[int, str, str]]
 
@@ -54,3 +61,32 @@ def no_cluster(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def runs(store: SqlStore, no_cluster: None, monkeypatch: pytest.MonkeyPatch) -> SqlStore:
+    """A valid, a rejected and a lost run, one that restarted elsewhere, one of a cluster."""
+    monkeypatch.setattr(time, "time", lambda: NOW + 3 * DAY)
+    store.record(plan(replicas=2), at=NOW, owner=OWNER)
+    store.move("seg-1", step(Phase.RUNNING, NOW + 4))
+    archive(store, "one")
+    archive(store, "three", at=NOW + 2)
+    archive(store, "two", replica="worker-0", at=NOW + 1)
+    archive(store, "  four\t\x1b[32m", replica="worker-0", at=NOW + 3)
+    store.move("seg-1", step(Phase.SUCCEEDED, NOW + 94, cause="All replicas ended with 0."))
+    store.measured("seg-1", measurement())
+    accepted = msgspec.structs.replace(REJECTION, id="gpu-count", accepted=True, evidence=())
+    rejected = {"throughput": None, "verdict": "rejected", "reasons": (REJECTION, accepted)}
+    store.record(plan("seg-2", repeat=2), at=NOW + DAY, owner=None)
+    store.move("seg-2", step(Phase.SUCCEEDED, NOW + DAY + 60))
+    store.measured("seg-2", measurement(**rejected))
+    restarted = plan("arc-1", benchmark="arcface", max_restarts=3, replicas=3)
+    store.record(restarted, at=NOW + 2 * DAY, owner=OWNER)
+    again = attempts.restarting(restarted, 1, "worker-1 was killed.", NOW + 2 * DAY + 10)
+    store.move("arc-1", again)
+    archive(store, "one", run_id="arc-1")
+    gone = msgspec.structs.replace(processes.this_process(), started=1.0)
+    store.record(plan("old-1", set_name="weekly"), at=NOW + 3 * DAY - 7200, owner=gone)
+    away = Location(server="https://s", namespace="team", context="gone", kubeconfig=None)
+    store.record(plan("far-1", backend="kubernetes"), at=NOW + 5, owner=None, location=away)
+    return store

@@ -11,14 +11,6 @@ from k8sbench.model.data_set import DATA_SETS, KnownDataSet
 from tests.unit.command_line import Cli
 
 
-def test_every_data_set_is_listed(cli: Cli) -> None:
-    out = cli("data", "list").out
-    assert [line.split()[0] for line in out.splitlines()[1:]] == [one.name for one in DATA_SETS]
-    found = cli.json("data", "list", "-o", "json")["data_sets"]
-    assert [one["training"] for one in found] == [one.training for one in DATA_SETS]
-    assert cli("data", "list", "-o", "name").out.split() == [one.name for one in DATA_SETS]
-
-
 @pytest.mark.parametrize("one", DATA_SETS, ids=lambda one: one.name)
 def test_a_set_has_its_numbers_and_one_that_is_drawn_is_whole_until_a_file_is_gone(
     one: KnownDataSet, tmp_path: Path, cli: Cli
@@ -27,6 +19,8 @@ def test_a_set_has_its_numbers_and_one_that_is_drawn_is_whole_until_a_file_is_go
     counts = getattr(module, "CLIPS", None) or module.PICTURES
     expected = tuple(counts.values()) if isinstance(counts, dict) else (counts, module.PAIRS)
     assert (one.training, one.validation) == expected
+    listed = {each["name"]: each for each in cli.json("data", "list", "-o", "json")["data_sets"]}
+    assert listed[one.name]["training"] == one.training
     folder = tmp_path / "set"
     err = cli("data", "make-sample", one.name, str(folder), "--pictures=8", "--size=32x32").err
     assert "those of the validation among them" in err

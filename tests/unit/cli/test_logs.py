@@ -13,7 +13,6 @@ from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.cli.main import main
 from k8sbench.model.phase import Phase
 from tests.tiers import ROOT
-from tests.unit.command_line import Cli
 from tests.unit.presence import present
 from tests.unit.store.examples import NOW, archive, plan, step
 
@@ -42,33 +41,6 @@ def fill(store: SqlStore, *, replicas: int = 2) -> None:
     store.move("seg-1", step(Phase.FAILED, cause="worker-0 ended with 1."))
 
 
-ALL = "[master-0] one\n[worker-0] two\n[master-0] three\n[worker-0]   four\t\x1b[32m\n"
-
-
-@pytest.mark.parametrize(
-    ("words", "out"),
-    [
-        ((), ALL),
-        (("--replica=worker-0",), "two\n  four\t\x1b[32m\n"),
-        (("--since=2026-11-20T07:33:22Z",), "".join(ALL.splitlines(keepends=True)[2:])),
-        (("--since=0s",), ""),
-    ],
-)
-def test_several_replicas_are_merged_by_time_and_named_and_one_is_as_it_was(
-    words: tuple[str, ...], out: str, store: SqlStore, cli: Cli
-) -> None:
-    fill(store)
-    assert cli("logs", "seg-1", *words) == (out, "")
-
-
-def test_time_stamps_are_those_of_the_file(store: SqlStore, cli: Cli) -> None:
-    fill(store, replicas=1)
-    assert cli("logs", "seg").out == cli("logs", "-f", "seg").out == "one\nthree\n"
-    out = cli("logs", "seg-1", "--timestamps").out
-    assert out == (store.root / "runs" / "seg-1" / "logs" / "master-0.log").read_text()
-    assert out.splitlines()[0] == "2026-11-20T07:33:20.250000Z one"
-
-
 def test_a_log_that_is_no_text_is_printed_as_it_is(
     store: SqlStore, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
@@ -77,22 +49,6 @@ def test_a_log_that_is_no_text_is_printed_as_it_is(
     log.write_bytes(log.read_bytes() + b"\xff\xfe\0\n" + b"no end")
     assert main(["logs", "seg-1"]) == 0
     assert capfdbinary.readouterr().out == b"one\nthree\n\xff\xfe\0\nno end\n"
-
-
-def test_a_run_without_logs_says_why(store: SqlStore, cli: Cli) -> None:
-    store.record(plan(), at=NOW, owner=None)
-    store.move("seg-1", step(Phase.FAILED, cause="No port was free."))
-    out, err = cli("logs", "seg-1")
-    assert out == ""
-    assert err == "Run seg-1 left no logs: it is Failed. No port was free.\n"
-
-
-def test_a_replica_whose_log_is_not_archived_is_no_unknown_one(store: SqlStore, cli: Cli) -> None:
-    fill(store, replicas=1)
-    store.record(plan("seg-2", replicas=3), at=NOW, owner=processes.this_process())
-    archive(store, "one", run_id="seg-2")
-    reported = "Run seg-2 has until now left no log of worker-1: it is Created."
-    assert cli("logs", "seg-2", "--replica", "worker-1").err.startswith(reported)
 
 
 @pytest.mark.slow

@@ -22,14 +22,6 @@ from tests.unit.report.example import gpu_metrics
 from tests.unit.report.factory import START, repeats, run, smoke
 
 
-def test_rows_go_to_stdout_and_nothing_else_does(fill: Fill, typed: Typed) -> None:
-    fill([*repeats([100.0, 101.0, 102.0]), run(90.0, set_name="old", at=START)])
-    _, out, err = typed("results")
-    assert out.startswith("BENCHMARK   FRAMEWORK   CASE   PRECISION   RUNS   samples/s ")
-    assert "101.00" in out
-    assert "1 older row is not shown; --all shows all sets." in err
-
-
 def test_runs_are_named_by_ids_or_beginnings_of_them(fill: Fill, typed: Typed) -> None:
     new, old = repeats([100.0, 101.0, 102.0]), run(90.0, set_name="old", run_id="aged", at=START)
     fill([*new, old])

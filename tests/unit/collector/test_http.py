@@ -104,15 +104,6 @@ def test_the_documents_keep_to_the_schema(get: Get, store: SqlStore) -> None:
     assert [member["run_id"] for member in row["members"]] == ["seg-1", "seg-2"]
 
 
-def test_runs_are_judged_with_those_that_are_not_asked_for(get: Get, store: SqlStore) -> None:
-    for number, name in enumerate(("one", "other")):
-        store.record(plan(name, set_name=name), at=1e9 + 10 + number, owner=OWNER)
-        store.move(name, step(Phase.SUCCEEDED))
-        store.measured(name, measurement(log_digest="same"))
-    (other,) = get("/api/v1/runs?set=other").json()
-    assert (other["verdict"], other["reasons"]) == ("rejected", ["log-counted-twice"])
-
-
 def test_a_log_that_grows_is_sent_up_to_the_size_that_it_had(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"x" * 10)

@@ -10,7 +10,6 @@ from k8sbench.measure.group import gpu_peaks
 from k8sbench.model import image as images
 from k8sbench.model.image import Build
 from k8sbench.model.spec import Framework
-from tests.unit.images import table_rules
 from tests.unit.presence import present
 
 TABLE = packaged.image_table()
@@ -166,10 +165,3 @@ def test_of_the_built_in_pools_pytorch_has_kernels_for_all_and_paddle_for_none_o
         assert (said["paddle"] is not None) is is_hopper
         assert ("Paddle 2.6.2 has no kernels" in (pool.note or "")) is is_hopper
         assert gpu_peaks.peak_of(pool.gpu_model) is not None
-
-
-# --- the table's own rules ------------------------------------------------------------------------
-
-
-def test_the_built_in_table_keeps_its_rules() -> None:
-    assert list(table_rules.problems(TABLE)) == []

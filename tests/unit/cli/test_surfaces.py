@@ -1,0 +1,35 @@
+"""What commands print of a store with runs: each line that is typed, and what follows it."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import shlex
+
+import pytest
+
+from tests.unit import goldens
+from tests.unit.cli.conftest import Typed
+
+TYPED = (
+    *("list", "list --set=weekly -o name", "list --benchmark=arcface -o name"),
+    *("list --since=36h -o name", "list --since=1990-01-01 --set=weekly -o name"),
+    *("list --benchmark=seg --set=nightly -o name", "list --set=nightly -o csv"),
+    *("status seg-1", "status seg-2", "status arc-1", "status far-1"),
+    *("results", "logs seg-1", "logs seg-1 --replica=worker-0 -f", "logs seg-1 --since=0s"),
+    *("logs seg-1 --since=2026-11-20T07:33:22Z", "logs seg-1 --replica=master-0 --timestamps"),
+    *("logs seg-2", "logs arc-1 --replica=worker-1", "store info", "store reindex"),
+    *("pools", "data list"),
+)
+
+
+@pytest.mark.usefixtures("runs")
+def test_what_is_printed_is_the_golden_text(root: pathlib.Path, typed: Typed) -> None:
+    parts = []
+    for line in TYPED:
+        code, out, err = typed(*shlex.split(line))
+        told = "".join(f"! {each}\n" for each in err.splitlines())
+        text = f"{out}{told}{f'exit {code}' if code else ''}"
+        parts.append(f"$ k8sbench {line}\n{text.replace(str(root), 'STORE')}")
+    text = re.sub("Identity: .*", "Identity: ID", "\n".join(parts)).replace("\x1b", "ESC")
+    goldens.check(pathlib.Path(__file__).parent / "golden" / "surfaces.txt", text)
