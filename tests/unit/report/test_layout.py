@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from k8sbench.lifecycle.reporting import Report, Wanted, report
-from k8sbench.model.counts import ABSENT
 from k8sbench.model.finding import Finding
 from k8sbench.model.measurement import DataSet
 from k8sbench.model.phase import Phase
@@ -20,11 +20,11 @@ from k8sbench.model.plan import PlannedTraining
 from k8sbench.model.run import Run
 from k8sbench.model.sample import Place
 from k8sbench.report import document, formats, group_words, layout
+from k8sbench.report.columns import Form
 from k8sbench.report.tables import Cell, text
+from tests.unit import goldens
 from tests.unit.report import example
 from tests.unit.report.factory import accuracy, reject, repeats, run, smoke
-
-GPU_TITLES = ("GPU busy", "tensor active", "peak memory", "power", "energy per 1,000", "throttled")
 
 
 def rows(made: Report | list[Run], **options: Any) -> list[dict[str, Cell]]:
@@ -34,68 +34,100 @@ def rows(made: Report | list[Run], **options: Any) -> list[dict[str, Cell]]:
     return [dict(zip(titles, row, strict=True)) for row in table.rows]
 
 
-def only(one: Run | list[Run], **options: Any) -> dict[str, Cell]:
-    (found,) = rows(one if isinstance(one, list) else [one], **options)
-    return found
-
-
-def test_the_runs_with_one_reason_are_counted_and_the_first_is_told() -> None:
-    wrong = [{"reasons": (reject("gpu-count", f"{n} of 8."), reject("batch"))} for n in range(9)]
-    found = only([run(None, repeat=n, measured=one) for n, one in enumerate(wrong, 1)])
-    assert found["samples/s"] == Cell(
-        ABSENT, ("gpu-count (9 runs): 0 of 8.", "batch (9 runs): It is wrong.")
-    )
-
-
 def in_layout(reported: str, **plan: Any) -> Run:
     return run(800.0, measured={"environment": {"option.channels_last": reported}}, **plan)
 
 
-@pytest.mark.parametrize(
-    ("one", "title", "shown"),
-    [
-        (run(800.0, preset="smoke"), "verdict", "valid; smoke"),
-        (smoke(1.0, preset="full"), "verdict", "valid; CPU"),
-        (
-            run(800.0, data="synthetic-host", options={"workers": 8, "size": 64}),
-            "verdict",
-            "valid; data synthetic-host; workers 8",
-        ),
-        # A row in AMP names the layout that ran unless it was asked for.
-        (in_layout("True", precision="amp"), "verdict", "valid; NHWC"),
-        (in_layout("False", precision="amp"), "verdict", "valid; NCHW"),
-        (run(800.0, precision="amp"), "verdict", "valid"),
-        (in_layout("False", precision="fp32"), "verdict", "valid"),
-        (
-            in_layout("True", precision="amp", options={"channels-last": True}),
-            "verdict",
-            "valid; channels-last",
-        ),
-        (run(800.0), "precision", "fp32"),
-        (run(800.0, precision="amp", amp_dtype="fp16"), "precision", "amp (fp16)"),
-        (
-            run(800.0, precision="amp", amp_dtype="bf16", measured={"precision_effective": "fp32"}),
-            "precision",
-            "amp (bf16), in effect fp32",
-        ),
-        (run(100.0, node="gpu-1"), "node", "gpu-1"),
-    ],
+def trained(**changes: Any) -> dict[str, Any]:
+    """What a run of our trainers that reached its target measured."""
+    return {
+        "accuracy": accuracy(76.6),
+        "time_to_train_s": 44338.456,
+        "mode": "train",
+        "target": 75.9,
+        "ended_by": "target",
+        "data_set": DataSet(name="imagenet", digest="d1", train=1_281_167, val=50_000),
+    } | changes
+
+
+def with_gpu_metrics(*names: str, **missing: str) -> Run:
+    """A run that has some of the figures of example.py."""
+    metrics = example.gpu_metrics()
+    kept = {name: metrics.figures[name] for name in names}
+    metrics = msgspec.structs.replace(metrics, figures=kept, energy_per_1000_samples=None)
+    why = {f"gpu_metrics.{name}": text for name, text in missing.items()}
+    return run(800.0, case="1x8", measured={"gpu_metrics": metrics, "missing": why})
+
+
+GOAL = PlannedTraining(
+    length=90, unit="epochs", evaluate_every=1, metric="top-1", target=75.9, stop_at_target=True
 )
-def test_a_row_says_how_its_runs_ran(one: Run, title: str, shown: str) -> None:
-    assert only(one)[title].text == shown
+TRAIN: dict[str, Any] = {"mode": "train", "data": "pvc:imagenet", "training": GOAL}
+MISSED = trained(time_to_train_s=None, accuracy=accuracy(60.0))
+WRONG = [{"reasons": (reject("gpu-count", f"{n} of 8."), reject("batch"))} for n in range(9)]
+APART: dict[str, Any] = {
+    "set_name": "set-b",
+    "data": "pvc:imagenet",
+    "options": {"channels_last": True},
+    "backend": "local",
+    "trainers_digest": "f" * 64,
+    "node": "gpu-2",
+    "impl": "upstream",
+}
+SCENES: dict[str, list[Run]] = {
+    "one run": [run(800.0)],
+    "the smoke preset": [run(800.0, preset="smoke")],
+    "a CPU": [smoke(1.0, preset="full")],
+    "other loaders": [run(800.0, data="synthetic-host", options={"workers": 8, "size": 64})],
+    "AMP": [run(800.0, precision="amp", amp_dtype="fp16")],
+    "AMP, NHWC ran": [in_layout("True", precision="amp")],
+    "AMP, NCHW ran": [in_layout("False", precision="amp")],
+    "NHWC that was asked for": [
+        in_layout("True", precision="amp", options={"channels-last": True})
+    ],
+    "FP32, NCHW ran": [in_layout("False")],
+    "AMP that was FP32": [run(800.0, precision="amp", measured={"precision_effective": "fp32"})],
+    "three runs": repeats([90.0, 91.0, 92.5]),
+    "one of two goes on": [run(800.0), run(None, repeat=2, phase=Phase.RUNNING)],
+    "nine rejected": [run(None, repeat=n, measured=one) for n, one in enumerate(WRONG, 1)],
+    "two units": [run(800.0), run(8.0, benchmark="deeplabv3p", unit="clips")],
+    "trained": [run(800.0, repeat=n, measured=trained(restarts=n), **TRAIN) for n in (1, 2)],
+    "trained, no target": [run(800.0, measured=MISSED | {"target": None}, **TRAIN)],
+    "trained, target missed": [run(800.0, measured=MISSED, **TRAIN)],
+    "an imported training": [run(800.0, measured=MISSED)],
+    "GPU metrics of one row": [
+        run(200.0, case="1x2", measured={"missing": {"gpu_metrics": "Nobody was asked."}}),
+        with_gpu_metrics("gpu_utilization", "power", tensor_active="No.", throttled="No."),
+    ],
+    **{f"two of {name}": [run(1.0), run(1.0, **{name: other})] for name, other in APART.items()},
+}
 
 
-def test_a_rejected_group_has_its_ids_where_its_figure_would_be() -> None:
-    bad = {"reasons": (reject("gpu-count", "4 GPUs, 8 were planned."), reject("batch"))}
-    one = run(None, measured=bad)
-    short, found = only(one), only(one, form="wide")
-    assert found["verdict"].text == "rejected: batch, gpu-count"
-    assert found["interval"].text == short["min–max"].text == ABSENT
-    # Where room is short the ids stand in the notes alone.
-    assert short["verdict"].text == "rejected"
-    assert short["samples/s"] == found["samples/s"]
-    assert [note.split(" ")[0] for note in short["samples/s"].notes] == ["gpu-count", "batch"]
-    assert short["samples/s"].notes[0].endswith("4 GPUs, 8 were planned.")
+WIDE = ("one run", "nine rejected", "GPU metrics of one row")
+
+
+def test_the_cells_of_rows_are_golden() -> None:
+    """Nothing is 0 for "not measured"; what is absent has its reason beside it."""
+    found = {}
+    wide = {f"wide, {name}": SCENES[name] for name in WIDE}
+    for name, runs in (SCENES | wide).items():
+        form: Form = "wide" if name in wide else "table"
+        for number, row in enumerate(rows(runs, form=form), 1):
+            cells = {title: " | ".join((one.text, *one.notes)) for title, one in row.items()}
+            found[f"{name} {number}"] = {
+                title: re.sub(r"resnet50-\d{5}", "RUN", text) for title, text in cells.items()
+            }
+    goldens.check(Path(__file__).parent / "golden" / "cells.txt", goldens.table(found.items()))
+
+
+def test_rows_fit_80_columns_however_many_columns_tell_them_apart() -> None:
+    others = APART | {"preset": "smoke", "mode": "train", "variant": "v"}
+    shown = printed([run(1.0), *(run(1.0, **{n: v}) for n, v in others.items())])
+    shown += printed(SCENES["trained"])
+    assert max(map(len, shown)) <= 80
+    assert "THROUGHPUT: clips/s of deeplabv3p; samples/s of resnet50" in printed(
+        SCENES["two units"]
+    )
 
 
 def test_a_reason_in_full_names_its_first_evidence() -> None:
@@ -104,29 +136,6 @@ def test_a_reason_in_full_names_its_first_evidence() -> None:
     made = report([run(None, measured={"reasons": (wrong,)})], Wanted())
     (text,) = group_words.reasons(made.results[0].group, "reject")
     assert text.endswith("NaN. See master-0.log:7 and 2 more.")
-
-
-@pytest.mark.parametrize(
-    ("fields", "title"),
-    [
-        ({"set_name": "set-b"}, "set"),
-        ({"data": "pvc:imagenet"}, "data"),
-        ({"options": {"channels_last": True}}, "options"),
-        ({"backend": "local"}, "backend"),
-        ({"trainers_digest": "f" * 64}, "program"),
-        ({"node": "gpu-2"}, "node"),
-    ],
-)
-def test_a_column_that_tells_two_rows_apart_appears_by_itself(
-    fields: dict[str, Any], title: str
-) -> None:
-    assert title not in only(run(100.0))
-    one, two = rows([run(100.0), run(100.0, **fields)])
-    assert one[title].text != two[title].text
-    others: dict[str, Any] = {"set_name": "b", "preset": "smoke", "mode": "train", "variant": "v"}
-    others |= {"options": {"channels_last": True}, "data": "host:/data", "impl": "upstream"}
-    shown = printed([run(1.0, backend="local"), *(run(1.0, **{n: v}) for n, v in others.items())])
-    assert max(map(len, shown)) <= 80
 
 
 def test_one_line_tells_what_the_intervals_do_not() -> None:
@@ -156,64 +165,6 @@ def test_what_every_row_has_is_said_once_and_not_in_its_cells() -> None:
         "MIN–MAX: all 2 rows; one run does not show the spread between runs",
         "median of the valid runs by time_weighted",
     ]
-
-
-def test_rows_of_one_unit_have_it_in_the_heading_and_others_below_the_table() -> None:
-    assert only(run(800.0))["samples/s"].text == "800.00"
-    runs = [run(800.0), run(8.0, benchmark="deeplabv3p", unit="clips")]
-    assert [row["throughput"].text for row in rows(runs)] == ["8.000", "800.00"]
-    assert "THROUGHPUT: clips/s of deeplabv3p; samples/s of resnet50" in printed(runs)
-
-
-TRAIN: dict[str, Any] = {
-    "mode": "train",
-    "data": "pvc:imagenet",
-    "training": PlannedTraining(
-        length=90,
-        unit="epochs",
-        evaluate_every=1,
-        metric="top-1",
-        target=75.9,
-        stop_at_target=True,
-    ),
-}
-
-
-def goal(**changes: Any) -> dict[str, Any]:
-    """What a run of our trainers that reached its target measured."""
-    return {
-        "accuracy": accuracy(76.6),
-        "time_to_train_s": 44338.456,
-        "mode": "train",
-        "target": 75.9,
-        "ended_by": "target",
-        "data_set": DataSet(name="imagenet", digest="d1", train=1_281_167, val=50_000),
-    } | changes
-
-
-def test_a_row_that_trains_has_its_time_its_accuracy_and_its_restarts() -> None:
-    runs = [run(800.0, repeat=n, measured=goal(restarts=n), **TRAIN) for n in (1, 2)]
-    found = only(runs)
-    assert found["time to train (s)"].text == "44338.456"
-    assert found["time to train (s)"].notes == (
-        "2 of 2 runs reached the target of 75.9 %",
-        "stopped at the target",
-    )
-    assert found["accuracy (%)"] == Cell("76.6 (top-1)", ("from scratch",))
-    assert found["restarts"].text == "3"
-    assert max(map(len, printed(runs))) <= 80
-
-
-@pytest.mark.parametrize(
-    ("target", "reason"),
-    [(None, "the runs have no target accuracy"), (75.9, "no run reached its target accuracy")],
-)
-def test_a_row_without_a_time_to_train_says_why(target: float | None, reason: str) -> None:
-    short = goal(target=target, time_to_train_s=None, accuracy=accuracy(60.0))
-    for plan in (TRAIN, {}):  # one of a log that was imported
-        found = only(run(800.0, measured=short, **plan))
-        assert found["time to train (s)"] == Cell(ABSENT, (reason,))
-        assert ("restarts" in found) == (plan is TRAIN)
 
 
 @settings(max_examples=60)
@@ -255,28 +206,6 @@ def test_the_columns_of_the_flat_rows_are_the_same_without_any_row() -> None:
     header, _ = document.flat(made.results)
     of_sources = {name for name in header if name.startswith(("published ", "deviation "))}
     assert document.flat([]) == ([name for name in header if name not in of_sources], [])
-
-
-def with_gpu_metrics(*names: str, **missing: str) -> Run:
-    """A run that has some of the figures of example.py."""
-    metrics = example.gpu_metrics()
-    kept = {name: metrics.figures[name] for name in names}
-    metrics = msgspec.structs.replace(metrics, figures=kept, energy_per_1000_samples=None)
-    why = {f"gpu_metrics.{name}": text for name, text in missing.items()}
-    return run(800.0, case="1x8", measured={"gpu_metrics": metrics, "missing": why})
-
-
-def test_a_gpu_metric_has_a_column_where_any_row_has_it() -> None:
-    without = run(200.0, case="1x2", measured={"missing": {"gpu_metrics": "Nobody was asked."}})
-    lacks = {"tensor_active": "Not given.", "throttled": "Not given."}
-    found = rows([without, with_gpu_metrics("gpu_utilization", "power", **lacks)], form="wide")
-    for row in found:
-        assert [title for title in row if title in GPU_TITLES] == ["GPU busy", "power"]
-    # What is not there is said once in a row, also of figures that have no column.
-    assert found[0]["GPU busy"] == found[0]["power"] == Cell(ABSENT)
-    assert found[0]["verdict"].notes == ("no GPU metrics: Nobody was asked.",)
-    assert found[1]["power"] == Cell("182 W")
-    assert "no tensor active, throttled: Not given." in found[1]["verdict"].notes
 
 
 @pytest.mark.parametrize(
