@@ -88,5 +88,8 @@ def runs(store: SqlStore, no_cluster: None, monkeypatch: pytest.MonkeyPatch) -> 
     gone = msgspec.structs.replace(processes.this_process(), started=1.0)
     store.record(plan("old-1", set_name="weekly"), at=NOW + 3 * DAY - 7200, owner=gone)
     away = Location(server="https://s", namespace="team", context="gone", kubeconfig=None)
-    store.record(plan("far-1", backend="kubernetes"), at=NOW + 5, owner=None, location=away)
+    for name in ("far-1", "far-2"):
+        far = plan(name, set_name=name, backend="kubernetes")
+        store.record(far, at=NOW + 5, owner=None, location=away)
+    store.move("far-2", step(Phase.FAILED, NOW + 20, cause="Evicted."))
     return store

@@ -44,7 +44,7 @@ def test_a_list_fits_the_terminal_with_the_figures_of_the_runs(
 def test_json_has_the_columns_of_csv_and_null_where_nothing_is_known(cli: Cli) -> None:
     documents = cli.json("list", "-o", "json")
     assert list(documents[0]) == cli("list", "-o", "csv").out.splitlines()[0].split(",")
-    valid, _, rejected, running, lost = documents
+    valid, _, _, rejected, running, lost = documents
     assert (valid["schema"], rejected["reasons"]) == (2, ["too-few-records", "gpu-count"])
     assert (running["restarts"], running["verdict"], running["ended_at"]) == (1, None, None)
     assert lost["cause_id"] == "owner-killed"
@@ -67,5 +67,5 @@ def test_no_store_is_an_empty_list_and_a_friendly_line(
 
 def test_a_run_that_cannot_be_read_is_a_warning(runs: SqlStore, cli: Cli) -> None:
     damage(runs, "seg-2", "{}")
-    assert cli("list", "-o", "name").out.split() == ["seg-1", "far-1", "arc-1", "old-1"]
+    assert cli("list", "-o", "name").out.split() == ["seg-1", "far-1", "far-2", "arc-1", "old-1"]
     assert "warning: run seg-2 is damaged: The row of run seg-2 cannot be read" in cli("list").err

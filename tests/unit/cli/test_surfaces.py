@@ -21,15 +21,27 @@ TYPED = (
     *("logs seg-2", "logs arc-1 --replica=worker-1", "store info", "store reindex"),
     *("pools", "data list"),
 )
+STORY = (
+    *("store export all.tar.gz", "store export seg-1 weekly runs.tar.gz"),
+    *("store import runs.tar.gz --store=other", "list -o name --store=other"),
+    *("logs seg-1 --replica=worker-0 --store=other",),
+    *("store prune --keep-logs-for=2d --dry-run", "logs seg-1 --replica=worker-0"),
+    *("store prune --keep-logs-for=2d", "store reindex", "logs seg-1", "logs arc-1"),
+    *("store remove weekly --yes", "store remove seg-2 far-2 --yes", "list -o name"),
+)
+"""Lines that change the store, one after the other."""
 
 
 @pytest.mark.usefixtures("runs")
-def test_what_is_printed_is_the_golden_text(root: pathlib.Path, typed: Typed) -> None:
+@pytest.mark.parametrize(("lines", "name"), [(TYPED, "surfaces"), (STORY, "story")])
+def test_what_is_printed_is_the_golden_text(
+    lines: tuple[str, ...], name: str, root: pathlib.Path, typed: Typed
+) -> None:
     parts = []
-    for line in TYPED:
+    for line in lines:
         code, out, err = typed(*shlex.split(line))
         told = "".join(f"! {each}\n" for each in err.splitlines())
         text = f"{out}{told}{f'exit {code}' if code else ''}"
         parts.append(f"$ k8sbench {line}\n{text.replace(str(root), 'STORE')}")
     text = re.sub("Identity: .*", "Identity: ID", "\n".join(parts)).replace("\x1b", "ESC")
-    goldens.check(pathlib.Path(__file__).parent / "golden" / "surfaces.txt", text)
+    goldens.check(pathlib.Path(__file__).parent / "golden" / f"{name}.txt", text)
