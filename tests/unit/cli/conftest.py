@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import pathlib
+import re
+import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator
 
@@ -16,12 +18,14 @@ from k8sbench.cli.main import main
 from k8sbench.model import attempts
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Location, Run
+from tests.unit import goldens
 from tests.unit.store.examples import NOW, OWNER, REJECTION, archive, measurement, plan, step
 from tests.unit.store.filled import put
 
 DAY = 86400.0
 Fill = Callable[[Iterable[Run]], None]
 Typed = Callable[..., tuple[int, str, str]]
+Told = Callable[..., None]
 
 
 @pytest.fixture
@@ -53,6 +57,24 @@ def typed(capsys: pytest.CaptureFixture[str]) -> Typed:
         return main(words), *capsys.readouterr()
 
     return type_it
+
+
+@pytest.fixture
+def told(typed: Typed, tmp_path: pathlib.Path) -> Told:
+    """Type lines; what follows each, data or not, is a golden text."""
+
+    def check(name: str, lines: Iterable[str], *, data: bool = True) -> None:
+        parts = []
+        for line in lines:
+            code, out, err = typed(*shlex.split(line))
+            notes = "".join(f"! {each}\n" for each in err.splitlines())
+            printed = f"{out if data else ''}{notes}{f'exit {code}' if code else ''}"
+            parts.append(f"$ k8sbench {line}\n{printed.replace(str(tmp_path / 'store'), 'STORE')}")
+        text = "\n".join(parts).replace(str(tmp_path), "HERE").replace("\x1b", "ESC")
+        text = re.sub("Identity: .* [0-9a-f]+$", "Identity: ID", text, flags=re.MULTILINE)
+        goldens.check(pathlib.Path(__file__).parent / "golden" / f"{name}.txt", text)
+
+    return check
 
 
 @pytest.fixture

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import pathlib
-import re
-import shlex
 
 import pytest
 
-from tests.unit import goldens
-from tests.unit.cli.conftest import Typed
+from tests.unit.cli.conftest import Told
 
 TYPED = (
     *("list", "list --set=weekly -o name", "list --benchmark=arcface -o name"),
@@ -32,16 +29,23 @@ STORY = (
 """Lines that change the store, one after the other."""
 
 
+DAMAGED = (
+    *("store info", "store info --store=none", "cancel seg-1", "store reindex"),
+    *("store remove seg-1 weekly --yes", "list -o name"),
+)
+
+
 @pytest.mark.usefixtures("runs")
 @pytest.mark.parametrize(("lines", "name"), [(TYPED, "surfaces"), (STORY, "story")])
-def test_what_is_printed_is_the_golden_text(
-    lines: tuple[str, ...], name: str, root: pathlib.Path, typed: Typed
+def test_what_is_printed_is_the_golden_text(lines: tuple[str, ...], name: str, told: Told) -> None:
+    told(name, lines)
+
+
+@pytest.mark.usefixtures("runs")
+def test_what_is_printed_of_a_damaged_store_is_the_golden_text(
+    root: pathlib.Path, told: Told
 ) -> None:
-    parts = []
-    for line in lines:
-        code, out, err = typed(*shlex.split(line))
-        told = "".join(f"! {each}\n" for each in err.splitlines())
-        text = f"{out}{told}{f'exit {code}' if code else ''}"
-        parts.append(f"$ k8sbench {line}\n{text.replace(str(root), 'STORE')}")
-    text = re.sub("Identity: .*", "Identity: ID", "\n".join(parts)).replace("\x1b", "ESC")
-    goldens.check(pathlib.Path(__file__).parent / "golden" / f"{name}.txt", text)
+    (root / "store.id").write_text("\x1b]0;\n")
+    (root / "runs" / "seg-1" / "run.json").write_text("{")
+    told("damaged", DAMAGED)
+    assert not (root / "runs" / "seg-1").exists()

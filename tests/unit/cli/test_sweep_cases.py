@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -15,10 +15,10 @@ from k8sbench.diagnose.preflight.nodes import refusal, room
 from k8sbench.lifecycle.context import PlannedCase
 from k8sbench.model.errors import DoesNotFit
 from k8sbench.model.plan import RunPlan
+from tests.unit.cli.conftest import Told
 from tests.unit.command_line import Cli
 from tests.unit.doctor.clusters import node, request
 
-Cases = Callable[..., tuple[list[str], list[str]]]
 HERE = ("--backend=local", "--dry-run")
 
 
@@ -29,29 +29,11 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpus, "inventory", lambda: gpus.Inventory(gpus=(), reason="there is none"))
 
 
-@pytest.fixture
-def cases(cli: Cli) -> Cases:
-    """Submit something here; returns its plans (``resnet50 1x4``), and what is left out."""
-
-    def run(*words: str, code: int = 0) -> tuple[list[str], list[str]]:
-        lines = cli("submit", *words, *HERE, code=code).err.splitlines()
-        plans = [line.split(" · ") for line in lines if " iterations · " in line]
-        shapes = [f"{plan[0]} {plan[4].split(' = ')[0]}" for plan in plans]
-        return shapes, [line for line in lines if line.startswith("left out: ")]
-
-    return run
-
-
-def test_cases_that_the_machine_cannot_hold_are_named_and_left_out(cases: Cases) -> None:
-    shapes, left_out = cases("deeplabv3p", "--all-cases")
-    assert shapes == ["deeplabv3p 1 replica × 1 process"]
-    assert left_out == [
-        "left out: deeplabv3p 1x8: 1 × 8 CPU processes are too many for 2 cores.",
-        "left out: deeplabv3p 2x8: 2 × 8 CPU processes are too many for 2 cores.",
-        "left out: deeplabv3p 4x8: 4 × 8 CPU processes are too many for 2 cores.",
-    ]
-    # One that was asked for by its name is an error.
-    assert cases("deeplabv3p", "--case=4x8", code=2) == ([], [])
+def test_cases_that_cannot_run_are_named_and_left_out_golden(told: Told) -> None:
+    """One that was asked for by its name is an error."""
+    words = ("deeplabv3p --all-cases", "deeplabv3p --case=4x8", "resnet50 --replicas=3")
+    lines = (f"submit {each} {' '.join(HERE)}" for each in (*words, "all --framework=paddle"))
+    told("sweeps", lines, data=False)
 
 
 def test_no_more_processes_than_cores_are_started_and_the_command_that_fits_is_named(
@@ -62,28 +44,19 @@ def test_no_more_processes_than_cores_are_started_and_the_command_that_fits_is_n
     command = re.search("k8sbench (submit .*)", err)
     assert command
     cli(*command[1].split(), "--dry-run")
-    cli("submit", "resnet50", "--replicas=3", *HERE, code=2)
 
 
 def test_all_benchmarks_begin_with_their_baselines(
-    monkeypatch: pytest.MonkeyPatch, cases: Cases
+    monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
-    shapes, _ = cases("all", "--all-cases")
+    lines = cli("submit", "all", "--all-cases", *HERE).err.splitlines()
+    plans = [line.split(" · ") for line in lines if " iterations · " in line]
+    shapes = [f"{plan[0]} {plan[4].split(' = ')[0]}" for plan in plans]
     names = ["arcface", "deeplabv3p", "resnet50", "tsm"]
     assert shapes[:4] == [f"{name} 1 replica × 1 process" for name in names]
     assert not any(shape.endswith("1 replica × 1 process") for shape in shapes[4:])
     assert {shape.split()[0] for shape in shapes[4:]} == {*names, "allreduce"}
-
-
-def test_of_all_benchmarks_those_without_the_framework_are_named(cases: Cases) -> None:
-    shapes, left_out = cases("all", "--framework=paddle")
-    assert {shape.split()[0] for shape in shapes} == {"arcface", "deeplabv3p"}
-    assert left_out == [
-        "left out: allreduce 1x1: One GPU alone has nobody to talk to.",
-        "left out: resnet50: it has no variant for paddle.",
-        "left out: tsm: it has no variant for paddle.",
-    ]
 
 
 def test_a_framework_that_is_not_installed_is_left_out_of_all_benchmarks_only(
