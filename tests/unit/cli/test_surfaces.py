@@ -30,7 +30,7 @@ STORY = (
 
 
 DAMAGED = (
-    *("store info", "store info --store=none", "cancel seg-1", "store reindex"),
+    *("store info", "store info --store=none", "cancel arc-1", "store reindex"),
     *("store remove seg-1 weekly --yes", "list -o name"),
 )
 
@@ -46,6 +46,7 @@ def test_what_is_printed_of_a_damaged_store_is_the_golden_text(
     root: pathlib.Path, told: Told
 ) -> None:
     (root / "store.id").write_text("\x1b]0;\n")
-    (root / "runs" / "seg-1" / "run.json").write_text("{")
+    for run_id in ("seg-1", "arc-1"):
+        (root / "runs" / run_id / "run.json").write_text("{")
     told("damaged", DAMAGED)
     assert not (root / "runs" / "seg-1").exists()

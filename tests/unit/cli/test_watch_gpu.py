@@ -24,10 +24,11 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
 from k8sbench.ports import JobEvent
 from tests.tiers import ROOT
+from tests.unit import goldens
 from tests.unit.cli import live_runs
 from tests.unit.cli.live_runs import NOW, moved
 from tests.unit.cli.live_runs import step as printed
-from tests.unit.cli.test_drawing import alive, lines
+from tests.unit.cli.test_drawing import FOLDER, alive, lines
 from tests.unit.command_line import Cli
 from tests.unit.presence import present
 from tests.unit.store.examples import plan, step
@@ -181,40 +182,27 @@ def watched(width: int, **changes: Any) -> list[str]:
     return lines(drawing.gpus(metrics, width), width)
 
 
-def test_a_terminal_of_80_columns_has_room_for_all() -> None:
-    assert watched(80) == [
-        "Running 1m23s · step 30/100 · 2 samples/s · loss 0.5123 · ETA 1m7s",
-        "REPLICA    GPU   NODE            UTIL   MEMORY   POWER   TEMP     CLOCK   AGE",
-        "master-0     0   ip-10-0-12-34   97 %   13.8Gi    251W   65°C   1380MHz    1s",
-        "master-0     1   ip-10-0-12-34   97 %   13.8Gi    251W   65°C   1380MHz    1s",
-        f"Tensor active: {WITHOUT_DCP}",
-    ]
+def test_what_is_drawn_of_gpus_is_the_golden_text() -> None:
+    """Columns are left out in a fixed order; notes are text, no wider than the terminal."""
+    scenes = {
+        "80 columns": watched(80),
+        "60 columns": watched(60, gpus=1),
+        "21 columns": watched(21, gpus=1),
+        "80 columns without a sample": watched(80, why="There is none of them."),
+        "40 columns for hostile notes": watched(40, missing="资源不足 " * 30 + "\x1b[2JNo."),
+    }
+    for name, seen in scenes.items():
+        assert max(map(cell_len, seen)) <= int(name[:2])
+    parts = [f"# {name}\n" + "".join(f"{row}\n" for row in rows) for name, rows in scenes.items()]
+    goldens.check(FOLDER / "gpus.txt", "\n".join(parts))
 
 
-def test_without_a_sample_it_says_why() -> None:
-    seen = watched(80, why="There is none of them.")
-    assert max(map(cell_len, seen)) <= 80
-    assert "No GPU metrics: There is none of them. k8sbench doctor says" in " ".join(seen)
-
-
-def test_columns_are_left_out_in_a_fixed_order_which_the_page_states() -> None:
-    for width, titles in (
-        (60, "REPLICA GPU NODE UTIL MEMORY POWER CLOCK"),
-        (21, "REPLICA GPU UTIL"),
-    ):
-        (head,) = [line for line in watched(width, gpus=1) if "REPLICA" in line]
-        assert head.split() == titles.split()
+def test_the_page_states_the_order_in_which_columns_are_left_out() -> None:
     optional = sorted(
         (-column.optional, column.title) for column in drawing.GPU_COLUMNS if column.optional
     )
     page = (ROOT / "docs" / "gpu-metrics.md").read_text()
     assert ", ".join(f"`{title}`" for _, title in optional) in page
-
-
-def test_notes_are_text_and_no_wider_than_the_terminal() -> None:
-    seen = watched(40, missing="资源不足 " * 30 + "\x1b[2JNo.")
-    assert max(map(cell_len, seen)) <= 40
-    assert "\x1b" not in "".join(seen)
 
 
 def test_a_part_of_a_gpu_and_an_address_are_named_whole() -> None:
