@@ -34,7 +34,7 @@ with reporter.reporting(lambda: NOW) as tell:
         exec(said)
 """
 """Does what it reads on stdin, line by line, and takes the display down whatever happens."""
-CODES = re.compile(r"\x1b\[\??([0-9;]*)([A-Za-z])")
+PIECES = re.compile(r"\x1b\[\??(?P<number>[0-9;]*)(?P<what>[A-Za-z])|.", re.DOTALL)
 BEGUN = re.compile(r"\x1b(\[\??[0-9;]*)?\Z")
 """A code of which the rest has not come yet."""
 
@@ -54,16 +54,11 @@ class Screen:
         text = self._begun + text
         begun = BEGUN.search(text)
         self._begun = begun[0] if begun else ""
-        text = text.removesuffix(self._begun)
-        at = 0
-        while at < len(text):
-            code = CODES.match(text, at)
-            if code:
-                self._obey(code[1], code[2])
-                at = code.end()
+        for piece in PIECES.finditer(text.removesuffix(self._begun)):
+            if piece["what"]:
+                self._obey(piece["number"], piece["what"])
             else:
-                self._put(text[at])
-                at += 1
+                self._put(piece[0])
 
     def shown(self) -> list[str]:
         """The lines, scrolled away or not, without the empty ones at the end."""

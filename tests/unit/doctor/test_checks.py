@@ -54,9 +54,6 @@ def tainted(effect: str) -> dict[str, Any]:
     return node("a", taints=[{"key": "team", "value": "x", "effect": effect}])
 
 
-WISH = Toleration(key="team", operator="Exists", effect="NoSchedule")
-
-
 def job(message: str) -> dict[str, Any]:
     return {"refusals": {"PyTorchJob": message}}
 
@@ -87,8 +84,13 @@ GPUS = "requests__nvidia__com/gpu"
 PLAIN = without_template(deployment())
 JOBSET_DOWN = v2()
 JOBSET_DOWN["deployments"]["JobSet"]["status"] = {}
-ANY_EFFECT = (Toleration(key="team", operator="Exists"),)
+TAINTED = {"nodes": (tainted("NoExecute"),)}
+ANY = {"tolerations": (Toleration(key="team", operator="Exists"),)}
+WISH = {"tolerations": (Toleration(key="team", operator="Exists", effect="NoSchedule"),)}
+THREE = {"plan": request("3x8")}
+OTHERS = {"a": {"pool": "a100"}, "spot": {"zone": "b"}}
 GANG = {"plan": request(gang=True)}
+VOLCANO = deployment("--gang-scheduler-name", "volcano")
 CASES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("a provider's Kubernetes", "ok api-server", {"version": "v1.30.1-gke.5"}),
     ("no namespace", "fail namespace", {"namespace": None}),
@@ -109,10 +111,7 @@ CASES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("an old operator", "warn operator", deployed(deployment(image="o:v1.7.0"))),
     ("upstream's init container", "fail operator-init-container", deployed(PLAIN)),
     ("restricted, and RDMA", "fail pod-security", pool(rdma=Rdma(resource="rdma/hca"))),
-    (
-        *("a quota that is used up", "fail quota"),
-        {**quotas(**{GPUS: ("16", "32")}), "plan": request("3x8")},
-    ),
+    ("a quota that is used up", "fail quota", quotas(**{GPUS: ("16", "32")}) | THREE),
     ("a quota of memory", "fail quota", quotas(limits__memory=("0", "300Gi"))),
     ("a quota with room", "ok quota", quotas(**{GPUS: ("24", "32")})),
     ("a quota of other things", "ok quota", quotas(secrets=("1", "1"))),
@@ -120,19 +119,13 @@ CASES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("nodes that are not seen", "warn nodes", {"nodes": FORBIDDEN}),
     ("a node not ready", "warn nodes", {"nodes": (node("a"), node("b", ready="Unknown"))}),
     ("a cordoned node alone", "fail nodes", {"nodes": (node("a", unschedulable=True),)}),
-    ("a taint", "fail nodes", {"nodes": (tainted("NoExecute"),)}),
-    (
-        *("a taint that the pool tolerates whatever its effect", "ok nodes"),
-        {"nodes": (tainted("NoExecute"),), **pool(tolerations=ANY_EFFECT)},
-    ),
-    (
-        *("a taint of another effect than the pool tolerates", "fail nodes"),
-        {"nodes": (tainted("NoExecute"),), **pool(tolerations=(WISH,))},
-    ),
+    ("a taint", "fail nodes", TAINTED),
+    ("a taint that the pool tolerates whatever its effect", "ok nodes", pool(**ANY) | TAINTED),
+    ("a taint of another effect than the pool tolerates", "fail nodes", pool(**WISH) | TAINTED),
     ("a taint that is a wish", "ok nodes", {"nodes": (tainted("PreferNoSchedule"),)}),
     ("no GPU plugin", "fail nodes", {"nodes": [node(n, gpus="0") for n in "abcdef"]}),
     ("nodes that are too small", "fail nodes", {"nodes": (node("a", cpu="32"),)}),
-    ("fewer nodes than replicas", "fail nodes", {"plan": request("3x8")}),
+    ("fewer nodes than replicas", "fail nodes", THREE),
     ("no Prometheus asked", "warn gpu-metrics", {"prometheus": None}),
     ("a Prometheus that is refused", "warn gpu-metrics", {"prometheus": refused()}),
     ("a Prometheus without DCGM", "warn gpu-metrics", {"prometheus": prometheus(())}),
@@ -146,25 +139,15 @@ CASES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("a claim for many, of two", "ok data", mounted(claim("ReadOnlyMany"), "2x8")),
     ("a claim to read, of checkpoints", "fail data", kept(claim("ReadOnlyMany"), "1x8")),
     ("a claim for one, of checkpoints", "ok data", kept(claim("ReadWriteOnce"), "1x8")),
-    (
-        "a claim for one, of checkpoints of two",
-        "fail data",
-        kept(claim("ReadWriteOnce"), "2x8"),
-    ),
+    ("a claim for one, of checkpoints of two", "fail data", kept(claim("ReadWriteOnce"), "2x8")),
     ("a queue without Kueue", "fail queue", {"plan": request(queue="q")}),
     ("no such queue", "fail queue", queued()),
     ("a queue that is not seen", "warn queue", queued(queue=FORBIDDEN)),
     ("a stopped queue", "fail queue", queued(queue={"status": {"conditions": [STOPPED]}})),
-    (
-        *("a queue of other nodes", "fail queue-nodes"),
-        queued(flavors={"a": {"pool": "a100"}, "spot": {"zone": "b"}}),
-    ),
+    ("a queue of other nodes", "fail queue-nodes", queued(flavors=OTHERS)),
     ("a queue of nodes that are not seen", "warn queue-nodes", queued(flavors=FORBIDDEN)),
     ("a gang, and an operator that makes none", "fail gang", GANG),
-    (
-        *("a gang, and an operator that makes them", "ok gang"),
-        GANG | deployed(deployment("--gang-scheduler-name", "volcano")),
-    ),
+    ("a gang, and an operator that makes them", "ok gang", GANG | deployed(VOLCANO)),
 )
 """A cluster that differs from a ready one, severity and id of the finding that says so."""
 

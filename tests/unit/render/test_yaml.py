@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,32 +26,6 @@ TEMPTING = (
     *("a: b", "a #b", "- a", "[a]", "{a}", "'a'", '"a"', "%a", "@a", "`a", "*a", "&a", "|", ">"),
     *("a\nb", "a\n", "\na", " a", "a ", " a\nb", "a \nb", "a\n\n\n", "\n", "\t", "a\tb\nc"),
 )
-GO_MODULE = """module readback
-go 1.24
-require sigs.k8s.io/yaml v1.4.0
-"""
-GO_PROGRAM = """package main
-
-import (
-	"fmt"
-	"io"
-	"os"
-
-	"sigs.k8s.io/yaml"
-)
-
-func main() {
-	text, err := io.ReadAll(os.Stdin)
-	if err != nil {
-		panic(err)
-	}
-	out, err := yaml.YAMLToJSONStrict(text)
-	if err != nil {
-		panic(err)
-	}
-	fmt.Print(string(out))
-}
-"""
 
 
 def read_back(objects: Any) -> list[Any]:
@@ -88,10 +64,11 @@ def test_a_text_with_odd_line_breaks_is_not_written_as_a_block(text: str) -> Non
 
 @pytest.mark.tier("go")
 @pytest.mark.timeout(FETCHING_SECONDS)
-def test_the_reader_that_kubectl_uses_reads_the_same(go: Callable[..., str], tmp_path: Any) -> None:
+def test_the_reader_that_kubectl_uses_reads_the_same(
+    go: Callable[..., str], tmp_path: Path
+) -> None:
     """PyYAML reading back what PyYAML wrote proves little: ``1e-4`` is a string to it."""
-    (tmp_path / "go.mod").write_text(GO_MODULE)
-    (tmp_path / "main.go").write_text(GO_PROGRAM)
+    shutil.copytree(Path(__file__).parent / "readback", tmp_path, dirs_exist_ok=True)
     document = {
         "texts": [*TEMPTING, *HOSTILE, *ODD],
         "keys": {text: text for text in (*TEMPTING, *HOSTILE, *ODD)},
