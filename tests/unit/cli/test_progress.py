@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.cli.terminal.progress import Progress, figure_words
+from k8sbench.cli.terminal.progress import Progress
 from k8sbench.lifecycle.live_state import LAST_LINES
 from k8sbench.model.measurement import AccuracyResult
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.model.spec import LogFormat
 from k8sbench.ports import JobEvent
-from k8sbench.report import group_words
 from tests.unit import goldens
 from tests.unit.cli.live_runs import NOW, ended, gap, line, moved, note, replica, run, step
 from tests.unit.local.test_exits import torchrun
@@ -68,6 +67,7 @@ MINE = LogFormat(
 REFUSED = "python -m k8sbench.trainers.tsm: error: argument --seed: must be a whole number"
 REJECTED = measurement(reasons=(REJECTION,), verdict="rejected", throughput=None, accuracy=None)
 VALID = measurement(accuracy=None)
+REACHED = AccuracyResult(metric="top-1", best=76.6, final=76.0, unit="%", evaluations=2)
 SWEEP = [run(f"seg-{number}", repeat=number) for number in (1, 2, 3)]
 SCENES: dict[str, tuple[Told, ...]] = {
     "the plan comes first, with its notes": (run(notes=("Batch 2 is unlike the report's.",)),),
@@ -121,6 +121,11 @@ SCENES: dict[str, tuple[Told, ...]] = {
     "a rejected run says why": (ended(run(), measurement=REJECTED),),
     "a valid run says its figure": (ended(run(preset="full"), measurement=VALID),),
     "a smoke run says how far it goes": (ended(run(preset="smoke"), measurement=VALID),),
+    "trainings say what they reached": (
+        ended(run(), measurement=measurement(accuracy=REACHED)),
+        ended(run(), measurement=measurement(accuracy=REACHED, target=75.9)),
+        ended(run(), measurement=measurement(accuracy=REACHED, target=75.9, time_to_train_s=44.5)),
+    ),
     "of several runs each line says which": (
         *(run(), run("seg-2"), moved(Phase.RUNNING, "All replicas run.")),
         *(step(10, run_id="seg-2"), ended(run())),
@@ -158,23 +163,6 @@ def test_the_first_replicas_to_fail_are_heard_out(printed: Printed) -> None:
     assert lines[LAST_LINES].startswith(f"    line {LAST_LINES + 4} ")
     assert max(len(text) for text in lines) < 600
     assert last == "  last lines of 1 more: k8sbench logs seg-1"
-
-
-@pytest.mark.parametrize(
-    ("target", "seconds", "words"),
-    [
-        (None, None, "top-1 76.6 %"),
-        (75.9, None, "top-1 76.6 % (75.9 % not reached)"),
-        (75.9, 44338.456, "top-1 76.6 % (75.9 % after 44338.456 s)"),
-    ],
-)
-def test_a_training_that_ends_says_what_it_reached(
-    target: float | None, seconds: float | None, words: str
-) -> None:
-    reached = AccuracyResult(metric="top-1", best=76.6, final=76.0, unit="%", evaluations=2)
-    found = measurement(accuracy=reached, target=target, time_to_train_s=seconds)
-    assert group_words.trained(found) == words
-    assert f", trained to {words}, valid" in figure_words(found, run().plan)
 
 
 def test_a_run_that_is_left_alone_has_not_ended() -> None:
