@@ -38,7 +38,6 @@ FOLDERS = {
 """Folder under tests/ → tier of everything in it."""
 FIXTURES = {
     "postgres_server": "postgres",
-    "crd_schemas": "go",
     "go": "go",
     "driver": "compiler",
 }

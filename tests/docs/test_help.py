@@ -12,15 +12,14 @@ from tests.tiers import ROOT
 from tests.unit.presence import present
 
 
+def find(name: str) -> click.Command:
+    return present(main.cli.get_command(click.Context(main.cli), name))
+
+
 @pytest.mark.parametrize("name", main.COMMANDS)
-def test_the_command_list_says_what_the_command_says_of_itself(name: str) -> None:
-    command = present(main.cli.get_command(click.Context(main.cli), name))
+def test_a_command_says_what_the_list_says_and_each_option_has_a_help_text(name: str) -> None:
+    command = find(name)
     assert command.get_short_help_str(limit=200) == main.COMMANDS[name]
-
-
-@pytest.mark.parametrize("name", main.COMMANDS)
-def test_every_option_has_a_help_text_of_80_columns(name: str) -> None:
-    command = present(main.cli.get_command(click.Context(main.cli), name))
     text = command.get_help(click.Context(command, terminal_width=80))
     assert max(map(len, text.splitlines())) <= 80
     options = (param for param in command.params if isinstance(param, click.Option))
@@ -29,7 +28,7 @@ def test_every_option_has_a_help_text_of_80_columns(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["submit", "render"])
 def test_the_options_of_a_submit_stand_in_groups(name: str) -> None:
-    command = present(main.cli.get_command(click.Context(main.cli), name))
+    command = find(name)
     text = command.get_help(click.Context(command))
     _, *groups = re.split(r"^(Options.*):$", text, flags=re.MULTILINE)
     found = dict(zip(groups[::2], groups[1::2], strict=True))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib.metadata
 import pathlib
 import re
@@ -17,7 +16,6 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.docs import pages
-from tests.harness.cluster import page_roles
 from tests.tiers import ROOT
 
 MODULES = {
@@ -57,22 +55,9 @@ def runtime() -> set[str]:
 
 def imported() -> set[str]:
     """The top-level modules that k8sbench/ imports, but for the programs inside containers."""
-    found = set()
-    for path in (ROOT / "k8sbench").rglob("*.py"):
-        if path.is_relative_to(ROOT / "k8sbench" / "trainers"):
-            continue
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Import):
-                found |= {alias.name.partition(".")[0] for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                found.add(node.module.partition(".")[0])
-            elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
-                found |= {
-                    str(word.value).partition(".")[0]
-                    for word in node.args
-                    if isinstance(word, ast.Constant)
-                }
-    return found
+    name = re.compile(r"^\s*(?:import|from) (\w+)|import_module\(\"(\w+)", re.MULTILINE)
+    paths = {*(ROOT / "k8sbench").rglob("*.py")} - {*(ROOT / "k8sbench/trainers").rglob("*.py")}
+    return {word for path in paths for found in name.findall(path.read_text()) for word in found}
 
 
 def libraries() -> list[str]:
@@ -98,15 +83,9 @@ def glossary() -> list[str]:
 
 def defined() -> set[str]:
     """The classes, functions and variables that k8sbench/ defines at the top of a module."""
-    found = set()
-    for path in (ROOT / "k8sbench").rglob("*.py"):
-        for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.ClassDef | ast.FunctionDef):
-                found.add(node.name)
-            elif isinstance(node, ast.Assign | ast.AnnAssign):
-                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                found |= {target.id for target in targets if isinstance(target, ast.Name)}
-    return found
+    name = re.compile(r"^(?:class |def )?(\w+)", re.MULTILINE)
+    texts = (path.read_text() for path in (ROOT / "k8sbench").rglob("*.py"))
+    return {word for text in texts for word in name.findall(text)}
 
 
 def test_every_code_name_of_the_glossary_exists() -> None:
@@ -138,22 +117,15 @@ def test_every_library_that_is_explained_is_a_dependency(row: str) -> None:
 
 
 @pytest.mark.parametrize("page", pages.prose(), ids=lambda page: page.name)
-def test_every_path_that_a_page_names_is_there(page: pathlib.Path) -> None:
-    for found in PATH.finditer(page.read_text()):
+def test_every_path_link_and_make_target_that_a_page_names_is_there(page: pathlib.Path) -> None:
+    text = page.read_text()
+    for found in PATH.finditer(text):
         path = found[1].rstrip(".").replace("NAME", "*")
         assert list(ROOT.glob(path)), f"{page.name}: there is no {path}"
-
-
-@pytest.mark.parametrize("page", pages.prose(), ids=lambda page: page.name)
-def test_every_link_within_the_tree_leads_somewhere(page: pathlib.Path) -> None:
-    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
         assert (page.parent / target).exists(), f"{page.name}: there is no {target}"
-
-
-@pytest.mark.parametrize("page", pages.prose(), ids=lambda page: page.name)
-def test_every_make_target_that_a_page_names_exists(page: pathlib.Path) -> None:
     written = r"(?:`|^ *\$ )make ((?:[a-z-]+ ?)+)"
-    for target in " ".join(re.findall(written, page.read_text(), re.MULTILINE)).split():
+    for target in " ".join(re.findall(written, text, re.MULTILINE)).split():
         assert target in TARGETS, f"{page.name}: make {target}"
 
 
@@ -176,16 +148,3 @@ def test_the_hooks_before_a_commit_are_the_makefile_s_and_fetch_nothing() -> Non
         assert folder == ".venv/bin"
         assert name in scripts or pathlib.Path(sys.executable).with_name(name).exists()
         assert f"$(VENV)/bin/{name} {' '.join(words[:1])}".rstrip() in MAKEFILE, hook["entry"]
-
-
-def test_the_role_for_prometheus_can_be_applied_as_it_is_printed() -> None:
-    name = page_roles.PROMETHEUS
-    role, binding = page_roles.printed()[name]
-    assert [one["kind"] for one in (role, binding)] == ["Role", "RoleBinding"]
-    assert role["metadata"] == binding["metadata"]
-    assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) == ("Role", name)
-
-
-def test_the_roles_of_users_are_documents_of_one_file() -> None:
-    documents = yaml.safe_load_all((ROOT / "k8sbench/role.yaml").read_text())
-    assert [one["kind"] for one in documents] == ["Role", "ClusterRole", "ClusterRole"]

@@ -28,10 +28,14 @@ def ends(folder: Path, action: str, name: str, *words: str, code: int = 0) -> st
     return done.stdout
 
 
-def test_what_is_missing_is_named_and_the_exit_code_is_2(tmp_path: Path) -> None:
-    folder = tmp_path / "set"
-    ends(folder, "make-sample", "imagenet", "--pictures=16", "--size=32x32")
-    ends(folder, "check", "imagenet", "--deep")
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a set that was drawn."""
+    ends(tmp_path / "set", "make-sample", "imagenet", "--pictures=16", "--size=32x32")
+    return tmp_path / "set"
+
+
+def test_what_is_missing_is_named_and_the_exit_code_is_2(folder: Path) -> None:
     victim = min((folder / "val").glob("*/*"))
     victim.unlink()
     out = ends(folder, "check", "imagenet", code=2)
@@ -44,11 +48,7 @@ def test_what_is_missing_is_named_and_the_exit_code_is_2(tmp_path: Path) -> None
     assert picture.name in out
 
 
-def test_a_set_that_is_not_marked_as_drawn_is_held_against_the_real_numbers(
-    tmp_path: Path,
-) -> None:
-    folder = tmp_path / "set"
-    ends(folder, "make-sample", "imagenet", "--pictures=16", "--size=32x32")
+def test_a_set_that_is_not_marked_as_drawn_is_held_against_the_real_numbers(folder: Path) -> None:
     (folder / SAMPLE).unlink()
     out = ends(folder, "check", "imagenet")
     assert out.splitlines() == [

@@ -17,11 +17,12 @@ import sys
 import termios
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.tiers import ROOT
+from tests.unit.presence import present
+
 PATIENCE = 120.0
 DRIVER = """
 import sys
@@ -33,7 +34,7 @@ with reporter.reporting(lambda: NOW) as tell:
         exec(said)
 """
 """Does what it reads on stdin, line by line, and takes the display down whatever happens."""
-CODES = re.compile(r"\x1b\[\??([0-9;]*)([A-Za-z])")
+PIECES = re.compile(r"\x1b\[\??(?P<number>[0-9;]*)(?P<what>[A-Za-z])|.", re.DOTALL)
 BEGUN = re.compile(r"\x1b(\[\??[0-9;]*)?\Z")
 """A code of which the rest has not come yet."""
 
@@ -53,23 +54,15 @@ class Screen:
         text = self._begun + text
         begun = BEGUN.search(text)
         self._begun = begun[0] if begun else ""
-        text = text.removesuffix(self._begun)
-        at = 0
-        while at < len(text):
-            code = CODES.match(text, at)
-            if code:
-                self._obey(code[1], code[2])
-                at = code.end()
+        for piece in PIECES.finditer(text.removesuffix(self._begun)):
+            if piece["what"]:
+                self._obey(piece["number"], piece["what"])
             else:
-                self._put(text[at])
-                at += 1
+                self._put(piece[0])
 
     def shown(self) -> list[str]:
         """The lines, scrolled away or not, without the empty ones at the end."""
-        lines = [line.rstrip() for line in self.lines]
-        while lines and not lines[-1]:
-            lines.pop()
-        return lines
+        return "\n".join(line.rstrip() for line in self.lines).rstrip().split("\n")
 
     def _obey(self, number: str, what: str) -> None:
         if what == "A":
@@ -111,7 +104,7 @@ class Terminal:
         self.process = subprocess.Popen(
             [sys.executable, "-c", DRIVER],
             cwd=ROOT,
-            env={**bare, "TERM": "xterm-256color", **environ},
+            env={**bare, **environ},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=slave,
@@ -121,9 +114,9 @@ class Terminal:
 
     def do(self, statement: str) -> None:
         """Have the process do something to ``tell``."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(statement + "\n")
-        self.process.stdin.flush()
+        stdin = present(self.process.stdin)
+        stdin.write(statement + "\n")
+        stdin.flush()
 
     def see(self, text: str) -> list[str]:
         """Wait until a line holds the text; returns all lines."""
@@ -135,12 +128,10 @@ class Terminal:
 
     def end(self, code: int = 0) -> list[str]:
         """Have it come to its end; returns all lines that are left."""
-        assert self.process.stdin is not None
-        self.process.stdin.close()
+        present(self.process.stdin).close()
         while self._read():
             pass
-        assert self.process.stdout is not None
-        self.out = self.process.stdout.read()
+        self.out = present(self.process.stdout).read()
         assert self.process.wait(PATIENCE) == code
         return self.screen.shown()
 
@@ -149,22 +140,14 @@ class Terminal:
         self._resize(self._master, width, height)
 
     def hang_up(self) -> None:
-        os.close(self._master)
+        if self._master >= 0:
+            os.close(self._master)
         self._master = -1
 
     def close(self) -> None:
-        if self._master >= 0:
-            os.close(self._master)
-        self.process.kill()
-        self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout):
-            if stream is not None:
-                stream.close()
-
-    def look(self) -> None:
-        """Take in what has been written until now."""
-        while select.select([self._master], [], [], 0.05)[0] and self._read():
-            pass
+        self.hang_up()
+        with self.process:  # closes its streams
+            self.process.kill()
 
     def _read(self) -> bool:
         ready, _, _ = select.select([self._master], [], [], PATIENCE)
@@ -186,17 +169,11 @@ UNCLEAN = {"NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TERM", "TTY_COMPATIBL
 
 
 @pytest.fixture
-def terminals() -> Iterator[list[Terminal]]:
-    opened: list[Terminal] = []
+def terminal(request: pytest.FixtureRequest) -> Iterator[Terminal]:
+    """A terminal, of the name that a test's parameter has."""
+    opened = Terminal(TERM=getattr(request, "param", "xterm-256color"))
     yield opened
-    for each in opened:
-        each.close()
-
-
-@pytest.fixture
-def terminal(terminals: list[Terminal]) -> Terminal:
-    terminals.append(Terminal())
-    return terminals[-1]
+    opened.close()
 
 
 @pytest.fixture
@@ -247,23 +224,14 @@ def test_at_the_end_only_what_was_printed_is_left(terminal: Terminal) -> None:
     assert terminal.out == ""
 
 
-def test_an_error_in_between_leaves_the_terminal_as_it_was(drawn: Terminal) -> None:
+def test_an_error_after_closing_twice_leaves_the_terminal_as_it_was(drawn: Terminal) -> None:
+    drawn.do("tell.close(); tell.close(); tell.planned(run('seg-2'))")
     drawn.do("raise RuntimeError('broken')")
     lines = drawn.end(code=1)
+    assert "run seg-2 (set nightly, repeat 1)" in lines
     assert lines[-1] == "RuntimeError: broken"
     assert not any("master-0" in line for line in lines)
     assert not drawn.screen.cursor_hidden
-
-
-def test_closing_twice_and_telling_afterwards_does_no_harm(terminal: Terminal) -> None:
-    terminal.do("tell.planned(run()); tell.close(); tell.close()")
-    terminal.do("tell.note('Come back with: k8sbench watch seg-1'); tell.planned(run('seg-2'))")
-    lines = terminal.end()
-    assert lines[-2:] == [
-        "Come back with: k8sbench watch seg-1",
-        "run seg-2 (set nightly, repeat 1)",
-    ]
-    assert not terminal.screen.cursor_hidden
 
 
 def test_what_others_print_goes_above_and_data_goes_its_own_way(drawn: Terminal) -> None:
@@ -322,19 +290,9 @@ def test_a_terminal_that_has_gone_ends_nothing(drawn: Terminal) -> None:
     assert drawn.process.communicate(timeout=PATIENCE)[0] == "still here\n"
 
 
-@pytest.mark.parametrize("name", ["dumb", "unknown", ""])
-def test_a_terminal_that_cannot_be_drawn_on_gets_plain_lines(
-    name: str, terminals: list[Terminal]
-) -> None:
-    terminals.append(Terminal(TERM=name))
-    terminals[0].do("tell.planned(run()); tell.on_event(run(), step(10))")
-    lines = terminals[0].end()
+@pytest.mark.parametrize("terminal", ["dumb", "unknown", ""], indirect=True)
+def test_a_terminal_that_cannot_be_drawn_on_gets_plain_lines(terminal: Terminal) -> None:
+    terminal.do("tell.planned(run()); tell.on_event(run(), step(10))")
+    lines = terminal.end()
     assert lines[-1].startswith("  step 10/100")
-    assert "\x1b" not in terminals[0].raw
-
-
-def test_nothing_is_drawn_where_there_is_nothing_to_watch(terminal: Terminal) -> None:
-    terminal.do("plain = reporter.reporting(lambda: NOW, drawn=False).__enter__()")
-    terminal.do("plain.planned(run())")
-    terminal.end()
     assert "\x1b" not in terminal.raw

@@ -97,11 +97,7 @@ def test_killed_wherever_it_is(root: pathlib.Path, kill_after: int) -> None:
         assert differences(store) == []
     with open_store(str(root)) as store:
         look(store)
-        assert runs == {run_id: run for run_id, run in _by_id(store).items() if run_id in runs}
-
-
-def _by_id(store: SqlStore) -> dict[str, object]:
-    return {run.run_id: run for run in store.runs(RunFilter())}
+        assert runs == {run.run_id: run for run in store.runs(RunFilter())}
 
 
 SAVED = "RunFolder.save = lambda *a, real=RunFolder.save: (real(*a), die())"

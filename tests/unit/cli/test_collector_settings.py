@@ -45,22 +45,15 @@ def test_flags_come_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
         raise UsageError("Enough.")
 
     monkeypatch.setattr(serve, "load", load)
-    environment = {
-        "K8SBENCH_NAMESPACES": "a,b",
-        "K8SBENCH_STORE": "postgresql://db",
-        "K8SBENCH_PROMETHEUS": "none",
-        "K8SBENCH_BASELINE": "release",
-        "K8SBENCH_KEEP_LOGS_FOR": "90d",
-    }
-    runner = CliRunner(env=environment)
-    runner.invoke(collector.command, [])
-    expected = {
-        "namespaces": ["a", "b"],
+    expected: dict[str, Any] = {
         "store": "postgresql://db",
         "prometheus": "none",
         "baseline": "release",
         "keep_logs_for": "90d",
     }
-    assert seen == expected
+    environment = {f"K8SBENCH_{name.upper()}": text for name, text in expected.items()}
+    runner = CliRunner(env=environment | {"K8SBENCH_NAMESPACES": "a,b"})
+    runner.invoke(collector.command, [])
+    assert seen == expected | {"namespaces": ["a", "b"]}
     runner.invoke(collector.command, ["-n", "c", "--namespace=d", "--store=/data"])
     assert seen == expected | {"namespaces": ["c", "d"], "store": "/data"}

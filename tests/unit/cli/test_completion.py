@@ -12,6 +12,7 @@ import sys
 import pytest
 
 from k8sbench.cli import main
+from tests.unit.command_line import Cli
 
 HEAVY = ("kubernetes", "sqlalchemy", "rich", "jinja2", "numpy", "psutil", "urllib3", "matplotlib")
 PROBE = """
@@ -57,10 +58,17 @@ def names(*words: str) -> list[str]:
         (("store", "e"), ["export"]),
         (("submit", "r"), ["resnet50"]),
         (("results", "--benchmark", "d"), ["deeplabv3p"]),
+        (("measure", "lo"), ["file,lo"]),
+        (("submit", "./mine"), ["file,./mine"]),
+        (("submit", "tsm", "--pools", ""), ["file,"]),
+        (("nodes", "tsm", "--store", ""), ["file,"]),
+        (("render", "tsm", "--checkpoints", "k"), ["file,k"]),
+        (("submit", "tsm", "--target", ""), []),
+        (("explain", "mine"), ["file,mine"]),
     ],
     ids=" ".join,
 )
-def test_a_word_is_completed_and_nothing_heavy_is_imported(
+def test_a_word_or_a_file_is_completed_and_nothing_heavy_is_imported(
     words: tuple[str, ...] | str, expected: list[str]
 ) -> None:
     assert names(*words) == expected
@@ -72,31 +80,18 @@ def test_the_first_word_is_any_command_and_imports_none() -> None:
     assert not [each for each in modules if each.startswith("k8sbench.cli.commands.")]
 
 
-def test_a_file_is_completed_where_one_is_taken() -> None:
-    assert completed("measure", "lo")[0] == ["file,lo"]
-    assert completed("submit", "./mine")[0] == ["file,./mine"]
-    assert completed("submit", "tsm", "--pools", "")[0] == ["file,"]
-    assert completed("nodes", "tsm", "--store", "")[0] == ["file,"]
-    assert completed("render", "tsm", "--checkpoints", "k")[0] == ["file,k"]
-    assert completed("submit", "tsm", "--target", "")[0] == []
-    assert completed("explain", "mine")[0] == ["file,mine"]
-
-
 def test_a_wrong_file_of_settings_keeps_no_shell_from_completing(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "k8sbench.toml").write_text("nonsense")
     assert names("submit", "tsm", "--preset", "s") == ["smoke"]
-    assert main.main(["completion", "bash"]) == 0
+    cli("completion", "bash")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_each_shell_has_a_script_that_asks_k8sbench(
-    capsys: pytest.CaptureFixture[str], shell: str
-) -> None:
-    assert main.main(["completion", shell]) == 0
-    script = capsys.readouterr().out
+def test_each_shell_has_a_script_that_asks_k8sbench(cli: Cli, shell: str) -> None:
+    script = cli("completion", shell).out
     assert f"_K8SBENCH_COMPLETE={shell}_complete" in script
     if shutil.which(shell):
         subprocess.run([shell, "-n"], input=script, text=True, check=True)

@@ -11,26 +11,16 @@ from k8sbench.model.data_set import DATA_SETS, KnownDataSet
 from tests.unit.command_line import Cli
 
 
-def test_every_data_set_is_listed(cli: Cli) -> None:
-    out = cli("data", "list").out
-    assert [line.split()[0] for line in out.splitlines()[1:]] == [one.name for one in DATA_SETS]
-    found = cli.json("data", "list", "-o", "json")["data_sets"]
-    assert [one["training"] for one in found] == [one.training for one in DATA_SETS]
-    assert cli("data", "list", "-o", "name").out.split() == [one.name for one in DATA_SETS]
-
-
 @pytest.mark.parametrize("one", DATA_SETS, ids=lambda one: one.name)
-def test_the_numbers_of_samples_are_those_that_a_check_expects(one: KnownDataSet) -> None:
+def test_a_set_has_its_numbers_and_one_that_is_drawn_is_whole_until_a_file_is_gone(
+    one: KnownDataSet, tmp_path: Path, cli: Cli
+) -> None:
     module = importlib.import_module(f"k8sbench.trainers.data.{one.name}")
     counts = getattr(module, "CLIPS", None) or module.PICTURES
     expected = tuple(counts.values()) if isinstance(counts, dict) else (counts, module.PAIRS)
     assert (one.training, one.validation) == expected
-
-
-@pytest.mark.parametrize("one", DATA_SETS, ids=lambda one: one.name)
-def test_a_set_that_is_drawn_is_whole_until_a_file_is_gone(
-    one: KnownDataSet, tmp_path: Path, cli: Cli
-) -> None:
+    listed = {each["name"]: each for each in cli.json("data", "list", "-o", "json")["data_sets"]}
+    assert listed[one.name]["training"] == one.training
     folder = tmp_path / "set"
     err = cli("data", "make-sample", one.name, str(folder), "--pictures=8", "--size=32x32").err
     assert "those of the validation among them" in err
@@ -41,24 +31,3 @@ def test_a_set_that_is_drawn_is_whole_until_a_file_is_gone(
     out, err = cli("data", "check", one.name, f"--data={folder}", code=2)
     assert " files" in out.splitlines()[-1]
     assert "something is missing or broken" in err
-
-
-def test_a_name_that_is_none_is_told_with_the_nearest(cli: Cli, tmp_path: Path) -> None:
-    err = cli("data", "check", "cityscape", f"--data={tmp_path}", code=2).err
-    assert "Did you mean cityscapes?" in err
-
-
-@pytest.mark.parametrize(
-    "words", [("check", "imagenet", "--data=pvc:data"), ("make-sample", "imagenet", "pvc:data")]
-)
-def test_a_claim_is_refused_with_the_page_that_says_what_to_do(
-    words: tuple[str, ...], cli: Cli
-) -> None:
-    err = cli("data", *words, code=2).err
-    assert "pvc:data is a claim" in err
-    assert "docs/data.md#on-a-claim" in err
-
-
-def test_sizes_that_are_none_are_refused(tmp_path: Path, cli: Cli) -> None:
-    err = cli("data", "make-sample", "faces", str(tmp_path / "set"), "--size=12", code=2).err
-    assert "--size '12' is not a size" in err

@@ -13,20 +13,13 @@ from tests.tiers import ROOT
 from tests.unit.command_line import Cli
 from tests.unit.kubernetes import servers
 
-NOT_READY = 6
 pytestmark = pytest.mark.usefixtures("no_cluster")
 
 POOLS = ROOT / "k8sbench" / "pools.yaml"
 
 
-@pytest.fixture
-def nobody_there(tmp_path: Path) -> str:
-    """A kubeconfig whose API server nobody listens for."""
-    return str(servers.kubeconfig(tmp_path / "kubeconfig", "https://127.0.0.1:1"))
-
-
 def test_no_cluster_is_one_line_and_exit_code_6(cli: Cli) -> None:
-    document = cli.json("doctor", "-o", "json", code=NOT_READY)
+    document = cli.json("doctor", "-o", "json", code=6)
     (line,) = document.pop("checks")
     assert (line["id"], line["level"]) == ("api-server", "failure")
     assert line["message"].startswith("No cluster is configured")
@@ -39,24 +32,16 @@ def test_no_cluster_is_one_line_and_exit_code_6(cli: Cli) -> None:
     }
 
 
-def test_a_cluster_that_does_not_answer_is_the_same(nobody_there: str, cli: Cli) -> None:
-    out, err = cli("doctor", "--kubeconfig", nobody_there, "-n", "team-a", code=NOT_READY)
+def test_a_cluster_that_does_not_answer_is_the_same(tmp_path: Path, cli: Cli) -> None:
+    nobody_there = servers.kubeconfig(tmp_path / "kubeconfig", "https://127.0.0.1:1")
+    words = ("doctor", f"--kubeconfig={nobody_there}")
+    assert "has no context nosuch. It has: lab." in cli(*words, "--context=nosuch", code=6).out
+    assert "no node pool 'h9'" in cli(*words, "--node-pool=h9", f"--pools={POOLS}", code=2).err
+    out, err = cli(*words, "-n", "team-a", code=6)
     head, line = out.splitlines()
     assert head.split() == ["LEVEL", "CHECK", "FINDING"]
     assert line.startswith("fail    api-server   The API server https://127.0.0.1:1")
     assert err == "not ready: 0 ok, 0 warn, 1 fail\n"
-
-
-def test_a_pool_that_there_is_not_is_a_usage_error(nobody_there: str, cli: Cli) -> None:
-    words = ("doctor", "--kubeconfig", nobody_there, "--node-pool", "h900", f"--pools={POOLS}")
-    assert "no node pool 'h900'" in cli(*words, code=2).err
-
-
-def test_a_context_that_is_not_there_is_a_cluster_that_is_not_ready(
-    nobody_there: str, cli: Cli
-) -> None:
-    words = ["doctor", "--kubeconfig", nobody_there, "--context", "nosuch"]
-    assert "has no context nosuch. It has: lab." in cli(*words, code=NOT_READY).out
 
 
 def test_the_init_template_needs_no_cluster(cli: Cli) -> None:

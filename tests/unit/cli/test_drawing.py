@@ -11,7 +11,6 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
 from k8sbench.cli.terminal import drawing
-from k8sbench.cli.terminal.progress import state_words
 from k8sbench.lifecycle.live_state import LiveRun
 from k8sbench.model.phase import Phase
 from k8sbench.ports import JobEvent
@@ -71,6 +70,7 @@ TROUBLE = (
 )
 WHY = "Back-off pulling image registry.example/train:1.0: not found"
 PULLING = (moved(Phase.PULLING), replica("master-0", Phase.PULLING, detail=WHY))
+FOUL = "\x1b[2J[bold]no[/bold] [/] :smile: \r\n\x07"
 STEPS = (moved(Phase.RUNNING), step(10, at=NOW), step(30, at=NOW + 20))
 
 
@@ -125,6 +125,14 @@ SCENES = {
     "of a thousand runs the stuck and the active": lines(
         drawing.several_runs(runs(1000), Counter(), 0, NOW, 80, 8), 80
     ),
+    "foreign text is text": one(
+        moved(Phase.PENDING, FOUL, action=FOUL),
+        replica("master-0", Phase.PENDING, node="n", detail=FOUL),
+    ),
+    "a run that restarts, without a replica of the attempt before": one(
+        replica("worker-0", Phase.FAILED),
+        moved(Phase.CREATED, "Attempt 2 of 4: worker-0 was killed.", cause_id="restarting"),
+    ),
     "all have ended": counted(succeeded=7),
     "two were left alone": counted(left=2, failed=1),
 }
@@ -150,26 +158,7 @@ def test_nothing_is_larger_than_the_terminal(width: int, room: int) -> None:
         assert max(cell_len(each) for each in seen) <= width
 
 
-def test_foreign_text_is_text() -> None:
-    foul = "\x1b[2J[bold]no[/bold] [/] :smile: \r\n\x07"
-    drawn = one(
-        moved(Phase.PENDING, foul, action=foul),
-        replica("master-0", Phase.PENDING, node="n", detail=foul),
-    )
-    assert drawn[1] == drawn[2] == "[bold]no[/bold] [/] :smile:"
-    assert drawn[-1].endswith(" 0   [bold]no[/bold] [/] :smile:")
-
-
 def test_states_have_colours_where_those_are_wanted() -> None:
     drawn = drawing.one_run(alive("seg-1", *RUNNING), NOW, 80, 10)
     assert "\x1b[32mRunning" in text(drawn, 80, no_color=False)
     assert "\x1b[3" not in text(drawn, 80, no_color=True)
-
-
-def test_a_run_that_restarts_shows_how_often_and_no_replica_of_the_attempt_before() -> None:
-    live = LiveRun(live_runs.run())
-    live.take(live_runs.replica("worker-0", Phase.FAILED))
-    cause = "Attempt 2 of 4: worker-0 was killed."
-    live.take(live_runs.moved(Phase.CREATED, cause, cause_id="restarting"))
-    assert (live.restarts, live.replicas()) == (1, [])
-    assert "1 restart" in list(state_words(live, live_runs.NOW))

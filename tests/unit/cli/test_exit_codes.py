@@ -23,10 +23,9 @@ from k8sbench.model.errors import (
     StoreError,
     Unreachable,
 )
-from k8sbench.model.phase import Phase, Transition
-from k8sbench.model.run import Run
 from tests.tiers import ROOT
-from tests.unit.store.examples import NOW, measurement, plan
+from tests.unit.cli.live_runs import NOW, ended, run
+from tests.unit.store.examples import measurement
 
 
 def test_the_page_lists_every_exit_code_and_their_order() -> None:
@@ -54,18 +53,18 @@ def test_the_page_lists_every_exit_code_and_their_order() -> None:
 def test_a_training_that_ends_without_its_target_has_a_code(
     mode: Any, figures: dict[str, Any], code: int
 ) -> None:
-    measured = msgspec.structs.replace(measurement(), **figures)
-    last = Transition(phase=Phase.SUCCEEDED, at=NOW, cause="")
-    run = Run(plan=plan(mode=mode), created_at=NOW, owner=None, history=(last,), artifacts=None)
-    assert exit_codes.of_run(msgspec.structs.replace(run, measurement=measured)) == code
+    measured = ended(run(mode=mode), measurement=measurement(**figures))
+    assert exit_codes.of_run(measured) == code
 
 
-def test_a_run_whose_files_are_on_another_machine_is_no_failure() -> None:
+def test_the_worst_counts_and_files_on_another_machine_are_no_failure() -> None:
     elsewhere = FilesElsewhere("The files are on another machine.")
     unreadable = StoreError("The file cannot be read.")
     assert exit_codes.of_failures([]) == 0
     assert exit_codes.of_failures([elsewhere]) == 0
     assert exit_codes.of_failures([elsewhere, unreadable]) == BenchError.exit_code == 1
+    # A slow node counts more than a failed run and less than a cluster that is not ready.
+    assert (exit_codes.worst([3, 7, 5]), exit_codes.worst([6, 7])) == (7, 6)
 
 
 @pytest.mark.parametrize(
@@ -77,13 +76,10 @@ def test_a_run_whose_files_are_on_another_machine_is_no_failure() -> None:
     ],
 )
 def test_a_refusal_among_runs_that_were_measured_has_a_code(wrong: BenchError, code: int) -> None:
-    def run(last: Transition) -> Run:
-        return Run(plan=plan(), created_at=NOW, owner=None, history=(last,), artifacts=None)
-
-    valid = run(Transition(phase=Phase.SUCCEEDED, at=NOW, cause="All replicas succeeded."))
-    valid = msgspec.structs.replace(valid, measurement=measurement())
+    valid = ended(run(), measurement=measurement())
+    refused = msgspec.structs.replace(run(), history=(creation.failed("seg-1", wrong, NOW),))
     rows = Rows(
-        runs=(valid, run(creation.failed("seg-1", wrong, NOW))),
+        runs=(valid, refused),
         report=reporting.Report(results=(), parities=()),
         rejected=frozenset(),
         refusals=(wrong,),
@@ -91,12 +87,6 @@ def test_a_refusal_among_runs_that_were_measured_has_a_code(wrong: BenchError, c
     assert exit_codes.of_rows(rows) == code
     alone = msgspec.structs.replace(rows, runs=(valid,), refusals=())
     assert exit_codes.of_rows(alone) == 0
-
-
-def test_a_slow_node_counts_more_than_a_failed_run_and_less_than_an_unready_cluster() -> None:
-    assert exit_codes.worst([0, 7]) == 7
-    assert exit_codes.worst([3, 7, 5]) == 7
-    assert exit_codes.worst([6, 7]) == 6
 
 
 def test_a_working_folder_that_was_deleted_is_said_in_one_sentence(

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.log_lines import LogLines
 from k8sbench.model.phase import Phase
-from k8sbench.model.run import Run
 from tests.unit.lifecycle import played
 from tests.unit.report.factory import run
 
@@ -24,68 +23,59 @@ NOTES = (
 )
 
 
-@pytest.fixture(autouse=True)
-def root() -> Iterator[None]:
-    """Take the handlers of a test away again."""
+Report = Callable[[str], list[str]]
+ONE = run(100.0)
+
+
+@pytest.fixture
+def report(capsys: pytest.CaptureFixture[str]) -> Iterator[Report]:
+    """Report a run's life in a format; gives the lines, of which none has the secret."""
     log = logging.getLogger()
     before, level = log.handlers[:], log.level
-    yield
+
+    def reported(form: str) -> list[str]:
+        lines = LogLines(lambda: 0.0, form)
+        lines.planned(ONE)
+        for text in NOTES:
+            lines.note(text)
+        lines.on_event(ONE, played.line(f"the program prints {SECRET}"))
+        lines.on_event(ONE, played.at(Phase.FAILED, "It ended with exit code 1."))
+        lines.ended(ONE)
+        try:
+            raise OSError("no file https://me:hunter2@host/")
+        except OSError:
+            logging.getLogger("uvicorn.error").exception("The server has failed.")
+        err = capsys.readouterr().err
+        assert SECRET not in err
+        return err.splitlines()
+
+    yield reported
     log.handlers[:] = before
     log.setLevel(level)
 
 
-@pytest.fixture
-def one() -> Run:
-    return run(100.0)
-
-
-def report(lines: LogLines, one: Run) -> None:
-    lines.planned(one)
-    for text in NOTES:
-        lines.note(text)
-    lines.on_event(one, played.line(f"the program prints {SECRET}"))
-    lines.on_event(one, played.at(Phase.FAILED, "It ended with exit code 1."))
-    lines.ended(one)
-    try:
-        raise OSError("no file https://me:hunter2@host/")
-    except OSError:
-        logging.getLogger("uvicorn.error").exception("The server has failed.")
-
-
-def test_json_has_time_level_run_and_message(one: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    report(LogLines(lambda: 0.0, "json"), one)
-    err = capsys.readouterr().err
-    lines = [json.loads(line) for line in err.splitlines()]
+def test_json_has_time_level_run_and_message(report: Report) -> None:
+    lines = [json.loads(line) for line in report("json")]
     assert all(list(line) == ["time", "level", "run", "message"] for line in lines)
     assert all(re.fullmatch(r"\d{4}-.*T.*\.\d{6}Z", line["time"]) for line in lines)
-    by_run = {line["run"] for line in lines}
-    assert by_run == {"", one.run_id}
-    of_notes = [(line["level"], line["message"]) for line in lines if not line["run"]]
-    assert of_notes[0] == ("info", NOTES[0])
-    level, message = of_notes[1]
-    assert level == "warning"
-    assert message == "collecting has ended: The database postgresql://me:***@db/runs is away."
-    assert of_notes[2] == ("error", "two\nlines, and a colour")
-    assert of_notes[3][0] == "error"
-    assert "Traceback" in of_notes[3][1]
-    assert SECRET not in err
+    assert {line["run"] for line in lines} == {"", ONE.run_id}
+    *of_notes, fault = [(line["level"], line["message"]) for line in lines if not line["run"]]
+    away = "collecting has ended: The database postgresql://me:***@db/runs is away."
+    colour = "two\nlines, and a colour"
+    assert of_notes == [("info", NOTES[0]), ("warning", away), ("error", colour)]
+    assert fault[0] == "error"
+    assert "Traceback" in fault[1]
     assert any("Failed: It ended with exit code 1." in line["message"] for line in lines)
 
 
-def test_text_is_one_clean_line_for_each(one: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    report(LogLines(lambda: 0.0, "text"), one)
-    err = capsys.readouterr().err
-    stamp = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"
-    assert all(re.match(rf"{stamp} (info|warning|error) ", line) for line in err.splitlines())
-    assert f"info run={one.run_id} Failed: It ended with exit code 1.\n" in err
-    assert "error two lines, and a colour\n" in err
-    assert SECRET not in err
-
-
-def test_a_quiet_one_logs_warnings_alone(
-    one: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_text_is_one_clean_line_for_each_and_a_quiet_one_logs_warnings_alone(
+    report: Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    lines = report("text")
+    stamp = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"
+    assert all(re.match(rf"{stamp} (info|warning|error) ", line) for line in lines)
+    told = [line.split(" ", 1)[1] for line in lines]
+    assert f"info run={ONE.run_id} Failed: It ended with exit code 1." in told
+    assert "error two lines, and a colour" in told
     monkeypatch.setattr(output, "quiet", True)
-    report(LogLines(lambda: 0.0, "text"), one)
-    levels = {line.split()[1] for line in capsys.readouterr().err.splitlines()}
-    assert levels == {"warning", "error"}
+    assert {line.split()[1] for line in report("text")} == {"warning", "error"}

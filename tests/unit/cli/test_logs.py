@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 
 import pytest
 
 from k8sbench.adapters import processes
 from k8sbench.adapters.store.sql_store import SqlStore
-from k8sbench.app import connections, stores
 from k8sbench.cli.main import main
 from k8sbench.model.phase import Phase
-from k8sbench.model.run import Run
-from k8sbench.ports import LogLine
 from tests.tiers import ROOT
-from tests.unit.command_line import Cli
 from tests.unit.presence import present
 from tests.unit.store.examples import NOW, archive, plan, step
 
@@ -37,105 +31,15 @@ def logs(store: SqlStore, *words: str) -> subprocess.Popen[str]:
     )
 
 
-def fill(store: SqlStore, *, replicas: int = 2) -> None:
-    store.record(plan(replicas=replicas), at=NOW, owner=None)
-    archive(store, "one")
-    archive(store, "three", at=NOW + 2)
-    if replicas > 1:
-        archive(store, "two", replica="worker-0", at=NOW + 1)
-        archive(store, "  four\t\x1b[32m", replica="worker-0", at=NOW + 3)
-    store.move("seg-1", step(Phase.FAILED, cause="worker-0 ended with 1."))
-
-
-def test_several_replicas_are_merged_by_time_and_named(store: SqlStore, cli: Cli) -> None:
-    fill(store)
-    out, err = cli("logs", "seg-1")
-    assert out == "[master-0] one\n[worker-0] two\n[master-0] three\n[worker-0]   four\t\x1b[32m\n"
-    assert err == ""
-
-
-def test_one_replica_is_printed_as_it_was(store: SqlStore, cli: Cli) -> None:
-    fill(store)
-    assert cli("logs", "seg-1", "--replica", "worker-0").out == "two\n  four\t\x1b[32m\n"
-
-
-def test_a_run_of_one_replica_needs_no_names(store: SqlStore, cli: Cli) -> None:
-    fill(store, replicas=1)
-    assert cli("logs", "seg").out == "one\nthree\n"
-
-
-def test_time_stamps_are_those_of_the_file(store: SqlStore, cli: Cli) -> None:
-    fill(store)
-    out = cli("logs", "seg-1", "--replica", "master-0", "--timestamps").out
-    assert out == (store.root / "runs" / "seg-1" / "logs" / "master-0.log").read_text()
-    assert out.splitlines()[0] == "2026-11-20T07:33:20.250000Z one"
-
-
-def test_lines_since_a_time(store: SqlStore, cli: Cli) -> None:
-    fill(store)
-    out = cli("logs", "seg-1", "--since", "2026-11-20T07:33:22Z").out
-    assert out.splitlines()[0] == "[master-0] three"
-    assert cli("logs", "seg-1", "--since", "0s").out == ""
-
-
 def test_a_log_that_is_no_text_is_printed_as_it_is(
     store: SqlStore, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    fill(store, replicas=1)
-    (log,) = store.log_files("seg-1")
-    log.write_bytes(log.read_bytes() + b"\xff\xfe\0\n" + b"no end")
-    assert main(["logs", "seg-1"]) == 0
-    assert capfdbinary.readouterr().out == b"one\nthree\n\xff\xfe\0\nno end\n"
-
-
-def test_a_run_without_logs_says_why(store: SqlStore, cli: Cli) -> None:
     store.record(plan(), at=NOW, owner=None)
-    store.move("seg-1", step(Phase.FAILED, cause="No port was free."))
-    out, err = cli("logs", "seg-1")
-    assert out == ""
-    assert err == "Run seg-1 left no logs: it is Failed. No port was free.\n"
-
-
-def test_a_replica_whose_log_is_not_archived_is_no_unknown_one(store: SqlStore, cli: Cli) -> None:
-    fill(store, replicas=1)
-    store.record(plan("seg-2", replicas=3), at=NOW, owner=processes.this_process())
-    archive(store, "one", run_id="seg-2")
-    reported = "Run seg-2 has until now left no log of worker-1: it is Created."
-    assert cli("logs", "seg-2", "--replica", "worker-1").err.startswith(reported)
-
-
-def test_an_unknown_replica_names_those_there_are(store: SqlStore, cli: Cli) -> None:
-    fill(store)
-    for replica in ("worker-7", "../../run", ""):
-        err = cli("logs", "seg-1", "--replica", replica, code=2).err
-        assert "Replicas: master-0, worker-0." in err
-
-
-@pytest.mark.parametrize(("replica", "known"), [("worker-0", True), ("worker-7", False)])
-def test_a_replica_on_the_cluster_that_has_printed_nothing_yet_is_no_unknown_one(
-    store: SqlStore, cli: Cli, monkeypatch: pytest.MonkeyPatch, replica: str, known: bool
-) -> None:
-    class Cluster:
-        def printed(self, _: Run) -> Iterator[LogLine]:
-            yield LogLine(replica="master-0", at=NOW, text="one")
-
-    monkeypatch.setattr(connections, "glimpse_of", lambda *_: contextlib.nullcontext(Cluster()))
-    monkeypatch.setattr(stores, "is_alone", lambda *_: True)
-    store.record(plan(replicas=2), at=NOW, owner=None)
-    reported = cli("logs", "seg-1", "--replica", replica, code=0 if known else 2)
-    assert reported.out == ""
-    assert ("Nothing was printed yet" in reported.err) is known
-    assert ("Replicas: master-0, worker-0." in reported.err) is not known
-
-
-def test_following_a_finished_run_prints_it_and_ends(store: SqlStore, cli: Cli) -> None:
-    fill(store, replicas=1)
-    assert cli("logs", "-f", "seg-1").out == "one\nthree\n"
-
-
-def test_following_a_run_whose_cluster_is_not_known_here_says_so(store: SqlStore, cli: Cli) -> None:
-    store.record(plan(backend="kubernetes"), at=NOW, owner=None)
-    assert "No cluster is configured" in cli("logs", "-f", "seg-1", code=6).err
+    log = archive(store, "one")
+    store.move("seg-1", step(Phase.FAILED))
+    log.write_bytes(log.read_bytes() + b"\xff\xfe\0\n" + b"no end")
+    assert main(["logs", "seg"]) == 0
+    assert capfdbinary.readouterr().out == b"one\n\xff\xfe\0\nno end\n"
 
 
 @pytest.mark.slow

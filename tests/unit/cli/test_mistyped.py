@@ -3,112 +3,176 @@
 from __future__ import annotations
 
 import pathlib
+import re
+import shlex
 
 import pytest
 
-from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.cli.main import main
 from k8sbench.model.errors import NotFound
+from tests.unit.cli.conftest import Fill
+from tests.unit.cli.live_runs import ended, run
 from tests.unit.command_line import Cli
-from tests.unit.store.examples import NOW, plan
+from tests.unit.store.examples import measurement
 
-SUBMIT = ("submit", "resnet50", "--backend=local")
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (("--iterations=999999999999999999999999",), "is out of range.\n  Give 1 to 1000000000.\n"),
-        (("--resume=nosuch",), "error: There is no set 'nosuch'.\n  The store is empty.\n"),
-    ],
+HERE = "submit resnet50 --backend=local"
+TRAIN = "render resnet50 --backend=local --mode=train --data=pictures --weights=start.pth"
+NO_REASON = "error: --accept nosuch: there is no such reason.\n"
+NO_STORE = "/mistyped yet.\n  k8sbench submit BENCHMARK makes one."
+CLUSTER_ONLY = (
+    *("-n team", "--context=a", "--kubeconfig=/no/such", "--node-pool=v100-32gb"),
+    *("--pools=/no/such", "--wait", "--keep", "--queue=q", "--image=a:b"),
+    *("--image-registry=a/b", "--parallel=2", "--detach"),
 )
-@pytest.mark.parametrize("more", [(), ("--dry-run",)])
-def test_submit_starts_nothing_that_was_asked_for_wrongly(
-    words: tuple[str, ...], sentence: str, more: tuple[str, ...], tmp_path: pathlib.Path, cli: Cli
-) -> None:
-    store = tmp_path / "store"
-    out, err = cli(*SUBMIT, *more, *words, f"--store={store}", code=2)
+WRONG = [
+    ("render resnet50 --timeout 90", "--timeout '90' is not a length of time.\n  Write 90s, 15m,"),
+    ("render resnet50 --timeout 0s", "Give more than 0s, up to 366d."),
+    ("render resnet50 --timeout 367d", "Give more than 0s, up to 366d."),
+    ("render resnet50 --backend=local --node-pool=a", "--node-pool is for jobs on a cluster"),
+    ("render all --variant=dle", "--variant names a variant of one benchmark."),
+    *(
+        (f"{HERE} {word}", f"{re.split('[ =]', word)[0]} is for jobs on a cluster")
+        for word in CLUSTER_ONLY
+    ),
+    (f"{HERE} --dry-run=server", "--dry-run=server is for jobs on a cluster"),
+    (f"{HERE} --iterations={10**24}", "is out of range.\n  Give 1 to 1000000000.\n"),
+    (f"{HERE} --accept=outliers", "Did you mean outlier?"),
+    (f"{HERE} --resume=nosuch", "error: There is no set 'nosuch'.\n  The store is empty.\n"),
+    (f"{HERE} --data pvc:imagenet", "is a volume of a cluster, and this run is local"),
+    (f"{HERE} --data /no/such/folder", "there is no folder /no/such/folder"),
+    (f"{HERE} --data synthetik", "Write synthetic or synthetic-host"),
+    (f"{HERE} --weights /no/such.pth", "there is no file /no/such.pth"),
+    (f"{HERE} --checkpoints /tmp", "--checkpoints is for --mode train"),
+    (f"{HERE} --target high", "not a percentage"),
+    (f"{HERE} --speed-option worker=2", "Did you mean workers?"),
+    (f"{HERE} --speed-option workers", "Write workers=8"),
+    (f"{TRAIN} --data=start.pth", "start.pth is no folder that you may read"),
+    (f"{TRAIN} --weights=pictures", "is not a .pth file"),
+    (f"{TRAIN} --weights=pictures.pth", "there is no file"),
+    (f"{TRAIN} --checkpoints=start.pth/kept", "start.pth is not a folder that you may write to"),
+    (f"{TRAIN} --epochs=1 --iterations=9", "--epochs and --iterations exclude each other"),
+    ("nodes resnet50 --resume=nosuch", "error: There is no set 'nosuch'.\n"),
+    ("nodes resnet50 --set='a b'", "error: 'a b' cannot name a set."),
+    (
+        "nodes resnet50 --backend=local",
+        "nodes compares the nodes of a cluster.\n  Leave out --back",
+    ),
+    ("collect --all --accept=nosuch", NO_REASON),
+    ("status nosuch", "There are no runs"),
+    ("list --set=nope", "error: There is no set 'nope'."),
+    ("list --since soon", "--since 'soon' is neither a length of time nor a date."),
+    ("list -o xml", "'xml' is not one of"),
+    ("list extra", "unexpected extra argument"),
+    ("list --store ''", "--store"),
+    ("list --store mysql://u:hemmelig@h/x", "ps shows"),
+    ("list --store postgresql://u:hemmelig@h:port/x", "ps shows"),
+    ("results --set=nope", "error: There is no set 'nope'."),
+    ("results -o xml", "'xml' is not one of"),
+    ("results -o json --lang=zh", "--lang is for formats that people read, not for json."),
+    ("results --precision fp8", "'fp8' is not one of"),
+    ("results --since soon", "--since 'soon' is neither a length of time nor a date."),
+    ("results --plot picture", "picture"),
+    ("results --plot picture.gif", "picture.gif"),
+    ("results surplus", "surplus"),
+    ("data check cityscape --data=.", "Did you mean cityscapes?"),
+    ("data check imagenet --data=pvc:data", "pvc:data is a claim"),
+    ("data make-sample imagenet pvc:data", "docs/data.md#on-a-claim"),
+    ("data make-sample faces set --size=12", "--size '12' is not a size"),
+    ("pools --pools missing.yaml", "missing.yaml"),
+    ("pools --pools wrong.yaml", "gpus_per_node"),
+    ("store reindex --store=mistyped", "mistyped"),
+    ("store reindex --store=pictures", "pictures"),
+    ("store remove x --yes --store=mistyped", NO_STORE),
+    ("store prune --keep-logs-for=90d --store=mistyped", NO_STORE),
+    ("store export --store=mistyped x.tar.gz", "nothing to export"),
+]
+"""The line that is typed, where no store is made yet, and what is said of it."""
+WRONG_WITH_RUNS = [
+    (f"{HERE} --resume=nigthly", "Did you mean nightly? Latest sets: "),
+    ("list --set=nope", "error: There is no set 'nope'."),
+    ("list --set=nightly --benchmark=sge -o json", "Did you mean seg? There are: seg."),
+    ("results --set=nope", "error: There is no set 'nope'."),
+    ("results --benchmark=sge", "Did you mean seg?"),
+    ("results --case=4x8", "There are: 1x1-cpu."),
+    ("results --precision=amp", "There are: fp32."),
+    ("results --since=2030-01-01", "The newest is of 2026-"),
+    ("results --accept=outlyer", "Did you mean outlier?"),
+    ("results --plot=nowhere/rows.svg", "nowhere/rows.svg"),
+    ("results --benchmark=tsm --plot=rows.svg", "There are: seg."),
+    ("results nosuch", "There is no run 'nosuch' in the store."),
+    ("results nightly", "'nightly' is a set, not a run.\n  Name it with --set nightly."),
+    ("results seg-1 --set=weekly", "No run fits all of the filters"),
+    ("logs nosuch", "no run 'nosuch' in the store.\n  k8sbench list shows the runs."),
+    ("logs going-no", "Nearest: going-on."),
+    *(
+        (f"logs seg-1 --replica={name}", "Replicas: master-0.")
+        for name in ("worker-7", "../../run", "''")
+    ),
+    ("store export seg-1", "names no file for an export"),
+    ("store export going-on x.tar.gz", "going-on has not ended"),
+    ("store export nothing x.tar.gz", "no run 'nothing'"),
+    *(
+        (f"store remove {names} --yes", "Run going-on is Created, not over.")
+        for names in ("going-on", "seg-1 going-on", "weekly")
+    ),
+    ("store remove seg-1", "1 run would be removed for ever"),
+    ("store prune --keep-logs-for=90", "--keep-logs-for '90' is not a length of time."),
+]
+
+
+@pytest.fixture(autouse=True)
+def _folder(no_cluster: None, root: pathlib.Path) -> None:
+    """Work where there is no cluster and no store, beside some files."""
+    pathlib.Path("pictures").mkdir()
+    pathlib.Path("start.pth").touch()
+    pathlib.Path("wrong.yaml").write_text("pools: [{name: a}]")
+
+
+def ids(lines: list[tuple[str, str]]) -> list[str]:
+    return [ascii(line) for line, _ in lines]
+
+
+@pytest.mark.parametrize(("line", "sentence"), WRONG, ids=ids(WRONG))
+def test_nothing_comes_of_what_is_typed_wrong(line: str, sentence: str, cli: Cli) -> None:
+    before = sorted(pathlib.Path().rglob("*"))
+    out, err = cli(*shlex.split(line), code=2)
     assert out == ""
+    assert err.startswith("error: ")
     assert sentence in err
-    assert not store.exists()
+    assert "hemmelig" not in err
+    assert sorted(pathlib.Path().rglob("*")) == before
 
 
-def test_the_set_to_resume_is_suggested_where_it_is_mistyped(
-    tmp_path: pathlib.Path, cli: Cli
+@pytest.mark.parametrize(("line", "sentence"), WRONG_WITH_RUNS, ids=ids(WRONG_WITH_RUNS))
+def test_the_runs_stay_where_something_is_typed_wrong(
+    line: str, sentence: str, fill: Fill, cli: Cli
 ) -> None:
-    with open_store(str(tmp_path)) as store:
-        store.record(plan(set_name="nightly"), at=NOW, owner=None)
-    err = cli(*SUBMIT, "--dry-run", "--resume=nigthly", f"--store={tmp_path}", code=2).err
-    assert "Did you mean nightly? Latest sets: nightly." in err
-    cli(*SUBMIT, "--dry-run", "--resume=nightly", f"--store={tmp_path}")
-
-
-@pytest.mark.parametrize(
-    ("word", "sentence"),
-    [
-        ("--resume=nosuch", "error: There is no set 'nosuch'.\n"),
-        ("--set=a b", "error: 'a b' cannot name a set."),
-        ("--backend=local", "error: nodes compares the nodes of a cluster.\n  Leave out --backend"),
-    ],
-)
-def test_nodes_runs_nothing_that_was_asked_for_wrongly(
-    word: str, sentence: str, tmp_path: pathlib.Path, cli: Cli
-) -> None:
-    assert sentence in cli("nodes", "resnet50", word, f"--store={tmp_path / 'store'}", code=2).err
-
-
-@pytest.mark.parametrize("command", ["list", "results"])
-@pytest.mark.parametrize("is_empty", [False, True])
-def test_a_set_that_does_not_exist_is_an_error_wherever_it_is_named(
-    command: str, is_empty: bool, tmp_path: pathlib.Path, cli: Cli
-) -> None:
-    if not is_empty:
-        with open_store(str(tmp_path)) as store:
-            store.record(plan(set_name="nightly"), at=NOW, owner=None)
-    err = cli(command, "--set=nope", f"--store={tmp_path}", code=2).err
-    assert "error: There is no set 'nope'." in err
-
-
-def test_runs_are_called_near_only_where_their_names_are(tmp_path: pathlib.Path, cli: Cli) -> None:
-    with open_store(str(tmp_path)) as store:
-        for run_id in ("resnet50-261121-132222-84v5dp", "tsm-261121-132300-aaaaaa"):
-            store.record(plan(run_id, set_name=run_id), at=NOW, owner=None)
-    store_option = f"--store={tmp_path}"
-    err = cli("logs", "nosuch", store_option, code=2).err
-    assert "Nearest" not in err
-    assert "k8sbench list shows the runs." in err
-    err = cli("logs", "resnet50-261121-132222-84v5pd", store_option, code=2).err
-    assert "Nearest: resnet50-261121-132222-84v5dp." in err
+    fill([run("going-on", set_name="weekly"), ended(run(), measurement=measurement())])
+    out, err = cli(*shlex.split(line), code=2)
+    assert out == ""
+    assert err.startswith("error: ")
+    assert sentence in err
+    assert cli("list", "-o", "name").out.split() == ["going-on", "seg-1"]
+    assert not list(pathlib.Path().glob("x.tar.gz"))
 
 
 @pytest.mark.parametrize("words", [("--debug", "status", "x"), ("status", "x", "--debug")])
-def test_debug_may_stand_anywhere_on_the_line(
-    words: tuple[str, ...], tmp_path: pathlib.Path
-) -> None:
+def test_debug_may_stand_anywhere_on_the_line(words: tuple[str, ...]) -> None:
     with pytest.raises(NotFound):
-        main([*words, f"--store={tmp_path}"])
+        main(words)
 
 
 @pytest.mark.parametrize("words", [("--quiet", "results"), ("results", "--quiet")])
-def test_quiet_leaves_notes_out_and_keeps_errors(
-    words: tuple[str, ...], tmp_path: pathlib.Path, cli: Cli
-) -> None:
-    store = f"--store={tmp_path / 'none'}"
-    assert "no store" in cli("results", store).err
-    assert cli(*words, store) == ("", "")
-    assert "There is no run" in cli("status", "x", "--quiet", store, code=2).err
+def test_quiet_leaves_notes_out_and_keeps_errors(words: tuple[str, ...], cli: Cli) -> None:
+    assert "no store" in cli("results").err
+    assert cli(*words) == ("", "")
+    assert "There are no runs" in cli("status", "x", "--quiet", code=2).err
 
 
-@pytest.mark.usefixtures("no_cluster", "root")
 def test_no_advice_names_an_option_that_the_command_does_not_have(cli: Cli) -> None:
     for words in (["doctor"], ["collect", "--all"], ["list", "-n", "a"], ["cancel", "x"]):
         out, err = cli(*words, code=None)
         assert "--backend" not in out + err
-
-
-def test_collect_takes_no_reason_that_does_not_exist(cli: Cli) -> None:
-    err = cli("collect", "--all", "--accept=nosuch", code=2).err
-    assert "--accept nosuch: there is no such reason." in err
 
 
 @pytest.mark.parametrize("words", [[], ["baseline"], ["data"], ["store"]])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 
 from k8sbench.adapters.files import pools
 from tests.unit.command_line import Cli
@@ -21,52 +20,18 @@ def _nothing_configured(no_cluster: None, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.delenv(pools.VARIABLE, raising=False)
 
 
-def test_the_table_names_each_pool_and_the_file_and_the_default(cli: Cli) -> None:
-    out, err = cli("pools")
-    header, *rows = out.splitlines()
-    assert header.split() == ["POOL", "GPUS", "GPU", "MODEL", "CPU", "MEMORY", "SELECTOR"]
-    assert [row.split()[0] for row in rows] == ["v100-16gb", "v100-32gb", "a100", "h100", "h200"]
-    assert "nvidia.com/gpu.product=Tesla-V100-SXM2-16GB" in rows[0]
-    assert err == "pools from built-in; default: v100-32gb\n"
-
-
-def test_yaml_is_a_pools_file_of_the_same_pools(tmp_path: Path, cli: Cli) -> None:
-    own = tmp_path / "pools.yaml"
-    own.write_text(cli("pools", "-o", "yaml").out)
-    again, built_in = pools.load(str(own)), pools.load()
-    assert (again.pools, again.default) == (built_in.pools, built_in.default)
-
-
 def test_yaml_is_the_file_as_it_is_written(tmp_path: Path, cli: Cli) -> None:
     own = tmp_path / "own.yaml"
-    own.write_text("pools:  # ours\n  - {name: a, gpus_per_node: 1, gpu_model: T4}\n")
+    lines = (f"  - {{name: {name}, gpus_per_node: 1, gpu_model: T4}}\n" for name in "ab")
+    own.write_text(f"pools:  # ours\n{''.join(lines)}")
     assert cli("pools", "--pools", str(own), "-o", "yaml").out == own.read_text()
-
-
-def test_json_and_names_hold_the_same_pools(cli: Cli) -> None:
+    reported = f"pools from {own}; default: none: --node-pool is required\n"
+    assert cli("pools", "--pools", str(own), "-o", "name") == ("a\nb\n", reported)
+    own.write_text(cli("pools", "-o", "yaml").out)
     found = cli.json("pools", "-o", "json")
     assert (found["source"], found["default"]) == ("built-in", "v100-32gb")
-    names = cli("pools", "-o", "name").out.split()
-    assert [pool["name"] for pool in found["pools"]] == names == list(pools.load().pools)
-
-
-def test_several_pools_without_a_default_say_that_one_must_be_named(
-    tmp_path: Path, cli: Cli
-) -> None:
-    own = tmp_path / "own.yaml"
-    listed = [{"name": name, "gpus_per_node": 1, "gpu_model": "T4"} for name in "ab"]
-    own.write_text(yaml.safe_dump({"pools": listed}))
-    err = cli("pools", "--pools", str(own)).err
-    assert err == f"pools from {own}; default: none: --node-pool is required\n"
-
-
-def test_a_file_that_is_missing_or_wrong_is_bad_input(tmp_path: Path, cli: Cli) -> None:
-    own = tmp_path / "own.yaml"
-    cli("pools", "--pools", str(own), code=2)
-    own.write_text("pools: [{name: a}]")
-    out, err = cli("pools", "--pools", str(own), code=2)
-    assert out == ""
-    assert "gpus_per_node" in err
+    again, built_in = pools.load(str(own)), pools.load()
+    assert (again.pools, again.default) == (built_in.pools, built_in.default)
 
 
 def test_a_configured_cluster_that_does_not_answer_is_a_warning_unless_it_was_named(

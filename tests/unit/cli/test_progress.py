@@ -6,65 +6,54 @@ import json
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-from k8sbench.cli.terminal.progress import Progress, figure_words
+from k8sbench.cli.terminal.progress import Progress
 from k8sbench.lifecycle.live_state import LAST_LINES
 from k8sbench.model.measurement import AccuracyResult
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.model.spec import LogFormat
 from k8sbench.ports import JobEvent
-from k8sbench.report import group_words
 from tests.unit import goldens
-from tests.unit.cli import live_runs
-from tests.unit.cli.live_runs import NOW, gap, line, moved, note, replica, run, step
+from tests.unit.cli.live_runs import NOW, ended, gap, line, moved, note, replica, run, step
 from tests.unit.local.test_exits import torchrun
 from tests.unit.store.examples import REJECTION, measurement
 
 FOLDER = Path(__file__).parent / "golden"
 
 
-class Ended(NamedTuple):
-    """A run that ends."""
-
-    run: Run
-
-
-Told = JobEvent | Run | Ended | float
-"""An event of a run, a run that is planned, one that ends, or seconds that pass."""
-
-
-def printed(look: Callable[[], str], *told: Told) -> str:
-    """Give what is printed of it."""
-    now = [NOW]
-    tell = Progress(lambda: now[0])
-    runs: dict[str, Run] = {}
-    for one in told:
-        if isinstance(one, float):
-            now[0] += one
-        elif isinstance(one, Run):
-            runs[one.run_id] = one
-            tell.planned(one)
-        elif isinstance(one, Ended):
-            tell.ended(one.run)
-        else:
-            tell.on_event(runs.setdefault(one.run_id, run(one.run_id)), one)
-    return look()
+Told = JobEvent | Run | float | list[Run]
+"""An event of a run, a run that is planned or has ended, seconds that pass, or a whole sweep."""
+Printed = Callable[..., str]
 
 
 @pytest.fixture
-def look(capsys: pytest.CaptureFixture[str]) -> Callable[[], str]:
-    """What was printed since the last look; nothing may ever go to stdout."""
+def printed(capsys: pytest.CaptureFixture[str]) -> Printed:
+    """Tell something; gives what is printed of it, of which nothing may go to stdout."""
 
-    def look() -> str:
+    def printed(*told: Told) -> str:
+        now = [NOW]
+        tell = Progress(lambda: now[0])
+        runs: dict[str, Run] = {}
+        for one in told:
+            if isinstance(one, float):
+                now[0] += one
+            elif isinstance(one, list):
+                tell.expect([run.plan for run in one], [], 1)
+            elif isinstance(one, Run) and one.phase.final:
+                tell.ended(one)
+            elif isinstance(one, Run):
+                runs[one.run_id] = one
+                tell.planned(one)
+            else:
+                tell.on_event(runs.setdefault(one.run_id, run(one.run_id)), one)
         out, err = capsys.readouterr()
         assert out == ""
         return err
 
-    return look
+    return printed
 
 
 def evaluated(value: float) -> JobEvent:
@@ -78,6 +67,8 @@ MINE = LogFormat(
 REFUSED = "python -m k8sbench.trainers.tsm: error: argument --seed: must be a whole number"
 REJECTED = measurement(reasons=(REJECTION,), verdict="rejected", throughput=None, accuracy=None)
 VALID = measurement(accuracy=None)
+REACHED = AccuracyResult(metric="top-1", best=76.6, final=76.0, unit="%", evaluations=2)
+SWEEP = [run(f"seg-{number}", repeat=number) for number in (1, 2, 3)]
 SCENES: dict[str, tuple[Told, ...]] = {
     "the plan comes first, with its notes": (run(notes=("Batch 2 is unlike the report's.",)),),
     "repeats of a case share one plan line": (run(), run("seg-2", repeat=2)),
@@ -127,27 +118,35 @@ SCENES: dict[str, tuple[Told, ...]] = {
         note("The API server does not answer since 10 s."),
         *(gap(NOW, NOW + 1), gap(NOW, None), gap(None, NOW), gap(None, None)),
     ),
-    "a rejected run says why": (Ended(live_runs.ended(run(), measurement=REJECTED)),),
-    "a valid run says its figure": (Ended(live_runs.ended(run(preset="full"), measurement=VALID)),),
-    "a smoke run says how far it goes": (
-        Ended(live_runs.ended(run(preset="smoke"), measurement=VALID)),
+    "a rejected run says why": (ended(run(), measurement=REJECTED),),
+    "a valid run says its figure": (ended(run(preset="full"), measurement=VALID),),
+    "a smoke run says how far it goes": (ended(run(preset="smoke"), measurement=VALID),),
+    "trainings say what they reached": (
+        ended(run(), measurement=measurement(accuracy=REACHED)),
+        ended(run(), measurement=measurement(accuracy=REACHED, target=75.9)),
+        ended(run(), measurement=measurement(accuracy=REACHED, target=75.9, time_to_train_s=44.5)),
     ),
     "of several runs each line says which": (
         *(run(), run("seg-2"), moved(Phase.RUNNING, "All replicas run.")),
-        *(step(10, run_id="seg-2"), Ended(live_runs.ended(run()))),
+        *(step(10, run_id="seg-2"), ended(run())),
         moved(Phase.FAILED, "It broke.", "seg-2", action="Mend it."),
+    ),
+    "a sweep says after each run how far it is and what the run reached": (
+        SWEEP,
+        *(SWEEP[0], 60.0, ended(SWEEP[0], measurement=VALID)),
+        *(SWEEP[1], 60.0, ended(SWEEP[1], Phase.FAILED)),
+        *(SWEEP[2], 60.0, ended(SWEEP[2], measurement=VALID)),
     ),
 }
 
 
-def test_what_is_printed_is_the_golden_text(look: Callable[[], str]) -> None:
-    parts = [f"# {name}\n{printed(look, *told)}" for name, told in SCENES.items()]
+def test_what_is_printed_is_the_golden_text(printed: Printed) -> None:
+    parts = [f"# {name}\n{printed(*told)}" for name, told in SCENES.items()]
     goldens.check(FOLDER / "told.txt", "\n".join(parts))
 
 
-def test_the_first_replicas_to_fail_are_heard_out(look: Callable[[], str]) -> None:
+def test_the_first_replicas_to_fail_are_heard_out(printed: Printed) -> None:
     said = printed(
-        look,
         *(
             line(f"line {number} \x1b[31mof\r {'x' * 1000}", replica=f"worker-{each}")
             for each in range(6)
@@ -166,30 +165,13 @@ def test_the_first_replicas_to_fail_are_heard_out(look: Callable[[], str]) -> No
     assert last == "  last lines of 1 more: k8sbench logs seg-1"
 
 
-@pytest.mark.parametrize(
-    ("target", "seconds", "words"),
-    [
-        (None, None, "top-1 76.6 %"),
-        (75.9, None, "top-1 76.6 % (75.9 % not reached)"),
-        (75.9, 44338.456, "top-1 76.6 % (75.9 % after 44338.456 s)"),
-    ],
-)
-def test_a_training_that_ends_says_what_it_reached(
-    target: float | None, seconds: float | None, words: str
-) -> None:
-    reached = AccuracyResult(metric="top-1", best=76.6, final=76.0, unit="%", evaluations=2)
-    found = measurement(accuracy=reached, target=target, time_to_train_s=seconds)
-    assert group_words.trained(found) == words
-    assert f", trained to {words}, valid" in figure_words(found, run().plan)
-
-
 def test_a_run_that_is_left_alone_has_not_ended() -> None:
     tell = Progress(lambda: NOW)
     tell.planned(run())
-    tell.ended(live_runs.ended(run(), Phase.RUNNING))
+    tell.ended(ended(run(), Phase.RUNNING))
     assert (tell._left, tell._ended.total()) == ({"seg-1"}, 0)
     tell.planned(run())  # `collect` tries it again
-    tell.ended(live_runs.ended(run()))
+    tell.ended(ended(run()))
     assert (tell._left, tell._ended.total()) == (set(), 1)
 
 
@@ -204,33 +186,9 @@ def test_little_is_kept_of_a_run_and_nothing_of_one_that_has_ended() -> None:
                 tell.on_event(one, line(f"{number} {'x' * 20_000}", run_id=one.run_id))
         kept, _ = tracemalloc.get_traced_memory()
         for one in runs:
-            tell.ended(live_runs.ended(one))
+            tell.ended(ended(one))
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert kept < 2e6  # 40 MB were printed
     assert after < 1e5
-
-
-def test_a_sweep_says_after_each_run_how_far_it_is_and_what_the_run_reached(
-    look: Callable[[], str],
-) -> None:
-    now = [NOW]
-    tell = Progress(lambda: now[0])
-    runs = [run(f"seg-{number}", repeat=number) for number in (1, 2, 3)]
-    tell.expect([one.plan for one in runs], [], 1)
-    said = []
-    for one in runs:
-        tell.planned(one)
-        now[0] += 60
-        look()
-        is_second = one.run_id == "seg-2"
-        phase, measured = (Phase.FAILED, None) if is_second else (Phase.SUCCEEDED, VALID)
-        tell.ended(live_runs.ended(one, phase, measurement=measured))
-        said.append(look())
-    assert said[0] == (
-        "1 of 3 ended, about 2m left (estimated from their times); seg pytorch fp32 1x1-cpu,"
-        " repeat 1: 12.50 samples/s\n"
-    )
-    assert said[1].startswith("2 of 3 ended, about 1m left")
-    assert said[2] == "3 of 3 ended; seg pytorch fp32 1x1-cpu, repeat 3: 12.50 samples/s\n"

@@ -22,15 +22,6 @@ from tests.unit.report.example import gpu_metrics
 from tests.unit.report.factory import START, repeats, run, smoke
 
 
-def test_rows_go_to_stdout_and_nothing_else_does(fill: Fill, typed: Typed) -> None:
-    fill([*repeats([100.0, 101.0, 102.0]), run(90.0, set_name="old", at=START)])
-    code, out, err = typed("results")
-    assert code == 0
-    assert out.startswith("BENCHMARK   FRAMEWORK   CASE   PRECISION   RUNS   samples/s ")
-    assert "101.00" in out
-    assert "1 older row is not shown; --all shows all sets." in err
-
-
 def test_runs_are_named_by_ids_or_beginnings_of_them(fill: Fill, typed: Typed) -> None:
     new, old = repeats([100.0, 101.0, 102.0]), run(90.0, set_name="old", run_id="aged", at=START)
     fill([*new, old])
@@ -46,74 +37,27 @@ def test_runs_are_named_by_ids_or_beginnings_of_them(fill: Fill, typed: Typed) -
     group = [one.run_id for one in new]
     assert rows(group[1]) == [group]
     assert sorted(rows("aged", *group)) == sorted([["aged"], group])
-    assert typed("results", "aged", f"--set={new[0].plan.set_name}")[0] == 2
-    code, out, err = typed("results", "nothing-like-it")
-    assert (code, out) == (2, "")
-    assert "There is no run 'nothing-like-it' in the store." in err
-    assert "'old' is a set, not a run.\n  Name it with --set old." in typed("results", "old")[2]
 
 
 def test_every_format_comes_from_the_same_rows(fill: Fill, typed: Typed) -> None:
     fill(example.runs())
     document = json.loads(typed("results", "-o", "json")[1])
     assert document["schema"] == 2
-    rows = {row["group"]: row for row in document["rows"]}
     lines = list(csv.DictReader(io.StringIO(typed("results", "-o", "csv")[1])))
-    assert [line["group"] for line in lines] == list(rows)
-    for line in lines:
-        throughput = rows[line["group"]]["throughput"]
-        assert line["throughput"] == ("" if throughput is None else str(throughput))
-        assert ("throughput:" in line["missing"]) == (throughput is None)
+    assert [line["group"] for line in lines] == [row["group"] for row in document["rows"]]
     assert typed("results", "-o", "markdown")[1].startswith("| benchmark | framework | case |")
     as_reports = typed("results", "-o", "report")[1]
     assert "\n| gpu_num_per_node | batch_size_per_device | samples/s(PyTorch) | " in as_reports
     assert "TFLOP/s PER GPU" in typed("results", "-o", "wide")[1]
 
 
-def test_a_filter_that_nothing_fits_says_what_there_is(fill: Fill, typed: Typed) -> None:
-    fill([run(100.0)])
-    for words, said in (
-        (("--benchmark", "resnet5O"), "Did you mean resnet50?"),
-        (("--case", "4x8"), "There are: 1x8."),
-        (("--precision", "amp"), "There are: fp32."),
-        (("--since", "2030-01-01"), "The newest is of 2026-"),
-    ):
-        code, out, err = typed("results", *words)
-        assert (code, out) == (2, "")
-        assert said in err
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("-o", "xml"),
-        ("--precision", "fp8"),
-        ("--since", "soon"),
-        ("--plot", "picture"),
-        ("--plot", "picture.gif"),
-        ("surplus",),
-    ],
-)
-def test_bad_input_is_exit_code_2_and_one_clear_error(
-    words: tuple[str, ...], typed: Typed, root: pathlib.Path
-) -> None:
-    code, out, err = typed("results", *words)
-    assert (code, out) == (2, "")
-    assert err.startswith("error: ")
-    assert "Traceback" not in err
-
-
-def test_accept_overrules_by_id_and_refuses_a_typo(fill: Fill, typed: Typed) -> None:
+def test_accept_overrules_by_id(fill: Fill, typed: Typed) -> None:
     fill(repeats([100.0, 101.0, 40.0]))
     assert "2/3" in typed("results")[1]
     code, out, err = typed("results", "--accept", "outlier")
-    assert code == 0
+    assert (code, err) == (0, "")
     assert "3/3" in out
     assert "accepted: outlier" in out
-    assert err == ""
-    code, out, err = typed("results", "--accept", "outlyer")
-    assert (code, out) == (2, "")
-    assert "Did you mean outlier?" in err
 
 
 def test_an_entry_that_the_catalog_has_not_is_said_and_not_fatal(fill: Fill, typed: Typed) -> None:
@@ -166,14 +110,6 @@ def test_a_page_shows_the_gpu_metrics_of_the_latest_run_or_of_those_that_are_nam
     assert "prometheus-0" not in page
     assert "GPU utilization" not in page
     assert 'aria-label="Power, W"' in typed("results", ids[0], "-o", "html")[1]
-
-
-def test_a_plot_that_cannot_be_written_is_bad_input(fill: Fill, typed: Typed) -> None:
-    fill([run(100.0)])
-    code, out, err = typed("results", "--plot", "nowhere/rows.svg")
-    assert (code, out) == (2, "")
-    assert "nowhere/rows.svg" in err
-    assert typed("results", "--benchmark", "tsm", "--plot", "rows.svg")[0] == 2
 
 
 def test_printing_rows_takes_no_drawing_and_no_framework(fill: Fill, root: pathlib.Path) -> None:

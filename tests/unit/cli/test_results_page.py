@@ -5,35 +5,29 @@ from __future__ import annotations
 import json
 import pathlib
 import shlex
-from typing import Any
 
 import msgspec
 import pytest
 
 from k8sbench.adapters.store.sql_store import open_store
-from k8sbench.cli import main
 from k8sbench.model import identity
 from k8sbench.model.plan import RunPlan
-from k8sbench.ports import LogLine
 from k8sbench.report import repeating
 from tests.tiers import ROOT
 from tests.unit.cli.conftest import Fill, Typed
+from tests.unit.command_line import Cli
 from tests.unit.report import example
 from tests.unit.report.factory import START, run
+from tests.unit.store.examples import archive
 
-FIXTURES = ROOT / "tests" / "fixtures" / "logs"
 
-
-def test_the_page_goes_to_stdout_with_the_course_of_its_runs(
+def test_the_page_has_the_course_of_its_runs_unless_a_log_is_elsewhere(
     fill: Fill, typed: Typed, root: pathlib.Path
 ) -> None:
     fill([run(2.0, run_id="seen", at=START)])
+    lines = (ROOT / "tests/fixtures/logs/k8sbench_master.log").read_text().splitlines()
     with open_store(str(root)) as store:
-        log = store.archive("seen")
-        lines = (FIXTURES / "k8sbench_master.log").read_text().splitlines()
-        for line in lines:
-            log.write(LogLine(replica="master-0", at=START, text=line))
-        log.close()
+        archive(store, *lines, run_id="seen", at=START)
     code, out, err = typed("results", "-o", "html")
     assert (code, err) == (0, "")
     assert out.startswith("<!doctype html>")
@@ -41,12 +35,6 @@ def test_the_page_goes_to_stdout_with_the_course_of_its_runs(
     assert str(root) in out
     assert 'aria-label="loss"' in out
     assert 'aria-label="throughput, samples/s"' in out
-
-
-def test_a_page_does_without_the_steps_of_a_log_that_is_elsewhere(
-    fill: Fill, typed: Typed, root: pathlib.Path
-) -> None:
-    fill([run(2.0, run_id="seen", at=START)])
     (root / "runs" / "seen" / "run.json").unlink()
     code, out, err = typed("results", "-o", "html")
     assert code == 0
@@ -55,26 +43,18 @@ def test_a_page_does_without_the_steps_of_a_log_that_is_elsewhere(
     assert "warning: without the steps of seen: " in err
 
 
-def test_a_page_has_every_row(fill: Fill, typed: Typed) -> None:
+def test_forms_for_people_have_titles_in_chinese_and_the_page_every_row(
+    fill: Fill, typed: Typed
+) -> None:
     fill(example.runs())
+    for form in ("table", "wide", "markdown", "html"):
+        assert "吞吐" in typed("results", "-o", form, "--lang", "zh")[1]
     rows = json.loads(typed("results", "-o", "json")[1])["rows"]
     assert typed("results", "-o", "html")[1].count("<details") == len(rows)
 
 
-def test_tables_for_people_have_titles_in_chinese(fill: Fill, typed: Typed) -> None:
-    fill(example.runs())
-    for form in ("table", "wide", "markdown", "html"):
-        code, out, _ = typed("results", "-o", form, "--lang", "zh")
-        assert code == 0
-        assert "吞吐" in out
-    code, out, err = typed("results", "-o", "json", "--lang", "zh")
-    assert (code, out) == (2, "")
-    assert "--lang is for formats that people read, not for json." in err
-
-
-def planned(capsys: pytest.CaptureFixture[str], *words: str) -> RunPlan:
-    assert main.main(["render", *words, "-o", "json"]) == 0
-    items: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["items"]
+def planned(cli: Cli, words: str) -> RunPlan:
+    items = cli.json("render", *shlex.split(words), "-o", "json")["items"]
     job = next(one for one in items if one["kind"] in ("PyTorchJob", "PaddleJob"))
     return msgspec.json.decode(
         job["metadata"]["annotations"][identity.PLAN_ANNOTATION], type=RunPlan
@@ -95,9 +75,7 @@ def planned(capsys: pytest.CaptureFixture[str], *words: str) -> RunPlan:
         "resnet50 --gpus 8 --mode train --data pvc:imagenet --checkpoints pvc:runs",
     ],
 )
-def test_the_command_of_a_row_repeats_its_case(
-    capsys: pytest.CaptureFixture[str], words: str
-) -> None:
-    plan = planned(capsys, *shlex.split(words))
-    again = planned(capsys, *shlex.split(repeating.command(plan))[2:])
+def test_the_command_of_a_row_repeats_its_case(cli: Cli, words: str) -> None:
+    plan = planned(cli, words)
+    again = planned(cli, repeating.command(plan).removeprefix("k8sbench submit "))
     assert identity.case_key(again) == identity.case_key(plan)

@@ -1,4 +1,4 @@
-"""Where output goes that cannot go anywhere: a full disk, a closed stream."""
+"""Where output goes that cannot go anywhere: a full disk, a closed stream, a reader that went."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ def k8sbench(words: str, redirected: str, store: pathlib.Path) -> subprocess.Com
 
 
 @pytest.mark.skipif(not pathlib.Path("/dev/full").exists(), reason="Linux has /dev/full")
-@pytest.mark.parametrize("words", ["list -o json", "store info"])
-def test_output_onto_a_full_disk_is_no_internal_error(words: str, tmp_path: pathlib.Path) -> None:
-    done = k8sbench(words, "> /dev/full", tmp_path / "store")
+def test_output_onto_a_full_disk_is_no_internal_error(tmp_path: pathlib.Path) -> None:
+    done = k8sbench("list -o json", "> /dev/full", tmp_path / "store")
     assert done.returncode == 1
     assert "error: The output cannot be written: no space left on device.\n" in done.stderr
     assert "Internal error" not in done.stderr

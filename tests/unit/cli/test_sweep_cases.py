@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -15,50 +15,27 @@ from k8sbench.diagnose.preflight.nodes import refusal, room
 from k8sbench.lifecycle.context import PlannedCase
 from k8sbench.model.errors import DoesNotFit
 from k8sbench.model.plan import RunPlan
+from tests.unit.cli.conftest import Told
 from tests.unit.command_line import Cli
 from tests.unit.doctor.clusters import node, request
 
-Cases = Callable[..., tuple[list[str], list[str]]]
 HERE = ("--backend=local", "--dry-run")
 
 
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with two cores and no GPU, wherever this runs."""
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     monkeypatch.setattr(gpus, "inventory", lambda: gpus.Inventory(gpus=(), reason="there is none"))
 
 
-@pytest.fixture
-def cases(cli: Cli) -> Cases:
-    """Run a command; returns its plans (``resnet50 1x4``), and what is left out."""
-
-    def run(*words: str, code: int = 0) -> tuple[list[str], list[str]]:
-        lines = cli(*words, code=code).err.splitlines()
-        plans = [line.split(" · ") for line in lines if " iterations · " in line]
-        shapes = [f"{plan[0]} {plan[4].split(' = ')[0]}" for plan in plans]
-        return shapes, [line for line in lines if line.startswith("left out: ")]
-
-    return run
+def test_cases_that_cannot_run_are_named_and_left_out_golden(told: Told) -> None:
+    """One that was asked for by its name is an error."""
+    words = ("deeplabv3p --all-cases", "deeplabv3p --replicas=4 --gpus=8", "resnet50 --replicas=3")
+    lines = (f"submit {each} {' '.join(HERE)}" for each in (*words, "all --framework=paddle"))
+    told("sweeps", lines, data=False)
 
 
-@pytest.mark.usefixtures("small")
-def test_cases_that_the_machine_cannot_hold_are_named_and_left_out(cases: Cases) -> None:
-    shapes, left_out = cases("submit", "deeplabv3p", "--all-cases", *HERE)
-    assert shapes == ["deeplabv3p 1 replica × 1 process"]
-    assert left_out == [
-        "left out: deeplabv3p 1x8: 1 × 8 CPU processes are too many for 2 cores.",
-        "left out: deeplabv3p 2x8: 2 × 8 CPU processes are too many for 2 cores.",
-        "left out: deeplabv3p 4x8: 4 × 8 CPU processes are too many for 2 cores.",
-    ]
-
-
-@pytest.mark.usefixtures("small")
-def test_a_case_that_was_asked_for_by_name_is_an_error_and_not_left_out(cases: Cases) -> None:
-    assert cases("submit", "deeplabv3p", "--replicas=4", "--gpus=8", *HERE, code=2) == ([], [])
-
-
-@pytest.mark.usefixtures("small")
 def test_no_more_processes_than_cores_are_started_and_the_command_that_fits_is_named(
     cli: Cli,
 ) -> None:
@@ -67,49 +44,26 @@ def test_no_more_processes_than_cores_are_started_and_the_command_that_fits_is_n
     command = re.search("k8sbench (submit .*)", err)
     assert command
     cli(*command[1].split(), "--dry-run")
-    cli("submit", "resnet50", "--replicas=3", *HERE, code=2)
 
 
-@pytest.mark.usefixtures("small")
 def test_all_benchmarks_begin_with_their_baselines(
-    monkeypatch: pytest.MonkeyPatch, cases: Cases
+    monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
-    shapes, _ = cases("submit", "all", "--all-cases", *HERE)
+    lines = cli("submit", "all", "--all-cases", *HERE).err.splitlines()
+    plans = [line.split(" · ") for line in lines if " iterations · " in line]
+    shapes = [f"{plan[0]} {plan[4].split(' = ')[0]}" for plan in plans]
     names = ["arcface", "deeplabv3p", "resnet50", "tsm"]
     assert shapes[:4] == [f"{name} 1 replica × 1 process" for name in names]
     assert not any(shape.endswith("1 replica × 1 process") for shape in shapes[4:])
     assert {shape.split()[0] for shape in shapes[4:]} == {*names, "allreduce"}
 
 
-@pytest.mark.usefixtures("small")
-def test_of_all_benchmarks_those_without_the_framework_are_named(cases: Cases) -> None:
-    shapes, left_out = cases("submit", "all", "--framework=paddle", *HERE)
-    assert {shape.split()[0] for shape in shapes} == {"arcface", "deeplabv3p"}
-    assert left_out == [
-        "left out: allreduce 1x1: One GPU alone has nobody to talk to.",
-        "left out: resnet50: it has no variant for paddle.",
-        "left out: tsm: it has no variant for paddle.",
-    ]
-
-
-def test_a_variant_is_of_one_benchmark(cli: Cli) -> None:
-    err = cli("render", "all", "--variant=dle", code=2).err
-    assert "--variant names a variant of one benchmark." in err
-
-
-def test_render_takes_all_benchmarks_too(cli: Cli) -> None:
-    printed = cli("render", "all", "--gpus=1").out
-    assert printed.count("kind: PyTorchJob") == 3
-    assert printed.count("kind: PaddleJob") == 1
-
-
 def test_a_framework_that_is_not_installed_is_left_out_of_all_benchmarks_only(
-    small: None, monkeypatch: pytest.MonkeyPatch, cli: Cli
+    monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == "paddle" else object()
-    )
+    there = {"torch": object()}
+    monkeypatch.setattr(importlib.util, "find_spec", there.get)
     planned: list[RunPlan] = []
 
     def run(cases: Sequence[PlannedCase], *_: object, **_more: object) -> None:
@@ -126,15 +80,12 @@ def test_a_framework_that_is_not_installed_is_left_out_of_all_benchmarks_only(
     assert planned == []
 
 
-def test_room_is_counted_in_replicas_on_empty_nodes() -> None:
+def test_room_is_counted_in_replicas_on_empty_nodes_and_one_without_says_why() -> None:
     nodes = [node("a"), node("b", gpus="4"), node("c", ready="False")]
     assert room(nodes, request()) == 1
     assert room(nodes, request("1x4")) == 2
     assert room(nodes, request("1x4", pack=True)) == 3
     assert room([], request()) == 0
-
-
-def test_a_node_says_why_it_takes_no_replica() -> None:
     assert refusal(node("a"), request()) is None
     assert refusal(node("a", ready="False"), request()) == "not ready"
     assert refusal(node("a", gpus="4"), request()) == ("offers 4 of nvidia.com/gpu, 8 are needed")

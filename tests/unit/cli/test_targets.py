@@ -26,33 +26,23 @@ def submit(no_cluster: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cl
     monkeypatch.setattr(api, "_SOON", dict.fromkeys(api._SOON, 0.0))
     (tmp_path / ".kube").mkdir()
 
-    def run(*words: str, code: int = 0, text: str | None = None, **config: Any) -> Printed:
+    def run(*words: str, code: int = 0, text: str = "", **config: Any) -> Printed:
         path = tmp_path / ".kube" / "config"
         if config:
             servers.kubeconfig(path, **config)
-        elif text is not None:
+        elif text:
             path.write_text(text)
         return cli(*DETACHED, f"--store={tmp_path / 'store'}", *words, code=code)
 
     return run
 
 
-def plugin(**changes: Any) -> dict[str, Any]:
-    version = "client.authentication.k8s.io/v1"
-    return {"exec": {"apiVersion": version, "command": "false", **changes}}
-
-
+# Of each kind one; the others are in ``tests/unit/kubernetes/``.
 UNUSABLE: dict[str, tuple[dict[str, Any], str]] = {
     "refused": ({"server": NOWHERE}, "cannot be reached: connection refused"),
-    "proxy": ({"server": NOWHERE, "proxy-url": NOWHERE}, "the proxy 127.0.0.1:1 cannot be reached"),
-    "plugin fails": (
-        {"server": NOWHERE, "user": plugin(command="sh", args=["-c", "echo no >&2; exit 4"])},
-        "The credential plugin sh of the kubeconfig failed with exit code 4: no.",
-    ),
     "no YAML": ({"text": "a: ["}, "the kubeconfig is not YAML"),
-    "empty": ({"text": ""}, "The kubeconfig ~/.kube/config names no cluster."),
+    "empty": ({"text": "\n"}, "The kubeconfig ~/.kube/config names no cluster."),
 }
-"""Of each kind one; the others are in ``tests/unit/kubernetes/``."""
 
 
 @pytest.mark.parametrize(("config", "sentence"), UNUSABLE.values(), ids=UNUSABLE)
@@ -70,14 +60,11 @@ def test_a_dry_run_goes_without_a_cluster_and_says_whose_pools_it_took(submit: S
     out, err = submit("--dry-run", server=NOWHERE)
     assert "kind: PyTorchJob" in out
     assert "; pools from built-in (those of the cluster were not read: The API server" in err
-
-
-def test_a_kubeconfig_that_is_a_link_to_nothing_is_not_taken_for_none(
-    submit: Submit, tmp_path: Path
-) -> None:
-    (tmp_path / ".kube" / "config").symlink_to(tmp_path / "gone")
-    err = submit(code=6).err
-    assert "the kubeconfig cannot be read: no such file or directory" in err
+    assert "insecure" not in err
+    skipped = {"server": NOWHERE, "insecure-skip-tls-verify": True}
+    out, err = submit("--dry-run=client", "--output=json", **skipped)
+    assert json.loads(out)["items"]
+    assert "not checked (insecure-skip-tls-verify)" in err
 
 
 def test_without_a_kubeconfig_this_machine_is_used_and_why_is_said(submit: Submit) -> None:
@@ -88,55 +75,31 @@ def test_without_a_kubeconfig_this_machine_is_used_and_why_is_said(submit: Submi
 
 
 @pytest.mark.parametrize(
-    ("words", "environ", "sentence"),
+    ("word", "variable", "sentence"),
     [
-        ((), {"KUBECONFIG": "/no/such"}, "KUBECONFIG (/no/such) does not exist."),
-        ((), {"KUBECONFIG": "/no/such:/nor/this"}, "(/no/such:/nor/this) does not exist."),
-        (("--kubeconfig=/no/such",), {}, "The kubeconfig /no/such does not exist."),
-        (("--context=nosuch",), {}, "There is no context nosuch: ~/.kube/config does not exist."),
-        (("--namespace=team",), {}, "No cluster is configured: ~/.kube/config does not exist"),
+        ("--wait", "/no/such", "KUBECONFIG (/no/such) does not exist."),
+        ("--kubeconfig=/no/such", "", "The kubeconfig /no/such does not exist."),
+        ("--context=nosuch", "", "There is no context nosuch: ~/.kube/config does not exist."),
+        ("--namespace=team", "", "No cluster is configured: ~/.kube/config does not exist"),
     ],
 )
 def test_a_cluster_that_was_named_and_is_not_there_is_an_error_and_nothing_runs_here(
-    submit: Submit,
-    monkeypatch: pytest.MonkeyPatch,
-    words: tuple[str, ...],
-    environ: dict[str, str],
-    sentence: str,
+    submit: Submit, monkeypatch: pytest.MonkeyPatch, word: str, variable: str, sentence: str
 ) -> None:
-    for name, text in environ.items():
-        monkeypatch.setenv(name, text)
-    out, err = submit("--dry-run", *words, code=6)
+    if variable:
+        monkeypatch.setenv("KUBECONFIG", variable)
+    out, err = submit("--dry-run", word, code=6)
     assert out == ""
     assert sentence in err
 
 
-CLUSTER_ONLY = (
-    *("--namespace=team", "--context=a", "--kubeconfig=/no/such", "--node-pool=v100-32gb"),
-    *("--pools=/no/such", "--wait", "--keep", "--queue=q"),
-    *("--image=a:b", "--image-registry=a/b", "--parallel=2", "--detach", "--dry-run=server"),
-)
-
-
-@pytest.mark.parametrize("option", CLUSTER_ONLY)
-def test_an_option_that_only_a_cluster_has_is_refused_for_this_machine(
-    submit: Submit, cli: Cli, option: str
+def test_a_cluster_is_asked_for_a_run_and_named_without_a_hint_to_this_machine(
+    submit: Submit, tmp_path: Path, cli: Cli
 ) -> None:
-    out, err = cli("submit", "resnet50", "--backend=local", "--dry-run", option, code=2)
-    assert out == ""
-    name = {"--namespace": "-n"}.get(option.partition("=")[0], option.partition("=")[0])
-    assert err.startswith(f"error: {name}")
-    assert "is for jobs on a cluster" in err
-
-
-def test_render_refuses_options_of_clusters_for_this_machine(cli: Cli) -> None:
-    err = cli("render", "resnet50", "--backend=local", "--node-pool=v100-32gb", code=2).err
-    assert "error: --node-pool is for jobs on a cluster" in err
-
-
-def test_a_cluster_that_is_named_needs_no_hint_to_this_machine(submit: Submit) -> None:
     printed = submit("--backend=kubernetes", server=NOWHERE, code=6)
     assert "--backend local" not in printed.err
+    err = cli("status", "nope", f"--store={tmp_path / 'store'}", code=2).err
+    assert f"The cluster could not be queried: The API server {NOWHERE}" in err
 
 
 @pytest.mark.parametrize("option", ["--keep", "--parallel=2"])
@@ -146,23 +109,3 @@ def test_what_comes_after_the_end_of_a_command_that_detaches_is_refused(
     with serving(saying(answer())) as address:
         err = submit(option, server=f"http://{address}", code=2).err
     assert f"so that {option.partition('=')[0]} has no effect" in err
-
-
-def test_a_run_that_this_store_lacks_is_looked_for_on_the_cluster(
-    submit: Submit, tmp_path: Path, cli: Cli
-) -> None:
-    servers.kubeconfig(tmp_path / ".kube" / "config", NOWHERE)
-    err = cli("status", "nope", f"--store={tmp_path / 'store'}", code=2).err
-    assert f"The cluster could not be queried: The API server {NOWHERE}" in err
-
-
-def test_the_manifest_alone_needs_no_answer(submit: Submit) -> None:
-    assert json.loads(submit("--dry-run", "--output=json", server=NOWHERE).out)["items"]
-
-
-def test_a_certificate_that_is_not_checked_is_said_before_anything_is_created(
-    submit: Submit,
-) -> None:
-    skipped = {"server": NOWHERE, "insecure-skip-tls-verify": True}
-    assert "not checked (insecure-skip-tls-verify)" in submit("--dry-run=client", **skipped).err
-    assert "insecure" not in submit("--dry-run=client", server=NOWHERE).err

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import pathlib
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,7 +14,6 @@ from rich.cells import cell_len
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app import follow, metric_sources
 from k8sbench.cli.commands import watch
-from k8sbench.cli.main import main
 from k8sbench.cli.terminal import drawing
 from k8sbench.lifecycle import live_metrics
 from k8sbench.lifecycle.context import Stop
@@ -24,11 +22,14 @@ from k8sbench.measure.run import gpu_metrics
 from k8sbench.model.gpu_metrics import Fetched, Gpu, Series, SeriesQuery, SourceName
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
+from k8sbench.ports import JobEvent
 from tests.tiers import ROOT
+from tests.unit import goldens
 from tests.unit.cli import live_runs
 from tests.unit.cli.live_runs import NOW, moved
 from tests.unit.cli.live_runs import step as printed
-from tests.unit.cli.test_drawing import alive, lines
+from tests.unit.cli.test_drawing import FOLDER, alive, lines
+from tests.unit.command_line import Cli
 from tests.unit.presence import present
 from tests.unit.store.examples import plan, step
 
@@ -48,11 +49,11 @@ class Source:
 
     name: SourceName = "dcgm"
 
-    def __init__(self) -> None:
+    def __init__(self, **changes: Any) -> None:
         self.asked: list[SeriesQuery] = []
-        self.why: str | None = None
-        self.missing = WITHOUT_DCP
-        self.gpus = 2
+        self.why: str | None = changes.get("why")
+        self.missing: str = changes.get("missing", WITHOUT_DCP)
+        self.gpus: int = changes.get("gpus", 2)
         self.then: Callable[[int], object] = lambda _: None
         """Is called with the number of each fetch."""
 
@@ -98,36 +99,25 @@ def source(monkeypatch: pytest.MonkeyPatch) -> Source:
     return one
 
 
-def local(*, phase: Phase = Phase.RUNNING, since: float = 0.0, **changes: Any) -> None:
-    """Record a run of this machine that goes on, and two of its steps."""
-    now = time.time()
-    with open_store() as store:
-        store.record(
-            plan(**{"device": "cuda", "log": "k8sbench", **changes}), at=now - since, owner=None
-        )
-        store.move("seg-1", step(phase, now - since))
-        archive = store.archive("seg-1")
-        for iteration, at in ((10, now - 12), (30, now - 2)):
-            event = printed(iteration, at=at)
+def local(*events: JobEvent, device: str = "cuda") -> None:
+    """Record a run of this machine that goes on, and lines of its log."""
+    with open_store() as store, contextlib.ExitStack() as stack:
+        store.record(plan(device=device, log="k8sbench"), at=time.time(), owner=None)
+        store.move("seg-1", step(Phase.RUNNING, time.time()))
+        archive = stack.enter_context(contextlib.closing(store.archive("seg-1")))
+        for event in events:
             archive.write(present(event.line))
-        archive.close()
 
 
-def end() -> None:
-    with open_store() as store:
-        store.move("seg-1", step(Phase.SUCCEEDED, time.time(), cause="All ended with 0."))
-
-
-def test_a_run_on_cpus_has_no_gpus(
-    root: pathlib.Path, source: Source, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.usefixtures("root")
+def test_a_run_on_cpus_has_no_gpus(cli: Cli) -> None:
     local(device="cpu")
-    assert main(["watch", "seg-1", "--gpu"]) == 2
-    assert "Leave --gpu out." in capsys.readouterr().err
+    assert "Leave --gpu out." in cli("watch", "seg-1", "--gpu", code=2).err
 
 
+@pytest.mark.usefixtures("root")
 def test_in_a_pipe_it_prints_blocks_until_the_run_ends(
-    root: pathlib.Path, source: Source, capsys: pytest.CaptureFixture[str]
+    source: Source, capsys: pytest.CaptureFixture[str]
 ) -> None:
     local()
     began = time.time()
@@ -135,7 +125,8 @@ def test_in_a_pipe_it_prints_blocks_until_the_run_ends(
     def then(number: int) -> None:
         source.why = "It answers 503." if number == 2 else None
         if number == 3:
-            end()
+            with open_store() as store:
+                store.move("seg-1", step(Phase.SUCCEEDED, time.time(), cause="All ended with 0."))
 
     source.then = then
     with watch._shown() as show:
@@ -153,20 +144,17 @@ def test_in_a_pipe_it_prints_blocks_until_the_run_ends(
     assert began <= wanted.end <= time.time()
 
 
-def test_without_a_prometheus_the_log_of_a_run_here_is_its_source(
-    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    local()
+@pytest.mark.usefixtures("root")
+def test_without_a_prometheus_the_log_of_a_run_here_is_its_source() -> None:
     sample = {"event": "gpu", "rank": 0, "every": 1.0, "at": [time.time()], "power": [251.4]}
-    gpu = {"gpu_model": "Tesla T4", "gpu_uuid": "GPU-7"}
-    with open_store() as store, contextlib.closing(store.archive("seg-1")) as archive:
-        for event in ({"event": "environment", "rank": 0, **gpu}, sample):
-            line = present(live_runs.line(f"K8SBENCH {json.dumps(event)}", at=time.time()).line)
-            archive.write(line)
-        with metric_sources.opened("none", None, store) as sources:
-            metrics = LiveMetrics(store.run("seg-1"), sources, time.time)
-            metrics.read()
-            ((gpu_now,), _) = metrics.gpus()
+    gpu = {"event": "environment", "rank": 0, "gpu_model": "Tesla T4", "gpu_uuid": "GPU-7"}
+    events = [live_runs.line(f"K8SBENCH {json.dumps(e)}", at=time.time()) for e in (gpu, sample)]
+    assert alive("seg-1", *events).gpu_uuids() == ["GPU-7"]
+    local(*events)
+    with open_store() as store, metric_sources.opened("none", None, store) as sources:
+        metrics = LiveMetrics(store.run("seg-1"), sources, time.time)
+        metrics.read()
+        ((gpu_now,), _) = metrics.gpus()
     assert (gpu_now.gpu.uuid, gpu_now.metrics["power"].value) == ("GPU-7", 251.4)
 
 
@@ -177,18 +165,10 @@ def test_before_a_run_has_begun_no_source_is_asked(source: Source) -> None:
     assert not source.asked
 
 
-def test_the_program_s_own_uuids_are_asked_for() -> None:
-    event = {"event": "environment", "rank": 0, "gpu_uuid": "GPU-7"}
-    live = alive("seg-1", live_runs.line(f"K8SBENCH {json.dumps(event)}"))
-    assert live.gpu_uuids() == ["GPU-7"]
-
-
-def watched(gpus: int, width: int, notes: str = WITHOUT_DCP) -> list[str]:
-    """What is shown of a running run whose replica has some GPUs, in lines."""
-    source = Source()
-    source.gpus = gpus
-    source.missing = notes
-    metrics = LiveMetrics(live_runs.run("seg-1", device="cuda"), [source], lambda: NOW + 83)
+def watched(width: int, **changes: Any) -> list[str]:
+    """What is shown of a running run whose replica has GPUs of a changed source, in lines."""
+    run = live_runs.run("seg-1", device="cuda")
+    metrics = LiveMetrics(run, [Source(**changes)], lambda: NOW + 83)
     metrics.take(
         (
             moved(Phase.RUNNING),
@@ -202,45 +182,27 @@ def watched(gpus: int, width: int, notes: str = WITHOUT_DCP) -> list[str]:
     return lines(drawing.gpus(metrics, width), width)
 
 
-def test_a_terminal_of_80_columns_has_room_for_all() -> None:
-    assert watched(2, 80) == [
-        "Running 1m23s · step 30/100 · 2 samples/s · loss 0.5123 · ETA 1m7s",
-        "REPLICA    GPU   NODE            UTIL   MEMORY   POWER   TEMP     CLOCK   AGE",
-        "master-0     0   ip-10-0-12-34   97 %   13.8Gi    251W   65°C   1380MHz    1s",
-        "master-0     1   ip-10-0-12-34   97 %   13.8Gi    251W   65°C   1380MHz    1s",
-        f"Tensor active: {WITHOUT_DCP}",
-    ]
+def test_what_is_drawn_of_gpus_is_the_golden_text() -> None:
+    """Columns are left out in a fixed order; notes are text, no wider than the terminal."""
+    scenes = {
+        "80 columns": watched(80),
+        "60 columns": watched(60, gpus=1),
+        "21 columns": watched(21, gpus=1),
+        "80 columns without a sample": watched(80, why="There is none of them."),
+        "40 columns for hostile notes": watched(40, missing="资源不足 " * 30 + "\x1b[2JNo."),
+    }
+    for name, seen in scenes.items():
+        assert max(map(cell_len, seen)) <= int(name[:2])
+    parts = [f"# {name}\n" + "".join(f"{row}\n" for row in rows) for name, rows in scenes.items()]
+    goldens.check(FOLDER / "gpus.txt", "\n".join(parts))
 
 
-def test_without_a_sample_it_says_why() -> None:
-    source = Source()
-    source.why = "There is none of them."
-    metrics = LiveMetrics(live_runs.run(device="cuda"), [source], lambda: NOW)
-    metrics.take([moved(Phase.RUNNING)], print)
-    metrics.read()
-    seen = lines(drawing.gpus(metrics, 80), 80)
-    assert max(map(cell_len, seen)) <= 80
-    assert " ".join(seen[1:]).startswith(f"No GPU metrics: {source.why} k8sbench doctor says")
-
-
-def test_columns_are_left_out_in_a_fixed_order_which_the_page_states() -> None:
-    for width, titles in (
-        (60, "REPLICA GPU NODE UTIL MEMORY POWER CLOCK"),
-        (21, "REPLICA GPU UTIL"),
-    ):
-        (head,) = [line for line in watched(1, width) if "REPLICA" in line]
-        assert head.split() == titles.split()
+def test_the_page_states_the_order_in_which_columns_are_left_out() -> None:
     optional = sorted(
         (-column.optional, column.title) for column in drawing.GPU_COLUMNS if column.optional
     )
     page = (ROOT / "docs" / "gpu-metrics.md").read_text()
     assert ", ".join(f"`{title}`" for _, title in optional) in page
-
-
-def test_notes_are_text_and_no_wider_than_the_terminal() -> None:
-    seen = watched(1, 40, "资源不足 " * 30 + "\x1b[2JNo.")
-    assert max(map(cell_len, seen)) <= 40
-    assert "\x1b" not in "".join(seen)
 
 
 def test_a_part_of_a_gpu_and_an_address_are_named_whole() -> None:

@@ -14,13 +14,13 @@ import pytest
 from k8sbench.adapters.kubernetes.collectors import CollectorProxy
 from k8sbench.app import baselines, collectors, comparing, reading
 from k8sbench.app.serve import CollectorSettings
-from k8sbench.cli import main
 from k8sbench.collector import metrics as exposed
 from k8sbench.collector.controller import State
 from k8sbench.collector.metrics import Metrics
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
 from tests.unit.collector.test_metrics import samples
+from tests.unit.command_line import Cli
 from tests.unit.measure.test_compare import A, B, new, old
 from tests.unit.report.factory import START, repeats, run
 from tests.unit.store.filled import put
@@ -66,19 +66,19 @@ def test_the_newest_set_is_held_against_the_baseline(where: Path, made: Metrics)
     assert found[SEPARATED] == {CASE: 0.0}
 
 
-def test_a_set_with_runs_that_go_on_waits(where: Path, made: Metrics) -> None:
-    put(where, new(case="1x8"))
-    going_on = run(None, phase=Phase.RUNNING, set_name="newest", case="1x8", at=START + 2e6)
-    put(where, [*repeats(A, set_name="newest", case="1x8", at=START + 2e6), going_on][1:])
-    assert samples(made)[RATIO] == {CASE: pytest.approx(91 / 101)}
-
-
-def test_unequal_things_and_other_cases_have_no_series(where: Path, made: Metrics) -> None:
+def test_a_set_with_runs_that_go_on_waits_and_other_cases_have_no_series(
+    where: Path, made: Metrics
+) -> None:
     put(where, new(case="1x8", batch_size=64))
     put(where, new(case="2x8"))
     a100 = {"gpu_model": "NVIDIA A100-SXM4-40GB"}
     put(where, repeats(A, case="1x8", measured=a100, set_name="a100", at=START + 2e6))
     assert RATIO not in samples(made)
+    put(where, new(case="1x8"))
+    made.closed(run(1.0, case="1x8"))
+    going_on = run(None, phase=Phase.RUNNING, set_name="newest", case="1x8", at=START + 2e6)
+    put(where, [*repeats(A, set_name="newest", case="1x8", at=START + 2e6), going_on][1:])
+    assert samples(made)[RATIO] == {CASE: pytest.approx(91 / 101)}
 
 
 def test_without_a_baseline_there_are_no_series(where: Path, made: Metrics) -> None:
@@ -92,15 +92,6 @@ def test_without_a_baseline_there_are_no_series(where: Path, made: Metrics) -> N
     assert CASE in samples(made)[RATIO]
 
 
-def test_the_store_is_not_read_at_each_scrape(
-    where: Path, made: Metrics, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put(where, new(case="1x8"))
-    assert samples(made)[RATIO]
-    monkeypatch.setattr(comparing, "held_against", None)
-    assert samples(made)[RATIO]
-
-
 def test_however_many_cases_there_are_the_series_are_bounded(
     made: Metrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,6 +100,9 @@ def test_however_many_cases_there_are_the_series_are_bounded(
         for n in range(1000)
     ]
     monkeypatch.setattr(comparing, "held_against", lambda *_: held)
+    assert samples(made)[RATIO]
+    # The store is not read at each scrape.
+    monkeypatch.setattr(comparing, "held_against", None)
     found = samples(made)
     assert len(found[RATIO]) == len(found[SEPARATED]) == exposed.MOST_CASES
     assert max(len(labels[0]) for labels in found[RATIO]) == exposed.LONGEST_LABEL
@@ -136,20 +130,13 @@ def of_a_collector(where: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("of_a_collector")
 def test_the_nightly_command_of_the_chart_ends_with_7_for_a_regression(
-    where: Path, capsys: pytest.CaptureFixture[str]
+    where: Path, cli: Cli
 ) -> None:
     put(where, [*new(B, case="1x8"), *repeats(A, set_name="fine", case="1x8", at=START + 2e6)])
     words = ["compare", "baseline:release", "--store=cluster", "--fail-on-regression=3%"]
-    assert main.main([*words, "set:new"]) == 7
-    assert "REGRESSION" in capsys.readouterr().out
-    assert main.main([*words, "set:fine"]) == 0
-    assert main.main(["baseline", "list", "--store=cluster", "-o", "name"]) == 0
-    assert capsys.readouterr().out.endswith("release\n")
-    assert main.main(["history", "resnet50", "--store=cluster", "-o", "csv"]) == 0
-    assert capsys.readouterr().out.count("\n") == 4
-
-
-@pytest.mark.usefixtures("of_a_collector")
-def test_a_baseline_is_saved_in_a_store_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.main(["baseline", "save", "x", "old", "--store=cluster"]) == 2
-    assert "--store cluster is the collector's store" in capsys.readouterr().err
+    assert "REGRESSION" in cli(*words, "set:new", code=7).out
+    cli(*words, "set:fine")
+    assert cli("baseline", "list", "--store=cluster", "-o", "name").out == "release\n"
+    assert cli("history", "resnet50", "--store=cluster", "-o", "csv").out.count("\n") == 4
+    err = cli("baseline", "save", "x", "old", "--store=cluster", code=2).err
+    assert "--store cluster is the collector's store" in err

@@ -16,25 +16,25 @@ from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app import collectors, connections, listing, results, stores
 from k8sbench.lifecycle import records
 from k8sbench.lifecycle.reporting import Wanted
-from k8sbench.model.errors import Unreachable, UsageError
+from k8sbench.model.errors import Unreachable
 from k8sbench.model.group import GroupFilter
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
+from tests.unit.cli import live_runs
 from tests.unit.store.examples import OWNER, measurement, plan, step
 
 HERE = ClusterAccess(namespace="team")
 
 
 def run(name: str, *phases: Phase, measured: bool = False, at: float = 100.0) -> Run:
-    steps = [Transition(phase=phase, at=at + n, cause="") for n, phase in enumerate(phases, 1)]
-    return Run(
-        plan=msgspec.structs.replace(plan(name, set_name=name), backend="kubernetes"),
+    phases = (Phase.CREATED, *phases)
+    steps = [Transition(phase=phase, at=at + n, cause="") for n, phase in enumerate(phases)]
+    return msgspec.structs.replace(
+        live_runs.run(name, set_name=name, backend="kubernetes"),
         created_at=at,
-        owner=None,
-        history=(Transition(phase=Phase.CREATED, at=at, cause=""), *steps),
-        artifacts=None,
+        history=tuple(steps),
         measurement=measurement() if measured else None,
     )
 
@@ -67,9 +67,7 @@ class Proxy:
     """A collector that answers, or does not."""
 
     def __init__(self, *runs: Run) -> None:
-        self.answers = threading.Event()
-        self.answers.set()
-        self.broken = threading.Event()
+        self.answers, self.broken = threading.Event(), threading.Event()
         self.asked: list[Mapping[str, str]] = []
         self.breaks_at: int | None = None
         """The request from which on it does not answer any more."""
@@ -81,10 +79,9 @@ class Proxy:
         self.asked.append(query)
         if self.says is not None:
             return self.says
-        if len(self.asked) == self.breaks_at:
-            self.answers.clear()
+        if self.breaks_at is not None and len(self.asked) >= self.breaks_at:
             self.broken.set()
-        self.answers.wait()
+            self.answers.wait()
         until = float(query.get("until", "inf"))
         found = [run for run in self.runs if run.created_at <= until]
         page = found[-min(int(query["limit"]), records.PAGE) :]
@@ -92,7 +89,7 @@ class Proxy:
 
 
 @pytest.fixture
-def proxy(monkeypatch: pytest.MonkeyPatch) -> Proxy:
+def proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
     proxy = Proxy(run("a", Phase.SUCCEEDED, measured=True), run("z", Phase.RUNNING))
 
     @contextmanager
@@ -101,7 +98,8 @@ def proxy(monkeypatch: pytest.MonkeyPatch) -> Proxy:
         yield cast("CollectorProxy", proxy)
 
     monkeypatch.setattr(collectors, "opened", opened)
-    return proxy
+    yield proxy
+    proxy.answers.set()
 
 
 @pytest.fixture
@@ -119,7 +117,7 @@ def test_one_that_is_silent_is_given_up_with_a_note(
 ) -> None:
     monkeypatch.setattr(collectors, "SECONDS", 0.2)
     monkeypatch.setattr(collectors, "INSIST_SECONDS", 0.2)
-    proxy.answers.clear()
+    proxy.breaks_at = 1
     noted: list[str] = []
     report = results.results(Wanted(), store, noted.append, access=HERE)
     assert [member.run_id for row in report.results for member in row.group.members] == ["b"]
@@ -127,7 +125,6 @@ def test_one_that_is_silent_is_given_up_with_a_note(
     with pytest.raises(Unreachable, match="has not answered") as wrong:
         results.results(Wanted(), stores.CLUSTER, noted.append, access=HERE)
     assert wrong.value.exit_code == 6
-    proxy.answers.set()
 
 
 @pytest.mark.parametrize("says", [b"<!doctype html>", b"{}", b'[{"schema": 99}]'])
@@ -167,14 +164,6 @@ def test_list_rejects_the_runs_that_results_rejects(
         assert rows[-1].reasons == ("log-counted-twice",)
 
 
-def test_the_collectors_store_is_no_place_to_write_to() -> None:
-    with (
-        pytest.raises(UsageError, match="--store cluster is the collector's store"),
-        stores.to_write(stores.CLUSTER),
-    ):
-        raise AssertionError
-
-
 @pytest.fixture
 def many(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The ids of 25 runs of a collector that gives ten at a time; two are of the same time."""
@@ -209,17 +198,10 @@ def test_where_the_older_ones_do_not_come_the_newest_are_shown_and_it_is_said(
         "note: without some runs of a collector, those created before 2001-09-09T01:46:54Z (--store"
         " cluster waits for all, --benchmark asks for fewer): It has not answered in 0.2 s."
     )
-    proxy.answers.set()
-
-
-def test_who_insists_is_given_all_or_an_error(
-    proxy: Proxy, many: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    # Who insists is given all or an error.
     monkeypatch.setattr(collectors, "INSIST_SECONDS", 0.5)
-    proxy.breaks_at = 3
     with pytest.raises(Unreachable, match="The collector cannot be read: It has not answered"):
         collectors.CollectorRunsRequest(HERE, insist=True).runs(lambda _: None)
-    proxy.answers.set()
 
 
 def test_results_of_some_time_ask_for_whole_sets_and_what_speedups_refer_to(

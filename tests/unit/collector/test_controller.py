@@ -73,8 +73,20 @@ class Life:
         )
         self.thread = threading.Thread(target=self.controller.run, args=(self.stop,))
 
+    def begin(self, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(serve, "serve_all", served)
+        self.thread.start()
+
     def noted(self, text: str) -> bool:
         return any(text in note for note in self.reporter.reported)
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        waited = threading.Event()
+        for _ in range(3000):
+            if condition():
+                return
+            waited.wait(0.01)
+        raise AssertionError(self.reporter.reported)
 
 
 @pytest.fixture
@@ -89,29 +101,15 @@ def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Life]:
     assert not life.controller.state.is_leader
 
 
-def begin(life: Life, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serve, "serve_all", served)
-    life.thread.start()
-
-
-def until(life: Life, condition: Callable[[], bool]) -> None:
-    waited = threading.Event()
-    for _ in range(3000):
-        if condition():
-            return
-        waited.wait(0.01)
-    raise AssertionError(life.reporter.reported)
-
-
 def test_it_begins_again_whatever_fails(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
     served = Served(fails, breaks, fails, to_the_stop)
-    begin(life, served, monkeypatch)
+    life.begin(served, monkeypatch)
     served.until(4)
     assert life.noted("warning: collecting has ended: The database is away.")
     assert life.noted("warning: an internal error: KeyError: 'a fault of ours'")
-    until(life, lambda: life.controller.state.failure == "")
+    life.until(lambda: life.controller.state.failure == "")
     assert life.controller.state.is_leader
-    until(life, lambda: life.controller.state.succeeded_at == 1.0)
+    life.until(lambda: life.controller.state.succeeded_at == 1.0)
 
 
 def test_it_stops_when_the_lease_is_lost_and_goes_on_when_it_has_it(
@@ -119,15 +117,15 @@ def test_it_stops_when_the_lease_is_lost_and_goes_on_when_it_has_it(
 ) -> None:
     served = Served(to_the_stop)
     life.lease.is_held, life.lease.waits_for = False, "vm_2 holds it"
-    begin(life, served, monkeypatch)
+    life.begin(served, monkeypatch)
     life.lease.stands_by = True
-    until(life, lambda: life.controller.state.waits_for == "vm_2 holds it")
-    until(life, lambda: life.controller.state.unready == "")
+    life.until(lambda: life.controller.state.waits_for == "vm_2 holds it")
+    life.until(lambda: life.controller.state.unready == "")
     assert served.began == 0
     life.lease.is_held = True
     served.until(1)
     life.lease.is_held = False
-    until(life, lambda: life.noted("The Lease was lost: collecting ends."))
+    life.until(lambda: life.noted("The Lease was lost: collecting ends."))
     life.lease.is_held = True
     served.until(2)
 
@@ -139,7 +137,7 @@ def test_a_store_without_room_is_no_success(life: Life, monkeypatch: pytest.Monk
     monkeypatch.setattr(SqlStore, "check_writable", full)
     served, before = Served(to_the_stop), life.controller.state.succeeded_at
     assert life.controller.state.unready == "The store was not opened yet."
-    begin(life, served, monkeypatch)
+    life.begin(served, monkeypatch)
     served.until(3)
     assert life.controller.state.unready == "The disk is full."
     assert life.controller.state.succeeded_at == before > 0, "also where it begins again"
@@ -150,8 +148,8 @@ def test_one_that_waits_for_its_lease_tries_the_store(
 ) -> None:
     life.lease.is_held = False
     Path(str(life.controller.state.settings.store)).write_text("no folder")
-    begin(life, Served(to_the_stop), monkeypatch)
-    until(life, lambda: "is a file, not a store" in life.controller.state.unready)
+    life.begin(Served(to_the_stop), monkeypatch)
+    life.until(lambda: "is a file, not a store" in life.controller.state.unready)
 
 
 def test_it_stands_by_for_another_one_alone_and_takes_a_token_that_is_replaced(

@@ -16,9 +16,8 @@ import pytest
 from k8sbench.adapters.kubernetes.client.api import ApiFault
 from k8sbench.adapters.kubernetes.collectors import CollectorProxy
 from k8sbench.adapters.metrics import prometheus_api
-from k8sbench.adapters.store.run_logs import LogWriter
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
-from k8sbench.app import collectors, logs, stores
+from k8sbench.app import collectors
 from k8sbench.app.serve import CollectorSettings
 from k8sbench.collector import http
 from k8sbench.collector.controller import State
@@ -31,10 +30,10 @@ from k8sbench.model.kube import TOKEN_HEADER
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Location, Run
-from k8sbench.ports import LogLine
+from tests.unit.command_line import Cli
 from tests.unit.lifecycle.played import FakeCluster, Silent, at, context
 from tests.unit.lifecycle.test_gathering import Bench, Source
-from tests.unit.store.examples import NOW, plan, step
+from tests.unit.store.examples import NOW, archive, plan, step
 
 HERE = ClusterAccess(namespace="team")
 
@@ -72,72 +71,47 @@ def collector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Colle
         yield made
 
 
-class Sink:
-    """Takes lines and notes; what happens while they are waited for is played."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.notes: list[str] = []
-
-    def line(self, at: float, replica: str, text: bytes, *, several: bool) -> None:
-        self.lines.append(f"{replica}: {text.decode()}" if several else text.decode())
-
-    def flush(self) -> None:
-        pass
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
-
-
-def printed(archive: LogWriter, replica: str, text: str, at: float = NOW) -> None:
-    archive.write(LogLine(replica=replica, at=at, text=text))
-
-
 @pytest.fixture
-def archive(collector: Collector) -> LogWriter:
-    """The open archive of a run that goes on."""
+def going_on(collector: Collector) -> SqlStore:
+    """A collector's store with a run that goes on."""
     two = plan(backend="kubernetes", replicas=2)
     collector.store.record(two, at=NOW, owner=None)
     collector.store.move("seg-1", step(Phase.RUNNING))
-    return collector.store.archive("seg-1")
+    return collector.store
 
 
 def test_logs_are_printed_as_far_as_the_collector_has_them(
-    collector: Collector, archive: LogWriter
+    collector: Collector, going_on: SqlStore, cli: Cli
 ) -> None:
-    printed(archive, "worker-0", "two", at=NOW + 1)
-    printed(archive, "master-0", "one")
-    archive.close()
-    sink = Sink()
-    logs.logs("seg-1", stores.CLUSTER, HERE, sink, Stop(), follows=True)
-    assert sink.lines == ["master-0: one", "worker-0: two"]
-    assert sink.notes[-1].startswith("Run seg-1 is Running.")
+    archive(going_on, "two", replica="worker-0", at=NOW + 1)
+    archive(going_on, "one")
+    words = ("logs", "seg-1", "--follow", "--store=cluster", "--namespace=team")
+    out, err = cli(*words)
+    assert out == "[master-0] one\n[worker-0] two\n"
+    assert "Run seg-1 is Running." in err
     collector.is_away = True
-    with pytest.raises(Unreachable, match="does not answer"):
-        logs.logs("seg-1", stores.CLUSTER, HERE, sink, Stop())
+    assert "does not answer" in cli(*words, code=6).err
 
 
+@pytest.mark.usefixtures("going_on")
 def test_a_file_that_did_not_come_whole_is_an_error(
-    collector: Collector, archive: LogWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    collector: Collector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for number in range(100):
-        printed(archive, "master-0", f"line {number}")
-    archive.close()
+    archive(collector.store, *(f"line {number}" for number in range(100)))
     whole = collector.store.log_files("seg-1")[0].read_bytes()
+    real = CollectorProxy.pieces
+
+    def breaks(self: CollectorProxy, path: str, *query: Any) -> Iterator[bytes]:
+        if not path.endswith(".log"):
+            yield from real(self, path, *query)
+            return
+        yield whole[:1000]
+        raise ApiFault(None, "", "it closed the connection before the end of its answer")
+
+    why = r"logs/master-0\.log of run seg-1 cannot be read: it clo"
     with monkeypatch.context() as patched:
-        real = CollectorProxy.pieces
-
-        def breaks(self: CollectorProxy, path: str, *query: Any) -> Iterator[bytes]:
-            if not path.endswith(".log"):
-                yield from real(self, path, *query)
-                return
-            yield whole[:1000]
-            raise ApiFault(None, "", "it closed the connection before the end of its answer")
-
         patched.setattr(CollectorProxy, "pieces", breaks)
-        with pytest.raises(
-            Unreachable, match=r"logs/master-0\.log of run seg-1 cannot be read: it clo"
-        ):
+        with pytest.raises(Unreachable, match=why):
             collectors.copied(HERE, "seg-1", tmp_path, "logs")
     (path,) = collectors.copied(HERE, "seg-1", tmp_path, "logs")
     assert path.read_bytes() == whole

@@ -27,17 +27,11 @@ def test_flags_are_read_as_go_reads_them(words: list[str], expected: dict[str, s
     assert checks.flags(deployment(*words)) == expected
 
 
-def test_flags_may_stand_in_the_command() -> None:
+def test_flags_may_stand_in_the_command_and_of_several_containers_the_operator_s_is_read() -> None:
     found = deployment()
-    container = found["spec"]["template"]["spec"]["containers"][0]
-    container["command"] = ["/manager", "--gang-scheduler-name=volcano"]
-    assert checks.flags(found)["gang-scheduler-name"] == "volcano"
-
-
-def test_of_several_containers_the_operator_s_is_read() -> None:
-    found = deployment("--gang-scheduler-name=volcano")
-    sidecar = {"name": "proxy", "args": ["--gang-scheduler-name=none"]}
-    found["spec"]["template"]["spec"]["containers"].insert(0, sidecar)
+    containers = found["spec"]["template"]["spec"]["containers"]
+    containers[0]["command"] = ["/manager", "--gang-scheduler-name=volcano"]
+    containers.insert(0, {"name": "proxy", "args": ["--gang-scheduler-name=none"]})
     assert checks.flags(found)["gang-scheduler-name"] == "volcano"
 
 

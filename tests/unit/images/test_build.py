@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from k8sbench import __version__
 from k8sbench.adapters.files import packaged
 from k8sbench.model.image import built_image
 from tests.tiers import ROOT
+from tests.unit import goldens
 from tests.unit.images import dockerfiles
 
 SCRIPT = ROOT / "images" / "build.py"
@@ -34,7 +36,9 @@ class Machine:
         self.bin.mkdir()
         self.log = home / "calls"
         self.log.touch()
-        (self.bin / "git").symlink_to("/bin/false")
+        # What the stand-ins need, and no real docker.
+        for name, program in (("git", "false"), ("sh", "sh"), ("basename", "basename")):
+            (self.bin / name).symlink_to(f"/bin/{program}")
         self.tree = home / "tree"
         (self.tree / "images").mkdir(parents=True)
         shutil.copy(SCRIPT, self.tree / "images")
@@ -43,31 +47,21 @@ class Machine:
         self.wheel.parent.mkdir()
         self.wheel.touch()
 
-    def has(self, name: str, *, fails_at: str = "nothing") -> Machine:
+    def has(self, name: str, fails_at: str = "nothing") -> Machine:
         file = self.bin / name
         file.write_text(STAND_IN.format(calls=self.log, fails=fails_at))
         file.chmod(0o755)
         return self
 
     def run(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        environment = {"PATH": f"{self.bin}:{self.shell()}", **variables}
         return subprocess.run(
             [sys.executable, "-I", str(self.tree / "images" / SCRIPT.name), *words],
-            env=environment,
+            env={"PATH": str(self.bin), **variables},
             cwd="/",
             capture_output=True,
             text=True,
             check=False,
         )
-
-    def shell(self) -> str:
-        """A folder with what the stand-ins need, and no real docker."""
-        folder = self.bin.parent / "shell"
-        if not folder.exists():
-            folder.mkdir()
-            for name in ("sh", "basename"):
-                (folder / name).symlink_to(f"/bin/{name}")
-        return str(folder)
 
     def calls(self, verb: str) -> list[list[str]]:
         lines = [line.split() for line in self.log.read_text().splitlines()]
@@ -83,35 +77,72 @@ def option(words: list[str], name: str) -> list[str]:
     return [words[i + 1] for i, word in enumerate(words) if word == name]
 
 
-def our_name(registry: str, framework: str) -> str:
-    if framework == "collector":
-        return f"{registry}/k8sbench-collector:{__version__}"
-    return built_image(
-        registry,
-        "pytorch" if framework == "pytorch" else "paddle",
-        version=__version__,
-        trainers_digest=packaged.trainer_sources().digest,
-    )
+AI = {"REGISTRY": "registry.example/ai"}
+SCENES: dict[str, tuple[str, str, dict[str, str]]] = {
+    **{f"{name} builds all": (name, "", AI) for name in ("docker", "podman", "buildah")},
+    "a docker without its daemon": ("docker:info buildah", "pytorch", {}),
+    "an index of one's own": ("docker", "paddle", {"PIP_CONFIG_FILE": "TREE/pip.conf"}),
+    "push": ("podman", "--push", {"REGISTRY": "registry.example:5000/ai/"}),
+    **{
+        f"{name} saves to a file": (name, "--save TREE/files collector", AI)
+        for name in ("docker", "podman", "buildah")
+    },
+    "no wheel": ("podman", "collector", {}),
+    "no wheel is needed": ("podman", "pytorch", {}),
+    "a build that fails": ("podman:build", "", {}),
+    "no program": ("", "", {}),
+    "push to nowhere": ("podman", "--push", {}),
+    "an address": ("podman", "", {"REGISTRY": "https://registry.example"}),
+    "capitals": ("podman", "", {"REGISTRY": "registry.example/AI"}),
+    "a blank": ("podman", "", {"REGISTRY": "registry.example/a b"}),
+    "no such image": ("podman", "tensorflow", {}),
+    "an unknown engine": ("podman", "", {"ENGINE": "kaniko"}),
+    "an engine that is not here": ("podman", "", {"ENGINE": "buildah"}),
+    "no such index": ("podman", "", {"PIP_CONFIG_FILE": "/nowhere/pip.conf"}),
+}
+"""The programs and at which verb one fails, words and variables."""
 
 
-@pytest.mark.parametrize("engine", ["docker", "podman", "buildah"])
-def test_all_images_are_built_by_whichever_program_is_there(machine: Machine, engine: str) -> None:
-    done = machine.has(engine).run(REGISTRY="registry.example:5000/ai/")
-    assert done.returncode == 0, done.stderr
-    builds = machine.calls("build")
-    assert {words[0] for words in builds} == {engine}
-    for framework, words in zip(dockerfiles.IMAGES, builds, strict=True):
-        assert option(words, "--file") == [f"images/{framework}/Dockerfile"]
-        assert option(words, "--tag") == [our_name("registry.example:5000/ai", framework)]
-        assert words[-1] == "."
+def test_which_program_is_called_how_is_golden(tmp_path: pathlib.Path) -> None:
+    """All or nothing: what cannot be is refused before anything is built."""
+    parts = []
+    for number, (name, (programs, words, variables)) in enumerate(SCENES.items()):
+        home = tmp_path / str(number)
+        home.mkdir()
+        machine = Machine(home)
+        for program in programs.split():
+            machine.has(*program.split(":"))
+        if "no wheel" in name:
+            machine.wheel.unlink()
+        (machine.tree / "pip.conf").write_text("index-url = https://user:word@index.example/\n")
+        older = machine.tree / "files" / f"k8sbench-collector-{__version__}.tar"
+        older.parent.mkdir()
+        older.touch()
+        tree = str(machine.tree)
+        given = {key: text.replace("TREE", tree) for key, text in variables.items()}
+        done = machine.run(*words.replace("TREE", tree).split(), **given)
+        shown = re.sub(r"^\$ .*\n", "", done.stdout + done.stderr, flags=re.MULTILINE)
+        text = f"{machine.log.read_text()}{shown}exit {done.returncode}\n"
+        assert "index.example" not in text
+        # An image replaces an older file.
+        assert older.exists() != (done.returncode == 0 and "--save" in words)
+        for value, mask in (
+            *((tree, "TREE"), (packaged.trainer_sources().digest, "DIGEST")),
+            *((packaged.trainer_sources().digest[:12], "DIGEST"), (__version__, "VERSION")),
+        ):
+            text = text.replace(value, mask)
+        parts.append(f"# {name}\n{text}")
+    goldens.check(pathlib.Path(__file__).parent / "golden" / "builds.txt", "\n".join(parts))
 
 
 def test_the_name_is_the_one_that_image_registry_asks_for(machine: Machine) -> None:
     machine.has("podman").run("paddle", REGISTRY="registry.example/ai")
     [words] = machine.calls("build")
-    [name] = option(words, "--tag")
     digest = packaged.trainer_sources().digest
-    assert name == f"registry.example/ai/k8sbench-paddle:{__version__}-{digest[:12]}"
+    asked = built_image(
+        "registry.example/ai", "paddle", version=__version__, trainers_digest=digest
+    )
+    assert option(words, "--tag") == [asked]
     assert f"TRAINERS_DIGEST={digest}" in option(words, "--build-arg")
 
 
@@ -124,103 +155,6 @@ def test_every_argument_of_the_dockerfiles_is_given(machine: Machine) -> None:
         assert given["BASE"] == "mirror.example/python:3.11.14-slim-bookworm"
         assert given["VERSION"] == __version__
         assert given["REVISION"] == "unknown"  # there is no git on this machine
-
-
-def test_an_index_of_one_s_own_is_a_secret_of_the_build(
-    machine: Machine, tmp_path: pathlib.Path
-) -> None:
-    config = tmp_path / "pip.conf"
-    config.write_text("[global]\nindex-url = https://user:word@index.example/simple\n")
-    done = machine.has("docker").run("paddle", PIP_CONFIG_FILE=str(config))
-    [words] = machine.calls("build")
-    assert option(words, "--secret") == [f"id=pip,src={config}"]
-    assert "index.example" not in " ".join(words) + done.stderr
-
-
-def test_a_docker_without_its_daemon_gives_way_to_the_next(machine: Machine) -> None:
-    done = machine.has("docker", fails_at="info").has("buildah").run("pytorch")
-    assert done.returncode == 0
-    assert [words[0] for words in machine.calls("build")] == ["buildah"]
-
-
-def test_push_takes_the_names_that_build_gave(machine: Machine) -> None:
-    machine.has("podman")
-    machine.run(REGISTRY="registry.example/ai")
-    done = machine.run("--push", REGISTRY="registry.example/ai")
-    assert done.returncode == 0
-    built = [option(words, "--tag")[0] for words in machine.calls("build")]
-    assert [words[2:] for words in machine.calls("push")] == [[name] for name in built]
-
-
-@pytest.mark.parametrize(
-    ("engine", "words"),
-    [
-        ("docker", "save --output {file} {name}"),
-        ("podman", "save --format docker-archive --output {file} {name}"),
-        ("buildah", "push {name} docker-archive:{file}:{name}"),
-    ],
-)
-def test_an_image_is_saved_to_a_file_instead_of_an_older_one(
-    machine: Machine, tmp_path: pathlib.Path, engine: str, words: str
-) -> None:
-    file = tmp_path / "files" / f"k8sbench-collector-{__version__}.tar"
-    file.parent.mkdir()
-    file.touch()
-    given = ("--save", str(file.parent), "collector")
-    done = machine.has(engine).run(*given, REGISTRY="registry.example/ai")
-    assert done.returncode == 0, done.stderr
-    name = our_name("registry.example/ai", "collector")
-    [said] = machine.calls(words.split(maxsplit=1)[0])
-    assert said[1:] == words.format(file=file, name=name).split()
-    assert not file.exists()
-
-
-def test_the_collector_is_not_built_without_its_wheel(machine: Machine) -> None:
-    machine.wheel.unlink()
-    done = machine.has("podman").run("collector")
-    assert done.returncode == 2
-    assert done.stderr == (
-        f"error: there is no dist/{machine.wheel.name} for the collector.\n  Run: make dist\n"
-    )
-    assert machine.run("pytorch").returncode == 0
-
-
-def test_without_any_program_it_says_what_to_install(machine: Machine) -> None:
-    done = machine.run()
-    assert done.returncode == 2
-    assert done.stderr == (
-        "error: there is no docker, podman or buildah here, and one of them has to build.\n"
-        "  Install one. The public images need no build: see docs/images.md.\n"
-    )
-
-
-@pytest.mark.parametrize(
-    ("words", "variables", "said"),
-    [
-        (["--push"], {}, "REGISTRY is not set"),
-        ([], {"REGISTRY": "https://registry.example"}, "cannot begin an image's name"),
-        ([], {"REGISTRY": "registry.example/AI"}, "cannot begin an image's name"),
-        ([], {"REGISTRY": "registry.example/a b"}, "cannot begin an image's name"),
-        (["tensorflow"], {}, "there is no image for 'tensorflow'"),
-        ([], {"ENGINE": "kaniko"}, "ENGINE=kaniko is not known"),
-        ([], {"ENGINE": "buildah"}, "there is no buildah here"),
-        ([], {"PIP_CONFIG_FILE": "/nowhere/pip.conf"}, "PIP_CONFIG_FILE=/nowhere/pip.conf is no"),
-    ],
-)
-def test_what_cannot_be_is_refused_before_anything_is_built(
-    machine: Machine, words: list[str], variables: dict[str, str], said: str
-) -> None:
-    done = machine.has("podman").run(*words, **variables)
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert not machine.calls("build") + machine.calls("push")
-
-
-def test_a_build_that_fails_ends_it(machine: Machine) -> None:
-    done = machine.has("podman", fails_at="build").run()
-    assert done.returncode == 2
-    assert "error: podman could not build k8sbench-pytorch:" in done.stderr
-    assert len(machine.calls("build")) == 1
 
 
 def test_it_needs_python_alone() -> None:

@@ -18,8 +18,6 @@ from tests.unit.presence import present
 each_image = pytest.mark.parametrize("framework", dockerfiles.FRAMEWORKS)
 CUDA_OF_PADDLE = "-cu11"
 PACKAGES: dict[Framework, str] = {"pytorch": "torch", "paddle": "paddlepaddle-gpu"}
-NOT_IN_CONSTRAINTS = {"paddle": CUDA_OF_PADDLE, "pytorch": None}
-"""No test can run with these: they need a GPU, and come with the GPU build alone."""
 
 
 def closure(*roots: str) -> set[str]:
@@ -38,14 +36,13 @@ def closure(*roots: str) -> set[str]:
     return found
 
 
-@each_image
-def test_a_pin_is_the_version_that_the_tests_run_with(framework: str) -> None:
+@pytest.mark.parametrize("image", dockerfiles.IMAGES)
+def test_a_pin_is_the_version_that_the_tests_run_with(image: str) -> None:
     tested = dockerfiles.pins("constraints.txt")
-    suffix = NOT_IN_CONSTRAINTS[framework]
-    for name, version in dockerfiles.requirements(framework).items():
-        if suffix and name.endswith(suffix):
-            continue
-        assert (name, version) == (name, tested.get(name))
+    for name, version in dockerfiles.requirements(image).items():
+        # No test can run with these: they need a GPU, and come with the GPU build alone.
+        if image != "paddle" or not name.endswith(CUDA_OF_PADDLE):
+            assert (name, version) == (name, tested.get(name))
 
 
 @each_image
@@ -123,3 +120,18 @@ def test_the_table_says_of_the_installed_torch_what_it_says_of_itself() -> None:
     # torch.cuda.get_arch_list() is empty where there is no GPU.
     flags = str(torch._C._cuda_getArchFlags())
     assert [f"{sm[3:-1]}.{sm[-1]}" for sm in flags.split()] == list(build.capabilities)
+
+
+def direct() -> list[Requirement]:
+    """What k8sbench declares to need where the collector runs."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    texts = (*project["dependencies"], *project["optional-dependencies"]["collector"])
+    return [Requirement(text) for text in texts]
+
+
+def test_the_collector_s_pins_are_all_that_it_and_its_extra_need() -> None:
+    pinned = dockerfiles.requirements("collector")
+    for wanted in direct():
+        assert wanted.specifier.contains(pinned[canonicalize_name(wanted.name)]), wanted
+    extras = {f"psycopg-{extra}" for wanted in direct() for extra in wanted.extras}
+    assert set(pinned) == closure(*(wanted.name for wanted in direct()), *extras)

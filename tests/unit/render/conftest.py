@@ -1,24 +1,19 @@
-"""Every plan rendered once, and the operator's schemas where they are to be had."""
+"""Every plan rendered once, and the go command."""
 
 from __future__ import annotations
 
 import functools
-import json
 import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from k8sbench.model.plan import RunPlan
 from tests import tiers
 from tests.unit.render import plans
 
-OPERATOR = "github.com/kubeflow/training-operator@v1.9.3"
-TRAINER = "github.com/kubeflow/trainer/v2@v2.3.0"
 # Taken before a test has a home of its own: Go's caches are in the user's.
 GO_ENVIRONMENT = os.environ | {"GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local"}
 FETCHING_SECONDS = 600
@@ -40,33 +35,9 @@ def everything() -> list[tuple[RunPlan, plans.Objects]]:
 
 
 @pytest.fixture(scope="session")
-def crd_schemas(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """The operators' own schemas by kind, from their Go modules; skipped where one is absent."""
-    found = {}
-    for module, name in (
-        (OPERATOR, "kubeflow.org_pytorchjobs"),
-        (OPERATOR, "kubeflow.org_paddlejobs"),
-        (TRAINER, "trainer.kubeflow.org_trainjobs"),
-        (TRAINER, "trainer.kubeflow.org_trainingruntimes"),
-    ):
-        folder = _module(module, tmp_path_factory.mktemp("go"))
-        text = (folder / f"manifests/base/crds/{name}.yaml").read_text()
-        crd = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-        (version,) = crd["spec"]["versions"]
-        found[crd["spec"]["names"]["kind"]] = version["schema"]["openAPIV3Schema"]
-    return found
-
-
-@pytest.fixture(scope="session")
 def go(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
     """Run the go command in a folder of its own and return what it prints."""
-    folder = tmp_path_factory.mktemp("module")
-    return functools.partial(_go, folder)
-
-
-def _module(module: str, folder: Path) -> Path:
-    answer = json.loads(_go(folder, "mod", "download", "-json", module))
-    return Path(answer["Dir"])
+    return functools.partial(_go, tmp_path_factory.mktemp("module"))
 
 
 def _go(folder: Path, *words: str, given: str | None = None) -> str:

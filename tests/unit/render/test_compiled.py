@@ -66,20 +66,15 @@ def test_a_damaged_file_is_made_anew(compiled: list[str | None], cache: Path, ke
     assert not compiled
 
 
-def test_a_place_that_cannot_be_written_is_done_without(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_a_place_that_cannot_or_shall_not_be_written_is_done_without(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: Path
 ) -> None:
-    first = text()
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "dont_write_bytecode", True)
+        first = text()
+    assert not cache.exists()
     (tmp_path / "file").touch()
     for place in (tmp_path / "file", Path("relative"), Path("/proc/none")):
         monkeypatch.setenv("XDG_CACHE_HOME", str(place))
         assert text() == first
     assert not Path("relative").exists()
-
-
-def test_python_asked_to_write_no_bytecode_keeps_none(
-    monkeypatch: pytest.MonkeyPatch, cache: Path
-) -> None:
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    text()
-    assert not cache.exists()

@@ -19,26 +19,12 @@ from k8sbench.render import manifests, to_yaml
 from k8sbench.render.templates import environment, quote, render
 from k8sbench.render.trainer_sources import TrainerSources
 from tests.unit.render import plans
-from tests.unit.render.plans import plan, pool, ready, texts
+from tests.unit.render.plans import plan, pool, ready
 
 HOSTILE = (
-    '"',
-    "'",
-    "\\",
-    '"\n  hostPID: true\n#',
-    "a: b # c",
-    "{{ 7 * 7 }}",
-    "{% raw %}",
-    "{# x #}",
-    "|\n  x",
-    "&a *a !!python/object/apply:os.system [x]",
-    "--- \n...",
-    "on",
-    "null",
-    "1e3",
-    "\t tab",
-    "trailing space ",
-    "\r\n",
+    *('"', "'", "\\", '"\n  hostPID: true\n#', "a: b # c", "{{ 7 * 7 }}", "{% raw %}"),
+    *("{# x #}", "|\n  x", "&a *a !!python/object/apply:os.system [x]", "--- \n..."),
+    *("on", "null", "1e3", "\t tab", "trailing space ", "\r\n"),
     "\u0085\u2028\u2029\ufeff\x7f\x1b",
     "städte × 数据 🚀",
 )
@@ -60,15 +46,11 @@ def test_an_unquoted_value_stops_the_rendering(template: str) -> None:
     ("template", "words"),
     [
         ("{{ absent | q }}", "'absent' is undefined"),
-        ("{{ x.absent | q }}", "no attribute 'absent'"),
         ("{{ none | q }}", "cannot quote None"),
         ("{{ 0.5 | q }}", "cannot quote 0.5"),
         ("{{ {1: 2} | q }}", "cannot quote the key 1"),
-        ("{{ [[none]] | q }}", "cannot quote None"),
         ("{{ x | upper | q }}", "No filter named 'upper'"),
         ("{{ range(3) | q }}", "'range' is undefined"),
-        ("{% if x %}", "Unexpected end of template"),
-        ("{% include 'other' %}", "other"),
     ],
 )
 def test_a_template_that_asks_for_what_is_not_there_stops_the_rendering(
@@ -95,19 +77,12 @@ def test_what_is_quoted_reads_back_as_it_was(value: Any) -> None:
 
 
 CONTAINER = ("containers", 0)
+VARIABLE = (*CONTAINER, "env", -1)
 WAYS: dict[str, tuple[Callable[[str], RunPlan], tuple[str | int, ...], str]] = {
-    "a variable": (lambda x: plan(env={"N": x}), (*CONTAINER, "env", -1, "value"), "{}"),
-    "the pool's variable": (
-        lambda x: plan(pool=pool(nccl_env={"N": x})),
-        (*CONTAINER, "env", -1, "value"),
-        "{}",
-    ),
+    "a variable": (lambda x: plan(env={"N": x}), (*VARIABLE, "value"), "{}"),
+    "the pool's": (lambda x: plan(pool=pool(nccl_env={"N": x})), (*VARIABLE, "value"), "{}"),
     "the command": (lambda x: plan(command=("run", x)), (*CONTAINER, "command", 1), "{}"),
-    "the working directory": (
-        lambda x: plan(workdir=f"/{x}"),
-        (*CONTAINER, "workingDir"),
-        "/{}",
-    ),
+    "the folder": (lambda x: plan(workdir=f"/{x}"), (*CONTAINER, "workingDir"), "/{}"),
     "the data's folder": (
         lambda x: plan(data=f"pvc:d/_{x.replace('/', '_')}"),
         (*CONTAINER, "volumeMounts", 2, "subPath"),
@@ -157,10 +132,3 @@ def test_sources_arrive_to_the_letter(source: str) -> None:
     config, _ = manifests(plan(trainers_digest=sources.digest), templates=ready(), trainers=sources)
     assert config["data"] == {"k8sbench.trainers.x.py": source}
     assert next(yaml.safe_load_all(to_yaml([config]))) == config
-
-
-def test_the_environment_of_the_templates_is_strict() -> None:
-    made = environment(texts())
-    assert made.undefined is jinja2.StrictUndefined
-    assert set(made.filters) == {"q", "indent"}
-    assert not made.globals

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +13,9 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from k8sbench.model.plan import RunPlan
 from k8sbench.render import to_yaml
 from tests.unit.render.conftest import FETCHING_SECONDS
-from tests.unit.render.plans import SOURCES, Objects, plan, rendered
+from tests.unit.render.plans import plan, rendered
 from tests.unit.render.test_quoting import HOSTILE, plain, unicode
 
 # Strings that one YAML reader or another takes for something else when they stand bare.
@@ -25,41 +26,10 @@ TEMPTING = (
     *("a: b", "a #b", "- a", "[a]", "{a}", "'a'", '"a"', "%a", "@a", "`a", "*a", "&a", "|", ">"),
     *("a\nb", "a\n", "\na", " a", "a ", " a\nb", "a \nb", "a\n\n\n", "\n", "\t", "a\tb\nc"),
 )
-GO_MODULE = """module readback
-go 1.24
-require sigs.k8s.io/yaml v1.4.0
-"""
-GO_PROGRAM = """package main
-
-import (
-	"fmt"
-	"io"
-	"os"
-
-	"sigs.k8s.io/yaml"
-)
-
-func main() {
-	text, err := io.ReadAll(os.Stdin)
-	if err != nil {
-		panic(err)
-	}
-	out, err := yaml.YAMLToJSONStrict(text)
-	if err != nil {
-		panic(err)
-	}
-	fmt.Print(string(out))
-}
-"""
 
 
 def read_back(objects: Any) -> list[Any]:
     return list(yaml.safe_load_all(to_yaml(objects)))
-
-
-def test_rendered_plans_read_back_equal(everything: list[tuple[RunPlan, Objects]]) -> None:
-    for _, objects in everything[::5]:
-        assert tuple(yaml.load_all(to_yaml(objects), Loader=yaml.CSafeLoader)) == objects
 
 
 @given(value=plain)
@@ -94,10 +64,11 @@ def test_a_text_with_odd_line_breaks_is_not_written_as_a_block(text: str) -> Non
 
 @pytest.mark.tier("go")
 @pytest.mark.timeout(FETCHING_SECONDS)
-def test_the_reader_that_kubectl_uses_reads_the_same(go: Callable[..., str], tmp_path: Any) -> None:
+def test_the_reader_that_kubectl_uses_reads_the_same(
+    go: Callable[..., str], tmp_path: Path
+) -> None:
     """PyYAML reading back what PyYAML wrote proves little: ``1e-4`` is a string to it."""
-    (tmp_path / "go.mod").write_text(GO_MODULE)
-    (tmp_path / "main.go").write_text(GO_PROGRAM)
+    shutil.copytree(Path(__file__).parent / "readback", tmp_path, dirs_exist_ok=True)
     document = {
         "texts": [*TEMPTING, *HOSTILE, *ODD],
         "keys": {text: text for text in (*TEMPTING, *HOSTILE, *ODD)},
@@ -105,14 +76,6 @@ def test_the_reader_that_kubectl_uses_reads_the_same(go: Callable[..., str], tmp
     }
     answer = json.loads(go("-C", str(tmp_path), "run", ".", given=to_yaml([document])))
     assert answer == document
-
-
-def test_sources_are_written_as_blocks_that_can_be_read() -> None:
-    text = to_yaml(rendered(plan()))
-    assert '  k8sbench.__init__.py: |\n    """The package."""\n' in text
-    assert "  k8sbench.trainers.resnet50.py: |\n" in text
-    assert 'print("batch 4 × 32", "\\t")' in text
-    assert SOURCES.files["k8sbench/trainers/__init__.py"] == ""
 
 
 def test_nothing_is_written_as_a_reference_to_elsewhere() -> None:

@@ -15,6 +15,7 @@ from k8sbench.model.plan import PlannedWindow, RunPlan
 from k8sbench.model.pool import CPU_POOL, NodePool
 from k8sbench.model.run import Run
 from k8sbench.model.spec import Fingerprint
+from tests.unit.render import plans
 
 V100_16 = "Tesla V100-SXM2-16GB"
 V100_32 = "Tesla V100-SXM2-32GB"
@@ -27,55 +28,26 @@ _numbers = itertools.count(1)
 
 def plan(**changes: Any) -> RunPlan:
     """A plan of resnet50 on V100s, fields replaced by ``changes``."""
-    number = next(_numbers)
-    changes.setdefault("run_id", f"resnet50-{number:05d}")
     fields: dict[str, Any] = {
+        "run_id": f"resnet50-{next(_numbers):05d}",
         "set_name": "set-a",
-        "repeat": 1,
-        "benchmark": "resnet50",
         "spec_digest": "d" * 64,
-        "spec_source": "built-in",
         "variant": "dle",
-        "impl": "k8sbench",
-        "framework": "pytorch",
-        "precision": "fp32",
         "amp_dtype": None,
-        "device": "cuda",
-        "replicas": 1,
-        "gpus_per_replica": 8,
-        "processes_per_replica": 8,
-        "batch_size": 128,
-        "preset": "full",
-        "mode": "throughput",
-        "data": "synthetic",
         "window": PlannedWindow(
             warmup=20, iterations=100, log_interval=1, min_steady_seconds=180.0, rule="ours"
         ),
         "log": "k8sbench",
         "unit": "samples",
-        "trainer": "resnet50",
         "command": ("python3", "-m", "k8sbench.trainers.resnet50"),
-        "env": {},
-        "workdir": None,
         "options": {},
         "image": "registry.example/pytorch:1",
         "image_reason": "test",
-        "trainers_by": "configmap",
         "trainers_digest": "e" * 64,
         "pool": NodePool(name="v100-16gb", gpus_per_node=8, gpu_model=V100_16),
-        "backend": "kubernetes",
-        "timeout_s": None,
         "fingerprint": RESNET50,
-        "sync_bn": False,
     }
-    if "case" in changes:
-        replicas, processes = (int(part) for part in changes.pop("case").split("x"))
-        fields |= {
-            "replicas": replicas,
-            "gpus_per_replica": processes,
-            "processes_per_replica": processes,
-        }
-    return RunPlan(**(fields | changes))
+    return plans.plan(changes.pop("case", "1x8"), **(fields | changes))
 
 
 def throughput(rate: float, unit: str = "samples/s", **others: float | None) -> Throughput:

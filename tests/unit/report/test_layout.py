@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,115 +13,121 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from k8sbench.lifecycle.reporting import Report, Wanted, report
-from k8sbench.model.counts import ABSENT
 from k8sbench.model.finding import Finding
 from k8sbench.model.measurement import DataSet
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import PlannedTraining
 from k8sbench.model.run import Run
 from k8sbench.model.sample import Place
-from k8sbench.report import document, formats, group_words, layout, plot
-from k8sbench.report.tables import Cell, Table, text
+from k8sbench.report import document, formats, group_words, layout
+from k8sbench.report.columns import Form
+from k8sbench.report.tables import Cell, text
+from tests.unit import goldens
 from tests.unit.report import example
 from tests.unit.report.factory import accuracy, reject, repeats, run, smoke
-
-GPU_TITLES = ("GPU busy", "tensor active", "peak memory", "power", "energy per 1,000", "throttled")
 
 
 def rows(made: Report | list[Run], **options: Any) -> list[dict[str, Cell]]:
     shown = made if isinstance(made, Report) else report(made, Wanted(every=True))
     table = layout.tables(shown.results, shown.parities, **options)[0]
-    return as_dicts(table)
-
-
-def as_dicts(table: Table) -> list[dict[str, Cell]]:
     titles = [column.title for column in table.columns]
     return [dict(zip(titles, row, strict=True)) for row in table.rows]
 
 
-def only(one: Run | list[Run], **options: Any) -> dict[str, Cell]:
-    (found,) = rows(one if isinstance(one, list) else [one], **options)
-    return found
+def in_layout(reported: str, **plan: Any) -> Run:
+    return run(800.0, measured={"environment": {"option.channels_last": reported}}, **plan)
 
 
-def test_the_runs_with_one_reason_are_counted_and_the_first_is_told() -> None:
-    wrong = [{"reasons": (reject("gpu-count", f"{n} of 8."), reject("batch"))} for n in range(9)]
-    found = only([run(None, repeat=n, measured=one) for n, one in enumerate(wrong, 1)])
-    assert found["samples/s"] == Cell(
-        ABSENT, ("gpu-count (9 runs): 0 of 8.", "batch (9 runs): It is wrong.")
+def trained(**changes: Any) -> dict[str, Any]:
+    """What a run of our trainers that reached its target measured."""
+    return {
+        "accuracy": accuracy(76.6),
+        "time_to_train_s": 44338.456,
+        "mode": "train",
+        "target": 75.9,
+        "ended_by": "target",
+        "data_set": DataSet(name="imagenet", digest="d1", train=1_281_167, val=50_000),
+    } | changes
+
+
+def with_gpu_metrics(*names: str, **missing: str) -> Run:
+    """A run that has some of the figures of example.py."""
+    metrics = example.gpu_metrics()
+    kept = {name: metrics.figures[name] for name in names}
+    metrics = msgspec.structs.replace(metrics, figures=kept, energy_per_1000_samples=None)
+    why = {f"gpu_metrics.{name}": text for name, text in missing.items()}
+    return run(800.0, case="1x8", measured={"gpu_metrics": metrics, "missing": why})
+
+
+GOAL = PlannedTraining(
+    length=90, unit="epochs", evaluate_every=1, metric="top-1", target=75.9, stop_at_target=True
+)
+TRAIN: dict[str, Any] = {"mode": "train", "data": "pvc:imagenet", "training": GOAL}
+MISSED = trained(time_to_train_s=None, accuracy=accuracy(60.0))
+WRONG = [{"reasons": (reject("gpu-count", f"{n} of 8."), reject("batch"))} for n in range(9)]
+APART: dict[str, Any] = {
+    "set_name": "set-b",
+    "data": "pvc:imagenet",
+    "options": {"channels_last": True},
+    "backend": "local",
+    "trainers_digest": "f" * 64,
+    "node": "gpu-2",
+    "impl": "upstream",
+}
+SCENES: dict[str, list[Run]] = {
+    "one run": [run(800.0)],
+    "the smoke preset": [run(800.0, preset="smoke")],
+    "a CPU": [smoke(1.0, preset="full")],
+    "other loaders": [run(800.0, data="synthetic-host", options={"workers": 8, "size": 64})],
+    "AMP": [run(800.0, precision="amp", amp_dtype="fp16")],
+    "AMP, NHWC ran": [in_layout("True", precision="amp")],
+    "AMP, NCHW ran": [in_layout("False", precision="amp")],
+    "NHWC that was asked for": [
+        in_layout("True", precision="amp", options={"channels-last": True})
+    ],
+    "FP32, NCHW ran": [in_layout("False")],
+    "AMP that was FP32": [run(800.0, precision="amp", measured={"precision_effective": "fp32"})],
+    "three runs": repeats([90.0, 91.0, 92.5]),
+    "one of two goes on": [run(800.0), run(None, repeat=2, phase=Phase.RUNNING)],
+    "nine rejected": [run(None, repeat=n, measured=one) for n, one in enumerate(WRONG, 1)],
+    "two units": [run(800.0), run(8.0, benchmark="deeplabv3p", unit="clips")],
+    "trained": [run(800.0, repeat=n, measured=trained(restarts=n), **TRAIN) for n in (1, 2)],
+    "trained, no target": [run(800.0, measured=MISSED | {"target": None}, **TRAIN)],
+    "trained, target missed": [run(800.0, measured=MISSED, **TRAIN)],
+    "an imported training": [run(800.0, measured=MISSED)],
+    "GPU metrics of one row": [
+        run(200.0, case="1x2", measured={"missing": {"gpu_metrics": "Nobody was asked."}}),
+        with_gpu_metrics("gpu_utilization", "power", tensor_active="No.", throttled="No."),
+    ],
+    **{f"two of {name}": [run(1.0), run(1.0, **{name: other})] for name, other in APART.items()},
+}
+
+
+WIDE = ("one run", "nine rejected", "GPU metrics of one row")
+
+
+def test_the_cells_of_rows_are_golden() -> None:
+    """Nothing is 0 for "not measured"; what is absent has its reason beside it."""
+    found = {}
+    wide = {f"wide, {name}": SCENES[name] for name in WIDE}
+    for name, runs in (SCENES | wide).items():
+        form: Form = "wide" if name in wide else "table"
+        for number, row in enumerate(rows(runs, form=form), 1):
+            cells = {title: " | ".join((one.text, *one.notes)) for title, one in row.items()}
+            found[f"{name} {number}"] = {
+                title: re.sub(r"resnet50-\d{5}", "RUN", text) for title, text in cells.items()
+            }
+    goldens.check(Path(__file__).parent / "golden" / "cells.txt", goldens.table(found.items()))
+
+
+def test_rows_fit_80_columns_however_many_columns_tell_them_apart() -> None:
+    others = APART | {"preset": "smoke", "mode": "train", "variant": "v"}
+    shown = printed([run(1.0), *(run(1.0, **{n: v}) for n, v in others.items())])
+    shown += printed(SCENES["trained"])
+    assert max(map(len, shown)) <= 80
+    assert "THROUGHPUT: clips/s of deeplabv3p; samples/s of resnet50" in printed(
+        SCENES["two units"]
     )
-
-
-@pytest.mark.parametrize(
-    ("one", "verdict"),
-    [
-        (run(800.0, preset="smoke"), "smoke: checks the path, not the speed"),
-        (smoke(1.0, preset="full"), "CPU: no GPU was measured"),
-    ],
-)
-def test_a_run_that_is_no_measurement_of_a_gpu_is_marked(one: Run, verdict: str) -> None:
-    assert only(one)["verdict"] == Cell(f"valid; {verdict.partition(':')[0]}", (verdict,))
-
-
-def test_data_by_loaders_and_speed_options_are_reported_beside_the_verdict() -> None:
-    quick = run(800.0, data="synthetic-host", options={"workers": 8, "size": 64})
-    assert only(quick)["verdict"].text == "valid; data synthetic-host; workers 8"
-    shown = rows([run(700.0), quick])
-    assert [row["data"].text for row in shown] == ["synthetic", "synthetic-host"]
-    assert shown[0]["verdict"].text == "valid"
-
-
-@pytest.mark.parametrize(
-    ("reported", "plan", "shown"),
-    [
-        ("True", {"precision": "amp"}, "valid; NHWC"),
-        ("False", {"precision": "amp"}, "valid; NCHW"),
-        (None, {"precision": "amp"}, "valid"),
-        ("False", {"precision": "fp32"}, "valid"),
-        ("True", {"precision": "amp", "options": {"channels-last": True}}, "valid; channels-last"),
-    ],
-)
-def test_a_row_in_amp_names_the_layout_that_ran_unless_it_was_asked_for(
-    reported: str | None, plan: dict[str, Any], shown: str
-) -> None:
-    environment = {} if reported is None else {"option.channels_last": reported}
-    found = run(800.0, measured={"environment": environment}, **plan)
-    assert only(found)["verdict"].text == shown
-
-
-def test_a_rejected_group_has_its_ids_where_its_figure_would_be() -> None:
-    bad = {"reasons": (reject("gpu-count", "4 GPUs, 8 were planned."), reject("batch"))}
-    one = run(None, measured=bad)
-    short, found = only(one), only(one, form="wide")
-    assert found["verdict"].text == "rejected: batch, gpu-count"
-    assert found["interval"].text == short["min–max"].text == ABSENT
-    # Where room is short the ids stand in the notes alone.
-    assert short["verdict"].text == "rejected"
-    assert short["samples/s"] == found["samples/s"]
-    assert [note.split(" ")[0] for note in short["samples/s"].notes] == ["gpu-count", "batch"]
-    assert short["samples/s"].notes[0].endswith("4 GPUs, 8 were planned.")
-
-
-def test_a_group_with_a_figure_says_that_a_run_still_goes_on() -> None:
-    found = only([run(800.0), run(None, repeat=2, phase=Phase.RUNNING)])
-    assert found["samples/s"].text == "800.00"
-    assert "1 still running" in found["verdict"].text
-
-
-def test_an_accepted_reason_is_marked() -> None:
-    shown = report(repeats([100.0, 101.0, 40.0]), Wanted(), accept=["outlier"])
-    (found,) = rows(shown)
-    assert found["runs"].text == "3/3"
-    assert found["verdict"].text == "valid; accepted: outlier"
-    assert any(note.startswith("outlier ") for note in found["verdict"].notes)
-    (full,) = rows(shown, form="document")
-    assert "accepted: outlier" in full["verdict"].text
-
-
-def test_a_warning_that_all_runs_share_is_one_footnote() -> None:
-    stalls = Finding(id="loader-stalls", severity="warn", sentence="The loader stalls.")
-    runs = [run(100.0, repeat=n, measured={"reasons": (stalls,)}) for n in (1, 2, 3)]
-    assert only(runs)["verdict"].notes == ("loader-stalls (3 runs): The loader stalls.",)
 
 
 def test_a_reason_in_full_names_its_first_evidence() -> None:
@@ -131,57 +138,13 @@ def test_a_reason_in_full_names_its_first_evidence() -> None:
     assert text.endswith("NaN. See master-0.log:7 and 2 more.")
 
 
-@pytest.mark.parametrize(
-    ("fields", "shown"),
-    [
-        ({}, "fp32"),
-        ({"precision": "amp", "amp_dtype": "fp16"}, "amp (fp16)"),
-        (
-            {"precision": "amp", "amp_dtype": "bf16", "measured": {"precision_effective": "fp32"}},
-            "amp (bf16), in effect fp32",
-        ),
-    ],
-)
-def test_precision_is_as_asked_and_as_it_was(fields: dict[str, Any], shown: str) -> None:
-    assert only(run(800.0, **fields))["precision"].text == shown
+def test_one_line_tells_what_the_intervals_do_not() -> None:
+    def below(*rates: float) -> tuple[str, ...]:
+        made = report(repeats(rates), Wanted(every=True))
+        return layout.tables(made.results, made.parities, form="wide")[0].notes
 
-
-@pytest.mark.parametrize(
-    ("fields", "title"),
-    [
-        ({"set_name": "set-b"}, "set"),
-        ({"data": "pvc:imagenet"}, "data"),
-        ({"options": {"channels_last": True}}, "options"),
-        ({"backend": "local"}, "backend"),
-        ({"trainers_digest": "f" * 64}, "program"),
-    ],
-)
-def test_a_column_that_tells_two_rows_apart_appears_by_itself(
-    fields: dict[str, Any], title: str
-) -> None:
-    assert title not in only(run(100.0))
-    one, two = rows([run(100.0), run(100.0, **fields)])
-    assert one[title].text != two[title].text
-    others: dict[str, Any] = {"set_name": "b", "preset": "smoke", "mode": "train", "variant": "v"}
-    others |= {"options": {"channels_last": True}, "data": "host:/data", "impl": "upstream"}
-    shown = printed([run(1.0, backend="local"), *(run(1.0, **{n: v}) for n, v in others.items())])
-    assert max(map(len, shown)) <= 80
-
-
-@pytest.mark.parametrize("options", [{"form": "wide"}, {"form": "document"}])
-def test_one_line_tells_what_the_intervals_do_not(options: dict[str, Any]) -> None:
-    def below(runs: list[Run]) -> tuple[str, ...]:
-        made = report(runs, Wanted(every=True))
-        return layout.tables(made.results, made.parities, **options)[0].notes
-
-    assert not any(layout.OF_ONE_SET in note for note in below([run(800.0)]))
-    assert sum(layout.OF_ONE_SET in note for note in below(repeats([90.0, 91.0]))) == 1
-
-
-def test_the_range_of_the_runs_is_shown_where_there_are_two() -> None:
-    assert only(repeats([90.0, 91.0, 92.5]))["min–max"].text == "90.00–92.50"
-    why = ("one run does not show the spread between runs",)
-    assert only(run(90.0))["min–max"] == Cell(ABSENT, why)
+    assert not any(layout.OF_ONE_SET in note for note in below(800.0))
+    assert sum(layout.OF_ONE_SET in note for note in below(90.0, 91.0)) == 1
 
 
 def printed(runs: list[Run], width: int | None = 80, **options: Any) -> list[str]:
@@ -202,90 +165,6 @@ def test_what_every_row_has_is_said_once_and_not_in_its_cells() -> None:
         "MIN–MAX: all 2 rows; one run does not show the spread between runs",
         "median of the valid runs by time_weighted",
     ]
-
-
-def test_rows_of_one_unit_have_it_in_the_heading_and_others_below_the_table() -> None:
-    assert only(run(800.0))["samples/s"].text == "800.00"
-    runs = [run(800.0), run(8.0, benchmark="deeplabv3p", unit="clips")]
-    assert [row["throughput"].text for row in rows(runs)] == ["8.000", "800.00"]
-    assert "THROUGHPUT: clips/s of deeplabv3p; samples/s of resnet50" in printed(runs)
-
-
-def test_rows_that_no_word_tells_apart_have_their_ids_in_their_names() -> None:
-    runs = [run(1.0), run(1.0, trainers_digest="f" * 64), run(1.0, case="1x1")]
-    names = plot.labels([result.group for result in report(runs, Wanted(every=True)).results])
-    assert sorted(name.endswith(key) for key, name in names.items()) == [False, True, True]
-
-
-TRAIN: dict[str, Any] = {
-    "mode": "train",
-    "data": "pvc:imagenet",
-    "training": PlannedTraining(
-        length=90,
-        unit="epochs",
-        evaluate_every=1,
-        metric="top-1",
-        target=75.9,
-        stop_at_target=True,
-    ),
-}
-
-
-def goal(**changes: Any) -> dict[str, Any]:
-    """What a run of our trainers that reached its target measured."""
-    return {
-        "accuracy": accuracy(76.6),
-        "time_to_train_s": 44338.456,
-        "mode": "train",
-        "target": 75.9,
-        "ended_by": "target",
-        "data_set": DataSet(name="imagenet", digest="d1", train=1_281_167, val=50_000),
-    } | changes
-
-
-def test_a_row_that_trains_has_its_time_its_accuracy_and_its_restarts() -> None:
-    runs = [run(800.0, repeat=n, measured=goal(restarts=n), **TRAIN) for n in (1, 2)]
-    found = only(runs)
-    assert found["time to train (s)"].text == "44338.456"
-    assert found["time to train (s)"].notes == (
-        "2 of 2 runs reached the target of 75.9 %",
-        "stopped at the target",
-    )
-    assert found["accuracy (%)"] == Cell("76.6 (top-1)", ("from scratch",))
-    assert found["restarts"].text == "3"
-
-
-def test_a_single_row_of_training_fits_80_columns() -> None:
-    shown = printed([run(100.0, case="1x1", measured=goal(), **TRAIN)])
-    (titles,) = (line.split() for line in shown if line.startswith("CASE "))
-    assert (titles[1], titles[-1]) == ("TIME", "VERDICT")
-    assert max(map(len, shown)) <= 80
-
-
-@pytest.mark.parametrize(
-    ("target", "reason"),
-    [(None, "the runs have no target accuracy"), (75.9, "no run reached its target accuracy")],
-)
-def test_a_row_without_a_time_to_train_says_why(target: float | None, reason: str) -> None:
-    short = goal(target=target, time_to_train_s=None, accuracy=accuracy(60.0))
-    for plan in (TRAIN, {}):  # one of a log that was imported
-        found = only(run(800.0, measured=short, **plan))
-        assert found["time to train (s)"] == Cell(ABSENT, (reason,))
-        assert ("restarts" in found) == (plan is TRAIN)
-
-
-def test_every_absent_cell_of_the_rows_has_its_reason() -> None:
-    made = example.made()
-    # – where a setting does not apply
-    keys = {"set", "options", "image", "GPU model", "deviation", "min–max"}
-    for row in rows(made, form="wide"):
-        # The verdict has the reasons of GPU metrics.
-        assert any(
-            "GPU metrics" in note or "tensor active" in note for note in row["verdict"].notes
-        )
-        for title, cell in row.items():
-            if cell.text == ABSENT and title not in {*keys, *GPU_TITLES}:
-                assert cell.notes, title
 
 
 @settings(max_examples=60)
@@ -327,43 +206,6 @@ def test_the_columns_of_the_flat_rows_are_the_same_without_any_row() -> None:
     header, _ = document.flat(made.results)
     of_sources = {name for name in header if name.startswith(("published ", "deviation "))}
     assert document.flat([]) == ([name for name in header if name not in of_sources], [])
-
-
-def with_gpu_metrics(*names: str, **missing: str) -> Run:
-    """A run that has some of the figures of example.py."""
-    metrics = example.gpu_metrics()
-    kept = {name: metrics.figures[name] for name in names}
-    metrics = msgspec.structs.replace(metrics, figures=kept, energy_per_1000_samples=None)
-    why = {f"gpu_metrics.{name}": text for name, text in missing.items()}
-    return run(800.0, case="1x8", measured={"gpu_metrics": metrics, "missing": why})
-
-
-@pytest.mark.parametrize("options", [{"form": "wide"}, {"form": "document"}])
-def test_a_gpu_metric_has_a_column_where_any_row_has_it(options: dict[str, Any]) -> None:
-    without = run(200.0, case="1x2", measured={"missing": {"gpu_metrics": "Nobody was asked."}})
-    lacks = {"tensor_active": "Not given.", "throttled": "Not given."}
-    found = rows([without, with_gpu_metrics("gpu_utilization", "power", **lacks)], **options)
-    for row in found:
-        assert [title for title in row if title in GPU_TITLES] == ["GPU busy", "power"]
-    # What is not there is said once in a row, also of figures that have no column.
-    assert found[0]["GPU busy"] == found[0]["power"] == Cell(ABSENT)
-    assert found[0]["verdict"].notes == ("no GPU metrics: Nobody was asked.",)
-    assert found[1]["power"] == Cell("182 W")
-    assert "no tensor active, throttled: Not given." in found[1]["verdict"].notes
-
-
-def test_rows_that_were_pinned_to_nodes_have_a_column_of_them() -> None:
-    first, second = rows([run(1000.0, node="gpu-1"), run(900.0, node="gpu-2")])
-    assert (first["node"], second["node"]) == (Cell("gpu-1"), Cell("gpu-2"))
-    assert "node" not in rows([run(1000.0)])[0]
-
-
-def test_a_cause_with_control_characters_cannot_paint_the_terminal() -> None:
-    nasty = reject("batch", "\x1b[31mred\x1b[0m\nnext\tline")
-    made = report([run(None, measured={"reasons": (nasty,)})], Wanted())
-    shown = text(layout.tables(made.results, made.parities))
-    assert "\x1b" not in shown
-    assert "red next line" in shown
 
 
 @pytest.mark.parametrize(

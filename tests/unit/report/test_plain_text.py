@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import pty
@@ -59,12 +58,3 @@ def test_a_note_and_a_line_of_a_log_on_a_terminal_are_cleaned(
         printer.flush()
         assert os.read(ours, 1000) == "[master-0] ab \ufffd\ufffd2J\r\n".encode()
     os.close(ours)
-
-
-def test_a_log_in_a_pipe_is_as_it_was_printed(monkeypatch: pytest.MonkeyPatch) -> None:
-    piped = io.BytesIO()
-    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(piped))
-    printer = logs._Printer(None, timestamps=False)
-    printer.line(0.0, "master-0", b"a\x1b]52;c;x\x07\xff", several=False)
-    printer.flush()
-    assert piped.getvalue() == b"a\x1b]52;c;x\x07\xff\n"

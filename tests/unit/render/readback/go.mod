@@ -1,0 +1,3 @@
+module readback
+go 1.24
+require sigs.k8s.io/yaml v1.4.0
