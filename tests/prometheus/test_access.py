@@ -14,6 +14,8 @@ import yaml
 
 from k8sbench.adapters.metrics import prometheus, prometheus_api
 from k8sbench.adapters.metrics.prometheus import PrometheusSource
+from k8sbench.app import metric_sources
+from k8sbench.model.errors import UsageError
 from k8sbench.model.gpu_metrics import Fetched
 from tests.prometheus import fronts
 from tests.prometheus.conftest import Start
@@ -132,6 +134,13 @@ def test_a_file_of_credentials_that_is_wrong_shows_nothing_of_them(
     said = why(fetch("http://127.0.0.1:9"))
     assert reason in said
     assert TOKEN not in said
+
+
+@pytest.mark.parametrize("url", ["http://ada:secret@p.test", "secret", "ftp://secret"])
+def test_an_address_that_cannot_be_used_is_refused_at_once_and_not_shown(url: str) -> None:
+    with pytest.raises(UsageError) as wrong:
+        metric_sources.checked(url)
+    assert "secret" not in str(wrong.value)
 
 
 # -- what is no Prometheus ------------------------------------------------------------------------
