@@ -11,7 +11,6 @@ import yaml
 from k8sbench.cli.main import main
 from k8sbench.model import identity
 from k8sbench.model.plan import RunPlan
-from tests.harness.cluster.deployments import operator_deployment
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.pod_groups import SCHEDULER, operator_with_gangs
@@ -38,18 +37,6 @@ def held(namespace: Namespace) -> list[dict[str, Any]]:
     return pods
 
 
-def test_an_operator_without_gangs_ignores_the_policy(
-    namespace: Namespace, capsys: pytest.CaptureFixture[str]
-) -> None:
-    plan = submit(namespace, capsys, "--gang")
-    pods = namespace.wait_for_pods(2, SELECTOR)
-    assert {pod["spec"]["schedulerName"] for pod in pods.values()} == {"default-scheduler"}
-    assert namespace.get("pytorchjob", JOB)["spec"]["runPolicy"]["schedulingPolicy"] == {
-        "minAvailable": 2
-    }
-    assert plan.gang
-
-
 def test_a_gang_of_the_coscheduling_plugin_is_the_whole_job(
     own_cluster: OwnCluster, namespace: Namespace, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -65,12 +52,3 @@ def test_a_gang_of_the_coscheduling_plugin_is_the_whole_job(
             assert pod["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] == JOB
             assert pod["spec"]["schedulerName"] == SCHEDULER
         assert follower.read().cause_id != "gang-ignored"
-
-
-def test_doctor_refuses_a_gang_where_the_operator_is_known_to_make_none(
-    namespace: Namespace,
-) -> None:
-    with operator_deployment(namespace):
-        assert main(["doctor", "--namespace", namespace.name, "--gang"]) == 6
-    with operator_deployment(namespace, "--gang-scheduler-name=volcano"):
-        assert main(["doctor", "--namespace", namespace.name, "--gang"]) == 0
