@@ -50,22 +50,45 @@ OUTSIDE = """() => [...document.querySelectorAll('caption, th, td')].filter(cell
   cell.getBoundingClientRect().right > Math.min(innerWidth, cell.closest('.wide')
     .getBoundingClientRect().right) + 1).map(cell => cell.textContent.slice(0, 60))"""
 """Cells that end outside of the window, or of their table's."""
+OVERLAPS = """() => [...document.querySelectorAll('svg')].flatMap(svg => {
+  const all = [...svg.querySelectorAll('text')];
+  const texts = all.map(text => [text.textContent, text.getBoundingClientRect()]);
+  return texts.flatMap(([a, one], at) => texts.slice(at + 1)
+    .filter(([b, other]) => one.left < other.right && other.left < one.right
+      && one.top + 2 < other.bottom && other.top + 2 < one.bottom)
+    .map(([b]) => a + ' | ' + b));
+})"""
+"""Texts of one chart that lie on each other; two pixels of line spacing may."""
+CUT = """() => [...document.querySelectorAll('svg')].flatMap(svg => {
+  const right = svg.getBoundingClientRect().right;
+  return [...svg.querySelectorAll('text')]
+    .filter(text => text.getBoundingClientRect().right > right + 1).map(text => text.textContent);
+})"""
+"""Texts that end outside of their chart."""
+LETTERS = """() => Math.min(...[...document.querySelectorAll('svg text')].map(text =>
+  parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a))"""
+"""The smallest letters of the charts, pixels."""
 
 
-@pytest.mark.parametrize("width", [390, 768, 1280, 1920])
-def test_no_cell_is_outside_and_the_browser_has_nothing_to_say(
-    chromium: Browser, file: str, width: int
+def test_nothing_is_outside_or_on_each_other_at_any_width_and_the_browser_has_nothing_to_say(
+    chromium: Browser, file: str
 ) -> None:
-    opened = chromium.new_page(viewport={"width": width, "height": 800})
+    opened = chromium.new_page()
     said = messages(opened)
-    opened.goto(file)
-    assert opened.evaluate("getComputedStyle(document.querySelector('.wide')).maxHeight") != "none"
-    assert opened.evaluate("document.documentElement.scrollWidth") <= width
-    assert opened.evaluate(OUTSIDE) == []
-    assert opened.locator("table").count() >= 1
-    opened.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
-    assert opened.evaluate(OUTSIDE) == []
-    assert opened.locator("svg").count() >= 3
+    for width in (390, 768, 1280, 1920):
+        opened.set_viewport_size({"width": width, "height": 800})
+        opened.goto(file)
+        height = "getComputedStyle(document.querySelector('.wide')).maxHeight"
+        assert opened.evaluate(height) != "none"
+        assert opened.evaluate("document.documentElement.scrollWidth") <= width
+        assert opened.evaluate(OUTSIDE) == []
+        assert opened.evaluate(OVERLAPS) == []
+        assert opened.evaluate(CUT) == []
+        assert opened.evaluate(LETTERS) >= 8
+        assert opened.locator("table").count() >= 1
+        opened.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
+        assert opened.evaluate(OUTSIDE) == []
+        assert opened.locator("svg").count() >= 3
     assert said == []
     opened.close()
 
@@ -105,38 +128,6 @@ def test_it_is_readable_for_everybody(
     opened.close()
 
 
-OVERLAPS = """() => [...document.querySelectorAll('svg')].flatMap(svg => {
-  const all = [...svg.querySelectorAll('text')];
-  const texts = all.map(text => [text.textContent, text.getBoundingClientRect()]);
-  return texts.flatMap(([a, one], at) => texts.slice(at + 1)
-    .filter(([b, other]) => one.left < other.right && other.left < one.right
-      && one.top + 2 < other.bottom && other.top + 2 < one.bottom)
-    .map(([b]) => a + ' | ' + b));
-})"""
-"""Texts of one chart that lie on each other; two pixels of line spacing may."""
-CUT = """() => [...document.querySelectorAll('svg')].flatMap(svg => {
-  const right = svg.getBoundingClientRect().right;
-  return [...svg.querySelectorAll('text')]
-    .filter(text => text.getBoundingClientRect().right > right + 1).map(text => text.textContent);
-})"""
-"""Texts that end outside of their chart."""
-LETTERS = """() => Math.min(...[...document.querySelectorAll('svg text')].map(text =>
-  parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a))"""
-"""The smallest letters of the charts, pixels."""
-
-
-@pytest.mark.parametrize("width", [390, 768, 1280])
-def test_letters_of_charts_are_large_enough_and_do_not_overlap(
-    chromium: Browser, file: str, width: int
-) -> None:
-    opened = chromium.new_page(viewport={"width": width, "height": 800})
-    opened.goto(file)
-    assert opened.evaluate(OVERLAPS) == []
-    assert opened.evaluate(CUT) == []
-    assert opened.evaluate(LETTERS) >= 8
-    opened.close()
-
-
 BROKEN = """() => [...document.querySelectorAll('th, td[data-title]:not(.long)')].flatMap(cell => {
   const text = (cell.querySelector('button') || cell).firstChild;
   return (text ? text.textContent.matchAll(/[\\w.,]+/g) : []).map(word => {
@@ -149,16 +140,10 @@ BROKEN = """() => [...document.querySelectorAll('th, td[data-title]:not(.long)')
 """Words and figures of tables that stand on two lines."""
 
 
-def test_no_word_of_a_table_is_broken_on_paper(chromium: Browser, file: str) -> None:
-    opened = chromium.new_page(viewport={"width": 1040, "height": 720})
-    opened.goto(file)
-    opened.emulate_media(media="print")
-    assert opened.evaluate(BROKEN) == []
-    opened.close()
-
-
-def test_paper_is_white_also_for_who_has_a_dark_screen(chromium: Browser, file: str) -> None:
-    opened = chromium.new_page(color_scheme="dark")
+def test_paper_is_white_and_whole_also_for_who_has_a_dark_screen(
+    chromium: Browser, file: str, tmp_path: pathlib.Path
+) -> None:
+    opened = chromium.new_page(viewport={"width": 1040, "height": 720}, color_scheme="dark")
     opened.goto(file)
     colours = "[getComputedStyle(document.body).color, getComputedStyle(document.body).background]"
     on_screen, _ = opened.evaluate(colours)
@@ -167,13 +152,7 @@ def test_paper_is_white_also_for_who_has_a_dark_screen(chromium: Browser, file: 
     assert on_screen == "rgb(230, 237, 243)"
     assert text == "rgb(27, 31, 36)"
     assert background.startswith("rgb(255, 255, 255)")
-    opened.close()
-
-
-def test_no_table_is_cut_on_paper(chromium: Browser, file: str, tmp_path: pathlib.Path) -> None:
-    opened = chromium.new_page(viewport={"width": 1040, "height": 720})
-    opened.goto(file)
-    opened.emulate_media(media="print")
+    assert opened.evaluate(BROKEN) == []
     cut = "[...document.querySelectorAll('table')].map(t => t.scrollWidth > innerWidth)"
     assert not any(opened.evaluate(cut))
     opened.pdf(path=str(tmp_path / "page.pdf"))

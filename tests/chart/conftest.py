@@ -7,7 +7,6 @@ import pytest
 from tests import tiers
 from tests.harness import collection
 from tests.harness import helm as programs
-from tests.harness.cluster import tools
 from tests.harness.helm import Helm
 
 HERE = tiers.ROOT / "tests" / "chart"
@@ -20,9 +19,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Build the programs if a test of this folder will run, before its time begins."""
-    if collection.will_run(session, HERE) and tiers.missing("helm") is None:
-        for module in programs.MODULES.values():
-            tools.built(module, say=collection.reporter(session))
+    collection.build(session, HERE, "helm", *programs.MODULES.values())
 
 
 @pytest.fixture(scope="session", params=programs.MODULES, ids=lambda major: f"helm{major}")

@@ -25,7 +25,6 @@ from k8sbench.collector.controller import State
 from k8sbench.collector.metrics import Metrics
 from k8sbench.model.gpu_metrics import METRICS
 from k8sbench.model.phase import Phase
-from k8sbench.model.run import Run
 from tests.chart import examples
 from tests.harness.helm import CHART, NAMESPACE, Helm, find, merged
 from tests.harness.prometheus import Samples, Server
@@ -201,27 +200,6 @@ def _fired(alert: dict[str, Any], name: str, series: dict[str, str]) -> dict[str
 def test_an_alert_fires_once_its_time_is_over(rules: pathlib.Path, name: str) -> None:
     changes, silent, fires = ALERTS[name]
     check(rules, {**HEALTHY, **changes}, {name: [fires]}, [0, silent])
-
-
-def test_jobs_that_wait_in_a_queue_are_not_stuck(rules: pathlib.Path) -> None:
-    waiting = [
-        run("kueue", at(Phase.QUEUED, 0.0, cause_id="queued")),
-        run("quota", at(Phase.PENDING, 0.0, cause_id="quota-exceeded")),
-        run("gpus", at(Phase.PENDING, 0.0, cause_id="no-node-fits")),
-    ]
-    stuck = run("image", at(Phase.PENDING, 0.0, cause_id="image-not-found"))
-    for runs, fires in ((waiting, {}), ([*waiting, stuck, stuck], {"K8sbenchStuckJob": [60]})):
-        counts = [_stuck(runs, 60.0 * minute) for minute in range(61)]
-        series = {"k8sbench_stuck_jobs": " ".join(map(str, counts))}
-        check(rules, HEALTHY | series, fires, [0, 30])
-
-
-def _stuck(runs: Sequence[Run], now: float) -> int:
-    """What a collector says at a moment of the jobs that it follows."""
-    made = Metrics(clock=lambda: now)
-    look = Look(listed_at=now, runs=runs, api_errors={})
-    made.state = State(settings=CollectorSettings(store=str(CHART)), is_leader=True, look=look)
-    return int(made.registry.get_sample_value("k8sbench_stuck_jobs") or 0)
 
 
 def test_every_alert_has_its_case_and_none_fires_while_all_is_well(rules: pathlib.Path) -> None:

@@ -13,7 +13,9 @@ import pytest
 import yaml
 
 from tests.chart import examples
+from tests.harness.cluster import tools
 from tests.harness.helm import (
+    CHART,
     NAMESPACE,
     RELEASE,
     Helm,
@@ -23,6 +25,7 @@ from tests.harness.helm import (
     named,
     nested,
 )
+from tests.tiers import ROOT
 from tests.unit import goldens
 from tests.unit.chart import values
 
@@ -126,14 +129,21 @@ REQUIRED = {*values.required(), *BESIDE}
 """The last ones because of what else is turned on."""
 
 
-@pytest.mark.parametrize("path", [value.path for value in values.described()])
+OPTIONAL = {value.path for value in values.described()} - REQUIRED
+
+
+@pytest.mark.parametrize("path", sorted({value.path for value in values.described()} & REQUIRED))
 def test_null_is_refused_by_name_where_there_must_be_a_value(newest: Helm, path: str) -> None:
-    given = merged(examples.ALL, nested(path, None))
-    if path in REQUIRED:
-        with pytest.raises(HelmFailed, match=path.rpartition(".")[2]):
-            newest.template(given)
-    else:
-        assert all(_whole(each) for each in newest.template(given))
+    with pytest.raises(HelmFailed, match=path.rpartition(".")[2]):
+        newest.template(merged(examples.ALL, nested(path, None)))
+
+
+def test_null_leaves_no_field_empty_where_there_need_be_no_value(newest: Helm) -> None:
+    # Without an image there is no collector.
+    nothing = (nested(path, None) for path in OPTIONAL - {"collector.image.repository"})
+    objects = newest.template(merged(examples.ALL, *nothing))
+    assert {"Deployment", "CronJob"} <= {each["kind"] for each in objects}
+    assert all(_whole(each) for each in objects)
 
 
 def _whole(thing: Any) -> bool:
@@ -240,10 +250,10 @@ def test_a_dashboard_stays_the_same_one_and_has_the_limits_of_the_alerts(newest:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_cannot_be_right_is_refused_by_its_name(
-    helm: Helm, given: dict[str, Any], wrong: str
+    newest: Helm, given: dict[str, Any], wrong: str
 ) -> None:
     with pytest.raises(HelmFailed, match=wrong):
-        helm.template(given)
+        newest.template(given)
 
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
@@ -272,3 +282,14 @@ def test_what_an_install_makes_golden(helm: Helm, name: str) -> None:
     # The majors order objects of a kind by different rules.
     objects.sort(key=lambda each: (each["kind"], each["metadata"]["name"]))
     goldens.check(GOLDEN / f"{name}.yaml", goldens.objects(objects))
+
+
+def test_a_packaged_chart_renders_the_same(helm: Helm, tmp_path: pathlib.Path) -> None:
+    helm.run("package", CHART, f"--destination={tmp_path}")
+    (file,) = tmp_path.iterdir()
+    page = (ROOT / "docs" / "operations.md").read_text()
+    assert f"`helm push {file.name} " in page
+    where = (f"--namespace={NAMESPACE}", f"--kube-version={tools.KUBERNETES}")
+    told = helm.run("template", RELEASE, file, *where, *helm.given(examples.ALL))
+    objects = [each for each in yaml.safe_load_all(told.out) if each is not None]
+    assert objects == helm.template(examples.ALL)

@@ -9,14 +9,13 @@ import pytest
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 from tests.harness import collection
-from tests.harness.cluster import fixture
+from tests.harness.cluster import tools
 from tests.harness.cluster.fixture import (
     cluster,
     monitoring,
     namespace,
     new_namespace,
     own_cluster,
-    programs,
     restricted,
     user,
 )
@@ -32,7 +31,6 @@ __all__ = [
     "new_namespace",
     "own_cluster",
     "own_shell",
-    "programs",
     "proxy",
     "pytest_runtest_call",
     "pytest_runtest_makereport",
@@ -81,7 +79,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Build the programs if a test of this folder will run, and compile ours."""
+    modules = (tools.CLUSTER, tools.OPERATORS, tools.MONITORING)
+    collection.build(session, HERE, "cluster", *modules)
     if collection.will_run(session, HERE):
-        fixture.build_programs(collection.reporter(session))
         # The tests start it hundreds of times, also where Python is set to keep no bytecode.
         compileall.compile_dir(ROOT / "k8sbench", quiet=2)

@@ -8,22 +8,19 @@ from __future__ import annotations
 import itertools
 import json
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from k8sbench.adapters import clock
 from k8sbench.adapters.kubernetes import listing
 from k8sbench.model.errors import UsageError
 from k8sbench.model.phase import LOGS_BEING_READ, Phase
 from k8sbench.model.plan import RunPlan
-from tests.harness.cluster import fault_proxy, following, limits
+from tests.harness.cluster import fault_proxy, following
 from tests.harness.cluster.following import Port
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.nodes import RUN_FOR
-from tests.harness.cluster.own import OwnCluster
 
 
 @pytest.fixture
@@ -86,26 +83,6 @@ def test_pods_that_the_watch_does_not_report_are_listed_and_read_before_the_job_
         assert port.end_of(plan).phase is Phase.SUCCEEDED
         assert {line.replica for line in port.lines(plan)} == {"master-0", "worker-0"}
         assert len(proxy.requests(f"/pods[?].*{plan.run_id}")) == 1
-
-
-def test_a_clock_of_ours_that_is_wrong_is_no_trouble_of_the_job(
-    user: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(clock, "_BEGAN", clock._BEGAN + 600.0)
-    # On a busy machine logs take longer than it takes to report that they are being read.
-    with following.opened(user, report_s=limits.SECONDS) as port:
-        assert port.cluster.api.no_answer() is None  # as before every command
-        began = time.time()
-        plan = port.submit(following.plan("2x1"))
-        port.end_of(plan)
-        assert {one.cause_id for one in port.transitions(plan)} == {None}
-        times = [one.at for one in port.transitions(plan)]
-        assert began - 60.0 < min(times) <= max(times) < time.time() + 60.0
-        # Lines keep the stamps of their node, which tell where a log continues.
-        lines = port.lines(plan)
-        assert len(lines) == 2
-        # The fake pods' line was written when their cluster was started, however long ago.
-        assert all(one.at <= time.time() for one in lines)
 
 
 # -- creating ---------------------------------------------------------------------------------
@@ -176,40 +153,6 @@ def test_a_cancellation_is_not_lost_when_the_cluster_is_let_go_at_once(
     namespace.wait("delete", f"pytorchjob/{plan.run_id}")
 
 
-def test_a_job_that_is_gone_when_it_is_resumed_is_lost(port: Port) -> None:
-    plan = port.resume(following.plan("1x1"))
-    end = port.end_of(plan)
-    assert (end.phase, end.cause_id) == (Phase.LOST, "job-gone")
-
-
-def test_a_job_whose_label_was_taken_off_is_followed_and_left_alone(
-    port: Port, namespace: Namespace
-) -> None:
-    plan = port.submit(following.plan("2x1"), None)
-    port.until_phase(plan, Phase.RUNNING)
-    namespace.kubectl("label", f"pytorchjob/{plan.run_id}", "k8sbench.io/run-")
-    namespace.finish(plan.run_id)
-    assert port.end_of(plan).phase is Phase.SUCCEEDED
-    port.cluster.remove(plan.run_id)
-    namespace.get("pytorchjob", plan.run_id)
-
-
-def test_a_job_that_is_let_go_goes_on_unreported(
-    port: Port, user: Path, namespace: Namespace
-) -> None:
-    plan = port.submit(following.plan("1x1"), None)
-    other = port.submit(following.plan("1x1"), None)
-    port.until_phase(plan, Phase.RUNNING)
-    port.until_phase(other, Phase.RUNNING)
-    port.cluster.release(plan.run_id)
-    reported = len(port.transitions(plan))
-    namespace.finish(plan.run_id)
-    namespace.finish(other.run_id)
-    port.end_of(other)
-    assert len(port.transitions(plan)) == reported
-    assert namespace.get("pytorchjob", plan.run_id)
-
-
 # -- others' jobs -----------------------------------------------------------------------------
 
 
@@ -241,26 +184,6 @@ def test_a_job_that_is_resumed_while_others_are_followed_is_seen_as_it_is(
 
 
 # -- what keeps a job, or leaves it ------------------------------------------------------------
-
-
-def test_a_run_ends_though_the_pod_that_replaced_one_of_its_own_never_starts(
-    own_cluster: OwnCluster, namespace: Namespace, user: Path
-) -> None:
-    with following.opened(user) as port:
-        plan = port.submit(following.plan("1x1"), None)
-        port.until(lambda port: port.lines(plan))
-        nowhere = {"spec": {"nodeSelector": {"no.such/label": "true"}}}
-        change = {"spec": {"pytorchReplicaSpecs": {"Master": {"template": nowhere}}}}
-        patch = f"--patch={json.dumps(change)}"
-        namespace.kubectl("patch", f"pytorchjob/{plan.run_id}", "--type=merge", patch)
-        # Nobody looks meanwhile: that the pod was gone is not seen before there is another.
-        (pod,) = namespace.get("pods")
-        uid = pod["metadata"]["uid"]
-        with own_cluster.without("training-operator"):
-            namespace.kubectl("delete", "pods", "--all")
-        namespace.until(lambda pod: bool(pod["metadata"]["uid"] != uid), "pods")
-        port.cluster.cancel(plan.run_id, "Enough.", "asked")
-        assert port.end_of(plan).phase is Phase.CANCELLED
 
 
 def test_a_run_ends_whose_job_is_deleted_without_its_pods(namespace: Namespace, user: Path) -> None:

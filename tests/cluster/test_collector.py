@@ -10,7 +10,6 @@ import pytest
 from tests.harness import disks
 from tests.harness.cluster import collectors
 from tests.harness.cluster.collectors import Collector
-from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import Shell, until
 
 
@@ -41,24 +40,6 @@ def test_of_two_the_second_waits_until_the_first_ends_or_is_killed(
             assert {line["level"] for line in logged} <= {"info", "warning"}
             of_run = [line["message"] for line in logged if line["run"] == "r1"]
             assert any(text.startswith("measured ") for text in of_run)
-
-
-@pytest.mark.soak
-def test_an_api_server_that_is_away_is_waited_for(
-    own_cluster: OwnCluster, own_shell: Shell, collector: Collector
-) -> None:
-    logs = own_shell.printing("r1")
-    with collector.collecting() as running:
-        until(lambda: collector.archived("r1"), "lines of r1")
-        with own_cluster.without("kube-apiserver"):
-            running.until("The Lease was lost: collecting ends.")
-            # One that begins now waits, too.
-            with collector.collecting() as other:
-                other.until("API server")
-        logs.end()
-        own_shell.finish("r1")
-        collectors.check_collected(collector, "r1", logs)
-        collectors.end(running)
 
 
 def test_a_disk_that_is_full_and_free_again_loses_nothing(

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
 import pytest
-import yaml
 
 from k8sbench import Client
 from tests.harness.cluster.shell import ENDLESS, Shell, until
-from tests.harness.cluster.trainer_logs import RATE
 
 
 def test_a_detached_run_is_looked_at_and_collected(shell: Shell) -> None:
@@ -66,42 +63,6 @@ def test_a_detached_run_is_looked_at_and_collected(shell: Shell) -> None:
     )
 
 
-def test_everything_is_collected_with_nothing_but_the_cluster(own_shell: Shell) -> None:
-    names = ["first", "second", "third"]
-    logs = {name: own_shell.logs(name).begin() for name in names}
-    for name in names:
-        own_shell.submit(name, ENDLESS, "--detach", "--set=night")
-    for name in ("first", "second"):
-        logs[name].end()
-        own_shell.finish(name)
-        own_shell.namespace.wait("condition=Succeeded", f"pytorchjob/{name}")
-    colleague = own_shell.colleague()
-    collected = colleague.run("collect", "--adopt", "--all", "--output=json")
-    assert measured(collected.out) == {"first", "second"}
-    assert "third goes on; wait with --follow" in collected.err
-    adopting = ("collect", "--adopt", "--all", "--follow", "--output=json")
-    with colleague.started(*adopting) as following:
-        following.until("Running")
-        logs["third"].end()
-        own_shell.finish("third")
-        following.until("third stays on the cluster")
-        # It would go on with new jobs.
-        following.interrupt().ends()
-    assert measured(following.out) == set(names)
-    # Whoever has submitted them finds their receipts.
-    assert own_shell.on_cluster() == names
-    own_shell.run("collect", "--all", code=5)
-    causes = {own_shell.json("status", name)["cause_id"] for name in names}
-    assert causes == {"collected-elsewhere"}
-    assert {run["phase"] for run in colleague.json("list")} == {"Succeeded"}
-    for name in names:
-        assert colleague.archived(name) == logs[name].expected["master-0"]
-    # It fetches the GPU metrics that were left out when collecting was interrupted.
-    colleague.run("collect", "--all")
-    again = colleague.run("collect", "--all")
-    assert (again.out, again.err) == ("", "Nothing needs collection here.\n")
-
-
 def test_a_run_that_only_the_cluster_knows_is_looked_at_like_ones_own(own_shell: Shell) -> None:
     logs = own_shell.logs("theirs").begin()
     own_shell.submit("theirs", ENDLESS, "--detach", "--set=night")
@@ -150,28 +111,6 @@ def test_a_run_that_only_the_cluster_knows_is_looked_at_like_ones_own(own_shell:
     assert "theirs" in own_shell.on_cluster()
 
 
-def test_who_reads_the_logs_of_a_run_that_waits_in_vain_does_not_end_it(shell: Shell) -> None:
-    shell.submit("waiting", "--node-pool=nowhere", "--detach")
-
-    def waits() -> bool:
-        return bool(
-            shell.json("status", "waiting")["history"][-1]["cause_id"] == "no-matching-node"
-        )
-
-    with shell.started("logs", "waiting", "-f") as follow:
-        until(waits, "the cause on record")
-        shell.run("cancel", "waiting")
-        follow.ends()
-    assert "Run waiting is Cancelled. Cancelled by k8sbench cancel." in follow.err
-
-
-def measured(text: str) -> set[str]:
-    """The valid runs of the one row, which has the expected speed."""
-    (row,) = json.loads(text)["rows"]
-    assert row["throughput"] == pytest.approx(RATE)
-    return {one["run_id"] for one in row["members"] if one["verdict"] == "valid"}
-
-
 def test_a_run_that_another_process_follows_is_looked_at_in_its_record(shell: Shell) -> None:
     logs = shell.logs("followed").begin()
     with shell.submitted("followed") as submit:
@@ -207,23 +146,6 @@ def test_following_the_logs_of_a_run_that_nobody_follows_archives_and_closes_it(
     assert again.out.splitlines() == logs.expected["master-0"]
     assert shell.archived("alone") == logs.expected["master-0"]
     assert shell.json("status", "alone")["measurement"]["verdict"] == "valid"
-
-
-def test_pools_lists_those_that_the_chart_publishes_in_the_namespace(shell: Shell) -> None:
-    published = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "dlperf-pools"},
-        "data": {"pools.yaml": shell.pools.read_text()},
-    }
-    shell.namespace.create(published)
-    listed = shell.run("pools", "--output=name", K8SBENCH_POOLS=None)
-    assert listed.out.split() == [
-        pool["name"] for pool in yaml.safe_load(shell.pools.read_text())["pools"]
-    ]
-    shown = shell.run("pools", K8SBENCH_POOLS=None)
-    assert f"pools from ConfigMap {shell.namespace.name}/dlperf-pools; default: " in shown.err
-    shell.namespace.kubectl("delete", "configmap/dlperf-pools")
 
 
 def test_a_detached_run_is_waited_for_by_another_program(

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
-from tests.harness.cluster.manifests import claim
 from tests.harness.cluster.namespace import Namespace
-from tests.harness.cluster.own import OwnCluster
-from tests.harness.cluster.shell import CASE, Shell, until
+from tests.harness.cluster.shell import CASE, Shell
 from tests.harness.cluster.trainer_logs import PARAMETERS, RATE
 
 PLAN = (
@@ -142,47 +138,7 @@ def test_two_people_who_submit_at_once_do_not_collide(own_shell: Shell) -> None:
     assert set(own_shell.on_cluster()) == {*names, "same"}
 
 
-def test_no_more_jobs_go_on_at_once_than_parallel_says(shell: Shell) -> None:
-    words = ("submit", *CASE, "--repeats=4", "--parallel=2", "--output=json", "--set=many")
-    # Longer than the second to which the operator tells when a job has ended.
-    shell.pools.write_text(shell.pools.read_text().replace(": 0s}", ": 2s}"))
-    # No trainer runs in these pods: nothing is measured, and every repeat has its place.
-    (row,) = json.loads(shell.run(*words, code=5).out)["rows"]
-    runs = shell.json("list")
-    assert sorted(run["repeat"] for run in runs) == [1, 2, 3, 4]
-    assert {run["phase"] for run in runs} == {"Succeeded"}
-    assert len(row["members"]) == 4
-    began = [run["created_at"] for run in runs]
-    at_once = [
-        sum(one["created_at"] <= moment < one["ended_at"] for one in runs) for moment in began
-    ]
-    assert max(at_once) == 2
-
-
 # -- what pods get ----------------------------------------------------------------------------
-
-
-def test_an_image_reaches_the_pods_and_the_trainers_travel_once(
-    shell: Shell,
-) -> None:
-    shell.submit("imaged", "--node-pool=endless", "--detach", "--image=example.invalid/torch:1")
-    until(lambda: len(pods_of(shell.namespace, "imaged")) == 2, "two pods")
-    for pod in pods_of(shell.namespace, "imaged"):
-        (container,) = pod["spec"]["containers"]
-        assert container["image"] == "example.invalid/torch:1"
-    plan = shell.json("status", "imaged")["plan"]
-    trainers = shell.namespace.get("configmap", f"k8sbench-trainers-{plan['trainers_digest']}")
-    assert "ownerReferences" not in trainers["metadata"]
-    shell.run("delete", "imaged")
-    built = shell.run("submit", *CASE, "--image-registry=example.invalid/team", "--dry-run")
-    assert 'image: "example.invalid/team/k8sbench-pytorch:' in built.out
-    assert "ConfigMap" not in built.out
-
-
-def pods_of(namespace: Namespace, run_id: str) -> list[dict[str, Any]]:
-    found = namespace.get("pods", f"--selector=k8sbench.io/run={run_id}")
-    assert isinstance(found, list)
-    return found
 
 
 SUBMIT = ("submit", *CASE, "--node-pool=endless", "--detach")
@@ -231,64 +187,16 @@ def test_a_dry_run_creates_nothing(shell: Shell) -> None:
     assert shell.json("list") == []
 
 
-def test_a_dry_run_on_the_server_says_what_it_would_refuse(shell: Shell) -> None:
-    nowhere = shell.run("submit", *CASE, "--node-pool=nowhere", "--dry-run=server", code=6)
+def test_what_the_cluster_lacks_is_named_before_anything_is_created(own_shell: Shell) -> None:
+    nowhere = own_shell.run("submit", *CASE, "--node-pool=nowhere", "--dry-run=server", code=6)
     assert "  fail " in nowhere.err
     assert "no.such/label" in nowhere.err
-
-
-RUN = ("submit", "resnet50", "--gpus=1", "--preset=smoke", "--image=registry.example.com/torch:1")
-TRAINING = ("--mode=train", "--data=pvc:pictures", "--checkpoints=pvc:kept")
-NO_PROVISIONER = "kubernetes.io/no-provisioner"
-
-
-@pytest.fixture
-def classes(own_cluster: OwnCluster) -> Iterator[None]:
-    """Have a class that binds when the first pod comes."""
-    own_cluster.create(
-        {
-            "apiVersion": "storage.k8s.io/v1",
-            "kind": "StorageClass",
-            "metadata": {"name": "when-used"},
-            "provisioner": NO_PROVISIONER,
-            "volumeBindingMode": "WaitForFirstConsumer",
-        }
-    )
-    yield
-    own_cluster.kubectl("delete", "storageclass", "when-used")
-
-
-def refused(shell: Shell, *words: str) -> str:
-    """See a submit end with exit code 6 and nothing made; gives what it says."""
-    said = shell.run(*RUN, *words, code=6).err
-    assert shell.on_cluster() == []
-    assert shell.json("list") == []
-    return said
-
-
-def test_claims_that_are_missing_are_all_named(own_shell: Shell) -> None:
-    said = refused(own_shell, *TRAINING, "--weights=pvc:start/a.pth")
-    for name in ("pictures", "kept", "start"):
-        assert f"There is no volume claim {name} in {own_shell.namespace.name}." in said
-    dry = own_shell.run(*RUN, *TRAINING, "--dry-run=server", code=6).err
-    assert "fail data: There is no volume claim kept" in dry
-
-
-def test_a_claim_of_the_wrong_mode_is_named_with_the_right_one(
-    own_shell: Shell, classes: None
-) -> None:
-    own_shell.namespace.create(
-        claim("pictures", "ReadWriteOnce", "when-used"), claim("kept", "ReadOnlyMany", "when-used")
-    )
-    said = refused(own_shell, *TRAINING)
-    assert "The volume claim kept is ReadOnlyMany: checkpoints cannot be written to it." in said
-    assert "Name a claim with ReadWriteOnce." in said
-    said = refused(own_shell, *TRAINING, "--replicas=2")
-    assert "The volume claim pictures is ReadWriteOnce: 2 replicas on nodes of their own" in said
-    assert "Name a claim with ReadOnlyMany or ReadWriteMany, or run one replica." in said
-
-
-def test_a_claim_that_is_not_bound_yet_is_no_reason(own_shell: Shell, classes: None) -> None:
-    own_shell.namespace.create(claim("pictures", "ReadWriteOnce", "when-used"))
-    own_shell.run(*RUN, "--data=pvc:pictures", "--detach")
-    assert len(own_shell.on_cluster()) == 1
+    training = ("--mode=train", "--data=pvc:pictures", "--checkpoints=pvc:kept")
+    words = ("submit", "resnet50", "--gpus=1", "--preset=smoke", *training)
+    missing = f"There is no volume claim %s in {own_shell.namespace.name}."
+    said = own_shell.run(*words, "--weights=pvc:start/a.pth", code=6).err
+    assert all(missing % name in said for name in ("pictures", "kept", "start"))
+    dry = own_shell.run(*words, "--dry-run=server", code=6).err
+    assert f"fail data: {missing % 'kept'}" in dry
+    assert own_shell.on_cluster() == []
+    assert own_shell.json("list") == []

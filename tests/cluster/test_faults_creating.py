@@ -86,26 +86,6 @@ def test_a_refusal_after_a_lost_answer_is_not_believed(
     assert opened.end_of(plan).phase is Phase.SUCCEEDED
 
 
-def test_a_submit_that_is_killed_before_its_job_is_created_is_done_again(
-    own_shell: Shell, proxy: FaultProxy
-) -> None:
-    held = proxy.drop(f"/{own_shell.kind.plural}", method="POST")
-    with own_shell.submitted("again") as submit:
-        held.wait()
-        submit.kill()
-    held.end()
-    assert own_shell.on_cluster() == []
-    (listed,) = own_shell.json("list")
-    assert listed["on_cluster"] is None  # and not Lost
-    known = own_shell.run("collect", "--all")
-    assert "Whether the job again exists is not known: the cluster has none" in known.err
-    # Another time with the same words; the catalog's own file would do from any path.
-    own_shell.submit("again", "--node-pool=endless", "--detach")
-    assert own_shell.json("status", "again")["cause"] == "Its job was created."
-    own_shell.run("delete", "again")
-    assert own_shell.on_cluster() == []
-
-
 def test_runs_wait_for_room_in_a_quota_that_others_fill_and_all_end(own_shell: Shell) -> None:
     limit(own_shell.namespace, {COUNTED: "2"})
     done = own_shell.run("submit", *CASE, "--repeats=4", "--parallel=4", "--set=some", code=5)

@@ -89,21 +89,3 @@ def test_the_job_of_a_run_that_succeeded_stays_where_lines_of_its_logs_are_lost(
     assert "Nothing needs collection here." in shell.run("collect", "--all").err
     shell.run("delete", "partly")
     assert "partly" not in shell.on_cluster()
-
-
-def test_a_run_whose_logs_cannot_be_read_can_be_ended_without_them(
-    shell: Shell, proxy: tuple[FaultProxy, Path]
-) -> None:
-    shell.logs("unwanted")
-    """A container that has run does not wait to start, whatever the answer says."""
-    waiting = 'container "pytorch" in pod "p" is waiting to start'
-    proxy[0].answer(400, "/log", body=_status(400, waiting))
-    shell.submit("unwanted", code=LEFT)
-    again = shell.run("collect", "unwanted", code=LEFT)
-    assert "the log of master-0 and 1 more cannot be read now" in again.err
-    assert "unwanted" in shell.on_cluster()
-    shell.run("cancel", "unwanted")
-    assert "unwanted" not in shell.on_cluster()
-    status = shell.json("status", "unwanted")
-    assert status["phase"] == "Succeeded"
-    assert "incomplete-log" in [one["id"] for one in status["measurement"]["reasons"]]

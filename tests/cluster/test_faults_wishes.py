@@ -1,8 +1,7 @@
 """What is to be cancelled or deleted is on record before the API server is asked for it.
 
-Each fault is one that lets k8sbench forget what it was about: an outage, a lost answer and a kill,
-a kill before a deletion, a store that cannot be written. Nor do logs that are not served keep it
-from being asked.
+Each fault is one that lets k8sbench forget what it was about: an outage, a kill before a deletion,
+a store that cannot be written. Nor do logs that are not served keep it from being asked.
 """
 
 from __future__ import annotations
@@ -75,23 +74,6 @@ def test_a_cancel_during_an_outage_is_carried_out_by_collect(
     assert "outage" not in shell.on_cluster()
 
 
-def test_a_cancel_whose_answer_was_lost_before_a_kill_is_not_somebody_elses(
-    shell: Shell, proxy: FaultProxy
-) -> None:
-    detached(shell, "lost")
-    jobs = "/pytorchjobs/lost"
-    with proxy.lose_answer(jobs, method="DELETE", times=1) as lost:
-        again = proxy.hold(jobs, method="DELETE")
-        with shell.started("cancel", "lost") as cancel:
-            again.wait()
-            cancel.kill()
-        again.end()
-    assert lost.hits == 1
-    until(lambda: "lost" not in shell.on_cluster(), "the end of the job")
-    shell.run("collect", "lost", code=3)
-    assert record_of(shell, "lost") == CANCELLED
-
-
 def test_a_kill_between_measuring_and_deleting_leaves_a_deletion_that_collect_all_knows_of(
     shell: Shell, proxy: FaultProxy
 ) -> None:
@@ -113,18 +95,15 @@ def test_a_kill_between_measuring_and_deleting_leaves_a_deletion_that_collect_al
     assert "Nothing needs collection here." in shell.run("collect", "--all").err
 
 
-@pytest.mark.parametrize("command", ["cancel", "delete"])
-def test_where_the_store_cannot_be_written_no_job_is_touched(
-    shell: Shell, tmp_path: Path, command: str
-) -> None:
-    run_id = f"full-{command}"
+def test_where_the_store_cannot_be_written_no_job_is_touched(shell: Shell, tmp_path: Path) -> None:
+    run_id = "full"
     with disks.small(tmp_path / "disk", "4m") as disk:
         shell.environment["K8SBENCH_STORE"] = str(disk / "store")
         shell.submit(run_id, ENDLESS, "--detach")
         with disks.full(disk):
-            assert "the disk is full" in shell.run(command, run_id, code=1).err
+            assert "the disk is full" in shell.run("delete", run_id, code=1).err
         assert run_id in shell.on_cluster()
-        shell.run(command, run_id)
+        shell.run("delete", run_id)
         assert record_of(shell, run_id) == CANCELLED
 
 
@@ -148,16 +127,14 @@ def test_a_damaged_run_is_named_and_its_job_goes_on(shell: Shell) -> None:
     assert shell.archived("damaged") == logs.expected["master-0"]
 
 
-@pytest.mark.parametrize("command", ["cancel", "delete"])
-def test_a_run_whose_logs_are_not_served_is_ended_without_them(
-    shell: Shell, proxy: FaultProxy, command: str
+def test_a_run_whose_logs_are_not_served_is_cancelled_without_them(
+    shell: Shell, proxy: FaultProxy
 ) -> None:
-    run_id = f"unserved-{command}"
-    detached(shell, run_id)
+    detached(shell, "unserved")
     shell.limits = {"lifecycle__requests__READ_SECONDS": 1.0}
     with proxy.hold("/log"):
-        ended = shell.run(command, run_id)
-    said = f"what {run_id} has printed cannot all be read: that takes longer than 1s."
+        ended = shell.run("cancel", "unserved")
+    said = "what unserved has printed cannot all be read: that takes longer than 1s."
     assert said in ended.err
-    assert record_of(shell, run_id) == CANCELLED
-    assert run_id not in shell.on_cluster()
+    assert record_of(shell, "unserved") == CANCELLED
+    assert "unserved" not in shell.on_cluster()

@@ -18,7 +18,6 @@ from k8sbench.model.kube import TOKEN_HEADER
 from k8sbench.render.trainer_sources import SELECTOR
 from tests import tiers
 from tests.chart import examples
-from tests.cluster.test_doctor import crd
 from tests.harness import helm as programs
 from tests.harness.cluster import audit, collectors, users
 from tests.harness.cluster.collectors import Collector
@@ -124,6 +123,28 @@ def shell_of(account: Account, folder: Path) -> Shell:
     found = Shell(account.namespace, kubeconfig, folder)
     del found.environment["K8SBENCH_POOLS"]
     return found
+
+
+def crd(group: str, version: str, kind: str) -> dict[str, Any]:
+    """A type of another program, of which its existence is all that matters."""
+    plural = f"{kind.lower()}s"
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    schema = {"openAPIV3Schema": anything}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": f"{plural}.{group}",
+            # Of groups like Kueue's the API server wants to know who approved them.
+            "annotations": {"api-approved.kubernetes.io": "unapproved, of a test"},
+        },
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"kind": kind, "plural": plural},
+            "versions": [{"name": version, "served": True, "storage": True, "schema": schema}],
+        },
+    }
 
 
 @pytest.fixture

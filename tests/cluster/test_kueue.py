@@ -1,4 +1,4 @@
-"""Runs in a queue of the real Kueue, of both operators."""
+"""Runs where both operators are, and in queues of the real Kueue."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from tests.harness.cluster import fixture, pod_logs
 from tests.harness.cluster.bringup import Options
 from tests.harness.cluster.cluster import Cluster
 from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.nodes import EXIT_CODE, RUN_FOR
 from tests.harness.cluster.queues import (
     QUEUE,
     is_admitted,
+    kueue,
     local_queue,
     priorities,
     queue_of,
@@ -25,6 +27,7 @@ from tests.harness.cluster.trainer_logs import TrainerLogs
 
 KINDS = pytest.mark.parametrize("kind", ["v1", "trainjob"])
 IN_QUEUE = f"--queue={QUEUE}"
+TRAINJOB = "--job-kind=trainjob"
 GPU_NODES = "--selector=nvidia.com/gpu.present=true"
 
 
@@ -150,33 +153,32 @@ def test_a_run_that_is_preempted_waits_again_and_its_last_attempt_is_measured(
     assert not (own_shell.store / "runs" / "run" / "log-gaps.json").exists()
 
 
-@pytest.mark.parametrize(
-    ("queue", "why"),
-    [
-        ("missing", "LocalQueue missing doesn't exist"),
-        ("orphan", "ClusterQueue no-such-queue doesn't exist"),
-        (QUEUE, "is inactive"),
-    ],
-)
-@pytest.mark.parametrize("kind", [pytest.param("v1", marks=pytest.mark.soak), "trainjob"])
-def test_a_queue_that_takes_nothing_is_named(
-    own_shell: Shell, kind: str, queue: str, why: str
-) -> None:
-    with queue_of(own_shell.namespace, 2):
-        held = '{"spec": {"stopPolicy": "Hold"}}'
-        own_shell.namespace.kubectl("patch", "localqueue", QUEUE, "--type=merge", f"--patch={held}")
-        own_shell.namespace.create(local_queue("orphan", "no-such-queue"))
-        with own_shell.submitted("run", f"--queue={queue}", f"--job-kind={kind}") as submit:
-            submit.until(why)
-            end = own_shell.json("status", "run")["history"][-1]
-            assert (end["phase"], end["cause_id"]) == ("Queued", "queue-unusable")
-            own_shell.run("cancel", "run")
-            submit.ends(3)
+NEVER = {
+    "missing": ("v1", "LocalQueue missing doesn't exist", "queue-unusable"),
+    "orphan": ("trainjob", "ClusterQueue no-such-queue doesn't exist", "queue-unusable"),
+    "held": ("v1", "is inactive", "queue-unusable"),
+    QUEUE: ("trainjob", "maximum capacity (1)", "queue-too-small"),
+}
+"""Queue → the kind of a job in it, what Kueue says of it, and the cause that is read from that."""
 
 
-@KINDS
+def test_a_queue_that_never_takes_a_job_is_named(own_shell: Shell) -> None:
+    namespace = own_shell.namespace
+    with queue_of(namespace, 1) as name:
+        held = kueue("LocalQueue", "held", spec={"clusterQueue": name, "stopPolicy": "Hold"})
+        namespace.create(local_queue("orphan", "no-such-queue"), held)
+        for queue, (kind, why, cause_id) in NEVER.items():
+            asked = (f"--queue={queue}", f"--job-kind={kind}")
+            with own_shell.submitted(f"of-{queue}", *asked) as submit:
+                submit.until(why)
+                end = own_shell.json("status", f"of-{queue}")["history"][-1]
+                assert (end["phase"], end["cause_id"]) == ("Queued", cause_id)
+                own_shell.run("cancel", f"of-{queue}")
+                submit.ends(3)
+
+
 def test_a_cluster_queue_that_is_stopped_is_named_and_one_that_is_drained_stops_the_run(
-    own_shell: Shell, kind: str
+    own_shell: Shell,
 ) -> None:
     def stop(name: str, policy: str) -> None:
         patch = json.dumps({"spec": {"stopPolicy": policy}})
@@ -190,11 +192,11 @@ def test_a_cluster_queue_that_is_stopped_is_named_and_one_that_is_drained_stops_
 
     with (
         queue_of(own_shell.namespace, 4) as name,
-        own_shell.submitted("run", IN_QUEUE, f"--job-kind={kind}") as submit,
+        own_shell.submitted("run", IN_QUEUE, TRAINJOB) as submit,
     ):
         submit.until("Running: All 2 replicas run.")
         stop(name, "Hold")
-        with own_shell.submitted("held", IN_QUEUE, f"--job-kind={kind}") as later:
+        with own_shell.submitted("held", IN_QUEUE, TRAINJOB) as later:
             later.until(f"ClusterQueue {name} is inactive")
             assert ended("held") == ("Queued", "queue-unusable")
             own_shell.run("cancel", "held")
@@ -207,19 +209,6 @@ def test_a_cluster_queue_that_is_stopped_is_named_and_one_that_is_drained_stops_
         assert {one["id"] for one in checks if one["level"] == "failure"} == {"queue"}
         stop(name, "None")
         until(lambda: own_shell.phase("run") == "Running", "the run to run again")
-        own_shell.run("cancel", "run")
-        submit.ends(3)
-
-
-@KINDS
-def test_a_job_that_can_never_fit_is_named(own_shell: Shell, kind: str) -> None:
-    with (
-        queue_of(own_shell.namespace, 1),
-        own_shell.submitted("run", IN_QUEUE, f"--job-kind={kind}") as submit,
-    ):
-        submit.until("maximum capacity (1)")
-        end = own_shell.json("status", "run")["history"][-1]
-        assert (end["phase"], end["cause_id"]) == ("Queued", "queue-too-small")
         own_shell.run("cancel", "run")
         submit.ends(3)
 
@@ -239,17 +228,39 @@ def test_a_queue_of_other_nodes_than_the_pools_is_refused_before_anything_is_cre
         assert {one["id"] for one in checks if one["level"] == "failure"} == {"queue-nodes"}
 
 
-@KINDS
 def test_a_queue_of_other_nodes_is_named_later_to_users_who_may_not_read_flavors(
-    namespace: Namespace, tmp_path: Path, kind: str
+    namespace: Namespace, tmp_path: Path
 ) -> None:
     shell = Shell(namespace, namespace.user(tmp_path, sees_nodes=False), tmp_path / "shell")
-    with (
-        queue_of(namespace, 8, OTHER_NODES),
-        shell.submitted("run", IN_QUEUE, f"--job-kind={kind}") as submit,
-    ):
+    with queue_of(namespace, 8, OTHER_NODES), shell.submitted("run", IN_QUEUE) as submit:
         submit.until("match node affinity")
         end = shell.json("status", "run")["history"][-1]
         assert (end["phase"], end["cause_id"]) == ("Queued", "queue-other-nodes")
         shell.run("cancel", "run")
         submit.ends(3)
+
+
+# --- without a queue ----------------------------------------------------------------------------
+
+
+def test_where_both_are_served_v1_comes_first_and_the_other_way_is_named(own_shell: Shell) -> None:
+    said = own_shell.submit("first", ENDLESS, "--detach").err
+    assert "jobs of the training operator v1, Kubeflow Trainer v2 with --job-kind trainjob" in said
+    assert own_shell.on_cluster("pytorchjobs") == ["first"]
+    own_shell.submit("second", ENDLESS, "--detach", TRAINJOB)
+    assert own_shell.on_cluster("trainjobs") == ["second"]
+    rows = {row["run_id"]: row for row in own_shell.json("list", "-n", own_shell.namespace.name)}
+    assert rows.keys() == {"first", "second"}
+    own_shell.run("delete", "first", "second")
+
+
+def test_the_replica_that_failed_is_named_though_the_others_are_deleted(own_shell: Shell) -> None:
+    told = f"{RUN_FOR}.node-1: 1s, {EXIT_CODE}.node-1: '3'"
+    own_shell.pools.write_text(own_shell.pools.read_text().replace(f"{RUN_FOR}: 0s", told))
+    own_shell.submit("bad", TRAINJOB, code=3)
+    status = own_shell.json("status", "bad")
+    assert status["phase"] == "Failed"
+    end = status["history"][-1]
+    assert end["cause_id"] == "replica-failed"
+    assert "node-1" in end["cause"]
+    assert "code 3" in end["cause"]

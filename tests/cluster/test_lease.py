@@ -10,9 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from k8sbench.adapters.kubernetes.client.connection import connect
-from k8sbench.adapters.kubernetes.collectors import LEASE_SECONDS, Lease, token
+from k8sbench.adapters.kubernetes.collectors import LEASE_SECONDS, Lease
 from tests.harness.cluster.namespace import Namespace
-from tests.harness.cluster.shell import until
 
 HOLDERS = ("one", "two", "three")
 
@@ -55,33 +54,6 @@ def test_of_several_that_take_it_at_once_one_gets_it(leases: dict[str, Lease]) -
 
     with ThreadPoolExecutor() as pool:
         assert sorted(pool.map(attempt, leases.values())) == [False, False, True]
-
-
-def test_it_goes_with_the_deployment_of_its_name(
-    leases: dict[str, Lease], namespace: Namespace
-) -> None:
-    labels = {"app": "collector"}
-    containers = [{"name": "collector", "image": "none"}]
-    namespace.create(
-        {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {"name": "collector"},
-            "spec": {
-                "replicas": 0,
-                "selector": {"matchLabels": labels},
-                "template": {"metadata": {"labels": labels}, "spec": {"containers": containers}},
-            },
-        }
-    )
-    assert leases["one"].attempt()
-    kubeconfig = str(namespace.cluster.kubeconfig)
-    with contextlib.closing(connect(kubeconfig=kubeconfig, namespace=namespace.name)) as api:
-        assert token(api, "collector")
-    made = ("get", "leases,secrets", "--output=name")
-    assert namespace.kubectl(*made).count("/collector") == 2
-    namespace.kubectl("delete", "deployment", "collector")
-    until(lambda: "/collector" not in namespace.kubectl(*made), "their deletion")
 
 
 def test_one_that_is_not_renewed_is_taken_over_once(leases: dict[str, Lease], clock: Clock) -> None:

@@ -11,7 +11,6 @@ import resource
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from k8sbench.adapters.kubernetes.client import connection
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.logs.streams import LogStreams
 from k8sbench.model.sample import LogGap
-from k8sbench.ports import JobEvent, LogMark
+from k8sbench.ports import JobEvent
 from tests.harness.cluster.jobs import ON_GPUS
 from tests.harness.cluster.limits import SECONDS
 from tests.harness.cluster.manifests import pod
@@ -37,7 +36,6 @@ class Reported:
 
     def __init__(self) -> None:
         self.lines: dict[str, list[str]] = {}
-        self.stamps: dict[str, list[float]] = {}
         self.gaps: list[LogGap] = []
         self.drained: set[str] = set()
         self._changed = threading.Condition()
@@ -46,7 +44,6 @@ class Reported:
         with self._changed:
             if event.line is not None:
                 self.lines.setdefault(event.line.replica, []).append(event.line.text)
-                self.stamps.setdefault(event.line.replica, []).append(event.line.at)
             elif event.gap is not None:
                 self.gaps.append(event.gap)
             self._changed.notify_all()
@@ -75,15 +72,12 @@ class Pods:
         self.namespace, self.folder, self.api = namespace, folder, api
         self.uids: dict[str, str] = {}
 
-    def run(self, *names: str, previous: bool = False) -> None:
+    def run(self, *names: str) -> None:
         """Start pods whose logs are empty."""
         logs = []
         for name in names:
             self.file(name).touch()
             logs.append(log_object(self.namespace.name, name, self.file(name)))
-            if previous:
-                self.file(f"{name}-previous").touch()
-                logs[-1]["spec"]["logs"][0]["previousLogsFile"] = str(self.file(f"{name}-previous"))
         self.namespace.create(*logs)
         container = {"name": "pytorch", "image": "example.invalid/trainer:1"}
         self.namespace.create(
@@ -97,9 +91,9 @@ class Pods:
     def file(self, name: str) -> Path:
         return self.folder / f"{name}.log"
 
-    def write(self, name: str, lines: Sequence[str], at: datetime | None = None) -> None:
+    def write(self, name: str, lines: Sequence[str]) -> None:
         with self.file(name).open("a") as file:
-            file.write(log_text(lines, at))
+            file.write(log_text(lines))
 
     def _until_kwok_knows(self, name: str) -> None:
         """Wait until the pod's log is its own file, not the one of pods that have none."""
@@ -170,20 +164,11 @@ def test_logs_are_reported_as_they_grow(pods: Pods, reported: Reported, start: S
         reported.until_lines("a", first + 20)
         reported.until_lines("b", first + 20)
     assert not streams.drained("run")
+    # What comes just before the end is fetched then.
+    pods.write("a", numbered(100, 50_000))
     finish(streams, reported, "a", "b")
-    assert reported.lines == {"a": numbered(0, 100), "b": numbered(0, 100)}
+    assert reported.lines == {"a": numbered(0, 50_000), "b": numbered(0, 100)}
     assert reported.gaps == []
-
-
-def test_what_came_just_before_the_end_is_fetched(
-    pods: Pods, reported: Reported, start: Start
-) -> None:
-    pods.run("a")
-    streams = start()
-    follow(streams, pods, "a")
-    pods.write("a", numbered(0, 50_000))
-    finish(streams, reported, "a")
-    assert reported.lines["a"] == numbered(0, 50_000)
 
 
 def test_of_more_pods_than_there_may_be_streams_the_others_are_fetched_at_their_end(
@@ -202,36 +187,6 @@ def test_of_more_pods_than_there_may_be_streams_the_others_are_fetched_at_their_
     finish(streams, reported, *names)
     assert reported.lines == {name: numbered(0, 10) for name in names}
     assert reported.gaps == []
-
-
-def test_the_container_before_a_restart_is_read_to_its_end(
-    pods: Pods, reported: Reported, start: Start
-) -> None:
-    """The stream of the old container broke; its log is the previous one now."""
-    pods.run("a", previous=True)
-    at = datetime(2026, 11, 20, 8, 15, 30, tzinfo=UTC)
-    pods.write("a-previous", numbered(0, 20), at)
-    pods.write("a", numbered(20, 40), at.replace(second=50))
-    streams = start()
-    follow(streams, pods, "a", restarts=1, mark=LogMark(at.timestamp(), 10))
-    reported.until_lines("a", 30)
-    finish(streams, reported, "a")
-    assert reported.lines["a"] == numbered(10, 40)
-    assert reported.gaps == []
-
-
-def test_a_pod_that_was_deleted_before_it_was_read_is_a_gap(
-    namespace: Namespace, pods: Pods, reported: Reported, start: Start
-) -> None:
-    pods.run("a")
-    pods.write("a", numbered(0, 20))
-    namespace.kubectl("delete", "pod", "a")
-    streams = start()
-    follow(streams, pods, "a")
-    finish(streams, reported, "a")
-    (gap,) = reported.gaps
-    assert (gap.after, gap.before) == (None, None)
-    assert "deleted" in gap.why
 
 
 def test_a_fast_log_waits_for_who_takes_it(pods: Pods, start: Start, reported: Reported) -> None:

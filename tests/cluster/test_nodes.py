@@ -44,13 +44,9 @@ def checking(own_shell: Shell, rack_nodes: None) -> Shell:
     return own_shell
 
 
-def logs(shell: Shell, slow: dict[int, float], *, count: int = NODES) -> None:
-    rack.logs(shell, range(1, 1 + count), slow)
-
-
 def test_each_node_has_its_run_and_the_slow_and_the_faulty_one_are_named(checking: Shell) -> None:
     # Two would be slow, and are measured once more: by runs 7 and 8.
-    logs(checking, {2: 0.06, 3: 0.08, 7: 0.0, 8: 0.08}, count=NODES + 2)
+    rack.logs(checking, range(1, NODES + 3), {2: 0.06, 3: 0.08, 7: 0.0, 8: 0.08})
     checking.environment["FAULTY"] = "rack-4"
     words = (*CASE, "--parallel=3", "--set=july", "--output=json")
     done = checking.run(*words, code=7)
@@ -80,25 +76,13 @@ def test_each_node_has_its_run_and_the_slow_and_the_faulty_one_are_named(checkin
     assert checking.run(*CASE, "--resume=july", "--output=name", code=7).out == "rack-2\nrack-4\n"
 
 
-def test_a_selector_chooses_nodes_and_few_are_not_judged(checking: Shell) -> None:
-    logs(checking, {}, count=3)
-    words = (*CASE, "-l", "k8sbench.test/row=even", "--set=some", "--output=json")
-    done = checking.run(*words)
-    rows = json.loads(done.out)["rows"]
-    assert {row["node"] for row in rows} == {"rack-0", "rack-2", "rack-4"}
-    assert "of 3 nodes. 3 nodes were measured alike; fewer than 5" in done.err
-    assert checking.run(*CASE, "-l", "a=b=c", code=2).err.count("is not a label selector") == 1
-    none = checking.run(*CASE, "-l", "k8sbench.test/row=none", code=2).err
-    assert "No node of pool rack that -l k8sbench.test/row=none selects takes the case." in none
-
-
 def test_the_commands_of_the_page_run_in_its_order(checking: Shell) -> None:
     checking.pools.write_text(rack.pools("rack"))
     program = checking.folder / "k8sbench"
     program.write_text(f"#!{sys.executable}\n{PROGRAM}")
     program.chmod(0o755)
     path = f"{checking.folder}:{os.environ['PATH']}"
-    logs(checking, {}, count=2 * NODES)
+    rack.logs(checking, range(1, 2 * NODES + 1))
     for command in pages.commands(PAGE):
         # Ours have one GPU, few steps, and no zones.
         text = command.text.replace(" nodes resnet50", f" {shlex.join(CASE)}")
@@ -109,9 +93,12 @@ def test_the_commands_of_the_page_run_in_its_order(checking: Shell) -> None:
     assert len(checking.json("list")) == NODES + NODES // 2
 
 
-def test_who_may_not_list_nodes_is_told_which_right_is_missing(
+def test_nodes_that_cannot_be_chosen_are_said_to_be_so(
     checking: Shell, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
+    assert checking.run(*CASE, "-l", "a=b=c", code=2).err.count("is not a label selector") == 1
+    none = checking.run(*CASE, "-l", "k8sbench.test/row=none", code=2).err
+    assert "No node of pool rack that -l k8sbench.test/row=none selects takes the case." in none
     folder = tmp_path_factory.mktemp("blind")
     kubeconfig = users.make(checking.namespace, folder, "blind", sees_nodes=False)
     done = checking.run(*CASE, code=6, KUBECONFIG=str(kubeconfig))

@@ -94,24 +94,3 @@ def test_a_published_one_comes_first_but_for_collectors(namespace: Namespace, us
         assert why(source) == (
             "Prometheus at http://127.0.0.1:9 cannot be reached: connection refused."
         )
-
-
-def test_where_there_is_none_the_reason_says_how_to_name_one(namespace: Namespace) -> None:
-    admin = namespace.cluster.kubeconfig
-    with fault_proxy.before(admin) as (proxy, path), found_by(path) as source:
-        assert why(source) == (
-            "The cluster has none of the usual services of a Prometheus; name it with --prometheus."
-        )
-        assert len(proxy.requests("/services/")) == len(WELL_KNOWN)
-
-
-def test_its_faults_and_its_clock_are_not_taken_for_the_api_servers(namespace: Namespace) -> None:
-    service(namespace)
-    api = connection.connect(kubeconfig=str(namespace.cluster.kubeconfig))
-    source = PrometheusSource(
-        partial(prometheus_api.ways, f"http://prometheus-k8s.{namespace.name}.svc:9090", api)
-    )
-    assert "503" in why(source)
-    assert api.sender._away_at < 0
-    assert api.sender._ahead == 0.0
-    api.close()

@@ -165,10 +165,7 @@ def test_a_restart_that_was_killed_before_the_job_is_created_is_gone_on_with(
     training.check_succeeded()
 
 
-@pytest.mark.parametrize("words", [("--run-id=continued",), ("--resume=continued",)])
-def test_a_cancelled_training_is_continued_as_the_next_attempt_of_its_run(
-    shell: Shell, words: tuple[str, ...]
-) -> None:
+def test_a_cancelled_training_is_continued_as_the_next_attempt_of_its_run(shell: Shell) -> None:
     training = Training(shell, "continued")
     with training.started("--max-restarts=0") as submit:
         training.runs(1)
@@ -177,7 +174,7 @@ def test_a_cancelled_training_is_continued_as_the_next_attempt_of_its_run(
         submit.ends(3)
     until(lambda: "continued" not in shell.on_cluster(), "the end of the job")
     training.prints("two")
-    with shell.started("submit", *TRAIN, "--max-restarts=0", *words) as submit:
+    with shell.started("submit", *TRAIN, "--max-restarts=0", "--resume=continued") as submit:
         training.runs(2)
         training.archives("two")
         shell.namespace.finish("continued")

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.bench.sides import many_jobs
-from tests.bench.sides.many_jobs import REPLICAS, Kept
-from tests.harness.cluster import bringup, etcd, nodes
+from tests.harness import benchmark_files
+from tests.harness.cluster import audit, bringup, nodes
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.readings import wait_for_nodes
-from tests.harness.cluster.shell import ENDLESS, Shell
+from tests.harness.cluster.shell import POOLS
 from tests.tiers import ROOT
 
-JOBS = 8
+JOBS, REPLICAS = 8, 4
 """kwok takes one of a machine's 128 instances of inotify for each log that is followed."""
 MORE_NODES, GPUS = 2, 32
 """Room for twice the pods of all, whatever other tests have left: they run at once. (The master of
@@ -31,10 +34,29 @@ machine slows down is opened again; a log that is polled takes more than these.
 """
 REQUESTS_PER_JOB = 15
 """Created, deleted, its pods listed if the watch is late; and the lists of all, which are few."""
-BYTES_PER_JOB = 30_000
-"""In etcd, without the pods that the operator makes; the trainers travel once for all jobs."""
-PRINTED = ["a fake pod; tests/harness/cluster/nodes.py can give it a log"]
+PRINTED = "a fake pod; tests/harness/cluster/nodes.py can give it a log"
 """What the pods of the test cluster print."""
+PROGRAM = {"small": benchmark_files.variant(("python", "small.py"), "registry.example.com/small:1")}
+
+
+def asked_by(log: Path, namespace: str) -> tuple[Counter[str], int]:
+    """Count k8sbench's requests in a namespace by verb and resource, and its watches at a time."""
+    spans = dict[str, dict[str, Any]]()
+    for entry in audit.requests(log):
+        about = entry.get("objectRef") or {}
+        if about.get("namespace") == namespace and entry["userAgent"].startswith("k8sbench"):
+            spans.setdefault(entry["auditID"], entry).update(entry)
+    found, steps = Counter[str](), list[tuple[str, int]]()
+    for entry in spans.values():
+        about = entry["objectRef"]
+        what = "/".join(filter(None, (about["resource"], about.get("subresource"))))
+        found[f"{entry['verb']} {what}"] += 1
+        if entry["verb"] == "watch":
+            steps.append((entry["requestReceivedTimestamp"], 1))
+            if entry["stage"] == "ResponseComplete":
+                steps.append((entry["stageTimestamp"], -1))
+    open_at_once = itertools.accumulate(step for _, step in sorted(steps))
+    return found, max(open_at_once)
 
 
 @pytest.fixture
@@ -52,33 +74,25 @@ def more_nodes(own_cluster: OwnCluster) -> Iterator[None]:
 def test_many_jobs_need_as_many_watches_as_one_and_few_requests_each(
     own_cluster: OwnCluster, namespace: Namespace, tmp_path: Path
 ) -> None:
-    store = tmp_path / "store"
-    words = many_jobs.write_benchmark(tmp_path, RUN_FOR)
+    store, benchmark, pools = (tmp_path / name for name in ("store", "small.yaml", "pools.yaml"))
+    benchmark.write_text(json.dumps(benchmark_files.benchmark(**PROGRAM)))
+    pools.write_text(POOLS.replace(f"{nodes.RUN_FOR}: 0s", f"{nodes.RUN_FOR}: {RUN_FOR}"))
+    words = [str(benchmark), f"--replicas={REPLICAS}", "--gpus=1", f"--pools={pools}"]
     words += [f"--repeats={JOBS}", f"--parallel={JOBS}", f"--namespace={namespace.name}"]
     words += ["--backend=kubernetes", f"--store={store}"]
     argv = [sys.executable, "-m", "k8sbench", "submit", *words]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 5, done.stderr[-2000:]  # there is nothing in the logs to measure
-    kept = many_jobs.kept(store / "runs", PRINTED)
-    assert kept == Kept(runs=JOBS, measured=JOBS, logs=JOBS * REPLICAS)
-    asked = many_jobs.asked(own_cluster.layout.audit_log, namespace.name)
-    assert asked.watches == 3
-    logs = asked.requests.pop("get pods/log")
-    assert JOBS * REPLICAS <= logs <= JOBS * REPLICAS * REQUESTS_PER_LOG
+    assert len([*store.glob("runs/*/measurement.json")]) == JOBS
+    logs = [path.read_text().splitlines() for path in store.glob("runs/*/logs/*.log")]
+    assert [[line.partition(" ")[2] for line in log] for log in logs] == (
+        [[PRINTED]] * JOBS * REPLICAS
+    )
+    requests, watches = asked_by(own_cluster.layout.audit_log, namespace.name)
+    assert watches == 3
+    read = requests.pop("get pods/log")
+    assert JOBS * REPLICAS <= read <= JOBS * REPLICAS * REQUESTS_PER_LOG
     # How often a watch begins anew depends on how long all of it takes.
-    rest = [number for what, number in asked.requests.items() if not what.startswith("watch ")]
+    rest = [number for what, number in requests.items() if not what.startswith("watch ")]
     assert sum(rest) <= JOBS * REQUESTS_PER_JOB
     assert not namespace.get("pytorchjobs")
-
-
-def test_a_job_costs_etcd_no_more_than_itself(own_cluster: OwnCluster, own_shell: Shell) -> None:
-    for run_id in ("first", "second"):
-        own_shell.submit(run_id, ENDLESS, "--detach")
-        own_shell.namespace.wait("condition=Running", f"pytorchjob/{run_id}")
-    stored = etcd.sizes(own_cluster, own_shell.namespace.name)
-    jobs = [size for key, size in stored.items() if "/pytorchjobs/" in key]
-    assert len(jobs) == 2
-    assert max(jobs) <= BYTES_PER_JOB
-    assert sum("/k8sbench-trainers-" in key for key in stored) == 1
-    largest = max(size for key, size in stored.items() if "/k8sbench-trainers-" not in key)
-    assert largest == max(jobs), "nothing else that grows comes with a job"

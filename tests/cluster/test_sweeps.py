@@ -63,28 +63,21 @@ def test_cases_that_the_pool_has_no_nodes_for_are_left_out_and_baselines_run_fir
     assert "5 of 5 ended; deeplabv3p" in done.err
 
 
-def test_with_wait_an_autoscaler_may_bring_the_nodes(sweeping: Shell) -> None:
-    words = ("submit", "tsm", "--all-cases", "--preset=smoke", "--detach")
-    done = sweeping.run(*words, "--set=more")
-    assert "left out: tsm pytorch 4x8: " in done.err
-    assert [run["case"] for run in listed(sweeping)].count("4x8") == 0
-    sweeping.pools.write_text(rack.pools("pair", endless=True))
-    sweeping.environment["FIRST_RUN"] = "11"
-    with sweeping.started(*words[:-1], "--wait", "--parallel=9") as waiting:
-        waiting.until("4 replicas × 8 GPUs = 32 GPUs")
-        assert "left out: " not in waiting.err
-
-
-def test_who_may_not_list_nodes_runs_every_case_and_is_told(
+def test_with_wait_or_no_right_to_see_nodes_no_case_is_left_out(
     sweeping: Shell, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    kubeconfig = users.make(
-        sweeping.namespace, tmp_path_factory.mktemp("blind"), "blind", sees_nodes=False
-    )
-    words = ("submit", "tsm", "--all-cases", "--preset=smoke", "--detach", "--repeats=1")
-    done = sweeping.run(*words, KUBECONFIG=str(kubeconfig))
-    assert "Whether pool rack holds every case is not known: User " in done.err
+    words = ("submit", "tsm", "--all-cases", "--preset=smoke")
+    folder = tmp_path_factory.mktemp("blind")
+    kubeconfig = users.make(sweeping.namespace, folder, "blind", sees_nodes=False)
+    blind = sweeping.run(*words, "--detach", "--repeats=1", KUBECONFIG=str(kubeconfig))
+    assert "Whether pool rack holds every case is not known: User " in blind.err
     assert [run["case"] for run in listed(sweeping)] == ["1x1", "1x8", "4x8"]
+    # An autoscaler may bring the nodes.
+    sweeping.pools.write_text(rack.pools("pair", endless=True))
+    sweeping.environment["FIRST_RUN"] = "11"
+    with sweeping.started(*words, "--wait", "--parallel=9") as waiting:
+        waiting.until("4 replicas × 8 GPUs = 32 GPUs")
+        assert "left out: " not in waiting.err
 
 
 def test_killed_after_each_run_began_and_resumed_nothing_is_repeated_and_nothing_missing(

@@ -11,38 +11,25 @@ import pytest
 from tests.cluster.test_cluster_port import test_a_run_ends_whose_job_is_deleted_without_its_pods
 from tests.cluster.test_every_write import (
     test_a_submit_that_is_killed_before_any_write_is_repeated_and_makes_one_job,
-    test_who_reads_an_old_state_of_a_job_does_not_delete_the_one_that_has_its_name,
-)
-from tests.cluster.test_faults_creating import (
-    test_a_job_whose_answer_is_lost_is_found_and_followed_to_its_end,
 )
 from tests.cluster.test_ownership import (
     test_a_job_of_another_store_is_collected_where_it_is_adopted_and_nowhere_else,
-    test_an_owner_that_does_not_answer_is_not_waited_for,
 )
 from tests.cluster.test_restarts import (
     test_a_restart_that_was_killed_before_the_job_is_created_is_gone_on_with,
 )
-from tests.cluster.test_watching import (
-    test_what_happened_before_history_was_forgotten_is_reported,
-    wired,
-)
 from tests.harness.cluster import fixture, volumes
 from tests.harness.cluster.bringup import Options
+from tests.harness.cluster.manifests import limit
 from tests.harness.cluster.namespace import ENFORCED, Namespace
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import CASE, ENDLESS, Shell, until
 
 __all__ = [
     "test_a_job_of_another_store_is_collected_where_it_is_adopted_and_nowhere_else",
-    "test_a_job_whose_answer_is_lost_is_found_and_followed_to_its_end",
     "test_a_restart_that_was_killed_before_the_job_is_created_is_gone_on_with",
     "test_a_run_ends_whose_job_is_deleted_without_its_pods",
     "test_a_submit_that_is_killed_before_any_write_is_repeated_and_makes_one_job",
-    "test_an_owner_that_does_not_answer_is_not_waited_for",
-    "test_what_happened_before_history_was_forgotten_is_reported",
-    "test_who_reads_an_old_state_of_a_job_does_not_delete_the_one_that_has_its_name",
-    "wired",
 ]
 """Faults that a run with two objects, whose deletion cascades, may take in another way: the tests
 of PyTorchJobs, of which the jobs are TrainJobs here."""
@@ -146,11 +133,10 @@ def left_by_a_killed_submit(shell: Shell, run_id: str) -> None:
     assert len(shell.on_cluster("trainingruntimes")) == 1
 
 
-@pytest.mark.parametrize("command", ["cancel", "delete"])
-def test_a_runtime_without_a_job_goes_with_its_run(own_shell: Shell, command: str) -> None:
+def test_a_runtime_without_a_job_goes_with_its_run(own_shell: Shell) -> None:
     left_by_a_killed_submit(own_shell, "left")
     own_shell.limits = {"model__creation__SETTLE_SECONDS": 2.0}
-    own_shell.run(command, "left")
+    own_shell.run("delete", "left")
     own_shell.until_nothing_is_left()
     assert own_shell.phase("left") == "Cancelled"
 
@@ -169,58 +155,30 @@ def test_the_pods_of_a_run_are_those_of_its_own_runtime_and_not_of_one_that_was_
 
 
 @pytest.mark.parametrize(
-    ("hard", "never"),
-    [
-        ({"count/jobsets.jobset.x-k8s.io": "0"}, True),
-        ({"count/jobs.batch": "0"}, True),
-        ({"pods": "1"}, True),
-        ({"pods": "2"}, False),
-    ],
-    ids=lambda value: "-".join(map(str, value)) if isinstance(value, dict) else str(value),
+    "hard",
+    [{"count/jobsets.jobset.x-k8s.io": "0"}, {"count/jobs.batch": "0"}, {"pods": "1"}],
+    ids=lambda hard: next(iter(hard)),
 )
 def test_what_cannot_be_made_is_said_from_the_warning_of_whoever_makes_it(
-    trained: Shell, hard: dict[str, str], never: bool
+    trained: Shell, hard: dict[str, str]
 ) -> None:
-    if not never:  # another's pod is in the way
-        container = {"name": "c", "image": "example.invalid/c:1"}
-        security = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
-        own = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-        spec = {"securityContext": security, "containers": [{**container, "securityContext": own}]}
-        metadata = {"name": "other"}
-        trained.namespace.create(
-            {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-        )
-    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "small"}}
-    trained.namespace.create({**quota, "spec": {"hard": hard}})
-    used = "0" if never else "1"
-    trained.namespace.until(
-        lambda found: used in (found.get("status", {}).get("used") or {}).values(), "quota/small"
-    )
+    limit(trained.namespace, hard, "small")
     with trained.submitted("stuck") as submit:
         submit.until("quota small allows")
-        if never:
-            submit.ends(3)
-        else:
-            trained.run("cancel", "stuck")
-            submit.ends(130, 3)
+        submit.ends(3)
     status = trained.json("status", "stuck")
     assert "quota-exceeded" in {one["cause_id"] for one in status["history"]}
     assert ("the job needs 2 times" in submit.err) == (hard == {"pods": "1"})
 
 
-def test_a_name_too_long_for_its_pods_is_refused_before_anything_is_created(
-    trained: Shell,
-) -> None:
-    done = trained.submit("a" * 49, code=2)
-    assert "pods' names would be too long" in done.err
+def test_what_is_refused_or_a_dry_run_leaves_nothing(trained: Shell) -> None:
+    # Refused by us: the operator would wait for its pods without end.
+    assert "pods' names would be too long" in trained.submit("a" * 49, code=2).err
+    assert "its operator is not installed" in trained.submit("v1", "--job-kind=v1", code=6).err
+    trained.run("submit", *CASE, "--dry-run=server", "--run-id=dry")
     assert left(trained) == []
     trained.submit("a" * 48, "--detach")
     trained.namespace.wait_for_pods(2)
-
-
-def test_a_kind_whose_operator_is_missing_is_exit_code_6(trained: Shell) -> None:
-    done = trained.submit("v1", "--job-kind=v1", code=6)
-    assert "its operator is not installed" in done.err
 
 
 def test_doctor_finds_the_cluster_ready(trained: Shell) -> None:
@@ -234,8 +192,3 @@ def test_doctor_finds_the_cluster_ready(trained: Shell) -> None:
     document = trained.json("doctor", "--job-kind=v1", code=6)
     failed = {check["id"] for check in document["checks"] if check["level"] == "failure"}
     assert "job-kinds" in failed
-
-
-def test_a_dry_run_on_the_server_creates_nothing(trained: Shell) -> None:
-    trained.run("submit", *CASE, "--dry-run=server", "--run-id=dry")
-    assert left(trained) == []

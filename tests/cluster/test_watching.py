@@ -18,21 +18,21 @@ from k8sbench.adapters.kubernetes.watching import reflector
 from k8sbench.model.kinds import PYTORCH_JOB, JobKind
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
-from tests.harness.cluster import etcd, fault_proxy, following, wire
+from tests.harness.cluster import etcd, fault_proxy, following
+from tests.harness.cluster.fault_proxy import FaultProxy
 from tests.harness.cluster.following import Port
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
-from tests.harness.cluster.wire import Wire
 
 QUICK: dict[str, Any] = {"watch_s": 1.0, "longest_pause": 1.0}
 """Watches that are renewed every second, so that a test sees it happen."""
 
 
 @pytest.fixture
-def wired(user: Path) -> Iterator[tuple[Port, Wire]]:
-    """Give the port behind a wire that the test can cut."""
-    with wire.between(user) as (line, path), following.opened(path, **QUICK) as port:
-        yield port, line
+def behind(user: Path) -> Iterator[tuple[Port, FaultProxy]]:
+    """Give the port behind a proxy whose connections a test can break."""
+    with fault_proxy.before(user) as (proxy, path), following.opened(path, **QUICK) as port:
+        yield port, proxy
 
 
 def check_told_once(port: Port, plan: RunPlan) -> None:
@@ -73,53 +73,57 @@ def test_the_api_server_is_killed_and_comes_back(
         assert len(said) % 2 == 0
 
 
-def test_connections_break_again_and_again(wired: tuple[Port, Wire], namespace: Namespace) -> None:
-    port, line = wired
+def test_connections_break_again_and_again(
+    behind: tuple[Port, FaultProxy], namespace: Namespace
+) -> None:
+    port, proxy = behind
     plan = port.submit(following.plan("4x1"), None)
-    line.cut()
+    proxy.cut()
     # Where connections are slow to come back it may run by then, and was never seen pending.
     port.until(lambda port: {Phase.PENDING, Phase.RUNNING} & set(port.phases(plan)))
-    line.cut()
+    proxy.cut()
     port.until_phase(plan, Phase.RUNNING)
-    line.cut()
+    proxy.cut()
     namespace.finish(plan.run_id)
-    line.cut()
+    proxy.cut()
     check_told_once(port, plan)
 
 
-def test_a_dead_connection_is_noticed(wired: tuple[Port, Wire], namespace: Namespace) -> None:
-    port, line = wired
+def test_a_dead_connection_is_noticed(
+    behind: tuple[Port, FaultProxy], namespace: Namespace
+) -> None:
+    port, proxy = behind
     plan = running(port)
-    before = line.connections
-    with line.mute():
+    before = len(proxy.requests("watch="))
+    with proxy.mute():
         namespace.finish(plan.run_id)
         namespace.wait("condition=Succeeded", f"pytorchjob/{plan.run_id}")
-        following.until(lambda: line.connections > before)
+        following.until(lambda: len(proxy.requests("watch=")) > before)
     check_told_once(port, plan)
 
 
 def test_changes_that_something_withholds_are_seen_by_the_next_list(
-    user: Path, namespace: Namespace
+    behind: tuple[Port, FaultProxy], namespace: Namespace
 ) -> None:
     def bookmarks_alone(line: bytes) -> bytes:
         return line if b'"type":"BOOKMARK"' in line else b""
 
-    with fault_proxy.before(user) as (proxy, path), following.opened(path, **QUICK) as port:
-        plan = running(port)
-        with proxy.alter("watch=", bookmarks_alone) as withheld:
-            # The watches from before are over.
-            following.until(lambda: withheld.hits >= 8)
-            namespace.finish(plan.run_id)
-            check_told_once(port, plan)
+    port, proxy = behind
+    plan = running(port)
+    with proxy.alter("watch=", bookmarks_alone) as withheld:
+        # The watches from before are over.
+        following.until(lambda: withheld.hits >= 8)
+        namespace.finish(plan.run_id)
+        check_told_once(port, plan)
 
 
 def test_what_happened_before_history_was_forgotten_is_reported(
-    own_cluster: OwnCluster, wired: tuple[Port, Wire], namespace: Namespace
+    own_cluster: OwnCluster, behind: tuple[Port, FaultProxy], namespace: Namespace
 ) -> None:
-    port, line = wired
+    port, proxy = behind
     kind = namespace.cluster.kind
     plan, gone = running(port, kind), running(port, kind)
-    with line.down():
+    with proxy.down():
         namespace.finish(plan.run_id)
         namespace.wait_for_success(plan.run_id)
         namespace.kubectl("delete", namespace.job(gone.run_id))

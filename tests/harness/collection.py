@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
 from pathlib import Path
 
 import pytest
 
+from tests import tiers
+from tests.harness.cluster import tools
 from tests.harness.cluster.limits import TEST_SECONDS
 
 
@@ -24,7 +26,11 @@ def will_run(session: pytest.Session, folder: Path) -> bool:
     )
 
 
-def reporter(session: pytest.Session) -> Callable[[str], None]:
-    """Return where a line goes before the first test: pytest's terminal, or stdout."""
-    plugin = session.config.pluginmanager.get_plugin("terminalreporter")
-    return plugin.write_line if plugin else print
+def build(session: pytest.Session, folder: Path, tier: str, *modules: tools.Module) -> None:
+    """Build what tests of this folder need before their time begins; without it they fail."""
+    if will_run(session, folder) and tiers.missing(tier) is None:
+        plugin = session.config.pluginmanager.get_plugin("terminalreporter")
+        say = plugin.write_line if plugin else print
+        with contextlib.suppress(tools.BuildFailed):
+            for module in modules:
+                tools.built(module, say=say)

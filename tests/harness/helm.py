@@ -69,15 +69,11 @@ class Helm:
         return self.run("lint", "--strict", kubernetes, CHART, *self.given(values))
 
     def template(
-        self,
-        values: Values = NOTHING,
-        *words: str,
-        release: str = RELEASE,
-        namespace: str = NAMESPACE,
+        self, values: Values = NOTHING, *, release: str = RELEASE, namespace: str = NAMESPACE
     ) -> list[dict[str, Any]]:
         """Render the chart without a cluster; returns the objects in Helm's order."""
         where = (f"--namespace={namespace}", f"--kube-version={tools.KUBERNETES}")
-        told = self.run("template", release, CHART, *where, *self.given(values), *words)
+        told = self.run("template", release, CHART, *where, *self.given(values))
         return [each for each in yaml.safe_load_all(told.out) if each is not None]
 
     def given(self, values: Values) -> Sequence[str]:

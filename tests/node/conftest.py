@@ -6,15 +6,14 @@ import pytest
 
 from tests import tiers
 from tests.harness import collection
+from tests.harness.cluster import tools
 from tests.harness.cluster.fixture import namespace, new_namespace, restricted
 from tests.harness.cluster.reporting import pytest_runtest_call, pytest_runtest_makereport
-from tests.harness.node import fixture
 from tests.harness.node.fixture import (
     cluster,
     collector_archive,
     collector_image_name,
     node_cluster,
-    node_programs,
     trained_in,
 )
 
@@ -25,7 +24,6 @@ __all__ = [
     "namespace",
     "new_namespace",
     "node_cluster",
-    "node_programs",
     "pytest_runtest_call",
     "pytest_runtest_makereport",
     "restricted",
@@ -45,5 +43,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Build the programs if a test of this folder will run, before its time begins."""
-    if collection.will_run(session, HERE) and tiers.missing("node") is None:
-        fixture.build_programs(collection.reporter(session))
+    modules = (tools.CLUSTER, tools.NODE, tools.OPERATORS)
+    collection.build(session, HERE, "node", *modules)

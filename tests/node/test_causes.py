@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
 from tests.harness.cluster.namespace import ENFORCED, Namespace
 from tests.harness.cluster.shell import Running, Shell, until
-from tests.harness.node import faults, image
+from tests.harness.node import faults
 from tests.harness.node.cluster import NodeCluster
-from tests.harness.node.programs import DISK, GATE, MEMORY, Programs, job_of, limit_disk, variant
+from tests.harness.node.programs import DISK, GATE, MEMORY, Programs, limit_disk, variant
 
 NO_IMAGE = "127.0.0.1:1/none:1"
 FAILS_ONCE = f"""
@@ -40,15 +40,14 @@ VARIANTS = {
     "pod": variant(faults.ENDS_WHEN_TOLD),
     "node": variant(faults.ENDS_WHEN_TOLD),
     "pull": variant(("true",), NO_IMAGE),
-    "name": variant(("true",)),
     "again": variant(FAILS_ONCE),
 }
 OPTIONS = {
     "node": ("--node-pool=far",),
     "pull": ("--replicas=2", "--pack"),
 }
-BY_HAND = ("name", "again")
-"""Variants whose jobs somebody creates with kubectl."""
+BY_HAND = "again"
+"""The variant whose job somebody creates with kubectl."""
 
 
 class Expected(NamedTuple):
@@ -79,27 +78,10 @@ def submits(programs: Programs) -> Iterator[dict[str, Running]]:
                 programs.shell.started(*programs.words(name, *OPTIONS.get(name, ())))
             )
             for name in VARIANTS
-            if name not in BY_HAND
+            if name != BY_HAND
         }
 
 
-@pytest.fixture(scope="module")
-def without_config_map(programs: Programs) -> Iterator[Running]:
-    """Create a job that mounts a ConfigMap of somebody's, which is not there, and follow it."""
-    shell, run_id = programs.shell, "config"
-    case = ("--preset=smoke", "--replicas=1", f"--run-id={run_id}", f"--set={run_id}")
-    job = job_of(shell.run("render", "resnet50", *case, f"--image={image.PYTHON}").out)
-    template = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]
-    for volume in template["spec"]["volumes"]:
-        if "configMap" in volume:
-            volume["configMap"]["name"] = "forgotten"
-    shell.namespace.create(job)
-    with shell.started("collect", run_id, "--follow") as collect:
-        yield collect
-
-
-# What is missing is waited for: half a minute, which goes by beside the others.
-@pytest.mark.usefixtures("without_config_map")
 def test_an_image_that_cannot_be_pulled(programs: Programs, submits: dict[str, Running]) -> None:
     # The first of all: a worker that does not find its master gives up after 100 tries.
     shell = programs.shell
@@ -115,10 +97,7 @@ def test_an_image_that_cannot_be_pulled(programs: Programs, submits: dict[str, R
 
 @pytest.mark.soak
 def test_a_node_is_lost(
-    programs: Programs,
-    submits: dict[str, Running],
-    without_config_map: Running,
-    node_cluster: NodeCluster,
+    programs: Programs, submits: dict[str, Running], node_cluster: NodeCluster
 ) -> None:
     submits["node"].until("Running: ")
     with faults.lost(node_cluster, "node-1"):
@@ -181,17 +160,8 @@ def check(shell: Shell, command: Running, name: str, expected: Expected) -> None
         assert {*phases[phases.index("Running") :]} == {"Running", "Failed"}, command.err
 
 
-def test_an_image_s_name_is_wrong(programs: Programs) -> None:
-    job = programs.job("name")
-    container_of(job)["image"] = "Mine/None"
-    programs.shell.namespace.create(job)
-    with programs.shell.started("collect", "name", "--follow") as collect:
-        expected = Expected("image-not-found", "The image Mine/None of master-0", "lower case")
-        check(programs.shell, collect.ends(3), "name", expected)
-
-
 def test_a_container_is_started_again(programs: Programs) -> None:
-    job = programs.job("again")
+    job = programs.job(BY_HAND)
     job["spec"]["pytorchReplicaSpecs"]["Master"]["restartPolicy"] = "OnFailure"
     programs.shell.namespace.create(job)
     expected = [f"step {number} 5.0" for number in range(1, 21)]
@@ -201,12 +171,3 @@ def test_a_container_is_started_again(programs: Programs) -> None:
         collect.ends()
     assert "the log of" not in collect.err
     assert programs.shell.archived("again") == expected
-
-
-def container_of(job: dict[str, Any]) -> Any:
-    return job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["containers"][0]
-
-
-def test_a_configmap_is_missing(programs: Programs, without_config_map: Running) -> None:
-    expected = Expected("config-missing", "forgotten", "submit again if it was deleted")
-    check(programs.shell, without_config_map.ends(3), "config", expected)

@@ -23,7 +23,6 @@ from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.shell import Shell, until
 from tests.harness.node import faults, image
 from tests.harness.node.cluster import NodeCluster
-from tests.harness.node.frameworks import GPU_PRODUCT
 from tests.harness.node.programs import GATE, POOL, Programs, variant
 from tests.prometheus.examples import PODS, UUIDS, labels, renamed, utilization, wanted
 
@@ -52,11 +51,11 @@ def programs(node_cluster: NodeCluster, namespace: Namespace, tmp_path: Path) ->
     """A program on a node with a GPU, for a user who may only run jobs."""
     shell = Shell(namespace, namespace.user(tmp_path), tmp_path / "shell")
     found = Programs(shell, **{RUN: variant(TRAINS)})
-    selector = {"nvidia.com/gpu.product": GPU_PRODUCT}
+    selector = {"nvidia.com/gpu.product": faults.GPU_PRODUCT}
     pool = {**POOL, "name": "gpu", "gpus_per_node": 1, "gpu_model": "Tesla T4"}
     pools = {"default": "gpu", "pools": [{**pool, "selector": selector}]}
     shell.pools.write_text(json.dumps(pools))
-    with faults.gpus(node_cluster, NODE, count=1):
+    with faults.gpu(node_cluster, NODE):
         yield found
 
 

@@ -53,22 +53,3 @@ def test_a_log_is_whole_when_its_kubelet_is_back_and_stays_with_its_job_until_th
     assert shell.archived("left") == WRITTEN
     assert shell.on_cluster() == []
     assert shell.json("status", "ended")["measurement"]["verdict"] == "rejected"
-
-
-def test_a_log_is_not_lost_with_the_object_of_its_node(
-    node_cluster: NodeCluster, programs: Programs
-) -> None:
-    shell = programs.shell
-    shell.run(*programs.words("writes", "--detach"))
-    shell.namespace.wait("condition=Succeeded", "pytorchjob/writes")
-    with faults.deleted(node_cluster, "node-1"):
-        left = shell.run("collect", "writes", code=6)
-        assert (
-            "The job has succeeded, and it stays with its pods: the log of master-0 cannot be read"
-            " now (its node node-1 is not part of the cluster)." in left.err
-        )
-        assert shell.on_cluster() == ["writes"]
-    shell.limits = {}
-    assert " valid" in shell.run("collect", "writes").out
-    assert shell.archived("writes") == WRITTEN
-    assert shell.on_cluster() == []

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from k8sbench.model.kinds import PADDLE_JOB, TRAIN_JOB, JobKind
 from tests.harness.cluster import volumes
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.shell import Shell, until
@@ -55,37 +56,34 @@ signal.pause()
 
 
 @pytest.mark.parametrize(
-    ("benchmark", "framework", "replicas"),
-    [
-        pytest.param(*("resnet50", "pytorch", ("master-0", "worker-0")), marks=pytest.mark.soak),
-        ("deeplabv3p", "paddle", ("worker-0", "worker-1")),
-    ],
+    ("framework", "kind"),
+    [("paddle", PADDLE_JOB), ("pytorch", TRAIN_JOB)],
+    ids=["PaddleJob", "TrainJob"],
 )
 def test_a_job_trains_across_two_nodes_where_the_restricted_standard_is_enforced(
     node_cluster: NodeCluster,
     trained_in: Namespace,
     tmp_path: Path,
-    benchmark: str,
     framework: str,
-    replicas: tuple[str, str],
+    kind: JobKind,
 ) -> None:
     shell = Shell(trained_in, trained_in.user(tmp_path), tmp_path / "shell")
-    what = (benchmark, f"--framework={framework}", "--preset=smoke", "--replicas=2")
+    what = ("deeplabv3p", f"--framework={framework}", "--preset=smoke", "--replicas=2")
+    kinds = ("--job-kind=trainjob",) if kind is TRAIN_JOB else ()
     short = ("--warmup=1", "--iterations=5", "--run-id=run", "--keep")
     site = (f"--pools={node_cluster.pools}", f"--image={image.PYTHON}")
-    with shell.started("submit", *what, *short, *site) as submit:
+    with shell.started("submit", *what, *kinds, *short, *site) as submit:
         submit.until("step 1/6")
         submit.ends()
     assert "Succeeded: All 2 replicas succeeded." in submit.err
-    assert re.search(rf"^{benchmark} .* 2x1-cpu .* valid; smoke", submit.out, re.MULTILINE)
-    nodes = set()
-    for replica in replicas:
-        nodes.add(trained_in.get("pod", f"run-{replica}")["spec"]["nodeName"])
-        served = trained_in.kubectl("logs", f"run-{replica}").splitlines()
+    assert re.search(r"^deeplabv3p .* 2x1-cpu .* valid; smoke", submit.out, re.MULTILINE)
+    pods = {kind.replica_of(pod["metadata"]["name"], "run"): pod for pod in trained_in.get("pods")}
+    assert sorted(pods) == sorted(kind.names(2))
+    assert {pod["spec"]["nodeName"] for pod in pods.values()} == {"node-0", "node-1"}
+    for replica, pod in pods.items():
+        served = trained_in.kubectl("logs", pod["metadata"]["name"]).splitlines()
         assert shell.archived("run", replica) == served
-    assert nodes == {"node-0", "node-1"}
-    status = shell.json("status", "run")
-    measured = status["measurement"]
+    measured = shell.json("status", "run")["measurement"]
     assert measured["verdict"] == "valid", measured["reasons"]
     assert (measured["framework"], measured["device"]) == (framework, "cpu")
 
@@ -160,22 +158,6 @@ def test_a_program_that_is_cancelled_says_its_last_words(programs: Programs) -> 
     for run in ("left", "followed"):
         status = shell.json("status", run)
         assert (status["phase"], status["cause_id"]) == ("Cancelled", "cancelled")
-    assert shell.on_cluster() == []
-
-
-@pytest.mark.soak
-def test_the_bandwidth_between_two_nodes_is_a_row(
-    node_cluster: NodeCluster, trained_in: Namespace, tmp_path: Path
-) -> None:
-    shell = Shell(trained_in, trained_in.user(tmp_path), tmp_path / "shell")
-    site = (f"--pools={node_cluster.pools}", f"--image={image.PYTHON}")
-    shell.run("submit", "allreduce", "--replicas=2", "--run-id=run", *site)
-    measured = shell.json("status", "run")["measurement"]
-    assert measured["verdict"] == "valid", measured["reasons"]
-    assert measured["environment"]["transport"] == "socket"
-    (row,) = shell.json("results")["rows"]
-    assert (row["unit"], row["gpus"], row["speedup"]) == ("GB/s", None, None)
-    assert row["throughput"] > 0
     assert shell.on_cluster() == []
 
 

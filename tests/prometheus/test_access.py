@@ -14,6 +14,8 @@ import yaml
 
 from k8sbench.adapters.metrics import prometheus, prometheus_api
 from k8sbench.adapters.metrics.prometheus import PrometheusSource
+from k8sbench.app import metric_sources
+from k8sbench.model.errors import UsageError
 from k8sbench.model.gpu_metrics import Fetched
 from tests.prometheus import fronts
 from tests.prometheus.conftest import Start
@@ -134,6 +136,13 @@ def test_a_file_of_credentials_that_is_wrong_shows_nothing_of_them(
     assert TOKEN not in said
 
 
+@pytest.mark.parametrize("url", ["http://ada:secret@p.test", "secret", "ftp://secret"])
+def test_an_address_that_cannot_be_used_is_refused_at_once_and_not_shown(url: str) -> None:
+    with pytest.raises(UsageError) as wrong:
+        metric_sources.checked(url)
+    assert "secret" not in str(wrong.value)
+
+
 # -- what is no Prometheus ------------------------------------------------------------------------
 
 PAGE = "<!DOCTYPE html><title>Sign in</title>"
@@ -174,38 +183,10 @@ def test_a_sign_in_page_is_named_without_its_state() -> None:
         assert "answers 302: it sends us on to https://sso.test/login;" in why(fetch(url))
 
 
-def test_a_prometheus_that_is_back_soon_is_waited_for(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for limit in ("FIRST_SECONDS", "SECONDS"):
-        monkeypatch.setattr(prometheus, limit, 60.0)
-    monkeypatch.setattr(prometheus_api, "AGAIN_SECONDS", 60.0)
-    server = start(SAMPLES)
-    seen: list[str] = []
-
-    def handle(request: Any) -> None:
-        seen.append(request.path)
-        if len(seen) < 3:
-            fronts.send(request, 503, b"Service Unavailable")
-        else:
-            fronts.guarded(server.url, "x")(request)
-
-    with fronts.serving(handle) as url:
-        # It speaks by then; that it wants a token is what the test hears of it.
-        assert "answers 401" in why(fetch(url))
-    assert len(seen) > 2
-
-
-@pytest.mark.parametrize("how", ["frozen", "trickle", "silent", "nobody"])
-def test_what_does_not_answer_is_given_up(
-    how: str, start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("how", ["trickle", "silent", "nobody"])
+def test_what_does_not_answer_is_given_up(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prometheus, "FIRST_SECONDS", 1.0)
-    if how == "frozen":
-        server = start()
-        server.freeze()
-        said = why(fetch(server.url))
-    elif how == "trickle":
+    if how == "trickle":
         with fronts.serving(fronts.trickle) as url:
             said = why(fetch(url))
     else:

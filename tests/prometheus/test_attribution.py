@@ -63,12 +63,11 @@ def test_only_the_gpus_of_the_runs_pods_count_whatever_the_labels(
     assert found.warnings == ()
 
 
-@pytest.mark.parametrize("style", STYLES, ids=lambda style: style.__name__)
-def test_pods_of_the_same_name_in_another_namespace_are_others(start: Start, style: Style) -> None:
+def test_pods_of_the_same_name_in_another_namespace_are_others(start: Start) -> None:
     server = start(
-        *gpus(PODS[0], style=style),
-        utilization(labels("GPU-x", **style(PODS[0], namespace="other-team"))),
-        utilization(labels("GPU-node-0-0", **style(PODS[0], namespace="other-team"))),
+        *gpus(PODS[0]),
+        utilization(labels("GPU-x", **renamed(PODS[0], namespace="other-team"))),
+        utilization(labels("GPU-node-0-0", **renamed(PODS[0], namespace="other-team"))),
         up("dcgm", "node-0:9400", **EXPORTER_ONLY),
     )
     found = fetch(server.url)
@@ -76,13 +75,9 @@ def test_pods_of_the_same_name_in_another_namespace_are_others(start: Start, sty
     assert [one.other for one in found.shared] == [f"other-team/{PODS[0]}"]
 
 
-@pytest.mark.parametrize("host", ["hostname", "Hostname"])
-@pytest.mark.parametrize("uuid", ["UUID", "uuid"])
-def test_labels_of_other_versions_of_the_exporter_are_known(
-    start: Start, host: str, uuid: str
-) -> None:
-    new = {"Hostname": host, "UUID": uuid}
-    given = {new.get(name, name): value for name, value in labels(UUIDS[0]).items()}
+def test_labels_of_other_versions_of_the_exporter_are_known(start: Start) -> None:
+    other = {"Hostname": "hostname", "UUID": "uuid"}
+    given = {other.get(name, name): value for name, value in labels(UUIDS[0]).items()}
     server = start(utilization({**given, **renamed(PODS[0])}))
     # The cluster was not asked for the node.
     (series,) = fetch(server.url, wanted(dict.fromkeys(PODS))).series
@@ -112,14 +107,18 @@ def test_of_a_divided_gpu_only_the_runs_parts_count(start: Start) -> None:
     assert "parts of divided ones (MIG)" in found.missing["power"]
 
 
-def test_another_pod_on_a_gpu_of_ours_is_found(start: Start) -> None:
+def test_another_pod_on_a_gpu_of_ours_is_found_and_so_is_a_second_of_the_run(start: Start) -> None:
     server = start(
-        *gpus(PODS[0], PODS[0]),
+        *gpus(PODS[0], PODS[0], PODS[0]),
         utilization(labels("GPU-node-0-1", **renamed("notebook-0", namespace="dave"))),
+        utilization(labels("GPU-node-0-2", **renamed(PODS[1]))),
     )
     found = fetch(server.url)
-    assert [one.gpu.index for one in found.series] == ["0", "1"]
-    assert found.shared == (Shared(gpu=found.series[1].gpu, other="dave/notebook-0"),)
+    assert [one.gpu.index for one in found.series] == ["0", "1", "2"]
+    assert found.shared == (
+        Shared(gpu=found.series[1].gpu, other="dave/notebook-0"),
+        Shared(gpu=found.series[2].gpu, other=f"{NAMESPACE}/{PODS[1]}"),
+    )
 
 
 def test_another_part_of_a_divided_gpu_is_no_sharing_and_the_same_part_is(start: Start) -> None:
@@ -142,16 +141,6 @@ def test_a_pod_that_had_the_gpu_before_or_after_does_not_share_it(start: Start) 
         Samples("DCGM_FI_DEV_GPU_UTIL", {**gpu, **renamed("after")}, after),
     )
     assert fetch(server.url).shared == ()
-
-
-def test_two_pods_of_the_run_on_one_gpu_are_found(start: Start) -> None:
-    gpu = labels(UUIDS[0])
-    server = start(
-        utilization({**gpu, **renamed(PODS[0])}), utilization({**gpu, **renamed(PODS[1])})
-    )
-    found = fetch(server.url)
-    assert len(found.series) == 1
-    assert [one.other for one in found.shared] == [f"{NAMESPACE}/{PODS[1]}"]
 
 
 def second(uuid: str) -> dict[str, str]:
@@ -187,27 +176,18 @@ def test_a_pod_that_is_scraped_itself_still_shares_a_gpu(start: Start) -> None:
     assert [one.other for one in fetch(server.url).shared] == [f"{NAMESPACE}/notebook-0"]
 
 
-def test_the_series_of_two_prometheus_of_one_exporter_count_once(start: Start) -> None:
+def test_series_of_two_prometheus_and_of_an_exporter_that_moved_count_once(start: Start) -> None:
+    gpu, middle = labels(UUIDS[0], **renamed(PODS[0])), START + 300
+    moved = {**gpu, "instance": "10.1.1.1:9400", "pod": "dcgm-exporter-new"}
     server = start(
         *(
-            utilization({**labels(UUIDS[0], **renamed(PODS[0])), "prometheus_replica": replica})
+            Samples("DCGM_FI_DEV_GPU_UTIL", {**one, "prometheus_replica": replica}, stored)
             for replica in ("a", "b")
+            for one, stored in (
+                (gpu, points(97.0, end=middle)),
+                (moved, points(97.0, start=middle + 15)),
+            )
         )
-    )
-    found = fetch(server.url)
-    assert [len(one.at) for one in found.series] == [41]
-
-
-def test_an_exporter_that_moved_is_one(start: Start) -> None:
-    gpu = labels(UUIDS[0], **renamed(PODS[0]))
-    middle = START + 300
-    server = start(
-        Samples("DCGM_FI_DEV_GPU_UTIL", gpu, points(97.0, end=middle)),
-        Samples(
-            "DCGM_FI_DEV_GPU_UTIL",
-            {**gpu, "instance": "10.1.1.1:9400", "pod": "dcgm-exporter-new"},
-            points(97.0, start=middle + 15),
-        ),
     )
     found = fetch(server.url)
     assert [len(one.at) for one in found.series] == [41]

@@ -1,4 +1,4 @@
-"""A Prometheus that scrapes while the run goes on: gaps, restarts, resets, clocks, hanging."""
+"""A Prometheus that scrapes while the run goes on: labels, and an exporter that goes away."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 from k8sbench.model.gpu_metrics import SeriesQuery
 from tests.harness.prometheus import Exporter, Server, wait
 from tests.prometheus.conftest import Expose, Start
-from tests.prometheus.examples import NAMESPACE, PODS, UUIDS, fetch, of, opened, wanted
+from tests.prometheus.examples import NAMESPACE, PODS, UUIDS, fetch, of, wanted
 
 GPU = {
     "gpu": "0",
@@ -98,24 +98,15 @@ def away(
 def test_both_ways_in_which_prometheus_treats_an_exporters_labels(
     start: Start, expose: Expose
 ) -> None:
-    exporter = exposed(expose(), Gpus())
+    free = {**GPU, "UUID": UUIDS[1], "gpu": "1", "pod": "", "namespace": ""}
+    exporters = exposed(expose(), Gpus()), exposed(expose(), Gpus(free))
     for honor in (True, False):
         began = time.time()
-        server = start(scrape=scraping(exporter, honor_labels=honor))
+        server = start(scrape=scraping(*exporters, honor_labels=honor))
         until(server, began, 3)
         found = fetch(server.url, since(began))
-        assert {one.gpu.pod for one in found.series} == {PODS[0]}
+        assert {(one.gpu.pod, one.gpu.uuid) for one in found.series} == {(PODS[0], UUIDS[0])}
         assert found.shared == ()
-
-
-def test_a_free_gpu_is_not_taken_for_the_exporters(start: Start, expose: Expose) -> None:
-    free = {**GPU, "UUID": UUIDS[1], "gpu": "1", "pod": "", "namespace": ""}
-    one, other = exposed(expose(), Gpus()), exposed(expose(), Gpus(free))
-    began = time.time()
-    server = start(scrape=scraping(one, other))
-    until(server, began, 3)
-    found = fetch(server.url, since(began))
-    assert {series.gpu.uuid for series in found.series} == {UUIDS[0]}
 
 
 def test_an_exporter_that_ends_leaves_a_hole_and_goes_on_elsewhere(
@@ -132,19 +123,3 @@ def test_an_exporter_that_ends_leaves_a_hole_and_goes_on_elsewhere(
     found = fetch(server.url, since(began))
     assert len(found.series) == 1
     assert found.warnings == ()
-
-
-def test_a_prometheus_that_is_restarted_keeps_what_it_had(start: Start, expose: Expose) -> None:
-    exporter = exposed(expose(), Gpus())
-    began = time.time()
-    server = start(scrape=scraping(exporter))
-    until(server, began, 4)
-    before = samples(server, began)
-    source = opened(server.url)
-    window = since(began)
-    assert source.fetch(window).series
-    server.stop()
-    assert "connection refused" in source.fetch(window).missing["*"]
-    server.start()
-    assert source.fetch(window).series[0].at[: len(before)] == before
-    source.close()

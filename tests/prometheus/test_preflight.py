@@ -28,7 +28,3 @@ def test_it_says_what_it_has(start: Start, expose: Expose) -> None:
     wait(lambda: bool(seen(server.url).fields), "it was scraped")
     has = seen(server.url)
     assert has.fields == ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE",)
-
-
-def test_one_that_scrapes_no_exporter_has_no_fields(start: Start) -> None:
-    assert seen(start().url).fields == ()

@@ -49,10 +49,14 @@ def test_samples_have_their_own_stamps_and_only_those_of_the_window_count(start:
     )
 
 
-def test_a_sample_on_each_edge_of_the_window_counts(start: Start) -> None:
+def test_a_sample_on_each_edge_of_the_window_counts_and_one_comes_after_it(start: Start) -> None:
     server = start(utilization(OURS))
     (series,) = fetch(server.url).series
     assert (series.at[0], series.at[-1], len(series.at)) == (START, END, 41)
+    assert "no window" in fetch(server.url, wanted(end=START)).missing["*"]
+    # The last sample is there one interval after the end.
+    assert opened(server.url).settles_in(wanted()) == 30.0
+    assert opened(server.url).settles_in(wanted({"other-0": None})) == 0.0
 
 
 def test_every_field_of_the_table_becomes_its_metric_in_its_unit(start: Start) -> None:
@@ -146,14 +150,3 @@ def test_the_codes_of_errors_are_one_series_although_their_labels_change(start: 
     (series,) = fetch(server.url).series
     assert len(series.at) == 41
     assert (series.values[0], series.values[-1]) == (0.0, 79.0)
-
-
-def test_a_run_without_a_window_has_a_reason(start: Start) -> None:
-    server = start(utilization(OURS))
-    assert "no window" in fetch(server.url, wanted(end=START)).missing["*"]
-
-
-def test_the_last_sample_is_there_one_interval_after_the_end(start: Start) -> None:
-    server = start(utilization(OURS))
-    assert opened(server.url).settles_in(wanted()) == 30.0
-    assert opened(server.url).settles_in(wanted({"other-0": None})) == 0.0

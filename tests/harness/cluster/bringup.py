@@ -33,7 +33,6 @@ from tests.harness.cluster.processes import Processes
 
 NODES = 4
 """Fake nodes: the smallest number on which the reports' largest case, 4x8, fits."""
-_GPUS = nodes.GPUS
 # Checked by the API server alone: for more, kubectl would first load its description of all types.
 _CREATE = ("create", "--validate=ignore")
 
@@ -43,8 +42,6 @@ class Options:
     """What may differ from one own cluster to another."""
 
     nodes: int = NODES
-    gpus: int = _GPUS
-    """Of each node."""
     has_v1: bool = True
     """Whether the training operator (v1) runs."""
     has_trainer: bool = False
@@ -89,7 +86,7 @@ def start(
 
 def _write_files(layout: Layout) -> None:
     for one in pki.IDENTITIES:
-        kubeconfig.write(layout.kubeconfig(one.name), layout.server, layout.pki, one.name)
+        kubeconfig.of_identity(layout.kubeconfig(one.name), layout.server, layout.pki, one.name)
     certificates = layout.operator_tmp / components.CERTIFICATES_READ
     certificates.mkdir(parents=True)
     for name in ("tls.crt", "tls.key"):
@@ -124,7 +121,7 @@ def _create_objects(cluster: OwnCluster, options: Options) -> None:
     # At once: the API server takes its time over the schema of a pod in each type.
     with ThreadPoolExecutor() as pool:
         types = [pool.submit(cluster.kubectl, *_CREATE, f"--filename={file}") for file in files]
-        given = stream([*wanted, *nodes.fake_nodes(options.nodes, options.gpus)])
+        given = stream([*wanted, *nodes.fake_nodes(options.nodes)])
         cluster.kubectl(*_CREATE, "--filename=-", given=given)
         for one in types:
             one.result()

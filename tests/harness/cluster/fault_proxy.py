@@ -1,8 +1,7 @@
 """A proxy before the API server that understands requests, and places faults in them exactly.
 
 Clients reach it by plain HTTP on the loopback address. It passes their tokens on, or presents the
-client certificate of the kubeconfig, so that the API server sees the same user. Faults of TLS
-are for :mod:`tests.harness.cluster.wire`, which carries bytes.
+client certificate of the kubeconfig, so that the API server sees the same user.
 """
 
 from __future__ import annotations
@@ -115,6 +114,10 @@ class FaultProxy:
         self._faults: list[Fault] = []
         self._requests: list[Request] = []
         self._changed = threading.Condition()
+        self.connections: set[socket.socket] = set()
+        """Those with clients."""
+        self.is_mute = False
+        """Whether what the API server sends is lost."""
         self._server = _Server(self)
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
@@ -161,6 +164,34 @@ class FaultProxy:
         fault = self._fault("alter", path, **which)
         fault.change = change
         return self._added(fault)
+
+    # -- faults of all connections ----------------------------------------------------------------
+
+    def cut(self) -> None:
+        """Break all connections; new ones can be made."""
+        for connection in self.connections.copy():
+            break_off(connection)
+
+    @contextlib.contextmanager
+    def down(self) -> Iterator[None]:
+        """Break all connections, and each new one at its first request, until the block's end."""
+        with self.drop():
+            self.cut()
+            yield
+
+    @contextlib.contextmanager
+    def mute(self) -> Iterator[None]:
+        """Answer nothing, and break nothing, until the end of the block.
+
+        What is sent meanwhile is lost, so the connections of that time are broken then.
+        """
+        with self.hold():
+            self.is_mute = True
+            try:
+                yield
+            finally:
+                self.cut()
+                self.is_mute = False
 
     def _fault(
         self, kind: str, path: str, *, method: str = "", skip: int = 0, times: int | None = None
@@ -227,6 +258,16 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: _Server
 
+    def setup(self) -> None:
+        """Have the connection known."""
+        super().setup()
+        self.server.proxy.connections.add(self.connection)
+
+    def finish(self) -> None:
+        """Forget it."""
+        self.server.proxy.connections.discard(self.connection)
+        super().finish()
+
     def _handle(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         proxy = self.server.proxy
@@ -280,16 +321,22 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         pieces = iter(lambda: answer.read1(_PIECE), b"") if change is None else map(change, answer)
         for piece in filter(None, pieces):
-            self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+            if not self.server.proxy.is_mute:
+                self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
         self.wfile.write(b"0\r\n\r\n")
 
     def _break(self) -> None:
         self.close_connection = True
-        with contextlib.suppress(OSError):
-            self.connection.shutdown(socket.SHUT_RDWR)
+        break_off(self.connection)
 
     def log_message(self, *_: object) -> None:
         """Print nothing."""
+
+
+def break_off(connection: socket.socket) -> None:
+    """Break a connection, whatever is under way on it."""
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def _client_context(cluster: Mapping[str, str], user: Mapping[str, str]) -> ssl.SSLContext:

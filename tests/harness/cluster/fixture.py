@@ -8,41 +8,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests import tiers
-from tests.harness.cluster import bringup, needs, tools
+from tests.harness.cluster import bringup, tools
 from tests.harness.cluster.cluster import Cluster
 from tests.harness.cluster.namespace import ENFORCED, Namespace
 from tests.harness.cluster.own import OwnCluster
 
-_refused: list[str] = []
-"""Why the programs could not be built, once that was tried."""
-
-
-def build_programs(say: Callable[[str], None]) -> None:
-    """Build what is not built yet; the tests that need it report a failure."""
-    if needs.missing() is not None or _refused:
-        return
-    try:
-        tools.built(say=say)
-    except tools.BuildFailed as wrong:
-        _refused.append(str(wrong))
-
 
 @pytest.fixture(scope="session")
-def programs() -> tools.Programs:
-    """Give the built programs; skip, or fail where the tier is required, without them."""
-    build_programs(print)
-    found = tools.found()
-    if found is None:
-        reason = _refused[0] if _refused else needs.missing()
-        tiers.absent("cluster", str(reason))
-    return found
-
-
-@pytest.fixture(scope="session")
-def cluster(
-    programs: tools.Programs, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[OwnCluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnCluster]:
     """Give a cluster for this run."""
     own = bringup.start(new_folder(tmp_path_factory))
     yield own
@@ -53,8 +26,6 @@ def with_operators(
     factory: pytest.TempPathFactory, options: bringup.Options
 ) -> Iterator[OwnCluster]:
     """Give a cluster that has other operators, to a fixture of those that ask for one."""
-    if (reason := needs.missing() or tools.missing(tools.OPERATORS)) is not None:
-        tiers.absent("cluster", reason)
     own = bringup.start(new_folder(factory), options)
     yield own
     own.end()
@@ -111,8 +82,6 @@ def user(namespace: Namespace, tmp_path: Path) -> Path:
 @pytest.fixture
 def monitoring(own_cluster: OwnCluster) -> Iterator[None]:
     """Let the cluster know the Prometheus operator's types, as it defines them; it does not run."""
-    if (reason := tools.missing(tools.MONITORING)) is not None:
-        tiers.absent("cluster", reason)
     files = [tools.built(tools.MONITORING).file(name) for name in tools.MONITORING.files]
     own_cluster.create(*(yaml.safe_load(file.read_text()) for file in files))
     served = "/apis/monitoring.coreos.com/v1"

@@ -42,21 +42,3 @@ def pytorch_job(
             **spec,
         },
     }
-
-
-def training_runtime(name: str) -> dict[str, Any]:
-    """Make a TrainingRuntime of two nodes, whose fake pods end at once."""
-    container = {"name": "node", "image": "example.invalid/trainer:1"}
-    pod = {
-        "metadata": {"annotations": {RUN_FOR: "0s"}},
-        "spec": {"restartPolicy": "Never", "containers": [container], **ON_GPUS},
-    }
-    step = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
-    node = {"metadata": step, "spec": {"backoffLimit": 0, "template": pod}}
-    below = {"spec": {"replicatedJobs": [{"name": "node", "template": node}]}}
-    return {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
-        "kind": "TrainingRuntime",
-        "metadata": {"name": name},
-        "spec": {"mlPolicy": {"numNodes": 2, "torch": {}}, "template": below},
-    }

@@ -13,7 +13,6 @@ from typing import Any
 from k8sbench.model.phase import Phase
 from tests.harness.cluster import users
 from tests.harness.cluster.cluster import Cluster, KubectlFailed
-from tests.harness.cluster.jobs import training_runtime
 from tests.harness.cluster.limits import SECONDS
 from tests.harness.cluster.nodes import RUN_FOR
 
@@ -112,15 +111,9 @@ class Namespace:
         self.wait(f"condition={conditions[Phase.SUCCEEDED]}", self.job(run_id))
 
     def create_again(self, job: dict[str, Any], name: str | None = None) -> str:
-        """Create a job as somebody may who copies it, perhaps by another name; returns its uid.
-
-        One with a runtime gets another of the same name, when that of the job has gone with it.
-        """
+        """Create a job as somebody may who copies it, perhaps by another name; returns its uid."""
         metadata = {key: job["metadata"][key] for key in ("name", "labels", "annotations")}
         kept = {key: job[key] for key in ("apiVersion", "kind", "spec")}
-        if (runtime := job["spec"].get("runtimeRef", {}).get("name")) is not None:
-            self.wait("delete", f"trainingruntime/{runtime}")
-            self.create(training_runtime(runtime))
         self.create({**kept, "metadata": {**metadata, "name": name or metadata["name"]}})
         return str(self.get(job["kind"].lower(), name or metadata["name"])["metadata"]["uid"])
 

@@ -25,4 +25,5 @@ def missing() -> str | None:
     version = re.match(r"OpenSSL (\d+)", said.stdout)
     if version is None or int(version[1]) < 3:
         return f"openssl is {said.stdout.strip()!r}; the certificates need OpenSSL 3"
-    return tools.missing()
+    modules = (tools.CLUSTER, tools.OPERATORS, tools.MONITORING)
+    return next(filter(None, map(tools.missing, modules)), None)

@@ -229,7 +229,7 @@ def write_files(layout: Layout) -> None:
     """Make their certificates, kubeconfigs and configurations."""
     for one in _running(layout):
         pki.sign(layout.pki, one.name, Subject(one.user, use="clientAuth"))
-        kubeconfig.write(layout.kubeconfig(one.name), layout.server, layout.pki, one.name)
+        kubeconfig.of_identity(layout.kubeconfig(one.name), layout.server, layout.pki, one.name)
         served = f"{one.name}-webhook"
         certificates = _certificates(layout, one)
         certificates.mkdir(parents=True)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from tests.harness.cluster.subreaper import GRACE, SOCKET
+import psutil
+
+from tests.harness.cluster.subreaper import ALONE, GRACE, SOCKET
 from tests.tiers import ROOT
 
 # Every process may take its grace, one after the other.
@@ -34,7 +34,6 @@ class State:
     """One process: running as long as it has no status."""
 
     name: str
-    pid: int
     status: int | None
 
     @property
@@ -49,17 +48,17 @@ class Processes:
     def __init__(self, folder: Path, pid: int = 0) -> None:
         self.folder = folder
         self.pid = pid
+        """Of the first process in their namespaces."""
         self._subreaper: subprocess.Popen[bytes] | None = None
 
     @classmethod
     def begin(cls, folder: Path) -> Self:
         """Start a subreaper that lives no longer than this process, for a folder of its own."""
-        words = [str(folder), str(os.getpid())]
         log = cls(folder).log("subreaper")
         log.parent.mkdir(parents=True)
         with log.open("wb") as errors:
             subreaper = subprocess.Popen(
-                [sys.executable, "-m", "tests.harness.cluster.subreaper", *words],
+                [*ALONE, "tests.harness.cluster.subreaper", str(folder)],
                 cwd=ROOT,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -68,24 +67,23 @@ class Processes:
             )
         assert subreaper.stdout is not None
         with subreaper.stdout as lines:
-            first = lines.readline()
-        if not first:
+            is_there = bool(lines.readline())
+        if not is_there:
             subreaper.wait()
             raise ProcessTrouble(f"the subreaper ended at once: {log.read_text()}")
-        made = cls(folder, int(first))
+        (first_inside,) = psutil.Process(subreaper.pid).children()
+        made = cls(folder, first_inside.pid)
         made._subreaper = subreaper
         return made
 
-    def start(self, name: str, argv: Sequence[str], environ: Mapping[str, str]) -> int:
-        """Start a program; returns its pid."""
+    def start(self, name: str, argv: Sequence[str], environ: Mapping[str, str]) -> None:
+        """Start a program."""
         log = str(self.log(name))
-        answer = self._ask("start", name=name, argv=[*argv], environ={**environ}, log=log)
-        return int(answer["pid"])
+        self._ask("start", name=name, argv=[*argv], environ={**environ}, log=log)
 
-    def stop(self, name: str, *, grace: float = GRACE) -> int | None:
-        """End a process, without a grace at once, and return its status when it has ended."""
-        status: int | None = self._ask("stop", name=name, grace=grace)["status"]
-        return status
+    def stop(self, name: str, *, grace: float = GRACE) -> None:
+        """End a process, without a grace at once, and wait for that."""
+        self._ask("stop", name=name, grace=grace)
 
     def signal(self, name: str, number: signal.Signals) -> None:
         """Send a signal."""

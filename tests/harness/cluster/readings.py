@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -23,14 +23,11 @@ from tests.unit.render.plans import plan
 _LOOK_SECONDS = 0.15
 
 
-def plan_of(job: Mapping[str, Any], **changes: Any) -> RunPlan:
+def plan_of(job: Mapping[str, Any]) -> RunPlan:
     """Make the plan that a job of ``tests.harness.cluster.jobs`` would have come from."""
-    spec = job["spec"]
-    paddle = "paddleReplicaSpecs" in spec
-    roles = spec["paddleReplicaSpecs" if paddle else "pytorchReplicaSpecs"]
+    roles = job["spec"]["pytorchReplicaSpecs"]
     count = sum(role["replicas"] for role in roles.values())
-    fields = {"framework": "paddle" if paddle else "pytorch", "run_id": job["metadata"]["name"]}
-    made = plan(f"{count}x1", **(fields | changes))
+    made = plan(f"{count}x1", run_id=job["metadata"]["name"])
     (container,) = next(iter(roles.values()))["template"]["spec"]["containers"]
     limits = container.get("resources", {}).get("limits", {})
     gpus = int(limits.get(made.pool.gpu_resource, 0))
@@ -43,18 +40,13 @@ class Follower:
     def __init__(self, namespace: Namespace, plan: RunPlan, *, nodes: bool = True) -> None:
         self.namespace = namespace
         self.plan = plan
-        self.later = 0.0
-        """Reads as if so much time had passed, for causes that need a while."""
         self.seen = state.JobSnapshot(job=None)
-        self._kind = "paddlejob" if plan.framework == "paddle" else "pytorchjob"
         self._ask_nodes = nodes
-        self.lines: Mapping[str, Sequence[str]] = {}
 
     def read(self) -> state.JobState:
         """Fetch everything again and read it."""
         self._fetch()
-        now = time.time() + self.later
-        return state.read(facts.look(self.seen, self.plan, now), self.lines)
+        return state.read(facts.look(self.seen, self.plan, time.time()), {})
 
     def until(self, wanted: Callable[[state.JobState], bool]) -> state.JobState:
         """Read until a reading is as wanted, and return it; AssertionError has the last one."""
@@ -74,9 +66,9 @@ class Follower:
         return self.until(lambda reading: reading.phase.final)
 
     def _fetch(self) -> None:
-        text = self.namespace.kubectl("get", f"{self._kind}s,pods,events", "--output=json")
+        text = self.namespace.kubectl("get", "pytorchjobs,pods,events", "--output=json")
         found = json.loads(text)["items"]
-        jobs = [one for one in found if one["kind"].lower() == self._kind]
+        jobs = [one for one in found if one["kind"] == "PyTorchJob"]
         job = next((one for one in jobs if one["metadata"]["name"] == self.plan.job_name), None)
         self.seen.deleted = job is None and self.seen.job is not None
         if job is not None:
@@ -109,30 +101,15 @@ class Follower:
         self.seen.pods = {**gone, **pods}
 
 
-def pretend(namespace: Namespace, pod: str, status: dict[str, Any]) -> None:
-    """Write a pod's status in the kubelet's place, for what needs images and processes."""
-    patch = json.dumps({"status": status})
-    words = ("patch", "pod", pod, "--subresource=status", "--type=merge", f"--patch={patch}")
-    namespace.kubectl(*words)
-
-
 @contextlib.contextmanager
-def node_of_its_own(cluster: Cluster, name: str, *, kubelet: bool = True) -> Iterator[str]:
-    """Add a node that only pods with its selector run on, simulated by kwok or not at all.
-
-    On a node without a kubelet pods stay as they are placed, or as :func:`pretend` makes them.
-    """
+def node_of_its_own(cluster: Cluster, name: str) -> Iterator[str]:
+    """Add a node that only pods with its selector run on."""
     (node,) = nodes.fake_nodes(1)
     node["metadata"]["name"] = name
     node["metadata"]["labels"]["kubernetes.io/hostname"] = name
     # No test that counts nodes of the pool finds it.
     del node["metadata"]["labels"]["nvidia.com/gpu.product"]
     node["spec"]["taints"] = [{"key": "test", "value": name, "effect": "NoSchedule"}]
-    if not kubelet:
-        del node["metadata"]["annotations"]
-        node["status"]["conditions"] = [
-            {"type": "Ready", "status": "True", "reason": "Pretended", "message": "a test's"}
-        ]
     cluster.create(node)
     try:
         wait_for_nodes(cluster, name)

@@ -1,33 +1,27 @@
 """Starts the processes of a test cluster and sees to it that none outlives it: a program.
 
-Everything that the cluster starts is this program's child or, being orphaned, becomes it
-(PR_SET_CHILD_SUBREAPER). It ends them all, the last to have started first, then kills whatever is
+It is the first process of a PID namespace of its own: with it the kernel ends every other one
+there. Before that it ends what it has started, the last to have started first, kills whatever is
 left, and removes the cluster's folder,
 
 - when it is asked to, on its socket or by SIGTERM;
-- when the process that it is tied to is gone, however it went: the other end of its stdin closes,
-  a pidfd becomes readable.
+- when the process that started it is gone, however it went: the other end of its stdin closes.
 
-Should it be killed itself, the kernel kills its children with it (PR_SET_PDEATHSIG). It first
-enters a network namespace of its own and a mount namespace that the host's mounts reach but that
-hands none back: both end with the last process in them, without a trace.
+Its namespaces of network and mounts end with the last process in them, without a trace.
 
-``python -m tests.harness.cluster.subreaper FOLDER PARENT``; its pid on stdout says that it listens
-on ``FOLDER/subreaper.sock``. There, each connection carries one JSON line each way.
+``python -m tests.harness.cluster.subreaper FOLDER`` says a line when it listens on
+``FOLDER/subreaper.sock``. There, each connection carries one JSON line each way.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import fcntl
 import json
 import os
 import select
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import time
@@ -35,41 +29,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 SOCKET = "subreaper.sock"
-MARK = "K8SBENCH_TEST_CLUSTER"
-"""Variable in the environment of each process of a cluster: the cluster's folder."""
+ALONE = (
+    *("unshare", "--mount", "--net", "--pid", "--mount-proc", "--propagation=slave"),
+    *("--kill-child", sys.executable, "-m"),
+)
+"""Begins the command of a Python program in namespaces of its own, which ends with the command."""
 GRACE = 5.0
 """Seconds from SIGTERM to SIGKILL."""
-# From linux/prctl.h, sched.h, mount.h, sockios.h and if.h.
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-CLONE_NEWNS, CLONE_NEWNET = 0x00020000, 0x40000000
-MS_REC, MS_SLAVE = 1 << 14, 1 << 19
-SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
-
-_libc = ctypes.CDLL(None, use_errno=True)
 Answer = dict[str, Any]
-
-
-def _call(name: str, *arguments: Any) -> None:
-    if getattr(_libc, name)(*arguments) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{name}: {os.strerror(number)}")
-
-
-def _prctl(option: int, value: int) -> None:
-    _call("prctl", option, *(ctypes.c_ulong(word) for word in (value, 0, 0, 0)))
-
-
-def enter_private_namespaces() -> None:
-    """Leave the host's network and the host's view of our mounts."""
-    _call("unshare", CLONE_NEWNET | CLONE_NEWNS)
-    _call("mount", b"none", b"/", None, ctypes.c_ulong(MS_REC | MS_SLAVE), None)
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        request = struct.pack("16sH14x", b"lo", 0)
-        (flags,) = struct.unpack_from("H", fcntl.ioctl(any_socket, SIOCGIFFLAGS, request), 16)
-        fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", flags | IFF_UP))
 
 
 class Process:
@@ -85,9 +53,8 @@ class Process:
 class Subreaper:
     """The processes, and what may be asked about them."""
 
-    def __init__(self, folder: Path, parent: int) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.pid = os.getpid()
         self.processes: dict[str, Process] = {}
         self.operations: dict[str, Callable[[Any], Answer]] = {
             "start": self.start,
@@ -95,7 +62,6 @@ class Subreaper:
             "signal": self.signal,
             "list": self.list,
         }
-        _prctl(PR_SET_CHILD_SUBREAPER, 1)
         self._alarm, bell = os.pipe()
         os.set_blocking(self._alarm, False)
         os.set_blocking(bell, False)
@@ -106,18 +72,15 @@ class Subreaper:
         self._door.bind(str(folder / SOCKET))
         self._door.listen()
         self._told = False
-        self._ties = [0]
-        with contextlib.suppress(OSError):
-            self._ties.append(os.pidfd_open(parent))
 
     def watch(self) -> None:
         """Answer until it is time to end; then end everything, and say so to who asked."""
         asked: socket.socket | None = None
+        waiting: list[Any] = [self._door, self._alarm, 0]
         while asked is None and not self._told:
-            waiting: list[Any] = [self._door, self._alarm, *self._ties]
             ready, _, _ = select.select(waiting, [], [])
             self._hear()
-            if any(tie in ready for tie in self._ties):
+            if 0 in ready:
                 break
             if self._door in ready:
                 asked = self._answer(self._door.accept()[0])
@@ -164,32 +127,24 @@ class Subreaper:
         name = wish["name"]
         if (old := self.processes.get(name)) is not None and old.status is None:
             raise ValueError(f"{name} runs already")
-        with open(wish["log"], "ab") as log:  # noqa: PTH123
+        with Path(wish["log"]).open("ab") as log:
             popen = subprocess.Popen(
                 wish["argv"],
-                env=wish["environ"] | {MARK: str(self.folder)},
+                env=wish["environ"],
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                preexec_fn=self._bind_life,  # noqa: PLW1509 - one thread alone
             )
         # One that starts again keeps its place: those after it need it until their end.
         self.processes[name] = Process(popen)
-        return {"pid": popen.pid}
-
-    def _bind_life(self) -> None:
-        """Run in the child: die with the subreaper."""
-        _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != self.pid:
-            os._exit(1)
+        return {}
 
     def stop(self, wish: Any) -> Answer:
         """End a process and wait for that."""
-        process = self.processes[wish["name"]]
-        self._end(process, wish.get("grace", GRACE))
-        return {"status": process.status}
+        self._end(self.processes[wish["name"]], wish.get("grace", GRACE))
+        return {}
 
     def signal(self, wish: Any) -> Answer:
         """Send a process a signal."""
@@ -202,12 +157,8 @@ class Subreaper:
     def list(self, wish: Any) -> Answer:
         """Describe all processes, in the order of their start."""
         self._hear()
-        return {
-            "processes": [
-                {"name": name, "pid": one.pid, "status": one.status}
-                for name, one in self.processes.items()
-            ]
-        }
+        named = self.processes.items()
+        return {"processes": [{"name": name, "status": one.status} for name, one in named]}
 
     def _end(self, process: Process, grace: float) -> None:
         if process.status is None and grace > 0:
@@ -232,29 +183,17 @@ class Subreaper:
             for process in reversed(self.processes.values()):
                 with contextlib.suppress(OSError):
                     self._end(process, GRACE)
-            self._sweep()
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(-1, signal.SIGKILL)  # all that there are in the namespace
         finally:
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _sweep(self) -> None:
-        """Kill what is below us until nothing is; what cannot die yet is left after a grace."""
-        until = time.monotonic() + GRACE
-        while left := psutil.Process().children(recursive=True):
-            for process in left:
-                with contextlib.suppress(psutil.Error):
-                    process.kill()
-            select.select([self._alarm], [], [], 0.01)
-            self._hear()
-            if time.monotonic() > until:
-                return
-
 
 def main() -> int:
-    """Do what the arguments say; see the top of this file."""
-    folder, parent = Path(sys.argv[1]), int(sys.argv[2])
-    enter_private_namespaces()
-    subreaper = Subreaper(folder, parent)
-    print(subreaper.pid, flush=True)
+    """Do what the argument says; see the top of this file."""
+    subprocess.run(("ip", "link", "set", "lo", "up"), check=True)
+    subreaper = Subreaper(Path(sys.argv[1]))
+    print("listens", flush=True)
     subreaper.watch()
     return 0
 

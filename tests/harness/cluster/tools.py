@@ -61,6 +61,11 @@ class Module:
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
     @property
+    def folder_of_build(self) -> Path:
+        """Where its programs are, once they are built."""
+        return CACHE / f"{self.name}-{self.key}"
+
+    @property
     def go(self) -> str:
         """The oldest Go that can build it, as its ``go.mod`` says."""
         found = re.search(r"^go (\S+)$", self._text, re.MULTILINE)
@@ -198,15 +203,9 @@ class Programs:
         return self.folder / "files" / name
 
 
-def found(module: Module = CLUSTER, cache: Path = CACHE) -> Programs | None:
-    """Return the programs if they are built."""
-    folder = cache / f"{module.name}-{module.key}"
-    return Programs(folder) if folder.is_dir() else None
-
-
-def missing(module: Module = CLUSTER, cache: Path = CACHE) -> str | None:
+def missing(module: Module = CLUSTER) -> str | None:
     """Say why there is no build and none can be made; None if there is one or Go is here."""
-    if found(module, cache) is not None:
+    if module.folder_of_build.is_dir():
         return None
     if shutil.which("go", path=GO_ENVIRONMENT.get("PATH")) is None:
         return f"go is not on PATH; it builds the programs of {module.folder}"
@@ -216,18 +215,16 @@ def missing(module: Module = CLUSTER, cache: Path = CACHE) -> str | None:
     return None
 
 
-def built(
-    module: Module = CLUSTER, cache: Path = CACHE, say: Callable[[str], None] = print
-) -> Programs:
+def built(module: Module = CLUSTER, say: Callable[[str], None] = print) -> Programs:
     """Return the programs, built now if they are not yet; raises BuildFailed."""
-    target = cache / f"{module.name}-{module.key}"
+    target = module.folder_of_build
     if target.is_dir():
         return Programs(target)
-    cache.mkdir(parents=True, exist_ok=True)
-    with locked(cache / f"{target.name}.lock", say) as lock:
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with locked(CACHE / f"{target.name}.lock", say) as lock:
         if not target.is_dir():
             say(f"building the programs of {module.folder} into {target}: minutes, but only once")
-            partial = cache / f"{target.name}.partial"
+            partial = CACHE / f"{target.name}.partial"
             shutil.rmtree(partial, ignore_errors=True)  # of a build that was killed
             try:
                 seconds = _build(module, partial, lock)

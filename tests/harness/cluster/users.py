@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from tests.harness.cluster import kubeconfig
 from tests.harness.cluster.cluster import KubectlFailed
 from tests.tiers import ROOT
 
@@ -60,19 +60,7 @@ def may(namespace: Namespace, name: str, verb: str, resource: str) -> bool:
 
 def write_kubeconfig(namespace: Namespace, path: Path, user: dict[str, Any]) -> Path:
     """Write a kubeconfig for a user of the namespace's cluster, whose default it is."""
-    cluster = namespace.cluster.entry
-    context = {"cluster": cluster["name"], "user": "user", "namespace": namespace.name}
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [cluster],
-        "users": [{"name": "user", "user": user}],
-        "contexts": [{"name": "test", "context": context}],
-        "current-context": "test",
-    }
-    path.touch(mode=0o600)
-    path.write_text(json.dumps(config))
-    return path
+    return kubeconfig.write(path, namespace.cluster.entry["cluster"], user, namespace.name)
 
 
 def _granted(

@@ -69,7 +69,7 @@ class Node:
         pki.sign(layout.pki, name, Subject(who.user, group=who.group, use="clientAuth"))
         server = Subject(name, alternatives=[f"IP:{machine.ip}"], use="serverAuth")
         pki.sign(layout.pki, configs.server_name(machine), server)
-        kubeconfig.write(layout.kubeconfig(name), layout.server, layout.pki, name)
+        kubeconfig.of_identity(layout.kubeconfig(name), layout.server, layout.pki, name)
         self._data.joinpath("containerd.toml").write_text(configs.containerd(machine))
         self._data.joinpath("cni", "pods.conflist").write_text(configs.pod_network(machine))
         self._data.joinpath("resolv.conf").touch()

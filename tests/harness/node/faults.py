@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from tests.harness.cluster import manifests
 from tests.harness.cluster.namespace import Namespace
-from tests.harness.node import image
 from tests.harness.node.cluster import NodeCluster
-from tests.harness.node.frameworks import GPU_PRODUCT
 
+GPU_PRODUCT = "Tesla-T4"
 SMALL_LOG = "64Ki"
 """Size after which a log is rotated; the kubelet checks every 3 s, so a file may exceed it."""
 SMALL_LOG_BYTES = 64 << 10
@@ -30,60 +27,22 @@ DISK_FULL = "open('/tmp/data', 'wb').write(bytes(40 << 20)); " + WAITS
 """Writes 40 MiB, more than it may; evicted at the kubelet's next check, within about 10 s."""
 
 
-def pod(name: str, program: str | tuple[str, ...], **container_or_spec: Any) -> dict[str, Any]:
-    """Make a pod, fit for the restricted standard, that runs a Python program or a command.
-
-    Keywords are fields of the container where it has such ones, else of the pod's spec.
-    """
-    command = ["python3", "-c", program] if isinstance(program, str) else list(program)
-    own = {"resources", "env"}
-    container = {
-        "name": "main",
-        "image": image.PYTHON,
-        "command": command,
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-        },
-        **{key: value for key, value in container_or_spec.items() if key in own},
-    }
-    restricted = {
-        "runAsNonRoot": True,
-        "runAsUser": 1000,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
-    spec = {
-        "restartPolicy": "Never",
-        "terminationGracePeriodSeconds": 5,
-        "securityContext": restricted,
-        **{key: value for key, value in container_or_spec.items() if key not in own},
-    }
-    return manifests.pod(name, container, **spec)
-
-
 def on(node: str) -> dict[str, str]:
     """Select a node."""
     return {"kubernetes.io/hostname": node}
 
 
-def phase(*wanted: str) -> Callable[[dict[str, Any]], bool]:
-    """Make a condition: whether a pod is in a phase."""
-    return lambda thing: thing["status"].get("phase") in wanted
-
-
 @contextlib.contextmanager
-def gpus(cluster: NodeCluster, *nodes: str, count: int = 8) -> Iterator[None]:
-    """Have nodes report GPUs of a model, until the end of the block."""
+def gpu(cluster: NodeCluster, node: str) -> Iterator[None]:
+    """Have a node report a GPU of a model, until the end of the block."""
     label = "nvidia.com/gpu.product"
-    for node in nodes:
-        _have_gpus(cluster, node, str(count))
-        cluster.kubectl("label", "node", node, f"{label}={GPU_PRODUCT}")
+    _have_gpus(cluster, node, "1")
+    cluster.kubectl("label", "node", node, f"{label}={GPU_PRODUCT}")
     try:
         yield
     finally:
-        for node in nodes:
-            cluster.kubectl("label", "node", node, f"{label}-")
-            _have_gpus(cluster, node, None)
+        cluster.kubectl("label", "node", node, f"{label}-")
+        _have_gpus(cluster, node, None)
 
 
 def _have_gpus(cluster: NodeCluster, node: str, count: str | None) -> None:
@@ -121,38 +80,21 @@ def lost(cluster: NodeCluster, name: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def deleted(cluster: NodeCluster, name: str) -> Iterator[None]:
-    """Delete a node's object while its kubelet runs; that is started again at the end of the block.
+def small_logs(cluster: NodeCluster, name: str) -> Iterator[None]:
+    """Have a kubelet rotate logs after ``SMALL_LOG``; pods go on while it starts again."""
+    _configure(cluster, name, log_size=SMALL_LOG)
+    try:
+        yield
+    finally:
+        _configure(cluster, name)
 
-    Only then does it register itself again. The cluster deletes the pods of a node that has
-    no object after 40 s.
-    """
+
+def _configure(cluster: NodeCluster, name: str, **reported: str) -> None:
     node = cluster.node(name)
-    cluster.kubectl("delete", "node", name)
-    try:
-        yield
-    finally:
-        node.kill("kubelet")
-        node.start("kubelet")
-        cluster.wait_for(name)
-
-
-@contextlib.contextmanager
-def small_logs(cluster: NodeCluster, *names: str) -> Iterator[None]:
-    """Have kubelets rotate logs after ``SMALL_LOG``; pods go on while they start again."""
-    _configure(cluster, names, log_size=SMALL_LOG)
-    try:
-        yield
-    finally:
-        _configure(cluster, names)
-
-
-def _configure(cluster: NodeCluster, names: tuple[str, ...], **reported: str) -> None:
-    for node in map(cluster.node, names):
-        node.kill("kubelet")
-        node.configure(**reported)
-        node.start("kubelet")
-    cluster.wait_for(*names)
+    node.kill("kubelet")
+    node.configure(**reported)
+    node.start("kubelet")
+    cluster.wait_for(name)
 
 
 def log_files(cluster: NodeCluster, namespace: Namespace, name: str) -> list[Path]:

@@ -2,41 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests import tiers
-from tests.harness.cluster import fixture, tools
+from tests.harness.cluster import fixture
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.node import bringup, collector_image, frameworks
 from tests.harness.node.cluster import NodeCluster
 
 
-def build_programs(say: Callable[[str], None]) -> str | None:
-    """Build what is not built yet; say why that failed, None if all is there."""
-    try:
-        for module in (tools.CLUSTER, tools.NODE):
-            tools.built(module, say=say)
-    except tools.BuildFailed as wrong:
-        return str(wrong)
-    return None
-
-
 @pytest.fixture(scope="session")
-def node_programs() -> None:
-    """Have the programs; skip, or fail where the tier is required, without them."""
-    if (reason := build_programs(print)) is not None:
-        tiers.absent("node", reason)
-
-
-@pytest.fixture(scope="session")
-def node_cluster(
-    node_programs: None, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[NodeCluster]:
-    """Give a cluster with two real nodes and DNS, for this run."""
-    own = bringup.start(fixture.new_folder(tmp_path_factory))
+def node_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeCluster]:
+    """Give a cluster with two real nodes, DNS and the operators of both kinds, for this run."""
+    own = bringup.start(fixture.new_folder(tmp_path_factory), has_trainer=True)
     yield own
     own.end()
 

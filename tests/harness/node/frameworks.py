@@ -16,12 +16,10 @@ from tests.harness.cluster import volumes
 from tests.harness.cluster.namespace import Namespace
 
 CLAIM = "frameworks"
-GPU_PRODUCT = "Tesla-T4"
-"""Label of nodes of pool ``gpu``: those that :func:`tests.harness.node.faults.give_gpus` got."""
 
 
 def pools() -> str:
-    """Make the pools file: ``spread``, the default, ``small`` and ``gpu``."""
+    """Make the pools file: ``spread``, the default, and ``small``."""
     packages = {"python_packages": f"pvc:{CLAIM}"}
     # Of all cores that a process sees it has a part, and is halted when its threads use more.
     threads = {"nccl_env": {"OMP_NUM_THREADS": "1"}}
@@ -31,16 +29,6 @@ def pools() -> str:
     found: list[dict[str, Any]] = [
         {"name": "spread", **cpus, "cpu_per_gpu": most, "memory_per_gpu": "3Gi"},
         {"name": "small", **cpus, "cpu_per_gpu": "200m", "memory_per_gpu": "2Gi"},
-        {
-            "name": "gpu",
-            "gpus_per_node": 8,
-            "gpu_model": "Tesla T4",
-            "selector": {"nvidia.com/gpu.product": GPU_PRODUCT},
-            "cpu_per_gpu": "50m",
-            "memory_per_gpu": "128Mi",
-            "shm": "64Mi",
-            **packages,
-        },
     ]
     return json.dumps({"default": "spread", "pools": found}, indent=1)
 

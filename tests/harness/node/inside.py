@@ -36,8 +36,8 @@ def main() -> int:
         return 1
     _cover(Path(machine.data))
     _connect(machine)
-    # 0 is nobody: the end of its input is what ends it.
-    Subreaper(Path(machine.socket_folder), 0).watch()
+    # The end of its input is what ends it.
+    Subreaper(Path(machine.socket_folder)).watch()
     return 0
 
 

@@ -2,8 +2,8 @@
 
 It makes the node's cgroups, starts ``inside.py`` in namespaces of its own (network, mounts,
 processes) and links their network with the one that it is in, the cluster's. When it is asked to
-end, or its parent is gone, it ends the machine, with its first process the kernel kills all others
-in it, and removes the cgroups, which are all that would be left.
+end, it ends the machine, with its first process the kernel kills all others in it, and removes the
+cgroups, which are all that would be left; after a cluster that was killed the next one does.
 
 ``python -m tests.harness.node.machine FILE``; the file is a :class:`Machine` in JSON.
 """
@@ -11,7 +11,6 @@ in it, and removes the cgroups, which are all that would be left.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import dataclasses
 import json
 import os
@@ -74,8 +73,6 @@ def main() -> int:
     os.set_blocking(bell, False)
     signal.set_wakeup_fd(bell)
     signal.signal(signal.SIGTERM, lambda *_: None)
-    # Asked to end rather than killed when the subreaper is: there is something to remove.
-    _die_with_parent(signal.SIGTERM)
     with cgroups.made(machine.cgroup), contextlib.ExitStack() as stack:
         inside = stack.enter_context(_started(path))
         assert inside.stdin is not None
@@ -91,18 +88,10 @@ def main() -> int:
     return 0 if alarm in ready else 1
 
 
-def _die_with_parent(how: signal.Signals) -> None:
-    ctypes.CDLL(None).prctl(subreaper.PR_SET_PDEATHSIG, ctypes.c_ulong(how), 0, 0, 0)
-
-
 def _started(path: str) -> subprocess.Popen[bytes]:
-    namespaces = ("--mount", "--net", "--pid", "--mount-proc", "--propagation=slave")
-    inside = (sys.executable, "-m", "tests.harness.node.inside")
+    pipe = subprocess.PIPE
     return subprocess.Popen(
-        ["unshare", *namespaces, "--kill-child", *inside, path],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        preexec_fn=lambda: _die_with_parent(signal.SIGKILL),  # noqa: PLW1509 - one thread alone
+        [*subreaper.ALONE, "tests.harness.node.inside", path], stdin=pipe, stdout=pipe
     )
 
 

@@ -1,0 +1,186 @@
+"""Why a job does not run, or ended: the cause that the real scheduler, API server, operator give.
+
+All causes are read from small objects in ``tests/unit/kubernetes``; what pods and containers end
+by, the node tier shows on kubelets. Here exit codes are kwok's word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from k8sbench.model.phase import Phase
+from tests.harness.cluster.cluster import Cluster
+from tests.harness.cluster.jobs import pytorch_job
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.nodes import EXIT_CODE, GPUS, RUN_FOR
+from tests.harness.cluster.readings import Follower, node_of_its_own, on_node, plan_of
+from tests.harness.cluster.shell import Shell, until
+
+RESOURCE = "nvidia.com/gpu"
+PRODUCT = {"nvidia.com/gpu.product": "A100"}
+"""A label that no node has."""
+
+
+def follow(namespace: Namespace, job: dict[str, Any], **how: Any) -> Follower:
+    """Create a job and follow it."""
+    namespace.create(job)
+    return Follower(namespace, plan_of(job), **how)
+
+
+# --- jobs that do not run ------------------------------------------------------------------------
+
+
+class Waiting(NamedTuple):
+    """A job that does not run, and what is read of it."""
+
+    job: dict[str, Any]
+    cause_id: str
+    """With ``!`` where it is unrecoverable."""
+    words: str
+    nodes: bool = True
+    """Whether the user may read nodes."""
+
+
+def job_of(name: str, gpus: int = 1, **pod: Any) -> dict[str, Any]:
+    return pytorch_job(name, workers=0, gpus=gpus, pod=pod)
+
+
+def wrong_policy() -> dict[str, Any]:
+    """A job whose workers have a policy that the operator's webhook lets pass."""
+    job = pytorch_job("policy", gpus=1, run_for=None)
+    job["spec"]["pytorchReplicaSpecs"]["Worker"]["restartPolicy"] = "Foo"
+    return job
+
+
+MANY = GPUS + 1
+WAITING = (
+    Waiting(job_of("label", nodeSelector=PRODUCT), "no-matching-node!", "Tesla-V100-SXM2-32GB"),
+    Waiting(job_of("large", MANY), "request-too-large!", f"has {GPUS}"),
+    Waiting(job_of("unread", MANY), "no-node-fits", f"{MANY} {RESOURCE}", nodes=False),
+    Waiting(job_of("taint", tolerations=[]), "taint-not-tolerated", f"{RESOURCE}: present"),
+    Waiting(job_of("priority", priorityClassName="nosuch"), "admission-denied", "name nosuch"),
+    Waiting(wrong_policy(), "admission-denied!", 'Unsupported value: "Foo"'),
+)
+
+
+def test_a_job_that_the_cluster_does_not_run_has_its_cause(namespace: Namespace) -> None:
+    followers = [follow(namespace, one.job, nodes=one.nodes) for one in WAITING]
+    for one, follower in zip(WAITING, followers, strict=True):
+        reading = follower.until_cause(one.cause_id.rstrip("!"))
+        assert reading.unrecoverable == one.cause_id.endswith("!"), one
+        assert one.words in reading.cause
+
+
+PAIR = """
+  - name: pair
+    gpus_per_node: 8
+    gpu_model: Tesla V100-SXM2-32GB
+    selector: {{test/pair: "{label}"}}
+    tolerations: [{{key: test, operator: Exists}}]
+    cpu_per_gpu: "1"
+    memory_per_gpu: 1Gi
+    shm: 64Mi
+"""
+
+
+def test_two_runs_that_each_hold_half_of_what_they_need_are_named_to_both(
+    cluster: Cluster, own_shell: Shell
+) -> None:
+    namespace, label = own_shell.namespace, own_shell.namespace.name[-6:]
+    own_shell.limits = {"diagnose__job__waiting__LOOK_SECONDS": 1.0}
+    own_shell.pools.write_text(own_shell.pools.read_text() + PAIR.format(label=label))
+
+    def waits_as(run_id: str, cause_id: str) -> Callable[[], bool]:
+        return lambda: own_shell.json("status", run_id)["history"][-1]["cause_id"] == cause_id
+
+    with (
+        node_of_its_own(cluster, f"one-{label}") as one,
+        node_of_its_own(cluster, f"two-{label}") as two,
+    ):
+        cluster.kubectl("label", "node", one, two, f"test/pair={label}")
+        # On the second node is room for a replica of the second run alone.
+        other = pytorch_job("other", workers=0, gpus=1, run_for=None, pod=on_node(two))
+        namespace.create(other)
+        namespace.wait_for_pods(1)
+        namespace.until(lambda pod: "nodeName" in pod["spec"], "pods")
+        with own_shell.submitted("a", "--node-pool=pair", "--gpus=8") as first:
+            first.until("held by")
+            with own_shell.submitted("b", "--node-pool=pair", "--gpus=5") as second:
+                first.until("with b: each waits")
+                second.until("with a: each waits")
+                assert all(waits_as(run_id, "deadlock")() for run_id in "ab")
+                own_shell.run("cancel", "b")
+                second.ends(3)
+            until(waits_as("a", "half-placed"), "a to wait alone")
+            own_shell.run("cancel", "a")
+            first.ends(3)
+
+
+def test_only_packed_replicas_share_the_one_node_that_there_is(
+    cluster: Cluster, own_shell: Shell
+) -> None:
+    label = own_shell.namespace.name[-6:]
+    own_shell.pools.write_text(own_shell.pools.read_text() + PAIR.format(label=label))
+    with node_of_its_own(cluster, f"one-{label}") as one:
+        cluster.kubectl("label", "node", one, f"test/pair={label}")
+        with own_shell.submitted("apart", "--node-pool=pair", "--gpus=1") as apart:
+            apart.until("another replica of the run on 1 of")
+            last = own_shell.json("status", "apart")["history"][-1]
+            assert last["cause_id"] == "too-few-nodes"
+            own_shell.run("cancel", "apart")
+            apart.ends(3)
+        with own_shell.submitted("packed", "--node-pool=pair", "--gpus=1", "--pack") as packed:
+            packed.until("Running: All 2 replicas run.")
+            own_shell.run("cancel", "packed")
+            packed.ends(3)
+
+
+def test_a_job_that_someone_holds_says_how_to_let_it_go(namespace: Namespace) -> None:
+    job = pytorch_job(gpus=1)
+    job["spec"]["runPolicy"]["suspend"] = True
+    follower = follow(namespace, job)
+    reading = follower.until_cause("suspended")
+    assert reading.phase is Phase.QUEUED
+    (command,) = [part for part in str(reading.action).split("'") if part.startswith("kubectl")]
+    _, _, _, *words = command.split(" ")
+    namespace.kubectl(*words)
+    assert follower.until_final().phase is Phase.SUCCEEDED
+
+
+# --- jobs that ended -----------------------------------------------------------------------------
+
+
+def failing(namespace: Namespace, worker: str, **policy: int) -> Follower:
+    """Create a job of which one worker fails when it has run."""
+    job = pytorch_job(workers=2, run_for=None, gpus=1, annotations={f"{EXIT_CODE}.{worker}": "3"})
+    job["spec"]["runPolicy"] |= policy
+    follower = follow(namespace, job)
+    follower.until(lambda reading: reading.phase is Phase.RUNNING)
+    end(namespace, f"job-{worker}")
+    return follower
+
+
+def end(namespace: Namespace, *which: str) -> None:
+    """Let pods that run come to their end."""
+    namespace.kubectl("annotate", "pods", *which, "--overwrite", f"{RUN_FOR}=0s")
+
+
+def test_the_replica_that_failed_is_named_with_its_exit_code(namespace: Namespace) -> None:
+    follower = failing(namespace, "worker-1")
+    reading = follower.until_final()
+    assert (reading.phase, reading.cause_id) == (Phase.FAILED, "replica-failed")
+    assert reading.cause == "worker-1 exited with code 3."
+    # The operator lets the others run on.
+    assert not reading.over
+    assert [one.phase for one in reading.replicas] == [Phase.RUNNING] * 2 + [Phase.FAILED]
+    end(namespace, "--all")
+    assert follower.until(lambda reading: reading.over).cause == reading.cause
+
+
+def test_a_backoff_limit_deletes_pods_and_the_failure_is_still_named(namespace: Namespace) -> None:
+    follower = failing(namespace, "worker-0", backoffLimit=0)
+    reading = follower.until_final()
+    assert (reading.phase, reading.cause_id) == (Phase.FAILED, "job-limit")
+    # It may make them anew after that, and they run on: not this run's.
+    assert follower.until(lambda reading: reading.over).phase is Phase.FAILED

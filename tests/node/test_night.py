@@ -1,0 +1,104 @@
+"""The chart on real nodes: its night submits a set, its collector measures it, results stay."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import tiers
+from tests.harness import helm as programs
+from tests.harness import release as releases
+from tests.harness.cluster import pki, users
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.pki import Subject
+from tests.harness.cluster.shell import Shell, until
+from tests.harness.helm import RELEASE, Helm, merged
+from tests.harness.node import collector_image, frameworks, image
+from tests.harness.node.cluster import NodeCluster
+from tests.harness.release import COLLECTOR, PATIENCE, Release
+
+USER = 65532
+"""As whom the collector runs: the owner of its volume."""
+PERSON, NIGHT = "ann", "tonight"
+SUBMITS = (
+    *("resnet50", "--replicas=1", "--preset=smoke", "--node-pool=small"),
+    *("--warmup=1", "--iterations=5", f"--image={image.PYTHON}"),
+)
+
+
+@pytest.fixture
+def ann(node_cluster: NodeCluster, trained_in: Namespace, tmp_path: Path) -> Shell:
+    """Give a user, by a certificate, with a machine that has neither store nor pools file."""
+    made, folder = node_cluster.layout.pki, tmp_path / PERSON
+    pki.sign(made, PERSON, Subject(PERSON, use="clientAuth"))
+    signed = {
+        "client-certificate": str(made.certificate(PERSON)),
+        "client-key": str(made.key(PERSON)),
+    }
+    folder.mkdir()
+    shell = Shell(
+        trained_in, users.write_kubeconfig(trained_in, folder / "kubeconfig", signed), folder
+    )
+    del shell.environment["K8SBENCH_POOLS"]
+    return shell
+
+
+@pytest.fixture
+def values(
+    node_cluster: NodeCluster, trained_in: Namespace, collector_image_name: str, tmp_path: Path
+) -> Iterator[dict[str, Any]]:
+    """Give the values of the team's chart, whose volume is a folder of this machine."""
+    (disk := tmp_path / "disk").mkdir()
+    os.chown(disk, USER, USER)
+    group = "rbac.authorization.k8s.io"
+    with releases.volume(node_cluster, trained_in.name, disk) as claimed:
+        of_team = {
+            "users": {"subjects": [{"kind": "User", "name": PERSON, "apiGroup": group}]},
+            "nodePools": json.loads(frameworks.pools())["pools"],
+            "collector": {"image": collector_image.VALUES},
+            "nightly": {"enabled": True, "submits": [[*SUBMITS]]},
+        }
+        yield merged(claimed, of_team)
+
+
+def everything(shell: Shell) -> Any:
+    """Return what a machine without a store is told: the runs, their rows, every line of theirs."""
+    runs = shell.json("list")
+    logs = {run["run_id"]: shell.run("logs", run["run_id"]).out for run in runs}
+    return runs, shell.json("results"), logs
+
+
+def test_a_night_is_measured_and_its_row_outlives_the_release(
+    node_cluster: NodeCluster,
+    trained_in: Namespace,
+    ann: Shell,
+    values: dict[str, Any],
+    tmp_path: Path,
+) -> None:
+    tiers.demand("helm")
+    newest = Helm(max(programs.MODULES), tmp_path, node_cluster.variables())
+    release = Release(newest, trained_in)
+    release.run("install", *PATIENCE, values=values)
+    trained_in.kubectl("create", "job", NIGHT, f"--from=cronjob/{RELEASE}-nightly")
+    trained_in.wait("condition=Complete", f"job/{NIGHT}")
+    until(lambda: [one["verdict"] for one in ann.json("list")] == ["valid"], "the night's row")
+    until(lambda: ann.on_cluster("pods") == [], "no pods")
+    known = everything(ann)
+    ((run,), rows, logs) = known
+    assert (run["set_name"], run["source"]) == (NIGHT, "collector")
+    assert len(rows["rows"]) == 1
+    assert "Iteration: 6 " in logs[run["run_id"]]
+    made = ("get", "leases,secrets", "--output=name")
+    assert trained_in.kubectl(*made).count(f"/{COLLECTOR}") == 2
+    release.run("uninstall", *PATIENCE)
+    assert release.objects() == {f"persistentvolumeclaim/{COLLECTOR}"}
+    # What the collector has made itself goes with its Deployment.
+    until(lambda: f"/{COLLECTOR}" not in trained_in.kubectl(*made), "no Lease and no token")
+    release.run("install", *PATIENCE, values=values)
+    release.pod()
+    assert everything(ann) == known
