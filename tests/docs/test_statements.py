@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import pathlib
 import re
@@ -53,9 +54,10 @@ def runtime() -> set[str]:
     return names(project()["dependencies"]).union(*(names(extras[each]) for each in OPTIONAL))
 
 
+@functools.cache
 def imported() -> set[str]:
     """The top-level modules that k8sbench/ imports, but for the programs inside containers."""
-    name = re.compile(r"^\s*(?:import|from) (\w+)|import_module\(\"(\w+)", re.MULTILINE)
+    name = re.compile(r"^[ \t]*(?:import|from) (\w+)|import_module\(\"(\w+)", re.MULTILINE)
     paths = {*(ROOT / "k8sbench").rglob("*.py")} - {*(ROOT / "k8sbench/trainers").rglob("*.py")}
     return {word for path in paths for found in name.findall(path.read_text()) for word in found}
 

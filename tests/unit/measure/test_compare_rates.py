@@ -14,7 +14,7 @@ import pytest
 
 from k8sbench.measure.group import compare
 from k8sbench.measure.group.history import changes
-from k8sbench.measure.group.permutation import TwoSides, shown
+from k8sbench.measure.group.permutation import ALPHA, TwoSides, adjusted
 from tests import struct_docs
 from tests.tiers import ROOT
 
@@ -54,10 +54,11 @@ def called(cases: int, runs: int) -> list[float]:
     counts = [0] * (1 + len(NOISE))
     for _ in range(tries_of(runs)):
         tests = [sides(draw, runs, 0.01, 0.0)[0] for _ in range(cases)]
-        counts[0] += any(shown(tests))
+        counts[0] += min(adjusted(tests)) <= ALPHA
         for place, noise in enumerate(NOISE, 1):
             slower, _ = sides(draw, runs, noise, 0.05)
-            counts[place] += shown([slower, *tests[1:]])[0] and slower.direction < 0
+            found = adjusted([slower, *tests[1:]])[0]
+            counts[place] += found <= ALPHA and slower.direction < 0
     return [count / tries_of(runs) for count in counts]
 
 
