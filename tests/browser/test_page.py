@@ -86,7 +86,8 @@ def test_nothing_is_outside_or_on_each_other_at_any_width_and_the_browser_has_no
         assert opened.evaluate(CUT) == []
         assert opened.evaluate(LETTERS) >= 8
         assert opened.locator("table").count() >= 1
-        opened.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
+        opened.evaluate("document.querySelectorAll('td > button').forEach(one => one.click())")
+        assert opened.locator(".more:visible").count() >= 1
         assert opened.evaluate(OUTSIDE) == []
         assert opened.locator("svg").count() >= 3
     assert said == []
@@ -104,13 +105,39 @@ def test_rows_are_filtered_and_sorted(chromium: Browser, tmp_path: pathlib.Path)
     shown = rows.all_inner_texts()
     assert 0 < len(shown) < every
     assert all("1x8" in text for text in shown)
+    # The benchmark stands in the heading, the GPU in what unfolds.
+    opened.fill("#filter", "v100 resnet50 pytorch")
+    assert 0 < rows.count() < every
+    assert opened.locator("section:visible h2").all_inner_texts() == ["resnet50"]
+    opened.fill("#filter", "no such row")
+    assert rows.count() == 0
+    assert opened.locator("section:visible").count() == 0
+    assert opened.locator("#none").is_visible()
     opened.fill("#filter", "")
     place = opened.locator("table").last
     place.get_by_role("button", name="throughput").first.click()
     assert rows.count() == every
-    place.get_by_role("button", name="speedup").first.click()
-    speedups = place.locator("td[data-title=speedup]").all_inner_texts()
-    assert speedups == sorted(speedups, key=lambda text: -float(text.replace("–", "-1")))
+    assert place.locator("th[aria-sort=descending]").count() == 1
+    for turn in (-1, 1):
+        place.get_by_role("button", name="speedup").first.click()
+        speedups = place.locator("td[data-title=speedup]").all_inner_texts()
+        known = [float(text) for text in speedups if text != "–"]
+        assert known == sorted(known, reverse=turn < 0)
+    opened.close()
+
+
+def test_a_row_unfolds_and_folds(chromium: Browser, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "results.html"
+    path.write_text(page.html(pages.page()), "utf-8")
+    opened = chromium.new_page(viewport={"width": 1920, "height": 800})
+    opened.goto(path.as_uri())
+    folded = opened.locator(".more:visible")
+    assert folded.count() == 0
+    button = opened.locator("td > button").first
+    button.click()
+    assert (folded.count(), button.get_attribute("aria-expanded")) == (1, "true")
+    button.click()
+    assert (folded.count(), button.get_attribute("aria-expanded")) == (0, "false")
     opened.close()
 
 
