@@ -10,6 +10,7 @@ from k8sbench.model.errors import (
     NOT_REACHED_EXIT_CODE,
     REGRESSION_EXIT_CODE,
     REJECTED_EXIT_CODE,
+    UNDECIDED_EXIT_CODE,
     BenchError,
     FilesElsewhere,
     JobFailed,
@@ -22,7 +23,10 @@ from k8sbench.model.run import Run
 if TYPE_CHECKING:
     from k8sbench.app.results import Rows
 
-ORDER = (1, 6, REGRESSION_EXIT_CODE, 3, 4, REJECTED_EXIT_CODE, NOT_REACHED_EXIT_CODE, 0)
+ORDER = (
+    *(1, 6, REGRESSION_EXIT_CODE, 3, 4, REJECTED_EXIT_CODE, NOT_REACHED_EXIT_CODE),
+    *(UNDECIDED_EXIT_CODE, 0),
+)
 """Of several runs' exit codes, the first of these that occurs is the command's."""
 
 

@@ -78,7 +78,7 @@ def test_the_environment_comes_before_a_file_where_no_option_names_the_variable(
 
 
 BOTH = 'namespace = "all"\n[list]\nnamespace = "some"\n["store prune"]\nkeep-logs-for = "9d"\n'
-REPEATED = 'speed-option = ["compile", "workers=8"]\naccept = "outlier"\n'
+REPEATED = 'speed-option = ["compile", "workers=8"]\n'
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ REPEATED = 'speed-option = ["compile", "workers=8"]\naccept = "outlier"\n'
         (BOTH, "status", "namespace", "all"),
         (BOTH, "store prune", "keep-logs-for", "9d"),
         (REPEATED, "submit", "speed-option", ["compile", "workers=8"]),
-        (REPEATED, "submit", "accept", ["outlier"]),
-        ("accept = []\n", "submit", "accept", []),
+        ('accept = "outlier"\n', "collect", "accept", ["outlier"]),
+        ("accept = []\n", "collect", "accept", []),
         # A name, and no path below the file's folder.
         ('benchmark = "resnet50"\n', "list", "benchmark", "resnet50"),
         # An option with the name of a command.
@@ -165,7 +165,6 @@ def test_a_file_that_cannot_be_read_is_an_error_and_no_other_is_taken(
     [
         ("[render]\namp = true", ("--precision", "fp32")),
         ("[render]\nall-cases = true", ("--replicas", "1")),
-        ("[render]\ncase = '1x8'", ("--replicas", "1")),
     ],
 )
 def test_a_flag_takes_the_place_of_what_it_excludes_in_a_file(

@@ -121,4 +121,4 @@ def test_printing_rows_takes_no_drawing_and_no_framework(fill: Fill, root: pathl
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "smoke (CPU): checks the path, not the speed" in done.stdout
+    assert "smoke (CPU): a functional test, not a speed measurement" in done.stdout

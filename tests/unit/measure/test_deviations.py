@@ -62,7 +62,6 @@ def test_the_published_system_itself_needs_no_note() -> None:
         ),
         ({}, {"precision": "amp"}, ("precision",)),
         ({"precision": "amp", "amp_dtype": "bf16"}, {"precision": "amp"}, ("precision",)),
-        ({}, {"estimator": "unknown"}, ("estimator",)),
         ({"measured": {"throughput": throughput(2900.0, timestamps=None)}}, {}, ("estimator",)),
         ({"measured": {"verdict": "rejected", "throughput": None}}, {}, ("no-figure",)),
         ({"phase": Phase.FAILED, "batch_size": 64}, {}, ("no-figure", "batch")),
@@ -76,6 +75,20 @@ def test_what_does_not_match_leaves_no_deviation_and_its_id(
     assert found.not_comparable == ids
 
 
+def test_an_unknown_averaging_rule_gives_the_range_over_all_rules() -> None:
+    found = deviation(run(2900.0), estimator="unknown", throughput=2900.0)
+    assert (found.ratio, found.not_comparable) == (None, ())
+    # The factory's estimators are 0.1 % below to 0.3 % above the first.
+    assert found.ratios == pytest.approx((-0.001, 0.003))
+
+
+def test_a_corrected_figure_takes_the_place_of_one_that_is_wrong() -> None:
+    found = deviation(run(2900.0), throughput=2000.0, corrected=2900.0, anomalous=True)
+    assert found.ratio == pytest.approx(0.0, abs=2e-3)
+    assert (found.published, found.corrected) == (2000.0, 2900.0)
+    assert "published 2000 is wrong by its own logs (2900)" in found.notes
+
+
 def test_unsteady_runs_have_no_deviation() -> None:
     assert deviation(*repeats((2500.0, 2900.0, 3300.0))).not_comparable == ("no-figure",)
 
@@ -86,7 +99,8 @@ def test_amp_in_the_reports_own_half_type_matches() -> None:
 
 
 def test_a_published_figure_that_is_odd_by_its_own_report_is_marked() -> None:
-    assert "published figure is anomalous" in deviation(run(2900.0), anomalous=True).notes
+    found = deviation(run(2900.0), anomalous=True)
+    assert "the published figure is odd by its own report" in found.notes
 
 
 def test_the_catalogs_note_on_a_figure_goes_with_it() -> None:

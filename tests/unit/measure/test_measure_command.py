@@ -132,8 +132,8 @@ def test_the_table_names_figure_estimator_unit_verdict_and_reasons(logs: Path, c
     ("words", "what"),
     [
         ([], "Missing argument"),
-        (["good.log"], "--benchmark or --format"),
-        (["good.log", "--format", "mmseg", "--benchmark", "tsm"], "--benchmark or --format"),
+        (["good.log"], "--format FAMILY"),
+        (["good.log", "--format", "mmseg", "--benchmark", "tsm"], "--format FAMILY"),
         (["good.log", "--format", "caffe"], "caffe"),
         (["good.log", "--format", "mmseg", "--gpus", "0"], "--gpus"),
         (["good.log", "--format", "mmseg", "--gpus", "many"], "--gpus"),

@@ -65,4 +65,4 @@ def test_without_known_times_there_is_none_and_a_reason() -> None:
     found = measured([mmseg(i, at=i, total=20) for i in range(1, 21)], warmup=5)
     assert found.steady is None
     assert found.missing["steady"] == "No line's time is known."
-    assert found.missing["gpu_metrics"] == "No source of GPU metrics was queried."
+    assert found.missing["gpu_metrics"] == "no source of GPU metrics was asked"

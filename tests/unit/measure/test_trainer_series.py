@@ -93,7 +93,7 @@ def test_without_samples_or_without_a_gpu_a_log_gives_none(gpu: bool, tmp_path: 
     more: dict[str, Any] = {} if gpu else {"power": 200.0}
     found = measured(log(tmp_path / "log", printed(0, of=1, gpu=gpu, **more)))
     assert found.gpu_metrics is None
-    assert found.missing["gpu_metrics"] == "No source of GPU metrics was queried."
+    assert found.missing["gpu_metrics"] == "no source of GPU metrics was asked"
 
 
 def fetched(*logs: Path) -> Any:

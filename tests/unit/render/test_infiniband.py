@@ -1,4 +1,4 @@
-"""docs/examples/pools-infiniband.yaml: what its pods carry."""
+"""docs/examples/pools/infiniband.yaml: what its pods carry."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import yaml
 from tests.tiers import ROOT
 from tests.unit.command_line import Cli
 
-FILE = ROOT / "docs" / "examples" / "pools-infiniband.yaml"
+FILE = ROOT / "docs" / "examples" / "pools" / "infiniband.yaml"
 
 
 def test_pods_have_the_devices_the_network_and_nccls_variables(cli: Cli) -> None:

@@ -119,8 +119,6 @@ TAKEN = {
 REFUSED: dict[str, dict[str, Any]] = {
     "queue": {"queue": "Team Queue"},
     "long queue": {"queue": "q" * 64},
-    "priority": {"queue": "q", "priority": "Very High"},
-    "priority without a queue": {"priority": "high"},
     "no Unicode": {"command": ("\udcff",)},
     "annotation of ours": {"pool": pool(annotations={"k8sbench.io/plan": "x"})},
     "mesh after all": {"pool": pool(annotations={"sidecar.istio.io/inject": "true"})},

@@ -30,7 +30,7 @@ def test_the_picture_shows_every_row_with_its_words() -> None:
     svg = plot.draw(example.made().results, "svg").decode()
     for words in (
         ": 2806.66 (5 of 8 runs); left out: gpu-count",
-        "smoke (CPU): checks the path, not the speed",
+        "smoke (CPU): a functional test, not a speed measurement",
         "rejected: too-few-records",
         "failed: run-failed",
         "samples/s, median of runs by time_weighted",

@@ -80,7 +80,7 @@ def test_a_row_says_since_when_its_case_is_slower() -> None:
     assert result.changed is not None
     assert result.changed.since == "night-9"
     (table,) = layout.tables([result], ())
-    assert re.fullmatch(r"valid; ◀ −\d\.\d % since night-9", table.rows[0][-1].text)
+    assert re.fullmatch(r"valid ◀ −\d\.\d %", table.rows[0][-1].text)
     (steady,) = report(runs[:8], Wanted()).results
     assert steady.changed is None
 
