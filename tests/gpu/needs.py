@@ -1,13 +1,13 @@
 """What the tests on a GPU need on this machine; asked by ``tests/tiers.py``.
 
-Whether there is a GPU is asked of NVML; whether a framework can use it is tried out, by a process
-of its own, since an import of either takes seconds and a GPU once taken is not given back.
+Whether there is a GPU, the files of its driver tell; whether a framework can use it is tried out,
+by a process of its own, since an import of either takes seconds and a GPU once taken is not given
+back.
 """
 
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import importlib.util
 import os
 import pathlib
@@ -39,20 +39,8 @@ SECONDS = 120
 
 @functools.cache
 def gpus() -> tuple[str, ...]:
-    """The GPUs of this machine by name, whether or not a framework can use them."""
-    try:
-        import pynvml
-    except ImportError:
-        found = sorted(pathlib.Path("/dev").glob("nvidia[0-9]*"))
-        return tuple(path.name for path in found)
-    try:
-        pynvml.nvmlInit()
-        handles = map(pynvml.nvmlDeviceGetHandleByIndex, range(pynvml.nvmlDeviceGetCount()))
-        names = tuple(str(pynvml.nvmlDeviceGetName(handle)) for handle in handles)
-        pynvml.nvmlShutdown()
-    except pynvml.NVMLError:
-        return ()
-    return names
+    """The GPUs of this machine, whether or not a framework can use them."""
+    return tuple(sorted(path.name for path in pathlib.Path("/dev").glob("nvidia[0-9]*")))
 
 
 @functools.cache
@@ -74,7 +62,7 @@ def usable(framework: str) -> tuple[int, str | None]:
             if line.startswith("USABLE "):
                 return int(line.split()[1]), None
         said = (tried.stderr.strip().splitlines() or [f"exit code {tried.returncode}"])[-1]
-    return 0, f"{_version(framework)} cannot use the {gpus()[0]}: {said}"
+    return 0, f"{framework} cannot use {gpus()[0]}: {said}"
 
 
 def missing(framework: str) -> str | None:
@@ -83,13 +71,8 @@ def missing(framework: str) -> str | None:
 
 
 def paddle_missing() -> str | None:
-    """The same of Paddle, whose GPU build is another package than its CPU build."""
-    reason = missing("paddle")
-    if reason is None or not gpus() or importlib.util.find_spec("paddle") is None:
-        return reason
-    if "paddlepaddle-gpu" not in _packages():
-        return f"{_version('paddle')} is the CPU build"
-    return reason
+    """The same of Paddle, whose CPU build knows no GPUs."""
+    return missing("paddle")
 
 
 def count(framework: str = "torch") -> int:
@@ -100,17 +83,3 @@ def count(framework: str = "torch") -> int:
 def demanded() -> bool:
     """Whether "all tiers" means this one: only where there is a GPU, which cannot be installed."""
     return bool(gpus()) and os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() not in ("", "-1")
-
-
-def _packages() -> frozenset[str]:
-    return frozenset(importlib.metadata.packages_distributions().get("paddle", ()))
-
-
-def _version(framework: str) -> str:
-    names = {"torch": ("torch",), "paddle": ("paddlepaddle-gpu", "paddlepaddle")}[framework]
-    for name in names:
-        try:
-            return f"{name} {importlib.metadata.version(name)}"
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return framework

@@ -9,13 +9,7 @@ import pytest
 
 from tests.gpu import LONG
 from tests.trainers import operation_types
-from tests.trainers.checks import (
-    MATCHED,
-    SIZES,
-    learns,
-    length,
-    stated,
-)
+from tests.trainers.checks import MATCHED, SIZES, learns, length, stated
 from tests.trainers.runs import alone, events, in_turn, losses
 from tests.trainers.torch_checks import TRAINERS
 

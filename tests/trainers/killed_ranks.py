@@ -9,13 +9,13 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from k8sbench.diagnose.job import exits as endings
 from k8sbench.diagnose.job.exits import Ended
 from k8sbench.lifecycle.live_state import LAST_LINES
 from k8sbench.trainers import paddle_launch
-from tests.trainers.runs import environment, free_port
+from tests.trainers.runs import environment, free_port, marked
 
 MARK = "K8SBENCH_TEST_KILLED_RANKS"
 ENDLESS = ("--warmup", "0", "--iterations", "100000", "--log-interval", "1", "--batch-size", "2")
@@ -40,40 +40,20 @@ JOBS: dict[str, tuple[Sequence[str], Mapping[str, str], str]] = {
         "PADDLE_RANK_IN_NODE",
     ),
 }
-# What the user reads of it.
-SENTENCES = {
-    signal.SIGKILL: "was killed by signal 9 (SIGKILL): it was possibly out of memory.",
-    signal.SIGTERM: "was ended by signal 15 (SIGTERM), not by its launcher.",
-}
-# What the last lines hold of it. Of a trainer that SIGTERM ended torchrun knows an exit code.
+# What the last lines hold of it.
 TOLD = {
-    ("pytorch", signal.SIGKILL): r"rank +: 1 .*\n +exitcode +: -9 ",
-    ("pytorch", signal.SIGTERM): r"rank +: 1 .*\n +exitcode +: 143 ",
-    ("paddle", signal.SIGKILL): r"paddle_launch.py: rank 1: Signal 9 \(SIGKILL\) .*\Z",
+    "pytorch": r"rank +: 1 .*\n +exitcode +: -9 ",
+    "paddle": r"paddle_launch.py: rank 1: Signal 9 \(SIGKILL\) .*\Z",
 }
 
 
-def processes(mark: str) -> Iterator[tuple[int, dict[str, str]]]:
-    """The processes of one job, with their environments."""
-    for path in pathlib.Path("/proc").glob("[1-9]*/environ"):
-        try:
-            entries = path.read_text(errors="replace").split("\0")
-        except OSError:
-            continue
-        found = dict(entry.split("=", 1) for entry in entries if "=" in entry)
-        if found.get(MARK) == mark:
-            yield int(path.parent.name), found
-
-
-def a_killed_rank_ends_its_job(
-    framework: str, *options: str, number: signal.Signals = signal.SIGKILL
-) -> None:
+def a_killed_rank_ends_its_job(framework: str, *options: str) -> None:
     """Kill the second of two ranks that are at work: the job ends by itself and names the rank.
 
     It does so in the last lines, which are shown, and in the sentence that is made of them.
     """
     arguments, variables, local_rank = JOBS[framework]
-    mark = f"{framework}-{number}-{os.getpid()}"
+    mark = f"{framework}-{os.getpid()}"
     env = environment(**variables, PET_MASTER_PORT=str(free_port()), **{MARK: mark})
     lines: list[str] = []
     with subprocess.Popen(
@@ -89,20 +69,20 @@ def a_killed_rank_ends_its_job(
                 lines.append(line.rstrip("\n"))
                 if '"event": "step"' in line:
                     break
-            second = [pid for pid, found in processes(mark) if found.get(local_rank) == "1"]
+            second = [pid for pid, found in marked(MARK, mark) if found.get(local_rank) == "1"]
             assert len(second) == 1, "\n".join(lines)
-            os.kill(second[0], number)
+            os.kill(second[0], signal.SIGKILL)
             lines += job.stdout.read().splitlines()
             code = job.wait(timeout=60)
         finally:
-            left = list(processes(mark))
+            left = list(marked(MARK, mark))
             for pid, _ in left:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
     shown = "\n".join(lines[-LAST_LINES:])
-    assert code == (128 + number if framework == "paddle" else 1), shown  # torchrun has but one
-    assert re.search(TOLD[framework, number], shown), shown
+    assert code == (137 if framework == "paddle" else 1), shown  # torchrun has but one
+    assert re.search(TOLD[framework], shown), shown
     assert endings.cause(Ended(replica="worker-0", code=code, last=lines), []).sentence == (
-        f"rank 1 of worker-0 {SENTENCES[number]}"
+        "rank 1 of worker-0 was killed by signal 9 (SIGKILL): it was possibly out of memory."
     )
     assert left == []

@@ -51,17 +51,6 @@ def near(found: Array, told: Array) -> bool:
     return form(found) == form(told) and bool(away.max() <= 2 and away.mean() < 0.1)
 
 
-def part(pixels: Array, left: int, top: int, width: int, height: int) -> Array:
-    """A part of a picture; black where it reaches beyond."""
-    made = np.zeros((height, width, 3), np.uint8)
-    for row in range(height):
-        for column in range(width):
-            y, x = top + row, left + column
-            if 0 <= y < pixels.shape[0] and 0 <= x < pixels.shape[1]:
-                made[row, column] = pixels[y, x]
-    return made
-
-
 def middle(pixels: Array, shorter: int, size: int) -> Array:
     """Resized so that the shorter side is `shorter`; then the `size` pixels in the middle."""
     height, width = pixels.shape[:2]

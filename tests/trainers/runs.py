@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 from unittest import mock
 
@@ -32,34 +32,7 @@ FRAMEWORKS = {
 }
 """Trainer → its framework."""
 # The same networks with narrow layers: what a test of the loop needs, in a fraction of the time.
-MODELS = {
-    "pytorch": {
-        "deeplabv3plus_torch": "DeepLabV3Plus",
-        "resnet_torch": "Classifier",
-        "tsm_torch": "TSM",
-    },
-    "paddle": {
-        "deeplabv3p_paddle": "DeepLabV3P",
-        "deeplabv3plus_paddle": "DeepLabV3Plus",
-        "ir50_paddle": "IR50",
-    },
-}
 DIVISORS = {"pytorch": 4, "paddle": 8}
-NARROW = {
-    framework: f"""
-import importlib
-def narrowed(model):
-    return lambda *given, **options: model(
-        *given, **{{**options, "width_divisor": {DIVISORS[framework]}}}
-    )
-models = {models}
-modules = {{at: importlib.import_module("k8sbench.trainers.models." + at) for at in models}}
-# They import one another: none may be narrowed before all are there.
-for at, name in models.items():
-    put(modules[at], name, narrowed(getattr(modules[at], name)))
-"""
-    for framework, models in MODELS.items()
-}
 # Trainers one after the other in one process: a line for each, NAME PORT OPTIONS. It ends as
 # trainers end: PyTorch's own clean-up at the end of a process, after a backward pass, now and then
 # aborts it ("terminate called without an active exception").
@@ -87,12 +60,9 @@ def import_paddle() -> None:
         importlib.import_module("paddle")
 
 
-def narrow(trainer: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the trainers of its framework that run inside this process build narrow networks."""
-    framework = FRAMEWORKS[trainer]
-    if framework == "paddle":
-        import_paddle()
-    exec(NARROW[framework], {"put": monkeypatch.setattr})
+def narrow(trainer: str) -> tuple[str, ...]:
+    """The options of a narrow network."""
+    return ("--width-divisor", str(DIVISORS[FRAMEWORKS[trainer]]))
 
 
 def events(text: str) -> list[Event]:
@@ -204,6 +174,16 @@ def rank_variables(framework: str, world_size: int) -> list[dict[str, str]]:
     ]
 
 
+def marked(name: str, value: str) -> Iterator[tuple[int, dict[str, str]]]:
+    """The processes that have this variable, with their environments."""
+    for path in pathlib.Path("/proc").glob("[1-9]*/environ"):
+        with contextlib.suppress(OSError):
+            entries = path.read_text(errors="replace").split("\0")
+            found = dict(entry.split("=", 1) for entry in entries if "=" in entry)
+            if found.get(name) == value:
+                yield int(path.parent.name), found
+
+
 def refuse(message: str) -> NoReturn:
     """Raise, in the place of the trainers' own refusal, which ends the process."""
     raise SystemExit(message)
@@ -227,11 +207,7 @@ ending.run(lambda: None)
 
 
 def ranks(
-    arguments: Sequence[str],
-    world_size: int,
-    framework: str = "pytorch",
-    *,
-    timeout: float = 100.0,
+    arguments: Sequence[str], world_size: int, framework: str = "pytorch", *, timeout: float = 100.0
 ) -> list[str]:
     """Start `python ARGUMENTS` once per rank, without a launcher, and give each one's stdout."""
     return together(arguments, rank_variables(framework, world_size), timeout=timeout)
@@ -244,9 +220,11 @@ def alone(arguments: Sequence[str], *, timeout: float = 100.0) -> str:
 
 def program(jobs: Sequence[Job], *, before: str = "", full_size: bool = False) -> list[str]:
     """The arguments of Python that run trainers as :func:`in_turn` does."""
-    script = "\n".join(" ".join((name, str(free_port()), *options)) for name, *options in jobs)
-    narrowing = "" if full_size else f"put = setattr\n{NARROW[FRAMEWORKS[jobs[0][0]]]}"
-    return ["-c", before + narrowing + _IN_TURN, script]
+    each = [
+        (name, str(free_port()), *options, *(() if full_size else narrow(name)))
+        for name, *options in jobs
+    ]
+    return ["-c", before + _IN_TURN, "\n".join(map(" ".join, each))]
 
 
 def in_turn(

@@ -45,12 +45,7 @@ def batch_norm_elemt(
 
 
 def batch_norm_backward_reduce(
-    gradient: Tensor,
-    x: Tensor,
-    mean: Tensor,
-    invstd: Tensor,
-    weight: Tensor,
-    *_: bool,
+    gradient: Tensor, x: Tensor, mean: Tensor, invstd: Tensor, weight: Tensor, *_: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Sums of the gradient, and of it times the distance from the mean; and what follows."""
     wide, but_channels = _wide(gradient), _but_channels(x)

@@ -10,8 +10,8 @@ import pytest
 
 from k8sbench.model.measurement import arithmetic_digest
 from k8sbench.trainers.parts.events import statement
-from tests.trainers import operation_types, runs
-from tests.trainers.checks import MATCHED, stated
+from tests.trainers import operation_types
+from tests.trainers.checks import MATCHED, run, stated
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 frameworks = pytest.mark.tier("frameworks")
@@ -43,13 +43,6 @@ LISTED = {
 }
 
 
-@pytest.fixture
-def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Narrow networks of both frameworks."""
-    for trainer in ("deeplabv3p_pytorch", "deeplabv3p_paddle"):
-        runs.narrow(trainer, monkeypatch)
-
-
 def test_a_statement_has_the_types_and_a_digest_that_is_equal_where_they_are() -> None:
     found = statement({"b": "1 {half} + 2 float32", "a": "{half}"}, "bf16")
     types = {"a": "bfloat16", "b": "1 bfloat16 + 2 float32"}
@@ -59,10 +52,10 @@ def test_a_statement_has_the_types_and_a_digest_that_is_equal_where_they_are() -
 @frameworks
 @pytest.mark.parametrize(("amp", "half"), [("fp16", "float16"), ("bf16", "bfloat16")])
 def test_pytorch_computes_in_the_types_that_it_states(
-    amp: str, half: str, narrow: None, capfd: Any, monkeypatch: pytest.MonkeyPatch
+    amp: str, half: str, capfd: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = operation_types.watched(monkeypatch.setattr)
-    found = runs.run(capfd, "deeplabv3p_pytorch", *SHORT, "--amp-dtype", amp)
+    found = run(capfd, "deeplabv3p_pytorch", *SHORT, "--amp-dtype", amp)
     wanted = {kind: types.replace("float16", half) for kind, types in MATCHED.items()}
     assert operation_types.types(seen) == stated(found)["types"] == wanted
 
@@ -70,23 +63,23 @@ def test_pytorch_computes_in_the_types_that_it_states(
 @frameworks
 @pytest.mark.parametrize("options", [("--amp-dtype", "none"), ("--amp-dtype", "bf16", "--compile")])
 def test_nothing_is_stated_in_fp32_nor_of_a_compiled_model(
-    options: tuple[str, ...], narrow: None, capfd: Any, monkeypatch: pytest.MonkeyPatch
+    options: tuple[str, ...], capfd: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Compiling joins operations, which then keep other types in between."""
     torch = importlib.import_module("torch")
     monkeypatch.setattr(torch.nn.Module, "compile", lambda _: None)
-    assert stated(runs.run(capfd, "deeplabv3p_pytorch", *SHORT, *options)) == {}
+    assert stated(run(capfd, "deeplabv3p_pytorch", *SHORT, *options)) == {}
 
 
 @frameworks
 def test_paddles_matched_recipe_computes_in_the_types_of_pytorch(
-    narrow: None, capfd: Any, monkeypatch: pytest.MonkeyPatch
+    capfd: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By Paddle's lists, as Paddle leaves AMP off on a CPU: what is on the white list computes in
     half precision, what is on the black one in FP32, and what is on none follows those before it.
     """
     called = operation_types.called_in_paddle(monkeypatch.setattr)
-    found = runs.run(capfd, "deeplabv3p_paddle", "--recipe", "matched", *SHORT)
+    found = run(capfd, "deeplabv3p_paddle", "--recipe", "matched", *SHORT)
     assert stated(found) == {}
 
     module = importlib.import_module("k8sbench.trainers.deeplabv3p_paddle")

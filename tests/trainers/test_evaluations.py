@@ -1,25 +1,19 @@
-"""Accuracies of classes, pairs and pixels, against plain references, however samples are divided.
-
-And that each trainer of segmentation learns it.
-"""
+"""Accuracies of classes, pairs and pixels, beside plain references, however samples are divided."""
 
 from __future__ import annotations
 
-import os
-import pickle
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 
-from k8sbench.trainers.data import sample_sets
 from k8sbench.trainers.parts import metrics
 from k8sbench.trainers.parts.metrics import Evaluation
-from k8sbench.trainers.parts.samples import Files
-from tests.trainers.references import Array, encoded, interpolated
+from tests.trainers.references import Array, interpolated
 from tests.trainers.runs import import_paddle
 
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore")]
@@ -87,62 +81,41 @@ def test_of_three_classes_all_are_among_the_best_five() -> None:
 
 
 SIZE, COUNT = 6, 24
+SAME = np.arange(COUNT) % 2 == 1
 
 
-@pytest.fixture
-def files(tmp_path: Path) -> Files:
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs, as far as they are asked."""
+
+    same: Array
+
+    def __len__(self) -> int:
+        return len(self.same)
+
+
+def faces() -> Array:
     """Pairs of noise, half of them of nearly the same pictures."""
-    from k8sbench.trainers.data import faces
-
     random = np.random.default_rng(3)
-    pictures, same = [], []
-    for pair in range(COUNT):
-        first = random.integers(0, 256, (SIZE, SIZE, 3)).astype(np.uint8)
-        share = random.uniform(0.3, 0.9) if pair % 2 else random.uniform(0.0, 0.4)
-        noise = random.integers(0, 256, first.shape)
-        pictures += [
-            encoded(first),
-            encoded((share * first + (1 - share) * noise).astype(np.uint8)),
-        ]
-        same.append(bool(pair % 2))
-    path = tmp_path / "lfw.bin"
-    path.write_bytes(pickle.dumps((pictures, same), protocol=2))
-    pairs = faces.read_pairs(path, SIZE)
-    return Files("faces", pairs, pairs, "")
+    alike = np.where(SAME, random.uniform(0.3, 0.9, COUNT), random.uniform(0.0, 0.4, COUNT))
+    share = alike[:, None, None, None]
+    first, noise = random.standard_normal((2, COUNT, 3, SIZE, SIZE))
+    return np.stack([first, share * first + (1 - share) * noise], 1).astype(np.float32)
 
 
-def backbone() -> tuple[Any, Array]:
-    """A network of one matrix, and the matrix."""
-    import paddle
-
-    linear = paddle.nn.Linear(3 * SIZE * SIZE, 16, bias_attr=False)
-    weight = np.random.default_rng(1).standard_normal((3 * SIZE * SIZE, 16)).astype(np.float32)
-    linear.weight.set_value(weight)
-    return paddle.nn.Sequential(paddle.nn.Flatten(), linear), weight
-
-
-def normalised(files: Files, number: int) -> Array:
-    both, _ = files.validation.sample(number, np.random.default_rng(0))
-    return ((both.astype(np.float32) - 127.5) / 128).astype(np.float32)
-
-
-def distances(files: Files, numbers: Sequence[int], weight: Array) -> list[float]:
+def distances(pairs: Array, weight: Array) -> list[float]:
     """PLSC's and InsightFace's rule, pair by pair: the squared distances."""
     told = []
-    for number in numbers:
-        found = []
-        for face in normalised(files, number).astype(np.float64):
-            both = face.flatten() @ weight + face[:, :, ::-1].flatten() @ weight
-            found.append(both / np.sqrt((both**2).sum()))
-        told.append(float(((found[0] - found[1]) ** 2).sum()))
+    for pair in pairs.astype(np.float64):
+        both = [face.ravel() @ weight + face[:, :, ::-1].ravel() @ weight for face in pair]
+        first, second = (each / np.sqrt((each**2).sum()) for each in both)
+        told.append(float(((first - second) ** 2).sum()))
     return told
 
 
 @pytest.mark.parametrize("missing", [[], [3, 10]])
 @pytest.mark.parametrize(("ranks", "size"), [(1, 24), (1, 7), (3, 5)])
-def test_pairs_are_verified_as_upstream_does_it(
-    files: Files, ranks: int, size: int, missing: list[int]
-) -> None:
+def test_pairs_are_verified_as_upstream_does_it(ranks: int, size: int, missing: list[int]) -> None:
     """Also when some could not be read, and however they are divided."""
     import_paddle()
     import paddle
@@ -150,57 +123,27 @@ def test_pairs_are_verified_as_upstream_does_it(
     from k8sbench.trainers.models import ir50_paddle
 
     paddle.set_device("cpu")
-    network, weight = backbone()
+    pairs = faces()
+    linear = paddle.nn.Linear(3 * SIZE * SIZE, 16, bias_attr=False)
+    weight = np.random.default_rng(1).standard_normal((3 * SIZE * SIZE, 16)).astype(np.float32)
+    linear.weight.set_value(weight)
+    network = paddle.nn.Sequential(paddle.nn.Flatten(), linear)
+    files: Any = mock.Mock(validation=Pairs(SAME))
     evaluation = ir50_paddle.evaluation(files)
     each = []
     for numbers in batches(COUNT, ranks, size):
         there = [number for number in numbers if number not in missing]
-        both = paddle.to_tensor(np.stack([normalised(files, number) for number in there]))
         with paddle.no_grad():
-            each.append(evaluation.sums(network, both, None, there))
+            each.append(evaluation.sums(network, paddle.to_tensor(pairs[there]), None, there))
     present = [number for number in range(COUNT) if number not in missing]
-    told = distances(files, present, weight)
+    told = distances(pairs[present], weight)
     summed = np.sum([sums.numpy() for sums in each], axis=0).reshape(COUNT, 2)
     assert summed[present, 0] == pytest.approx(told, rel=1e-4)
     assert summed[:, 1].tolist() == [float(number in present) for number in range(COUNT)]
     # By the rule of folds: tests/unit/trainers/test_metrics.py.
-    accuracy = 100 * metrics.verification_accuracy(
-        np.array(told), np.array([number % 2 == 1 for number in present])
-    )
+    accuracy = 100 * metrics.verification_accuracy(np.array(told), SAME[present])
     assert 60 < accuracy < 100
     assert figures(evaluation, each) == {"accuracy": pytest.approx(accuracy)}
-
-
-def test_a_trainer_opens_its_own_folder_and_a_sample_follows_from_its_random_state(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import_paddle()
-    from k8sbench.trainers import arcface, deeplabv3p_pytorch, resnet50, tsm
-    from k8sbench.trainers.parts import paddle_loop, torch_loop
-
-    made: list[Any] = []
-    for loop in (paddle_loop, torch_loop):
-        monkeypatch.setattr(loop, "train", lambda work, _: made.append(work))
-    monkeypatch.setattr(os, "environ", {**os.environ})  # which a trainer changes
-    sample_sets.imagenet(tmp_path / "i", pictures=8, size=(9, 9))
-    sample_sets.kinetics(tmp_path / "k", pictures=4, size=(9, 9))
-    sample_sets.faces(tmp_path / "f", pictures=8, size=(16, 16))
-    sample_sets.cityscapes(tmp_path / "c", pictures=4, size=(64, 128))
-    small = ("--input-size", "32")
-    for trainer, options, folder, shape in (
-        (resnet50, small, "i", (3, 32, 32)),
-        (tsm, (*small, "--segments", "3"), "k", (3, 3, 32, 32)),
-        (arcface, ("--size", "16"), "f", (3, 16, 16)),
-        (deeplabv3p_pytorch, ("--crop", "32x48", "--classes", "19"), "c", (3, 32, 48)),
-    ):
-        trainer.main(["--classes", "8", *options])
-        part = made[-1].files(tmp_path / folder).training
-        inputs, _ = part.sample(0, np.random.default_rng(0))
-        assert inputs.shape == shape
-        again = pickle.loads(pickle.dumps(part))  # as a loader process gets it
-        assert np.array_equal(again.sample(0, np.random.default_rng(0))[0], inputs)
-        others = [part.sample(0, np.random.default_rng(seed))[0] for seed in range(1, 9)]
-        assert not all(np.array_equal(other, inputs) for other in others)
 
 
 CLASSES = 19

@@ -170,13 +170,6 @@ def test_missing_files_are_one_sentence(folder: Path) -> None:
             faces.open_set(folder)
 
 
-def test_a_face_of_another_size_is_a_broken_sample(folder: Path) -> None:
-    files = faces.open_set(folder, size=112)
-    for part in (files.training, files.validation):
-        with pytest.raises(BrokenSample, match="16x16 pixels, not 112x112"):
-            part.sample(0, np.random.default_rng(0))
-
-
 def test_a_broken_picture_of_a_pair_is_a_broken_sample(tmp_path: Path) -> None:
     found = pairs(tmp_path / "lfw.bin", pickle.dumps(([*BOTH, BOTH[0], b""], [True, False]), 2))
     found.sample(0, np.random.default_rng(0))

@@ -9,13 +9,13 @@ import time
 
 import pytest
 
-from k8sbench.trainers.parts import nvml, settings
+from k8sbench.trainers.parts import nvml
 from k8sbench.trainers.parts.events import Journal, Place
 from tests.trainers import runs, stand_in
+from tests.trainers.checks import read
 from tests.trainers.conftest import Nvml
 from tests.trainers.runs import Event, events, only, together
 
-DEFAULTS = settings.Defaults(benchmark="b", recipes=("v",), batch_size=2)
 GPU = (stand_in.ADDRESS, None)
 LISTS = {*nvml.METRICS, nvml.PROCESSES}
 
@@ -37,9 +37,8 @@ class Written(list[Event]):
 
 
 def sampler(written: Written) -> nvml.Sampler:
-    common, _ = settings.read("b", "", DEFAULTS, None, ())
     place = Place(rank=3, local_rank=1, world_size=8)
-    return nvml.Sampler(Journal(common, place, unit="samples", write=written.write))
+    return nvml.Sampler(Journal(read(), place, unit="samples", write=written.write))
 
 
 @pytest.fixture(autouse=True)
@@ -57,9 +56,7 @@ def sampled(events_: int = 2) -> list[Event]:
     return written
 
 
-def test_a_gpu_is_sampled_until_the_end_and_written_in_events_of_ten(
-    driver: Nvml,
-) -> None:
+def test_a_gpu_is_sampled_until_the_end_and_written_in_events_of_ten(driver: Nvml) -> None:
     began = time.time()
     driver(SM_CLOCK=1380)
     found = sampled()
@@ -112,9 +109,7 @@ def test_what_a_gpu_or_its_driver_does_not_have_is_not_there(
         assert LISTS - event.keys() == absent
 
 
-def test_an_older_driver_counts_what_it_reserves_for_itself_as_used(
-    driver: Nvml,
-) -> None:
+def test_an_older_driver_counts_what_it_reserves_for_itself_as_used(driver: Nvml) -> None:
     driver(MEMORY_V2="no_such_call")
     assert sampled(1)[0]["memory_used"] == [3401.0 + n for n in range(10)]
 
@@ -141,17 +136,10 @@ def test_a_driver_that_does_not_answer_keeps_no_trainer_from_its_end(
 
 @pytest.mark.parametrize(
     ("given", "names"),
-    [
-        ({}, None),
-        ({}, (None, None)),
-        ({"DRIVER_LOADED": 0}, GPU),
-        ({"KNOWS_ADDRESS": 0}, GPU),
-    ],
+    [({}, None), ({}, (None, None)), ({"DRIVER_LOADED": 0}, GPU), ({"KNOWS_ADDRESS": 0}, GPU)],
 )
 def test_without_a_gpu_or_its_driver_nothing_is_sampled(
-    given: dict[str, object],
-    names: tuple[str | None, str | None] | None,
-    driver: Nvml,
+    given: dict[str, object], names: tuple[str | None, str | None] | None, driver: Nvml
 ) -> None:
     driver(**given)
     written, threads = Written(), threading.active_count()

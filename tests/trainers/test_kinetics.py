@@ -19,7 +19,6 @@ from tests.trainers.references import (
     form,
     middle,
     near,
-    part,
     saved,
     triangle,
 )
@@ -107,7 +106,7 @@ def test_all_frames_of_a_clip_to_train_on_have_one_crop_and_one_mirror() -> None
         )
         assert form(found) == "uint8 (3, 3, 24, 24)"
         for frame, each in zip(frames, found, strict=True):
-            told = triangle(part(frame, left, top, right - left, bottom - top), 24, 24)
+            told = triangle(frame[top:bottom, left:right], 24, 24)
             told = told[:, ::-1] if flip else told
             assert near(each, channels_first(told))
     assert 7 < mirrored < 23

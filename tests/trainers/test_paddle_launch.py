@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pathlib
 import re
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 import pytest
 
 from k8sbench.trainers import paddle_launch
+from tests.trainers.runs import marked
 
 LAUNCH = pathlib.Path(paddle_launch.__file__)
 PATIENCE = 60.0
@@ -40,12 +40,8 @@ class Launched:
 
     def others(self) -> list[int]:
         """Every process of this job that is not the entry point itself."""
-        found = []
-        for path in pathlib.Path("/proc").glob("[1-9]*/environ"):
-            with contextlib.suppress(OSError):
-                if f"{NOTED}={self.folder}".encode() in path.read_bytes().split(b"\0"):
-                    found.append(int(path.parent.name))
-        return [process for process in found if process != self.process.pid]
+        found = marked(NOTED, str(self.folder))
+        return [process for process, _ in found if process != self.process.pid]
 
     def end(self) -> int:
         return self.process.wait(PATIENCE)

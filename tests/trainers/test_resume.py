@@ -1,34 +1,80 @@
-"""Each trainer, killed by SIGKILL in the middle of its training and started again with the same
-options, trains to the same bits as one that nobody disturbed (on a CPU: no tolerance).
+"""Each trainer that goes on from a checkpoint trains to the same bits as one that was never ended
+(on a CPU: no tolerance).
 
-Generated pictures and networks of a sixteenth of the width. `make soak` kills more trainers; all
-moments of a save: `test_checkpoints`.
+Generated pictures and networks of a sixteenth of the width. When a process may be killed
+that writes a checkpoint: `test_checkpoints`.
 """
 
 from __future__ import annotations
 
 import errno
+import functools
 import pathlib
+import shutil
+from collections.abc import Callable
 
 import pytest
 
-from tests.trainers import published
-from tests.trainers.resumed import LENGTH, goes_on, killed, trained, words
-from tests.trainers.runs import Captured, Event, losses, only, refusal, run
+from k8sbench.trainers.data import sample_sets
+from tests.trainers import published, runs
+from tests.trainers.runs import Captured, Event, events, losses, only, refusal, run
 
 pytestmark = pytest.mark.tier("frameworks")
 
-
+LENGTH = 10
+COMMON = (
+    *("--mode", "train", "--length", str(LENGTH), "--evaluate-every", "5"),
+    *("--warmup", "1", "--log-interval", "1", "--batch-size", "2", "--seed", "3"),
+    *("--device", "cpu", "--threads", "1", "--width-divisor", "16"),
+)
+# The set of each trainer, and what makes it tiny.
+TRAINERS = {
+    "deeplabv3p_pytorch": ("cityscapes", ("--crop", "32x32")),
+    "deeplabv3p_paddle": ("cityscapes", ("--crop", "32x32")),
+    "resnet50": ("imagenet", ("--input-size", "32", "--classes", "8", "--accumulate", "2")),
+    "tsm": ("kinetics", ("--input-size", "32", "--classes", "4", "--segments", "2")),
+    "arcface": ("faces", ("--size", "16", "--classes", "8")),
+}
+SETS: dict[str, Callable[[pathlib.Path], None]] = {
+    "cityscapes": functools.partial(sample_sets.cityscapes, pictures=8, size=(32, 64)),
+    "imagenet": functools.partial(sample_sets.imagenet, pictures=24, size=(40, 40)),
+    "kinetics": functools.partial(sample_sets.kinetics, pictures=8, size=(40, 40)),
+    "faces": functools.partial(sample_sets.faces, pictures=16, size=(16, 16)),
+}
 FAST = ("--fused-optimizer", "--channels-last")
 # What else each run has beside its own: start weights, a gradient scaler, loader processes, options
-# of speed, ranks; when it is killed, and the step of the checkpoint that is left then.
-CASES: dict[str, tuple[tuple[str, ...], int, str, int]] = {
-    "deeplabv3p_pytorch": (("--workers", "1"), 1, "step 7", 6),
-    "deeplabv3p_paddle": (("--workers", "1", "--fused-optimizer"), 1, "evaluation 5", 4),
-    "resnet50": (("--workers", "0", *FAST), 1, "rename 3", 4),
-    "tsm": (("--workers", "0", "--amp-dtype", "fp16"), 1, f"checkpoint {LENGTH}", LENGTH),
-    "arcface": (("--workers", "0"), 2, "step 7", 6),
+# of speed, ranks; and the step of the checkpoint that it goes on from.
+CASES: dict[str, tuple[tuple[str, ...], int, int]] = {
+    "deeplabv3p_pytorch": (("--workers", "1"), 1, 5),
+    "deeplabv3p_paddle": (("--workers", "1", "--fused-optimizer"), 1, 5),
+    "resnet50": (("--workers", "0", *FAST), 1, 6),  # after a whole step of two batches
+    "tsm": (("--workers", "0", "--amp-dtype", "fp16"), 1, LENGTH),
+    "arcface": (("--workers", "0"), 2, 5),
 }
+
+
+def words(trainer: str, sets: pathlib.Path, *more: str) -> list[str]:
+    """The arguments of Python that train on the set of this trainer, drawn where it is missing."""
+    name, tiny = TRAINERS[trainer]
+    if not (sets / name).exists():
+        SETS[name](sets / name)
+    return ["-m", f"k8sbench.trainers.{trainer}", *COMMON, *tiny, "--data", str(sets / name), *more]
+
+
+def goes_on(whole: list[Event], resumed: list[Event]) -> int:
+    """Whether a run that was resumed trains as the whole one, to the bit; the step before it."""
+    (event,) = only(resumed, "resume")
+    done = int(event["step"])
+    assert losses(resumed) == losses(whole)[done:]
+
+    def evaluated(found: list[Event]) -> list[object]:
+        each = only(found, "evaluation")
+        return [[event["step"], event["figures"]] for event in each if event["step"] > done]
+
+    assert evaluated(resumed) == evaluated(whole)
+    for name in ("best", "evaluations", "steps", "ended_by"):
+        assert resumed[-1][name] == whole[-1][name], name
+    return done
 
 
 @pytest.mark.parametrize(
@@ -39,15 +85,17 @@ CASES: dict[str, tuple[tuple[str, ...], int, str, int]] = {
         *(pytest.param(trainer, marks=pytest.mark.soak) for trainer in ("resnet50", "tsm")),
     ],
 )
-def test_a_killed_run_goes_on_to_the_same_bits(
+def test_a_run_goes_on_to_the_same_bits(
     trainer: str, tmp_path: pathlib.Path, capfd: Captured
 ) -> None:
-    more, world, moment, left = CASES[trainer]
+    more, world, left = CASES[trainer]
 
     def train(arguments: list[str]) -> list[Event]:
         # Paddle reads only as it is imported on how many threads it computes.
         if trainer in {"arcface", "deeplabv3p_paddle"}:
-            return trained(trainer, arguments, world)
+            framework = runs.FRAMEWORKS[trainer]
+            of_ranks = [{}] if world == 1 else runs.rank_variables(framework, world)
+            return events(runs.together(arguments, of_ranks)[0])
         return run(capfd, trainer, *arguments[2:])
 
     if trainer == "tsm":
@@ -58,12 +106,13 @@ def test_a_killed_run_goes_on_to_the_same_bits(
     assert len(set(losses(whole))) == LENGTH
 
     saving = [*arguments, "--checkpoints", str(tmp_path / "run")]
-    before = killed(trainer, saving, moment, world)
+    assert losses(train(saving)) == losses(whole)
+    if left < LENGTH:
+        shutil.rmtree(tmp_path / "run" / f"step-{LENGTH:010d}")
     after = train(saving)
-    assert goes_on(whole, before, after) == left
+    assert goes_on(whole, after) == left
     assert (after[-1]["final_loss"] is None) == (left == LENGTH)
-    for event in only(after, "weights"):
-        assert event["left"] == ["fc"]
+    assert all(event["left"] == ["fc"] for event in only(after, "weights"))
     # It goes on with what it was, or not at all.
     if trainer == "resnet50":
         other = [*saving, "--batch-size", "4", "--lr", "0.5", "--input-size", "33"]

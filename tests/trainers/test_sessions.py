@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import inspect
 import os
@@ -15,14 +14,12 @@ import pytest
 
 from k8sbench.trainers.parts import settings
 from k8sbench.trainers.parts.events import Place
-from tests.trainers.checks import DEFAULTS, part, read, session
+from tests.trainers.checks import part, read, session
 from tests.trainers.runs import refuse
 
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]
 
 on_each = pytest.mark.parametrize("framework", ["pytorch", "paddle"])
-REST = {"pytorch": "torch.cuda.synchronize", "paddle": "paddle.device.synchronize"}
-"""What brings the device to rest."""
 
 
 @pytest.fixture
@@ -76,8 +73,7 @@ def on_one_gpu(
     for name in ("RANK", "LOCAL_RANK"):
         monkeypatch.setenv(name, str(local_rank))
     monkeypatch.setenv("WORLD_SIZE", "2")
-    defaults = dataclasses.replace(DEFAULTS, shares_gpu=True)
-    return torch_session.open_session(settings.read("b", "", defaults, None, argv)[0])
+    return torch_session.open_session(read(*argv))
 
 
 def test_ranks_share_a_gpu_only_if_they_are_asked_to_and_then_by_gloo(
@@ -166,20 +162,14 @@ def test_a_session_tells_of_its_gpu_and_asks_nvml_for_the_same_one(
         pci_device_id=0,
     )
     identity, cuda = ("00000000:3b:00.0", found.uuid), "torch.cuda"
-    if framework == "pytorch":
-        import torch
-
-        assert vars(found).keys() <= set(dir(torch._C._CudaDeviceProperties))
-    else:
+    if framework == "paddle":
         identity, cuda = FakeDriver.IDENTITY, "paddle.device.cuda"
         monkeypatch.setattr("ctypes.CDLL", lambda _: FakeDriver())
     here = session(framework, 1)
-    asked, rested, nvml = mock.Mock(return_value=found), mock.Mock(), mock.Mock()
-    nvml.return_value = dict.fromkeys(machine.GPU_FIELDS)
+    nvml = mock.Mock(return_value=dict.fromkeys(machine.GPU_FIELDS))
     monkeypatch.setattr(machine, "gpu", nvml)
-    monkeypatch.setattr(f"{cuda}.get_device_properties", asked)
+    monkeypatch.setattr(f"{cuda}.get_device_properties", lambda _: found)
     monkeypatch.setattr(f"{cuda}.max_memory_allocated", lambda _: 3 << 20)
-    monkeypatch.setattr(REST[framework], rested)
     about = here.environment()
     assert set(about) == set(machine.describe())
     named = ("gpu_model", "gpu_index", "gpu_uuid", "gpu_memory_mib", "gpu_compute_capability")
@@ -187,8 +177,6 @@ def test_a_session_tells_of_its_gpu_and_asks_nvml_for_the_same_one(
     assert told == ["Tesla V100-SXM2-32GB", 1, identity[1], 32510, "7.0"]
     nvml.assert_called_once_with(*identity)
     assert here.memory_mib() == 3.0
-    here.sync()
-    assert (asked.called, rested.called) == (True, True)
 
 
 def test_paddle_gets_the_ranks_gpu(paddle_session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,55 +192,61 @@ def test_paddle_gets_the_ranks_gpu(paddle_session: Any, monkeypatch: pytest.Monk
     assert told == ["1", "nccl"]
 
 
+@pytest.fixture
+def four_gpus(paddle_session: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
+    """The flags of a Paddle that sees four GPUs."""
+    flags: dict[str, object] = {}
+    monkeypatch.setattr("paddle.is_compiled_with_cuda", lambda: True)
+    monkeypatch.setattr("paddle.device.cuda.device_count", lambda: 4)
+    monkeypatch.setattr("paddle.set_device", lambda _: None)
+    monkeypatch.setattr("paddle.set_flags", flags.update)
+    return flags
+
+
 @pytest.mark.parametrize("asked", [True, False])
 def test_paddle_looks_for_cudnns_best_algorithms_and_takes_tf32_if_it_is_asked_to(
-    asked: bool, paddle_session: Any, monkeypatch: pytest.MonkeyPatch
+    asked: bool,
+    four_gpus: dict[str, object],
+    paddle_session: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from paddle.base import core
 
-    flags: dict[str, object] = {}
     switches: dict[str, bool] = {}
-    monkeypatch.setattr("paddle.is_compiled_with_cuda", lambda: True)
-    monkeypatch.setattr("paddle.device.cuda.device_count", lambda: 1)
-    monkeypatch.setattr("paddle.set_device", lambda _: None)
-    monkeypatch.setattr("paddle.set_flags", flags.update)
     for name in ("set_cublas_switch", "set_cudnn_switch"):
         told = functools.partial(switches.__setitem__, name)
         monkeypatch.setattr(core, name, told, raising=False)
     options = ("--tf32",) if asked else ("--no-cudnn-benchmark",)
-    here = paddle_session.open_session(read("--device", "cuda", *options))
-    assert here.index == 0
-    assert flags == {"FLAGS_cudnn_exhaustive_search": asked}
+    assert paddle_session.open_session(read("--device", "cuda", *options)).index == 0
+    assert four_gpus == {"FLAGS_cudnn_exhaustive_search": asked}
     assert switches == {"set_cublas_switch": asked, "set_cudnn_switch": asked}
 
 
+@pytest.mark.usefixtures("four_gpus")
 @pytest.mark.parametrize(
-    ("told", "local_rank", "gpu"),
+    ("flags", "backend", "local_rank", "gpu"),
     [
-        ({}, 2, 2),
-        ({"FLAGS_selected_gpus": "3"}, 0, 3),
-        ({"FLAGS_selected_gpus": "0,1"}, 0, 0),  # a launcher's only rank, of two GPUs
-        ({"FLAGS_selected_gpus": "4"}, 0, "local rank 0 has no GPU: 4 are visible"),
-        ({}, 4, "local rank 4 has no GPU: 4 are visible"),
-        ({"PADDLE_DISTRI_BACKEND": "gloo"}, 0, None),  # the launcher was told to see none
+        ("", "", 2, 2),
+        ("3", "", 0, 3),
+        ("0,1", "", 0, 0),  # a launcher's only rank, of two GPUs
+        ("4", "", 0, "local rank 0 has no GPU: 4 are visible"),
+        ("", "", 4, "local rank 4 has no GPU: 4 are visible"),
+        ("", "gloo", 0, None),  # the launcher was told to see none
     ],
 )
 def test_a_rank_of_paddles_takes_the_gpu_that_the_launcher_gave_it_or_that_of_its_number(
-    told: dict[str, str],
+    flags: str,
+    backend: str,
     local_rank: int,
     gpu: int | str | None,
     paddle_session: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name in ("FLAGS_selected_gpus", "PADDLE_DISTRI_BACKEND"):
-        monkeypatch.setenv(name, told.get(name, ""))
+    monkeypatch.setenv("FLAGS_selected_gpus", flags)
+    monkeypatch.setenv("PADDLE_DISTRI_BACKEND", backend)
     place = {"TRAINER_ID": local_rank, "RANK_IN_NODE": local_rank, "TRAINERS_NUM": 8}
     for name, number in place.items():
         monkeypatch.setenv(f"PADDLE_{name}", str(number))
-    monkeypatch.setattr("paddle.is_compiled_with_cuda", lambda: True)
-    monkeypatch.setattr("paddle.device.cuda.device_count", lambda: 4)
-    for name in ("set_device", "set_flags"):
-        monkeypatch.setattr(f"paddle.{name}", lambda _: None)
     if isinstance(gpu, str):
         with pytest.raises(SystemExit, match=gpu):
             paddle_session.open_session(read())
@@ -300,55 +294,32 @@ def test_paddles_mixed_precision_has_the_recipe_s_own_lists(
     assert (here.precision_effective, here.scales) == ("amp", False)
 
 
-@on_each
-def test_a_model_on_several_gpus_has_all_its_norms_synchronised_and_is_data_parallel(
-    framework: str, monkeypatch: pytest.MonkeyPatch
+def test_a_model_of_paddles_on_several_gpus_has_all_its_norms_synchronised_and_is_data_parallel(
+    paddle_session: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What can be seen of it without a GPU: the layers, and that they keep their parameters."""
-    here = session(framework, 0, 2)
-    distributed = []
+    """What can be seen of it without a GPU: the layers, and that they keep their parameters.
 
-    def parallel(model: Any, **named: Any) -> Any:
-        distributed.append(named)
-        return model
+    Of PyTorch's: test_ranks.
+    """
+    from k8sbench.trainers.models.deeplabv3p_paddle import DeepLabV3P
 
-    named: dict[str, Any] = {}
-    expected: dict[str, Any] = {}
-    if framework == "pytorch":
-        from torch import nn
-
-        from k8sbench.trainers.models.deeplabv3plus_torch import DeepLabV3Plus
-
-        model: Any = DeepLabV3Plus(5, width_divisor=8)
-        monkeypatch.setattr(nn.Module, "to", lambda model, *_, **__: model)
-        monkeypatch.setattr(nn.parallel, "DistributedDataParallel", parallel)
-        named = {"broadcast_buffers": False}
-        expected = {"device_ids": [0], **named}
-        ours = "SyncNorm"
-    else:
-        import paddle
-
-        from k8sbench.trainers.models.deeplabv3p_paddle import DeepLabV3P
-
-        model = DeepLabV3P(5, layout="NHWC", width_divisor=8)
-        monkeypatch.setattr(paddle, "DataParallel", parallel)
-        ours = "SyncBatchNorm"
+    parallel = mock.Mock(side_effect=lambda model: model)
+    monkeypatch.setattr("paddle.DataParallel", parallel)
+    model = DeepLabV3P(5, layout="NHWC", width_divisor=8)
 
     def norms() -> list[Any]:
-        every = model.modules() if framework == "pytorch" else model.sublayers()
-        return [
-            each for each in every if type(each).__name__.endswith(("BatchNorm2D", "Norm2d", ours))
-        ]
+        ours = ("BatchNorm2D", "SyncBatchNorm")
+        return [each for each in model.sublayers() if type(each).__name__.endswith(ours)]
 
     before = {id(parameter) for parameter in model.parameters()}
-    layouts = [getattr(norm, "_data_format", None) for norm in norms()]
-    prepared, synced = here.prepare(model, sync_bn=True, **named)
+    layouts = [norm._data_format for norm in norms()]
+    prepared, synced = session("paddle", 0, 2).prepare(model, sync_bn=True)
     assert synced
     assert prepared is model  # so that whoever holds the bare model trains these layers
-    assert {type(norm).__name__ for norm in norms()} == {ours}
-    assert [getattr(norm, "_data_format", None) for norm in norms()] == layouts
+    assert {type(norm).__name__ for norm in norms()} == {"SyncBatchNorm"}
+    assert [norm._data_format for norm in norms()] == layouts
     assert {id(parameter) for parameter in model.parameters()} == before
-    assert distributed == [expected]
+    parallel.assert_called_once_with(model)
 
 
 @on_each

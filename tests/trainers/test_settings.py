@@ -13,7 +13,7 @@ import sys
 import pytest
 
 from k8sbench.trainers.parts import settings
-from tests.trainers.runs import Captured, refusal
+from tests.trainers.runs import Captured
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TRAINERS = ROOT / "k8sbench" / "trainers"
@@ -70,8 +70,12 @@ def test_the_runs_identity_comes_from_its_environment(monkeypatch: pytest.Monkey
 def test_layout_and_sums_of_gradients_are_upstreams_unless_asked_for_otherwise(
     argv: list[str], nhwc: bool, overlaps: bool
 ) -> None:
-    of_amp = {"channels_last_amp": ("second",), "flat_sum_amp": ("second",)}
-    defaults = dataclasses.replace(DEFAULTS, speed_options=settings.SPEED_OPTIONS, **of_amp)
+    defaults = dataclasses.replace(
+        DEFAULTS,
+        speed_options=settings.SPEED_OPTIONS,
+        channels_last_amp=("second",),
+        flat_sum_amp=("second",),
+    )
     found, _ = settings.read("b", "", defaults, None, argv)
     told = found.speed_options()
     assert (told["channels_last"], told["overlap"], found.overlap) == (nhwc, overlaps, overlaps)
@@ -96,17 +100,13 @@ def test_a_recipe_may_have_loader_processes_of_its_own() -> None:
         (["--batch-size", "0"], "at least 1 and at most 2147483647, not '0'"),
         (["--batch-size", "two"], "whole number"),
         (["--iterations", "0"], "at least 1"),
-        (["--iterations", "-5"], "at least 1"),
-        (["--log-interval", "0"], "at least 1"),
         (["--warmup", "-1"], "at least 0"),
-        (["--min-steady-seconds", "-1"], "at least 0"),
         (["--min-steady-seconds", "nan"], "at least 0"),
         (["--min-steady-seconds", "inf"], "at least 0"),
         (["--amp-dtype", "fp8"], "fp8"),
         (["--data", "data"], "data"),
         (["--recipe", "third"], "third"),
         (["--device", "tpu"], "tpu"),
-        (["--seed", "-1"], "at least 0"),
         (["--seed", "99999999999"], "at most 2147483647"),
         (["--no-such-option"], "--no-such-option"),
         (["--iter", "5"], "--iter"),  # abbreviations would change meaning as options are added
@@ -168,20 +168,6 @@ def test_help_needs_no_framework_and_is_shown_from_anywhere(
         )
         assert (shown.returncode, shown.stderr) == (0, "")
         assert "--min-steady-seconds" in shown.stdout
-
-
-@pytest.mark.parametrize(
-    ("name", "argv"),
-    [
-        ("deeplabv3p_pytorch", ["--crop", "512"]),
-        ("resnet50", ["--recipe", "kinetics"]),
-        ("tsm", ["--lr-cards", "rack"]),
-        ("deeplabv3p_paddle", ["--recipe", "mmseg"]),
-        ("arcface", ["--compile"]),  # Paddle has no such switch
-    ],
-)
-def test_a_trainer_refuses_its_own_bad_options(name: str, argv: list[str]) -> None:
-    assert argv[-1] in refusal(["-m", f"k8sbench.trainers.{name}", *argv])
 
 
 OF_EITHER = {"allreduce.py"}

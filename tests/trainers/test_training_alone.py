@@ -1,4 +1,4 @@
-"""What trainers of one framework have alone: PyTorch's compiler, groups, clipping, Paddle's AMP."""
+"""What trainers of one framework have: PyTorch's compiler, groups, clipping, Paddle's layout."""
 
 from __future__ import annotations
 
@@ -55,33 +55,12 @@ def test_a_compiled_model_gives_the_losses_of_a_plain_one(
     monkeypatch.setattr(nn.Module, "compile", lambda model: compile_(model, backend=backend))
     length = ("--batch-size", "2", "--warmup", "0", "--iterations", "3", "--log-interval", "1")
     options = (*STEEP[trainer], *length, "--frozen-norm")
-    plain = run(monkeypatch, capfd, trainer, *options)
-    compiled = run(monkeypatch, capfd, trainer, *options, "--compile")
+    plain = run(capfd, trainer, *options)
+    compiled = run(capfd, trainer, *options, "--compile")
     assert len(graphs) == 1
     assert plain[0]["options"]["compile"] is False
     assert compiled[0]["options"] == {**plain[0]["options"], "compile": True}
     assert losses(compiled) == pytest.approx(losses(plain), rel=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("amp", "kind"), [("none", "float32"), ("bf16", "bfloat16"), ("fp16", "float16")]
-)
-def test_the_forward_pass_runs_in_the_precision_asked_for(
-    amp: str, kind: str, capfd: Captured
-) -> None:
-    import torch
-
-    seen = set()
-
-    def losses(model: Any, images: Any, labels: Any) -> dict[str, Any]:
-        logits = model(images)
-        seen.add(logits.dtype)
-        loss = torch.nn.functional.cross_entropy(logits, labels)
-        assert loss.dtype is torch.float32
-        return {"loss": loss}
-
-    toy(capfd, "pytorch", "--amp-dtype", amp, loss=losses)
-    assert seen == {getattr(torch, kind)}
 
 
 def test_gradients_are_unscaled_before_they_are_clipped(capfd: Captured) -> None:
@@ -197,7 +176,7 @@ def test_images_are_laid_out_as_upstream_has_them_and_the_run_says_so(
 
     monkeypatch.setattr(layers, "__call__", noting)
     words = ("--crop", "32x64", "--classes", "4", *SHORT, *options)
-    found = run(monkeypatch, capfd, "deeplabv3p_paddle", *words)
+    found = run(capfd, "deeplabv3p_paddle", *words)
     assert found[0]["options"]["channels_last"] is nhwc
     assert seen[0] == ((2, 32, 64, 3) if nhwc else (2, 3, 32, 64))
     trained = part("paddle", "session").count_parameters(noted[0].bare)

@@ -65,7 +65,9 @@ def test_a_small_network_learns_a_small_set(case: str, tmp_path: Path, capfd: Ca
     trainer, options, (name, pictures, size), length, (metric, target) = LEARNED[case]
     sample_sets.SETS[name](tmp_path, pictures=pictures, size=size)
     found = runs.run(
-        *(capfd, trainer, *TRAIN, "--data", str(tmp_path), *options),
+        capfd,
+        trainer,
+        *(*TRAIN, "--data", str(tmp_path), *options),
         *("--length", length, "--length-unit", "epochs", "--log-interval", "50"),
         *("--evaluate-every", "1" if name == "cityscapes" else "2"),
         *("--target", str(target), "--stop-at-target"),

@@ -8,12 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.trainers.runs import (
-    END,
-    alone,
-    of,
-    ranks,
-)
+from tests.trainers.runs import END, alone, of, ranks
 
 TRAINERS = of("pytorch")
 TRAINING = (
@@ -42,15 +37,13 @@ import copy, json, sys
 import torch
 from torch import distributed, nn
 from torch.nn.modules import _functions
-from k8sbench.trainers.parts import settings, torch_session
+from k8sbench.trainers.parts import torch_session
 from k8sbench.trainers.parts.torch_sync_norm import synchronise
+from tests.trainers.checks import read
 
 (name, device, *options) = sys.argv[1:]
 dtype = getattr(torch, name)
-defaults = settings.Defaults(benchmark="b", recipes=("v",), batch_size=1, shares_gpu=True)
-here = torch_session.open_session(
-    settings.read("b", "", defaults, None, ["--device", device, *options])[0]
-)
+here = torch_session.open_session(read("--device", device, *options))
 here.connect()
 rank = here.place.rank
 torch.manual_seed(0)
@@ -120,9 +113,9 @@ def sync_norm_differs(dtype: str, device: str, *options: str, timeout: float = 1
 
 PRODUCTS = """
 import json, sys
-from k8sbench.trainers.parts import machine, settings
-defaults = settings.Defaults(benchmark="b", recipes=("v",), batch_size=1)
-common, _ = settings.read("b", "", defaults, None, sys.argv[1:])
+from k8sbench.trainers.parts import machine
+from tests.trainers.checks import read
+common = read(*sys.argv[1:])
 machine.steer_tf32(common.tf32)
 import torch
 from torch.nn import functional as F
@@ -158,13 +151,11 @@ def rounding(device: str, *options: str, timeout: float = 100.0) -> dict[str, An
 MEETING = (
     """
 import json, sys
-from k8sbench.trainers.parts import settings
-defaults = settings.Defaults(benchmark="b", recipes=("v",), batch_size=1, shares_gpu=True)
-common, _ = settings.read("b", "", defaults, None, sys.argv[1:])
 import torch
 from torch import distributed
 from k8sbench.trainers.parts import torch_session
-here = torch_session.open_session(common)
+from tests.trainers.checks import read
+here = torch_session.open_session(read(*sys.argv[1:]))
 here.join()
 sum = torch.full([8], 1.0 + here.place.rank, device=here.device)
 distributed.all_reduce(sum)
