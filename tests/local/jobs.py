@@ -54,9 +54,12 @@ class Seen(msgspec.Struct, kw_only=True):
 
     events: list[JobEvent]
 
+    def _all(self, kind: str) -> list[Any]:
+        return [found for event in self.events if (found := getattr(event, kind)) is not None]
+
     @property
     def phases(self) -> list[Phase]:
-        return [event.transition.phase for event in self.events if event.transition is not None]
+        return [transition.phase for transition in self._all("transition")]
 
     @property
     def final(self) -> Transition:
@@ -66,16 +69,14 @@ class Seen(msgspec.Struct, kw_only=True):
         return last
 
     def lines(self, replica: str) -> list[str]:
-        reported = (event.line for event in self.events if event.line is not None)
-        return [line.text for line in reported if line.replica == replica]
+        return [line.text for line in self._all("line") if line.replica == replica]
 
     def states(self, replica: str) -> list[Phase]:
-        reported = (event.replica for event in self.events if event.replica is not None)
-        return [state.phase for state in reported if state.replica == replica]
+        return [state.phase for state in self._all("replica") if state.replica == replica]
 
     def exit_codes(self) -> dict[str, int | None]:
-        reported = (event.replica for event in self.events if event.replica is not None)
-        return {state.replica: state.exit_code for state in reported if state.phase.final}
+        states = self._all("replica")
+        return {state.replica: state.exit_code for state in states if state.phase.final}
 
 
 def events(cluster: LocalCluster, run_id: str) -> Iterator[JobEvent]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import socket
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -17,14 +19,16 @@ import pytest
 
 from k8sbench.adapters.local import cluster, launch
 from k8sbench.adapters.local.gpus import GPU, Inventory
+from k8sbench.adapters.local.launch import MARK, Launch
+from k8sbench.adapters.local.replica import CHUNK, Replica
 from k8sbench.model.errors import JobFailed, NotFound, UsageError
 from k8sbench.model.phase import Phase
-from tests.local.jobs import Machine, MakeMachine, Running, Seen, processes_of, wait_for
+from k8sbench.ports import JobEvent
+from tests.local.jobs import Machine, MakeMachine, processes_of, wait_for
 from tests.unit import demo_kind
 from tests.unit.local import examples
 
 HELLO = "print('hello')"
-ENVIRONMENT = "import json, os; print(json.dumps(dict(os.environ)))"
 FOR_EVER = "import signal; print('up', flush=True); signal.pause()"
 DEAF = """
 import signal
@@ -48,18 +52,6 @@ while peer is None:
 """
 
 
-def subreaper_of_worker(running: Running) -> psutil.Process:
-    """The process above all others of worker-0."""
-    mark = f"{running.run_id}/worker-0"
-    ours = psutil.Process().children()
-    (found,) = (each for each in ours if each.environ().get(launch.MARK) == mark)
-    return found
-
-
-def environments(seen: Seen, *replicas: str) -> list[dict[str, str]]:
-    return [json.loads(seen.lines(replica)[0]) for replica in replicas]
-
-
 # -- a job that succeeds ----------------------------------------------------------------------
 
 
@@ -73,24 +65,27 @@ def test_a_job_succeeds_when_all_its_replicas_do(machine: Machine, replicas: int
     assert seen.states("master-0") == [Phase.STARTING, Phase.RUNNING, Phase.SUCCEEDED]
 
 
-def test_every_replica_is_a_session_and_a_process_group_of_its_own(machine: Machine) -> None:
-    seen = machine.run("import os; print(os.getsid(0) == os.getpgid(0) == os.getpid())")
-    assert seen.lines("master-0") == seen.lines("worker-0") == ["True"]
-
-
-def test_a_replica_reads_nothing_from_the_terminal(machine: Machine) -> None:
-    seen = machine.run("import sys; print(repr(sys.stdin.read()))", replicas=1)
-    assert seen.lines("master-0") == ["''"]
-
-
-def test_a_replica_inherits_nothing_but_its_three_streams(machine: Machine) -> None:
+@pytest.mark.parametrize(
+    ("trainer", "said"),
+    [
+        # Every replica is a session and a process group of its own.
+        ("import os; print(os.getsid(0) == os.getpgid(0) == os.getpid())", "True"),
+        # It reads nothing from the terminal.
+        ("import sys; print(repr(sys.stdin.read()))", "''"),
+        # It inherits nothing but its three streams; the fourth is the listing's own.
+        (
+            "import os; print(sorted(os.listdir('/proc/self/fd'), key=int)[:4])",
+            "['0', '1', '2', '3']",
+        ),
+        # A run that was planned without GPUs sees none.
+        ("import os; print(os.environ['CUDA_VISIBLE_DEVICES'])", ""),
+    ],
+)
+def test_a_replica_shares_nothing(make_machine: MakeMachine, trainer: str, said: str) -> None:
     with socket.socket() as ours:
         ours.set_inheritable(True)
-        seen = machine.run(
-            "import os; print(sorted(os.listdir('/proc/self/fd'), key=int)[:4])", replicas=1
-        )
-    # The fourth is the listing's own.
-    assert seen.lines("master-0") == ["['0', '1', '2', '3']"]
+        seen = make_machine(inventory=lambda: FOUR).run(trainer)
+    assert seen.lines("master-0") == seen.lines("worker-0") == [said]
 
 
 def test_a_replicas_temporary_folder_is_private_and_gone_with_it(machine: Machine) -> None:
@@ -158,18 +153,6 @@ def test_one_failing_replica_fails_the_job_and_ends_the_others(machine: Machine)
     assert not processes_of(running.run_id)
 
 
-def test_a_replica_that_ignores_sigterm_is_killed_after_the_grace(
-    make_machine: MakeMachine,
-) -> None:
-    machine = make_machine(grace=0.2)
-    running = machine.start(DEAF)
-    running.until_line("up", "master-0", "worker-0")
-    machine.cluster.cancel(running.run_id, "enough", "enough")
-    seen = running.to_the_end()
-    assert seen.exit_codes() == {"master-0": 137, "worker-0": 137}
-    assert seen.final.phase is Phase.CANCELLED
-
-
 def test_the_replica_that_broke_is_named_not_the_one_that_lost_it(machine: Machine) -> None:
     """As launchers have it: what its rank said comes out when its peers are dead already."""
     speak_late = """
@@ -186,29 +169,27 @@ raise ValueError("the cause")
     assert seen.final.cause.endswith(": ValueError: the cause")
 
 
-def test_a_subreaper_that_is_killed_fails_the_job(machine: Machine) -> None:
+@pytest.mark.parametrize(
+    ("number", "cause"),
+    [
+        (signal.SIGKILL, "worker-0 lost its subreaper"),
+        (signal.SIGTERM, "worker-0 was killed by signal 15 (SIGTERM): up"),
+    ],
+)
+def test_a_subreaper_that_is_ended_fails_the_job(machine: Machine, number: int, cause: str) -> None:
     running = machine.start(FOR_EVER)
     running.until_line("up", "master-0", "worker-0")
-    subreaper_of_worker(running).kill()
-    seen = running.to_the_end()
-    assert seen.final.phase is Phase.FAILED
-    assert "worker-0 lost its subreaper" in seen.final.cause
+    mark = f"{running.run_id}/worker-0"
+    ours = psutil.Process().children()
+    (subreaper,) = (each for each in ours if each.environ().get(launch.MARK) == mark)
+    subreaper.send_signal(number)
+    final = running.to_the_end().final
+    assert final.phase is Phase.FAILED
+    assert final.cause.startswith(cause)
     assert not processes_of(running.run_id)
 
 
-def test_a_replica_that_is_ended_from_outside_k8sbench_fails_the_job(machine: Machine) -> None:
-    running = machine.start(FOR_EVER)
-    running.until_line("up", "worker-0")
-    subreaper_of_worker(running).terminate()
-    seen = running.to_the_end()
-    assert seen.final.phase is Phase.FAILED
-    assert seen.final.cause == "worker-0 was killed by signal 15 (SIGTERM): up"
-    assert not processes_of(running.run_id)
-
-
-def test_a_failure_stays_a_failure_when_the_job_is_cancelled_while_it_ends(
-    make_machine: MakeMachine,
-) -> None:
+def test_a_failure_stays_one_when_it_is_cancelled_meanwhile(make_machine: MakeMachine) -> None:
     machine = make_machine(grace=0.2)
     running = machine.start(
         MEET
@@ -298,40 +279,26 @@ def test_closing_waits_for_nobody_who_reads(make_machine: MakeMachine) -> None:
 # -- watching -------------------------------------------------------------------------------------
 
 
-def test_several_jobs_run_beside_each_other(machine: Machine) -> None:
-    running = [machine.start(ENVIRONMENT) for _ in range(3)]
-    threads = [threading.Thread(target=each.to_the_end) for each in running]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    ports = {environments(each.seen, "worker-0")[0]["MASTER_PORT"] for each in running}
-    assert len(ports) == 3
-
-
-def test_one_who_waits_hears_of_all_jobs_and_each_ends_with_its_final_transition(
-    machine: Machine,
-) -> None:
-    run_ids = {machine.start(HELLO, replicas=1).run_id for _ in range(3)}
-    ended: list[str] = []
+def test_one_who_waits_hears_of_all_jobs(machine: Machine) -> None:
+    port = "import os; print(os.environ['MASTER_PORT'])"
+    run_ids = {machine.start(port, replicas=1).run_id for _ in range(3)}
+    ended, ports = list[str](), set[str]()
     while len(ended) < len(run_ids):
         for event in machine.cluster.wait(None):
             assert event.run_id not in ended
+            ports |= set() if event.line is None else {event.line.text}
             if event.transition is not None and event.transition.phase.final:
                 ended.append(event.run_id)
     assert set(ended) == run_ids
+    assert len(ports) == 3
     assert machine.cluster.wait(0.0) == []
 
 
-def test_a_job_is_started_once_however_often_it_is_created(machine: Machine) -> None:
-    first = machine.start(HELLO, run_id="once")
-    again = machine.start(HELLO, run_id="once")
+def test_a_job_is_started_once_however_often_it_is_created(make_machine: MakeMachine) -> None:
+    machine = make_machine()
+    first, again = (machine.start(HELLO, run_id="once") for _ in range(2))
     assert first.to_the_end().final.phase is Phase.SUCCEEDED
     assert again.to_the_end().lines("master-0") == []
-
-
-def test_a_job_of_an_earlier_process_is_not_started_again(make_machine: MakeMachine) -> None:
-    make_machine().run(HELLO, run_id="once")
     with pytest.raises(UsageError, match="started before"):
         make_machine().start(HELLO, run_id="once")
 
@@ -356,20 +323,17 @@ def test_a_command_of_someone_else_never_runs(machine: Machine, tmp_path: Path) 
     assert not proof.exists()
 
 
-def test_a_replica_that_cannot_be_started_says_what_is_missing(
+def test_a_job_that_cannot_be_started_says_what_is_missing_and_leaves_nothing(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
-    with pytest.raises(JobFailed, match=r"could not be started: .*No such file or directory"):
-        machine.start(HELLO)
-
-
-def test_a_job_that_cannot_be_started_leaves_nothing(machine: Machine, tmp_path: Path) -> None:
     plan = examples.plan()
     with pytest.raises(JobFailed, match="could not be started"):
         machine.cluster.create(plan, examples.rendered(plan), Path("/proc/nowhere"))
     with pytest.raises(NotFound):
         machine.cluster.job(plan.run_id)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+    with pytest.raises(JobFailed, match=r"could not be started: .*No such file or directory"):
+        machine.start(HELLO)
 
 
 # -- GPUs -----------------------------------------------------------------------------------------
@@ -394,42 +358,23 @@ def test_replicas_see_gpus_of_their_own(make_machine: MakeMachine) -> None:
     assert seen.lines("worker-0") == ["2,3"]
 
 
-def test_a_run_that_was_planned_without_gpus_sees_none(make_machine: MakeMachine) -> None:
-    seen = make_machine(inventory=lambda: FOUR).run(VISIBLE)
-    assert seen.lines("master-0") == [""]
-
-
-def test_gpus_are_free_again_when_their_run_is_over(make_machine: MakeMachine) -> None:
+def test_gpus_are_free_again_after_a_run_or_a_failed_start(make_machine: MakeMachine) -> None:
     machine = make_machine(inventory=lambda: FOUR)
-
-    def start(trainer: str) -> Running:
-        return machine.start(trainer, **THREE_GPUS)
-
-    running = start(VISIBLE + "; signal.pause()")
+    no_room = mock.patch.object(cluster, "held_port", side_effect=OSError("No space left"))
+    with no_room, pytest.raises(JobFailed, match="No space left"):
+        machine.start(VISIBLE, **THREE_GPUS)
+    running = machine.start(VISIBLE + "; signal.pause()", **THREE_GPUS)
     with pytest.raises(UsageError, match="3 of them in use by other runs"):
-        start(VISIBLE)
+        machine.start(VISIBLE, **THREE_GPUS)
     machine.cluster.cancel(running.run_id, "enough", "enough")
     running.to_the_end()
-    assert start(VISIBLE).to_the_end().lines("master-0") == ["0,1,2"]
-
-
-def test_gpus_are_free_again_when_a_job_cannot_be_started(make_machine: MakeMachine) -> None:
-    machine = make_machine(inventory=lambda: FOUR)
-    no_room = OSError("No space left on device")
-    with (
-        mock.patch.object(cluster, "held_port", side_effect=no_room),
-        pytest.raises(JobFailed, match="No space left"),
-    ):
-        machine.start(VISIBLE, **THREE_GPUS)
     assert machine.run(VISIBLE, **THREE_GPUS).lines("master-0") == ["0,1,2"]
 
 
 PRINTS = "import json, os; print(json.dumps({k: v for k, v in os.environ.items() if 'DEMO' in k}))"
 
 
-def test_a_made_up_kind_runs_on_this_machine(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_made_up_kind_runs_here(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     demo_kind.add(monkeypatch)
     seen = machine.run(PRINTS, kind="DemoJob", replicas=3)
     assert seen.final.phase is Phase.SUCCEEDED
@@ -440,3 +385,165 @@ def test_a_made_up_kind_runs_on_this_machine(
     assert {one["DEMO_WORLD"] for one in reported} == {"3"}
     assert reported[0]["DEMO_CHIEF"] == "me"
     assert reported[1]["DEMO_CHIEF"] == reported[2]["DEMO_CHIEF"] != "me"
+
+
+# -- what replicas print --------------------------------------------------------------------------
+
+
+PIPE = 64 * 1024
+"""What a pipe holds on Linux, bytes."""
+
+
+def test_both_streams_come_in_the_order_of_writing(machine: Machine) -> None:
+    trainer = """
+import sys
+for n in range(50):
+    print("out", n, flush=True)
+    print("err", n, file=sys.stderr, flush=True)
+"""
+    seen = machine.run(trainer, replicas=1)
+    assert seen.lines("master-0") == [f"{s} {n}" for n in range(50) for s in ("out", "err")]
+
+
+def test_no_line_is_lost_and_none_doubled(machine: Machine) -> None:
+    """More than all pipes hold, from four replicas at once, up to the very end."""
+    trainer = """
+import os, sys
+sys.stdout.write("".join(f"{n:06d} {'x' * 60}\\n" for n in range(20_000)))
+sys.stdout.flush()
+os._exit(0)
+"""
+    seen = machine.run(trainer, replicas=4)
+    expected = [f"{n:06d} {'x' * 60}" for n in range(20_000)]
+    for replica in ("master-0", "worker-0", "worker-1", "worker-2"):
+        assert seen.lines(replica) == expected
+
+
+def test_lines_are_stamped_in_the_order_of_arrival(machine: Machine) -> None:
+    seen = machine.run("for n in range(3): print(n, flush=True)", replicas=1)
+    stamps = [event.line.at for event in seen.events if event.line is not None]
+    assert stamps == sorted(stamps)
+    first, last = seen.events[0].transition, seen.final
+    assert first is not None
+    assert first.at <= stamps[0] <= stamps[-1] <= last.at
+
+
+def test_a_slow_reader_slows_the_replica_and_loses_nothing(machine: Machine) -> None:
+    """The replica is never further ahead than its pipe and one reading hold."""
+    trainer = """
+import os
+folder = os.environ["PYTHONPATH"].split(":")[0]
+ahead = os.open(os.path.join(folder, "ahead"), os.O_CREAT | os.O_WRONLY)
+for n in range(50_000):
+    os.pwrite(ahead, b"%08d" % n, 0)
+    os.write(1, b"%099d\\n" % n)
+"""
+    running = machine.start(trainer, replicas=1)
+    ahead = running.folder / "mounts/trainers/ahead"
+    most = (CHUNK + PIPE) // 100 + 1
+    for n in range(50_000):
+        running.until(_is_line)
+        assert int(ahead.read_bytes()) - n <= most
+    assert running.to_the_end().lines("master-0") == [f"{n:099d}" for n in range(50_000)]
+
+
+def _is_line(event: JobEvent) -> bool:
+    return event.line is not None
+
+
+def test_a_replica_that_says_nothing_is_no_less_a_success(machine: Machine) -> None:
+    assert machine.run("pass").phases == [Phase.STARTING, Phase.SUCCEEDED]
+
+
+def test_output_that_a_stray_still_holds_open_ends_with_the_replica(machine: Machine) -> None:
+    trainer = """
+import subprocess, sys
+subprocess.Popen(
+    [sys.executable, "-c", "import signal; print('stray', flush=True); signal.pause()"],
+    start_new_session=True,
+)
+print("done")
+"""
+    seen = machine.run(trainer, replicas=1)
+    assert seen.final.phase is Phase.SUCCEEDED
+    assert "done" in seen.lines("master-0")
+
+
+# -- one subreaper --------------------------------------------------------------------------------
+
+
+RUN_ID = f"subreaper-{os.getpid()}"
+Make = Callable[..., Replica]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    """Make replicas that run a command; nothing of them may be left."""
+    made: list[Replica] = []
+
+    def make_replica(*command: str, cwd: str | None = None, **environ: str) -> Replica:
+        scratch = tmp_path / f"scratch-{len(made)}"
+        scratch.mkdir()
+        launch = Launch(
+            replica="worker-0",
+            command=command,
+            environ={MARK: f"{RUN_ID}/worker-0", "PATH": os.defpath} | environ,
+            cwd=cwd or str(scratch),
+            scratch=str(scratch),
+            folders=(f"{scratch}/temporary",),
+        )
+        made.append(Replica(launch, grace=5.0))
+        return made[-1]
+
+    yield make_replica
+    for number, replica in enumerate(made):
+        replica.close()
+        assert not (tmp_path / f"scratch-{number}").exists()
+    assert not processes_of(RUN_ID)
+
+
+def output_of(replica: Replica) -> list[str]:
+    """Read a replica's output and control socket to their ends."""
+    found: list[str] = []
+    while replica.output is not None:
+        select.select([replica.output], [], [])
+        lines = replica.read_output()
+        found += replica.close_output() if lines is None else lines
+    while not replica.is_over:
+        select.select([replica.control], [], [])
+        replica.read_control()
+    return found
+
+
+def test_a_program_starts_with_its_signals_as_the_kernel_has_them(make: Make) -> None:
+    """Python ignores SIGPIPE, and what is ignored would stay so in a program of another kind."""
+    replica = make("/bin/cat", "/proc/self/status")
+    state = dict(line.split(":\t", 1) for line in output_of(replica) if ":\t" in line)
+    # Signals 32 and 33 are the C library's own: no program can set them, so they stay inherited.
+    ours = ~(1 << 31 | 1 << 32)
+    assert int(state["SigIgn"], 16) & ours == 0
+    assert int(state["SigBlk"], 16) == 0
+    assert replica.code == 0
+
+
+def test_a_missing_program_and_a_missing_folder_are_named(make: Make) -> None:
+    missing = make("/nowhere/program")
+    assert output_of(missing) == ["k8sbench: error: /nowhere/program: No such file or directory"]
+    assert missing.code == 127
+    with pytest.raises(FileNotFoundError, match="/nowhere"):
+        make("/bin/true", cwd="/nowhere")
+
+
+def test_words_and_variables_of_any_kind_and_size_arrive_as_they_are(make: Make) -> None:
+    words = ["", " ", "$HOME", "'\"", "×", "a\tb", "\udcff"]
+    assert output_of(make("/usr/bin/printf", "[%s]\\n", *words)) == [
+        *("[]", "[ ]", "[$HOME]", "['\"]", "[×]", "[a\tb]", "[\N{REPLACEMENT CHARACTER}]")
+    ]
+    replica = make("/usr/bin/env", **{f"V{n}": "x" * 10_000 for n in range(50)})
+    assert sum(line.startswith("V") for line in output_of(replica)) == 50
+
+
+def test_the_replicas_environment_does_not_change_the_subreaper(make: Make, tmp_path: Path) -> None:
+    (tmp_path / "psutil.py").write_text("raise SystemExit('not ours')")
+    replica = make("/bin/echo", "runs", PYTHONPATH=str(tmp_path), PYTHONSTARTUP="/nowhere")
+    assert output_of(replica) == ["runs"]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import pathlib
 import sys
-import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,11 +16,9 @@ from k8sbench.cli.main import main
 from tests.harness import benchmark_files
 
 PROGRAM = """
-import json, os, pathlib, sys, time
+import json, os, sys
 names = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PET_NNODES", "SECRET", "MINE")
 print(json.dumps({name: os.environ.get(name) for name in names} | {"words": sys.argv[1:]}))
-while pathlib.Path(__file__).with_name("wait").exists():
-    time.sleep(0.01)
 for step in range(1, 21):
     print(f"step {step} 8.0 samples/s", flush=True)
 """
@@ -39,12 +36,10 @@ SPEC = benchmark_files.benchmark(
         window={"warmup": 4, "iterations": 16, "rule": "ours"},
     )
 )
-LOOKS = 100
-"""How often k8sbench asks for the time before the program goes on."""
 
 
 @pytest.fixture
-def mine(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Write the file and the program beside it; the store is another folder."""
     monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
     monkeypatch.setenv("SECRET", "of the user's shell")
@@ -55,12 +50,12 @@ def mine(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Pat
     return folder / "mine.yaml"
 
 
-def words(path: pathlib.Path, *more: str) -> list[str]:
+def words(path: Path, *more: str) -> list[str]:
     return ["submit", str(path), "--backend=local", "--run-id=mine-1", *more]
 
 
 def test_it_runs_with_the_operator_s_variables_and_is_measured(
-    mine: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+    mine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words(mine, "--yes", "--replicas=2", "-o", "json")) == 0
     (row,) = json.loads(capsys.readouterr().out)["rows"]
@@ -83,32 +78,8 @@ def test_it_runs_with_the_operator_s_variables_and_is_measured(
     ]
 
 
-def test_a_clock_that_is_set_an_hour_on_ends_no_run_and_no_wait(
-    mine: pathlib.Path,
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    log = tmp_path / "store" / "runs" / "mine-1" / "logs" / "master-0.log"
-    (wait := mine.with_name("wait")).touch()
-    right, monotonic, looks = time.time, time.monotonic, iter(range(LOOKS))
-
-    def look() -> float:
-        if log.exists() and log.read_text() and next(looks, None) is None:
-            wait.unlink(missing_ok=True)
-        return monotonic()
-
-    monkeypatch.setattr(time, "time", lambda: right() + 3600 * log.exists())
-    monkeypatch.setattr(time, "monotonic", look)
-    assert main(words(mine, "--yes", "--timeout=10m")) == 0
-    assert time.time() > right() + 3000, "the clock was set while the run went on"
-    capsys.readouterr()
-    assert main(["status", "mine-1", "-o", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)["phase"] == "Succeeded"
-
-
 def test_without_a_terminal_and_without_yes_nothing_runs(
-    mine: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+    mine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words(mine)) == 2
     err = capsys.readouterr().err
@@ -120,7 +91,7 @@ def test_without_a_terminal_and_without_yes_nothing_runs(
 
 @pytest.mark.parametrize(("answer", "code"), [(True, 0), (False, 2)])
 def test_on_a_terminal_it_is_asked(
-    mine: pathlib.Path, monkeypatch: pytest.MonkeyPatch, answer: bool, code: int
+    mine: Path, monkeypatch: pytest.MonkeyPatch, answer: bool, code: int
 ) -> None:
     asked: list[str] = []
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
@@ -135,24 +106,20 @@ def test_on_a_terminal_it_is_asked(
     assert "python3 train.py" in asked[0]
 
 
-def test_a_dry_run_asks_nothing_and_the_same_file_goes_to_a_cluster_unchanged(
-    mine: pathlib.Path, capsys: pytest.CaptureFixture[str]
+def test_the_same_file_goes_to_a_cluster_unchanged(
+    mine: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(words(mine, "--dry-run")) == 0
+    assert main(words(mine, "--dry-run")) == 0, "which asks nothing"
     capsys.readouterr()
     assert main(["render", str(mine), "--replicas=2", "--gpus=1", "-o", "json"]) == 0
-    (job,) = [
-        one for one in json.loads(capsys.readouterr().out)["items"] if one["kind"] == "PyTorchJob"
-    ]
+    *_, job = json.loads(capsys.readouterr().out)["items"]
     container = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["containers"][0]
     assert container["image"] == "registry.example.com/team/mine:1"
     assert container["command"][:2] == ["python3", "train.py"]
     assert "--hosts=mine-example-master-0,mine-example-worker-0" in container["command"]
 
 
-def test_what_only_a_cluster_has_is_refused(
-    mine: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_cluster_options_are_refused(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for option in ("--data=pvc:imagenet", "--impl=upstream", "--preset=smoke"):
         assert main(words(mine, "--yes", option)) == 2
         assert os.fspath(mine) not in capsys.readouterr().out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from collections.abc import Iterator
@@ -20,13 +21,13 @@ from k8sbench.lifecycle import submitting
 from k8sbench.lifecycle.context import PlannedCase, Stop
 from k8sbench.model.errors import EarlierAttempt, UsageError
 from k8sbench.model.phase import Phase
-from k8sbench.model.plan import PlannedTraining
 from k8sbench.model.planning import DRAFT_ID
 from k8sbench.model.run import Run
 from tests.local.jobs import processes_of
 from tests.unit.lifecycle.played import Silent
 from tests.unit.local import examples
 from tests.unit.model.specs import a_request
+from tests.unit.store.examples import TRAINING
 
 STEPS = 4
 TRAINER = f"""
@@ -59,7 +60,6 @@ print("from step", done, flush=True)
 place.write_text(str(done + 1))
 """
 REFUSING = "import sys; print('usage: little DIR'); sys.exit(2)"
-REFUSING_BY_1 = "import sys; print('k8sbench: error: no such data'); sys.exit(1)"
 ONE_RANK_ENDS = """
 import os, signal, sys
 if os.environ["RANK"] == "0":
@@ -82,28 +82,21 @@ def submitted(
     ``resume`` continues what its set has.
     """
     files = {"little.py": trainer}
-
-    def text(_: object) -> str:
-        return "kind: Job\n"
-
     changes |= {"max_restarts": max_restarts, "run_id": DRAFT_ID}
-    draft = examples.plan(*words, files=files, **changes)
     case = PlannedCase(
-        draft=draft, manifests=lambda plan: examples.rendered(plan, files), text=text
+        draft=examples.plan(*words, files=files, **changes),
+        manifests=lambda plan: examples.rendered(plan, files),
+        text=lambda _: "kind: Job\n",
     )
-    cluster = LocalCluster()
-    context = msgspec.structs.replace(
-        run_context(store, cluster), manifests=lambda run: examples.rendered(run.plan, files)
-    )
-    try:
-        options = a_request(set_name="tests", run_id="restarted")
-        cases = [case]
+    with contextlib.closing(LocalCluster()) as cluster:
+        context = msgspec.structs.replace(
+            run_context(store, cluster), manifests=lambda run: examples.rendered(run.plan, files)
+        )
+        options, cases = a_request(set_name="tests", run_id="restarted"), [case]
         if resume is not None:
             options = a_request(resume=resume)
             _, cases = sweeps.resumed(cases, context, resume, Silent())
         list(submitting.submit(cases, context, Silent(), Stop(), options))
-    finally:
-        cluster.close()
     assert not processes_of("restarted")
     return store.run("restarted")
 
@@ -119,9 +112,7 @@ def printed(store: SqlStore, replica: str) -> list[str]:
     return [line.partition(" ")[2] for line in path.read_text().splitlines()]
 
 
-def test_a_worker_that_is_killed_once_goes_on_when_all_of_its_attempt_are_gone(
-    store: SqlStore, tmp_path: Path
-) -> None:
+def test_a_worker_that_is_killed_goes_on_when_all_are_gone(store: SqlStore, tmp_path: Path) -> None:
     run = submitted(store, TRAINER, str(tmp_path))
     assert (run.phase, run.restarts) == (Phase.SUCCEEDED, 1)
     (restart,) = (step for step in run.history if step.cause_id == "restarting")
@@ -129,19 +120,8 @@ def test_a_worker_that_is_killed_once_goes_on_when_all_of_its_attempt_are_gone(
     assert printed(store, "worker-0") == ["from step 0", "from step 2"]
 
 
-TRAINS: dict[str, Any] = {
-    "mode": "train",
-    "checkpoints": "path:/kept",
-    "seed": 0,
-    "training": PlannedTraining(
-        length=4,
-        unit="iterations",
-        evaluate_every=4,
-        metric="top-1",
-        target=None,
-        stop_at_target=False,
-    ),
-}
+SHORT = msgspec.structs.replace(TRAINING, length=4, unit="iterations", evaluate_every=4)
+TRAINS: dict[str, Any] = {"mode": "train", "checkpoints": "path:/ck", "seed": 0, "training": SHORT}
 
 
 @pytest.mark.parametrize("resume", [None, "tests"])
@@ -175,14 +155,10 @@ def test_an_attempt_does_not_begin_beside_processes_of_the_one_before() -> None:
     cluster.clear(run("left-behind"))
 
 
-def test_a_training_that_came_to_its_end_is_continued_if_it_is_to_be_longer(
-    store: SqlStore, tmp_path: Path
-) -> None:
+def test_a_training_that_is_to_be_longer_is_continued(store: SqlStore, tmp_path: Path) -> None:
     def of(length: int, *words: str, **changes: Any) -> Run:
-        training = msgspec.structs.replace(TRAINS["training"], length=length)
-        return submitted(
-            store, COUNTING, str(tmp_path), *words, **{**TRAINS, "training": training, **changes}
-        )
+        trains = TRAINS | {"training": msgspec.structs.replace(SHORT, length=length)}
+        return submitted(store, COUNTING, str(tmp_path), *words, **(trains | changes))
 
     assert of(4).attempt == 1
     run = of(6, "--length=6")
@@ -195,11 +171,8 @@ def test_a_training_that_came_to_its_end_is_continued_if_it_is_to_be_longer(
             of(8, **{name: value})
 
 
-@pytest.mark.parametrize("program", [REFUSING, REFUSING_BY_1])
-def test_a_program_that_refuses_its_words_is_not_started_again(
-    store: SqlStore, program: str
-) -> None:
-    run = submitted(store, program)
+def test_a_program_that_refuses_its_words_is_not_restarted(store: SqlStore) -> None:
+    run = submitted(store, REFUSING)
     assert (run.phase, run.restarts) == (Phase.FAILED, 0)
     assert run.history[-1].cause_id == "usage-error"
 

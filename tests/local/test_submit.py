@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import pathlib
 import re
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -27,7 +27,7 @@ PATIENCE = 240.0
 class Shell:
     """k8sbench as a user has it: a command, a store, exit codes."""
 
-    def __init__(self, folder: pathlib.Path) -> None:
+    def __init__(self, folder: Path) -> None:
         self.store = folder / "store"
         self.environment = os.environ | {"K8SBENCH_STORE": str(self.store)}
 
@@ -42,16 +42,10 @@ class Shell:
         )
 
     def run(self, *args: str, code: int = 0) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "k8sbench", *args],
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == code, done.stdout + done.stderr
-        return done.stdout if code == 0 else done.stdout + done.stderr
+        with self.start(*args) as process:
+            out, err = process.communicate()
+        assert process.returncode == code, out + err
+        return out if code == 0 else out + err
 
     def json(self, *args: str) -> Any:
         return json.loads(self.run(*args, "-o", "json"))
@@ -65,17 +59,17 @@ class Shell:
 
 
 @pytest.fixture
-def shell(tmp_path: pathlib.Path) -> Shell:
+def shell(tmp_path: Path) -> Shell:
     return Shell(tmp_path)
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left_running(tmp_path: pathlib.Path) -> Iterator[None]:
+def nothing_is_left_running(tmp_path: Path) -> Iterator[None]:
     yield
     wait_for(lambda: not mine(tmp_path), "all processes of the run to end", PATIENCE)
 
 
-def mine(tmp_path: pathlib.Path) -> list[psutil.Process]:
+def mine(tmp_path: Path) -> list[psutil.Process]:
     """Processes of this test: its folder stands in their environment or their arguments."""
 
     def has_it(process: psutil.Process) -> bool:
@@ -124,49 +118,18 @@ def test_an_all_reduce_is_a_row_of_bandwidth(shell: Shell) -> None:
     assert row["throughput"] == pytest.approx(0.02 / seconds)
 
 
-def test_a_run_on_files_has_the_share_of_its_time_that_it_waits_for_them_in_its_row(
-    shell: Shell, tmp_path: pathlib.Path
-) -> None:
-    shell.run("data", "make-sample", "imagenet", str(tmp_path / "pictures"))
-    shell.run(*RESNET, "--data", str(tmp_path / "pictures"), "--iterations", "5")
-    (row,) = shell.json("results")["rows"]
-    assert row["mode"] == "throughput"
-    assert 0 < row["data_fraction"] < 1
-    titles, cells, *_ = shell.run("results", "-o", "wide").splitlines()
-    place = titles.index("DATA WAIT")
-    assert re.fullmatch(r" *\d+\.\d %", cells[place - 3 : place + len("DATA WAIT")])
-
-
-def test_a_trainer_that_refuses_its_data_is_not_started_again_by_a_training(
-    shell: Shell, tmp_path: pathlib.Path
-) -> None:
-    """The folder is there, which is as far as k8sbench itself looks."""
-    (tmp_path / "pictures").mkdir()
-    training = ("--mode", "train", "--evaluate-every", "8", "--target", "none")
-    where = ("--data", str(tmp_path / "pictures"), "--checkpoints", str(tmp_path / "checkpoints"))
-    said = shell.run(*RESNET, *training, *where, "--iterations", "8", code=3)
-    assert "up to 3 restarts" in said
-    (run,) = shell.json("list")
-    assert (run["phase"], run["cause_id"], run["restarts"]) == ("Failed", "usage-error", 0)
-    assert "k8sbench: error: --data " in run["cause"]
-
-
 @pytest.mark.parametrize(
-    ("benchmark", "data_set", "number", "name"),
+    ("words", "number", "name"),
     [
-        (("resnet50",), "imagenet", signal.SIGINT, "Ctrl-C"),
-        (("deeplabv3p", "--framework", "paddle"), "cityscapes", signal.SIGTERM, "SIGTERM"),
+        ("resnet50 imagenet", signal.SIGINT, "Ctrl-C"),
+        ("deeplabv3p --framework=paddle cityscapes", signal.SIGTERM, "SIGTERM"),
     ],
 )
-def test_an_interrupted_training_saves_its_last_step_and_is_recorded_as_cancelled(
-    shell: Shell,
-    tmp_path: pathlib.Path,
-    benchmark: tuple[str, ...],
-    data_set: str,
-    number: int,
-    name: str,
+def test_an_interrupted_training_saves_its_last_step_and_is_cancelled(
+    shell: Shell, tmp_path: Path, words: str, number: int, name: str
 ) -> None:
     """No process of it is left, either."""
+    *benchmark, data_set = words.split()
     shell.run("data", "make-sample", data_set, str(tmp_path / "data"), "--pictures", "16")
     training = ("--mode", "train", "--data", str(tmp_path / "data"), "--iterations", "100000")
     where = ("--target", "none", "--checkpoints", str(tmp_path / "kept"), "--replicas", "2")

@@ -7,9 +7,10 @@ of the port each line comes once and in order, and a job's end after everything 
 
 from __future__ import annotations
 
+import itertools
 import math
-import pathlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -35,8 +36,6 @@ from tests.simulation.store import Disk
 from tests.simulation.world import Process, Violation, World
 
 REPLICAS = ("master-0", "worker-0")
-RETRIED = "replica-failed"
-"""Cause id of an end after which another attempt may be better."""
 COLLECTOR = "collector"
 """Name of the store that collects for everybody."""
 RACE_SECONDS = 120.0
@@ -51,14 +50,14 @@ class Job(msgspec.Struct, kw_only=True, eq=False):
     """A job on the API server."""
 
     plan: RunPlan
-    uid: int
+    uid: str
     attempt: int
     created_at: float
     steps: list[Transition]
     lines: dict[str, list[LogLine]]
     end: Transition
-    lost: set[str] = set()
-    """Texts of lines that nobody could have any more."""
+    lost: set[LogLine] = set()
+    """Lines that nobody could have any more."""
     cancel: tuple[str, str] | None = None
     began_at: float = 0.0
     gone_at: float | None = None
@@ -77,14 +76,6 @@ class Job(msgspec.Struct, kw_only=True, eq=False):
 
     def is_over(self, now: float) -> bool:
         return now >= self.end.at
-
-    def printed(self, now: float) -> list[LogLine]:
-        lines = [line for of_replica in self.lines.values() for line in of_replica]
-        return [
-            line
-            for line in lines
-            if line.at <= min(now, self.end.at) and f"{line.replica} {line.text}" not in self.lost
-        ]
 
 
 class Namespace:
@@ -112,7 +103,7 @@ class Namespace:
         del self.jobs[job.run_id]
         self.gone[job.run_id, job.attempt] = job
         is_known = any(
-            disk.rows[job.run_id].job_uid_of(job.attempt) == str(job.uid)
+            disk.rows[job.run_id].job_uid_of(job.attempt) == job.uid
             for disk in self.disks
             if job.run_id in disk.rows
         )
@@ -144,43 +135,42 @@ class Namespace:
             back = began + (ends - began) * dice.random()
             for after, phase in ((0.0, Phase.QUEUED), (3.0, Phase.RUNNING)):
                 steps.append(Transition(phase=phase, at=back + after, cause="It was preempted."))
-        remade_at = math.inf
+        lost = set[LogLine]()
         if world.happens("remade"):
             remade_at = began + (ends - began) * dice.random()
             for after, phase in ((0.0, Phase.PENDING), (3.0, Phase.RUNNING)):
                 at = remade_at + after
                 steps.append(Transition(phase=phase, at=at, cause="Its pods were deleted."))
+            every = itertools.chain(*lines.values())
+            lost = {line for line in every if remade_at - 3.0 < line.at <= remade_at}
         if world.happens("retried"):
-            end = Transition(phase=Phase.FAILED, at=ends, cause="It was killed.", cause_id=RETRIED)
+            end = Transition(
+                phase=Phase.FAILED, at=ends, cause="It was killed.", cause_id="replica-failed"
+            )
         elif dice.random() < 0.15:
             end = Transition(phase=Phase.FAILED, at=ends, cause="It failed.", cause_id="own")
         else:
             end = Transition(phase=Phase.SUCCEEDED, at=ends, cause="It is done.")
         job = Job(
             plan=plan,
-            uid=self._uids,
+            uid=str(self._uids),
             attempt=attempt,
             created_at=now,
             steps=sorted((step for step in steps if step.at < ends), key=lambda step: step.at),
             lines=lines,
             end=end,
-            lost={
-                f"{line.replica} {line.text}"
-                for of_replica in lines.values()
-                for line in of_replica
-                if remade_at - 3.0 < line.at <= remade_at
-            },
+            lost=lost,
             owner=owner,
             began_at=began,
         )
         if world.happens("lost_lines"):
             replica = dice.choice(list(lines))
             some = lines[replica][: dice.randrange(1, len(lines[replica]))]
-            job.lost.update(f"{replica} {line.text}" for line in some[-2:])
+            job.lost.update(some[-2:])
         others = list(lines)[1:]
         if others and end.phase is Phase.FAILED and world.happens("cascade"):
-            last = [line for other in others for line in lines[other] if line.at > ends - 3.0]
-            job.lost.update(f"{line.replica} {line.text}" for line in last)
+            last = (line for other in others for line in lines[other])
+            job.lost.update(line for line in last if line.at > ends - 3.0)
         if world.happens("expires"):
             job.gone_at = ends + dice.random() * 30.0
         self.jobs[plan.run_id] = job
@@ -196,43 +186,33 @@ class Namespace:
 
     def of_attempt(self, run_id: str, attempt: int, uid: str | None = None) -> Job | None:
         job = self.jobs.get(run_id)
-        if job is not None and job.attempt == attempt and uid in {None, str(job.uid)}:
+        if job is not None and job.attempt == attempt and uid in {None, job.uid}:
             return job
         return self.gone.get((run_id, attempt))
 
     def check_archive(self, disk: Disk, run_id: str, replica: str) -> None:
         """Every line once and in order, and none is missing that could be had."""
         lines = disk.lines[run_id][replica]
-        numbers = [tuple(map(int, line.text.split())) for line in lines[-2:]]
-        if len(lines) == 1:
-            numbers.insert(0, (numbers[0][0], -1))
-        (attempt, before), (next_attempt, number) = numbers
-        if attempt != next_attempt:
-            before = -1
-        if (attempt, before) >= (next_attempt, number) and attempt == next_attempt:
+        attempt, number = map(int, lines[-1].text.split())
+        last, before = map(int, lines[-2].text.split()) if len(lines) > 1 else (attempt, -1)
+        if last > attempt:
+            raise Violation(f"{disk.name}: {run_id} goes back to attempt {attempt}.")
+        before = before if last == attempt else -1
+        if before >= number:
             raise Violation(f"{disk.name}: line {number} of {run_id} {replica} comes twice.")
-        if next_attempt < attempt:
-            raise Violation(f"{disk.name}: {run_id} goes back to attempt {next_attempt}.")
-        job = self.of_attempt(run_id, next_attempt)
+        job = self.of_attempt(run_id, attempt)
         assert job is not None
         for missing in range(before + 1, number):
-            if f"{replica} {next_attempt} {missing}" not in job.lost:
+            if job.lines[replica][missing] not in job.lost:
                 raise Violation(f"{disk.name}: line {missing} of {run_id} {replica} is missing.")
 
     def unread(self, disk: Disk, job: Job) -> list[str]:
         """Return the lines of a job that a store lacks and could have had."""
-        have = {
-            f"{line.replica} {line.text}"
-            for lines in disk.lines.get(job.run_id, {}).values()
-            for line in lines
-        }
+        known = job.lost.union(*disk.lines.get(job.run_id, {}).values())
         return [
-            name
-            for lines in job.lines.values()
-            for line in lines
-            if (name := f"{line.replica} {line.text}") not in have
-            and name not in job.lost
-            and line.at <= job.end.at
+            f"{line.replica} {line.text}"
+            for line in itertools.chain(*job.lines.values())
+            if line not in known and line.at <= job.end.at
         ]
 
     def check_measured(self, disk: Disk, run_id: str, *, gaps: int) -> None:
@@ -257,9 +237,8 @@ class Namespace:
 class _Follow(msgspec.Struct, kw_only=True, eq=False):
     """What a process has been told of a job."""
 
-    run: Run
     attempt: int
-    uid: int | None = None
+    uid: str | None = None
     steps: int = 0
     lines: dict[str, int] = {}
     marks: Mapping[str, LogMark] = {}
@@ -313,15 +292,9 @@ class SimulatedCluster:
             return job
         return None if self._world.happens("stale") else job
 
-    def _owner(self, *, has_adopted: bool = False) -> JobOwner:
-        name = self._disk.name
-        return JobOwner(
-            store=name,
-            host=name,
-            at=self._world.now,
-            is_handed_over=self._detached,
-            has_adopted=has_adopted,
-        )
+    def _owner(self, **more: bool) -> JobOwner:
+        name, now = self._disk.name, self._world.now
+        return JobOwner(store=name, host=name, at=now, is_handed_over=self._detached, **more)
 
     def _whose(self, job: Job) -> Ownership:
         is_ours = job.owner.store == self._disk.name
@@ -330,19 +303,16 @@ class SimulatedCluster:
     def _check_copy(self, job: Job) -> None:
         run = self._disk.rows.get(job.run_id)
         known = None if run is None else run.job_uid_of(job.attempt)
-        if job.is_copy and known not in {None, str(job.uid)}:
-            raise Violation(
-                f"{self._disk.name}: a copy of {job.run_id} is taken for the run's job."
-            )
+        if job.is_copy and known not in {None, job.uid}:
+            copy = f"a copy of {job.run_id}"
+            raise Violation(f"{self._disk.name}: {copy} is taken for the run's job.")
 
     def _check_ours(self, job: Job) -> None:
         self._check_copy(job)
         if not self._whose(job).is_ours:
             raise OwnedElsewhere(job.run_id, job.owner.host)
 
-    def create(
-        self, plan: RunPlan, manifests: Sequence[Manifest], folder: pathlib.Path
-    ) -> str | None:
+    def create(self, plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> str | None:
         run_id, world, namespace = plan.run_id, self._world, self._namespace
         if run_id in self.followed:
             return None
@@ -375,10 +345,8 @@ class SimulatedCluster:
                 raise creation.unknown_error(run_id, "the connection broke.")
             job = self._new(plan, attempt)
         self._process.effect("created")
-        self.followed[run_id] = _Follow(
-            run=self._disk.rows[run_id], attempt=attempt, uid=job.uid, lines={}
-        )
-        return str(job.uid)
+        self.followed[run_id] = _Follow(attempt=attempt, uid=job.uid)
+        return job.uid
 
     def _new(self, plan: RunPlan, attempt: int) -> Job:
         if not any(plan.run_id in disk.rows for disk in self._namespace.disks):
@@ -398,7 +366,7 @@ class SimulatedCluster:
         job = self._namespace.job(run.run_id)
         if job is None or job.attempt >= run.attempt:
             return
-        if run.job_uid_of(job.attempt) not in {None, str(job.uid)}:
+        if run.job_uid_of(job.attempt) not in {None, job.uid}:
             raise BenchError("somebody has created the job anew.")
         self._check_ours(job)
         if job.cancel is not None and not attempts.is_continued(run):
@@ -409,10 +377,7 @@ class SimulatedCluster:
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
         self._process.effect("resume")
-        uid = None if run.job_uid is None else int(run.job_uid)
-        self.followed[run.run_id] = _Follow(
-            run=run, attempt=run.attempt, uid=uid, marks=marks, lines={}
-        )
+        self.followed[run.run_id] = _Follow(attempt=run.attempt, uid=run.job_uid, marks=marks)
 
     def jobs(self, run_ids: Collection[str] | None = None) -> Sequence[FoundJob]:
         self._ask("list")
@@ -427,7 +392,7 @@ class SimulatedCluster:
                         created_at=job.created_at,
                         phase=phase,
                         attempt=job.attempt,
-                        uid=str(job.uid),
+                        uid=job.uid,
                         ownership=self._whose(job),
                         began_at=job.began_at if self._world.now >= job.began_at else None,
                         ended_at=job.end.at if job.is_over(self._world.now) else None,
@@ -446,7 +411,9 @@ class SimulatedCluster:
     def printed(self, run: Run) -> Iterator[LogLine]:
         self._ask("read logs")
         job = self._read(run.run_id)
-        return iter(() if job is None else job.printed(self._world.now))
+        every = [] if job is None else itertools.chain(*job.lines.values())
+        until = self._world.now if job is None else min(self._world.now, job.end.at)
+        return (line for line in every if line.at <= until and job and line not in job.lost)
 
     def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
         self._ask("cancel")
@@ -506,7 +473,7 @@ class SimulatedCluster:
     ) -> str | None:
         self._ask("delete")
         job = self._namespace.job(run_id)
-        if job is None or (uid is not None and uid != str(job.uid)):
+        if job is None or (uid is not None and uid != job.uid):
             return None
         self._check_copy(job)
         if not self._whose(job).is_ours:
@@ -560,11 +527,11 @@ class SimulatedCluster:
         if world.now < follow.silent_until:
             return []
         job = self._namespace.job(run_id)
-        is_other = job is not None and job.attempt == follow.attempt and follow.uid != job.uid
-        if job is None or job.attempt < follow.attempt or (follow.uid is not None and is_other):
+        if job is None or job.attempt < follow.attempt:
             return self._absent(run_id, follow)
-        if follow.uid is None:
-            follow.uid = job.uid
+        if job.attempt == follow.attempt and follow.uid not in {None, job.uid}:
+            return self._absent(run_id, follow)
+        follow.uid = follow.uid or job.uid
         events: list[JobEvent] = []
         whose = self._whose(job)
         told = (whose.is_ours, whose.receipt, whose.wish)
@@ -586,10 +553,8 @@ class SimulatedCluster:
         if due and world.happens("doubled"):
             events.append(events[-1])
         if due and follow.steps > 2 and world.happens("reordered"):
-            events += [
-                JobEvent(run_id=run_id, transition=job.steps[follow.steps - 2]),
-                JobEvent(run_id=run_id, transition=job.steps[follow.steps - 1]),
-            ]
+            last = job.steps[follow.steps - 2 : follow.steps]
+            events += [JobEvent(run_id=run_id, transition=step) for step in last]
         if world.happens("unreadable"):
             follow.unreadable_until = world.now + world.dice.random() * 2.0 * PATIENCE
         if world.happens("late_pods"):
@@ -647,7 +612,7 @@ class SimulatedCluster:
             end = begin
             while end < len(lines) and lines[end].at <= min(now, job.end.at):
                 line = lines[end]
-                if f"{replica} {line.text}" in job.lost:
+                if line in job.lost:
                     gap = LogGap(replica=replica, after=None, before=None, why="The node is gone.")
                     events.append(JobEvent(run_id=job.run_id, gap=gap))
                 else:
@@ -659,22 +624,18 @@ class SimulatedCluster:
     def _absent(self, run_id: str, follow: _Follow) -> list[JobEvent]:
         """Report the end of a job that is not there, or not of this attempt."""
         gone = self._namespace.gone.get((run_id, follow.attempt))
-        now = self._world.now
+        phase, cause, cause_id = Phase.LOST, "The cluster has none.", creation.JOB_GONE
         del self.followed[run_id]
         if gone is not None and gone.cancel is not None:
-            cause, cause_id = gone.cancel
-            end = Transition(phase=Phase.CANCELLED, at=now, cause=cause, cause_id=cause_id)
-        else:
-            end = Transition(
-                phase=Phase.LOST, at=now, cause="The cluster has none.", cause_id=creation.JOB_GONE
-            )
+            phase, (cause, cause_id) = Phase.CANCELLED, gone.cancel
+        end = Transition(phase=phase, at=self._world.now, cause=cause, cause_id=cause_id)
         return [JobEvent(run_id=run_id, transition=end)]
 
 
-def _after(lines: Sequence[LogLine], mark: LogMark | None, lost: Collection[str]) -> int:
+def _after(lines: Sequence[LogLine], mark: LogMark | None, lost: Collection[LogLine]) -> int:
     """Return the first line that the archive does not have."""
     if mark is None:
         return 0
-    there = [i for i, line in enumerate(lines) if f"{line.replica} {line.text}" not in lost]
-    same = [i for i in there if lines[i].at == mark.at][: mark.lines]
+    there = (i for i, line in enumerate(lines) if line not in lost and line.at == mark.at)
+    same = list(there)[: mark.lines]
     return (same[-1] if same else -1) + 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
@@ -15,15 +16,13 @@ from k8sbench.lifecycle.job_events import GAPS
 from k8sbench.lifecycle.serving import Serving
 from k8sbench.lifecycle.views import Record, View, state_of
 from k8sbench.model.errors import BenchError, Unreachable
-from k8sbench.model.measurement import Measurement
-from k8sbench.model.plan import PlannedTraining
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.run import Location, Run, Wish
 from tests.simulation.cluster import COLLECTOR, Job, Namespace, SimulatedCluster
 from tests.simulation.store import Disk, SimulatedStore
-from tests.simulation.world import BEGIN, Calls, Faults, Process, Violation, World
-from tests.unit.lifecycle.played import planned_case
-from tests.unit.store.examples import measurement
+from tests.simulation.world import BEGIN, Calls, Process, Violation, World
+from tests.unit.lifecycle.played import JOB, Silent, planned_case
+from tests.unit.store.examples import TRAINING, measurement
 
 PLACE = Location(server="https://simulated:6443", namespace="bench")
 FAULTY_SECONDS = 400.0
@@ -33,60 +32,19 @@ ROUNDS = 6
 SET = "night"
 _CASE = planned_case("kubernetes", timeout_s=600.0)
 CASE = msgspec.structs.replace(_CASE, draft=msgspec.structs.replace(_CASE.draft, max_restarts=2))
-_TRAINING = PlannedTraining(
-    length=10, unit="epochs", evaluate_every=1, metric="top-1", target=None, stop_at_target=False
-)
 TRAINING_CASE = msgspec.structs.replace(
-    CASE,
-    draft=msgspec.structs.replace(CASE.draft, training=_TRAINING, checkpoints="pvc:kept"),
+    CASE, draft=msgspec.structs.replace(CASE.draft, training=TRAINING, checkpoints="pvc:kept")
 )
 TRAINS = 0.25
 """Share of the schedules whose runs are trainings, which a resumption continues."""
 MEASURED = measurement()
-FAULTS = Faults(
-    kill=0.004,
-    lost_answer=0.15,
-    away=0.01,
-    refused=0.04,
-    no_room=0.08,
-    stale=0.02,
-    silent=0.01,
-    late_pods=0.02,
-    doubled=0.05,
-    reordered=0.05,
-    unreadable=0.006,
-    lost_lines=0.1,
-    cascade=0.4,
-    remade=0.1,
-    retried=0.25,
-    preempted=0.15,
-    expires=0.1,
-    full=0.002,
-    jump=0.001,
-    asleep=0.002,
-    copied=0.05,
-)
-
-
-class Quiet:
-    """A reporter of which nobody hears."""
-
-    def plan(self, *_: object) -> None: ...
-
-    def planned(self, *_: object) -> None: ...
-
-    def on_event(self, *_: object) -> None: ...
-
-    def ended(self, *_: object) -> None: ...
-
-    def note(self, *_: object) -> None: ...
 
 
 class Schedule:
     """One schedule; :meth:`run` raises :class:`Violation` where an invariant does not hold."""
 
-    def __init__(self, seed: int, faults: Faults = FAULTS) -> None:
-        self.world = World(seed, faults)
+    def __init__(self, seed: int) -> None:
+        self.world = World(seed)
         self.namespace = Namespace(self.world)
         self.laptop = self._disk("laptop")
         self.other = self._disk("other laptop")
@@ -122,23 +80,20 @@ class Schedule:
             self._process("collector", self.central, self._serve, dice.random() * 60.0)
         world.run(lambda: world.now >= BEGIN + FAULTY_SECONDS)
         self._stop("enough")
-        world.faults = Faults()
+        world.faults = None
         self.namespace.away_until = 0.0
         for disk in self.namespace.disks:
             disk.full_until = 0.0
         world.note("no more faults")
+        collect_all = partial(self._collect, follow=True)
         for number in range(ROUNDS):
             for disk in self.namespace.disks:
-                self._process(f"{disk.name} at last", disk, self._collect_all, 900.0 * number)
+                self._process(f"{disk.name} at last", disk, collect_all, 900.0 * number)
         world.run(self._is_over)
         self._check_the_end()
 
     def _process(
-        self,
-        name: str,
-        disk: Disk,
-        main: Callable[[RunContext], None],
-        after: float = 0.0,
+        self, name: str, disk: Disk, main: Callable[[RunContext], None], after: float = 0.0
     ) -> None:
         process = Process(self.world, name)
 
@@ -169,10 +124,6 @@ class Schedule:
             self._numbers += 1
             return f"run-{self._numbers}"
 
-        def measure(run: Run, gaps: object) -> Measurement:
-            count = len(gaps) if isinstance(gaps, list) else 0
-            return msgspec.structs.replace(MEASURED, records=count)
-
         return RunContext(
             store=store,
             cluster=cluster,
@@ -180,8 +131,8 @@ class Schedule:
             owner=None,
             alive=lambda _: None,
             draw_run_id=name,
-            measure=measure,
-            manifests=lambda _: ({"kind": "Job", "metadata": {}, "spec": {}},),
+            measure=lambda _, gaps: msgspec.structs.replace(MEASURED, records=len(gaps)),
+            manifests=lambda _: (JOB,),
             pool=Calls(process),
             location=PLACE,
             collected_elsewhere=None if disk is self.central else collected_elsewhere,
@@ -207,21 +158,18 @@ class Schedule:
         with submitting.held_set(context.store.claims, SET, resumes=resumes):
             if resumes:
                 wanted = msgspec.structs.replace(self.case, repeats=self.laptop.most)
-                _, cases = sweeps.resumed([wanted], context, SET, Quiet())
-            list(submitting.submit(cases, context, Quiet(), Stop(), request))
+                _, cases = sweeps.resumed([wanted], context, SET, Silent())
+            list(submitting.submit(cases, context, Silent(), Stop(), request))
 
     def _collect(self, context: RunContext, *, follow: bool | None = None) -> None:
         follow = self.world.dice.random() < 0.7 if follow is None else follow
         runs = self._find(context, adopts=self.world.dice.random() < 0.7)
-        collecting.collect(runs, context, Quiet(), Stop(), follow=follow)
+        collecting.collect(runs, context, Silent(), Stop(), follow=follow)
 
     def _find(self, context: RunContext, *, adopts: bool) -> list[Run]:
         jobs = context.cluster.jobs()
         adopting.take_what_is_left(jobs, context, lambda _: None, adopts=adopts)
         return collecting.open_runs(context)
-
-    def _collect_all(self, context: RunContext) -> None:
-        self._collect(context, follow=True)
 
     def _cancel(self, context: RunContext) -> None:
         runs = [run for run in self.laptop.rows.values() if not run.phase.final]
@@ -239,7 +187,7 @@ class Schedule:
         if not is_recorded and not is_ours:
             return
         if store.claims.claim(run_id):
-            collecting.cancel(store.run(run_id), context, Quiet(), Stop())
+            collecting.cancel(store.run(run_id), context, Silent(), Stop())
         elif is_ours and adopting.job_of(run_id, context) is not None:
             context.cluster.cancel(run_id, wish.cause, "cancelled")
 
@@ -247,7 +195,7 @@ class Schedule:
         def find() -> list[Run]:
             return self._find(context, adopts=True)
 
-        with Serving(find, context, Quiet(), patient=True) as place:
+        with Serving(find, context, Silent(), patient=True) as place:
             while self._stop.cause is None:
                 place.step(1.0)
 
@@ -298,9 +246,9 @@ class Schedule:
 _DECIDE = decide.decide
 
 
-def play(seed: int, faults: Faults = FAULTS) -> Schedule:
+def play(seed: int) -> Schedule:
     """Play the schedule of a seed; a violation names the seed and shows what happened."""
-    schedule = Schedule(seed, faults)
+    schedule = Schedule(seed)
     decide.decide = schedule.watched
     try:
         schedule.run()

@@ -6,8 +6,8 @@ is checked here, where they are written.
 
 from __future__ import annotations
 
-import pathlib
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -70,9 +70,9 @@ class SimulatedClaims:
         self._give_back()
 
     def _give_back(self) -> None:
-        mine = [run_id for run_id, owner in self._disk.claimed.items() if owner is self._process]
-        for run_id in mine:
-            del self._disk.claimed[run_id]
+        for run_id, owner in list(self._disk.claimed.items()):
+            if owner is self._process:
+                del self._disk.claimed[run_id]
 
 
 class SimulatedArchive:
@@ -80,17 +80,16 @@ class SimulatedArchive:
 
     def __init__(self, store: SimulatedStore, run_id: str) -> None:
         self._store, self._run_id = store, run_id
-        self._is_open = True
 
     def write(self, first: LogLine, *more: LogLine) -> None:
         self._store.write("write lines")
-        disk, lines = self._store.disk, (first, *more)
+        disk = self._store.disk
         files = disk.lines.setdefault(self._run_id, {})
-        files.setdefault(first.replica, []).extend(lines)
+        files.setdefault(first.replica, []).extend((first, *more))
         disk.namespace.check_archive(disk, self._run_id, first.replica)
 
     def close(self) -> None:
-        self._is_open = False
+        """Do nothing: no file is open."""
 
 
 class SimulatedStore:
@@ -106,18 +105,15 @@ class SimulatedStore:
         """Come to a write: the process may end before it, and the disk may be full."""
         self._process.effect(what)
         world, disk = self.disk.world, self.disk
+        if world.now >= disk.full_until and world.happens("full"):
+            disk.full_until = world.now + FULL_SECONDS
         if world.now < disk.full_until:
             raise StoreError("The disk is full.", "Make room.")
-        if world.happens("full"):
-            disk.full_until = world.now + FULL_SECONDS
-            raise StoreError("The disk is full.", "Make room.")
 
-    def _runs(self) -> list[Run]:
-        return list(self.disk.rows.values())
-
-    def _put(self, run: Run) -> Run:
-        self.disk.rows[run.run_id] = run
-        return run
+    def _put(self, run: Run, **changes: Any) -> Run:
+        changed = msgspec.structs.replace(run, **changes)
+        self.disk.rows[run.run_id] = changed
+        return changed
 
     def next_repeat(self, set_name: str, case_key_: str) -> int:
         taken = {
@@ -143,20 +139,12 @@ class SimulatedStore:
             same = (run.plan.set_name, run.plan.repeat) == (plan.set_name, plan.repeat)
             if same and case_key(run.plan) == case_key(plan) and not has_job:
                 raise RepeatTaken("The repeat is taken.")
-        count = sum(not run.phase.final or run.measurement is not None for run in self._runs())
-        if count >= self.disk.most:
+        runs = self.disk.rows.values()
+        if sum(not run.phase.final or bool(run.measurement) for run in runs) >= self.disk.most:
             raise Violation(f"{plan.run_id} is one more run than was asked for.")
         created = Transition(phase=Phase.CREATED, at=at, cause="Recorded; nothing was started yet.")
-        return self._put(
-            Run(
-                plan=plan,
-                created_at=at,
-                owner=owner,
-                history=(created,),
-                artifacts=None,
-                location=location,
-            )
-        )
+        run = Run(plan=plan, created_at=at, owner=owner, history=(created,), artifacts=None)
+        return self._put(run, location=location)
 
     def move(
         self,
@@ -175,12 +163,9 @@ class SimulatedStore:
             wishes = tuple(wish for wish in wishes if wish.kind != "cancel")
         if owes is not None and not any(wish.kind == owes.kind for wish in wishes):
             wishes = (*wishes, owes)
-        self.disk.world.note(
-            f"{self._process.name}: {run_id} {transition.phase} {transition.cause_id or ''}"
-        )
-        return self._put(
-            msgspec.structs.replace(run, history=(*run.history, transition), wishes=wishes)
-        )
+        what = f"{run_id} {transition.phase} {transition.cause_id or ''}"
+        self.disk.world.note(f"{self._process.name}: {what}")
+        return self._put(run, history=(*run.history, transition), wishes=wishes)
 
     def wish(self, run_id: str, wish: Wish) -> Run:
         self.write(f"wish to {wish.kind}")
@@ -188,7 +173,7 @@ class SimulatedStore:
         if wish.kind == "cancel" and run.phase.final:
             return run
         others = tuple(other for other in run.wishes if other.kind != wish.kind)
-        return self._put(msgspec.structs.replace(run, wishes=(*others, wish)))
+        return self._put(run, wishes=(*others, wish))
 
     def fulfilled(self, run_id: str, kind: Literal["cancel", "delete"]) -> Run:
         self.write(f"fulfilled: {kind}")
@@ -196,7 +181,7 @@ class SimulatedStore:
             raise Violation(f"{self.disk.name}: that {run_id} is to end is forgotten.")
         run = self.disk.rows[run_id]
         left = tuple(wish for wish in run.wishes if wish.kind != kind)
-        return self._put(msgspec.structs.replace(run, wishes=left))
+        return self._put(run, wishes=left)
 
     def reopen(
         self, plan: RunPlan, *, at: float, owner: Owner | None, location: Location | None
@@ -207,28 +192,19 @@ class SimulatedStore:
         if not creation.may_be_submitted_again(run):
             again = attempts.continued(plan, run.attempt, at)
         history = (*run.history, again)
-        return self._put(
-            msgspec.structs.replace(
-                run,
-                plan=plan,
-                owner=owner,
-                location=location,
-                history=history,
-                wishes=(),
-                measurement=None,
-            )
-        )
+        changes = {"plan": plan, "owner": owner, "location": location, "history": history}
+        return self._put(run, **changes, wishes=(), measurement=None)
 
     def measured(self, run_id: str, measurement: Measurement) -> Run:
         self.write("measured")
         run = self.disk.rows[run_id]
         if run_id in self.taken_over:
-            return self._put(msgspec.structs.replace(run, measurement=measurement))
+            return self._put(run, measurement=measurement)
         if run.measurement is not None:
             raise Violation(f"{run_id} is measured twice in store {self.disk.name}.")
         self.disk.namespace.check_measured(self.disk, run_id, gaps=measurement.records)
         self.disk.world.note(f"{self._process.name}: {run_id} measured")
-        return self._put(msgspec.structs.replace(run, measurement=measurement))
+        return self._put(run, measurement=measurement)
 
     def run(self, run_id: str) -> Run:
         self._process.effect("read")
@@ -253,8 +229,8 @@ class SimulatedStore:
     def last_written_at(self, run_id: str) -> float | None:
         return None
 
-    def folder(self, run_id: str) -> pathlib.Path:
-        return pathlib.Path("simulated") / run_id
+    def folder(self, run_id: str) -> Path:
+        return Path("simulated") / run_id
 
     def ensure_folder(self, run_id: str) -> None:
         """Do nothing: there are no files."""
@@ -284,7 +260,7 @@ class SimulatedStore:
         files = self.disk.lines.get(run_id, {})
         self.disk.begins[run_id] = {replica: len(lines) for replica, lines in files.items()}
 
-    def log_files(self, run_id: str) -> list[pathlib.Path]:
+    def log_files(self, run_id: str) -> list[Path]:
         return []
 
     def save_baseline(self, baseline: Baseline, *, replace: bool = False) -> None:

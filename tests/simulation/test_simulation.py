@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import statistics
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
@@ -22,10 +21,8 @@ from k8sbench.lifecycle.context import RunContext
 from k8sbench.lifecycle.followed import FollowedRun
 from k8sbench.lifecycle.views import JobView, State
 from k8sbench.model import creation
-from k8sbench.model.errors import BenchError
 from k8sbench.model.ownership import Collected
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
-from k8sbench.model.run import Run
 from tests.simulation.schedules import play
 from tests.simulation.store import SimulatedClaims, SimulatedStore
 from tests.simulation.world import Faults, Violation
@@ -66,121 +63,76 @@ def test_a_seed_replays() -> None:
 
 # -- faults of the program are found --------------------------------------------------------------
 
-Breaks = Callable[[pytest.MonkeyPatch], None]
+_take_end, _delete, _record = job_events._take_end, requests.delete, SimulatedStore.record
 
 
-def delete_with_unread_logs(patch: pytest.MonkeyPatch) -> None:
-    take = job_events._take_end
-
-    def broken(active: ActiveRuns, followed: FollowedRun, end: Transition) -> None:
-        if end.cause_id == LOGS_INCOMPLETE:
-            end = msgspec.structs.replace(end, phase=Phase.FAILED, cause_id=None)
-        take(active, followed, end)
-
-    patch.setattr(job_events, "_take_end", broken)
+def end_with_unread_logs(active: ActiveRuns, followed: FollowedRun, end: Transition) -> None:
+    if end.cause_id == LOGS_INCOMPLETE:
+        end = msgspec.structs.replace(end, phase=Phase.FAILED, cause_id=None)
+    _take_end(active, followed, end)
 
 
-def call_a_lost_answer_failed(patch: pytest.MonkeyPatch) -> None:
-    def broken(run_id: str, error: BaseException, at: float, *, survives: bool) -> Transition:
-        assert isinstance(error, BenchError)
-        return creation.refused(run_id, error, at)
-
-    patch.setattr(requests, "refusal", broken)
+def end_before_the_last_line(active: ActiveRuns, followed: FollowedRun, end: Transition) -> None:
+    if end.cause_id == LOGS_BEING_READ:
+        end = Transition(phase=Phase.SUCCEEDED, at=end.at, cause="It is done.")
+    _take_end(active, followed, end)
 
 
-def read_from_the_beginning(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(SimulatedStore, "log_marks", lambda *_: {})
+def is_final(transition: Transition) -> bool:
+    return transition.phase.final or transition.cause_id in {LOGS_INCOMPLETE, LOGS_BEING_READ}
 
 
-def follow_what_another_process_follows(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(SimulatedClaims, "claim", lambda *_: True)
+def record_later(self: SimulatedStore, plan: Any, **more: Any) -> Any:
+    run = _record(self, plan, **more)
+    self.disk.world.spawn(lambda: self.disk.rows.setdefault(plan.run_id, run), 2.0)
+    return self.disk.rows.pop(plan.run_id)
 
 
-def forget_a_wish_in_an_outage(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(job_requests, "is_refused", lambda _: True)
+def forget_what_is_left(active: ActiveRuns, followed: FollowedRun, _: Future[Any]) -> None:
+    followed.see(deletes=False)
+    active.finish(followed)
 
 
-def close_before_the_last_line(patch: pytest.MonkeyPatch) -> None:
-    def broken(transition: Transition) -> bool:
-        return transition.phase.final or transition.cause_id in {LOGS_INCOMPLETE, LOGS_BEING_READ}
-
-    patch.setattr(job_events, "is_final", broken)
-    take = job_events._take_end
-
-    def over(active: ActiveRuns, followed: FollowedRun, end: Transition) -> None:
-        if end.cause_id == LOGS_BEING_READ:
-            end = Transition(phase=Phase.SUCCEEDED, at=end.at, cause="It is done.")
-        take(active, followed, end)
-
-    patch.setattr(job_events, "_take_end", over)
+def delete_by_name_alone(context: RunContext, run_id: str) -> Any:
+    run, why = _delete(context, run_id)
+    context.cluster.remove(run_id, lambda: NOTHING)
+    return run, why
 
 
-def end_before_the_pods_are_listed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(job_reader, "must_list_pods", lambda *_: False)
-
-
-def create_before_it_is_recorded(patch: pytest.MonkeyPatch) -> None:
-    record = SimulatedStore.record
-
-    def broken(self: SimulatedStore, plan: Any, **more: Any) -> Any:
-        run = record(self, plan, **more)
-        self.disk.world.spawn(lambda: self.disk.rows.setdefault(plan.run_id, run), 2.0)
-        return self.disk.rows.pop(plan.run_id)
-
-    patch.setattr(SimulatedStore, "record", broken)
-
-
-def resume_what_is_being_submitted(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(submitting, "held_set", lambda *_, **__: contextlib.nullcontext())
-
-
-def forget_what_is_left(patch: pytest.MonkeyPatch) -> None:
-    def broken(active: ActiveRuns, followed: FollowedRun, _: Future[Any]) -> None:
-        followed.see(deletes=False)
-        active.finish(followed)
-
-    def forgets(context: RunContext, run_id: str) -> Run:
-        return context.store.fulfilled(run_id, "delete")
-
-    patch.setattr(job_requests, "_take_deleted", broken)
-    patch.setattr(requests, "delete", forgets)
-
-
-def take_over_a_copy(patch: pytest.MonkeyPatch) -> None:
-    delete = requests.delete
-
-    def by_name_alone(context: RunContext, run_id: str) -> Any:
-        run, why = delete(context, run_id)
-        context.cluster.remove(run_id, lambda: NOTHING)
-        return run, why
-
-    patch.setattr(requests, "delete", by_name_alone)
-
-
-def act_on_what_another_store_has_adopted(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(job_events, "_take_ownership", lambda *_: None)
-
-
-@pytest.mark.parametrize(
-    "breaks",
-    [
-        delete_with_unread_logs,
-        call_a_lost_answer_failed,
-        read_from_the_beginning,
-        follow_what_another_process_follows,
-        forget_a_wish_in_an_outage,
-        close_before_the_last_line,
-        end_before_the_pods_are_listed,
-        create_before_it_is_recorded,
-        forget_what_is_left,
-        resume_what_is_being_submitted,
-        take_over_a_copy,
-        act_on_what_another_store_has_adopted,
+BREAKS: dict[str, list[tuple[Any, str, Any]]] = {
+    "a job with unread logs is deleted": [(job_events, "_take_end", end_with_unread_logs)],
+    "a lost answer is called failed": [
+        (requests, "refusal", lambda run_id, error, at, **_: creation.refused(run_id, error, at))
     ],
-    ids=lambda breaks: breaks.__name__,
-)
-def test_a_fault_of_the_program_is_found(breaks: Breaks, monkeypatch: pytest.MonkeyPatch) -> None:
-    breaks(monkeypatch)
+    "logs are read from the beginning": [(SimulatedStore, "log_marks", lambda *_: {})],
+    "what another process follows is followed": [(SimulatedClaims, "claim", lambda *_: True)],
+    "a wish is forgotten in an outage": [(job_requests, "is_refused", lambda _: True)],
+    "a run is closed before its last line": [
+        (job_events, "is_final", is_final),
+        (job_events, "_take_end", end_before_the_last_line),
+    ],
+    "a run ends before its pods are listed": [(job_reader, "must_list_pods", lambda *_: False)],
+    "a job is created before its run is recorded": [(SimulatedStore, "record", record_later)],
+    "what is left of a job is forgotten": [
+        (job_requests, "_take_deleted", forget_what_is_left),
+        (requests, "delete", lambda context, run_id: context.store.fulfilled(run_id, "delete")),
+    ],
+    "what is being submitted is resumed": [
+        (submitting, "held_set", lambda *_, **__: contextlib.nullcontext())
+    ],
+    "a copy is taken over": [(requests, "delete", delete_by_name_alone)],
+    "what another store has adopted is acted on": [
+        (job_events, "_take_ownership", lambda *_: None)
+    ],
+}
+
+
+@pytest.mark.parametrize("broken", BREAKS.values(), ids=BREAKS)
+def test_a_fault_of_the_program_is_found(
+    broken: list[tuple[Any, str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for target, name, wrong in broken:
+        monkeypatch.setattr(target, name, wrong)
     assert any(_fails(seed) for seed in range(MOST))
 
 

@@ -39,55 +39,56 @@ class Violation(AssertionError):
 class Faults(msgspec.Struct, frozen=True, kw_only=True):
     """How likely each fault is at one step, or for one job."""
 
-    kill: float = 0.0
+    kill: float = 0.004
     """Of the process, at any effect."""
-    lost_answer: float = 0.0
+    lost_answer: float = 0.15
     """The request was carried out, or not, and nobody says which."""
-    away: float = 0.0
+    away: float = 0.01
     """The API server does not answer for a while."""
-    refused: float = 0.0
+    refused: float = 0.04
     """A request is refused for good."""
-    no_room: float = 0.0
+    no_room: float = 0.08
     """A quota has no room for a job."""
-    stale: float = 0.0
+    stale: float = 0.02
     """What is read is some seconds old."""
-    silent: float = 0.0
+    silent: float = 0.01
     """A watch says nothing for a while."""
-    late_pods: float = 0.0
+    late_pods: float = 0.02
     """The watch of pods says nothing for a while; that of jobs works."""
-    doubled: float = 0.0
+    doubled: float = 0.05
     """An event comes twice."""
-    reordered: float = 0.0
+    reordered: float = 0.05
     """An earlier state is reported once more."""
-    unreadable: float = 0.0
+    unreadable: float = 0.006
     """Logs cannot be read for a while."""
-    lost_lines: float = 0.0
+    lost_lines: float = 0.1
     """Lines are gone with their node."""
-    cascade: float = 0.0
+    cascade: float = 0.4
     """The pods of the others are deleted with their logs as soon as one has failed (TrainJob)."""
-    remade: float = 0.0
+    remade: float = 0.1
     """The pods are made anew while they run, and take their last lines with them (TrainJob)."""
-    retried: float = 0.0
+    retried: float = 0.25
     """The attempt fails in a way that may be better next time."""
-    preempted: float = 0.0
+    preempted: float = 0.15
     """The job is queued again while it runs."""
-    expires: float = 0.0
+    expires: float = 0.1
     """The job goes by itself soon after its end."""
-    copied: float = 0.0
+    copied: float = 0.05
     """Somebody creates a job that is gone again, with all that was written on it."""
-    asleep: float = 0.0
+    asleep: float = 0.002
     """A laptop is closed for a while."""
-    full: float = 0.0
+    full: float = 0.002
     """The disk is full for a while."""
-    jump: float = 0.0
+    jump: float = 0.001
     """The process's clock jumps."""
 
 
 class World:
     """The clock, the dice, and who waits for which time."""
 
-    def __init__(self, seed: int, faults: Faults) -> None:
-        self.seed, self.faults = seed, faults
+    def __init__(self, seed: int) -> None:
+        self.faults: Faults | None = Faults()
+        """None: nothing goes wrong any more."""
         self.dice = random.Random(seed)
         self.now = BEGIN
         self.steps = 0
@@ -100,11 +101,10 @@ class World:
 
     def happens(self, fault: str) -> bool:
         """Draw whether a fault happens now."""
-        likely = getattr(self.faults, fault)
-        if likely and self.dice.random() < likely:
-            self.met[fault] += 1
-            return True
-        return False
+        likely: float = getattr(self.faults, fault, 0.0)
+        has_happened = likely > 0.0 and self.dice.random() < likely
+        self.met[fault] += has_happened
+        return has_happened
 
     def note(self, text: str) -> None:
         """Keep what happens, for a schedule that fails."""
@@ -139,10 +139,9 @@ class World:
 class Process:
     """A process of a machine: it may be killed at any effect, and its clock may be wrong."""
 
-    def __init__(self, world: World, name: str, *, may_die: bool = True) -> None:
+    def __init__(self, world: World, name: str) -> None:
         self.world, self.name = world, name
         self.is_dead = False
-        self._may_die = may_die
         self._offset = 0.0
         self.at_end: list[Callable[[], None]] = []
         """Is called when the process has ended, however it did."""
@@ -158,7 +157,7 @@ class Process:
         if self.is_dead:
             raise Killed(self.name)
         self.world.steps += 1
-        if self._may_die and self.world.happens("kill"):
+        if self.world.happens("kill"):
             self.end(f"killed at {what}")
             raise Killed(self.name)
         if self.world.dice.random() < 0.15:
