@@ -65,7 +65,7 @@ def planned(cli: Cli, words: str) -> RunPlan:
     "words",
     [
         "resnet50 --replicas 2 --gpus 8 --amp",
-        "deeplabv3p --framework paddle --replicas 1 --gpus 4 --batch-size 2 --iterations 30 --warmup 7",
+        "deeplabv3p --framework paddle --gpus 4 --batch-size 2 --iterations 30 --warmup 7",
         "deeplabv3p --replicas 4 --precision fp16 --speed-option channels-last=false",
         "tsm --preset smoke --speed-option workers=2 --data synthetic-host",
         "arcface --gpus 1 --image example.org/paddle:1",

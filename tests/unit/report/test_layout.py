@@ -162,8 +162,9 @@ def test_what_every_row_has_is_said_once_and_not_in_its_cells() -> None:
         "4x1-cpu       2.000   valid; smoke (CPU)",
         "",
         "smoke: all 2 rows; a functional test, not a speed measurement",
-        "MIN–MAX: all 2 rows; one run does not show the spread between runs",
-        "median of the valid runs by time_weighted",
+        "±: all 2 rows; one run only: no spread; use --repeats 5",
+        "no SPEEDUP: smoke runs claim no speed",
+        "median of the valid runs by time_weighted; ±: coefficient of variation",
     ]
 
 
