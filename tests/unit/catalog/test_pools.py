@@ -27,8 +27,8 @@ def test_the_built_in_pools_are_the_reports_nodes_and_those_of_later_gpus() -> N
     assert found.source == "built-in"
     assert list(found.pools) == ["v100-16gb", "v100-32gb", "a100", "h100", "h200"]
     assert found.pool().name == found.default == "v100-32gb"
-    models = "Tesla V100-SXM2-16GB", "Tesla V100-SXM2-32GB", "NVIDIA A100-SXM4-80GB"
-    models += "NVIDIA H100 80GB HBM3", "NVIDIA H200"
+    models = ["Tesla V100-SXM2-16GB", "Tesla V100-SXM2-32GB", "NVIDIA A100-SXM4-80GB"]
+    models += ["NVIDIA H100 80GB HBM3", "NVIDIA H200"]
     for pool, model in zip(found.pools.values(), models, strict=True):
         assert (pool.gpu_model, pool.gpus_per_node) == (model, 8)
         # feature discovery writes the driver's name with dashes

@@ -95,9 +95,14 @@ def test_a_baseline_without_a_valid_figure_is_no_baseline() -> None:
 
 def test_the_command_of_a_program_may_differ_by_its_number_of_gpus_and_the_program_not() -> None:
     """A comment in a file of one's own makes no other program."""
-    one = {"case": "1x1", "command": ("train", "-n", "1"), "trainer": None, "trainers_digest": None}
+    one: dict[str, Any] = {
+        "case": "1x1",
+        "command": ("train", "-n", "1"),
+        "trainer": None,
+        "trainers_digest": None,
+    }
     many = one | {"case": "1x8", "command": ("train", "-n", "8")}
-    own = {"impl": "user", "program_digest": "p"}
+    own: dict[str, Any] = {"impl": "user", "program_digest": "p"}
     for known, other, expected in (
         ({"impl": "upstream"}, {}, 7.0),
         ({"impl": "upstream"}, {"spec_digest": "0" * 64}, None),

@@ -125,7 +125,7 @@ def attempt(
     yield line(airank(clock, "test_finish"))
     yield line(airank(clock, f"total_use_time:{clock - began:.3f}sec"))
     yield line(event("rank", rank=0, host="node-1", steps=done, step_seconds={}))
-    ended = {"broken_samples": 0, "ended_by": ended_by, "status": "finished"}
+    ended: dict[str, Any] = {"broken_samples": 0, "ended_by": ended_by, "status": "finished"}
     yield line(event("summary", steps=done, warmup=WARMUP, window={}, **ended))
 
 

@@ -240,4 +240,4 @@ def test_upstream_s_program_trains_by_its_own_words() -> None:
 @pytest.mark.parametrize("name", ["epochs", "iterations"])
 def test_options_of_our_trainers_are_refused_for_upstream_s(name: str) -> None:
     with pytest.raises(UsageError, match="is for k8sbench's own trainers"):
-        trained(of=of_upstream(), **UPSTREAM, **{name: 1})
+        trained(of=of_upstream(), **(UPSTREAM | {name: 1}))

@@ -76,7 +76,12 @@ PADDLEVIDEO_2021 = (
 )
 MMSEG_EPOCH = MMSEG.replace("Iter [10/100]", "Epoch [3][10/100]")
 RUNNING = {"averaged": "running", "skips": 5}
-STEP_OF_A_CARD = {"iteration": 21, "rate": 65.41214, "seconds": 0.245, "loss": 4.75431}
+STEP_OF_A_CARD: dict[str, object] = {
+    "iteration": 21,
+    "rate": 65.41214,
+    "seconds": 0.245,
+    "loss": 4.75431,
+}
 LINES: dict[str, tuple[str, dict[str, object], dict[str, object]]] = {
     MMSEG_EPOCH: ("mmseg", {"epoch": 3, "iteration": 10}, {"numbering": "epoch"}),
     PADDLESEG_OLDER: ("paddleseg", {"rate": 4.08}, {}),
