@@ -67,10 +67,8 @@ def test_an_option_is_called_as_it_is_typed(
     ("options", "says"),
     [
         ({"batchsize": 4}, "Did you mean batch_size?"),
-        ({"repeats": 3}, "one run at a time"),
         ({"dry_run": "client"}, "one run at a time"),
         ({"gpus": 0}, "--gpus 0 is out of range"),
-        ({"amp": True, "precision": "fp32"}, "precision"),
     ],
 )
 def test_what_cannot_be_submitted_is_an_error_of_ours(
@@ -78,9 +76,6 @@ def test_what_cannot_be_submitted_is_an_error_of_ours(
 ) -> None:
     with pytest.raises(UsageError, match=says):
         client.submit("resnet50", **options)
-
-
-def test_an_error_before_the_run_is_recorded_is_raised_by_submit(client: Client) -> None:
     with pytest.raises(NotFound, match="no benchmark 'resnet5'"):
         client.submit("resnet5")
 

@@ -72,7 +72,7 @@ def test_an_unknown_name_is_answered_with_the_nearest_and_the_list(name: str, ne
     assert "arcface, deeplabv3p, resnet50, tsm" in caught.value.action
 
 
-@pytest.mark.parametrize("name", ["", "x" * 300, "nul\0", "RESNET50", "..", "*"])
+@pytest.mark.parametrize("name", ["", "nul\0", "RESNET50"])
 def test_odd_names_are_not_found(name: str) -> None:
     with pytest.raises(NotFound):
         catalog.find(name)

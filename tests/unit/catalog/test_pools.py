@@ -27,24 +27,15 @@ def test_the_built_in_pools_are_the_reports_nodes_and_those_of_later_gpus() -> N
     assert found.source == "built-in"
     assert list(found.pools) == ["v100-16gb", "v100-32gb", "a100", "h100", "h200"]
     assert found.pool().name == found.default == "v100-32gb"
-    for name, model in (
-        ("v100-16gb", "Tesla V100-SXM2-16GB"),
-        ("v100-32gb", "Tesla V100-SXM2-32GB"),
-        ("a100", "NVIDIA A100-SXM4-80GB"),
-        ("h100", "NVIDIA H100 80GB HBM3"),
-        ("h200", "NVIDIA H200"),
-    ):
-        pool = found.pool(name)
-        assert pool.gpu_model == model
-        assert pool.gpus_per_node == 8
+    models = ["Tesla V100-SXM2-16GB", "Tesla V100-SXM2-32GB", "NVIDIA A100-SXM4-80GB"]
+    models += ["NVIDIA H100 80GB HBM3", "NVIDIA H200"]
+    for pool, model in zip(found.pools.values(), models, strict=True):
+        assert (pool.gpu_model, pool.gpus_per_node) == (model, 8)
         # feature discovery writes the driver's name with dashes
         assert pool.selector == {"nvidia.com/gpu.product": model.replace(" ", "-")}
         assert [t.key for t in pool.tolerations] == ["nvidia.com/gpu"]
-        assert not pool.host_network
-        assert not pool.ipc_lock
-        assert pool.rdma is None
-        assert list(problems(pool)) == []
-        assert list(problems(pool, gpus=1)) == []
+        assert (pool.host_network, pool.ipc_lock, pool.rdma) == (False, False, None)
+        assert [*problems(pool), *problems(pool, gpus=1)] == []
 
 
 def test_the_first_file_found_is_taken_whole_and_named(
@@ -173,18 +164,14 @@ def test_a_wrong_pools_file_is_reported_with_its_line(
         ("shm: 8", "shm should be"),
         ("shm: '0'", "shm is 0"),
         ("shm: 33Gi", "more than"),
-        ("shm: +8.Gi", None),
         ("cpu_per_gpu: -1", "cpu_per"),
-        ("cpu_per_gpu: '.5'", None),
         ("nccl_env: {A B: c}", "environment variable"),
-        ("nccl_env: {..A: b}", "environment variable"),
         ('nccl_env: {A: "\\0"}', "without a NUL"),
         ("nccl_env: {NCCL.DEBUG-1: INFO}", None),
         ("selector: {a b: c}", "a Kubernetes name"),
         (f"selector: {{{'a' * 254}/b: c}}", "more than 253 characters"),
         (f"selector: {{b: {'c' * 64}}}", "a label's value"),
         (f"selector: {{{'a' * 253}/b: {'c' * 63}, d: ''}}", None),
-        ("annotations: {-a: b}", "a Kubernetes name"),
         ("annotations: {Example.com/Team: vision}", None),
         ("gpu_resource: gpu", "an extended resource"),
         ("gpu_resource: requests.a.com/gpu", "for quotas"),
@@ -201,7 +188,6 @@ def test_a_wrong_pools_file_is_reported_with_its_line(
         ("tolerations: [{key: k, effect: Never}]", "not one of"),
         ("tolerations: [{key: k, value: a b}]", "a label's value"),
         ("tolerations: [{key: dedicated, value: ml, effect: NoSchedule}]", None),
-        ("tolerations: [{key: dedicated, operator: Equal}, {operator: Exists}]", None),
         ("tolerations: [{key: k, effect: NoExecute, tolerationSeconds: 60}]", None),
         ("rdma: {resource: rdma/hca, count: 0}", "count should be a whole number >= 1"),
     ],

@@ -205,10 +205,7 @@ def test_a_file_of_one_mebibyte_is_read_and_a_larger_one_is_not(tmp_path: pathli
 
 @pytest.mark.parametrize(
     ("path", "said"),
-    [
-        ("/nowhere/at/all.yaml", "no such file or directory"),
-        ("nul\0byte", "embedded null byte"),
-    ],
+    [("/nowhere/at/all.yaml", "no such file or directory"), ("nul\0byte", "embedded null byte")],
 )
 def test_what_is_no_readable_file_is_refused_with_its_reason(path: str, said: str) -> None:
     assert said in unread(path).message

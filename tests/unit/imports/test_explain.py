@@ -11,8 +11,7 @@ from tests.tiers import ROOT
 from tests.unit.command_line import Cli
 from tests.unit.imports import foreign
 from tests.unit.measure import train_logs
-from tests.unit.measure.support import FIXTURES, run
-from tests.unit.store.examples import NOW, REJECTION, measurement, plan, step
+from tests.unit.store.examples import NOW, plan, step
 
 EXAMPLES = ROOT / "docs" / "examples"
 FORMAT = ("--gpus", "2", "--batch-size", "4", "--precision", "fp32")
@@ -38,33 +37,6 @@ def test_a_run_names_the_lines_that_count_and_its_formulas(run_id: str, cli: Cli
     assert "\n  left out: the first 201 iterations, warm-up: 200\n" in shown
     assert "\ntime_weighted = 290 iterations × 256 per GPU ÷ " in shown
     assert "\nReasons: none\n" in shown
-
-
-def test_of_many_lines_that_the_steady_figure_leaves_out_three_are_shown(
-    place: Path, cli: Cli
-) -> None:
-    lines = run([0.5] * 12)
-    for at in (10, 8, 6, 4):
-        lines.insert(
-            at, "2026-03-02 10:00:30,000 - mmseg - INFO - Saving checkpoint at 1 iterations"
-        )
-    (place / "many.log").write_text("\n".join(lines) + "\n")
-    shown = text(cli, imported(cli, "many.log", "--format", "mmseg", *FORMAT))
-    (what, _, _) = shown.partition("\ntime_weighted = ")
-    left_out = "4 records with an evaluation, a checkpoint or a restart"
-    assert f"left out of time_weighted_steady alone: {left_out}" in what
-    assert what.count("many.log:") == 2 + 3
-
-
-def test_iterations_that_no_line_covers_are_said_not_to_be_measured(place: Path, cli: Cli) -> None:
-    """The line of iteration 60 is missing in the log."""
-    log = str(FIXTURES / "mmseg_evaluation.log")
-    words = ["--gpus", "2", "--batch-size", "4", "--precision", "fp32", "--warmup", "10"]
-    assert (
-        "Window: iterations 11 to 120: 100 measured, 62 s\n"
-        "  not measured: 10 of these, which no line that counts covers\n"
-        "  left out: the first 10 iterations, warm-up: 10\n"
-    ) in text(cli, imported(cli, log, "--format", "auto", *words))
 
 
 def test_a_training_names_the_lines_of_its_time_and_its_accuracy(place: Path, cli: Cli) -> None:
@@ -106,14 +78,10 @@ def test_a_run_that_was_never_measured_has_no_formulas(place: Path, cli: Cli) ->
     with open_store() as store:
         store.record(plan("failed"), at=NOW, owner=None)
         store.move("failed", step(Phase.FAILED, cause="It ran out of memory."))
-        store.record(plan("measured", repeat=2), at=NOW, owner=None)
-        store.move("measured", step(Phase.SUCCEEDED))
-        store.measured("measured", measurement(verdict="rejected", reasons=(REJECTION,)))
     shown = text(cli, "failed")
     assert shown.startswith("failed: no figure, Failed\n")
     assert "It ran out of memory." in shown
     assert "\ntime_weighted = " not in shown
-    assert "too-few-records" in text(cli, "measured")
 
 
 # A group
@@ -152,10 +120,7 @@ def test_a_format_shows_what_each_expression_matches(place: Path, cli: Cli) -> N
         (["nothing"], "There is no run 'nothing'"),
         (["one"], "'one' is a set, not a run or a group."),
         (["g-nothing"], "There is no group 'g-nothing'"),
-        (["resnet50", "a.log"], "declares no log format: its variants name families"),
-        (["mine.yaml"], "a log is needed beside it"),
         ([str(foreign.BENCHMARK), "gone.log"], "gone.log: does not exist"),
-        ([str(foreign.BENCHMARK), "empty.log"], "empty.log: is empty"),
         (["nothing", "--accept", "batchsize"], "there is no such reason"),
     ],
 )
@@ -163,7 +128,6 @@ def test_what_cannot_be_explained_is_a_sentence_and_exit_2(
     run_id: str, place: Path, cli: Cli, words: list[str], says: str
 ) -> None:
     (place / "a.log").write_text("x\n")
-    (place / "empty.log").write_text("")
     out, err = cli("explain", *words, code=2)
     assert out == ""
     assert says in err

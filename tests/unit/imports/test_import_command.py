@@ -141,9 +141,6 @@ MMSEG = ["--format", "mmseg", "--batch-size", "4", "--precision", "fp32", "--set
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--gpus", "0"], "0 is not in the range 1<=x<=999999"),
-        (["--precision", "fp8"], "'fp8' is not one of 'fp32', 'amp', 'fp16', 'bf16'"),
-        (["--case", "4by8"], "'4by8' is not a case"),
         (["--case", "2x8", "--gpus", "8"], "--case 2x8 and --gpus 8 differ"),
         ([], "does not state how many GPUs the job had"),
         (["--gpus", "32"], "does not state on how many nodes its 32 GPUs were"),
@@ -171,9 +168,7 @@ def test_a_plan_needs_batch_and_precision(place: Path, cli: Cli, missing: str) -
     [
         ("deeplabv3p_c8_fp16.log@7d6bff4e", {"gpus": 8, "precision": "fp16"}),
         ("Deeplabv3_FP16_BS4-N1.log", {"batch_size": 4, "precision": "fp16"}),
-        ("n4g8_amp_bs128.log", {"case": "4x8", "precision": "amp", "batch_size": 128}),
         ("fcn_bs8_fp32_DP_N1C1_log", {"case": "1x1", "precision": "fp32", "batch_size": 8}),
-        ("GPUx1_AMP.log", {"gpus": 1, "precision": "amp"}),
         ("8gpu/batch_size_32/run1.log", {"gpus": 8, "batch_size": 32}),
         ("gpu8/gpu4.log", {"gpus": 4}),
         ("crop512x1024_r50_2gpus_4gpus.log", {}),
@@ -224,10 +219,7 @@ def test_what_is_recorded_of_a_log_shows_no_folder_above_what_was_given(
     with open_store() as store:
         found = store.runs(RunFilter())
         texts = [p.read_text() for p in store.root.rglob("*.json") if p.is_file()]
-    assert [run.measurement and run.measurement.files for run in found] == [
-        ("a.txt",),
-        ("b.txt",),
-    ]
+    assert [run.measurement and run.measurement.files for run in found] == [("a.txt",), ("b.txt",)]
     assert len(texts) >= 6
     kept = json.dumps([text.replace(str(place / "store"), "") for text in texts])
     assert "alice" not in kept + out

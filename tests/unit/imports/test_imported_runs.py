@@ -68,18 +68,3 @@ def test_the_store_keeps_it_like_any_run(run_id: str, place: Path, cli: Cli) -> 
     cli("store", "remove", run_id, "--yes")
     with open_store() as store:
         assert store.ids() == []
-
-
-def test_an_import_that_was_killed_is_completed_by_the_next_one(
-    run_id: str, place: Path, cli: Cli
-) -> None:
-    """Killed between the folder and the row, it leaves a folder, which the next command indexes."""
-    (place / "store" / "k8sbench.db").unlink()
-    with open_store("elsewhere") as store:
-        assert store.ids() == []
-    for name in ("k8sbench.db", "k8sbench.db-wal", "k8sbench.db-shm"):
-        if (place / "elsewhere" / name).exists():
-            (place / "elsewhere" / name).rename(place / "store" / name)
-    assert "there already" in cli("import", "one.txt", *foreign.OF, "--set", "one").err
-    with open_store() as store:
-        assert store.ids() == [run_id]

@@ -45,16 +45,11 @@ def test_a_rows_arithmetic_is_that_of_its_catalogs_model() -> None:
     assert by_case([one])["1x1"].tflops_per_gpu.value == pytest.approx(11.8)
 
 
-@pytest.mark.parametrize(
-    ("name", "gpus", "together"),
-    [("Tesla V100-SXM3-32GB", 16, 2000.0), ("Tesla V100-DGXS-32GB", 4, 500.0)],
-)
-def test_a_machines_data_sheet_gives_the_sum_over_its_gpus(
-    name: str, gpus: int, together: float
-) -> None:
-    peak = present(peak_of(name))
-    assert (peak.fp16 * gpus, peak.fp32) == (together, 15.7)
-    assert f"of {gpus} GPUs" in peak.source
+def test_a_machines_data_sheet_gives_the_sum_over_its_gpus() -> None:
+    for name, gpus, together in (("V100-SXM3-32GB", 16, 2000.0), ("V100-DGXS-32GB", 4, 500.0)):
+        peak = present(peak_of(f"Tesla {name}"))
+        assert (peak.fp16 * gpus, peak.fp32) == (together, 15.7)
+        assert f"of {gpus} GPUs" in peak.source
 
 
 def test_a_gpu_without_a_data_sheet_has_no_peak() -> None:
@@ -62,17 +57,18 @@ def test_a_gpu_without_a_data_sheet_has_no_peak() -> None:
     assert peak_of("Tesla V100-SXM3-32GB-H") is None
 
 
+OF_A100: dict[str, Any] = {"measured": {"gpu_model": A100}}
+OWN: dict[str, Any] = {"impl": "upstream", "trainer": None, "trainers_digest": None}
+
+
 @pytest.mark.parametrize(
     ("fields", "peak"),
     [
         ({}, 15.7),
         ({"precision": "amp", "amp_dtype": "fp16"}, 125.0),
-        ({"measured": {"gpu_model": A100}}, 19.5),
-        ({"measured": {"gpu_model": A100}, "options": {"tf32": True}}, 156.0),
-        (
-            {"measured": {"gpu_model": A100}, "precision": "amp", "amp_dtype": "bf16"},
-            312.0,
-        ),
+        (OF_A100, 19.5),
+        (OF_A100 | {"options": {"tf32": True}}, 156.0),
+        (OF_A100 | {"precision": "amp", "amp_dtype": "bf16"}, 312.0),
     ],
 )
 def test_the_peak_is_that_of_the_precision_in_effect(fields: dict[str, Any], peak: float) -> None:
@@ -86,19 +82,8 @@ def test_the_peak_is_that_of_the_precision_in_effect(fields: dict[str, Any], pea
         ({"measured": {"gpu_model": "Mystery 1"}}, "the peak of GPU 'Mystery 1' is not known"),
         ({"measured": {"gpu_model": f"{A100} MIG 3g.20gb"}}, "MIG 3g.20gb' is not known"),
         ({"measured": {"precision_effective": None}}, "the precision in effect is not known"),
-        (
-            {"precision": "amp", "amp_dtype": "bf16"},
-            "Tesla V100-SXM2-16GB has no bf16",
-        ),
-        (
-            {
-                "measured": {"gpu_model": A100},
-                "impl": "upstream",
-                "trainer": None,
-                "trainers_digest": None,
-            },
-            "the program does not say whether TF32 was on",
-        ),
+        ({"precision": "amp", "amp_dtype": "bf16"}, "Tesla V100-SXM2-16GB has no bf16"),
+        (OF_A100 | OWN, "the program does not say whether TF32 was on"),
     ],
 )
 def test_without_a_known_peak_there_is_no_share_and_a_reason(

@@ -61,22 +61,6 @@ def test_the_seconds_of_a_whole_run_are_those_of_one_step_of_the_job() -> None:
     assert (without.rate, ids(without, "reject")) == (None, ["batch-unknown"])
 
 
-@pytest.mark.parametrize(
-    ("whole", "expected"),
-    [
-        (31.9, ["summary-mismatch"]),
-        (32.5, []),
-        (70.5, []),
-        (71.5, ["summary-mismatch"]),
-    ],
-)
-def test_a_whole_runs_rate_is_half_of_its_lines_to_a_tenth_more(
-    whole: float, expected: list[str]
-) -> None:
-    """The lines say 64.5; a whole run holds the warm-up, too."""
-    assert ids(measured([*LINES, f"done: {whole} img/s"])) == expected
-
-
 def test_a_whole_runs_rate_and_seconds_per_step_are_not_compared() -> None:
     """Without the batch they have nothing to do with each other, and the window's figure counts."""
     seconds = r"step (?P<iteration>\S+) loss (?P<loss>\S+) ips (?P<step_seconds>\S+)"

@@ -15,7 +15,7 @@ from k8sbench.model.run import Run
 from tests.unit.measure.rows import catalog
 from tests.unit.report.factory import V100_32, repeats, run, throughput
 
-A100 = "NVIDIA A100-SXM4-40GB"
+TF32 = {"options": {"tf32": True}, "measured": {"gpu_model": "NVIDIA A100-SXM4-40GB"}}
 
 
 def deviation(*runs: Run, **figure: Any) -> Deviation:
@@ -55,11 +55,7 @@ def test_the_published_system_itself_needs_no_note() -> None:
         ({"measured": {"gpu_model": None}}, {}, ("gpu-model",)),
         ({"measured": {"precision_effective": None}}, {}, ("precision",)),
         ({"precision": "amp", "measured": {"precision_effective": "fp32"}}, {}, ("precision",)),
-        (
-            {"options": {"tf32": True}, "measured": {"gpu_model": A100}},
-            {},
-            ("precision", "gpu-model"),
-        ),
+        (TF32, {}, ("precision", "gpu-model")),
         ({}, {"precision": "amp"}, ("precision",)),
         ({"precision": "amp", "amp_dtype": "bf16"}, {"precision": "amp"}, ("precision",)),
         ({"measured": {"throughput": throughput(2900.0, timestamps=None)}}, {}, ("estimator",)),
@@ -98,17 +94,11 @@ def test_amp_in_the_reports_own_half_type_matches() -> None:
     assert deviation(one, precision="amp").ratio is not None
 
 
-def test_a_published_figure_that_is_odd_by_its_own_report_is_marked() -> None:
-    found = deviation(run(2900.0), anomalous=True)
-    assert "the published figure is odd by its own report" in found.notes
-
-
-def test_the_catalogs_note_on_a_figure_goes_with_it() -> None:
-    assert deviation(run(2900.0), note="Wrong by its own logs.").remark == "Wrong by its own logs."
-
-
-def test_a_published_mean_of_runs_is_named_as_one() -> None:
+def test_what_is_special_of_a_published_figure_stands_beside_the_deviation() -> None:
+    odd = deviation(run(2900.0), anomalous=True)
+    assert "the published figure is odd by its own report" in odd.notes
     assert "published mean of runs, our median" in deviation(run(1.0), aggregate="mean").notes
+    assert deviation(run(2900.0), note="Wrong by its own logs.").remark == "Wrong by its own logs."
 
 
 def test_image_data_and_volumes_are_real_data() -> None:

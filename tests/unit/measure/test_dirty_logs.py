@@ -23,18 +23,11 @@ def mpirun(rank: int, text: str) -> str:
 
 DRESSED: dict[str, list[str]] = {
     "mpirun": [mpirun(0, line) for line in STEADY],
-    "torchrun": [f"[default0]:{line}" for line in STEADY],
-    "kubectl": [f"2026-03-02T10:00:00.123456789Z {line}" for line in STEADY],
-    "pods": [f"[pod/job-master-0/pytorch] {line}" for line in STEADY],
-    "carriage returns": [f"{line}\r" for line in STEADY],
-    "colours": [f"\x1b[32m{line}\x1b[0m" for line in STEADY],
-    "colours without their escape": [f"[32m{line}[0m" for line in STEADY],
     "progress bars": [f"  1%|#  |\r 99%|###|\r{line}" for line in STEADY],
     "an evaluation's bar": [f"[>>>] 500/500, 5.6 task/s, ETA: 0s{line}" for line in STEADY],
     "AI-Rank prefix": [f"AI-Rank-log {line}" for line in STEADY],
     "NULs": ["\x00" * 50, *STEADY],
     "noise": [text for line in STEADY for text in ("warnings.warn(", line, "", "  0%|")],
-    "glued": ["".join(STEADY)],
     "glued with ranks": ["".join(mpirun(0, line) for line in STEADY)],
 }
 
@@ -113,11 +106,7 @@ CASES: dict[str, tuple[Logs, list[str], int]] = {
     "a program that prints nothing of it": ([[*STEADY, *LARGER, *LATER]], AGAIN, 18),
     "lines are glued behind the header": ([GLUED], AGAIN, 18),
     "the pieces of a resumed run": ([STEADY, run([0.5] * 6, first=120, at=500)], [], 18),
-    "a piece that begins at a checkpoint": (
-        [STEADY, run([0.5] * 6, first=100, at=500)],
-        AGAIN,
-        16,
-    ),
+    "a piece that begins at a checkpoint": ([STEADY, run([0.5] * 6, first=100, at=500)], AGAIN, 16),
     "pieces between which iterations are lost": (
         [STEADY, run([0.5] * 6, first=500, at=500)],
         ["iterations-missing"],

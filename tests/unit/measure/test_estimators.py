@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import statistics
 from array import array
-from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from k8sbench.measure.run import tally
@@ -50,24 +49,6 @@ def test_running_means_are_unrolled_to_the_time_between_records(steps: list[int]
         assert figures.median == pytest.approx(statistics.median(32 / seconds[s] for s in shown))
 
 
-@settings(max_examples=10, deadline=None)
-@given(st.integers(0, 2**32), st.sampled_from([0.0, 0.0005, 0.005]))
-def test_running_means_with_stalls_give_the_time_that_passed(seed: int, stalls: float) -> None:
-    """Late in an epoch, the last digit of a mean is more than the time of a line's twenty steps."""
-    random = Random(seed)
-    total, lines, passed = 0.0, [], 0.0
-    for step in range(20_001):
-        seconds = 0.3 + (20.0 if random.random() < stalls else 0.0)
-        total += seconds
-        passed += seconds if step > 100 else 0.0
-        if step % 20 == 0:
-            lines.append(tsm(0, step, seconds, total / (step + 1), total=40_000))
-    found = measured(lines, format="tsm", batch_size=16, warmup=101)
-    assert found.iterations == 19_900
-    # Half a digit at either end: 0.0005 s × 20,001 and × 101.
-    assert 16 * 19_900 / present(found.rate) == pytest.approx(passed, abs=0.0005 * 20_102)
-
-
 def test_a_slow_record_weighs_by_its_time_in_one_mean_and_by_its_count_in_the_other() -> None:
     figures = present(measured(run([0.5] * 9 + [5.0]), accept=("below-median",)).throughput)
     assert figures.time_weighted == pytest.approx(400 / 95)
@@ -96,20 +77,6 @@ def test_stamps_that_tell_no_time_apart_give_no_figure() -> None:
     lines = [mmseg(i, 0.001, at=0) for i in range(1, 8)]
     found = measured(lines, accept=("clock-mismatch",))
     assert present(found.throughput).timestamps is None
-
-
-def test_records_that_hold_an_evaluation_or_a_checkpoint_are_left_out_of_the_steady_figure() -> (
-    None
-):
-    lines = run([0.5] * 3, total=70)
-    lines.append("2026-03-02 10:00:20,000 - mmseg - INFO - Saving checkpoint at 40 iterations")
-    lines += run([0.9, 0.5, 0.5, 0.5], first=30, at=15, total=70)
-    found = measured(lines)
-    figures, window = present(found.throughput), present(found.window)
-    assert figures.time_weighted_steady == pytest.approx(8.0)
-    assert figures.time_weighted == pytest.approx(280 / 39)
-    assert window.left_out_count == 1
-    assert [place.line for place in window.left_out] == [5]
 
 
 def test_a_window_of_nothing_but_such_records_has_no_steady_figure() -> None:

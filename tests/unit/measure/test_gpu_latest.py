@@ -70,21 +70,3 @@ def test_what_no_gpu_has_is_said_with_each_source_s_reason() -> None:
     assert gpu_metrics.missing(nothing, gpu_metrics.latest(nothing, NOW)) == {
         "*": "DCGM: No exporter. Prometheus: No."
     }
-
-
-def test_gpus_stand_in_the_order_of_replicas_and_numbers() -> None:
-    places = [("worker-10", "1"), ("worker-2", "10"), ("worker-2", "9"), ("master-0", "3")]
-    found = [
-        fetched(
-            *(
-                series("power", 1, NOW, uuid=f"GPU-{i}", pod=f"a-b-{pod}", index=index, node="n")
-                for i, (pod, index) in enumerate(places)
-            )
-        )
-    ]
-    assert [(one.gpu.pod, one.gpu.index) for one in gpu_metrics.latest(found, NOW)] == [
-        ("a-b-master-0", "3"),
-        ("a-b-worker-2", "9"),
-        ("a-b-worker-2", "10"),
-        ("a-b-worker-10", "1"),
-    ]

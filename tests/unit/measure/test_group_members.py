@@ -98,16 +98,13 @@ def test_the_published_1x8_folder_ends_with_the_median_of_its_five_real_runs(
         ((100.0, 101.0, 102.0, 125.0), "valid", 4),
         # No winner on a tie: each neighbour of 115 might be the wrong one.
         ((100.0, 115.0, 135.0), "unsteady", 3),
-        ((52.5, 60.6, 70.9), "unsteady", 3),
         ((100.0, 130.0), "unsteady", 2),
         ((100.0, 160.0), "rejected", 0),
         # Of few runs one is dropped where the others agree within 5 %, and it lies 25 % off.
         ((100.0, 101.0, 102.0, 126.0), "unsteady", 4),
         ((100.0, 101.0, 102.0, 127.0), "valid", 3),
-        ((100.0, 101.0, 40.0), "valid", 2),
         ((100.0, 105.0, 74.9), "valid", 2),
         ((100.0, 106.0, 74.0), "rejected", 0),
-        ((100.0, 101.0, 76.0), "unsteady", 3),
         ((100.0, 101.0, 300.0, 301.0), "rejected", 0),
         ((50.0, 100.0, 101.0, 200.0), "rejected", 0),
         # Of more the majority counts, if the others are farther off than it is wide.
@@ -213,14 +210,9 @@ MIXED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("reason", MIXED)
-def test_without_a_majority_nothing_mixed_counts(reason: str) -> None:
-    group = only([run(100.0), run(100.5, repeat=2, **MIXED[reason])])
-    assert rejected(group) == {100.0: [reason], 100.5: [reason]}
-
-
-@pytest.mark.parametrize("reason", MIXED)
-def test_what_is_mixed_counts_when_it_was_accepted(reason: str) -> None:
+def test_without_a_majority_nothing_mixed_counts_unless_it_was_accepted(reason: str) -> None:
     runs = [run(100.0), run(100.5, repeat=2, **MIXED[reason])]
+    assert rejected(only(runs)) == {100.0: [reason], 100.5: [reason]}
     assert only(runs, accept={reason}).counted == 2
 
 
@@ -259,14 +251,11 @@ def test_an_accepted_efficiency_leaves_the_figures() -> None:
 
 
 def to_target(*seconds: float | None) -> Group:
-    return only(
-        run(
-            100.0,
-            repeat=number,
-            measured={"accuracy": accuracy(70.0 + number), "time_to_train_s": each},
-        )
-        for number, each in enumerate(seconds, 1)
-    )
+    def measured(number: int, each: float | None) -> dict[str, Any]:
+        return {"accuracy": accuracy(70.0 + number), "time_to_train_s": each}
+
+    every = enumerate(seconds, 1)
+    return only(run(100.0, repeat=n, measured=measured(n, each)) for n, each in every)
 
 
 def test_accuracy_and_time_are_those_of_the_middle_run_and_not_of_the_best() -> None:

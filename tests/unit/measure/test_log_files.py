@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -23,6 +24,10 @@ from k8sbench.parse.lines import LogLines
 
 PRINTED = st.characters(exclude_categories=("Cc", "Cs"))
 """What programs print: no control characters."""
+
+
+DOCKER = b'{"log":"Iter\\n","stream":"stdout","time":"2026-"}\n' * 9
+ENCODINGS = ("utf-8", "utf-8-sig", "utf-16")
 
 
 def read(path: Path) -> list[tuple[int, str]]:
@@ -46,25 +51,12 @@ def written(folder: Path, data: bytes, name: str = "train.log") -> Path:
 
 
 def test_a_folder_is_all_logs_below_it_in_natural_order(tmp_path: Path) -> None:
-    for name in (
-        "b/workerlog.10",
-        "b/workerlog.9",
-        "a.log",
-        "b/deep/x.txt",
-        "noending",
-        "z.log.gz",
-    ):
+    inner = ["b/workerlog.9", "b/workerlog.10", "b/deep/x.txt"]
+    every = ["a.log", "noending", "z.log.gz", *inner]
+    for name in reversed(every):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         written(tmp_path, b"x", name)
-    found = [str(Path(each).relative_to(tmp_path)) for each in find([str(tmp_path)])]
-    assert found == [
-        "a.log",
-        "noending",
-        "z.log.gz",
-        "b/workerlog.9",
-        "b/workerlog.10",
-        "b/deep/x.txt",
-    ]
+    assert [str(Path(each).relative_to(tmp_path)) for each in find([str(tmp_path)])] == every
 
 
 @pytest.mark.parametrize(
@@ -128,10 +120,7 @@ def test_a_relative_path_and_standard_input_are_named_as_they_were_typed() -> No
         (b"PK\x03\x04\x00\x00", "packed with zip.*unzip"),
         (bz2.compress(b"Iter [1/2]" * 99), "packed with bzip2.*bunzip2"),
         (lzma.compress(b"Iter [1/2]" * 99), "packed with xz.*unxz"),
-        (
-            b'{"log":"Iter\\n","stream":"stdout","time":"2026-"}\n' * 9,
-            "packed with Docker's .*jq -rj .log",
-        ),
+        (DOCKER, "packed with Docker's .*jq -rj .log"),
         (b"\x80\x04\x95rest", "not a text file"),
         (bytes(range(256)) * 8, "not a text file"),
         (b"\x00" * 100, "not a text file"),
@@ -144,12 +133,11 @@ def test_what_is_no_text_is_refused_by_what_it_is(tmp_path: Path, data: bytes, w
     assert "train.log" in caught.value.message
 
 
-@pytest.mark.parametrize("keep", [1, 0.9, 0.3])
-def test_a_gzip_file_that_ends_in_the_middle_is_an_error(tmp_path: Path, keep: float) -> None:
+@pytest.mark.parametrize("lost", [1, 30_000])
+def test_a_gzip_file_that_ends_in_the_middle_is_an_error(tmp_path: Path, lost: int) -> None:
     packed = gzip.compress(os.urandom(50_000).hex().encode())
-    cut = packed[: len(packed) - 1] if keep == 1 else packed[: int(len(packed) * keep)]
     with pytest.raises(InputError, match="damaged gzip file"):
-        read(written(tmp_path, cut, "train.log.gz"))
+        read(written(tmp_path, packed[:-lost], "train.log.gz"))
 
 
 def test_a_gzip_file_that_was_changed_is_an_error(tmp_path: Path) -> None:
@@ -159,26 +147,16 @@ def test_a_gzip_file_that_was_changed_is_an_error(tmp_path: Path) -> None:
         read(written(tmp_path, bytes(packed), "train.log.gz"))
 
 
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        (PermissionError(13, "Permission denied"), "may not be read"),
-        (OSError(5, "Input/output error"), "input/output error"),
-    ],
-)
 def test_a_file_that_the_system_refuses_to_open_is_an_error_that_names_it(
-    wrong: OSError, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = written(tmp_path, b"x")  # root, who runs tests in containers, may read everything
-
-    def refuse(*_: object, **__: object) -> None:
-        raise wrong
-
-    monkeypatch.setattr("builtins.open", refuse)
-    with pytest.raises(InputError, match=said) as error:
-        read(path)
-    assert error.value.message.startswith(f"{path}: ")
-    assert error.value.action
+    for wrong in (PermissionError(13, "Permission denied"), OSError(5, "Input/output error")):
+        monkeypatch.setattr("builtins.open", Mock(side_effect=wrong))
+        with pytest.raises(InputError, match=r"may not be read|input/output error") as error:
+            read(path)
+        assert error.value.message.startswith(f"{path}: ")
+        assert error.value.action
 
 
 def test_a_device_is_no_log() -> None:
@@ -189,24 +167,19 @@ def test_a_device_is_no_log() -> None:
 # Reading.
 
 
-def test_lines_are_numbered_as_an_editor_numbers_them(tmp_path: Path) -> None:
-    assert read(written(tmp_path, b"a\n\nb\r\nc")) == [(1, "a"), (3, "b"), (4, "c")]
-
-
-def test_what_a_carriage_return_overwrote_are_pieces_of_one_line(tmp_path: Path) -> None:
-    data = b" 1%\r 2%\rloss: 1.0\nnext\n"
-    assert read(written(tmp_path, data)) == [(1, " 1%"), (1, " 2%"), (1, "loss: 1.0"), (2, "next")]
-
-
-def test_gzip_is_recognised_by_its_content(tmp_path: Path) -> None:
-    packed = gzip.compress(b"one\n") + gzip.compress(b"two\n")
-    assert read(written(tmp_path, packed, "train.log")) == [(1, "one"), (2, "two")]
-
-
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-def test_marked_encodings_are_read(tmp_path: Path, encoding: str) -> None:
-    data = "größe 3×4\nnext".encode(encoding)
-    assert read(written(tmp_path, data)) == [(1, "größe 3×4"), (2, "next")]
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (b"a\n\nb\r\nc", [(1, "a"), (3, "b"), (4, "c")]),
+        (b" 1%\r 2%\rloss: 1.0\nnext\n", [(1, " 1%"), (1, " 2%"), (1, "loss: 1.0"), (2, "next")]),
+        (gzip.compress(b"one\n") + gzip.compress(b"two\n"), [(1, "one"), (2, "two")]),
+        *(("größe 3×4\nx".encode(name), [(1, "größe 3×4"), (2, "x")]) for name in ENCODINGS),
+    ],
+)
+def test_lines_are_numbered_as_an_editor_numbers_them(
+    tmp_path: Path, data: bytes, lines: list[tuple[int, str]]
+) -> None:
+    assert read(written(tmp_path, data)) == lines
 
 
 def test_a_run_of_nuls_before_the_text_is_survived(tmp_path: Path) -> None:

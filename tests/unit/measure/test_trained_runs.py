@@ -12,7 +12,7 @@ from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.measuring import measure
 from k8sbench.model.measurement import DataSet, Measurement, Weights
 from k8sbench.model.plan import PlannedTraining
-from tests.unit.measure.support import Block, Lines, ids
+from tests.unit.measure.support import Lines, ids
 from tests.unit.measure.test_own_runs import PLAN
 from tests.unit.measure.train_logs import (
     BEGINS,
@@ -38,9 +38,7 @@ TRAINING = PlannedTraining(
 )
 
 
-def measured(
-    lines: list[str], training: PlannedTraining | None = TRAINING, *, blocks: bool = False
-) -> Measurement:
+def measured(lines: list[str], training: PlannedTraining | None = TRAINING) -> Measurement:
     """Measure a log against its plan."""
     plan = msgspec.structs.replace(
         PLAN,
@@ -57,26 +55,19 @@ def measured(
         training=training,
     )
     expected = msgspec.structs.replace(expectation.from_plan(plan), trainers=None)
-    return measure([Block(lines) if blocks else Lines(lines)], expected)
+    return measure([Lines(lines)], expected)
 
 
-def test_the_time_to_train_is_that_to_the_first_evaluation_at_the_target() -> None:
+def test_a_run_has_its_time_to_train_its_accuracy_and_what_it_read() -> None:
     found = measured(texts(attempt()))
     assert (found.verdict, ids(found)) == ("valid", [])
     assert found.time_to_train_s == pytest.approx(to_target(80))
     assert (found.mode, found.target, found.ended_by, found.restarts) == (
         *("train", 40.0, "length", 0),
     )
-
-
-def test_accuracy_is_that_at_the_target_the_best_and_the_last() -> None:
-    found = present(measured(texts(attempt())).accuracy)
-    assert (found.metric, found.unit, found.evaluations) == ("mIoU", "%", 5)
-    assert (found.at_target, found.best, found.final) == (40.0, 50.0, 50.0)
-
-
-def test_what_it_read_stands_in_the_measurement() -> None:
-    found = measured(texts(attempt()))
+    accuracy = present(found.accuracy)
+    assert (accuracy.metric, accuracy.unit, accuracy.evaluations) == ("mIoU", "%", 5)
+    assert (accuracy.at_target, accuracy.best, accuracy.final) == (40.0, 50.0, 50.0)
     assert found.data_set == DataSet(name="cityscapes", digest="d1", train=2975, val=500)
     assert found.weights == Weights(file="v1c.pth", digest="ab" * 32)
     assert found.environment["aAcc (final)"] == 95.0
@@ -92,14 +83,6 @@ def test_the_throughput_is_of_training_alone() -> None:
     assert (found.iterations, found.records) == (90, 18)
     # From the first to the last training line, with the four evaluations between them.
     assert found.train_wall_s == pytest.approx(95 + 4 * (EVALUATES + SAVES))
-
-
-@pytest.mark.parametrize("stated", ["", '"paused_seconds": 22.0, '])
-def test_times_that_do_not_fit_the_stamps_are_rejected(stated: str) -> None:
-    right = f'"paused_seconds": {EVALUATES + SAVES}, '
-    lines = texts(attempt())
-    assert sum(right in line for line in lines) == 4
-    assert "clock-mismatch" in ids(measured([line.replace(right, stated) for line in lines]))
 
 
 def test_a_run_that_ends_at_its_target_is_complete() -> None:
@@ -124,27 +107,29 @@ def test_the_length_of_a_run_may_be_epochs() -> None:
     epochs = msgspec.structs.replace(TRAINING, length=2, unit="epochs", evaluate_every=1)
     assert ids(measured(texts(attempt()), epochs)) == []
     assert ids(measured(texts(until(attempt(), 70)), epochs)) == [
-        *("too-few-iterations", "ends-early"),
+        *("too-few-iterations", "ends-early")
     ]
     # Without a plan nothing was asked for.
     log = [Lines(texts(until(attempt(), 70)))]
     assert ids(measure(log, Expectation(format="k8sbench"))) == ["ends-early"]
 
 
-@pytest.mark.parametrize("changes", [{"data": "synthetic"}, {"data": "synthetic-host"}])
-def test_synthetic_data_have_no_time_to_train(changes: dict[str, Any]) -> None:
-    found = measured(texts(attempt(**changes)))
+@pytest.mark.parametrize(
+    ("start", "training", "said"),
+    [
+        ({"data": "synthetic"}, {}, "synthetic"),
+        ({"data": "synthetic-host"}, {}, "synthetic"),
+        ({"target": None}, {"target": None}, "The run has no target accuracy."),
+        ({"metric": "top-1"}, {}, "The run evaluates top-1, the target is one of mIoU."),
+        ({"resume": 60}, {}, "test_begin"),
+    ],
+)
+def test_a_run_without_a_time_to_train_says_why(
+    start: dict[str, Any], training: dict[str, Any], said: str
+) -> None:
+    found = measured(texts(attempt(**start)), msgspec.structs.replace(TRAINING, **training))
     assert found.time_to_train_s is None
-    assert "synthetic" in found.missing["time_to_train_s"]
-
-
-def test_a_run_without_a_target_says_so() -> None:
-    aimless = msgspec.structs.replace(TRAINING, target=None)
-    found = measured(texts(attempt(target=None)), aimless)
-    assert (found.target, found.time_to_train_s) == (None, None)
-    assert found.missing["time_to_train_s"] == "The run has no target accuracy."
-    assert found.accuracy is not None
-    assert (found.accuracy.best, found.accuracy.at_target) == (50.0, None)
+    assert said in found.missing["time_to_train_s"]
 
 
 def test_without_a_plan_a_log_is_measured_to_its_end_and_by_its_own_target() -> None:
@@ -168,14 +153,6 @@ def test_an_evaluation_that_lacks_samples_reaches_no_target() -> None:
     assert measured(late).time_to_train_s == pytest.approx(to_target(100))
 
 
-def test_a_target_of_another_metric_is_not_reached() -> None:
-    found = measured(texts(attempt(metric="top-1")))
-    assert found.time_to_train_s is None
-    assert found.missing["time_to_train_s"] == (
-        "The run evaluates top-1, the target is one of mIoU."
-    )
-
-
 # Restarts
 
 
@@ -194,22 +171,6 @@ def test_a_restarted_run_is_one_run_and_its_time_to_train_has_the_restart_in_it(
     assert found.restarts == 1
     assert found.time_to_train_s == pytest.approx(killed + 60 + BEGINS + 20 + EVALUATES)
     assert present(found.accuracy).evaluations == 5
-
-
-@pytest.mark.parametrize("step", [40, None])
-def test_steps_that_are_repeated_count_once(step: int | None) -> None:
-    found = measured(again(to_target(80) + 2, resume=step))
-    assert ids(found) == ["restarted"]
-    assert (found.iterations, found.records) == (90, 18)
-    assert present(found.throughput).time_weighted == pytest.approx(8.0)
-    assert present(found.accuracy).evaluations == 5
-    # Reached before the restart: that is when the target was first reached.
-    assert found.time_to_train_s == pytest.approx(to_target(80))
-
-
-def test_the_record_behind_a_restart_is_listed_and_not_steady() -> None:
-    found = present(measured(again(to_target(60) + 3, resume=60)).window)
-    assert [place.text.split('"step": ')[1][:2] for place in found.left_out] == ["65"]
 
 
 def test_steps_whose_line_a_restart_lost_are_not_missing() -> None:
@@ -257,31 +218,7 @@ def test_a_log_that_ends_at_any_line_and_goes_on_is_one_run() -> None:
         assert (found.verdict, ids(found)) == ("valid", ["restarted"]), count
         assert (found.iterations, found.restarts) == (90, 1), count
         assert present(found.accuracy).evaluations == 5, count
-
-
-def test_a_long_wait_between_attempts_is_no_contradiction_of_clocks() -> None:
-    assert ids(measured(again(to_target(60) + 2, resume=60, wait=7200.0))) == ["restarted"]
-
-
-def test_a_log_that_begins_with_a_resumed_attempt_has_no_time_to_train() -> None:
-    found = measured(texts(attempt(resume=60)))
-    assert found.restarts == 1
-    assert found.time_to_train_s is None
-    assert "test_begin" in found.missing["time_to_train_s"]
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [{"run_id": "deeplabv3p-260302-110000-other2"}, {"batch_size_per_gpu": 8}],
-)
-def test_another_run_behind_the_first_is_two_runs(changes: dict[str, Any]) -> None:
-    lines = texts(until(attempt(), 70), attempt(START + 100, resume=40, **changes))
-    assert "two-runs" in ids(measured(lines), "reject")
-
-
-def test_attempts_that_read_other_data_are_two_runs() -> None:
-    second = [line.replace('"d1"', '"d2"') for line in texts(attempt(START + 100, resume=40))]
-    assert "two-runs" in ids(measured([*texts(until(attempt(), 70)), *second]), "reject")
+        assert present(found.throughput).time_weighted == pytest.approx(8.0), count
 
 
 # What the reader should know
@@ -313,3 +250,8 @@ def test_an_evaluation_that_lacks_samples_says_of_how_many_it_is() -> None:
 def test_the_plans_target_comes_before_that_of_the_log() -> None:
     later = msgspec.structs.replace(TRAINING, target=50.0)
     assert measured(texts(attempt()), later).time_to_train_s == pytest.approx(to_target(100))
+
+
+def test_the_record_behind_a_restart_is_listed_and_not_steady() -> None:
+    found = present(measured(again(to_target(60) + 3, resume=60)).window)
+    assert [place.text.split('"step": ')[1][:2] for place in found.left_out] == ["65"]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -87,11 +86,12 @@ def test_a_reason_of_a_log_alone_has_its_evidence_in_the_log(tmp_path: Path) -> 
     assert found.verdict == "rejected"
 
 
-@pytest.mark.parametrize("gpu", [True, False])
-def test_without_samples_or_without_a_gpu_a_log_gives_none(gpu: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [{}, {"gpu": False, "power": 200.0}], ids=["no sample", "no GPU"])
+def test_without_samples_or_without_a_gpu_a_log_gives_none(
+    more: dict[str, Any], tmp_path: Path
+) -> None:
     """Samples of a rank that names no GPU are nobody's."""
-    more: dict[str, Any] = {} if gpu else {"power": 200.0}
-    found = measured(log(tmp_path / "log", printed(0, of=1, gpu=gpu, **more)))
+    found = measured(log(tmp_path / "log", printed(0, of=1, **more)))
     assert found.gpu_metrics is None
     assert found.missing["gpu_metrics"] == "no source of GPU metrics was asked"
 
@@ -132,20 +132,3 @@ def test_the_source_says_why_it_has_none(tmp_path: Path) -> None:
     assert fetched().missing == {"*": NONE_PRINTED}
     (why,) = fetched(tmp_path / "gone").missing.values()
     assert why.startswith("The logs cannot be read: ")
-
-
-def test_lines_without_samples_are_not_decoded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from k8sbench.parse.families import k8sbench
-
-    read: list[Sequence[str]] = []
-    decoded = k8sbench._decoded
-
-    def counted(text: str) -> Any:
-        read.append(text)
-        return decoded(text)
-
-    monkeypatch.setattr(k8sbench, "_decoded", counted)
-    fetched(log(tmp_path / "log", printed(0, power=1.0)))
-    assert [json.loads(str(text))["event"] for text in read] == ["environment", *["gpu"] * 6]

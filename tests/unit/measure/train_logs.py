@@ -19,6 +19,15 @@ EVALUATES, SAVES, BEGINS = 10.0, 1.0, 3.0
 """Seconds of an evaluation, of a checkpoint, and from a start to the first step."""
 
 
+STARTED: dict[str, Any] = json.loads(
+    '{"schema": 1, "impl": "k8sbench", "benchmark": "deeplabv3p", "variant": "mmseg", '
+    '"framework": "pytorch", "run_id": "deeplabv3p-260302-100000-x7k2qd", "rank": 0, '
+    '"local_rank": 0, "world_size": 2, "batch_size_per_gpu": 4, "unit": "samples", '
+    '"precision": "fp32", "precision_effective": "fp32", "device": "cuda", "data": "/data", '
+    '"preset": "full", "warmup": 10, "iterations": 80, "log_interval": 5, "mode": "train"}'
+)
+
+
 class Line(msgspec.Struct, frozen=True):
     """A line, and the iterations that were done when it was written."""
 
@@ -66,29 +75,7 @@ def attempt(
     def line(text: str) -> Line:
         return Line(text, done, clock)
 
-    fields = {
-        "schema": 1,
-        "impl": "k8sbench",
-        "benchmark": "deeplabv3p",
-        "variant": "mmseg",
-        "framework": "pytorch",
-        "run_id": "deeplabv3p-260302-100000-x7k2qd",
-        "rank": 0,
-        "local_rank": 0,
-        "world_size": 2,
-        "batch_size_per_gpu": 4,
-        "unit": "samples",
-        "precision": "fp32",
-        "precision_effective": "fp32",
-        "device": "cuda",
-        "data": "/data",
-        "preset": "full",
-        "warmup": WARMUP,
-        "iterations": 80,
-        "log_interval": INTERVAL,
-        "mode": "train",
-    }
-    yield line(event("start", clock, **(fields | start)))
+    yield line(event("start", clock, **(STARTED | start)))
     yield line(event("environment", rank=0, gpu_model="Tesla V100-SXM2-32GB"))
     yield line(event("data", clock, name="cityscapes", train=2975, val=500, digest="d1"))
     if resume is not None:
@@ -105,44 +92,26 @@ def attempt(
         done, steps, clock = done + 1, steps + 1, clock + 1.0
         # Each attempt ends its own warm-up with a record.
         if done % INTERVAL == 0 or done == WARMUP + (resume or 0):
-            pause: dict[str, Any] = {"paused_seconds": paused} if paused else {}
-            yield line(
-                event(
-                    "step",
-                    clock,
-                    step=done,
-                    of=LENGTH,
-                    steps=steps,
-                    seconds=float(steps),
-                    data_seconds=0.0,
-                    loss=100.0 / done,
-                    **pause,
-                )
-            )
+            fields = {"step": done, "of": LENGTH, "steps": steps, "seconds": float(steps)}
+            fields |= {"data_seconds": 0.0, "loss": 100.0 / done}
+            fields |= {"paused_seconds": paused} if paused else {}
+            yield line(event("step", clock, **fields))
             paused, steps = 0.0, 0
         if done % EVERY and done < LENGTH:
             continue
         clock += EVALUATES
         found = value(done)
         hit = target is not None and found >= target
-        figures = {metric: found, "aAcc": 95.0}
-        yield line(
-            event(
-                "evaluation",
-                clock,
-                step=done,
-                epoch=done / 50,
-                metric=metric,
-                value=found,
-                unit="%",
-                figures=figures,
-                samples=500,
-                of=500,
-                seconds=EVALUATES,
-                target=target,
-                reached=hit,
-            )
-        )
+        evaluated = {
+            "step": done,
+            "epoch": done / 50,
+            "metric": metric,
+            "value": found,
+            "unit": "%",
+        }
+        evaluated |= {"figures": {metric: found, "aAcc": 95.0}, "samples": 500, "of": 500}
+        evaluated |= {"seconds": EVALUATES, "target": target, "reached": hit}
+        yield line(event("evaluation", clock, **evaluated))
         yield line(airank(clock, f"eval_accuracy:{found / 100:.5f}, total_epoch_cnt:{done // 50}"))
         if hit and reached is None:
             reached = clock - began
@@ -156,17 +125,8 @@ def attempt(
     yield line(airank(clock, "test_finish"))
     yield line(airank(clock, f"total_use_time:{clock - began:.3f}sec"))
     yield line(event("rank", rank=0, host="node-1", steps=done, step_seconds={}))
-    yield line(
-        event(
-            "summary",
-            steps=done,
-            warmup=WARMUP,
-            window={},
-            broken_samples=0,
-            ended_by=ended_by,
-            status="finished",
-        )
-    )
+    ended: dict[str, Any] = {"broken_samples": 0, "ended_by": ended_by, "status": "finished"}
+    yield line(event("summary", steps=done, warmup=WARMUP, window={}, **ended))
 
 
 def until(lines: Iterator[Line], seconds: float) -> list[Line]:

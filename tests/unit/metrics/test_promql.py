@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import pathlib
 from collections.abc import Callable
 
@@ -26,18 +25,6 @@ QUERIES: dict[str, Callable[[], str]] = {
 def test_the_queries_are_the_golden_ones() -> None:
     text = "\n\n".join(f"# {name}\n{query()}" for name, query in QUERIES.items()) + "\n"
     goldens.check(GOLDEN, text)
-
-
-def test_every_query_is_among_them() -> None:
-    writers = {
-        name
-        for name, one in inspect.getmembers(prometheus_api, inspect.isfunction)
-        if one.__module__ == prometheus_api.__name__ and one.__annotations__["return"] == "str"
-    }
-    of_answers = {"shortened"}
-    assert {name for name in writers if not name.startswith("_")} - of_answers == {
-        name.partition(":")[0] for name in QUERIES
-    }
 
 
 def test_text_in_a_query_ends_neither_its_quotes_nor_its_pattern() -> None:

@@ -6,8 +6,10 @@ import json
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -34,6 +36,8 @@ class Server:
     """Answers as a Prometheus that has one GPU's samples; counts what it is asked."""
 
     place = Location(server="https://api", namespace="team")
+    samples: Sequence[int] = range(-20, 0)
+    """When, in quarters of a minute."""
 
     def __init__(self, *, is_there: bool = True, scrapes: int = 20, refusal: str = "no") -> None:
         self.is_there = is_there
@@ -44,30 +48,21 @@ class Server:
         self._lock = threading.Lock()
 
     def read(self, path: str, seconds: float, *, query: str, **_: Any) -> bytes:
-        kind = (
-            "nodes" if "count_over_time" in query else "owned" if "group by" in query else "samples"
-        )
+        kinds = {"count_over_time": "nodes", "group by": "owned", "": "samples"}
+        kind = next(kind for word, kind in kinds.items() if word in query)
         with self._lock:
             self.asked[kind] += 1
         if not self.is_there:
             raise ApiFault(403, "Forbidden", self.refusal)
         row: dict[str, Any] = {"metric": LABELS, "value": [time.time(), str(self.scrapes)]}
         if kind == "samples":
-            row = {"metric": LABELS, "values": [[NOW + 15 * i, "97"] for i in range(-20, 0)]}
+            row = {"metric": LABELS, "values": [[NOW + 15 * i, "97"] for i in self.samples]}
         return json.dumps({"status": "success", "data": {"result": [row]}}).encode()
 
 
-class Finder:
-    """Looks for a cluster's Prometheus, and counts how often."""
-
-    def __init__(self, *ways: Way, why: str = "") -> None:
-        self.ways, self.why, self.times = ways, why, 0
-
-    def __call__(self) -> tuple[Way, ...]:
-        self.times += 1
-        if self.why:
-            raise PrometheusFault(self.why)
-        return self.ways
+def finder(*ways: Way, why: str = "") -> Mock:
+    """Looks for a cluster's Prometheus."""
+    return Mock(return_value=ways, side_effect=PrometheusFault(why) if why else None)
 
 
 def way(server: Server) -> Way:
@@ -81,7 +76,7 @@ def wanted(number: int = 0) -> SeriesQuery:
 
 def test_a_thousand_runs_ask_for_nodes_once_and_three_times_for_each() -> None:
     server = Server()
-    find = Finder(way(server))
+    find = finder(way(server))
     source = PrometheusSource(find)
 
     def one(number: int) -> int:
@@ -90,7 +85,7 @@ def test_a_thousand_runs_ask_for_nodes_once_and_three_times_for_each() -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert sum(pool.map(one, range(RUNS))) == RUNS
-    assert find.times == 1
+    assert find.call_count == 1
     assert server.asked["nodes"] == 1
     assert (server.asked["owned"], server.asked["samples"]) == (2 * RUNS, RUNS)
 
@@ -98,31 +93,31 @@ def test_a_thousand_runs_ask_for_nodes_once_and_three_times_for_each() -> None:
 @pytest.mark.parametrize("is_found", [False, True])
 def test_where_there_is_none_a_thousand_runs_look_for_it_once(is_found: bool) -> None:
     server = Server(is_there=False)
-    find = Finder(way(server)) if is_found else Finder(why="There is none.")
+    find = finder(way(server)) if is_found else finder(why="There is none.")
     source = PrometheusSource(find)
     for number in range(RUNS):
         assert source.settles_in(wanted(number)) == 0.0
         assert not source.fetch(wanted(number)).series
-    assert (find.times, server.asked.total()) == (1, int(is_found))
+    assert (find.call_count, server.asked.total()) == (1, int(is_found))
 
 
 def test_one_that_was_away_is_asked_again_after_some_time(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(is_there=False)
-    find = Finder(way(server))
+    find = finder(way(server))
     source = PrometheusSource(find)
     assert "403" in source.fetch(wanted()).missing["*"]
     server.is_there = True
     assert "403" in source.fetch(wanted()).missing["*"]
     monkeypatch.setattr(prometheus, "KNOWN_SECONDS", 0.0)
     assert source.fetch(wanted()).series
-    assert find.times == 1
+    assert find.call_count == 1
 
 
-@pytest.mark.parametrize(("scrapes", "seconds"), [(60, 5.0), (10, 30.0), (5, 30.0), (0, 30.0)])
+@pytest.mark.parametrize(("scrapes", "seconds"), [(60, 5.0), (10, 30.0), (0, 30.0)])
 def test_the_last_sample_is_waited_for_no_longer_than_it_takes(
     scrapes: int, seconds: float
 ) -> None:
-    source = PrometheusSource(Finder(way(Server(scrapes=scrapes))))
+    source = PrometheusSource(finder(way(Server(scrapes=scrapes))))
     assert source.settles_in(wanted()) == seconds
 
 
@@ -130,30 +125,20 @@ def test_of_several_that_which_has_gpu_metrics_is_asked() -> None:
     class Other(Server):
         def read(self, path: str, seconds: float, *, query: str, **_: Any) -> bytes:
             self.asked["nodes"] += 1
-            row = {"metric": {}, "value": [0, "0"]}
-            return json.dumps({"status": "success", "data": {"result": [row]}}).encode()
+            return b'{"status": "success", "data": {"result": [{"metric": {}, "value": [0, "0"]}]}}'
 
     away, other, has = Server(is_there=False), Other(), Server()
-    source = PrometheusSource(Finder(way(away), way(other), way(has)))
+    source = PrometheusSource(finder(way(away), way(other), way(has)))
     assert source.fetch(wanted()).series
     assert (away.asked.total(), other.asked.total(), has.asked["samples"]) == (1, 1, 1)
 
 
-def test_series_without_a_sample_are_none() -> None:
-    class Empty(Server):
-        def read(self, path: str, seconds: float, *, query: str, **_: Any) -> bytes:
-            answer = super().read(path, seconds, query=query)
-            if "count_over_time" in query or "group by" in query:
-                return answer
-            row: dict[str, Any] = {"metric": LABELS, "values": []}
-            return json.dumps({"status": "success", "data": {"result": [row]}}).encode()
-
-    source = PrometheusSource(Finder(way(Empty())))
-    found = source.fetch(wanted())
+def test_series_without_a_sample_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Server, "samples", ())
+    found = PrometheusSource(finder(way(Server()))).fetch(wanted())
     assert not found.series
-    assert (
-        found.missing["*"] == "Prometheus mon/p:web has no sample of the run's GPUs in its window."
-    )
+    none = "Prometheus mon/p:web has no sample of the run's GPUs in its window."
+    assert found.missing["*"] == none
 
 
 def test_a_refusal_of_the_api_server_is_a_whole_sentence() -> None:
@@ -162,7 +147,7 @@ def test_a_refusal_of_the_api_server_is_a_whole_sentence() -> None:
         f'services "p:web" is forbidden: User "{user}" cannot get resource "services/proxy" in API'
         ' group "" in the namespace "mon"'
     )
-    source = PrometheusSource(Finder(way(Server(is_there=False, refusal=refusal))))
+    source = PrometheusSource(finder(way(Server(is_there=False, refusal=refusal))))
     assert source.fetch(wanted()).missing["*"] == (
         "Prometheus mon/p:web cannot be asked:"
         f" User {user} may not get services/proxy in namespace mon."
@@ -171,7 +156,7 @@ def test_a_refusal_of_the_api_server_is_a_whole_sentence() -> None:
 
 @pytest.mark.parametrize("words", ["a page of an error. " * 50, "x" * 1000])
 def test_a_long_message_of_a_server_ends_visibly_after_a_word(words: str) -> None:
-    source = PrometheusSource(Finder(way(Server(is_there=False, refusal=words))))
+    source = PrometheusSource(finder(way(Server(is_there=False, refusal=words))))
     said = source.fetch(wanted()).missing["*"]
     assert len(said) < 300
     assert said.endswith(" ….")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import yaml
 
 from k8sbench.adapters.files import packaged
 from k8sbench.model.choices import Site
@@ -20,6 +21,36 @@ CLUSTER = Site(backend="kubernetes", pool=V100, images=packaged.image_table())
 LAPTOP = Site(backend="local", pool=CPU_POOL, cores=2)
 GPU_BOX = Site(backend="local", pool=msgspec.structs.replace(V100, name="local"), cores=16)
 
+SEG = """
+name: seg
+title: Segmentation
+task: segmentation
+unit: samples
+default_framework: pytorch
+sources: {report: {title: A report}}
+variants:
+- name: mm
+  title: PyTorch
+  framework: pytorch
+  trainer: seg-pytorch
+  local: true
+  log: mmseg
+  batch_size: {fp32: 2, amp: 4}
+  cases: [1x1, 1x8, 4x8]
+  repeats: 3
+  args: {crop: 512x1024}
+  sync_bn: true
+  published:
+  - {case: 4x8, precision: amp, batch_size: 4, gpu_model: Tesla V100-SXM2-32GB, source: report,
+     throughput: 182.07}
+  upstream:
+    repository: example/seg
+    commit: abc
+    command: {fp32: [python, train.py, --batch, "{batch_size}"]}
+    environment: {PyTorch: "1.7"}
+- {name: ps, title: Paddle, default: true, local: true}
+- {name: matched, title: "Paddle, same model"}
+"""
 WINDOW = {
     "warmup": 20,
     "iterations": 80,
@@ -27,6 +58,7 @@ WINDOW = {
     "log_interval": {"one_gpu": 10, "many_gpus": 2},
 }
 SMOKE = {"batch_size": 2, "warmup": 2, "iterations": 8, "args": {"crop": "64x64"}}
+PADDLE = {"framework": "paddle", "trainer": "seg-paddle", "log": "paddleseg", "cases": ["1x1"]}
 
 
 def a_request(**fields: Any) -> SubmitRequest:
@@ -36,70 +68,14 @@ def a_request(**fields: Any) -> SubmitRequest:
 
 def spec(**changes: Any) -> BenchmarkSpec:
     """Build the benchmark, with fields of it replaced."""
-    fields: dict[str, Any] = {
-        "name": "seg",
-        "title": "Segmentation",
-        "task": "segmentation",
-        "unit": "samples",
-        "default_framework": "pytorch",
-        "sources": {"report": {"title": "A report"}},
-        "variants": [
-            {
-                "name": "mm",
-                "framework": "pytorch",
-                "title": "PyTorch",
-                "trainer": "seg-pytorch",
-                "local": True,
-                "log": "mmseg",
-                "batch_size": {"fp32": 2, "amp": 4},
-                "window": WINDOW,
-                "cases": ["1x1", "1x8", "4x8"],
-                "repeats": 3,
-                "args": {"crop": "512x1024"},
-                "smoke": SMOKE,
-                "sync_bn": True,
-                "published": [
-                    {
-                        "case": "4x8",
-                        "precision": "amp",
-                        "batch_size": 4,
-                        "gpu_model": "Tesla V100-SXM2-32GB",
-                        "throughput": 182.07,
-                        "source": "report",
-                    }
-                ],
-                "upstream": {
-                    "repository": "example/seg",
-                    "commit": "abc",
-                    "command": {"fp32": ["python", "train.py", "--batch", "{batch_size}"]},
-                    "environment": {"PyTorch": "1.7"},
-                },
-            },
-            {
-                "name": "ps",
-                "framework": "paddle",
-                "title": "Paddle",
-                "default": True,
-                "trainer": "seg-paddle",
-                "local": True,
-                "log": "paddleseg",
-                "batch_size": {"fp32": 2},
-                "window": WINDOW,
-                "cases": ["1x1"],
-                "smoke": SMOKE,
-            },
-            {
-                "name": "matched",
-                "framework": "paddle",
-                "title": "Paddle, same model",
-                "trainer": "seg-paddle",
-                "log": "paddleseg",
-                "batch_size": {"fp32": 2},
-                "window": WINDOW,
-                "cases": ["1x1"],
-            },
-        ],
-    }
+    fields: dict[str, Any] = yaml.safe_load(SEG)
+    fields["variants"] = [
+        {"window": WINDOW, "batch_size": {"fp32": 2}}
+        | ({"smoke": SMOKE} if each.get("local") else {})
+        | (PADDLE if "framework" not in each else {})
+        | each
+        for each in fields["variants"]
+    ]
     return msgspec.convert(fields | changes, BenchmarkSpec)
 
 

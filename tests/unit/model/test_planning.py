@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import msgspec
@@ -14,7 +15,7 @@ from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import describe
 from k8sbench.model.spec import FromSecret, SecretKey
-from tests.unit.model.specs import CLUSTER, GPU_BOX, LAPTOP, V100, WINDOW, planned, spec
+from tests.unit.model.specs import CLUSTER, GPU_BOX, LAPTOP, V100, planned, spec
 
 
 def test_an_all_reduce_needs_a_peer_and_counts_what_each_rank_sends() -> None:
@@ -42,22 +43,17 @@ def test_a_variable_from_a_secret_needs_a_cluster() -> None:
     ("gpu_model", "has"),
     [
         ("Tesla V100-SXM2-16GB", False),
-        ("Tesla T4", False),
         ("Quadro RTX 6000", False),
         ("RTX 6000 Ada Generation", True),
         ("NVIDIA A100-SXM4-80GB", True),
-        ("NVIDIA H200", True),
         ("A GPU of next year", True),
     ],
 )
 def test_bf16_is_refused_where_the_gpu_is_known_to_lack_it(gpu_model: str, has: bool) -> None:
     pool = msgspec.structs.replace(V100, gpu_model=gpu_model)
-    site = msgspec.structs.replace(CLUSTER, pool=pool)
-    if has:
-        assert planned(site, precision="bf16").amp_dtype == "bf16"
-        return
-    with pytest.raises(UsageError, match="has no bf16"):
-        planned(site, precision="bf16")
+    refused = contextlib.nullcontext() if has else pytest.raises(UsageError, match="has no bf16")
+    with refused:
+        planned(msgspec.structs.replace(CLUSTER, pool=pool), precision="bf16")
 
 
 def test_local_gpus_are_divided_over_the_replicas() -> None:
@@ -71,24 +67,15 @@ def test_local_gpus_are_divided_over_the_replicas() -> None:
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        ({"gpus": 9}, r"more than a node of pool v100-32gb has \(8\)"),
-        ({"precision": "bf16"}, "has no bf16"),
         ({"impl": "user"}, "has no user program"),
-        ({"impl": "upstream"}, "needs an image"),
         ({"impl": "upstream", "image": "x", "precision": "amp"}, "no amp command"),
         ({"impl": "upstream", "image": "x", "preset": "smoke"}, "another program"),
         ({"impl": "upstream", "image": "x", "data": "/mnt/data"}, "hostPath"),
         ({"impl": "upstream", "image": "x", "data": "synthetic-host"}, "own trainers"),
         ({"data": "synthetic-hots"}, "Write synthetic or synthetic-host"),
         ({"framework": "paddle", "speed_options": ("compile",)}, "It has: tf32"),
-        (
-            {"impl": "upstream", "image": "x", "speed_options": ("tf32",)},
-            "another program",
-        ),
         ({"impl": "upstream", "image": "x", "data": "pvc:a/../b"}, "names no volume claim"),
-        ({"impl": "upstream", "image": "x", "data": "pvc:"}, "names no volume claim"),
         ({"image": "registry.io/Torch:1"}, "cannot name an image"),
-        ({"image": "torch:1\n"}, "cannot name an image"),
         ({"image_registry": "a b"}, "cannot name an image"),
         ({"framework": "paddle", "variant": "matched", "preset": "smoke"}, "no smoke preset"),
     ],
@@ -127,19 +114,12 @@ def test_a_foreign_program_s_volume_stands_in_the_plan_s_line() -> None:
 
 
 def test_a_speed_option_overrules_the_catalog_s_and_the_preset_s() -> None:
-    small = msgspec.structs.replace(
-        spec(),
-        variants=tuple(
-            msgspec.structs.replace(
-                one,
-                args={"compile": True, "workers": 1},
-                smoke=one.smoke and msgspec.structs.replace(one.smoke, args={"threads": 1}),
-            )
-            for one in spec().variants
-        ),
-    )
+    first, *others = spec().variants
+    small = first.smoke and msgspec.structs.replace(first.smoke, args={"threads": 1})
+    own = msgspec.structs.replace(first, args={"compile": True, "workers": 1}, smoke=small)
+    of = msgspec.structs.replace(spec(), variants=(own, *others))
     asked = ("compile=false", "workers=2", "threads=3")
-    plan = planned(of=small, speed_options=asked, data="synthetic-host", preset="smoke")
+    plan = planned(of=of, speed_options=asked, data="synthetic-host", preset="smoke")
     assert plan.options == {"workers": 2, "threads": 3}
     assert "--compile" not in plan.command
 
@@ -157,38 +137,16 @@ def test_what_is_allowed_but_unlike_the_report_is_marked(asked: dict[str, Any], 
     assert any(note in text for text in planned(**asked).notes)
 
 
-@pytest.mark.parametrize(
-    ("command", "precision", "runs"),
-    [
-        (["python", "train.py"], "fp32", True),
-        (["python", "train.py"], "amp", False),
-        (["python", "train.py", "--precision={precision}"], "amp", True),
-    ],
-)
-def test_a_command_of_the_users_runs_another_precision_where_it_takes_one(
-    command: list[str], precision: Any, runs: bool
-) -> None:
-    own = {
-        "name": "own",
-        "framework": "pytorch",
-        "title": "Own",
-        "default": True,
-        "image": "mine:1",
-        "command": command,
-        "log": "mmseg",
-        "batch_size": {"fp32": 2},
-        "window": WINDOW,
-        "cases": ["1x1"],
-    }
-
-    of = spec(variants=[own])
-    if runs:
-        plan = planned(of=of, precision=precision)
-        assert plan.command[-1] == command[-1].format(precision=precision)
-        assert plan.data == "synthetic"
-    else:
-        with pytest.raises(UsageError, match="always runs fp32"):
-            planned(of=of, precision=precision)
+def test_a_command_of_the_users_runs_another_precision_where_it_takes_one() -> None:
+    first: Any = msgspec.to_builtins(spec())["variants"][0]
+    own = {name: first[name] for name in ("name", "framework", "title", "log", "window", "cases")}
+    own |= {"image": "mine:1", "batch_size": {"fp32": 2}}
+    fixed = spec(variants=[{**own, "command": ["python", "train.py"]}])
+    assert planned(of=fixed, precision="fp32").data == "synthetic"
+    with pytest.raises(UsageError, match="always runs fp32"):
+        planned(of=fixed, precision="amp")
+    told = spec(variants=[{**own, "command": ["train.py", "--precision={precision}"]}])
+    assert planned(of=told, precision="amp").command[-1] == "--precision=amp"
 
 
 def test_a_gpu_that_the_image_has_no_kernels_for_is_refused_unless_forced() -> None:
@@ -209,21 +167,14 @@ def test_a_gpu_that_the_image_has_no_kernels_for_is_refused_unless_forced() -> N
 
 
 @pytest.mark.parametrize(
-    ("asked", "case"),
-    [
-        ({"replicas": 2, "gpus": 1}, "2x1-packed"),
-        ({"replicas": 2, "gpus": 8}, "2x8"),
-        ({"replicas": 1, "gpus": 1}, "1x1"),
-    ],
+    ("replicas", "gpus", "case"), [(2, 1, "2x1-packed"), (2, 8, "2x8"), (1, 1, "1x1")]
 )
 def test_replicas_are_packed_where_a_node_has_room_for_another(
-    asked: dict[str, Any], case: str
+    replicas: int, gpus: int, case: str
 ) -> None:
-    packed, spread = planned(**asked, pack=True), planned(**asked)
-    assert packed.case == case
-    assert not spread.pack
-    assert spread.spread is (spread.replicas > 1)
-    assert packed.spread is (case == "2x8")
+    packed, spread = (planned(replicas=replicas, gpus=gpus, pack=pack) for pack in (True, False))
+    assert (packed.case, packed.spread) == (case, case == "2x8")
+    assert (spread.pack, spread.spread) == (False, replicas > 1)
 
 
 ASKED = st.fixed_dictionaries(

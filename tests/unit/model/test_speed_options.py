@@ -34,12 +34,8 @@ def test_a_switch_is_set_in_words(text: str, value: bool) -> None:
     [
         (["crop=64x64"], "catalog file"),
         (["compil"], "Did you mean compile"),
-        (["channels_last"], "Did you mean channels-last"),
-        ([""], "There are: compile"),
         (["workers"], "needs a whole number"),
-        (["workers="], "not ''"),
         (["workers=-1"], "not '-1'"),
-        (["workers=2.5"], "not '2.5'"),
         (["workers=٣"], "needs a whole number"),
         (["workers=100000"], "from 0 to 1024"),
         (["tf32=maybe"], "on or off, not 'maybe'"),

@@ -63,11 +63,6 @@ def told(plan: RunPlan) -> dict[str, str]:
     }
 
 
-def test_the_training_s_own_options_reach_the_trainer() -> None:
-    assert "--poly" in trained().command
-    assert "--poly" not in planned().command
-
-
 def test_one_gpu_is_evaluated_as_upstream_evaluates_it() -> None:
     plan = trained(gpus=1)
     assert present(plan.training).evaluate_every == 4_000
@@ -157,20 +152,10 @@ def test_paths_of_this_machine_go_into_the_command_as_they_are() -> None:
     assert sources.claims(plan) == {}
 
 
-@pytest.mark.parametrize(
-    ("asked", "restarts"),
-    [
-        ({}, 0),
-        ({"checkpoints": "pvc:kept"}, 3),
-        ({"checkpoints": "pvc:kept", "max_restarts": 1}, 1),
-        ({"checkpoints": "pvc:kept", "max_restarts": 0}, 0),
-        ({"max_restarts": 0}, 0),
-    ],
-)
-def test_a_training_with_checkpoints_is_taken_up_again(
-    asked: dict[str, Any], restarts: int
-) -> None:
-    assert trained(**asked).max_restarts == restarts
+@pytest.mark.parametrize(("asked", "restarts"), [(None, 3), (1, 1), (0, 0)])
+def test_a_training_with_checkpoints_is_taken_up_again(asked: int | None, restarts: int) -> None:
+    assert trained(checkpoints="pvc:kept", max_restarts=asked).max_restarts == restarts
+    assert trained(max_restarts=0).max_restarts == trained().max_restarts == 0
 
 
 def test_what_the_row_cannot_be_compared_by_is_noted() -> None:
@@ -193,15 +178,11 @@ def test_what_the_row_cannot_be_compared_by_is_noted() -> None:
         ({"max_restarts": 1}, "--max-restarts without --checkpoints"),
         ({"target": 101.0}, "--target 101 is not a percentage"),
         ({"target": 0.0}, "--target 0 is not a percentage"),
-        ({"target": float("nan")}, "--target nan is not a percentage"),
         ({"data": "/mnt/streets"}, "--data /mnt/streets: a path of the nodes"),
         ({"weights": "/mnt/a.pth"}, "--weights /mnt/a.pth: a path of the nodes"),
         ({"checkpoints": "/mnt"}, "--checkpoints /mnt: a path of the nodes"),
-        ({"data": "pvc:a//b"}, "names no volume claim"),
         ({"data": "pvc:A"}, "--data 'pvc:A' names no volume claim"),
-        ({"data": "pvc:a/../b"}, "names no volume claim"),
         ({"data": ""}, "--data '' is not a source of samples"),
-        ({"weights": "pvc:w"}, "--weights 'pvc:w' names no volume claim"),
         ({"weights": "pvc:w/a.npz"}, "--weights pvc:w/a.npz is not a .pth file"),
         ({"framework": "paddle"}, "The catalog does not say how seg (ps) trains"),
         ({"impl": "upstream", "image": "a:1"}, "has no words for seg (mm) of upstream"),
@@ -256,16 +237,7 @@ def test_upstream_s_program_trains_by_its_own_words() -> None:
     assert not plan.training.stop_at_target
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {"epochs": 1},
-        {"iterations": 1},
-        {"weights": "pvc:w/a.pth"},
-        {"checkpoints": "pvc:c"},
-        {"to_the_end": True},
-    ],
-)
-def test_options_of_our_trainers_are_refused_for_upstream_s(asked: dict[str, Any]) -> None:
+@pytest.mark.parametrize("name", ["epochs", "iterations"])
+def test_options_of_our_trainers_are_refused_for_upstream_s(name: str) -> None:
     with pytest.raises(UsageError, match="is for k8sbench's own trainers"):
-        trained(of=of_upstream(), **UPSTREAM, **asked)
+        trained(of=of_upstream(), **(UPSTREAM | {name: 1}))

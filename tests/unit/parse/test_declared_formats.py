@@ -36,7 +36,7 @@ def test_named_groups_become_a_record() -> None:
     assert (found.shape.per, found.shape.numbering) == ("card", "epoch")
 
 
-@pytest.mark.parametrize("text", ["fast", "1,356.8", "950.1k"])
+@pytest.mark.parametrize("text", ["fast", "950.1k"])
 def test_what_matches_and_cannot_be_read_is_named(text: str) -> None:
     (found,) = read(BY_RATE, LINE.replace("64.5", text))
     assert isinstance(found, Mark)
@@ -44,13 +44,7 @@ def test_what_matches_and_cannot_be_read_is_named(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line",
-    [
-        LINE.replace("64.5", "-1"),
-        LINE.replace("64.5", "nan"),
-        LINE.replace("64.5", "inf"),
-        LINE.replace("step 9/", "step 99999999999999999999/"),
-    ],
+    "line", [LINE.replace("64.5", "nan"), LINE.replace("step 9/", "step 99999999999999999999/")]
 )
 def test_what_is_no_number_is_no_record(line: str) -> None:
     assert read(BY_RATE, line) == []
@@ -132,6 +126,6 @@ def test_a_precision_is_read_from_the_words_of_programs(text: str, stated: dict[
     assert facts(f"amp {text}", "step 1 rate 5") == stated
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "1.5", "many", "1,024", "1e400"])
+@pytest.mark.parametrize("text", ["0", "1.5", "many"])
 def test_what_is_no_number_of_gpus_states_nothing(text: str) -> None:
     assert facts(f"GPUs: {text} on 2", "step 1 rate 5") == {"replicas": "2"}

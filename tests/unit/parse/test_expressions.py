@@ -27,15 +27,4 @@ def test_matched_lines_are_counted_and_the_first_three_shown_with_their_groups()
     assert (record.variant, record.name, record.matched) == ("pytorch/base", "record", 5)
     assert [place.line for place, _ in record.lines] == [2, 3, 4]
     _, groups = record.lines[2]
-    assert groups == {
-        "iteration": "30",
-        "total": "100",
-        "loss": "0.5",
-        "rate": "412.7",
-    }
-
-
-def test_prefixes_are_gone_and_lines_are_numbered_as_in_the_file() -> None:
-    read, (record,) = tried(f"bar\rbar\n[1,0]<stdout>:{LINE}\nlast")
-    assert read == 3
-    assert [place.line for place, _ in record.lines] == [2]
+    assert groups == {"iteration": "30", "total": "100", "loss": "0.5", "rate": "412.7"}

@@ -17,131 +17,115 @@ def facts(family: str, *head: str) -> dict[str, str]:
     return found
 
 
-def test_mmseg_without_fp16_in_its_printed_configuration_is_taken_for_fp32() -> None:
-    config = "2021-05-31 00:00:02,184 - mmseg - INFO - Config:"
-    assert facts("mmseg", config)["precision_assumed"] == "fp32"
-    amp = facts("mmseg", config, "optimizer_config = dict(type='Fp16OptimizerHook')")
-    assert amp["precision"] == "amp"
-    assert "precision_assumed" not in amp
-
-
-def test_mmseg_without_a_configuration_says_nothing_of_precision() -> None:
-    assert "precision_assumed" not in facts("mmseg", "PyTorch: 1.7.1")
-
-
-@pytest.mark.parametrize(
-    ("distributed", "ids", "gpus"),
-    [("False", 1, "1"), ("False", 2, "2"), ("True", 8, "8"), ("True", 1, None)],
+CONFIG = "2021-05-31 00:00:02,184 - mmseg - INFO - Config:"
+DISTRIBUTED = "x - mmseg - INFO - Distributed training: "
+SEG_MODEL = ["model:", "  backbone:", "    type: ResNet50_vd", "  type: DeepLabV3P", "optimizer:"]
+LAUNCH = "LAUNCH INFO 2022-12-01 14:08:01,831 "
+ARCH, NAME = "INFO: ARCHITECTURE : ", "INFO:     name : ResNet50"
+OTHER_NAME = "INFO:     name : Momentum"
+BATCHES = ["x INFO:     batch_size : 256", "x INFO:     batch_size : 64"]
+PARAMETER = (
+    "DLL 2021-03-23 09:24:42.127408 - PARAMETER data : /imagenet  arch : resnet50  batch_size : 256"
+    "  prof : 121  {}  world_size : 8 "
 )
-def test_mmseg_tells_its_gpus_only_where_the_list_is_the_jobs(
-    distributed: str, ids: int, gpus: str | None
-) -> None:
-    found = facts(
+TOLD: dict[str, tuple[str, list[str], dict[str, str | None]]] = {
+    # A configuration without a word on FP16 is taken for one of FP32.
+    "mmseg's configuration": ("mmseg", [CONFIG], {"precision_assumed": "fp32"}),
+    "with FP16": (
         "mmseg",
-        f"x - mmseg - INFO - Distributed training: {distributed}",
-        f"gpu_ids = range(0, {ids})",
-    )
-    assert found.get("gpus") == gpus
-
-
-def test_paddleseg_finds_the_model_among_many_types() -> None:
-    found = facts(
+        [CONFIG, "optimizer_config = dict(type='Fp16OptimizerHook')"],
+        {"precision": "amp", "precision_assumed": None},
+    ),
+    "no configuration": ("mmseg", ["PyTorch: 1.7.1"], {"precision_assumed": None}),
+    # The list of GPUs is the job's, or that of each process.
+    "one GPU": ("mmseg", [DISTRIBUTED + "False", "gpu_ids = range(0, 1)"], {"gpus": "1"}),
+    "two GPUs": ("mmseg", [DISTRIBUTED + "False", "gpu_ids = range(0, 2)"], {"gpus": "2"}),
+    "eight processes": ("mmseg", [DISTRIBUTED + "True", "gpu_ids = range(0, 8)"], {"gpus": "8"}),
+    "each its own": ("mmseg", [DISTRIBUTED + "True", "gpu_ids = range(0, 1)"], {"gpus": None}),
+    "a model among types": ("paddleseg", ["  type: A", *SEG_MODEL], {"model": "DeepLabV3P"}),
+    "paddleseg's AMP": ("paddleseg", ["[INFO]\tuse amp to train"], {"precision": "amp"}),
+    "its option": ("paddleseg", ["train.py --precision=fp16 --amp"], {"precision": "amp"}),
+    "its arguments": ("paddleseg", ["training_script_args: ['--fp16']"], {"precision": "amp"}),
+    "its FP32": ("paddleseg", ["python train.py --precision=fp32"], {"precision": "fp32"}),
+    "nothing": ("paddleseg", [], {"precision": None}),
+    "the newer launcher": (
         "paddleseg",
-        "lr_scheduler:",
-        "  type: PolynomialDecay",
-        "model:",
-        "  backbone:",
-        "    type: ResNet50_vd",
-        "  type: DeepLabV3P",
-        "optimizer:",
-        "  type: sgd",
-    )
-    assert found["model"] == "DeepLabV3P"
+        [LAUNCH + "devices: 0,1", LAUNCH + "nnodes: 2"],
+        {"gpus": "4"},
+    ),
+    # A job of four nodes prints one address: the environment overrules the arguments.
+    "the older launcher": ("paddleclas", ["gpus: 0,1,2,3", "ips: 127.0.0.1"], {"gpus": None}),
+    "its environment": ("paddleclas", ["| PADDLE_TRAINERS_NUM   32   |"], {"gpus": "32"}),
+    "a level of AMP": (
+        "paddleclas",
+        ["INFO: AMP : ", "INFO:     level : O2"],
+        {"precision": "amp"},
+    ),
+    "AMP is off": (
+        "paddleclas",
+        ["INFO: AMP : ", "INFO:     use_amp : False"],
+        {"precision": "fp32"},
+    ),
+    "AMP is on": ("paddleclas", ["INFO: AMP : ", "INFO:     use_amp : True"], {"precision": "amp"}),
+    "pure FP16": (
+        "paddleclas",
+        ["INFO: use_amp : False", "INFO: use_pure_fp16 : True"],
+        {"precision": "amp"},
+    ),
+    "no word on AMP": (
+        "paddleclas",
+        ["PaddleClas is powered by PaddlePaddle"],
+        {"precision": None, "precision_assumed": "fp32"},
+    ),
+    # Other sections have names, too.
+    "an architecture": ("paddleclas", [ARCH, NAME], {"model": "ResNet50"}),
+    "a newer one": (
+        "paddleclas",
+        ["INFO: Arch : ", "INFO:     a : b", NAME],
+        {"model": "ResNet50"},
+    ),
+    "another section": ("paddleclas", ["INFO: Optimizer : ", OTHER_NAME], {"model": None}),
+    "a name behind it": ("paddleclas", [ARCH, NAME, OTHER_NAME], {"model": "ResNet50"}),
+    "a name before it": ("paddleclas", [OTHER_NAME, ARCH, NAME], {"model": "ResNet50"}),
+    "the job's batch": ("paddleclas", ["x INFO: TRAIN : ", *BATCHES], {"global_batch": "256"}),
+    "a card's batch": ("paddleclas", ["x INFO: Train : ", *BATCHES], {"batch_size": "256"}),
+    "an evaluation's": (
+        "paddleclas",
+        ["x INFO: Eval : ", *BATCHES],
+        {"batch_size": None, "global_batch": None},
+    ),
+    "parameters": (
+        "dle-resnet50",
+        [PARAMETER.format("amp : True  fp16 : False")],
+        {
+            "precision": "amp",
+            "batch_size": "256",
+            "gpus": "8",
+            "model": "resnet50",
+            "planned_iterations": "120",
+        },
+    ),
+    "fp16": ("dle-resnet50", [PARAMETER.format("fp16 : True  amp : False")], {"precision": "amp"}),
+    "both off": ("dle-resnet50", [PARAMETER.format("amp : False")], {"precision": "fp32"}),
+    "NCHW": (
+        "dle-resnet50",
+        [PARAMETER.format("memory_format : nchw")],
+        {"option.channels_last": "False"},
+    ),
+    "NHWC": (
+        "dle-resnet50",
+        [PARAMETER.format("memory_format : nhwc")],
+        {"option.channels_last": "True"},
+    ),
+    "epochs in a name": ("tsm", ["storing name: TSM_RGB_resnet50_e50"], {"planned_epochs": "50"}),
+}
 
 
-@pytest.mark.parametrize(
-    ("lines", "precision"),
-    [
-        (["[INFO]\tuse amp to train"], "amp"),
-        (["python train.py --precision=fp16 --amp_level=O2"], "amp"),
-        (["training_script_args: ['--config', 'x', '--fp16']"], "amp"),
-        (["python train.py --precision=fp32"], "fp32"),
-        ([], None),
-    ],
-)
-def test_paddleseg_precision(lines: list[str], precision: str | None) -> None:
-    assert facts("paddleseg", *lines).get("precision") == precision
-
-
-@pytest.mark.parametrize(
-    ("lines", "stated", "assumed"),
-    [
-        (["ppcls INFO: AMP : ", "ppcls INFO:     level : O2"], "amp", None),
-        (["ppcls INFO: AMP : ", "ppcls INFO:     use_amp : False"], "fp32", None),
-        (["ppcls INFO: AMP : ", "ppcls INFO:     use_amp : True"], "amp", None),
-        (["INFO: use_amp : False", "INFO: use_pure_fp16 : True"], "amp", None),
-        (["PaddleClas is powered by PaddlePaddle"], None, "fp32"),
-    ],
-)
-def test_paddleclas_precision(lines: list[str], stated: str | None, assumed: str | None) -> None:
-    found = facts("paddleclas", *lines)
-    assert (found.get("precision"), found.get("precision_assumed")) == (stated, assumed)
-
-
-@pytest.mark.parametrize(
-    ("lines", "model"),
-    [
-        (["INFO: ARCHITECTURE : ", "INFO:     name : ResNet50"], "ResNet50"),
-        (["INFO: Arch : ", "INFO:     pretrained : False", "INFO:     name : PPLCNet"], "PPLCNet"),
-        # Other sections have names, too: before it, and behind the model's.
-        (["INFO: Optimizer : ", "INFO:     name : Momentum"], None),
-        (["INFO: Arch : ", "INFO:     name : ResNet50", "INFO:     name : Piecewise"], "ResNet50"),
-        (
-            ["INFO:     name : Momentum", "INFO: ARCHITECTURE : ", "INFO:     name : ResNet50"],
-            "ResNet50",
-        ),
-    ],
-)
-def test_paddleclas_names_the_model_in_the_section_of_its_architecture(
-    lines: list[str], model: str | None
-) -> None:
-    head = [f"2026-03-02 10:00:00 {line}" for line in lines]
-    found = [
-        item for item in items("paddleclas", *head, ALL["paddleclas"]) if isinstance(item, Fact)
-    ]
-    assert [each.value for each in found if each.name == "model"] == [model] * (model is not None)
-
-
-@pytest.mark.parametrize(
-    ("section", "found"),
-    [
-        ("TRAIN", {"global_batch": "256"}),
-        ("Train", {"batch_size": "256"}),
-        ("Eval", {}),
-        ("VALID", {}),
-    ],
-)
-def test_paddleclas_batch_is_that_of_its_section(section: str, found: dict[str, str]) -> None:
-    head = [f"x INFO: {section} : ", "x INFO:     batch_size : 256", "x INFO:     batch_size : 64"]
-    stated = facts("paddleclas", *head)
-    assert {
-        name: stated[name] for name in ("global_batch", "batch_size") if name in stated
-    } == found
-
-
-def test_the_older_paddle_launcher_does_not_tell_how_many_nodes_there_are() -> None:
-    """A job of four nodes prints one address: the environment overrules the arguments."""
-    assert "gpus" not in facts("paddleclas", "gpus: 0,1,2,3,4,5,6,7", "ips: 127.0.0.1")
-    assert facts("paddleclas", "| PADDLE_TRAINERS_NUM        32        |")["gpus"] == "32"
-
-
-def test_the_newer_paddle_launcher_does() -> None:
-    found = facts(
-        "paddleseg",
-        "LAUNCH INFO 2022-12-01 14:08:01,831 devices: 0,1,2,3",
-        "LAUNCH INFO 2022-12-01 14:08:01,831 nnodes: 2",
-    )
-    assert found["gpus"] == "8"
+@pytest.mark.parametrize("case", TOLD)
+def test_a_head_tells_facts_of_its_run(case: str) -> None:
+    family, head, expected = TOLD[case]
+    found = facts(family, *head)
+    assert {name: found.get(name) for name in expected} == expected
 
 
 USED = "GPUs used: 4"
@@ -171,38 +155,3 @@ def test_paddle_believes_the_program_then_the_launcher_then_the_environment(
     by_belief = sorted(found, key=lambda fact: fact.name)
     counts = [fact.value for fact in by_belief if fact.name.startswith("gpus")]
     assert list(dict.fromkeys(counts)) == gpus
-
-
-@pytest.mark.parametrize(
-    ("parameters", "precision"),
-    [
-        ("amp : True  fp16 : False", "amp"),
-        ("fp16 : True  amp : False", "amp"),
-        ("amp : False  fp16 : False", "fp32"),
-        ("amp : True", "amp"),
-        ("amp : False", "fp32"),
-    ],
-)
-def test_dle_parameters(parameters: str, precision: str) -> None:
-    line = (
-        "DLL 2021-03-23 09:24:42.127408 - PARAMETER data : /imagenet  arch : resnet50  "
-        f"batch_size : 256  prof : 121  {parameters}  world_size : 8 "
-    )
-    found = facts("dle-resnet50", line)
-    assert found["precision"] == precision
-    assert (found["batch_size"], found["gpus"], found["model"]) == ("256", "8", "resnet50")
-    assert found["planned_iterations"] == "120"
-
-
-@pytest.mark.parametrize(
-    ("layout", "channels_last"), [("nchw", "False"), ("nhwc", "True"), ("other", None)]
-)
-def test_dle_states_its_layout_as_our_own_trainers_do(
-    layout: str, channels_last: str | None
-) -> None:
-    line = f"DLL 2021-03-23 09:24:42.127408 - PARAMETER data : /i  memory_format : {layout}  lr : 1"
-    assert facts("dle-resnet50", line).get("option.channels_last") == channels_last
-
-
-def test_tsm_tells_its_epochs_by_the_name_it_stores_under() -> None:
-    assert facts("tsm", "storing name: TSM_kinetics_RGB_resnet50_e50")["planned_epochs"] == "50"

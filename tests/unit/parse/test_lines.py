@@ -19,7 +19,6 @@ from tests.unit.measure.support import FIXTURES
 
 parts_of_lines = st.lists(st.sampled_from(["ab", "b", "ca", "", "\n", "\r", "x\n", "ab\n", "c\r"]))
 cuts_of_blocks = st.lists(st.integers(1, 9), max_size=3)
-TEXTS = frozenset({"ab", "ca", "x"})
 EVERY = frozenset({""})
 
 
@@ -41,51 +40,11 @@ def split(lines: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
     return [(number, piece) for number, line in lines for piece in line.split("\r") if piece]
 
 
-def holding(lines: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
-    """Those of lines that hold one of the texts."""
-    return [line for line in lines if any(text in line[1] for text in TEXTS)]
-
-
 @given(parts_of_lines, cuts_of_blocks)
 def test_all_lines_come_with_their_numbers(parts: list[str], cuts: list[int]) -> None:
     lines = LogLines(blocks(parts, cuts))
     assert split(lines.holding(lambda: EVERY)) == one_by_one(parts)
     assert lines.empty == (not one_by_one(parts))
-
-
-@given(parts_of_lines, cuts_of_blocks, st.integers(0, 3))
-def test_lines_that_hold_a_text_come_behind_where_one_stopped(
-    parts: list[str], cuts: list[int], some: int
-) -> None:
-    lines = LogLines(blocks(parts, cuts))
-    first = split(itertools.islice(lines.holding(lambda: EVERY), some))
-    found = split(lines.holding(lambda: TEXTS))
-    assert [*first, *holding(found)] == [*first, *holding(one_by_one(parts)[len(first) :])]
-
-
-@given(parts_of_lines, cuts_of_blocks, st.integers(1, 3))
-def test_texts_may_change_after_any_line(parts: list[str], cuts: list[int], some: int) -> None:
-    wanted = [EVERY]
-    found: list[tuple[int, str]] = []
-    for index, line in enumerate(LogLines(blocks(parts, cuts)).holding(lambda: wanted[0]), 1):
-        found += split([line])
-        if index == some:
-            wanted[0], before = TEXTS, len(found)
-    rest = found[before:] if wanted[0] is TEXTS else []
-    every = one_by_one(parts)
-    assert found[: len(found) - len(rest)] == every[: len(found) - len(rest)]
-    assert holding(rest) == (holding(every[before:]) if wanted[0] is TEXTS else [])
-
-
-@given(parts_of_lines, cuts_of_blocks, st.integers(0, 3))
-def test_lines_that_were_taken_meanwhile_do_not_come_again(
-    parts: list[str], cuts: list[int], some: int
-) -> None:
-    lines = LogLines(blocks(parts, cuts))
-    found: list[tuple[int, str]] = []
-    for line in lines.holding(lambda: EVERY):
-        found += split([line, *itertools.islice(lines.holding(lambda: EVERY), some)])
-    assert found == one_by_one(parts)
 
 
 CODES = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -13,57 +14,40 @@ from k8sbench.trainers.parts import events
 from tests.unit.parse.support import items, marks, records
 from tests.unit.parse.test_records_by_family import MMSEG
 
-START = {
-    "event": "start",
-    "schema": 1,
-    "impl": "k8sbench",
-    "rank": 0,
-    "world_size": 2,
-    "batch_size_per_gpu": 4,
-    "warmup": 2,
-    "iterations": 8,
-    "amp_dtype": None,
-}
-STEP = {
-    "event": "step",
-    "step": 10,
-    "of": 100,
-    "steps": 5,
-    "seconds": 2.5,
-    "data_seconds": 0.25,
-    "loss": 1.5,
-    "samples_per_second": 16.0,
-    "lr": 0.1,
-    "memory_mib": 100.5,
-    "time": 1772445600.5,
-}
+START: dict[str, Any] = json.loads(
+    '{"event": "start", "schema": 1, "impl": "k8sbench", "rank": 0, "world_size": 2, '
+    '"batch_size_per_gpu": 4, "warmup": 2, "iterations": 8, "amp_dtype": null}'
+)
+STEP: dict[str, Any] = json.loads(
+    '{"event": "step", "step": 10, "of": 100, "steps": 5, "seconds": 2.5, "data_seconds": 0.25, '
+    '"loss": 1.5, "samples_per_second": 16.0, "lr": 0.1, "memory_mib": 100.5, '
+    '"time": 1772445600.5}'
+)
+GPU: dict[str, Any] = json.loads(
+    '{"event": "gpu", "rank": 1, "every": 1.0, "at": [1772445600.5, 1772445601.5], '
+    '"power": [200.5, null], "sm_clock": [1380, 1530], "of_a_later_version": [1, 2]}'
+)
+EVALUATION: dict[str, Any] = json.loads(
+    '{"event": "evaluation", "step": 8000, "epoch": 5.38, "metric": "mIoU", "value": 71.2, '
+    '"unit": "%", "figures": {"aAcc": 95.0, "mIoU": 71.2}, "samples": 499, "of": 500, '
+    '"seconds": 31.2, "target": 78.5, "reached": false, "time": 1772445600.5}'
+)
 
 
 def line(event: Mapping[str, object]) -> str:
     return "K8SBENCH " + json.dumps(event)
 
 
-def test_a_line_as_the_trainers_write_it_is_read() -> None:
+def test_a_step_covers_several_iterations_and_says_so() -> None:
     fields = {key: value for key, value in STEP.items() if key != "event"}
     (found,) = records("k8sbench", line(START), events.line("step", fields))
-    assert found.iteration == 10
-
-
-def test_a_step_covers_several_iterations_and_says_so() -> None:
-    (found,) = records("k8sbench", line(START), line(STEP))
     assert (found.iteration, found.steps, found.seconds, found.total) == (10, 5, 0.5, 100)
-    assert (found.loss, found.waiting, found.stamp, found.memory_mib) == (
-        1.5,
-        0.1,
-        1772445600.5,
-        100.5,
-    )
+    assert (found.loss, found.waiting, found.memory_mib) == (1.5, 0.1, 100.5)
+    assert found.stamp == 1772445600.5
 
 
 def test_the_start_line_decides_over_the_familys_own_lines() -> None:
     found = items("mmseg", line(START), MMSEG, line(STEP))
-    kinds = [type(item) for item in found]
-    assert kinds.count(Record) == 1
     assert [item.iteration for item in found if isinstance(item, Record)] == [10]
 
 
@@ -83,26 +67,18 @@ def test_glued_and_torn_lines_are_distinguished() -> None:
 
 
 @pytest.mark.parametrize(
-    "broken",
+    ("name", "value"),
     [
-        {"step": None},
-        {"step": "10"},
-        {"step": 0},
-        {"step": True},
-        {"step": 10**30},
-        {"steps": 0},
-        {"steps": 11},
-        {"seconds": None},
-        {"seconds": 0},
-        {"seconds": "inf"},
-        {"seconds": -1.0},
+        *(("step", value) for value in (None, 0, 10**30)),
+        *(("steps", value) for value in (0, 11)),
+        *(("seconds", value) for value in (0, -1.0)),
     ],
 )
-def test_a_step_without_a_time_or_a_place_is_no_record(broken: dict[str, object]) -> None:
-    assert records("k8sbench", line(START), line({**STEP, **broken})) == []
+def test_a_step_without_a_time_or_a_place_is_no_record(name: str, value: object) -> None:
+    assert records("k8sbench", line(START), line({**STEP, name: value})) == []
 
 
-@pytest.mark.parametrize("body", ["[1, 2]", '"text"', "3", "null", "{", '{"event": 5}', "{}"])
+@pytest.mark.parametrize("body", ["[1, 2]", "null", "{", '{"event": 5}', "{}"])
 def test_other_json_is_passed_over(body: str) -> None:
     assert len(items("k8sbench", line(START), f"K8SBENCH {body}")) == len(
         items("k8sbench", line(START))
@@ -134,12 +110,10 @@ def test_the_summary_tells_its_window() -> None:
     ("before", "taken"),
     [
         ("2026-03-02T10:00:01.25Z ", 1772445601.25),
-        ("2026-03-02T10:00:01.250000123Z ", 1772445601.25),
         ("2026-03-02T11:00:01.25+01:00 ", 1772445601.25),
         ("[pod/a-master-0/pytorch] 2026-03-02T10:00:01Z ", 1772445601.0),
         ("", None),
         ("2026-03-02T10:61:01.25Z ", None),
-        ("[1,0]<stdout>:", None),
     ],
 )
 def test_the_nodes_stamp_in_front_of_a_line_is_its_second_time(
@@ -149,17 +123,6 @@ def test_the_nodes_stamp_in_front_of_a_line_is_its_second_time(
     found, *glued = records("k8sbench", f"{before}{line}{line.replace('10', '11', 1)}")
     assert (found.taken, found.stamp, found.text) == (taken, STEP["time"], line)
     assert [each.taken for each in glued] == [None]
-
-
-GPU = {
-    "event": "gpu",
-    "rank": 1,
-    "every": 1.0,
-    "at": [1772445600.5, 1772445601.5],
-    "power": [200.5, None],
-    "sm_clock": [1380, 1530],
-    "of_a_later_version": [1, 2],
-}
 
 
 def samples(**changes: object) -> list[GpuSamples]:
@@ -177,12 +140,10 @@ def test_samples_of_a_gpu_are_read_by_the_names_of_the_table_of_metrics() -> Non
     ("changes", "values"),
     [
         ({"power": [1.0]}, {"sm_clock"}),
-        ({"power": "200"}, {"sm_clock"}),
         ({"power": ["nan", True]}, {"sm_clock"}),
         ({"rank": None}, None),
         ({"at": []}, None),
         ({"at": [1772445600.5, None]}, None),
-        ({"at": 5}, None),
     ],
 )
 def test_broken_samples_of_a_gpu_are_none(changes: dict[str, object], values: object) -> None:
@@ -200,25 +161,6 @@ def test_which_gpu_a_rank_has_is_marked_where_it_has_one() -> None:
     assert mark.values == {"rank": 1.0, "pod": "p-0", "host": "h", **gpu}
 
 
-# Training to an accuracy
-
-EVALUATION = {
-    "event": "evaluation",
-    "step": 8000,
-    "epoch": 5.38,
-    "metric": "mIoU",
-    "value": 71.2,
-    "unit": "%",
-    "figures": {"aAcc": 95.0, "mIoU": 71.2},
-    "samples": 499,
-    "of": 500,
-    "seconds": 31.2,
-    "target": 78.5,
-    "reached": False,
-    "time": 1772445600.5,
-}
-
-
 def evaluations(event: Mapping[str, object]) -> list[Evaluation]:
     found = items("k8sbench", line(START), line(event))
     return [item for item in found if isinstance(item, Evaluation)]
@@ -232,14 +174,18 @@ def test_an_evaluation_is_its_headline_and_then_its_other_figures() -> None:
     assert (second.metric, second.value, second.target) == ("aAcc", 95.0, None)
 
 
-@pytest.mark.parametrize("value", [None, "nan", "inf", "71", True, [71.2]])
-def test_an_evaluation_without_a_number_has_no_headline(value: object) -> None:
-    assert [each.metric for each in evaluations({**EVALUATION, "value": value})] == ["aAcc"]
-
-
-@pytest.mark.parametrize("figures", [None, [], "mIoU", {"aAcc": None}])
-def test_an_evaluation_may_have_no_other_figures(figures: object) -> None:
-    assert [each.metric for each in evaluations({**EVALUATION, "figures": figures})] == ["mIoU"]
+@pytest.mark.parametrize(
+    ("changes", "metrics"),
+    [
+        ({"value": None}, ["aAcc"]),
+        ({"value": "nan"}, ["aAcc"]),
+        ({"value": True}, ["aAcc"]),
+        ({"figures": None}, ["mIoU"]),
+        ({"figures": {"aAcc": None}}, ["mIoU"]),
+    ],
+)
+def test_what_is_no_number_is_no_evaluation(changes: dict[str, object], metrics: list[str]) -> None:
+    assert [each.metric for each in evaluations({**EVALUATION, **changes})] == metrics
 
 
 def test_a_step_says_what_its_time_leaves_out() -> None:

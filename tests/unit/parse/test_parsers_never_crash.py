@@ -39,12 +39,6 @@ def sound(found: object) -> None:
     assert found.steps is None or 1 <= found.steps <= found.iteration
 
 
-@given(anything)
-def test_any_lines_are_read_by_all_families(lines: list[str]) -> None:
-    for found in FamilyLog(ended(lines), list(FAMILIES.values())):
-        sound(found)
-
-
 @pytest.mark.parametrize("family", NAMES)
 @given(lines=anything)
 def test_any_lines_are_read_by_each_family(family: str, lines: list[str]) -> None:

@@ -72,11 +72,6 @@ def test_what_stands_behind_the_deciding_record_on_its_line_is_read() -> None:
     assert [item.iteration for item in found if isinstance(item, Record)] == [10, 20]
 
 
-def test_ranks_are_kept_apart() -> None:
-    _, found = read([f"[1,0]<stdout>:{MMSEG}", f"[1,3]<stdout>:{MMSEG}"], "mmseg")
-    assert [item.source for item in found if isinstance(item, Record)] == ["0", "3"]
-
-
 def test_a_mark_is_of_the_piece_that_holds_it_alone() -> None:
     """A log is searched before its lines are taken apart."""
     glued = "[1,0]<stdout>:Test: [0/9][1,1]<stdout>:noise"
