@@ -89,7 +89,7 @@ class ListedRun(RunView, frozen=True, kw_only=True):
     precision: str
     """As requested: ``fp32`` or ``amp``."""
     preset: str
-    """``full``; ``smoke`` checks the path, not the speed."""
+    """``full``; ``smoke`` is a functional test, not a speed measurement."""
     backend: str
     """``local`` or ``kubernetes``; ``imported``: k8sbench did not run it."""
     verdict: str | None

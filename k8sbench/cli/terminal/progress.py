@@ -179,7 +179,7 @@ def figure_words(measured: Measurement, plan: RunPlan) -> str:
     text = "no figure"
     if rate is not None and figure is not None:
         text = f"{formats.rate(rate)} {figure.unit} ({measured.estimator})"
-    smoke = ", smoke: checks the path, not the speed" if plan.preset == "smoke" else ""
+    smoke = ", smoke: a functional test, not a speed measurement" if plan.preset == "smoke" else ""
     trained = f", trained to {words}" if (words := group_words.trained(measured)) else ""
     return f"measured {text}{trained}, {measured.verdict}{smoke}"
 

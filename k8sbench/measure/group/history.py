@@ -60,7 +60,7 @@ def _series(groups: Sequence[Group]) -> Series:
 
 def _unmarked(group: Group, count: int) -> str | None:
     if group.smoke:
-        return "smoke runs: they check the path, not the speed"
+        return "smoke runs are functional tests, not speed measurements"
     if group.on_cpu:
         return "CPU processes: they share the machine"
     some = range(AFTER[0], AFTER[1] + 1)

@@ -176,7 +176,7 @@ def _figures(node: str, groups: Sequence[Group], runs: Sequence[Run]) -> NodeFig
     elif group is None:
         state, why = "not-measured", (_why_not(groups, runs),)
     elif group.smoke:
-        state, why = "not-judged", ("A smoke run checks the path, not the speed.",)
+        state, why = "not-judged", ("A smoke run is a functional test, not a speed measurement.",)
     return NodeFigures(
         node=node,
         state=state,

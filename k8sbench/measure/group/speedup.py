@@ -74,7 +74,7 @@ def _no_speedup(group: Group) -> str | None:
     if is_bandwidth(group.plan.unit):
         return "bus bandwidth: comparable as it is"
     if group.smoke:
-        return "smoke run: checks the path, not the speed"
+        return "smoke run: a functional test, not a speed measurement"
     if group.on_cpu:
         return "CPU processes share the machine: no speedup"
     if group.key.backend == "local" and group.plan.replicas > 1:

@@ -76,4 +76,4 @@ def test_why_nothing_could_be_marked_is_said() -> None:
     (few,) = history.history(groups(sets(FLAT[:4])))
     assert few.unmarked == "a change takes 10 sets with a figure to be seen; there are 4"
     (small,) = history.history(groups([smoke(2.0, set_name=f"s{n}") for n in range(12)]))
-    assert small.unmarked == "smoke runs: they check the path, not the speed"
+    assert small.unmarked == "smoke runs are functional tests, not speed measurements"

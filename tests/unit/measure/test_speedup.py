@@ -71,7 +71,7 @@ def test_the_1x1_case_of_something_else_is_not_even_named(other: dict[str, Any])
 @pytest.mark.parametrize(
     ("one", "reason"),
     [
-        (smoke(1.0), "smoke run: checks the path, not the speed"),
+        (smoke(1.0), "smoke run: a functional test, not a speed measurement"),
         (smoke(1.0, preset="full"), "CPU processes share the machine: no speedup"),
         (run(700.0, case="2x4", backend="local"), "the replicas shared one machine: no speedup"),
         (run(None), "no valid figure"),

@@ -163,7 +163,7 @@ def test_what_every_row_has_is_said_once_and_not_in_its_cells() -> None:
         "",
         "smoke: all 2 rows; a functional test, not a speed measurement",
         "±: all 2 rows; one run only: no spread; use --repeats 5",
-        "no SPEEDUP: smoke runs claim no speed",
+        "no SPEEDUP: smoke run: a functional test, not a speed measurement",
         "median of the valid runs by time_weighted; ±: coefficient of variation",
     ]
 

@@ -22,7 +22,10 @@ def node(number: int, throughput: float | None = 1000.0, **known: Any) -> NodeFi
 RATES = (1000.0, 1001.0, 999.0, 1000.0, 930.0)
 NODES = [node(number) for number in range(5)]
 LOST = node(5, None, state="not-measured", why=("Failed: The node was lost.",))
-SMOKE = {"state": "not-judged", "why": ("A smoke run checks the path, not the speed.",)}
+SMOKE = {
+    "state": "not-judged",
+    "why": ("A smoke run is a functional test, not a speed measurement.",),
+}
 POOLS = {
     "one is slow, one was lost": [
         *(node(n, rate, slow_gpus=(SLOW_GPU,)) for n, rate in enumerate(RATES)),
