@@ -291,7 +291,10 @@ BY_CAUSE: dict[str, list[Seen]] = {
     ],
     "image-not-found!": [pulling("couldn't parse image name", "InvalidImageName")],
     "image-not-found": [
-        pulling('Back-off pulling image "x": code = NotFound desc = failed to pull: not found'),
+        pulling(
+            'Back-off pulling image "x": ErrImagePull: rpc error: code = NotFound desc = failed to'
+            ' pull and unpack image "x": failed to resolve reference "x": a:1: not found'
+        ),
         pulling('Container image "x" is not present', "ErrImageNeverPull"),
     ],
     "image-pull-denied": [
