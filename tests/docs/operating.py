@@ -22,7 +22,7 @@ PLACES = {
     "cluster": re.compile(""),
 }
 """Where a command is run: tests/node/test_operations_page.py with a collector that runs,
-tests/unit/store/test_operations_page.py, or tests/cluster/test_pages.py; the first that
+tests/unit/store/test_outages.py, or tests/cluster/test_pages.py; the first that
 fits."""
 _FILE = re.compile(r"^```yaml\n# (\S+\.yaml)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

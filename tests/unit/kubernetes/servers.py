@@ -12,6 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from k8sbench.adapters.kubernetes.client.api import Api
+from k8sbench.adapters.kubernetes.client.connection import connect
+
 Act = Callable[[socket.socket], None]
 VERSION = b'{"gitVersion": "v1.33.1"}'
 
@@ -77,6 +80,16 @@ def kubeconfig(
     }
     path.write_text(json.dumps(config))
     return path
+
+
+@contextlib.contextmanager
+def reached(
+    folder: Path, server: str, user: Mapping[str, Any] = {"token": "t"}, **cluster: Any
+) -> Iterator[Api]:
+    """Reach a server by a kubeconfig of one context."""
+    path = kubeconfig(folder / "config", server, user, **cluster)
+    with contextlib.closing(connect(kubeconfig=str(path), environ={})) as api:
+        yield api
 
 
 _AUTHORITY = """[ca]

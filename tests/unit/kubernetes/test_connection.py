@@ -42,13 +42,17 @@ def write(path: Path, what: dict[str, Any] | str) -> Path:
     return path
 
 
+def configured(home: Path, what: dict[str, Any] | str) -> Path:
+    return write(home / ".kube" / "config", what)
+
+
 def reached(home: Path, **options: Any) -> Api:
     environ = {"HOME": str(home), **options.pop("environ", {})}
     return connect(environ=environ, service_account=home / "none", **options)
 
 
 def test_the_current_context_of_the_home_folder_is_the_default(home: Path) -> None:
-    write(home / ".kube" / "config", config("a", "b"))
+    configured(home, config("a", "b"))
     api = reached(home)
     assert (api.place.server, api.place.context) == ("https://a.example:6443", "a")
     assert api.place.namespace == "default"
@@ -57,7 +61,7 @@ def test_the_current_context_of_the_home_folder_is_the_default(home: Path) -> No
 
 
 def test_options_come_before_the_environment_and_that_before_the_home_folder(home: Path) -> None:
-    write(home / ".kube" / "config", config("of-home"))
+    configured(home, config("of-home"))
     variable = write(home / "variable", config("of-variable"))
     option = write(home / "option", config("of-option", "other"))
     environ = {"KUBECONFIG": str(variable)}
@@ -71,7 +75,7 @@ def test_options_come_before_the_environment_and_that_before_the_home_folder(hom
 def test_the_namespace_is_the_context_s(home: Path) -> None:
     given = config("a")
     given["contexts"][0]["context"]["namespace"] = "team"
-    write(home / ".kube" / "config", given)
+    configured(home, given)
     assert reached(home).place.namespace == "team"
     assert reached(home, namespace="mine").place.namespace == "mine"
 
@@ -82,15 +86,6 @@ def test_of_several_files_the_first_to_say_something_counts(home: Path) -> None:
     environ = {"KUBECONFIG": f"{one}:{home / 'missing'}:{two}"}
     assert reached(home, environ=environ).place.context == "b"
     assert reached(home, environ=environ, context="a").place.server == "https://a.example:6443"
-
-
-def test_files_are_relative_to_the_kubeconfig(home: Path) -> None:
-    folder = home / "elsewhere"
-    folder.mkdir()
-    (folder / "ca.crt").write_text("the authority")
-    given = config("a", **{"certificate-authority": "ca.crt"})
-    api = reached(home, kubeconfig=str(write(folder / "config", given)))
-    assert api.sender._credentials.current().authority == b"the authority"
 
 
 def test_in_a_pod_its_service_account_is_used(home: Path) -> None:
@@ -141,14 +136,14 @@ def test_a_kubeconfig_that_is_named_must_exist(home: Path) -> None:
 
 
 def test_a_context_that_is_not_there_is_reported_with_the_nearest(home: Path) -> None:
-    write(home / ".kube" / "config", config("production", "staging"))
+    configured(home, config("production", "staging"))
     with pytest.raises(NamedNotThere, match="no context prodution") as wrong:
         reached(home, context="prodution")
     assert wrong.value.action == "It has: production. Choose one with --context."
 
 
 def test_without_a_current_context_one_must_be_named(home: Path) -> None:
-    write(home / ".kube" / "config", config("a", "b", current=None))
+    configured(home, config("a", "b", current=None))
     with pytest.raises(KubeconfigFault, match="no current context") as wrong:
         reached(home)
     assert wrong.value.action == "Choose one with --context: a, b."
@@ -171,10 +166,8 @@ def test_without_a_current_context_one_must_be_named(home: Path) -> None:
         ),
     ],
 )
-def test_a_kubeconfig_that_is_broken_is_named_with_what_is_wrong(
-    home: Path, text: str, sentence: str
-) -> None:
-    path = write(home / ".kube" / "config", text)
+def test_a_broken_kubeconfig_is_named_with_its_fault(home: Path, text: str, sentence: str) -> None:
+    path = configured(home, text)
     with pytest.raises(Unreachable, match=sentence) as wrong:
         reached(home)
     assert wrong.value.exit_code == 6
@@ -201,7 +194,7 @@ def test_a_kubeconfig_that_cannot_be_read_is_not_taken_for_none(home: Path) -> N
     ],
 )
 def test_a_kubeconfig_that_names_no_cluster_cannot_be_used(home: Path, text: str) -> None:
-    path = write(home / ".kube" / "config", text)
+    path = configured(home, text)
     with pytest.raises(KubeconfigFault, match=r"The kubeconfig ~/.kube/config names no cluster"):
         reached(home)
     with pytest.raises(KubeconfigFault, match=f"{path} names no cluster"):
@@ -232,22 +225,22 @@ def test_a_kubeconfig_that_names_no_cluster_cannot_be_used(home: Path, text: str
         ("https://localhost", {"HTTPS_PROXY": "http://p"}, None),
     ],
 )
-def test_proxies_are_used_as_kubectl_uses_them(
-    server: str, environ: dict[str, str], proxy: str | None
-) -> None:
+def test_proxies_are_kubectl_s(server: str, environ: dict[str, str], proxy: str | None) -> None:
     assert connection.proxy_for(server, environ) == proxy
 
 
-def test_a_server_without_a_scheme_is_asked_by_https(home: Path) -> None:
-    write(home / ".kube" / "config", config("a", server="a.example:6443/"))
-    assert reached(home).place.server == "https://a.example:6443"
-
-
-def test_a_password_in_a_server_s_address_is_neither_shown_nor_recorded(home: Path) -> None:
-    write(home / ".kube" / "config", config("a", server="https://joe:hun@ter@a.example:6443/x@y"))
+@pytest.mark.parametrize(
+    ("server", "shown"),
+    [
+        ("a.example:6443/", "https://a.example:6443"),
+        # A password is neither shown nor recorded.
+        ("https://joe:hun@ter@a.example:6443/x@y", "https://a.example:6443/x@y"),
+    ],
+)
+def test_a_server_is_asked_by_https_without_a_password(home: Path, server: str, shown: str) -> None:
+    configured(home, config("a", server=server))
     api = reached(home)
-    assert api.place.server == "https://a.example:6443/x@y"
-    assert api.sender._transport.server == api.place.server
+    assert (api.place.server, api.sender._transport.server) == (shown, shown)
 
 
 @pytest.mark.parametrize(
@@ -258,11 +251,11 @@ def test_a_certificate_that_is_not_checked_is_known(
     home: Path, server: str, is_skipped: bool, is_verified: bool
 ) -> None:
     skipped: dict[str, Any] = {"insecure-skip-tls-verify": is_skipped}
-    write(home / ".kube" / "config", config("a", server=server, **skipped))
+    configured(home, config("a", server=server, **skipped))
     assert reached(home).is_verified is is_verified
 
 
 def test_a_kubeconfig_s_proxy_comes_first(home: Path) -> None:
-    write(home / ".kube" / "config", config("a", **{"proxy-url": "http://own:1"}))
+    configured(home, config("a", **{"proxy-url": "http://own:1"}))
     api = reached(home, environ={"HTTPS_PROXY": "http://other:1"})
     assert api.sender._transport.proxy == "http://own:1"

@@ -6,17 +6,31 @@ What a real API server does with lost answers, refusals and full quotas is in
 
 from __future__ import annotations
 
+import copy
+import json
+import subprocess
+import sys
+import time
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
+from unittest.mock import Mock
 
+import msgspec
 import pytest
 import urllib3
 
-from k8sbench.adapters.kubernetes import job_changes, ownership
+from k8sbench.adapters.kubernetes import cluster, job_changes, kueue, ownership
 from k8sbench.adapters.kubernetes.client import faults
+from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
+from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
+from k8sbench.adapters.kubernetes.ownership import User
+from k8sbench.model import ownership as model
 from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import NONCE_ANNOTATION
+from k8sbench.model.ownership import Collected, JobOwner, Ownership, Receipt, has_expired, why_left
+from tests.unit.kubernetes import objects
+from tests.unit.kubernetes.objects import JOB, START, condition, job, stamp
 from tests.unit.render import plans
 
 
@@ -39,9 +53,7 @@ def unsent() -> ApiFault:
         (ApiFault(403, "Forbidden", "denied the request: no"), False),
     ],
 )
-def test_a_request_may_have_been_carried_out_unless_the_server_says_otherwise(
-    fault: ApiFault, may_have_acted: bool
-) -> None:
+def test_a_request_may_have_been_carried_out_or_not(fault: ApiFault, may_have_acted: bool) -> None:
     assert job_changes._may_have_acted(fault) is may_have_acted
 
 
@@ -70,3 +82,190 @@ def test_an_attempt_waits_for_what_made_earlier_pods(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(ownership, "look_for", lambda *_: (None, None))
     assert not job_changes.clear(api, run, None, lambda: False)
     assert not any(left.values())
+
+
+# -- cancelled ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("known", "is_ours"), [(None, True), ("job-1", True), ("job-0", False)])
+def test_a_job_that_is_not_seen_yet_is_cancelled_by_its_uid(
+    monkeypatch: pytest.MonkeyPatch, known: str | None, is_ours: bool
+) -> None:
+    monkeypatch.setattr(ownership, "look_for", lambda *_: (("PyTorchJob", job()), None))
+    monkeypatch.setattr(job_changes, "cancel", cancel := Mock())
+    here: Any = KubernetesCluster(Mock())
+    here._jobs = {JOB: Mock(ended_at=None, found=None, uid=known)}
+    here.cancel(JOB, "Cancelled by hand.", "cancelled")
+    assert cancel.called is is_ours
+
+
+HANGING = """
+import threading, unittest.mock
+from k8sbench.adapters.kubernetes import cluster
+cluster.CLOSE_SECONDS = 0.1
+here = cluster.KubernetesCluster(unittest.mock.Mock())
+here._start(threading.Event().wait)
+here.close()
+"""
+
+
+def test_a_request_that_is_not_answered_does_not_hold_up_the_end_of_the_program() -> None:
+    subprocess.run((sys.executable, "-c", HANGING), check=True, timeout=60)
+
+
+# -- reading --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("jobs", "reads"), [(9, [1, 2]), (10, [1, 1]), (10_000, [1, 1])])
+def test_of_many_jobs_what_changes_is_read_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, jobs: int, reads: list[int]
+) -> None:
+    moment = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: moment)
+    here: Any = KubernetesCluster(Mock())
+    here._jobs = {f"seg-{number}": Mock(is_over=False, look_at=None) for number in range(jobs)}
+    here._reader = Mock()
+    here._reader.read.return_value = []
+    found = []
+    for _ in range(2):
+        here._reread({"seg-1"})
+        here._read_all()
+        found.append(here._reader.read.call_count)
+    assert found == reads
+    if here._changed:
+        moment += here._timeout(None)
+        assert 100 < moment <= 100 + cluster.MOST_READ_SECONDS
+    here._read_all()
+    assert here._reader.read.call_count == 2
+    assert not here._changed
+
+
+# -- whose a job is -------------------------------------------------------------------------------
+
+
+ANN = User(store="0123456789", host="lab-7")
+HAS = Collected(digest="d1", throughput=123.456, unit="samples/s", verdict="valid")
+NOW = START + 10_000.0
+ENDED = START + 1000.0
+
+
+# -- when a job is nobody's any more --------------------------------------------------------------
+
+
+def owner(at: float = START, **more: Any) -> Ownership:
+    return Ownership(owner=JobOwner(store="x", host="lab-7", at=at, **more), is_ours=False)
+
+
+@pytest.mark.parametrize(
+    ("whose", "times", "why"),
+    [
+        (owner(), {}, None),
+        (Ownership(), {}, "no store owns it"),
+        (owner(is_handed_over=True), {}, "k8sbench on lab-7 has detached from it"),
+        (owner(), {"ended_at": NOW - model.LEFT_SECONDS + 1.0}, None),
+        (
+            owner(),
+            {"ended_at": NOW - model.LEFT_SECONDS},
+            "it ended over 10m ago, and k8sbench on lab-7 has not collected it",
+        ),
+        # Who works on it still, as its logs cannot be read, stamps it.
+        (owner(NOW - 300.0), {"ended_at": ENDED}, None),
+        (owner(), {"began_at": NOW - 1000.0, "timeout_s": 401.0}, None),
+        (
+            owner(),
+            {"began_at": NOW - 1000.0, "timeout_s": 400.0},
+            "it is over 10m past its time limit",
+        ),
+        (owner(), {"began_at": START, "timeout_s": None}, None),
+        (owner(keep=True, is_handed_over=True), {"ended_at": ENDED}, None),
+    ],
+)
+def test_a_collector_adopts_it(whose: Ownership, times: dict[str, float], why: str | None) -> None:
+    known = {"ended_at": None, "began_at": None, "timeout_s": None} | times
+    assert why_left(whose, NOW, **known) == why
+    collected = msgspec.structs.replace(whose, receipt=receipt())
+    assert why_left(collected, NOW, **known) is None
+
+
+def receipt(at: float = ENDED, has: Collected = HAS) -> Receipt:
+    return Receipt(store="x", host="lab-7", at=at, **msgspec.structs.asdict(has))
+
+
+def test_a_receipt_is_there_for_a_week_and_says_who_has_what() -> None:
+    assert not has_expired(None, NOW)
+    assert not has_expired(receipt(NOW), NOW + model.RECEIPT_SECONDS - 1.0)
+    assert has_expired(receipt(NOW), NOW + model.RECEIPT_SECONDS)
+    assert receipt().sentence == (
+        "k8sbench on lab-7 collected it at 2023-11-14T22:30:00Z, 123.5 samples/s, valid,"
+        " SHA-256 of its logs d1."
+    )
+    nothing = Collected(digest=None, throughput=None, unit=None, verdict=None)
+    failed = receipt(has=nothing)
+    assert failed.sentence == "k8sbench on lab-7 collected it at 2023-11-14T22:30:00Z."
+
+
+# -- what a job says ------------------------------------------------------------------------------
+
+
+def test_the_owner_is_on_the_job_alone_and_nothing_that_was_given_changes() -> None:
+    manifests = list(plans.rendered(plans.plan()))
+    before = copy.deepcopy(manifests)
+    owned = ownership.owned(manifests[-1], ANN, START)
+    assert manifests == before
+    annotations = dict(owned["metadata"]["annotations"])
+    written = json.loads(annotations.pop("k8sbench.io/owner"))
+    assert (written["store"], written["host"], written["at"]) == ("0123456789", "lab-7", START)
+    assert annotations == before[-1]["metadata"]["annotations"]
+    assert ownership.owned(manifests[-1], None, START) == manifests[-1]
+
+
+def test_a_job_that_waits_says_so_to_everybody_who_follows_it() -> None:
+    waiting = ownership.owned(objects.job(), None, START, waits=True)
+    assert ownership.waits(dict(waiting))
+    assert not ownership.waits(objects.job())
+
+
+@pytest.mark.parametrize(
+    "value", ["?", "{}", '{"store":"x","host":"y","at":1e300}', '{"store":"x","host":"y","at":-1}']
+)
+def test_an_annotation_that_cannot_be_read_tells_nothing(value: str) -> None:
+    names = ("k8sbench.io/owner", "k8sbench.io/receipt", "k8sbench.io/wish")
+    job = objects.job(condition("Succeeded", at=60), annotations=dict.fromkeys(names, value))
+    assert ownership.of(job, ANN) == Ownership()
+
+
+# -- Kueue ----------------------------------------------------------------------------------------
+
+
+def workload(job: str, queue: str, at: float, status: str = "False", **spec: Any) -> dict[str, Any]:
+    labels = {"kueue.x-k8s.io/job-uid": job}
+    return {
+        "metadata": {"labels": labels, "creationTimestamp": stamp(at)},
+        "spec": {"podSets": [{"template": {}}], **spec} | ({"queueName": queue} if queue else {}),
+        "status": {"conditions": [condition("QuotaReserved", status=status)]},
+    }
+
+
+def test_a_workload_that_waits_has_its_place_in_its_queue_by_priority_and_age() -> None:
+    found = [
+        workload("last", "gpus", 5),
+        workload("first", "gpus", 9, priority=1),
+        workload("second", "gpus", 4),
+        workload("of-no-queue", "", 1),
+        workload("runs", "gpus", 2, "True"),
+    ]
+
+    def listed(path: str, *, labels: str, keep: Any) -> Any:
+        assert (path.split("/")[-2:], labels) == (["team", "workloads"], "kueue.x-k8s.io/job-uid")
+        return [keep(one) for one in found], ""
+
+    api = cast(Api, SimpleNamespace(place=SimpleNamespace(namespace="team"), list=listed))
+    known = kueue.workloads(api)
+    assert {job: one["place"] for job, one in known.items()} == {
+        "first": ", number 1 there",
+        "second": ", number 2 there",
+        "last": ", number 3 there",
+        "of-no-queue": ", number 1 there",
+        "runs": "",
+    }
+    assert not any(one["spec"]["podSets"] for one in known.values())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,24 +13,19 @@ from typing import Any
 import pytest
 
 from k8sbench.adapters.kubernetes.client import credentials
-from k8sbench.adapters.kubernetes.client.connection import connect
+from k8sbench.adapters.kubernetes.client.connection import check_answers, connect
 from k8sbench.adapters.kubernetes.client.credentials import Credentials
 from k8sbench.adapters.kubernetes.client.kubeconfig import KubeconfigFault
 from k8sbench.model.errors import Unreachable
+from tests.unit.kubernetes import servers
+from tests.unit.kubernetes.servers import answer, saying, serving
 
 VERSION = "client.authentication.k8s.io/v1"
 
 
 def of(folder: Path, **user: Any) -> Credentials:
     """Take the credentials of a kubeconfig's only user."""
-    path = folder / "config"
-    config = {
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "me"}}],
-        "clusters": [{"name": "c", "cluster": {"server": "https://a.example"}}],
-        "users": [{"name": "me", "user": user}],
-    }
-    path.write_text(json.dumps(config))
+    path = servers.kubeconfig(folder / "config", "https://a.example", user)
     return connect(kubeconfig=str(path), environ={}).sender._credentials
 
 
@@ -45,22 +41,9 @@ def plugin(folder: Path, text: str, **more: Any) -> dict[str, Any]:
     }
 
 
-def answer(version: str = VERSION, **status: Any) -> str:
+def credential(version: str = VERSION, **status: Any) -> str:
     text = json.dumps({"apiVersion": version, "kind": "ExecCredential", "status": status})
     return f"print({text!r})"
-
-
-def counting(folder: Path, status: str) -> str:
-    """Make a plugin's program whose tokens are numbered."""
-    (folder / "count").write_text("0")
-    return (
-        "import json, pathlib\n"
-        f"file = pathlib.Path({str(folder / 'count')!r})\n"
-        "count = int(file.read_text()) + 1\n"
-        "file.write_text(str(count))\n"
-        f"status = {{'token': f't{{count}}', {status}}}\n"
-        f"print(json.dumps({{'apiVersion': {VERSION!r}, 'kind': 'x', 'status': status}}))"
-    )
 
 
 def test_certificate_and_key_may_be_inline_or_files_beside_the_kubeconfig(tmp_path: Path) -> None:
@@ -82,18 +65,20 @@ def test_what_was_refused_is_renewed_if_there_is_something_new(tmp_path: Path) -
     assert found.renew(refused)
 
 
-def test_a_plugin_is_not_asked_again_while_what_it_gave_is_good(tmp_path: Path) -> None:
-    later = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
-    text = counting(tmp_path, f"'expirationTimestamp': {later!r}")
+@pytest.mark.parametrize(("seconds", "is_good"), [(3600, True), (-5, False)])
+def test_a_plugin_is_asked_again_after_expiry(tmp_path: Path, seconds: int, is_good: bool) -> None:
+    (tmp_path / "count").write_text("0")
+    until = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
+    text = (
+        "import json, pathlib\n"
+        f"file = pathlib.Path({str(tmp_path / 'count')!r})\n"
+        "count = int(file.read_text()) + 1\n"
+        "file.write_text(str(count))\n"
+        f"status = {{'token': f't{{count}}', 'expirationTimestamp': {until!r}}}\n"
+        f"print(json.dumps({{'apiVersion': {VERSION!r}, 'kind': 'x', 'status': status}}))"
+    )
     found = of(tmp_path, exec=plugin(tmp_path, text))
-    assert found.current() == found.current()
-
-
-def test_a_plugin_is_asked_again_when_what_it_gave_expires(tmp_path: Path) -> None:
-    past = (datetime.now(UTC) - timedelta(seconds=5)).isoformat()
-    text = counting(tmp_path, f"'expirationTimestamp': {past!r}")
-    found = of(tmp_path, exec=plugin(tmp_path, text))
-    assert found.current() != found.current()
+    assert (found.current() == found.current()) is is_good
 
 
 @pytest.mark.parametrize(
@@ -107,13 +92,13 @@ def test_a_plugin_is_asked_again_when_what_it_gave_expires(tmp_path: Path) -> No
         ("import os; os.kill(os.getpid(), 15)", "ended by signal 15"),
         ("print('hello')", "printed no ExecCredential: JSON is malformed"),
         ("print('{}')", "printed no ExecCredential: .*missing required field"),
-        (answer(token="t", expirationTimestamp="soon"), "printed no ExecCredential: .*soon"),
-        (answer(), "printed neither a token nor a client certificate"),
+        (credential(token="t", expirationTimestamp="soon"), "printed no ExecCredential: .*soon"),
+        (credential(), "printed neither a token nor a client certificate"),
         (
-            answer(clientCertificateData="c"),
+            credential(clientCertificateData="c"),
             "neither a token nor a client certificate with its key",
         ),
-        (answer("v0", token="t"), f"printed apiVersion v0 instead of {VERSION}"),
+        (credential("v0", token="t"), f"printed apiVersion v0 instead of {VERSION}"),
     ],
 )
 def test_a_plugin_that_fails_is_reported_with_its_reason(
@@ -126,27 +111,25 @@ def test_a_plugin_that_fails_is_reported_with_its_reason(
     assert capfd.readouterr().err == ""
 
 
-def test_a_plugin_that_is_not_there_is_named_with_how_to_install_it(tmp_path: Path) -> None:
-    missing = {"apiVersion": VERSION, "command": "no-such-plugin"}
-    with pytest.raises(Unreachable, match="no-such-plugin of the kubeconfig is not inst") as wrong:
-        of(tmp_path, exec=missing).current()
-    assert "PATH" in wrong.value.action
-    hint = {**missing, "command": "./here", "installHint": "Install it with: krew install it"}
-    with pytest.raises(Unreachable, match=r"plugin \./here .* is not installed") as wrong:
-        of(tmp_path, exec=hint).current()
-    assert wrong.value.action == "Install it with: krew install it"
+HINT = "Install it with: krew install it"
 
 
-def test_a_plugin_that_is_no_program_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("entry", "sentence", "action"),
+    [
+        ({"command": "no-such-plugin"}, "no-such-plugin of .* is not installed", "PATH"),
+        ({"command": "./gone", "installHint": HINT}, r"plugin \./gone .* is not installed", HINT),
+        ({"command": "./here"}, r"plugin \./here .* cannot be run: permission denied", ""),
+        ({"interactiveMode": "Always"}, "needs a terminal", ""),
+    ],
+)
+def test_a_plugin_that_cannot_be_run_is_named_with_how_to_install_it(
+    tmp_path: Path, entry: dict[str, str], sentence: str, action: str
+) -> None:
     (tmp_path / "here").write_text("no program")
-    with pytest.raises(Unreachable, match=r"plugin \./here .* cannot be run: permission denied"):
-        of(tmp_path, exec={"apiVersion": VERSION, "command": "./here"}).current()
-
-
-def test_a_plugin_that_needs_a_terminal_is_not_run_without_one(tmp_path: Path) -> None:
-    entry = plugin(tmp_path, answer(token="t"), interactiveMode="Always")
-    with pytest.raises(Unreachable, match="needs a terminal"):
-        of(tmp_path, exec=entry).current()
+    with pytest.raises(Unreachable, match=sentence) as wrong:
+        of(tmp_path, exec=plugin(tmp_path, credential(token="t"), **entry)).current()
+    assert action in wrong.value.action
 
 
 def test_a_plugin_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,12 +147,10 @@ def test_a_plugin_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.Monkey
         ({"client-key": "."}, "the client-key of .*cannot be read: is a directory"),
         ({"client-key-data": "a"}, "client-key-data is not base64"),
         ({"client-certificate-data": "###"}, "client-certificate-data is not base64"),
-        ({"token": "a\nb"}, "The token of user me of .* is not a token"),
+        ({"token": "a\nb"}, "The token of user ann of .* is not a token"),
     ],
 )
-def test_what_a_user_s_entry_lacks_is_named(
-    tmp_path: Path, user: dict[str, Any], sentence: str
-) -> None:
+def test_what_an_entry_lacks_is_named(tmp_path: Path, user: dict[str, Any], sentence: str) -> None:
     with pytest.raises(KubeconfigFault, match=sentence) as wrong:
         of(tmp_path, **user).current()
     assert wrong.value.exit_code == 6
@@ -181,3 +162,72 @@ def test_a_token_in_a_file_comes_before_the_one_beside_it(tmp_path: Path) -> Non
     assert found.current().authorization == "Bearer beside"
     (tmp_path / "token").write_text("of the file\n".replace(" ", "-"))
     assert found.current().authorization == "Bearer of-the-file"
+
+
+# -- certificates ---------------------------------------------------------------------------------
+
+
+GOOD = ("20200101000000Z", "20990101000000Z")
+EXPIRED = ("20200101000000Z", "20210203040506Z")
+LATER = ("20800101000000Z", "20990101000000Z")
+CLOCK = r"this machine's clock shows \d{4}-\d\d-\d\d \d\d:\d\d UTC"
+
+
+NOBODY: Mapping[str, Any] = {}
+
+
+def data(*files: Path) -> str:
+    return base64.b64encode(b"".join(file.read_bytes() for file in files)).decode()
+
+
+def assert_refused(
+    folder: Path, server: str, sentence: str, user: Mapping[str, Any] = NOBODY, **cluster: Any
+) -> None:
+    """The server does not answer, for this reason."""
+    with (
+        servers.reached(folder, server, user, **cluster) as api,
+        pytest.raises(Unreachable, match=sentence) as refused,
+    ):
+        check_answers(api)
+    assert refused.value.exit_code == 6
+    assert refused.value.cause_id == "api-not-trusted" or user
+
+
+@pytest.mark.parametrize(
+    ("dates", "sentence"),
+    [
+        (EXPIRED, f"its certificate: certificate has expired, and {CLOCK}"),
+        (LATER, f"its certificate: certificate is not yet valid, and {CLOCK}"),
+    ],
+    ids=["expired", "not yet valid"],
+)
+def test_a_server_s(tmp_path: Path, dates: tuple[str, str], sentence: str) -> None:
+    pair = servers.certificate(tmp_path / "pki", *dates)
+    says = rf"of context lab is not trusted; {sentence}\."
+    with serving(saying(answer()), tls=servers.tls_of(pair)) as address:
+        trusted: dict[str, Any] = {"certificate-authority-data": data(pair[0])}
+        assert_refused(tmp_path, f"https://{address}", says, **trusted)
+
+
+def test_an_authority_that_is_no_certificate_is_named(tmp_path: Path) -> None:
+    nothing: dict[str, Any] = {"certificate-authority-data": "bm8="}
+    says = "is not trusted; the certificate authority that is given holds"
+    assert_refused(tmp_path, "https://127.0.0.1:1", says, **nothing)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"client-key": "gone.pem"}, "gone.pem, the client-key of .* cannot be read: no such file"),
+        (
+            {"client-key-data": "bm8="},
+            "our client certificate cannot be used: it is not a certificat",
+        ),
+        ({"client-key": "other/key.pem"}, "cannot be used: the key is another certificate's"),
+    ],
+)
+def test_a_client_s_that_is_no_use(tmp_path: Path, changes: dict[str, Any], sentence: str) -> None:
+    certificate, key = servers.certificate(tmp_path / "user", *GOOD)
+    servers.certificate(tmp_path / "other", *GOOD)
+    user = {"client-certificate": str(certificate), "client-key": str(key), **changes}
+    assert_refused(tmp_path, "https://127.0.0.1:1", sentence, user)

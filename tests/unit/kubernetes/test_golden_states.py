@@ -18,21 +18,8 @@ from tests.unit.kubernetes.test_diagnosis import STATES
 
 FILE = Path(__file__).parent / "golden" / "states.txt"
 SECONDS = (
-    0.5,
-    4.0,
-    9.9,
-    10.1,
-    14.0,
-    29.9,
-    30.1,
-    59.0,
-    61.0,
-    89.0,
-    95.0,
-    125.0,
-    299.0,
-    305.0,
-    4000.0,
+    *(0.5, 4.0, 9.9, 10.1, 14.0, 29.9, 30.1, 59.0, 61.0, 89.0, 95.0, 125.0),
+    *(299.0, 305.0, 4000.0),
 )
 """After the creation of the job: around every limit of the diagnosis."""
 LINES = {

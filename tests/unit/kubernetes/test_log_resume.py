@@ -99,9 +99,7 @@ def test_lines_that_have_other_stamps_at_each_request_are_known_by_their_texts()
         assert not resume.is_unclear
 
 
-def test_of_places_that_are_alike_and_have_other_stamps_the_last_is_taken_and_that_is_said() -> (
-    None
-):
+def test_of_places_that_are_alike_the_last_is_taken_and_that_is_said() -> None:
     file = [(T0 + number, ".") for number in range(200)]
     new, resume = go_on(mark_of(file[:100]), shifted(5)(file), shifted(9)(file))
     assert (new, resume.found, resume.is_unclear) == ([], True, True)
@@ -159,3 +157,95 @@ def test_a_line_without_a_stamp_has_the_time_of_the_one_before() -> None:
     resume = Resume(None, now=T0 - 1)
     assert resume.feed(LogText().feed(text)) == [Line(T0, "a"), Line(T0, "b")]
     assert Resume(None, now=T0 - 1).feed([Line(None, "b")]) == [Line(T0 - 1, "b")]
+
+
+# -- text -----------------------------------------------------------------------------------------
+
+
+def read(*pieces: bytes) -> list[Line]:
+    text = LogText()
+    return [line for piece in pieces for line in text.feed(piece)] + text.end()
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (f"{stamp(T0 + 123456, nanos=999)} step 1\n", [Line(T0 + 123456, "step 1")]),
+        # Nodes stamp in their own zone.
+        ("2026-11-20T08:15:30.123456789Z x\n", [Line(T0 + 123456, "x")]),
+        ("2026-11-20T09:15:30.123456789+01:00 x\n", [Line(T0 + 123456, "x")]),
+        ("2026-11-20T02:45:30.123456789-05:30 x\n", [Line(T0 + 123456, "x")]),
+        ("2026-11-20T08:15:30.123456Z x\n", [Line(T0 + 123456, "x")]),
+        (f"{stamp(T0)} \n", [Line(T0, "")]),
+        # States of a progress bar are lines of one time.
+        (f"{stamp(T0)} 1%\r2%\r\n", [Line(T0, "1%"), Line(T0, "2%")]),
+        # What comes without a stamp, or with what only looks like one, has no time.
+        (f"the rest\n{stamp(T0)} x\n", [Line(None, "the rest"), Line(T0, "x")]),
+        (f"{stamp(T0)} x\nand more\n", [Line(T0, "x"), Line(None, "and more")]),
+        ("2026-99-20T08:15:30Z x\n", [Line(None, "2026-99-20T08:15:30Z x")]),
+    ],
+)
+def test_a_line_has_its_time(text: str, lines: list[Line]) -> None:
+    assert read(text.encode()) == lines
+
+
+def test_bytes_that_are_no_text_are_kept() -> None:
+    (line,) = read(f"{stamp(T0)} ".encode() + b"\xff\xfe\n")
+    assert line.text.encode(errors="surrogateescape") == b"\xff\xfe"
+
+
+def test_a_line_without_an_end_is_left_to_the_end() -> None:
+    text = LogText()
+    assert text.feed(f"{stamp(T0)} torn".encode()) == []
+    assert text.end() == [Line(T0, "torn")]
+    assert text.error is None
+
+
+ERRORS = [
+    "rpc error: code = NotFound desc = an error occurred when try to find container",
+    'failed to watch directory "/var/log/pods/x": no space left on device',
+    "failed to create fsnotify watcher: too many open files",
+    'failed to try resolving symlinks in path "/var/log/pods/x/0.log": lstat: no such file',
+    'failed to open log file "/var/log/pods/x/0.log": open: no such file or directory',
+    "failed to get parse function: unsupported log format: \"x\"",
+    "unable to retrieve container logs for containerd://0123",
+    'container "pytorch" in pod "x" is not available',
+    'previous terminated container "pytorch" in pod "x" not found',
+    "context cancelled",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+@pytest.mark.parametrize("error", ERRORS)
+def test_the_kubelets_errors_are_no_lines_of_the_program(error: str, end: str) -> None:
+    text = LogText()
+    lines = text.feed(f"{stamp(T0)} x\n{error}{end}".encode()) + text.end()
+    assert lines == [Line(T0, "x")]
+    assert text.error == error
+
+
+def test_an_error_that_nobody_has_seen_yet_is_recognised_by_its_missing_end() -> None:
+    text = LogText()
+    assert text.feed(f"{stamp(T0)} x\nsomething new went wrong".encode()) == [Line(T0, "x")]
+    assert text.end() == []
+    assert text.error == "something new went wrong"
+
+
+def test_a_program_may_print_such_words_itself() -> None:
+    text = LogText()
+    assert text.feed(f"{stamp(T0)} rpc error: code = 5\n".encode()) == [
+        Line(T0, "rpc error: code = 5")
+    ]
+    assert text.error is None
+
+
+@given(st.data())
+def test_the_pieces_do_not_matter(data: st.DataObject) -> None:
+    bodies = data.draw(st.lists(st.sampled_from(["", "a", "b\rc", "\r", "unstamped", "x" * 99])))
+    whole = "".join(
+        ("" if body == "unstamped" else f"{stamp(T0 + n)} ") + f"{body}\n"
+        for n, body in enumerate(bodies)
+    ).encode()
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)))))
+    pieces = [whole[i:j] for i, j in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
+    assert read(*pieces) == read(whole)

@@ -5,6 +5,7 @@ Against a node at our own port; what a real API server does is in ``tests/cluste
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -214,18 +215,10 @@ class Pod:
 
         self.node.do(change)
 
-    def end(
-        self,
-        *,
-        stays_open: bool = False,
-        gone: bool = False,
-        then: Callable[[Node], object] = lambda _: None,
-    ) -> None:
-        """Let the container end; its stream does so too, unless it stays open."""
-        if not stays_open:
-            self.node.do(lambda node: setattr(node, "runs", False))
-        self.streams.ended("run", "master-0", gone=gone)
-        self.node.do(then)
+    def end(self) -> None:
+        """Let the container end, and its stream."""
+        self.node.do(lambda node: setattr(node, "runs", False))
+        self.streams.ended("run", "master-0")
         self.until_drained()
 
     def until_drained(self) -> None:
@@ -234,9 +227,14 @@ class Pod:
 
 
 @pytest.fixture
-def pod(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pod]:
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is waited for."""
     for name in ("SOONEST", "LATEST", "ENDED_BY_ITSELF", "LOOK_SECONDS"):
         monkeypatch.setattr(streams, name, 0.001)
+
+
+@pytest.fixture
+def pod(soon: None) -> Iterator[Pod]:
     made = Pod()
     yield made
     made.streams.close()
@@ -270,9 +268,7 @@ def fail(pod: Pod, failure: ApiFault | bytes) -> streams.Failing:
 
 
 @pytest.mark.parametrize(("failure", "why"), FAILURES.values(), ids=FAILURES)
-def test_a_log_that_exists_is_requested_until_it_can_be_read(
-    pod: Pod, failure: ApiFault | bytes, why: str
-) -> None:
+def test_a_log_is_requested_until_it_is_read(pod: Pod, failure: ApiFault | bytes, why: str) -> None:
     failing = fail(pod, failure)
     assert list(failing.why) == ["master-0"]
     assert why in failing.why["master-0"]
@@ -315,9 +311,7 @@ def test_while_one_log_of_a_run_is_read_the_run_does_not_fail(pod: Pod) -> None:
     assert pod.streams.failing("other") is None
 
 
-def test_that_logs_cannot_be_read_is_noted_once_for_a_run_and_cause(
-    pod: Pod, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_logs_are_noted_once_a_cause(pod: Pod, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "NOTE_SECONDS", 0.0)
     pod.node.answers = [FAILURES["kubelet away"][0]] * 100_000
     pod.streams.want("run", "worker-0", pod="q", uid="u2", container="pytorch", rank=1)
@@ -330,9 +324,7 @@ def test_that_logs_cannot_be_read_is_noted_once_for_a_run_and_cause(
     assert len(pod.notes) == 2
 
 
-def test_what_passes_within_seconds_is_not_noted_and_a_missing_permission_is_at_once(
-    pod: Pod,
-) -> None:
+def test_what_passes_is_not_noted_and_a_missing_permission_is_at_once(pod: Pod) -> None:
     fail(pod, FAILURES["503"][0])
     assert pod.notes == []
     pod.node.do(lambda node: setattr(node, "answers", [FAILURES["403"][0]] * 100_000))
@@ -358,25 +350,24 @@ def test_a_pod_that_is_gone_is_not_asked_for_by_its_name(pod: Pod) -> None:
     pod.until_lines(3)
     pod.node.do(lambda node: node.now.extend(lines(3, 5)))
     pod.until_lines(5)
-    pod.end(stays_open=True, gone=True, then=lambda node: setattr(node, "now", lines(10, 12)))
+    pod.streams.ended("run", "master-0", gone=True)
+    pod.node.do(lambda node: setattr(node, "now", lines(10, 12)))
+    pod.until_drained()
     assert pod.lines == texts((0, 5))
     assert pod.gaps == []
     assert all("follow" in asked for asked in pod.node.asked)
 
 
 def test_a_last_line_without_an_end_is_reported_once(pod: Pod) -> None:
-    pod.node.answers = [ApiFault(None, "", "reset"), f"{stamp(T0)} the last".encode()]
-    pod.streams.want("run", "master-0", pod="p", uid="u1", container="pytorch", rank=0, restarts=0)
+    last = f"{stamp(T0)} the last".encode()
+    pod.node.answers = [ApiFault(None, "", "reset"), *[last] * 1000]
+    pod.want()
     pod.node.until(lambda node: len(node.asked) >= 1)
-    pod.node.do(lambda node: setattr(node, "runs", False))
-    pod.node.do(lambda node: setattr(node, "answers", [f"{stamp(T0)} the last".encode()] * 1000))
     pod.end()
     assert pod.lines == ["the last"]
 
 
-def test_a_long_log_is_requested_from_its_last_lines_on(
-    pod: Pod, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_log_is_read_from_its_last_lines(pod: Pod, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "NEAR_LINES", 10)
     pod.node.now = lines(0, 100)
     pod.want()
@@ -391,3 +382,98 @@ def test_a_long_log_is_requested_from_its_last_lines_on(
     assert pod.gaps == []
     assert sum("tailLines" not in asked for asked in pod.node.asked) == 2
     assert not any("sinceTime" in asked for asked in pod.node.asked)
+
+
+# -- whatever happens to a log, in any order ------------------------------------------------------
+
+
+SEEDS = 150
+PRINTS = ("print", "print", "print", "clock")
+BREAKS = ("break", "fail", "cut short")
+WORLDS = {
+    "broken": (*PRINTS, *BREAKS),
+    "broken and rotated": (*PRINTS, *BREAKS, "rotate"),
+    "broken and restarted": (*PRINTS, *BREAKS, "restart"),
+}
+"""What may happen. Rotation and restarts together lose the beginning of a container's log, and the
+cluster does not say so; the measurement notices."""
+
+
+class Story:
+    """A pod whose program prints numbered lines, and what happens to it."""
+
+    def __init__(self, dice: random.Random) -> None:
+        self.dice, self.pod = dice, Pod()
+        self.at, self.printed = T0, 0
+
+    def happen(self, what: str) -> None:
+        node = self.pod.node
+        with node.changed:
+            if what == "print":
+                node.now.extend(self._lines())
+            elif what == "clock":
+                jump = self.dice.choice((-3600, -30, -2, 2, 30, 3600))
+                self.at += jump * 1_000_000 + self.dice.randrange(1000)
+            elif what == "break":
+                node.breaks = True
+            elif what == "fail":
+                node.answers = [ApiFault(500, "", "")] * self.dice.randrange(1, 4)
+            elif what == "cut short":
+                node.answers = [self.dice.randrange(400)]
+            elif what == "rotate":
+                node.rotate()
+            else:
+                node.restart()
+                self.pod.restarts += 1
+            node.changed.notify_all()
+        if what == "restart":
+            self.pod.want()
+
+    def _lines(self) -> Lines:
+        first, self.printed = self.printed, self.printed + self.dice.randrange(1, 12)
+        lines = []
+        for number in range(first, self.printed):
+            self.at += self.dice.choice((0, 1, 1_000_000))
+            lines.append((self.at, f"step {number}"))
+        return lines
+
+    def told(self) -> Iterator[int | None]:
+        """Yield what was reported: numbers of lines, and None for a gap."""
+        for event in self.pod.events:
+            if event.line is not None:
+                yield int(event.line.text.removeprefix("step "))
+            elif event.gap is not None:
+                yield None
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("world", WORLDS)
+def test_each_line_comes_once_or_is_a_gap(world: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "PLACE_SECONDS", 0.02)
+    for seed in range(SEEDS):
+        dice = random.Random(seed)
+        monkeypatch.setattr(reading, "NEAR_LINES", dice.choice((3, 10, 1000)))
+        story = Story(dice)
+        story.pod.want()
+        happened = [dice.choice(WORLDS[world]) for _ in range(dice.randrange(3, 14))]
+        for what in happened:
+            story.happen(what)
+            if what == "print" and world == "broken" and dice.random() < 0.5:
+                story.pod.until_lines(story.printed)
+        story.pod.end()
+        _check(story, f"{world} {seed}: {happened}", may_lack=world != "broken")
+        story.pod.streams.close()
+        story.pod.node.do(lambda node: setattr(node, "runs", False))
+
+
+def _check(story: Story, what: str, *, may_lack: bool) -> None:
+    last, is_gap = -1, False
+    for number in (*story.told(), story.printed):
+        if number is None:
+            assert may_lack, what
+            is_gap = True
+            continue
+        assert number > last, f"{what}: {number} after {last}"
+        is_unread = may_lack and last < 0  # nothing says that a log began before it was read
+        assert number == last + 1 or is_gap or is_unread, f"{what}: {last} to {number}"
+        last, is_gap = number, False

@@ -8,26 +8,25 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
+from email.utils import formatdate
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
+import msgspec
 import pytest
 
+from k8sbench.adapters.kubernetes import listing
 from k8sbench.adapters.kubernetes.client import api as api_client
 from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
-from k8sbench.adapters.kubernetes.client.connection import check_answers, connect
+from k8sbench.adapters.kubernetes.client.connection import check_answers
 from k8sbench.adapters.kubernetes.collectors import CollectorProxy
+from k8sbench.app.context import run_context
 from k8sbench.model.errors import Unreachable
-from tests.unit.kubernetes import servers
-from tests.unit.kubernetes.servers import Act, answer, saying, serving
-
-
-@contextlib.contextmanager
-def reached(folder: Path, server: str, **cluster: Any) -> Iterator[Api]:
-    path = servers.kubeconfig(folder / "config", server, **cluster)
-    with contextlib.closing(connect(kubeconfig=str(path), environ={})) as api:
-        yield api
+from k8sbench.model.identity import PLAN_ANNOTATION
+from tests.unit.kubernetes.objects import PLAN, job, stamp
+from tests.unit.kubernetes.servers import VERSION, Act, answer, reached, saying, serving
 
 
 def fault_of(folder: Path, server: str, **cluster: Any) -> ApiFault:
@@ -60,12 +59,17 @@ def dripping(begin: bytes) -> Act:
     return act
 
 
+def alert(number: int) -> bytes:
+    return bytes([21, 3, 3, 0, 2, 2, number])
+
+
 OK = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
 LATE = "it did not answer in time"
 NO_HTTP = "its answer is not HTTP"
 BROKEN_OFF = "it closed the connection before the end of its answer"
-PLAIN: dict[str, tuple[Act, str]] = {
+NO_TLS = "it does not speak TLS; its address may have to begin with http://"
+BROKEN: dict[str, tuple[Act, str]] = {
     "dropped": (saying(b""), "it closed the connection without an answer"),
     "reset": (reset, "connection reset by peer"),
     "silent": (wait, LATE),
@@ -85,35 +89,21 @@ PLAIN: dict[str, tuple[Act, str]] = {
         saying(OK + b"Content-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc"),
         "its answer cannot be decompressed",
     ),
+    "TLS: plain HTTP": (saying(answer(400)), NO_TLS),
+    "TLS: another protocol": (saying(b"SSH-2.0-OpenSSH\r\n"), NO_TLS),
+    "TLS: dropped": (saying(b""), "it closed the connection during the TLS handshake"),
+    "TLS: reset": (reset, "connection reset by peer"),
+    "TLS: no cipher": (saying(alert(40)), "TLS cannot be agreed on (handshake failure)"),
+    "TLS: old": (saying(alert(70)), "TLS cannot be agreed on (protocol version)"),
 }
 
 
-@pytest.mark.parametrize(("act", "message"), PLAIN.values(), ids=PLAIN)
-def test_a_broken_answer(tmp_path: Path, act: Act, message: str) -> None:
+@pytest.mark.parametrize("how", BROKEN)
+def test_a_broken_connection(tmp_path: Path, how: str) -> None:
+    act, message = BROKEN[how]
     with serving(act) as address:
-        fault = fault_of(tmp_path, f"http://{address}")
-    assert (fault.message, fault.status, fault.passes) == (message, None, True)
-
-
-def alert(number: int) -> bytes:
-    return bytes([21, 3, 3, 0, 2, 2, number])
-
-
-NO_TLS = "it does not speak TLS; its address may have to begin with http://"
-TLS: dict[str, tuple[Act, str]] = {
-    "plain HTTP": (saying(answer(400)), NO_TLS),
-    "another protocol": (saying(b"SSH-2.0-OpenSSH\r\n"), NO_TLS),
-    "dropped": (saying(b""), "it closed the connection during the TLS handshake"),
-    "reset": (reset, "connection reset by peer"),
-    "no cipher": (saying(alert(40)), "TLS cannot be agreed on (handshake failure)"),
-    "old": (saying(alert(70)), "TLS cannot be agreed on (protocol version)"),
-}
-
-
-@pytest.mark.parametrize(("act", "message"), TLS.values(), ids=TLS)
-def test_a_broken_handshake(tmp_path: Path, act: Act, message: str) -> None:
-    with serving(act) as address:
-        fault = fault_of(tmp_path, f"https://{address}")
+        scheme = "https" if how.startswith("TLS") else "http"
+        fault = fault_of(tmp_path, f"{scheme}://{address}")
     assert (fault.message, fault.status, fault.passes) == (message, None, True)
 
 
@@ -144,15 +134,21 @@ def test_an_address_without_a_server(tmp_path: Path, server: str, message: str) 
 
 
 @pytest.mark.parametrize(
-    ("status", "reason"), [(403, "Forbidden"), (407, "Proxy Authentication Required")]
+    ("said", "message"),
+    [
+        ("HTTP/1.1 403 Forbidden\r\n\r\n", "the proxy {} refuses to connect to it: 403 Forbidden"),
+        (
+            "HTTP/1.1 407 Proxy Authentication Required\r\n\r\n",
+            "the proxy {} refuses to connect to it: 407 Proxy Authentication Required",
+        ),
+        ("", "it closed the connection without an answer (asked through the proxy {})"),
+    ],
 )
-def test_a_proxy_that_refuses_is_named_without_its_password(
-    tmp_path: Path, status: int, reason: str
-) -> None:
-    with serving(saying(f"HTTP/1.1 {status} {reason}\r\n\r\n".encode())) as address:
+def test_a_refusing_proxy_is_named_by_its_host(tmp_path: Path, said: str, message: str) -> None:
+    with serving(saying(said.encode())) as address:
         way = {"proxy-url": f"http://ann:secret@{address}"}
         fault = fault_of(tmp_path, "https://a.example", **way)
-    assert fault.message == f"the proxy {address} refuses to connect to it: {status} {reason}"
+    assert fault.message == message.format(address)
 
 
 @pytest.mark.parametrize(
@@ -166,13 +162,6 @@ def test_a_proxy_that_refuses_is_named_without_its_password(
 def test_a_proxy_that_cannot_be_used(tmp_path: Path, proxy: str, message: str) -> None:
     fault = fault_of(tmp_path, "https://a.example", **{"proxy-url": proxy})
     assert fault.message.startswith(message)
-
-
-def test_a_connection_through_a_proxy_says_so(tmp_path: Path) -> None:
-    with serving(saying(b"")) as address:
-        fault = fault_of(tmp_path, "https://a.example", **{"proxy-url": f"http://{address}"})
-    expected = f"it closed the connection without an answer (asked through the proxy {address})"
-    assert fault.message == expected
 
 
 @pytest.mark.parametrize(
@@ -192,9 +181,7 @@ def test_one_answer_that_is_lost_is_asked_for_again(tmp_path: Path, first: Act) 
 
 
 @pytest.mark.parametrize("is_served_then", [True, False])
-def test_what_the_server_asks_to_be_waited_for_is_waited_for_up_to_the_limit(
-    tmp_path: Path, is_served_then: bool
-) -> None:
+def test_the_server_s_pause_is_waited_for_in_part(tmp_path: Path, is_served_then: bool) -> None:
     busy = saying(answer(429, Retry_After="3600", Connection="close"))
     with (
         serving(busy, saying(answer()) if is_served_then else busy) as address,
@@ -205,29 +192,20 @@ def test_what_the_server_asks_to_be_waited_for_is_waited_for_up_to_the_limit(
     assert fault is None if is_served_then else fault is not None and fault.status == 429
 
 
-@pytest.mark.parametrize(
-    ("first", "said"),
-    [
-        (saying(b""), "does not answer"),
-        (saying(answer(500, b"etcd is slow")), "500 (etcd is slow)"),
-        (saying(answer(429, Retry_After="1")), "throttles requests (429)"),
-    ],
-    ids=["dropped", "500", "429"],
-)
 def test_a_long_wait_is_logged_with_the_answer_and_the_time_of_the_next_try(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    first: Act,
-    said: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(api_client, "NOTE_SECONDS", 0.0)
-    with serving(first, saying(answer())) as address, reached(tmp_path, f"http://{address}") as api:
+    slow, busy = saying(answer(500, b"etcd is slow")), saying(answer(429, Retry_After="0"))
+    with (
+        serving(saying(b""), slow, busy, saying(answer())) as address,
+        reached(tmp_path, f"http://{address}") as api,
+    ):
         check_answers(api, retry_s=10.0)
-    (message,) = caplog.messages
-    assert said in message
-    assert "next try in" in message
-    assert "ask" not in message
+    said = ("does not answer", "500 (etcd is slow)", "throttles requests (429)")
+    for words, message in zip(said, caplog.messages, strict=True):
+        assert words in message
+        assert "next try in" in message
 
 
 def closing(body: object, status: int = 200) -> Act:
@@ -241,9 +219,7 @@ def closing(body: object, status: int = 200) -> Act:
         ({"code": "x", "message": ["full"], "reason": {"a": 1}}, "['full']"),
     ],
 )
-def test_a_status_that_is_none_is_the_refusal_that_it_came_with(
-    tmp_path: Path, status: dict[str, object], message: str
-) -> None:
+def test_no_status_is_a_refusal(tmp_path: Path, status: dict[str, object], message: str) -> None:
     with serving(closing({"kind": "Status"} | status, 500)) as address:
         fault = fault_of(tmp_path, f"http://{address}")
     assert (fault.message, fault.status, fault.passes) == (message, 500, True)
@@ -273,9 +249,7 @@ def test_a_watch_of_what_are_no_changes_has_failed(tmp_path: Path, change: objec
 
 
 @pytest.mark.parametrize("token", [{"token": "/w=="}, {"token": ""}, {"Token": "YQ=="}])
-def test_names_that_a_user_gives_a_collector_stay_parts_of_a_path(
-    tmp_path: Path, token: dict[str, str]
-) -> None:
+def test_names_of_a_collector_stay_parts_of_a_path(tmp_path: Path, token: dict[str, str]) -> None:
     asked = []
     kept = answer(200, json.dumps({"kind": "Secret", "metadata": {}, "data": token}).encode())
 
@@ -291,3 +265,66 @@ def test_names_that_a_user_gives_a_collector_stay_parts_of_a_path(
     ):
         CollectorProxy(api).is_there()
     assert asked == [b"GET /api/v1/namespaces/a%2Fb%3F/secrets/c%23-token"]
+
+
+# -- the server's clock ---------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def dated(folder: Path, date: str, body: bytes = VERSION) -> Iterator[Api]:
+    """Reach an API server whose answers have a date."""
+    # Without the second header the next request might come over the same connection.
+    with (
+        serving(saying(answer(200, body, Date=date, Connection="close"))) as address,
+        reached(folder, f"http://{address}") as api,
+    ):
+        yield api
+
+
+def ahead(api: Api) -> float:
+    return api.time() - time.time()
+
+
+@pytest.mark.parametrize("seconds", [3600.0, -5400.0])
+def test_the_server_s_time_is_that_of_its_latest_answer(tmp_path: Path, seconds: float) -> None:
+    with dated(tmp_path, formatdate(time.time() + seconds, usegmt=True)) as api:
+        assert abs(ahead(api)) < 1, "ours, before it has answered"
+        assert api.no_answer() is None
+        assert abs(ahead(api) - seconds) < 30
+
+
+@pytest.mark.parametrize("seconds", [3600.0, -3600.0])
+def test_a_clock_that_is_set_meanwhile_moves_neither_the_cluster_s_time_nor_that_of_a_local_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    with dated(tmp_path, formatdate(time.time() - 7200, usegmt=True)) as api:
+        assert api.no_answer() is None
+        local = run_context(store=Mock(), cluster=Mock()).clock
+        before = api.time(), local()
+        real = time.time
+        monkeypatch.setattr(time, "time", lambda: real() + seconds)
+        assert api.time() - before[0] < 30
+        assert local() - before[1] < 30
+        assert (api.time(), local()) >= before
+
+
+def test_a_pod_s_clock_behind_the_server_s_proxy_is_not_the_server_s(tmp_path: Path) -> None:
+    with dated(tmp_path, formatdate(time.time() + 3600, usegmt=True)) as api:
+        api.get("/api/v1/namespaces/n/pods/p/proxy/metrics")
+        assert abs(ahead(api)) < 1
+
+
+@pytest.mark.parametrize("is_date", [True, False])
+def test_an_answer_without_a_date_leaves_our_time(tmp_path: Path, is_date: bool) -> None:
+    with dated(tmp_path, formatdate(usegmt=True) if is_date else "soon") as api:
+        assert api.no_answer() is None
+        assert abs(ahead(api)) < 1
+
+
+def test_a_job_of_others_was_never_created_later_than_now(tmp_path: Path) -> None:
+    """Else every later state of it would have the time of its creation."""
+    made = job(annotations={PLAN_ANNOTATION: msgspec.json.encode(PLAN).decode()})
+    late = {**made, "metadata": {**made["metadata"], "creationTimestamp": stamp(1e10)}}
+    body = json.dumps({"metadata": {"resourceVersion": "1"}, "items": [late]}).encode()
+    with dated(tmp_path, formatdate(usegmt=True), body) as api:
+        assert all(found.created_at <= time.time() for found in listing.jobs(api))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +12,7 @@ from k8sbench.ports import Store
 
 
 @pytest.fixture
-def store(tmp_path: pathlib.Path) -> Iterator[Store]:
+def store(tmp_path: Path) -> Iterator[Store]:
     opened = open_store(str(tmp_path / "store"))
     yield opened
     opened.close()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import pathlib
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,14 +20,7 @@ from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plan import Backend, RunPlan
 from k8sbench.model.planning import make_plan
 from k8sbench.model.run import Location, Run, Wish
-from k8sbench.ports import (
-    FoundJob,
-    JobEvent,
-    LogLine,
-    LogMark,
-    Manifest,
-    Store,
-)
+from k8sbench.ports import FoundJob, JobEvent, LogLine, LogMark, Manifest, Store
 from tests.unit.model.specs import LAPTOP, SOURCE, a_request, spec
 from tests.unit.store.examples import measurement
 
@@ -68,6 +61,12 @@ class FakeCluster:
         self.now, self.passes, self.meanwhile = now, passes, meanwhile
         self.is_deaf = False
         """Whether a job goes on although it was asked to end."""
+        self.denies: BaseException | None = None
+        """Raised when a job is to be ended or deleted."""
+        self.stays: str | None = None
+        """Why a job is not deleted."""
+        self.collected: Collected | None = None
+        """What other stores can read of the job that was to be deleted last."""
         self.going_on: dict[str, deque[JobEvent | BaseException]] = {}
         self.created: list[str] = []
         self.cancelled: list[tuple[str, str]] = []
@@ -76,7 +75,7 @@ class FakeCluster:
         self.released: list[str] = []
         self.found: list[FoundJob] = []
 
-    def create(self, plan: RunPlan, manifests: Sequence[Manifest], folder: pathlib.Path) -> None:
+    def create(self, plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> None:
         wrong = self.refusals.pop(0) if self.refusals else None
         if wrong is not None:
             raise wrong
@@ -112,6 +111,9 @@ class FakeCluster:
 
     def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
         self.cancelled.append((cause, cause_id))
+        if self.denies is not None:
+            self.going_on[run_id].append(at(Phase.RUNNING, "It goes on."))
+            raise self.denies
         if self.is_deaf:
             return
         self.going_on[run_id] = deque([at(Phase.CANCELLED, cause, cause_id)])
@@ -129,7 +131,10 @@ class FakeCluster:
         force: bool = False,
     ) -> str | None:
         self.removed.append(run_id)
-        return None
+        if self.denies is not None:
+            raise self.denies
+        self.collected = None if collected is None else collected()
+        return self.stays
 
     def ask(self, run_id: str, wish: Wish) -> None:
         pass

@@ -9,28 +9,8 @@ import msgspec
 import pytest
 
 from k8sbench.diagnose.job.causes import CAUSES
-from k8sbench.lifecycle import decide
+from k8sbench.lifecycle import decide, views
 from k8sbench.lifecycle.decide import admit
-from k8sbench.lifecycle.views import (
-    Busy,
-    Effect,
-    Ended,
-    Gone,
-    Idle,
-    JobView,
-    Later,
-    Missing,
-    NotAsked,
-    Record,
-    Reported,
-    State,
-    Unreadable,
-    Unwatched,
-    View,
-    Watched,
-    state_of,
-    time_is_up_at,
-)
 from k8sbench.model import attempts, creation
 from k8sbench.model.errors import BenchError
 from k8sbench.model.ownership import Ownership
@@ -71,62 +51,62 @@ RUNS = {
     "Ending": a_run(step(Phase.RUNNING), step(Phase.RUNNING, LOGS_BEING_READ)),
     "Over": a_run(step(Phase.RUNNING), step(Phase.SUCCEEDED)),
 }
-JOBS: tuple[JobView, ...] = (
-    Unwatched(),
-    NotAsked(),
-    Watched(),
-    Reported(),
-    Missing(),
-    Ended(step(Phase.SUCCEEDED)),
-    Gone(step(Phase.LOST, creation.JOB_GONE)),
-    Unreadable(),
+JOBS: tuple[views.JobView, ...] = (
+    views.Unwatched(),
+    views.NotAsked(),
+    views.Watched(),
+    views.Reported(),
+    views.Missing(),
+    views.Ended(step(Phase.SUCCEEDED)),
+    views.Gone(step(Phase.LOST, creation.JOB_GONE)),
+    views.Unreadable(),
 )
 OWN, OTHERS = Ownership(), Ownership(is_ours=False)
-EFFECTS: tuple[Effect, ...] = (Idle(), Busy(), Later(NOW + 5.0))
+EFFECTS: tuple[views.Effect, ...] = (views.Idle(), views.Busy(), views.Later(NOW + 5.0))
 
 
 def test_each_state_has_its_run() -> None:
-    assert {type(state_of(run)).__name__ for run in RUNS.values()} == set(RUNS)
-    assert {kind.__name__ for kind in State.__subclasses__()} == set(RUNS)
-    assert {type(job) for job in JOBS} == set(JobView.__subclasses__())
-    assert {type(effect) for effect in EFFECTS} == set(Effect.__subclasses__())
+    assert {type(views.state_of(run)).__name__ for run in RUNS.values()} == set(RUNS)
+    assert {kind.__name__ for kind in views.State.__subclasses__()} == set(RUNS)
+    assert {type(job) for job in JOBS} == set(views.JobView.__subclasses__())
+    assert {type(effect) for effect in EFFECTS} == set(views.Effect.__subclasses__())
 
 
 def test_a_wait_in_the_queue_after_a_preemption_is_no_part_of_the_time_limit() -> None:
     preempted = (step(Phase.QUEUED), step(Phase.RUNNING, at=NOW + 50), step(Phase.QUEUED, at=1100))
     waiting, again = a_run(*preempted), a_run(*preempted, step(Phase.RUNNING, at=9000))
-    assert time_is_up_at(a_run(*preempted[:2])) == NOW + 50 + 600
-    assert time_is_up_at(waiting) is None
-    assert time_is_up_at(again) == NOW + 50 + 600 + 7900
+    assert views.time_is_up_at(a_run(*preempted[:2])) == NOW + 50 + 600
+    assert views.time_is_up_at(waiting) is None
+    assert views.time_is_up_at(again) == NOW + 50 + 600 + 7900
 
 
 def test_the_time_of_a_continued_training_counts_from_its_next_attempt() -> None:
     before = a_run(step(Phase.RUNNING), step(Phase.FAILED, "timeout", at=1090))
     history = (*before.history, attempts.continued(before.plan, 1, 1500.0))
-    assert time_is_up_at(msgspec.structs.replace(before, history=history)) is None
+    assert views.time_is_up_at(msgspec.structs.replace(before, history=history)) is None
     history += (step(Phase.RUNNING, at=1600),)
-    assert time_is_up_at(msgspec.structs.replace(before, history=history)) == 1600 + 600
+    assert views.time_is_up_at(msgspec.structs.replace(before, history=history)) == 1600 + 600
 
 
 def test_every_combination_has_an_answer() -> None:
     for run, job, effect, whose in itertools.product(RUNS.values(), JOBS, EFFECTS, (OWN, OTHERS)):
         for wish, keep, deletes in itertools.product((None, WISH), (False, True), (False, True)):
-            record = Record(run=run, wish=wish, keep=keep)
-            view = View(job=job, effect=effect, deletes=deletes, ownership=whose)
+            record = views.Record(run=run, wish=wish, keep=keep)
+            view = views.View(job=job, effect=effect, deletes=deletes, ownership=whose)
             assert isinstance(decide.decide(record, view, NOW), decide.Action)
             end = decide.advance(record, view, NOW)
             assert end is None or isinstance(end, Transition)
 
 
 def _cells() -> Iterator[tuple[str, str, str, str]]:
-    seen_when_theirs = (Watched, Reported, Gone, Unreadable)
+    seen_when_theirs = (views.Watched, views.Reported, views.Gone, views.Unreadable)
     theirs = [job for job in JOBS if isinstance(job, seen_when_theirs)]
-    views = [View(job=job) for job in JOBS]
-    views += [View(job=job, ownership=OTHERS) for job in theirs]
-    for (state, run), view in itertools.product(RUNS.items(), views):
+    seen = [views.View(job=job) for job in JOBS]
+    seen += [views.View(job=job, ownership=OTHERS) for job in theirs]
+    for (state, run), view in itertools.product(RUNS.items(), seen):
         answers, job = [], type(view.job).__name__
         for wish in (None, WISH):
-            record = Record(run=run, wish=wish)
+            record = views.Record(run=run, wish=wish)
             end = decide.advance(record, view, NOW)
             answers.append(
                 f"records {end.phase}"
@@ -146,7 +126,7 @@ def test_the_table_of_the_page_is_generated_golden() -> None:
     rows += [f"| {', '.join(same)} | {' | '.join(cell)} |" for cell, same in states.items()]
     for name, run in (("Over, not measured", RUNS["Over"]), ("Over", a_run(step(Phase.FAILED)))):
         for deletes in (True, False):
-            view = View(job=Ended(step(Phase.SUCCEEDED)), deletes=deletes)
+            view = views.View(job=views.Ended(step(Phase.SUCCEEDED)), deletes=deletes)
             job = "Ended" if deletes else "Ended, nothing is left of it"
             rows.append(f"| {' | '.join((name, job, *[decided(run, view)] * 2))} |")
     struct_docs.assert_generated(ROOT / "docs" / "architecture.md", "states", "\n".join(rows))
@@ -155,21 +135,27 @@ def test_the_table_of_the_page_is_generated_golden() -> None:
 # -- cells of their own ---------------------------------------------------------------------------
 
 
-def decided(run: Run, view: View, *, now: float = NOW, **record: object) -> str:
-    return type(decide.decide(Record(run=run, **record), view, now)).__name__  # type: ignore[arg-type]
+def decided(run: Run, view: views.View, *, now: float = NOW, **record: object) -> str:
+    return type(decide.decide(views.Record(run=run, **record), view, now)).__name__  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("state", ["Queued", "Running"])
 def test_a_job_is_ended_when_what_it_printed_is_read_or_takes_too_long(state: str) -> None:
-    unread = View(job=Reported(), is_read=False, read_by=NOW + 60.0)
+    unread = views.View(job=views.Reported(), is_read=False, read_by=NOW + 60.0)
     assert decided(RUNS[state], unread, wish=WISH) == "Wait"
     assert decided(RUNS[state], unread, wish=WISH, now=NOW + 60.0) == "Cancel"
-    assert decided(RUNS[state], View(job=Reported()), wish=WISH) == "Cancel"
+    assert decided(RUNS[state], views.View(job=views.Reported()), wish=WISH) == "Cancel"
+
+
+def test_the_time_in_which_logs_are_read_does_not_count() -> None:
+    view = views.View(job=views.Watched())
+    assert decided(RUNS["Running"], view, now=NOW + 601.0) == "Cancel"
+    assert decided(RUNS["Ending"], view, now=NOW + 601.0) == "Wait"
 
 
 def test_the_end_of_a_job_is_waited_for_once_it_was_asked_for_and_not_for_ever() -> None:
-    record = Record(run=RUNS["Running"], wish=WISH)
-    view = View(job=Reported(), asked_to_end_at=NOW, is_end_answered=True)
+    record = views.Record(run=RUNS["Running"], wish=WISH)
+    view = views.View(job=views.Reported(), asked_to_end_at=NOW, is_end_answered=True)
     assert isinstance(decide.decide(record, view, NOW + 1.0), decide.Wait)
     assert decide.advance(record, view, NOW + 1.0) is None
     left = decide.advance(record, view, NOW + decide.CANCEL_SECONDS)
@@ -179,8 +165,8 @@ def test_the_end_of_a_job_is_waited_for_once_it_was_asked_for_and_not_for_ever()
 
 def test_another_attempt_follows_an_end_that_may_be_better_next_time() -> None:
     end = step(Phase.FAILED, "replica-failed")
-    record = Record(run=a_run(step(Phase.RUNNING), max_restarts=1))
-    view = View(job=Ended(end))
+    record = views.Record(run=a_run(step(Phase.RUNNING), max_restarts=1))
+    view = views.View(job=views.Ended(end))
     assert decide.advance(record, view, NOW) is None
     assert decide.decide(record, view, NOW) == decide.Restart(end)
     for changes in ({"wish": WISH}, {"keep": True}):
@@ -200,8 +186,8 @@ def test_another_attempt_follows_an_end_that_may_be_better_next_time() -> None:
     ids=lambda end: f"{end.phase} {end.cause_id}",
 )
 def test_any_other_end_is_the_run_s(end: Transition) -> None:
-    record = Record(run=a_run(step(Phase.RUNNING), max_restarts=1))
-    assert decide.advance(record, View(job=Ended(end)), NOW) == end
+    record = views.Record(run=a_run(step(Phase.RUNNING), max_restarts=1))
+    assert decide.advance(record, views.View(job=views.Ended(end)), NOW) == end
 
 
 def test_an_attempt_that_waits_is_not_waited_for_beyond_the_runs_time() -> None:
@@ -209,7 +195,7 @@ def test_an_attempt_that_waits_is_not_waited_for_beyond_the_runs_time() -> None:
     again = attempts.restarting(began.plan, 1, "It failed.", NOW)
     waits = attempts.waiting(began, BenchError("A pod is left."), NOW)
     run = msgspec.structs.replace(began, history=(*began.history, again, waits))
-    view = View(job=NotAsked(), effect=Later(NOW + 5.0))
+    view = views.View(job=views.NotAsked(), effect=views.Later(NOW + 5.0))
     assert decided(run, view) == "Wait"
     assert decided(run, view, now=NOW + 5.0) == "Create"
     assert decided(run, view, now=NOW + 600.0) == "Cancel"

@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from k8sbench.adapters.store import run_logs
-from k8sbench.lifecycle.job_events import kept_gaps
-from k8sbench.model.errors import StoreError
+from k8sbench.lifecycle import collecting
+from k8sbench.lifecycle.context import Stop
+from k8sbench.lifecycle.job_events import GAPS, kept_gaps
+from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageError
+from k8sbench.model.measurement import Measurement
 from k8sbench.model.ownership import Collected
-from k8sbench.model.phase import LOGS_BEING_READ, Phase
-from k8sbench.model.run import Run
-from k8sbench.ports import JobEvent, Store
-from tests.unit.lifecycle.played import FakeCluster, Silent, at, line, ran, submit
+from k8sbench.model.phase import LOGS_INCOMPLETE, Phase, Transition
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.run import Run, Wish
+from k8sbench.model.sample import LogGap
+from k8sbench.ports import FoundJob, JobEvent, LogLine, LogMark, Store
+from tests.unit.lifecycle.played import (
+    LOCATION,
+    FakeCluster,
+    Silent,
+    at,
+    collect,
+    context,
+    detached,
+    line,
+    ran,
+    served,
+    submit,
+)
 from tests.unit.presence import present
 from tests.unit.store.examples import measurement
 
@@ -29,9 +48,7 @@ def test_what_a_run_waited_for_is_reported_when_its_time_is_up(store: Store) -> 
     )
 
 
-def test_what_concerns_the_cluster_is_noted_once_however_many_runs_are_followed(
-    store: Store,
-) -> None:
+def test_what_concerns_the_cluster_is_noted_once_for_all_runs(store: Store) -> None:
     class Silenced(FakeCluster):
         def wait(self, seconds: float | None) -> Sequence[JobEvent]:
             if len(self.going_on) == 3 and not noted:
@@ -44,17 +61,6 @@ def test_what_concerns_the_cluster_is_noted_once_however_many_runs_are_followed(
     cluster = Silenced(at(Phase.SUCCEEDED), outlives=True)
     submit(store, cluster, cases=3, parallel=3, reporter=reporter)
     assert reporter.reported.count("Silent.") == 1
-
-
-def test_the_time_in_which_the_logs_of_a_job_that_is_over_are_read_does_not_count(
-    store: Store,
-) -> None:
-    over = at(Phase.RUNNING, "The job has succeeded.", LOGS_BEING_READ)
-    script = (at(Phase.RUNNING), over, *[line("x")] * 5, at(Phase.SUCCEEDED))
-    cluster = FakeCluster(*script, outlives=True, now=20.0, passes=10.0)
-    (run,) = submit(store, cluster, timeout_s=30.0)
-    assert run.phase is Phase.SUCCEEDED
-    assert cluster.cancelled == []
 
 
 def test_a_job_that_cannot_be_cancelled_is_not_waited_for_without_end(store: Store) -> None:
@@ -72,9 +78,7 @@ def test_a_job_that_cannot_be_cancelled_is_not_waited_for_without_end(store: Sto
     assert len(cluster.cancelled) == 1
 
 
-def test_what_is_left_out_of_a_log_that_grows_without_end_is_one_gap(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_an_endless_log_lacks_is_a_gap(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, size in (("MOST", 2_000), ("FIRST", 1_000), ("LAST", 500)):
         monkeypatch.setattr(run_logs, f"{name}_BYTES", size)
     printed = [line(f"step {number:6}") for number in range(1_000)]
@@ -91,29 +95,19 @@ def test_what_is_left_out_of_a_log_that_grows_without_end_is_one_gap(
 
 
 @pytest.mark.parametrize(("other", "known"), [("sha256:a", "sha256:a"), ("sha256:b", None)])
-def test_the_image_that_all_replicas_ran_is_on_record(
-    store: Store, other: str, known: str | None
-) -> None:
+def test_the_image_that_all_ran_is_on_record(store: Store, other: str, known: str | None) -> None:
     script = (ran("sha256:a"), ran(other, "worker-0"), at(Phase.SUCCEEDED))
     (run,) = submit(store, FakeCluster(*script, outlives=True))
     assert run.image_digest == store.run(run.run_id).image_digest == known
 
 
 def test_other_stores_read_what_was_archived_and_measured(store: Store) -> None:
-    class Shared(FakeCluster):
-        reported: Collected | None = None
-
-        def remove(
-            self, run_id: str, collected: Callable[[], Collected] | None = None, **_: Any
-        ) -> None:
-            self.reported = present(collected)()
-
-    lines = (line("one"), line("two", "worker-0"))
-    cluster = Shared(*lines, at(Phase.SUCCEEDED), outlives=True)
+    script = (line("one"), line("two", "worker-0"), at(Phase.SUCCEEDED))
+    cluster = FakeCluster(*script, outlives=True)
     submit(store, cluster)
     logs = b"".join(path.read_bytes() for path in store.log_files("seg-1"))
     assert [part.split()[-1] for part in logs.splitlines()] == [b"one", b"two"]
-    assert cluster.reported == Collected(
+    assert cluster.collected == Collected(
         digest=hashlib.sha256(logs).hexdigest(),
         throughput=measurement().rate,
         unit="images/s",
@@ -122,12 +116,9 @@ def test_other_stores_read_what_was_archived_and_measured(store: Store) -> None:
 
 
 def test_a_job_that_somebody_else_needs_stays_and_how_to_delete_it_is_said(store: Store) -> None:
-    class Used(FakeCluster):
-        def remove(self, run_id: str, *_: Any, **__: Any) -> str:
-            return "k8sbench on lab-7 follows it, too. End it there."
-
-    reporter = Silent()
-    (run,) = submit(store, Used(at(Phase.SUCCEEDED), outlives=True), reporter=reporter)
+    reporter, cluster = Silent(), FakeCluster(at(Phase.SUCCEEDED), outlives=True)
+    cluster.stays = "k8sbench on lab-7 follows it, too. End it there."
+    (run,) = submit(store, cluster, reporter=reporter)
     assert run.measurement is not None
     assert reporter.reported[-1] == (
         "seg-1 stays on the cluster: k8sbench on lab-7 follows it, too. End it there."
@@ -149,3 +140,243 @@ def test_where_an_end_cannot_be_recorded_it_is_said_that_the_job_is_still_there(
         "What was created stays on the cluster. Resume it with: k8sbench collect seg-1 --follow"
     )
     assert cluster.removed == []
+
+
+# -- several at once ------------------------------------------------------------------------------
+
+
+SECONDS = 10.0
+"""After which what another thread is to do is not done any more."""
+
+
+def test_a_state_is_recorded_while_the_next_job_is_being_created(store: Store) -> None:
+    class Slow(FakeCluster):
+        answers_late = True
+
+        def create(self, plan: RunPlan, *more: Any) -> None:
+            if plan.run_id == "seg-2":
+                assert reported.wait(SECONDS)
+            super().create(plan, *more)
+
+    def look() -> None:
+        if "seg-1" in cluster.created and store.run("seg-1").phase is Phase.RUNNING:
+            reported.set()
+
+    reported = threading.Event()
+    cluster = Slow(at(Phase.RUNNING), at(Phase.SUCCEEDED), outlives=True, meanwhile=look)
+    runs = submit(store, cluster, cases=2, parallel=2)
+    assert {run.phase for run in runs} == {Phase.SUCCEEDED}
+    assert len(runs) == 2
+
+
+# -- wishes ---------------------------------------------------------------------------------------
+
+
+AWAY = Unreachable("The API server cannot be reached.")
+AWAY.cause_id = "api-unreachable"
+CANCEL = Wish(kind="cancel", at=9.0, cause="By hand.", cause_id="cancelled")
+
+
+@pytest.fixture
+def run(store: Store) -> Run:
+    (created,) = detached(store)
+    return created
+
+
+def end(run: Run) -> tuple[Phase, str, str | None]:
+    final = run.history[-1]
+    return final.phase, final.cause, final.cause_id
+
+
+# -- to cancel ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("phase", [Phase.SUCCEEDED, Phase.FAILED])
+def test_a_job_that_ended_by_itself_keeps_its_end(store: Store, run: Run, phase: Phase) -> None:
+    store.wish(run.run_id, CANCEL)
+    cluster = FakeCluster(at(phase, "By itself.", "own-end"), outlives=True)
+    cluster.is_deaf = True
+    (closed,) = collect(store, cluster).closed
+    assert end(closed) == (phase, "By itself.", "own-end")
+    assert store.run(run.run_id).wishes == (), "the wish is moot"
+
+
+def test_a_job_that_does_not_end_is_not_waited_for_without_end(store: Store, run: Run) -> None:
+    wished = store.wish(run.run_id, CANCEL)
+    cluster = FakeCluster(at(Phase.RUNNING), outlives=True, passes=20.0)
+    cluster.is_deaf = True
+    with pytest.raises(Unreachable, match="has not ended in 5m"):
+        collecting.cancel(wished, context(store, cluster), Silent(), Stop())
+    assert store.run(run.run_id).wishes == (CANCEL,)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "left"), [(UsageError("Not on Fridays."), ()), (AWAY, (CANCEL,))]
+)
+def test_a_refusal_is_reported_and_forgotten_and_silence_is_not(
+    store: Store, run: Run, refusal: BenchError, left: tuple[Wish, ...]
+) -> None:
+    def look() -> None:
+        if any("could not be cancelled" in text for text in reporter.reported):
+            stop("Interrupted (Ctrl-C)")
+
+    store.wish(run.run_id, CANCEL)
+    stop, reporter, cluster = Stop(), Silent(), FakeCluster(outlives=True, meanwhile=look)
+    cluster.denies = refusal
+    result = collect(store, cluster, stop=stop, reporter=reporter)
+    assert [one.run_id for one in result.going_on] == [run.run_id]
+    assert f"warning: run {run.run_id} could not be cancelled: {refusal}" in reporter.reported
+    assert store.run(run.run_id).wishes == left
+
+
+# -- what k8sbench decides itself -----------------------------------------------------------------
+
+
+def test_a_time_limit_is_recorded_before_the_cluster_is_asked(store: Store) -> None:
+    cluster = FakeCluster(at(Phase.RUNNING), outlives=True, now=51.0)
+    cluster.denies = SystemExit()
+    with pytest.raises(SystemExit):
+        submit(store, cluster, timeout_s=30.0)
+    gone = at(Phase.LOST, "The cluster has no such job any more.", "job-gone")
+    (closed,) = collect(store, FakeCluster(gone, outlives=True), [store.run("seg-1")]).closed
+    cause = "The run took longer than its --timeout of 30s."
+    assert end(closed) == (Phase.CANCELLED, cause, "timeout")
+
+
+# -- to delete ------------------------------------------------------------------------------------
+
+
+def test_a_refused_deletion_is_not_asked_for_all_the_time(store: Store, run: Run) -> None:
+    def look() -> None:
+        if cluster.now > 250.0:
+            stop("Interrupted (SIGTERM)")
+
+    stop = Stop()
+    cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True, passes=4.0, meanwhile=look)
+    cluster.denies = UsageError("Not on Fridays.")
+    result = served(store, cluster, stop)
+    assert [one.run_id for one in result.closed] == [run.run_id], "it has one row"
+    assert 2 <= len(cluster.removed) <= 6, "the pauses grow"
+
+
+# -- collected later ------------------------------------------------------------------------------
+
+
+def test_a_job_that_another_process_records_at_the_same_moment_is_one_run(store: Store) -> None:
+    (run,) = detached(store)
+    found = FoundJob(run_id=run.run_id, known_plan=run.plan, created_at=5.0, phase=Phase.RUNNING)
+    assert collecting.recorded(found, context(store, FakeCluster(outlives=True))) == run
+
+
+def test_runs_of_another_place_are_not_owed_here(store: Store) -> None:
+    detached(store)
+    there = msgspec.structs.replace(LOCATION, namespace="other")
+    elsewhere = context(store, FakeCluster(outlives=True), location=there)
+    assert collecting.open_runs(elsewhere) == []
+
+
+def test_a_place_has_more_than_one_url(store: Store) -> None:
+    class There(FakeCluster):
+        def look(self, run: Run) -> Sequence[JobEvent]:
+            return [at(Phase.RUNNING)]
+
+    (run,) = detached(store)
+    inside = msgspec.structs.replace(LOCATION, server="https://10.96.0.1")
+    collecting.check_place(run, There(outlives=True), inside)
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_run_whose_files_cannot_be_read_never_stops_the_others(
+    store: Store, monkeypatch: pytest.MonkeyPatch, follow: bool
+) -> None:
+    first, second = detached(store, cases=2)
+    elsewhere = StoreError("Its files lie on another machine.", "Collect it there.")
+
+    def marks(run_id: str) -> dict[str, LogMark]:
+        if run_id == first.run_id:
+            raise elsewhere
+        return {}
+
+    monkeypatch.setattr(store, "log_marks", marks)
+    reporter, cluster = Silent(), FakeCluster(at(Phase.SUCCEEDED), outlives=True)
+    result = collect(store, cluster, [first, second], follow=follow, reporter=reporter)
+    assert [run.run_id for run in result.closed] == [second.run_id]
+    assert result.failed == {first.run_id: elsewhere}
+    assert f"warning: run {first.run_id} is passed over: {elsewhere}" in reporter.reported
+    assert store.claims.claim(first.run_id)
+
+
+def test_a_run_that_cannot_be_measured_never_stops_the_others(store: Store) -> None:
+    runs = detached(store, cases=2)
+    cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
+
+    def measure(run: Run, gaps: Sequence[LogGap]) -> Measurement:
+        if run.run_id == runs[0].run_id:
+            raise StoreError("Its files lie on another machine.")
+        return measurement()
+
+    result = collect(store, cluster, runs, follow=True, measure=measure)
+    assert [run.run_id for run in result.closed] == [runs[1].run_id]
+    assert list(result.failed) == [runs[0].run_id]
+    # Its job stays: it has the logs.
+    assert cluster.removed == [runs[1].run_id]
+
+
+def test_a_run_is_cancelled_also_where_what_it_printed_cannot_be_read(store: Store) -> None:
+    class Unread(FakeCluster):
+        def printed(self, run: Run) -> Iterator[LogLine]:
+            raise Unreachable("The kubelet does not answer.")
+
+    (run,) = detached(store)
+    cluster, reporter = Unread(at(Phase.RUNNING), outlives=True), Silent()
+    wish = Wish(kind="cancel", at=9.0, cause="By hand.", cause_id="cancelled")
+    wished = store.wish(run.run_id, wish)
+    closed = present(collecting.cancel(wished, context(store, cluster), reporter, Stop()))
+    assert closed.phase is Phase.CANCELLED
+    assert any("kubelet does not answer" in text for text in reporter.reported)
+
+
+def test_one_that_serves_takes_up_again_what_it_had_to_leave(store: Store) -> None:
+    def mended() -> None:
+        if cluster.now > 1000.0:
+            cluster.script = (line("y"), at(Phase.SUCCEEDED))
+        if cluster.removed:
+            stop("Enough.")
+
+    (run,), stop = detached(store), Stop()
+    unread = at(Phase.RUNNING, "Its logs cannot be read.", LOGS_INCOMPLETE, action="Collect it.")
+    cluster = FakeCluster(line("x"), unread, outlives=True, passes=60.0, meanwhile=mended)
+    result = served(store, cluster, stop)
+    assert [one.run_id for one in result.closed] == [run.run_id]
+    assert result.failed == {}
+    assert 2 <= len(cluster.resumed) <= 5, "it is tried again, but not all the time"
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_the_time_of_a_resumed_job_counts_once_its_state_is_known(store: Store, ends: bool) -> None:
+    """It may have ended in time, and only be collected late."""
+
+    class Slow(FakeCluster):
+        def wait(self, seconds: float | None) -> Sequence[JobEvent]:
+            events = super().wait(seconds) if self.now >= 1050.0 else []
+            self.now += 10.0
+            return events
+
+    (run,) = detached(store, timeout_s=30.0)
+    run = store.move(run.run_id, Transition(phase=Phase.RUNNING, at=20.0, cause=""))
+    more = [at(Phase.SUCCEEDED)] if ends else []
+    cluster = Slow(ran("sha256:a"), *more, outlives=True, now=1000.0)
+    (closed,) = collect(store, cluster, [run], follow=True).closed
+    assert closed.phase is (Phase.SUCCEEDED if ends else Phase.CANCELLED)
+    assert [cause_id for _, cause_id in cluster.cancelled] == ([] if ends else ["timeout"])
+
+
+def test_gaps_that_an_earlier_process_recorded_are_not_forgotten(store: Store) -> None:
+    (run,) = detached(store)
+    gap = LogGap(replica="master-0", after=1.0, before=2.0, why="The file was rotated.")
+    store.keep(run.run_id, GAPS, msgspec.json.encode([gap]).decode())
+    again = JobEvent(run_id="", gap=gap)
+    cluster = FakeCluster(line("x"), again, at(Phase.SUCCEEDED), outlives=True)
+    (closed,) = collect(store, cluster, [run]).closed
+    assert kept_gaps(store, run.run_id) == [gap, gap]
+    assert present(closed.measurement).records == 2  # the fake measures nothing but gaps

@@ -166,7 +166,7 @@ def test_a_row_comes_before_figures_that_are_still_to_come(store: Store, ahead: 
 @pytest.mark.parametrize("without", ["sources", "gpus", "times"])
 def test_nothing_is_waited_for_without_sources_gpus_or_times(store: Store, without: str) -> None:
     source = Source(250.0, settles_in=60.0)
-    changes = {"steady": None} if without == "times" else {}
+    changes: dict[str, Any] = {"steady": None} if without == "times" else {}
     bench = Bench(store, *([] if without == "sources" else [source]), **changes)
     bench.submit(device="cpu" if without == "gpus" else "cuda")
     bench.finish()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 
 from k8sbench.lifecycle import measuring
+from k8sbench.model import attempts
 from k8sbench.model.measurement import Measurement
+from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 from tests.unit.measure.support import Lines, ids, lines_of, mmseg
@@ -57,9 +61,7 @@ def test_a_gap_outside_the_window_is_a_warning(after: float | None, before: floa
         (18.9, 30, "10:00:18 UTC and 10:00:30 UTC"),
     ],
 )
-def test_a_gap_that_may_hold_lines_of_the_window_rejects(
-    after: float | None, before: float | None, what: str
-) -> None:
+def test_a_gap_in_the_window_rejects(after: float | None, before: float | None, what: str) -> None:
     """What is printed in the window may be written up to five seconds after it."""
     found = measured(gap(after, before))
     assert (found.verdict, ids(found, "reject")) == ("rejected", ["incomplete-log"])
@@ -108,3 +110,43 @@ def test_of_a_clock_without_a_zone_nothing_is_known() -> None:
     lines = [mmseg(number, at=number * 0.5) for number in range(1, 40)]
     found = measuring.measure_run(run, [Lines(lines, "master-0.log")], gaps=[gap(100, None)])
     assert "incomplete-log" in ids(found, "reject")
+
+
+# -- history --------------------------------------------------------------------------------------
+
+
+FIRST = lines_of("k8sbench_master.log")
+CHANGED = "The replicas run. The job was changed: 3 Worker replicas, 1 planned."
+
+
+def of_history(*history: Transition, log: Sequence[str] = FIRST) -> Measurement:
+    run = Run(plan=PLAN, created_at=1.0, owner=None, history=history, artifacts="file:///x")
+    second = Lines(lines_of("k8sbench_worker.log"), "logs/worker-0.log")
+    return measuring.measure_run(run, [Lines(log, "logs/master-0.log"), second])
+
+
+@pytest.mark.parametrize("when", [Phase.RUNNING, Phase.SUCCEEDED])
+def test_it_is_rejected_with_what_was_planned_and_what_was_found(when: Phase) -> None:
+    changed = Transition(phase=when, at=1.0, cause=CHANGED, cause_id="job-changed")
+    found = of_history(changed, Transition(phase=Phase.SUCCEEDED, at=2.0, cause="Fine."))
+    assert (found.verdict, ids(found, "reject")) == ("rejected", ["job-changed"])
+    assert found.reasons[0].sentence == CHANGED
+    assert (found.throughput, found.unverified is None) == (None, False)
+
+
+def test_a_pause_before_a_training_was_continued_is_stated() -> None:
+    end = Transition(phase=Phase.CANCELLED, at=100.0, cause="Cancelled.")
+    again = attempts.continued(PLAN, 1, 7300.0)
+    history = (end, again, Transition(phase=Phase.SUCCEEDED, at=9000.0, cause="It has ended."))
+    found = of_history(*history)
+    (paused,) = [reason for reason in found.reasons if reason.id == "continued"]
+    assert (paused.severity, "after 2h" in paused.sentence) == ("warn", True)
+    assert "continued" not in ids(of_history(*history[2:]))
+
+
+@pytest.mark.parametrize(("in_history", "in_log", "restarts"), [(0, 1, 1), (2, 1, 2), (2, 0, 2)])
+def test_attempts_that_printed_nothing_count(in_history: int, in_log: int, restarts: int) -> None:
+    again = attempts.restarting(PLAN, 1, "It was killed.", 2.0)
+    ended = Transition(phase=Phase.SUCCEEDED, at=3.0, cause="All replicas ended well.")
+    log = [*FIRST[: 14 * in_log], *(line.replace("10:00", "10:01") for line in FIRST)]
+    assert of_history(*[again] * in_history, ended, log=log).restarts == restarts

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
+from k8sbench.adapters.files import packaged
+from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from k8sbench.app.context import run_context
 from k8sbench.cli import exit_codes
 from k8sbench.lifecycle import job_requests, submitting
-from k8sbench.lifecycle.context import Stop
-from k8sbench.model import creation
-from k8sbench.model.errors import Interrupted, StoreError, Unreachable, UsageError
+from k8sbench.lifecycle.context import MANIFEST, Stop
+from k8sbench.model import attempts, creation
+from k8sbench.model.errors import Interrupted, NoRoom, StoreError, Unreachable, UsageError
 from k8sbench.model.identity import case_key
-from k8sbench.model.phase import Phase
+from k8sbench.model.kube import attempt_of
+from k8sbench.model.phase import RESTARTING, Phase
 from k8sbench.model.plan import RunPlan
-from k8sbench.ports import FoundJob, Manifest, RunFilter, Store
+from k8sbench.model.run import Run
+from k8sbench.ports import FoundJob, JobEvent, Manifest, RunFilter, Store
+from k8sbench.render.trainer_sources import TrainerSources, mounted_by
+from tests.tiers import ROOT
 from tests.unit.lifecycle.played import (
     LOCATION,
     FakeCluster,
@@ -27,21 +38,14 @@ from tests.unit.lifecycle.played import (
     planned_case,
     submit,
 )
+from tests.unit.render import plans
+from tests.unit.report.factory import run
 from tests.unit.store.examples import OWNER
 
 CTRL_C = "Interrupted (Ctrl-C)"
 
 
-def test_repeats_are_numbered_within_set_and_case(store: Store) -> None:
-    first, second = submit(store, FakeCluster(at(Phase.SUCCEEDED)), cases=2)
-    (other,) = submit(store, FakeCluster(at(Phase.SUCCEEDED)), run_id="other", replicas=2)
-    assert [r.plan.repeat for r in (first, second, other)] == [1, 2, 1]
-    assert first.case_key == second.case_key != other.case_key
-
-
-def test_a_repeat_number_that_another_process_takes_first_is_drawn_again(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_taken_repeat_is_drawn_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     submit(store, FakeCluster(at(Phase.SUCCEEDED)))
     drawn = iter((1, 2))
     monkeypatch.setattr(store, "next_repeat", lambda *_: next(drawn))
@@ -92,9 +96,7 @@ def test_a_stop_of_local_runs_ends_them_and_says_what_is_missing(store: Store) -
 
 
 @pytest.mark.parametrize("outlives", [False, True])
-def test_a_stop_just_after_the_last_run_is_over_leaves_its_row(
-    store: Store, outlives: bool
-) -> None:
+def test_a_stop_just_after_the_last_end_leaves_its_row(store: Store, outlives: bool) -> None:
     class Stopped(FakeCluster):
         def wait(self, seconds: float | None) -> Any:
             found = super().wait(seconds)
@@ -130,9 +132,7 @@ def test_a_stop_before_anything_was_started_says_so(store: Store) -> None:
     assert "--resume" not in raised.value.action
 
 
-def test_a_stop_before_the_last_job_is_created_says_how_many_are_and_the_way_on(
-    store: Store,
-) -> None:
+def test_a_stop_between_creations_says_how_many_are_left(store: Store) -> None:
     class Stopped(FakeCluster):
         def release(self, run_id: str) -> None:
             super().release(run_id)
@@ -238,9 +238,7 @@ def test_hosts_in_an_upstream_command_are_those_of_each_run(store: Store) -> Non
     assert case_key(one) == case_key(two) == case_key(case.draft)
 
 
-def test_a_run_whose_end_nobody_knows_is_reported_and_is_no_success(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_of_unknown_end_is_no_success(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """As of a namespace that is deleted: its job is gone, and its collector does not answer."""
 
     def unknown(*_: object) -> None:
@@ -253,3 +251,242 @@ def test_a_run_whose_end_nobody_knows_is_reported_and_is_no_success(
     assert not run.phase.final
     assert f"k8sbench watch {run.run_id}" in " ".join(reporter.reported)
     assert exit_codes.of_runs([run]) == Unreachable.exit_code
+
+
+# -- what is known of a job's creation ------------------------------------------------------------
+
+
+ENDED = at(Phase.SUCCEEDED)
+DOWN = Unreachable("The training operator does not run.", "Have it started.")
+
+
+def cluster_of(*refusals: BaseException | None, **more: Any) -> FakeCluster:
+    """A cluster whose jobs succeed, and that refuses the first creations with these errors."""
+    return FakeCluster(ENDED, outlives=True, refusals=refusals, **more)
+
+
+def reported(run: Run) -> list[tuple[str, str | None]]:
+    return [(str(step.phase), step.cause_id) for step in run.history]
+
+
+# -- what is recorded -------------------------------------------------------------------------
+
+
+def test_a_confirmed_creation_is_on_record_also_of_a_run_that_nobody_follows(store: Store) -> None:
+    (one,) = outcomes(store, FakeCluster(outlives=True), detach=True, run_id="mine")
+    assert one.run.history[-1].cause == "Its job was created."
+    assert reported(store.run("mine")) == [("Created", None), ("Created", "job-created")]
+    (followed,) = outcomes(store, cluster_of(), run_id="other")
+    assert reported(followed.run)[-1] == ("Succeeded", None)
+
+
+def test_an_error_of_ours_does_not_say_that_there_is_no_job(store: Store) -> None:
+    with pytest.raises(ZeroDivisionError):
+        outcomes(store, cluster_of(ZeroDivisionError()), run_id="mine")
+    assert reported(store.run("mine"))[-1] == ("Created", "creation-unknown")
+
+
+def test_the_page_says_what_each_state_of_a_creation_means() -> None:
+    page = (ROOT / "docs" / "diagnosis.md").read_text()
+    section = page.partition("## Creation\n")[2].partition("\n## ")[0]
+    ids = {creation.JOB_CREATED, creation.CREATION_UNKNOWN, creation.QUOTA_FULL}
+    ids |= {RESTARTING, creation.RESTART_WAITS, attempts.RESTART_REFUSED}
+    assert set(re.findall(r"^\| \w+ \| `(.+?)`", section, re.MULTILINE)) == {
+        *ids,
+        creation.NOT_CREATED,
+    }
+
+
+# -- submitted again --------------------------------------------------------------------------
+
+
+def test_a_run_that_was_refused_is_submitted_again_with_what_is_asked_for_now(store: Store) -> None:
+    (refused,) = outcomes(store, cluster_of(DOWN), run_id="mine", timeout_s=60.0)
+    assert refused.run.history[-1].cause == (
+        "Its job was not created: The training operator does not run."
+    )
+    (one,) = outcomes(store, cluster_of(), run_id="mine", timeout_s=90.0)
+    assert store.run("mine").plan.timeout_s == 90.0
+    assert reported(one.run) == [
+        ("Created", None), ("Failed", "not-created"), ("Created", None), ("Created", "job-created"),
+        ("Succeeded", None),
+    ]  # fmt: skip
+
+
+# -- several ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("parallel", [1, 3])
+def test_one_refusal_does_not_keep_the_others_from_their_ends(store: Store, parallel: int) -> None:
+    reporter = Silent()
+    cluster = cluster_of(None, UsageError("The webhook refused it.", "Mend it."))
+    ends = outcomes(store, cluster, cases=5, parallel=parallel, reporter=reporter)
+    assert sorted(one.state for one in ends) == ["closed"] * 4 + ["refused"]
+    (refused,) = (one for one in ends if one.error is not None)
+    assert reported(refused.run)[-1] == ("Failed", "not-created")
+    assert refused.run.history[-1].action == "Mend it."
+    assert reporter.reported.count("Failed") == 1
+    assert store.claims.claim(refused.run.run_id)
+
+
+@pytest.mark.parametrize("detach", [True, False])
+def test_what_every_job_would_meet_ends_the_creating_alone(store: Store, detach: bool) -> None:
+    reporter = Silent()
+    cluster = cluster_of(None, DOWN)
+    ends = outcomes(store, cluster, cases=5, parallel=1, detach=detach, reporter=reporter)
+    made = "created" if detach else "closed"
+    assert [one.state for one in ends] == [made, "refused"]
+    assert f"3 more are not started: {DOWN}" in reporter.reported
+
+
+# -- quotas -----------------------------------------------------------------------------------
+
+FULL = NoRoom("Job x is not created: quota few allows 2, of which 2 used, and 1 more asked for.")
+
+
+def test_a_run_whose_quota_is_full_can_be_submitted_again_after_a_stop(store: Store) -> None:
+    stop = Stop()
+
+    def interrupt() -> None:
+        if store.run("mine").phase is Phase.QUEUED:
+            stop("Interrupted (Ctrl-C)")
+
+    cluster = cluster_of(*[FULL] * 99, passes=40.0, meanwhile=interrupt)
+    with pytest.raises(Interrupted, match="Its job was not created: ") as raised:
+        outcomes(store, cluster, run_id="mine", stop=stop)
+    assert raised.value.action == "Submit it again, under its name with --run-id mine."
+    assert reported(store.run("mine"))[-1] == ("Failed", "not-created")
+    (one,) = outcomes(store, cluster_of(), run_id="mine")
+    assert one.run.phase is Phase.SUCCEEDED
+
+
+# -- stopped ----------------------------------------------------------------------------------
+
+
+def test_a_job_whose_creation_is_unknown_may_come_until_it_has_settled() -> None:
+    asked = at(Phase.CREATED, cause_id=creation.CREATION_UNKNOWN).transition
+    assert asked is not None
+    unknown = msgspec.structs.replace(run(), history=(asked,))
+    assert creation.settles_in(unknown, asked.at) == creation.SETTLE_SECONDS
+    assert creation.settles_in(unknown, asked.at + 1e6) == 0.0
+
+
+# -- attempts -------------------------------------------------------------------------------------
+
+
+KILLED = "worker-1 was killed by signal 9 (SIGKILL), exit code 137."
+FAILED = at(Phase.FAILED, KILLED, "replica-failed")
+
+
+class Restarted(FakeCluster):
+    """Plays one script for each attempt, and has one job at most."""
+
+    def __init__(self, *scripts: Sequence[JobEvent], outlives: bool = True, **more: Any) -> None:
+        super().__init__(outlives=outlives, passes=40.0, **more)
+        self.scripts = scripts
+        self.there: int | None = None
+        """The attempt whose job is on the cluster."""
+        self.attempts: list[int] = []
+
+    def create(self, plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> None:
+        attempt = attempt_of(manifests[-1])
+        assert self.there in {None, attempt}, "two attempts would run at once"
+        self.script = tuple(self.scripts[attempt - 1])
+        super().create(plan, manifests, folder)
+        self.there = attempt
+        self.attempts.append(attempt)
+
+    def clear(self, run: Run) -> None:
+        if self.there is not None and self.there < run.attempt:
+            self.there = None
+
+
+def attempted(store: Store, cluster: Restarted, max_restarts: int = 3, **changes: Any) -> Run:
+    case = planned_case("kubernetes")
+    draft = msgspec.structs.replace(case.draft, max_restarts=max_restarts)
+    planned = [msgspec.structs.replace(case, draft=draft)]
+    outcomes(store, cluster, planned=planned, run_id="mine", changes=changes)
+    return store.run("mine")
+
+
+def test_no_more_attempts_are_made_than_were_asked_for(store: Store) -> None:
+    cluster = Restarted([FAILED], [FAILED], [FAILED], [at(Phase.SUCCEEDED)])
+    run = attempted(store, cluster, max_restarts=2)
+    assert (run.phase, run.restarts, cluster.attempts) == (Phase.FAILED, 2, [1, 2, 3])
+    assert run.history[-1].cause == f"Attempt 3 of 3 ended: {KILLED}"
+    assert run.history[-1].cause_id == "replica-failed"
+
+
+# -- what may keep an attempt from being created --------------------------------------------------
+
+
+@pytest.mark.parametrize("outlives", [True, False])
+def test_an_attempt_that_is_refused_ends_the_run(store: Store, outlives: bool) -> None:
+    refused = UsageError("pods are forbidden here.", "Ask who runs it.")
+    cluster = Restarted([FAILED], [], outlives=outlives, refusals=[None, refused])
+    final = attempted(store, cluster).history[-1]
+    assert (final.phase, final.cause_id) == (Phase.FAILED, "restart-refused")
+    assert final.cause == "Attempt 2 of 4 was not created: pods are forbidden here."
+    assert final.action == "Ask who runs it."
+
+
+def test_nothing_is_deleted_where_the_next_attempt_cannot_be_made_here(store: Store) -> None:
+    def unknown(_: Run) -> Sequence[Manifest]:
+        raise UsageError("Run mine was planned with other trainers.")
+
+    cluster = Restarted([FAILED])
+    final = attempted(store, cluster, manifests=unknown).history[-1]
+    assert final.cause_id == "replica-failed"
+    assert final.cause == (
+        f"{KILLED} Attempt 2 of 4 is not created: Run mine was planned with other trainers."
+    )
+    assert cluster.there == 1
+
+
+def test_an_internal_error_is_not_taken_for_an_answer(store: Store) -> None:
+    class Broken(Restarted):
+        def clear(self, run: Run) -> None:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        attempted(store, Broken([FAILED]))
+    assert attempts.is_restarting(store.run("mine"))
+
+
+# -- kept manifests -------------------------------------------------------------------------------
+
+
+HERE = packaged.trainer_sources()
+
+
+@pytest.fixture
+def kept_run(tmp_path: Path) -> tuple[SqlStore, Run]:
+    store = open_store(str(tmp_path / "store"))
+    wanted = plans.plan("2x1", trainers_digest=HERE.digest)
+    return store, store.record(wanted, at=0.0, owner=None)
+
+
+def again(store: SqlStore, kept_run: Run) -> Sequence[Any]:
+    return run_context(store, FakeCluster(outlives=True)).manifests(kept_run)
+
+
+def test_the_job_is_kept_and_the_trainers_come_along(kept_run: tuple[SqlStore, Run]) -> None:
+    first = again(*kept_run)
+    store, of_run = kept_run
+    kept = store.kept(of_run.run_id, MANIFEST)
+    assert kept is not None
+    assert [one["kind"] for one in yaml.safe_load_all(kept)] == ["PyTorchJob"]
+    config, job = again(*kept_run)
+    assert [config, job] == list(first)
+    assert config["metadata"]["name"] == mounted_by(job) == HERE.config_map_name
+
+
+def test_after_an_upgrade_the_job_still_names_the_trainers_that_it_had(
+    kept_run: tuple[SqlStore, Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    *_, before = again(*kept_run)
+    other = TrainerSources.of({"k8sbench/trainers/other.py": "1"})
+    monkeypatch.setattr(packaged, "trainer_sources", lambda: other)
+    (job,) = again(*kept_run)
+    assert job == before
+    assert mounted_by(job) == HERE.config_map_name

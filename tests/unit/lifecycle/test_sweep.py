@@ -35,18 +35,13 @@ def test_before_the_first_run_has_succeeded_there_is_no_estimate() -> None:
     assert (sweep.ended, sweep.wanted) == (1, 3)
 
 
-def test_runs_to_come_are_expected_to_take_as_long_as_those_of_their_case() -> None:
+def test_runs_to_come_take_as_long_as_those_of_their_case_or_else_as_the_others() -> None:
     sweep = Sweep([SMALL] * 4 + [LARGE] * 3, [], 1)
     took(sweep, [100.0, 120.0])
+    # Two more small ones, and the large ones are not known yet.
+    assert sweep.remaining(0.0) == pytest.approx((2 + 3) * 110)
     took(sweep, [300.0], large=True)
-    # Two more small ones, two more large ones.
     assert sweep.remaining(0.0) == pytest.approx(2 * 110 + 2 * 300)
-
-
-def test_a_case_that_has_not_run_yet_is_expected_to_take_as_long_as_the_others() -> None:
-    sweep = Sweep([SMALL, LARGE, LARGE], [], 1)
-    took(sweep, [100.0])
-    assert sweep.remaining(0.0) == pytest.approx(200.0)
 
 
 def test_what_goes_on_has_less_left_and_parallel_runs_share_the_time() -> None:

@@ -16,21 +16,6 @@ TRACEBACK = """
 [rank1]:     main()
 [rank1]: ValueError: batch of 0
 """.strip().split("\n")
-TORCHRUN = """
-E1120 08:32:01.733000 14071 torch/distributed/elastic/multiprocessing/api.py:882] failed \
-(exitcode: 1) local_rank: 0 (pid: 14080) of binary: /venv/bin/python
-Traceback (most recent call last):
-  File "<frozen runpy>", line 198, in _run_module_as_main
-torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
-============================================================
-k8sbench.trainers.little FAILED
-------------------------------------------------------------
-Root Cause (first observed failure):
-[0]:
-  rank      : 1 (local_rank: 0)
-  exitcode  : 1 (pid: 14080)
-============================================================
-""".strip().split("\n")
 
 
 def torchrun(*entries: tuple[int, int], ends: tuple[int, ...] = ()) -> list[str]:
@@ -87,6 +72,7 @@ CLOSING = [
     "W1120 api.py:9] Sending process 1000 closing signal SIGTERM",
     "W1120 api.py:9] Unable to shutdown process 1000 via Signals.SIGTERM, forcefully exiting",
 ]
+BY_SEGV = "was killed by signal 11 (SIGSEGV)."
 BY_TERM = "was ended by signal 15 (SIGTERM), not by its launcher."
 MAYBE = "was killed by signal 9 (SIGKILL): it was possibly out of memory."
 
@@ -103,144 +89,93 @@ def ended(replica: str, code: int | None, *last: str, is_trainer: bool = False) 
     return Ended(replica=replica, code=code, last=last, is_trainer=is_trainer)
 
 
+FIRST = "replica-failed: w exited with code 1: [rank1]: ValueError: batch of 0"
+BY_CODE = "replica-failed: rank 1 of w exited with code 5."
+KILLED = f"oom: w {MAYBE} Its last line: step 3"
+LOST = ["step 7", *LOST_PEER_PADDLE]
+
+
 @pytest.mark.parametrize(
-    ("code", "lines", "cause_id", "sentence"),
+    ("code", "lines", "told"),
     [
         # The last line says why, and silence is said as such.
-        (1, ["step 1", "boom", ""], "replica-failed", "w exited with code 1: boom"),
-        (3, [], "replica-failed", "w exited with code 3."),
+        (1, ["step 1", "boom", ""], "replica-failed: w exited with code 1: boom"),
+        (3, [], "replica-failed: w exited with code 3."),
         # A code above 128 is a signal's, as far as there are signals.
-        (139, LOST_PEER, "replica-failed", f"w was killed by signal 11 (SIGSEGV): {LOST_PEER[0]}"),
+        (139, ["x"], "replica-failed: w was killed by signal 11 (SIGSEGV): x"),
         *(
-            (code, ["x"], "replica-failed", f"w exited with code {code}: x")
+            (code, ["x"], f"replica-failed: w exited with code {code}: x")
             for code in (1, 127, 128, 255)
         ),
-        (2, ["no such option"], "usage-error", "w exited with code 2: no such option"),
-        (137, ["step 3"], "oom", f"w {MAYBE} Its last line: step 3"),
+        (2, ["no such option"], "usage-error: w exited with code 2: no such option"),
+        (137, ["step 3"], KILLED),
         # A launcher's table does not hide the trainer's error.
-        (
-            1,
-            [*TRACEBACK, *TORCHRUN],
-            "replica-failed",
-            "w exited with code 1: [rank1]: ValueError: batch of 0",
-        ),
+        (1, [*TRACEBACK, *torchrun((1, 1))], FIRST),
         # Of several ranks the one that was killed is named, and not the survivors' line.
         *(
-            (
-                128 + number,
-                ["step 7", signalled(3, said), *TIMED_OUT_PADDLE, "x", signalled(3, said)],
-                "oom" if number == 9 else "replica-failed",
-                f"rank 3 of w {how}",
-            )
-            for number, said, how in (
-                (9, "9 (SIGKILL)", MAYBE),
-                (11, "11 (SIGSEGV)", "was killed by signal 11 (SIGSEGV)."),
-                (15, "15 (SIGTERM)", BY_TERM),
-                (35, "35", "was killed by signal 35."),
+            (128 + number, ["x", signalled(3, said), *TIMED_OUT_PADDLE, signalled(3, said)], told)
+            for number, said, told in (
+                (9, "9 (SIGKILL)", f"oom: rank 3 of w {MAYBE}"),
+                (11, "11 (SIGSEGV)", f"replica-failed: rank 3 of w {BY_SEGV}"),
+                (15, "15 (SIGTERM)", f"replica-failed: rank 3 of w {BY_TERM}"),
+                (35, "35", "replica-failed: rank 3 of w was killed by signal 35."),
             )
         ),
-        *(
-            (
-                1,
-                ["step 7", *LOST_PEER_PADDLE, *torchrun((2, 143), (3, -number), ends=(2,))],
-                "oom" if number == 9 else "replica-failed",
-                f"rank 3 of w {how}",
-            )
-            for number, how in ((9, MAYBE), (15, BY_TERM))
-        ),
+        (1, [*LOST, *torchrun((2, 143), (3, -9), ends=(2,))], f"oom: rank 3 of w {MAYBE}"),
         # A rank that answers SIGTERM by an exit code was ended by it all the same.
-        (
-            1,
-            ["k8sbench: ended by SIGTERM", *LOST_PEER_PADDLE, *torchrun((0, 1), (1, 143))],
-            "replica-failed",
-            f"rank 1 of w {BY_TERM}",
+        *(
+            (1, [*LOST, *report], f"replica-failed: rank 3 of w {BY_TERM}")
+            for report in (
+                torchrun((2, 143), (3, -15), ends=(2,)),
+                ["k8sbench: ended by SIGTERM", *torchrun((2, 1), (3, 143))],
+            )
         ),
         # Both were dead at the same look: torchrun's root cause is then the lower one.
-        (1, [*LOST_PEER, *torchrun((1, -9), (0, 1))], "oom", f"rank 1 of w {MAYBE}"),
+        (1, [*LOST_PEER, *torchrun((1, -9), (0, 1))], f"oom: rank 1 of w {MAYBE}"),
         # A rank that torchrun killed itself is not to blame, nor those that a watchdog aborts.
-        (
-            1,
-            [*CLOSING, *torchrun((0, -9), (1, 7))],
-            "replica-failed",
-            "rank 1 of w exited with code 7.",
-        ),
+        (1, [*CLOSING, *torchrun((0, -9), (1, 5))], BY_CODE),
         (
             1,
             torchrun((0, -6), (1, -6), (2, -11), (3, -6)),
-            "replica-failed",
-            "rank 2 of w was killed by signal 11 (SIGSEGV).",
+            f"replica-failed: rank 2 of w {BY_SEGV}",
         ),
         # Of several ranks' errors the one that came first; of one without a word, its code.
-        *(
-            (
-                1,
-                lines,
-                "replica-failed",
-                "w exited with code 1: [rank1]: ValueError: batch of 0",
-            )
-            for lines in (
-                [*TRACEBACK, *LOST_PEER, *torchrun((0, 143), (1, 1), ends=(0,))],
-                [*TRACEBACK, *LOST_PEER, *torchrun((1, 1), (0, 1))],
-                # It had its error, and still ran when its peer, which had lost it, was dead.
-                [*TRACEBACK, *LOST_PEER, *torchrun((1, 143), (0, 1), ends=(1,))],
-                # Trainers of ours print their tracebacks themselves, without a rank.
-                [
-                    "ValueError: batch of 0",
-                    *LOST_PEER_PADDLE,
-                    *torchrun((0, 143), (1, 1), ends=(0,)),
-                ],
-                [*LOST_PEER_PADDLE, paddle(1, "exit code 1: ValueError: batch of 0")],
-            )
-        ),
-        *(
-            (code, lines, "replica-failed", "rank 1 of w exited with code 5.")
-            for lines, code in (
-                ([*LOST_PEER_PADDLE, paddle(1, "exit code 5")], 5),
-                ([*LOST_PEER, *torchrun((0, 143), (1, 5), ends=(0,))], 1),
-                (torchrun((0, 3), (1, 5)), 1),
-                ([*torchrun((2, -9)), *torchrun((1, 5))], 1),
-            )
-        ),
+        (1, [*TRACEBACK, *LOST_PEER, *torchrun((0, 143), (1, 1), ends=(0,))], FIRST),
+        (1, [*TRACEBACK, *LOST_PEER, *torchrun((1, 1), (0, 1))], FIRST),
+        # It had its error, and still ran when its peer, which had lost it, was dead.
+        (1, [*TRACEBACK, *LOST_PEER, *torchrun((1, 143), (0, 1), ends=(1,))], FIRST),
+        # Trainers of ours print their tracebacks themselves, without a rank.
+        (1, [TRACEBACK[-1][9:], *LOST, *torchrun((0, 143), (1, 1), ends=(0,))], FIRST),
+        (1, [*LOST, paddle(1, "exit code 1: ValueError: batch of 0")], FIRST),
+        (5, [*LOST_PEER_PADDLE, paddle(1, "exit code 5")], BY_CODE),
+        (1, [*LOST_PEER, *torchrun((0, 143), (1, 5), ends=(0,))], BY_CODE),
+        (1, torchrun((0, 3), (1, 5)), BY_CODE),
+        (1, [*torchrun((2, -9)), *torchrun((1, 5))], BY_CODE),
         # The report of an earlier try does not explain another end.
-        *(
-            (137, [*reported, "step 3"], "oom", f"w {MAYBE} Its last line: step 3")
-            for reported in ([paddle(1, "exit code 7")], torchrun((1, -11)))
-        ),
+        (137, [paddle(1, "exit code 7"), "step 3"], KILLED),
+        (137, [*torchrun((1, -11)), "step 3"], KILLED),
         # What a command line refuses, as argparse names a file and a module.
         *(
-            row
+            (code, lines, f"usage-error: w exited with code {code}: [rank1]: {refused}")
             for program in ("arcface.py", "python -m k8sbench.trainers.arcface", "./train.py eval")
             for refused in (f"{program}: error: {ARGUMENT}",)
-            for row in (
-                (
-                    1,
-                    [f"usage: {program} [-h]", refused, *torchrun((1, 2))],
-                    "usage-error",
-                    f"w exited with code 1: [rank1]: {refused}",
-                ),
-                (
-                    2,
-                    [refused, "LAUNCH INFO Exit code 2", paddle(1, f"exit code 2: {refused}")],
-                    "usage-error",
-                    f"w exited with code 2: [rank1]: {refused}",
-                ),
+            for code, lines in (
+                (1, [f"usage: {program} [-h]", refused, *torchrun((1, 2))]),
+                (2, [refused, "LAUNCH INFO Exit code 2", paddle(1, f"exit code 2: {refused}")]),
             )
         ),
-        (1, [REFUSAL], "replica-failed", f"w exited with code 1: {REFUSAL}"),  # of others
-        (1, torchrun((0, 2)), "usage-error", "rank 0 of w exited with code 2."),
+        (1, [REFUSAL], f"replica-failed: w exited with code 1: {REFUSAL}"),  # of others
+        (1, torchrun((0, 2)), "usage-error: rank 0 of w exited with code 2."),
         (
             1,
             [FAILS, "bye", *torchrun((0, 1))],
-            "replica-failed",
-            f"w exited with code 1: [rank0]: {FAILS}",
+            f"replica-failed: w exited with code 1: [rank0]: {FAILS}",
         ),
     ],
 )
-def test_the_end_of_one_replica_has_its_cause(
-    code: int, lines: list[str], cause_id: str, sentence: str
-) -> None:
+def test_the_end_of_one_replica_has_its_cause(code: int, lines: list[str], told: str) -> None:
     failure = exits.cause(ended("w", code, *lines), [ended("w0", None, *TRACEBACK)])
-    assert (failure.replica, failure.id, failure.sentence) == ("w", cause_id, sentence)
+    assert (failure.replica, f"{failure.id}: {failure.sentence}") == ("w", told)
 
 
 @pytest.mark.parametrize(
@@ -273,9 +208,7 @@ def test_the_end_of_one_replica_has_its_cause(
         ([*LOST_PEER, *torchrun((0, 1))], [[REFUSAL]], "w0"),
     ],
 )
-def test_of_several_replicas_the_one_that_failed_by_itself_is_named(
-    first: list[str], others: list[list[str]], replica: str
-) -> None:
+def test_one_of_several_is_named(first: list[str], others: list[list[str]], replica: str) -> None:
     rest = [ended(f"w{number}", None, *lines) for number, lines in enumerate(others)]
     failure = exits.cause(ended("master", 1, *first), rest)
     assert failure.replica == replica
@@ -310,9 +243,7 @@ def test_a_launcher_tells_that_its_process_was_killed(line: str) -> None:
         [REFUSAL, LOST_BY_RANK_1, *torchrun((0, 2), (1, -6), ends=(2, 3))],
     ],
 )
-def test_what_a_trainer_refuses_is_a_usage_error_although_torchrun_makes_1_of_its_code(
-    lines: list[str],
-) -> None:
+def test_what_a_trainer_refuses_is_a_usage_error_under_torchrun_too(lines: list[str]) -> None:
     cause = exits.cause(ended("worker-0", 1, *lines, is_trainer=True), [])
     assert cause.id == "usage-error"
     assert cause.sentence.endswith(REFUSAL)

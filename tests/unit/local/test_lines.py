@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,43 +16,30 @@ def split(*pieces: bytes) -> list[str]:
     return found + splitter.end()
 
 
-def test_lines_come_without_their_ends() -> None:
-    assert split(b"one\ntwo\r\n\nfour\n") == ["one", "two", "", "four"]
-
-
-def test_a_last_line_without_an_end_counts() -> None:
-    assert split(b"one\ntw", b"o") == ["one", "two"]
+@pytest.mark.parametrize(
+    ("pieces", "expected"),
+    [
+        ([b"one\ntwo\r\n\nfour\n"], ["one", "two", "", "four"]),
+        ([b"one\ntw", b"o"], ["one", "two"]),
+        # States of a progress bar are lines.
+        ([b"\r 1%\r 2%\r", b" 3%\ndone\n"], [" 1%", " 2%", " 3%", "done"]),
+        ([b"one\r", b"\ntwo\r", b"\r\n"], ["one", "two"]),
+        # A line of nothing but overwriting is empty.
+        ([b"\r\r\n"], [""]),
+        ([b"\r\n\r\n"], ["", ""]),
+        (["4 × 32".encode()[:3], "4 × 32".encode()[3:]], ["4 × 32"]),
+        ([b"a\xffb\n"], ["a\N{REPLACEMENT CHARACTER}b"]),
+    ],
+)
+def test_bytes_become_lines(pieces: list[bytes], expected: list[str]) -> None:
+    assert split(*pieces) == expected
 
 
 def test_a_line_comes_as_soon_as_it_is_whole() -> None:
     splitter = Lines()
     assert splitter.feed(b"on") == []
     assert splitter.feed(b"e\ntwo") == ["one"]
-
-
-def test_a_progress_bars_states_are_lines() -> None:
-    assert split(b"\r 1%\r 2%\r", b" 3%\ndone\n") == [" 1%", " 2%", " 3%", "done"]
-
-
-def test_a_line_end_may_be_torn_apart() -> None:
-    assert split(b"one\r", b"\ntwo\r", b"\r\n") == ["one", "two"]
-
-
-def test_a_line_of_nothing_but_overwriting_is_empty() -> None:
-    assert split(b"\r\r\n") == [""]
-    assert split(b"\r\n\r\n") == ["", ""]
-
-
-def test_a_progress_bars_state_does_not_wait_for_the_next() -> None:
-    assert Lines().feed(b" 1%\r") == [" 1%"]
-
-
-def test_a_letter_may_be_torn_apart() -> None:
-    assert split("4 × 32".encode()[:3], "4 × 32".encode()[3:]) == ["4 × 32"]
-
-
-def test_bytes_that_are_no_text_are_replaced() -> None:
-    assert split(b"a\xffb\n") == ["a\N{REPLACEMENT CHARACTER}b"]
+    assert Lines().feed(b" 1%\r") == [" 1%"], "a state does not wait for the next"
 
 
 def test_an_endless_line_is_cut_and_says_so() -> None:

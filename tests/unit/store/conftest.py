@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import pathlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from tests.harness import postgres
+from tests.unit.store.examples import NOW, OWNER, plan
 
 OpenStore = Callable[[], SqlStore]
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def where(request: pytest.FixtureRequest, root: pathlib.Path) -> str:
+def where(request: pytest.FixtureRequest, root: Path) -> str:
     """A store of each kind, not made yet."""
     return str(root) if request.param == "sqlite" else str(request.getfixturevalue("url"))
 
 
 @pytest.fixture
-def open_again(where: str, root: pathlib.Path) -> Iterator[OpenStore]:
+def open_again(where: str, root: Path) -> Iterator[OpenStore]:
     """Open one and the same store, as another process would; closed at the end."""
     with contextlib.ExitStack() as stack:
         yield lambda: stack.enter_context(open_store(where, folder=root))
@@ -40,13 +41,20 @@ def url(postgres_server: postgres.Server) -> str:
 
 
 @pytest.fixture
-def root(tmp_path: pathlib.Path) -> pathlib.Path:
+def root(tmp_path: Path) -> Path:
     """The folder of a SQLite store that is not made yet."""
     return tmp_path / "store"
 
 
 @pytest.fixture
-def sqlite_store(root: pathlib.Path) -> Iterator[SqlStore]:
+def sqlite_store(root: Path) -> Iterator[SqlStore]:
     """An empty SQLite store in ``root``."""
     with open_store(str(root)) as opened:
         yield opened
+
+
+@pytest.fixture
+def one_run(store: SqlStore) -> SqlStore:
+    """A store of each kind with the run seg-1."""
+    store.record(plan(), at=NOW, owner=OWNER)
+    return store

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pathlib
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -46,7 +46,7 @@ REJECTION = Finding(
 )
 
 
-def append(folder: pathlib.Path, transition: Transition) -> None:
+def append(folder: Path, transition: Transition) -> None:
     """Write an event that no row knows, as a process does that is killed then."""
     with (folder / "events.jsonl").open("ab") as file:
         file.write(msgspec.json.encode(transition) + b"\n")
@@ -54,7 +54,7 @@ def append(folder: pathlib.Path, transition: Transition) -> None:
 
 def archive(
     store: SqlStore, *texts: str, run_id: str = "seg-1", replica: str = "master-0", at: float = NOW
-) -> pathlib.Path:
+) -> Path:
     """Archive lines that a replica of a run printed; returns its log."""
     writer = store.archive(run_id)
     for text in texts:
@@ -123,3 +123,14 @@ def elsewhere(run: Run) -> Run:
 def step(phase: Phase, at: float = NOW + 1, cause: str = "All replicas run.") -> Transition:
     """Make a change of state."""
     return Transition(phase=phase, at=at, cause=cause)
+
+
+def fill(store: SqlStore, *run_ids: str) -> None:
+    """Record runs that have ended, an hour after one another, with files of every kind."""
+    for number, run_id in enumerate(run_ids, start=1):
+        store.record(plan(run_id, repeat=number), at=NOW + number, owner=OWNER)
+        archive(store, f"hello from {run_id}", run_id=run_id)
+        for name in ("manifest.yaml", "gpu/nvml.jsonl", "gpu/fetched.json"):
+            store.keep(run_id, name, "{}\n")
+        store.move(run_id, step(Phase.SUCCEEDED, NOW + 3600 * number))
+        store.measured(run_id, measurement())

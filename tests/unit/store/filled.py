@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Iterable
+from pathlib import Path
 
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.model.phase import Transition
 from k8sbench.model.run import Run
 
 
-def put(where: pathlib.Path, runs: Iterable[Run]) -> None:
+def put(where: Path, runs: Iterable[Run]) -> None:
     """Record runs with their states and measurements."""
     with open_store(str(where)) as store:
         for one in runs:

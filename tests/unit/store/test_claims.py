@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import json
-import pathlib
+import os
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 import sqlalchemy as sa
 
+from k8sbench.adapters import processes
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from k8sbench.lifecycle import records
+from k8sbench.model import times
+from k8sbench.model.errors import NotFound, StoreError, UsageError
+from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.run import Owner
+from k8sbench.ports import RunFilter
 from tests.harness import children, postgres
 from tests.tiers import ROOT
 from tests.unit.presence import present
-from tests.unit.store.examples import NOW, plan
+from tests.unit.store.examples import NOW, OWNER, archive, plan, step
 
 Other = subprocess.Popen[str]
 PATIENCE = 60.0
@@ -59,11 +69,6 @@ def ask(other: Other, what: str, run_id: str = "seg-1") -> object:
     return json.loads(present(other.stdout).readline())
 
 
-def killed(other: Other) -> None:
-    other.kill()
-    other.wait(PATIENCE)
-
-
 def until(condition: Callable[[], object]) -> None:
     """Wait for a condition."""
     deadline = time.monotonic() + PATIENCE
@@ -73,14 +78,7 @@ def until(condition: Callable[[], object]) -> None:
 
 
 @pytest.fixture
-def here(where: str, root: pathlib.Path) -> Iterator[SqlStore]:
-    """A store of each kind, as this process has it open."""
-    with open_store(where, folder=root) as store:
-        yield store
-
-
-@pytest.fixture
-def other(where: str, tmp_path: pathlib.Path, here: SqlStore) -> Iterator[Other]:
+def other(where: str, tmp_path: Path, store: SqlStore) -> Iterator[Other]:
     """Another process, which shares nothing with this one but the store's place."""
     with children.ready(OTHER, where, tmp_path / "elsewhere", ROOT) as there:
         yield there
@@ -100,8 +98,8 @@ def change(store: SqlStore, what: str) -> None:
         db.execute(sa.text(f"UPDATE claims SET {what}"))
 
 
-def test_one_process_at_a_time_has_a_claim(here: SqlStore, other: Other) -> None:
-    claims = here.claims
+def test_one_process_at_a_time_has_a_claim(store: SqlStore, other: Other) -> None:
+    claims = store.claims
     assert claims.claim("seg-1")
     assert claims.claim("seg-1"), "again is the same claim"
     assert ask(other, "claim") is False
@@ -112,79 +110,271 @@ def test_one_process_at_a_time_has_a_claim(here: SqlStore, other: Other) -> None
     assert ask(other, "claim") is True
     assert not claims.claim("seg-1")
     assert claims.claim("seg-3")
-    here.close()
+    store.close()
     claims.close()
     assert ask(other, "claim", "seg-3") is True
 
 
-def test_the_claim_of_a_process_that_was_killed_is_free(here: SqlStore, other: Other) -> None:
+def test_the_claim_of_a_process_that_was_killed_is_free(store: SqlStore, other: Other) -> None:
     assert ask(other, "claim") is True
-    assert not here.claims.claim("seg-1")
-    killed(other)
+    assert not store.claims.claim("seg-1")
+    other.kill()
+    other.wait(PATIENCE)
     # This machine sees that it is gone: no need to wait for its heartbeat to grow old.
-    assert here.claims.claim("seg-1")
+    assert store.claims.claim("seg-1")
 
 
-def test_a_process_that_holds_a_claim_can_end(here: SqlStore, other: Other) -> None:
+def test_a_process_that_holds_a_claim_can_end(store: SqlStore, other: Other) -> None:
     assert ask(other, "claim") is True
     other.communicate(timeout=PATIENCE)
     assert other.returncode == 0
 
 
 @on_postgres
-def test_a_process_of_another_machine_is_waited_for(here: SqlStore, other: Other) -> None:
+def test_a_process_of_another_machine_is_waited_for(store: SqlStore, other: Other) -> None:
     """Only its own machine can tell whether a process is gone; another may have the same name."""
     ask(other, "claim")
-    killed(other)
+    other.kill()
+    other.wait(PATIENCE)
     for part in ("machine", "boot_id"):
-        change(here, f"process = replace(process, '{part}\":\"', '{part}\":\"x')")
-    assert not here.claims.claim("seg-1")
-    change(here, "heartbeat = heartbeat - 25")
-    assert not here.claims.claim("seg-1")
-    change(here, "heartbeat = heartbeat - 10")
-    assert here.claims.claim("seg-1")
+        change(store, f"process = replace(process, '{part}\":\"', '{part}\":\"x')")
+    assert not store.claims.claim("seg-1")
+    change(store, "heartbeat = heartbeat - 25")
+    assert not store.claims.claim("seg-1")
+    change(store, "heartbeat = heartbeat - 10")
+    assert store.claims.claim("seg-1")
 
 
 @on_postgres
 def test_a_claim_is_renewed_while_it_is_held_over_restarts_of_the_server(
-    here: SqlStore, other: Other, postgres_server: postgres.Server
+    store: SqlStore, other: Other, postgres_server: postgres.Server
 ) -> None:
     ask(other, "claim")
-    first = heartbeat(here)
-    until(lambda: heartbeat(here) > first)
+    first = heartbeat(store)
+    until(lambda: heartbeat(store) > first)
     postgres_server.halt()
     postgres_server.start()
-    again = heartbeat(here)
-    until(lambda: heartbeat(here) > again)
+    again = heartbeat(store)
+    until(lambda: heartbeat(store) > again)
     ask(other, "release")
-    assert heartbeat(here) == 0.0
+    assert heartbeat(store) == 0.0
 
 
 @on_postgres
-def test_who_was_suspended_for_long_has_lost_its_claim_and_knows(
-    here: SqlStore, other: Other
-) -> None:
-    here.record(plan(), at=NOW, owner=None)
+def test_who_was_suspended_has_lost_its_claim_and_knows(store: SqlStore, other: Other) -> None:
+    store.record(plan(), at=NOW, owner=None)
     assert ask(other, "claim") is True
     assert ask(other, "move") == "Running"
     assert ask(other, "log") is None
     other.send_signal(signal.SIGSTOP)
-    assert not here.claims.claim("seg-1"), "it is there, and its heartbeat is young"
+    assert not store.claims.claim("seg-1"), "it is there, and its heartbeat is young"
     until(lambda: _stopped(other.pid))
-    change(here, "heartbeat = heartbeat - 3600")
-    assert here.claims.claim("seg-1")
+    change(store, "heartbeat = heartbeat - 3600")
+    assert store.claims.claim("seg-1")
     other.send_signal(signal.SIGCONT)
     assert "taken over run seg-1" in str(ask(other, "move"))
     assert "taken over run seg-1" in str(ask(other, "log"))
     assert ask(other, "claim") is False
-    assert here.claims.claim("seg-1")
+    assert store.claims.claim("seg-1")
     # That nobody has the run now does not tell what became of it meanwhile.
-    here.claims.release("seg-1")
+    store.claims.release("seg-1")
     assert ask(other, "claim") is False
     ask(other, "release")
     assert ask(other, "claim") is True
 
 
 def _stopped(pid: int) -> bool:
-    stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    stat = Path(f"/proc/{pid}/stat").read_text()
     return stat.rpartition(")")[2].split()[0] == "T"
+
+
+# -- processes ------------------------------------------------------------------------------------
+
+
+SLEEP = "import sys; print('ready', flush=True); sys.stdin.read()"
+
+
+@pytest.fixture
+def asleep() -> subprocess.Popen[str]:
+    return children.ready(SLEEP)
+
+
+def test_a_process_that_was_killed_is_gone(asleep: subprocess.Popen[str]) -> None:
+    owner = processes.describe(asleep.pid)
+    assert processes.alive(owner) is True
+    asleep.kill()
+    os.waitid(os.P_PID, asleep.pid, os.WEXITED | os.WNOWAIT)  # dead, and still in the table
+    assert processes.alive(owner) is False
+    asleep.communicate()
+    assert processes.alive(owner) is False
+
+
+@pytest.mark.parametrize(
+    ("change", "alive"),
+    [
+        ({}, True),
+        ({"started": 1.0}, False),  # its pid was used again
+        ({"boot_id": "another"}, False),
+        # Of another machine or container, or of an impossible number, nothing is seen.
+        ({"host": "elsewhere"}, None),
+        ({"pid_space": "pid:[42]"}, None),
+        ({"pid": 2**22 + 1}, False),
+        ({"pid": 0}, False),
+    ],
+)
+@pytest.mark.usefixtures("machine_id")
+def test_a_process_is_known_by_pid_and_start(change: dict[str, Any], alive: bool | None) -> None:
+    me = processes.this_process()
+    assert (me.pid, me.started > 0) == (os.getpid(), True)
+    assert me.machine
+    assert "3d1219c7" not in me.machine
+    assert processes.alive(msgspec.structs.replace(me, **change)) is alive
+
+
+@pytest.fixture
+def machine_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of a machine's id."""
+    path = tmp_path / "machine-id"
+    path.write_text("3d1219c7c4c5404aaa1f6d2a48adfda4\n")
+    monkeypatch.setattr(processes, "MACHINE_ID", path)
+    return path
+
+
+@pytest.mark.parametrize("other", ["another\n", "", None])
+def test_a_boot_of_a_namesake_says_nothing(machine_id: Path, other: str | None) -> None:
+    theirs = msgspec.structs.replace(processes.this_process(), boot_id="another")
+    if other is None:
+        machine_id.unlink()
+    else:
+        machine_id.write_text(other)
+    assert processes.alive(theirs) is None
+    # Nor does a row of a version that did not know the machine.
+    assert processes.alive(msgspec.structs.replace(theirs, machine="")) is None
+
+
+def test_a_process_that_proc_hides_is_not_called_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    me = processes.this_process()
+    monkeypatch.setattr(processes, "_stat", lambda _: None)
+    assert processes.alive(me) is None
+
+
+def test_a_command_named_to_confuse_is_read_all_the_same() -> None:
+    rename = "import ctypes; ctypes.CDLL(None).prctl(15, b') R 1 (x', 0, 0, 0);"
+    process = children.ready(rename + SLEEP)
+    owner = processes.describe(process.pid)
+    assert processes.alive(owner) is True
+    process.communicate("")
+    assert processes.alive(owner) is False
+
+
+# -- a run whose process is gone ------------------------------------------------------------------
+
+
+def gone(owner: Owner) -> bool:
+    return False
+
+
+def at_rest(store: SqlStore, run_id: str, when: float) -> None:
+    """Let everything in a run's folder have been written at a given moment."""
+    for path in [store.folder(run_id), *store.folder(run_id).rglob("*")]:
+        os.utime(path, (when, when))
+
+
+def test_a_run_whose_process_is_gone_is_lost_and_says_so(one_run: SqlStore) -> None:
+    one_run.move("seg-1", step(Phase.RUNNING, NOW + 5))
+    at_rest(one_run, "seg-1", NOW + 65)
+    changed = records.reconcile(one_run, alive=gone, now=NOW + 3600)
+    run = one_run.run("seg-1")
+    assert changed == {"seg-1": run}
+    assert run.history[-1] == Transition(
+        phase=Phase.LOST,
+        at=NOW + 65,
+        cause="k8sbench (pid 4711 on here) ended at 2026-11-20T07:34:25Z or soon after, while the"
+        " run was Running, without a last word (killed, the machine went down, or the disk"
+        " was full); its processes were ended with it; what it printed until then is kept, see:"
+        " k8sbench logs seg-1",
+        cause_id="owner-killed",
+    )
+    assert run.ended_at == NOW + 65
+
+
+@pytest.mark.parametrize("alive", [True, None])
+def test_a_run_whose_process_may_run_is_left(one_run: SqlStore, alive: bool | None) -> None:
+    assert records.reconcile(one_run, alive=lambda _: alive, now=NOW + 10) == {}
+    assert one_run.run("seg-1").phase is Phase.CREATED
+
+
+def test_a_run_of_a_cluster_goes_on_and_one_that_succeeded_stays_so(store: SqlStore) -> None:
+    store.record(plan("pod", backend="kubernetes"), at=NOW, owner=OWNER)
+    store.record(plan("nobodys", set_name="other"), at=NOW, owner=None)
+    store.record(plan("over", set_name="third"), at=NOW, owner=OWNER)
+    over = store.move("over", step(Phase.SUCCEEDED))
+    records.reconcile(store, alive=gone, now=NOW + 10)
+    assert store.run("over") == over
+    phases = {run.run_id: run.phase for run in store.runs(RunFilter())}
+    assert phases == {"pod": Phase.CREATED, "nobodys": Phase.CREATED, "over": Phase.SUCCEEDED}
+
+
+def test_its_end_is_not_before_its_last_state_nor_after_now(one_run: SqlStore) -> None:
+    run = one_run.move("seg-1", step(Phase.RUNNING, NOW + 50))
+    assert records.lost(run, None, now=NOW + 60).at == NOW + 50
+    assert records.lost(run, NOW + 10, now=NOW + 60).at == NOW + 50
+    assert records.lost(run, NOW + 55, now=NOW + 60).at == NOW + 55
+    assert records.lost(run, NOW + 999, now=NOW + 60).at == NOW + 60
+    assert records.lost(run, NOW + 999, now=NOW).at == NOW + 50  # the clock was set back
+
+
+def test_a_read_only_store_still_tells(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_store(str(root)) as store:
+        store.record(plan(), at=NOW, owner=OWNER)
+        store.database.read_only = StoreError("It can only be read.")
+        runs = records.listing(store, RunFilter(), alive=gone, now=NOW + 10)
+        assert [run.phase for run in runs] == [Phase.LOST]
+        assert records.find(store, "seg", alive=gone, now=NOW + 10).phase is Phase.LOST
+        assert store.run("seg-1").phase is Phase.CREATED
+
+
+@pytest.mark.parametrize("text", ["seg-1", "seg-11", "se", "", "SEG-1", "%", "seg_1", "seg-1 "])
+def test_a_run_is_found_by_its_id_or_an_unambiguous_part(store: SqlStore, text: str) -> None:
+    with pytest.raises(NotFound, match="There are no runs"):
+        records.find(store, text, alive=gone, now=NOW)
+    for number, run_id in enumerate(("seg-1", "seg-11", "seg-12"), start=1):
+        store.record(plan(run_id, repeat=number), at=NOW, owner=None)
+    if text in {"seg-1", "seg-11"}:
+        assert records.find(store, text, alive=gone, now=NOW).run_id == text
+        return
+    says = "3 runs begin with 'se'" if text == "se" else "There is no run"
+    with pytest.raises((UsageError, NotFound), match=says):
+        records.find(store, text, alive=gone, now=NOW)
+
+
+def test_the_status_lists_the_log_files(one_run: SqlStore) -> None:
+    log = archive(one_run, "hello")
+    said = records.status(one_run, one_run.run("seg-1"), alive=lambda _: True)
+    assert (said.log_files, said.owner_alive) == ((str(log),), True)
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("0s", NOW),
+        ("1.5h", NOW - 5400),
+        ("2w", NOW - 14 * 86400),
+        (" 1d12h ", NOW - 1.5 * 86400),
+        ("2026-11-20", 1795132800.0),
+        ("2026-11-20T08:15:30Z", 1795162530.0),
+        ("2026-11-20T08:15:30", 1795162530.0),
+        ("2026-11-20 09:15:30+01:00", 1795162530.0),
+    ],
+)
+def test_since_is_a_length_of_time_or_a_date(text: str, at: float) -> None:
+    assert times.parse_since(text, now=NOW) == at
+
+
+@pytest.mark.parametrize(
+    "text", ["", "h", "2", "2x", "-2h", "yesterday", "2026-13-01", "9" * 400 + "d", "1e3s", "２h"]
+)
+def test_a_since_that_is_neither_says_what_to_write(text: str) -> None:
+    with pytest.raises(UsageError, match="neither a length of time nor a date") as caught:
+        times.parse_since(text, now=NOW)
+    assert "2h" in caught.value.action

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import errno
+import json
+import os
+from pathlib import Path
+
 import msgspec
 import pytest
 
+from k8sbench.adapters.store import artifacts, exchange
 from k8sbench.adapters.store.artifacts import RunFolder
-from k8sbench.adapters.store.sql_store import SqlStore
+from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from k8sbench.model import baseline as baselines
 from k8sbench.model import creation
+from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import NotFound, RepeatTaken, StoreError, UsageError
 from k8sbench.model.identity import case_key
 from k8sbench.model.phase import Phase, Transition
-from k8sbench.model.run import Location
-from k8sbench.ports import LogLine, RunFilter, Store
+from k8sbench.model.run import Location, Run, Wish
+from k8sbench.ports import LogLine, RunFilter
 from tests.unit.store.conftest import OpenStore
 from tests.unit.store.examples import (
     NOW,
@@ -27,11 +35,6 @@ from tests.unit.store.examples import (
 from tests.unit.store.index_checks import damage, differences
 
 
-def test_it_is_a_store(store: SqlStore) -> None:
-    seam: Store = store
-    assert seam.runs(RunFilter()) == []
-
-
 def test_a_run_is_recorded_before_it_starts(store: SqlStore, open_again: OpenStore) -> None:
     run = store.record(plan(), at=NOW, owner=OWNER)
     assert run.phase is Phase.CREATED
@@ -42,19 +45,17 @@ def test_a_run_is_recorded_before_it_starts(store: SqlStore, open_again: OpenSto
     assert open_again().run("seg-1") == run
 
 
-def test_a_run_id_is_recorded_once(store: SqlStore) -> None:
-    store.record(plan(), at=NOW, owner=None)
+def test_a_run_id_is_recorded_once(one_run: SqlStore) -> None:
     with pytest.raises(UsageError, match="'seg-1' already"):
-        store.record(plan(repeat=2), at=NOW + 1, owner=None)
-    assert store.run("seg-1").plan.repeat == 1
+        one_run.record(plan(repeat=2), at=NOW + 1, owner=None)
+    assert one_run.run("seg-1").plan.repeat == 1
 
 
-def test_a_repeat_of_a_case_is_recorded_once_in_a_set(store: SqlStore) -> None:
-    store.record(plan(), at=NOW, owner=None)
+def test_a_repeat_of_a_case_is_recorded_once_in_a_set(one_run: SqlStore) -> None:
     with pytest.raises(RepeatTaken):
-        store.record(plan("seg-2"), at=NOW + 1, owner=None)
-    assert store.ids() == ["seg-1"]
-    assert not (store.root / "runs" / "seg-2").exists()
+        one_run.record(plan("seg-2"), at=NOW + 1, owner=None)
+    assert one_run.ids() == ["seg-1"]
+    assert not (one_run.root / "runs" / "seg-2").exists()
 
 
 def test_the_next_repeat_is_the_first_that_is_free(store: SqlStore) -> None:
@@ -66,8 +67,7 @@ def test_the_next_repeat_is_the_first_that_is_free(store: SqlStore) -> None:
     assert store.next_repeat("other", key) == 1
 
 
-def test_changes_of_state_are_kept_in_order(store: SqlStore, open_again: OpenStore) -> None:
-    store.record(plan(), at=NOW, owner=OWNER)
+def test_changes_of_state_are_kept_in_order(one_run: SqlStore, open_again: OpenStore) -> None:
     steps = [
         step(Phase.STARTING, NOW + 1),
         step(Phase.RUNNING, NOW + 2),
@@ -79,44 +79,40 @@ def test_changes_of_state_are_kept_in_order(store: SqlStore, open_again: OpenSto
         ),
     ]
     for one in steps:
-        run = store.move("seg-1", one)
+        run = one_run.move("seg-1", one)
     assert run.history[1:] == tuple(steps)
     assert run.ended_at == NOW + 3
     assert open_again().run("seg-1") == run
 
 
-def test_a_final_run_stays_as_it_is(store: SqlStore) -> None:
-    store.record(plan(), at=NOW, owner=OWNER)
-    ended = store.move("seg-1", step(Phase.CANCELLED))
-    assert store.move("seg-1", step(Phase.SUCCEEDED, NOW + 9)) == ended == store.run("seg-1")
+def test_a_final_run_stays_as_it_is(one_run: SqlStore) -> None:
+    ended = one_run.move("seg-1", step(Phase.CANCELLED))
+    assert one_run.move("seg-1", step(Phase.SUCCEEDED, NOW + 9)) == ended == one_run.run("seg-1")
 
 
-def test_a_cause_that_quotes_binary_output_is_kept_readable(store: SqlStore) -> None:
-    store.record(plan(), at=NOW, owner=OWNER)
-    run = store.move("seg-1", step(Phase.FAILED, cause="worker-0 said 'a\0b\udcff…'."))
+def test_a_cause_that_quotes_binary_output_is_kept_readable(one_run: SqlStore) -> None:
+    run = one_run.move("seg-1", step(Phase.FAILED, cause="worker-0 said 'a\0b\udcff…'."))
     assert run.history[-1].cause == "worker-0 said 'a\N{REPLACEMENT CHARACTER}b?…'."
-    assert store.run("seg-1") == run
+    assert one_run.run("seg-1") == run
 
 
-def test_a_measurement_is_kept_and_replaced(store: SqlStore, open_again: OpenStore) -> None:
-    store.record(plan(), at=NOW, owner=OWNER)
-    store.move("seg-1", step(Phase.SUCCEEDED))
-    assert store.measured("seg-1", measurement()).measurement == measurement()
+def test_a_measurement_is_kept_and_replaced(one_run: SqlStore, open_again: OpenStore) -> None:
+    one_run.move("seg-1", step(Phase.SUCCEEDED))
+    assert one_run.measured("seg-1", measurement()).measurement == measurement()
     rejected = measurement(throughput=None, verdict="rejected", reasons=(REJECTION,))
-    run = store.measured("seg-1", rejected)
+    run = one_run.measured("seg-1", rejected)
     assert run.measurement == rejected
     assert open_again().run("seg-1") == run
 
 
-def test_a_measurement_that_is_not_a_number_is_refused_whole(store: SqlStore) -> None:
-    store.record(plan(), at=NOW, owner=OWNER)
-    store.measured("seg-1", measurement())
+def test_a_measurement_that_is_not_a_number_is_refused_whole(one_run: SqlStore) -> None:
+    one_run.measured("seg-1", measurement())
     accuracy = measurement().accuracy
     assert accuracy is not None
     wrong = measurement(accuracy=msgspec.structs.replace(accuracy, best=float("nan")))
     with pytest.raises(StoreError, match=r"accuracy\.best"):
-        store.measured("seg-1", wrong)
-    assert store.run("seg-1").measurement == measurement()
+        one_run.measured("seg-1", wrong)
+    assert one_run.run("seg-1").measurement == measurement()
 
 
 def test_an_unknown_run_is_not_found_and_the_nearest_are_named(store: SqlStore) -> None:
@@ -157,15 +153,11 @@ def test_filters_are_anded(store: SqlStore) -> None:
     assert found(limit=2) == "cd"
     assert found(since=NOW + 10, limit=1, benchmark="other") == "c"
     assert found(unfinished=True) == "abc"
+    store.move("a", step(Phase.SUCCEEDED))
+    assert found(unfinished=True) == "abc", "it is not measured yet"
+    store.measured("a", measurement())
+    assert found(unfinished=True) == "bc"
     assert found(limit=0) == found(set_name="none") == found(benchmark="' OR 1=1 --") == ""
-
-
-def test_a_run_that_succeeded_is_unfinished_until_it_is_measured(store: SqlStore) -> None:
-    store.record(plan(), at=NOW, owner=None)
-    store.move("seg-1", step(Phase.SUCCEEDED))
-    assert [run.run_id for run in store.runs(RunFilter(unfinished=True))] == ["seg-1"]
-    store.measured("seg-1", measurement())
-    assert store.runs(RunFilter(unfinished=True)) == []
 
 
 @pytest.mark.parametrize("run_id", ["", "..", "../../etc/cron.d/x", "a/b", "a\n", "a" * 60])
@@ -176,47 +168,43 @@ def test_what_cannot_name_a_job_names_no_folder(store: SqlStore, run_id: str) ->
     assert store.ids() == []
 
 
-def test_artifacts_are_kept_by_name(store: SqlStore) -> None:
-    store.record(plan(), at=NOW, owner=None)
-    store.keep("seg-1", "manifest.yaml", "kind: PyTorchJob  # ×\n")
-    store.keep("seg-1", "manifest.yaml", "kind: PaddleJob\n")
-    folder = store.folder("seg-1")
+def test_artifacts_are_kept_by_name(one_run: SqlStore) -> None:
+    one_run.keep("seg-1", "manifest.yaml", "kind: PyTorchJob  # ×\n")
+    one_run.keep("seg-1", "manifest.yaml", "kind: PaddleJob\n")
+    folder = one_run.folder("seg-1")
     assert (folder / "manifest.yaml").read_text() == "kind: PaddleJob\n"
     assert {path.name for path in folder.iterdir()} == {"run.json", "events.jsonl", "manifest.yaml"}
 
 
-def test_log_files_are_listed_with_rank_0_first(store: SqlStore) -> None:
-    store.record(plan(), at=NOW, owner=None)
-    assert store.log_files("seg-1") == []
-    archive = store.archive("seg-1")
+def test_log_files_are_listed_with_rank_0_first(one_run: SqlStore) -> None:
+    assert one_run.log_files("seg-1") == []
+    archive = one_run.archive("seg-1")
     for replica in ("worker-10", "worker-9", "master-0", "worker-0"):
         archive.write(LogLine(replica=replica, at=NOW, text="hello"))
     archive.close()
     archive.close()
-    stems = [path.stem for path in store.log_files("seg-1")]
+    stems = [path.stem for path in one_run.log_files("seg-1")]
     assert stems == ["master-0", "worker-0", "worker-9", "worker-10"]
 
 
-def test_a_run_that_goes_on_is_as_its_folder_says(store: SqlStore) -> None:
+def test_a_run_that_goes_on_is_as_its_folder_says(one_run: SqlStore) -> None:
     """A process was killed before the row stood. On PostgreSQL that change did not count."""
-    store.record(plan(), at=NOW, owner=None)
-    append(store.folder("seg-1"), step(Phase.SUCCEEDED, NOW + 2))
-    phase = Phase.SUCCEEDED if store.has_all_folders else Phase.CREATED
-    assert store.run("seg-1").phase is phase
-    (run,) = store.runs(RunFilter(unfinished=True))
+    append(one_run.folder("seg-1"), step(Phase.SUCCEEDED, NOW + 2))
+    phase = Phase.SUCCEEDED if one_run.has_all_folders else Phase.CREATED
+    assert one_run.run("seg-1").phase is phase
+    (run,) = one_run.runs(RunFilter(unfinished=True))
     assert run.phase is phase
-    assert store.measured("seg-1", measurement()).phase is phase
-    assert differences(store) == []
+    assert one_run.measured("seg-1", measurement()).phase is phase
+    assert differences(one_run) == []
 
 
-def test_what_cannot_be_read_is_one_damaged_run(store: SqlStore) -> None:
-    store.record(plan(), at=NOW, owner=OWNER)
-    run = store.record(plan("seg-2", repeat=2), at=NOW, owner=OWNER)
-    damage(store, "seg-1", "{")
-    (store.folder("seg-1") / "run.json").write_text("{")
-    assert store.runs(RunFilter()) == [run]
-    assert list(store.unreadable) == ["seg-1"]
-    for ask in (store.run, lambda run_id: store.move(run_id, step(Phase.RUNNING))):
+def test_what_cannot_be_read_is_one_damaged_run(one_run: SqlStore) -> None:
+    run = one_run.record(plan("seg-2", repeat=2), at=NOW, owner=OWNER)
+    damage(one_run, "seg-1", "{")
+    (one_run.folder("seg-1") / "run.json").write_text("{")
+    assert one_run.runs(RunFilter()) == [run]
+    assert list(one_run.unreadable) == ["seg-1"]
+    for ask in (one_run.run, lambda run_id: one_run.move(run_id, step(Phase.RUNNING))):
         with pytest.raises(StoreError, match="cannot be read") as caught:
             ask("seg-1")
         assert "k8sbench store reindex" in caught.value.action
@@ -237,9 +225,7 @@ def test_a_hundred_threads_share_one_store(store: SqlStore) -> None:
 ODD = "\0 \x1b[31m '\" \\ ß 深度学习 \N{PILE OF POO}\u2028"
 
 
-def test_any_plan_and_measurement_come_back_as_they_went(
-    store: SqlStore, open_again: OpenStore
-) -> None:
+def test_any_plan_and_measurement_come_back(store: SqlStore, open_again: OpenStore) -> None:
     options = {"text": ODD, "most": 2**64 - 1, "least": -(2**63), "float": 5e-324, "no": False}
     odd = plan(command=(ODD, ""), env={ODD: ODD}, options=options, notes=(ODD,), timeout_s=1e300)
     assert store.record(odd, at=NOW, owner=None).plan == odd
@@ -250,9 +236,7 @@ def test_any_plan_and_measurement_come_back_as_they_went(
     assert RunFolder(store.folder("seg-1")).run() == run
 
 
-def test_a_run_that_had_no_job_is_reopened_with_another_plan(
-    store: SqlStore, open_again: OpenStore
-) -> None:
+def test_a_run_without_a_job_is_reopened_otherwise(store: SqlStore, open_again: OpenStore) -> None:
     store.record(plan(timeout_s=60.0), at=NOW, owner=None)
     store.move("seg-1", creation.refused("seg-1", UsageError("The webhook refused it."), NOW + 1))
     there = Location(server="https://cluster.example:6443", namespace="bench")
@@ -267,20 +251,17 @@ def test_a_run_that_had_no_job_is_reopened_with_another_plan(
 
 
 @pytest.mark.parametrize("phase", [Phase.RUNNING, Phase.FAILED, Phase.SUCCEEDED])
-def test_a_run_that_had_a_job_is_not_reopened(store: SqlStore, phase: Phase) -> None:
-    store.record(plan(), at=NOW, owner=None)
-    run = store.move("seg-1", step(phase))
+def test_a_run_that_had_a_job_is_not_reopened(one_run: SqlStore, phase: Phase) -> None:
+    run = one_run.move("seg-1", step(phase))
     with pytest.raises(StoreError, match=f"Run seg-1 is {phase}"):
-        store.reopen(plan(), at=NOW + 2, owner=None, location=None)
-    assert store.run("seg-1") == run
+        one_run.reopen(plan(), at=NOW + 2, owner=None, location=None)
+    assert one_run.run("seg-1") == run
 
 
 TRAINS = {"mode": "train", "checkpoints": "path:/kept"}
 
 
-def test_a_training_that_is_over_is_reopened_without_its_measurement(
-    store: SqlStore, open_again: OpenStore
-) -> None:
+def test_a_training_is_reopened_without_its_figures(store: SqlStore, open_again: OpenStore) -> None:
     store.record(plan(training=TRAINING, **TRAINS), at=NOW, owner=None)
     store.move("seg-1", step(Phase.SUCCEEDED))
     store.measured("seg-1", measurement())
@@ -301,3 +282,189 @@ def test_a_training_does_not_become_a_run_that_there_is(store: SqlStore) -> None
     with pytest.raises(RepeatTaken):
         store.reopen(longer, at=NOW + 2, owner=None, location=None)
     assert store.run("seg-1") == run
+
+
+# -- wishes ---------------------------------------------------------------------------------------
+
+
+CANCEL = Wish(kind="cancel", at=NOW, cause="By hand.", cause_id="cancelled")
+DELETE = Wish(kind="delete", at=NOW, cause="The run has ended.")
+
+
+def test_a_wish_is_seen_until_it_is_fulfilled(one_run: SqlStore, open_again: OpenStore) -> None:
+    other = open_again()
+    assert one_run.wish("seg-1", CANCEL) == other.run("seg-1")
+    one_run.wish("seg-1", DELETE)
+    assert other.run("seg-1").wishes == (CANCEL, DELETE)
+    assert json.loads((one_run.folder("seg-1") / "wishes.json").read_text())["wishes"]
+    other.fulfilled("seg-1", "cancel")
+    assert one_run.fulfilled("seg-1", "cancel").wishes == (DELETE,)
+    assert one_run.fulfilled("seg-1", "delete").wishes == ()
+    assert not (one_run.folder("seg-1") / "wishes.json").exists()
+
+
+def test_of_a_kind_there_is_one_wish(one_run: SqlStore) -> None:
+    one_run.wish("seg-1", DELETE)
+    by_name = msgspec.structs.replace(DELETE, cause="By\0name.")
+    (kept,) = one_run.wish("seg-1", by_name).wishes
+    assert kept.cause == "By\N{REPLACEMENT CHARACTER}name."
+
+
+def test_a_run_that_is_final_is_not_to_be_cancelled_any_more(one_run: SqlStore) -> None:
+    for wish in (CANCEL, DELETE):
+        one_run.wish("seg-1", wish)
+    assert one_run.move("seg-1", step(Phase.SUCCEEDED)).wishes == (DELETE,)
+    assert one_run.run("seg-1").wishes == (DELETE,)
+    assert one_run.wish("seg-1", CANCEL).wishes == (DELETE,)
+    one_run.measured("seg-1", measurement())
+    for wanted in (RunFilter(unfinished=True), RunFilter(wished=True)):
+        assert [run.run_id for run in one_run.runs(wanted)] == ["seg-1"]
+    one_run.fulfilled("seg-1", "delete")
+    assert one_run.runs(RunFilter(unfinished=True)) == []
+
+
+def test_a_wish_comes_with_an_end_unless_there_is_one_of_its_kind(one_run: SqlStore) -> None:
+    one_run.wish("seg-1", CANCEL)
+    assert one_run.move("seg-1", step(Phase.FAILED), owes=DELETE).wishes == (DELETE,)
+    assert RunFolder(one_run.folder("seg-1")).run().wishes == (DELETE,)
+    one_run.record(plan("seg-2", repeat=2), at=NOW, owner=None)
+    by_name = msgspec.structs.replace(DELETE, cause="By name.")
+    one_run.wish("seg-2", by_name)
+    assert one_run.move("seg-2", step(Phase.FAILED), owes=DELETE).wishes == (by_name,)
+
+
+def test_a_run_that_is_submitted_again_has_no_wish_of_before(one_run: SqlStore) -> None:
+    one_run.wish("seg-1", CANCEL)
+    one_run.move("seg-1", creation.refused("seg-1", UsageError("The webhook refused it."), NOW + 1))
+    one_run.reopen(plan(), at=NOW + 2, owner=None, location=None)
+    assert one_run.run("seg-1").wishes == ()
+    assert not (one_run.folder("seg-1") / "wishes.json").exists()
+
+
+# -- a run's folder -------------------------------------------------------------------------------
+
+
+def new_run(at: float = NOW) -> Run:
+    return Run(
+        plan=plan(), created_at=at, owner=OWNER, history=(artifacts.created(at),), artifacts=None
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    made = RunFolder(tmp_path / "runs" / "seg-1")
+    made.save(new_run())
+    return made
+
+
+@pytest.mark.parametrize("wrong", ['{"phase": "Dancing", "at": 1, "cause": ""}', "{", "\0", "\xff"])
+def test_a_damaged_event_is_an_error_that_names_it(folder: RunFolder, wrong: str) -> None:
+    with (folder.path / "events.jsonl").open("ab") as file:
+        file.write(wrong.encode("latin-1") + b"\n")
+    append(folder.path, step(Phase.RUNNING))
+    with pytest.raises(StoreError, match=r"events\.jsonl:2 cannot be read"):
+        folder.run()
+
+
+def test_a_folder_without_events_is_damaged(folder: RunFolder) -> None:
+    (folder.path / "events.jsonl").unlink()
+    with pytest.raises(StoreError, match=r"events\.jsonl holds no event"):
+        folder.run()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", '{"plan": 1}', "\0", "[" * 100_000, '{"schema": 2, "plan": {}}']
+)
+def test_a_run_file_that_is_none_is_an_error_that_names_it(folder: RunFolder, text: str) -> None:
+    (folder.path / "run.json").write_text(text)
+    with pytest.raises(StoreError, match=r"run\.json"):
+        folder.run()
+
+
+def test_what_was_killed_before_it_was_recorded_is_taken_over(folder: RunFolder) -> None:
+    (folder.path / "run.json").rename(folder.path / ".run.json.1234.tmp")
+    folder.save(new_run(NOW + 9))
+    run = folder.run()
+    assert run.created_at == run.history[0].at == NOW + 9
+    assert len(run.history) == 1
+
+
+@pytest.mark.parametrize("wrong", [OSError(errno.ENOSPC, "No space"), KeyboardInterrupt()])
+def test_a_file_that_cannot_be_written_leaves_the_old_one(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch, wrong: BaseException
+) -> None:
+    folder.write("manifest.yaml", b"old")
+
+    def full(_: int) -> None:
+        raise wrong
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises((StoreError, KeyboardInterrupt), match=r"disk is full|^$"):
+        folder.write("manifest.yaml", b"new")
+    assert (folder.path / "manifest.yaml").read_bytes() == b"old"
+    assert not list(folder.path.glob(".*"))
+
+
+# -- baselines ------------------------------------------------------------------------------------
+
+
+def made(store: SqlStore, name: str = "release", run_id: str = "seg-1") -> Baseline:
+    """A baseline of a run of the store."""
+    store.record(plan(run_id, set_name=run_id), at=NOW, owner=None)
+    store.move(run_id, step(Phase.SUCCEEDED))
+    run = store.measured(run_id, measurement())
+    return Baseline(name=name, saved_at=NOW, of=(run_id,), runs=(baselines.kept(run),))
+
+
+def test_a_baseline_is_read_back_as_it_was_saved(store: SqlStore, open_again: OpenStore) -> None:
+    saved = made(store)
+    store.save_baseline(saved)
+    assert open_again().baselines() == [saved]
+    (run,) = saved.as_runs()
+    kept = store.run("seg-1")
+    assert (run.plan, run.history, run.measurement) == (kept.plan, kept.history, kept.measurement)
+    assert run.artifacts is None
+
+
+def test_a_name_is_not_taken_twice_unless_that_is_wished(store: SqlStore) -> None:
+    one, two = made(store), made(store, run_id="seg-2")
+    store.save_baseline(one)
+    store.save_baseline(one)  # the same again, as after a lost connection
+    with pytest.raises(UsageError, match="There is a baseline 'release' already"):
+        store.save_baseline(two)
+    assert store.baselines() == [one]
+    store.save_baseline(two, replace=True)
+    assert store.baselines() == [two]
+
+
+def test_one_that_is_removed_is_gone(store: SqlStore) -> None:
+    store.save_baseline(made(store))
+    with pytest.raises(NotFound, match="There is no baseline 'relase'") as raised:
+        store.remove_baseline("relase")
+    assert "Did you mean release?" in raised.value.action
+    store.remove_baseline("release")
+    assert store.baselines() == []
+
+
+def test_baselines_need_neither_the_database_nor_the_runs(root: Path) -> None:
+    with open_store(str(root)) as store:
+        saved = made(store)
+        store.save_baseline(saved)
+        exchange.remove(store, "seg-1")
+        assert store.ids() == []
+    for path in root.glob("k8sbench.db*"):
+        path.unlink()
+    with open_store(str(root)) as store:
+        assert store.baselines() == [saved]
+
+
+def test_a_file_that_cannot_be_read_is_named_with_what_to_do(root: Path) -> None:
+    with open_store(str(root)) as store:
+        saved = made(store)
+        store.save_baseline(saved)
+        (root / "baselines" / "broken.json").write_text("{")
+        with pytest.raises(StoreError, match="baseline broken cannot be read") as caught:
+            store.baselines()
+        assert "k8sbench baseline remove broken" in caught.value.action
+        store.remove_baseline("broken")
+        assert store.baselines() == [saved]

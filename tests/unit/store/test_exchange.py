@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import shutil
+import stat
 import subprocess
-import sys
 import tarfile
 import tracemalloc
 from collections.abc import Iterator
@@ -16,29 +17,22 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from k8sbench.adapters.store import exchange, index, sql_store
+from k8sbench.adapters.store import disk, exchange, index, sql_store
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from k8sbench.app import context, stores
+from k8sbench.cli.main import main
 from k8sbench.model.errors import FilesElsewhere, InputError, StoreError, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run, Wish
 from k8sbench.ports import RunFilter
 from tests.harness import children
+from tests.unit.imports import foreign
+from tests.unit.presence import present
 from tests.unit.store.conftest import OpenStore
-from tests.unit.store.examples import NOW, OWNER, archive, elsewhere, measurement, plan, step
+from tests.unit.store.examples import NOW, OWNER, archive, elsewhere, fill, measurement, plan, step
 from tests.unit.store.index_checks import differences
 
 IDS = ["seg-1", "seg-2"]
-
-
-def fill(store: SqlStore, *run_ids: str) -> None:
-    """Record runs that are over, with files of every kind."""
-    for number, run_id in enumerate(run_ids or IDS, start=1):
-        store.record(plan(run_id, repeat=number), at=NOW + number, owner=OWNER)
-        archive(store, f"hello from {run_id}", run_id=run_id)
-        store.keep(run_id, "manifest.yaml", "kind: PyTorchJob\n")
-        store.keep(run_id, "gpu/nvml.jsonl", "{}\n")
-        store.move(run_id, step(Phase.SUCCEEDED, NOW + 20))
-        store.measured(run_id, measurement())
 
 
 def exported(store: SqlStore) -> bytes:
@@ -65,7 +59,7 @@ NOTHING: tuple[list[Run], dict[str, bytes]] = ([], {})
 def other(tmp_path: Path) -> Iterator[SqlStore]:
     """Another store, from which runs come."""
     with open_store(str(tmp_path / "other")) as store:
-        fill(store)
+        fill(store, *IDS)
         yield store
 
 
@@ -74,9 +68,7 @@ def data(other: SqlStore) -> bytes:
     return exported(other)
 
 
-def test_runs_go_from_one_store_to_another_and_back(
-    store: SqlStore, other: SqlStore, data: bytes
-) -> None:
+def test_runs_go_from_store_to_store(store: SqlStore, other: SqlStore, data: bytes) -> None:
     assert imported(store, data) == (IDS, [])
     assert everything(store) == everything(other)
     assert differences(store) == []
@@ -85,9 +77,7 @@ def test_runs_go_from_one_store_to_another_and_back(
     assert everything(store) == everything(other)
 
 
-def test_a_run_of_that_name_with_other_content_is_named_and_nothing_is_imported(
-    store: SqlStore, data: bytes
-) -> None:
+def test_another_run_of_that_name_is_named_and_left_alone(store: SqlStore, data: bytes) -> None:
     fill(store, "seg-2")
     before = everything(store)
     with pytest.raises(UsageError, match=r"another run seg-2 .*Nothing was imported"):
@@ -106,9 +96,7 @@ def test_a_run_keeps_its_repeat_number_where_another_has_it(store: SqlStore, dat
     assert differences(store) == []
 
 
-def test_only_files_of_runs_leave_and_what_a_store_owes_its_cluster_stays(
-    store: SqlStore, other: SqlStore
-) -> None:
+def test_only_files_of_runs_leave_and_wishes_stay(store: SqlStore, other: SqlStore) -> None:
     folder = other.folder("seg-1")
     (folder / "link").symlink_to("/etc/passwd")
     (folder / "two words").write_text("")
@@ -220,9 +208,7 @@ def test_what_does_not_belong_into_an_export_is_refused(
     assert {path.name for path in sqlite_store.root.parent.iterdir()} == {"store", "other"}
 
 
-def test_a_file_that_is_cut_off_or_changed_anywhere_is_refused_whole(
-    sqlite_store: SqlStore, data: bytes
-) -> None:
+def test_a_file_that_is_cut_off_or_changed_is_refused(sqlite_store: SqlStore, data: bytes) -> None:
     lengths = {0, 1, 20, *range(0, len(data), 97), len(data) - 1}
     flipped = (data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :] for at in (30, len(data) - 5))
     no_exports = (b"garbage " * 99, gzip.compress(b"\0" * (1 << 22)))
@@ -236,9 +222,7 @@ def test_a_file_that_is_cut_off_or_changed_anywhere_is_refused_whole(
     assert imported(sqlite_store, data)[0] == IDS
 
 
-def test_an_export_that_tar_unpacks_and_packs_again_is_read(
-    sqlite_store: SqlStore, data: bytes, tmp_path: Path
-) -> None:
+def test_what_tar_has_packed_is_read(sqlite_store: SqlStore, data: bytes, tmp_path: Path) -> None:
     folder = tmp_path / "by-hand"
     folder.mkdir()
     subprocess.run(["tar", "-xzf", "-", "-C", str(folder)], input=data, check=True)
@@ -247,11 +231,20 @@ def test_an_export_that_tar_unpacks_and_packs_again_is_read(
     assert imported(sqlite_store, again)[0] == IDS
 
 
-def test_headers_without_end_take_no_memory(sqlite_store: SqlStore, data: bytes) -> None:
-    folders = [member("runs/seg-1", b"", type=tarfile.DIRTYPE)] * 10_000
-    many = packed(*members(data), *folders)
+def test_neither_a_large_log_nor_headers_without_end_take_memory(
+    sqlite_store: SqlStore, other: SqlStore, tmp_path: Path
+) -> None:
+    with (other.folder("seg-1") / "logs" / "worker-0.log").open("wb") as log:
+        log.truncate(40 << 20)
+    folders = packed(*[member("runs/seg-1", b"", type=tarfile.DIRTYPE)] * 10_000)
+    file = tmp_path / "x.tar.gz"
     tracemalloc.start()
-    imported(sqlite_store, many)
+    with file.open("wb") as out:
+        exchange.export(other, other.ids(), out)
+    with file.open("rb") as read:
+        assert exchange.import_runs(sqlite_store, read, "x")[0] == IDS
+    with pytest.raises(InputError):
+        imported(sqlite_store, folders)
     assert tracemalloc.get_traced_memory()[1] < 3 << 20
     tracemalloc.stop()
 
@@ -259,38 +252,21 @@ def test_headers_without_end_take_no_memory(sqlite_store: SqlStore, data: bytes)
 # --- Imports that do not come to their end --------------------------------------------------------
 
 
-class Breaks(io.BytesIO):
-    """A stream that ends in an error."""
-
-    def __init__(self, data: bytes, wrong: BaseException) -> None:
-        super().__init__(data)
-        self._wrong = wrong
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        data = super().read(min(size or 64, 64) if size != -1 else 64)
-        if not data:
-            raise self._wrong
-        return data
-
-
-@pytest.mark.parametrize("wrong", [KeyboardInterrupt(), OSError(5, "Input/output error"), None])
+@pytest.mark.parametrize("wrong", [KeyboardInterrupt(), OSError(28, "No space left on device")])
 def test_an_import_that_is_interrupted_leaves_nothing(
-    store: SqlStore, data: bytes, monkeypatch: pytest.MonkeyPatch, wrong: BaseException | None
+    store: SqlStore, data: bytes, monkeypatch: pytest.MonkeyPatch, wrong: BaseException
 ) -> None:
-    """While it unpacks, or (None) when the disk is full at the second row."""
     real = index.insert
 
     def insert(db: sa.Connection, row: dict[str, Any]) -> None:
         if row["run_id"] == "seg-2":
-            raise OSError(28, "No space left on device")
+            raise wrong
         real(db, row)
 
     with monkeypatch.context() as patched:
-        if wrong is None:
-            patched.setattr(index, "insert", insert)
-        file = io.BytesIO(data) if wrong is None else Breaks(data[:-40], wrong)
+        patched.setattr(index, "insert", insert)
         with pytest.raises((KeyboardInterrupt, StoreError)):
-            exchange.import_runs(store, file, "x")
+            imported(store, data)
     assert everything(store) == NOTHING
     assert imported(store, data)[0] == IDS
 
@@ -315,27 +291,181 @@ def test_an_import_that_is_killed_is_taken_up_again(
         assert list((root / "incoming").iterdir()) == []
 
 
-MEMORY = """
-import os, pathlib, resource, sys
-from k8sbench.adapters.store import exchange
-from k8sbench.adapters.store.sql_store import open_store
-one, other, file = sys.argv[1:]
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-with open_store(one) as store, open(file, "wb") as out:
-    exchange.export(store, store.ids(), out)
-with open_store(other) as store, open(file, "rb") as read:
-    print(exchange.import_runs(store, read, file)[0], file=sys.stderr)
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+# -- removal --------------------------------------------------------------------------------------
+
+
+DAY = 86400.0
+KEPT = {"run.json", "events.jsonl", "measurement.json", "manifest.yaml", "gpu/fetched.json"}
+
+
+@pytest.fixture
+def filled(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> SqlStore:
+    """Runs that ended 1, 2 and 3 hours after NOW; it is 90 days and 2.5 hours later."""
+    monkeypatch.setattr(context, "now", lambda: NOW + 90 * DAY + 9000)
+    fill(store, "seg-1", "seg-2", "seg-3")
+    return store
+
+
+def names(store: SqlStore, run_id: str = "seg-1") -> set[str]:
+    folder = store.root / "runs" / run_id
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_run_is_removed_with_its_row_and_its_folder(filled: SqlStore) -> None:
+    exchange.remove(filled, "seg-2")
+    assert filled.ids() == ["seg-1", "seg-3"]
+    assert sorted(path.name for path in (filled.root / "runs").iterdir()) == ["seg-1", "seg-3"]
+    assert not (filled.root / "removed").exists()
+    assert differences(filled) == []
+
+
+AFTER_THE_RENAME = """
+real = os.rename
+os.rename = lambda *names: (real(*names), os.kill(os.getpid(), signal.SIGKILL))
 """
 
 
-@pytest.mark.slow
-def test_a_large_log_takes_little_memory(other: SqlStore, root: Path, tmp_path: Path) -> None:
-    with (other.folder("seg-1") / "logs" / "worker-0.log").open("wb") as log:
-        log.truncate(100 << 20)
-    words = [str(other.root), str(root), str(tmp_path / "x.tar.gz")]
-    done = subprocess.run(
-        [sys.executable, "-c", MEMORY, *words], check=True, capture_output=True, text=True
-    )
-    assert "seg-1" in done.stderr
-    assert float(done.stdout) < 60, "MiB"
+@pytest.mark.parametrize(
+    ("event", "before", "left"),
+    [
+        ("os.rename", "", ["seg-1", "seg-2"]),
+        ("never", AFTER_THE_RENAME, ["seg-2"]),
+        ("os.rmdir", "", ["seg-2"]),
+    ],
+)
+def test_a_removal_that_is_killed_has_happened_or_not_and_can_be_made_again(
+    sqlite_store: SqlStore, event: str, before: str, left: list[str]
+) -> None:
+    store = sqlite_store
+    fill(store, "seg-1", "seg-2")
+    remove = f"store = open_store(words[0])\n{before}\nexchange.remove(store, 'seg-1')"
+    children.killed_at(event, "seg-1", remove, store.root)
+    if event != "never":  # between the folder and the row there is a moment
+        assert differences(store) == []
+    sql_store.reindex(store)
+    assert store.ids() == left
+    for run_id in left:
+        exchange.remove(store, run_id)
+    assert store.ids() == []
+    assert not (store.root / "removed").exists()
+
+
+def test_logs_and_series_of_old_runs_go_and_measurements_stay(filled: SqlStore) -> None:
+    before, whole = filled.runs(RunFilter()), names(filled, "seg-3")
+    would = stores.prune(filled, 90 * DAY, dry_run=True)
+    assert (names(filled), names(filled, "seg-3")) == (whole, whole)
+    done = stores.prune(filled, 90 * DAY)
+    assert done == would
+    assert {run_id: one.files for run_id, one in done[0].items()} == {"seg-1": 2, "seg-2": 2}
+    assert filled.runs(RunFilter()) == before
+    assert names(filled) == whole - {"logs/master-0.log", "gpu/nvml.jsonl"} | {"pruned.json"}
+    assert names(filled, "seg-3") == whole
+    said = present(exchange.pruned(filled.folder("seg-1")))
+    assert (said.rule, said.at, said.files) == ("--keep-logs-for 90d", context.now(), 2)
+    assert differences(filled) == []
+    assert stores.prune(filled, 90 * DAY) == ({}, {}), "what is done is done"
+
+
+def test_a_full_disk_is_pruned_too(filled: SqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = disk.write_whole
+
+    def write(path: Path, data: bytes) -> None:
+        if exchange.printed(path.parent):
+            raise StoreError("The disk is full.")
+        real(path, data)
+
+    monkeypatch.setattr(disk, "write_whole", write)
+    assert list(stores.prune(filled, 90 * DAY)[0]) == ["seg-1", "seg-2"]
+    assert present(exchange.pruned(filled.folder("seg-1"))).files == 2
+
+
+def test_logs_that_are_still_needed_are_kept(filled: SqlStore) -> None:
+    filled.wish("seg-2", Wish(kind="delete", at=NOW, cause="It is over."))
+    filled.record(plan("seg-4", repeat=4), at=NOW, owner=OWNER)
+    filled.move("seg-4", step(Phase.SUCCEEDED, NOW))
+    archive(filled, "hello", run_id="seg-4")
+    done, kept = stores.prune(filled, DAY)
+    assert list(done) == ["seg-1", "seg-3"]
+    assert kept == {
+        "seg-2": "What is left of its job is to be deleted.",
+        "seg-4": "It is not measured yet.",
+    }
+
+
+def test_a_prune_that_is_killed_is_ended_by_the_next(sqlite_store: SqlStore) -> None:
+    store = sqlite_store
+    fill(store, "seg-1")
+    archive(store, "hello", replica="worker-0")
+    prune = "exchange.prune(open_store(words[0]), 'seg-1', at=1.0, rule='first')"
+    children.killed_at("os.remove", "worker", prune, store.root)
+    assert exchange.printed(store.folder("seg-1")) != []
+    exchange.prune(store, "seg-1", at=2.0, rule="second")
+    assert names(store) == KEPT | {"pruned.json"}
+    assert not (store.folder("seg-1") / "logs").exists()
+    said = present(exchange.pruned(store.folder("seg-1")))
+    assert said.rule == "first"
+
+
+# -- private files --------------------------------------------------------------------------------
+
+
+UMASKS = [0o022, 0o000]
+
+
+@pytest.fixture(params=UMASKS, ids=oct)
+def _umask(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = os.umask(request.param)
+    yield
+    os.umask(before)
+
+
+def seen_by_others(*paths: Path) -> dict[str, str]:
+    """What is not 0600, or of a folder 0700, with its mode; of all that is there."""
+    every = [each for path in paths for each in (path, *path.rglob("*"))]
+    modes = {each: stat.S_IMODE(each.stat().st_mode) for each in every}
+    wanted = {each: 0o700 if each.is_dir() else 0o600 for each in every}
+    return {str(each): oct(mode) for each, mode in modes.items() if mode != wanted[each]}
+
+
+@pytest.mark.usefixtures("_umask")
+def test_all_that_a_store_writes_is_its_owners_alone(tmp_path: Path) -> None:
+    root = tmp_path / "data" / "k8sbench"  # neither is there yet
+    with open_store(str(root)) as store:
+        fill(store, "seg-1", "seg-2")
+        store.begin_attempt("seg-1")
+        assert store.claims.claim("seg-1")
+        assert {path.suffix for path in root.iterdir()} >= {".db", ".db-wal", ".db-shm", ".lock"}
+        assert seen_by_others(tmp_path / "data") == {}
+    (root / "k8sbench.db").write_bytes(b"damaged" * 4096)
+    stores.reindex(str(root))
+    assert seen_by_others(root) == {}
+
+
+@pytest.mark.usefixtures("_umask")
+def test_so_is_what_is_exchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "one.txt").write_text(foreign.log())
+    for store in ("here", "there"):
+        monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / store))
+        if store == "here":
+            assert main(["import", "one.txt", *foreign.OF, "--set", "one"]) == 0
+            assert main(["baseline", "save", "mine", "one"]) == 0
+            assert main(["store", "export", "one", "runs.tar.gz"]) == 0
+        else:
+            assert main(["store", "import", "runs.tar.gz"]) == 0
+        assert seen_by_others(tmp_path / store) == {}
+    assert seen_by_others(tmp_path / "runs.tar.gz") == {}
+    unpacked = tmp_path / "unpacked"
+    unpacked.mkdir()
+    subprocess.run(["tar", "-xpf", tmp_path / "runs.tar.gz", "-C", unpacked], check=True)
+    files = [each for each in unpacked.rglob("*") if each.is_file()]
+    assert files
+    assert seen_by_others(*files) == {}
+
+
+def test_a_folder_in_use_is_left_as_it_is(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    (tmp_path / "notes.txt").touch(mode=0o644)
+    open_store(str(tmp_path)).close()
+    left = {str(tmp_path): "0o755", str(tmp_path / "notes.txt"): "0o644"}
+    assert seen_by_others(tmp_path) == left

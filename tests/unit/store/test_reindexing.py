@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import pathlib
+import os
 import re
 import shutil
 import sqlite3
+import sys
+import urllib.parse
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.pool import StaticPool
 
 from k8sbench.adapters.store import database, index, sql_store
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.app import stores
-from k8sbench.model.errors import StoreError
+from k8sbench.model.errors import StoreError, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run, Wish
 from k8sbench.ports import RunFilter
-from tests.harness import children
+from tests.harness import children, postgres
 from tests.unit.store.conftest import OpenStore
 from tests.unit.store.examples import (
     NOW,
@@ -51,13 +55,13 @@ def fill(store: SqlStore) -> list[Run]:
     return store.runs(RunFilter())
 
 
-def everything(root: pathlib.Path) -> list[Run]:
+def everything(root: Path) -> list[Run]:
     with open_store(str(root)) as store:
         return store.runs(RunFilter())
 
 
 @pytest.fixture
-def filled(root: pathlib.Path) -> list[Run]:
+def filled(root: Path) -> list[Run]:
     with open_store(str(root)) as store:
         return fill(store)
 
@@ -90,9 +94,7 @@ def test_rows_are_made_anew_from_the_folders(store: SqlStore, record: str | None
         ("pod-1", "wishes.json", "{"),
     ],
 )
-def test_a_damaged_file_is_named_and_left_as_it_is(
-    store: SqlStore, run_id: str, name: str, text: str | None
-) -> None:
+def test_a_damaged_file_is_named(store: SqlStore, run_id: str, name: str, text: str | None) -> None:
     fill(store)
     path = store.root / "runs" / run_id / name
     if text is None:
@@ -132,18 +134,17 @@ def test_folders_that_hold_no_run_are_passed_over_and_damaged_ones_named(store: 
 
 
 def test_the_index_follows_folders_that_come_and_go(
-    store: SqlStore, open_again: OpenStore, tmp_path: pathlib.Path
+    one_run: SqlStore, open_again: OpenStore, tmp_path: Path
 ) -> None:
     """Killed before the row stood, copied here, or deleted; a team's rows have folders anywhere."""
-    store.record(plan(), at=NOW, owner=OWNER)
     with open_store(str(tmp_path / "other")) as other:
         other.record(plan("seg-9", set_name="mine"), at=NOW + 70, owner=OWNER)
-        shutil.copytree(other.folder("seg-9"), store.root / "runs" / "seg-9")
-    shutil.rmtree(store.folder("seg-1"))
+        shutil.copytree(other.folder("seg-9"), one_run.root / "runs" / "seg-9")
+    shutil.rmtree(one_run.folder("seg-1"))
     again = open_again()
-    assert again.ids() == (["seg-9"] if store.has_all_folders else ["seg-1"])
+    assert again.ids() == (["seg-9"] if one_run.has_all_folders else ["seg-1"])
     sql_store.reindex(again)
-    assert again.ids() == (["seg-9"] if store.has_all_folders else ["seg-1", "seg-9"])
+    assert again.ids() == (["seg-9"] if one_run.has_all_folders else ["seg-1", "seg-9"])
 
 
 OPEN = """
@@ -157,9 +158,7 @@ with open_store(sys.argv[1], folder=pathlib.Path(sys.argv[2])) as store:
 
 
 @pytest.mark.slow
-def test_several_processes_may_open_one_store_for_the_first_time(
-    where: str, root: pathlib.Path
-) -> None:
+def test_several_processes_may_open_a_store_first(where: str, root: Path) -> None:
     processes = [children.ready(OPEN, where, root) for _ in range(3)]
     children.begin(*processes)
     ends = [process.communicate(timeout=60) for process in processes]
@@ -171,9 +170,7 @@ def test_several_processes_may_open_one_store_for_the_first_time(
 @pytest.mark.parametrize(
     ("number", "says"), [(index.LAYOUT + 1, "newer k8sbench"), (6, "older k8sbench")]
 )
-def test_a_database_of_another_version_is_an_error_and_left_alone(
-    where: str, root: pathlib.Path, number: int, says: str
-) -> None:
+def test_another_version_is_left(where: str, root: Path, number: int, says: str) -> None:
     with open_store(where, folder=root) as store:
         run = store.record(plan(), at=NOW, owner=None)
         _execute(store, f"UPDATE schema_migrations SET number = {number}")
@@ -195,9 +192,7 @@ def _execute(store: SqlStore, statement: str) -> None:
 
 
 @pytest.mark.parametrize("data", [None, b""])
-def test_an_index_that_is_gone_is_made_when_the_store_is_opened(
-    root: pathlib.Path, filled: list[Run], data: bytes | None
-) -> None:
+def test_a_missing_index_is_made(root: Path, filled: list[Run], data: bytes | None) -> None:
     (root / "k8sbench.db").unlink()
     if data is not None:
         (root / "k8sbench.db").write_bytes(data)
@@ -213,9 +208,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("wrong", ["all", "the end", "a page", *CHANGES])
-def test_a_damaged_index_is_one_error_and_reindex_makes_it_anew(
-    root: pathlib.Path, filled: list[Run], wrong: str
-) -> None:
+def test_a_damaged_index_is_made_anew(root: Path, filled: list[Run], wrong: str) -> None:
     file = root / "k8sbench.db"
     data = file.read_bytes()
     pages = {"all": b"garbage" * 3000, "the end": data[:5000]}
@@ -233,9 +226,7 @@ def test_a_damaged_index_is_one_error_and_reindex_makes_it_anew(
     assert not list(root.glob("*.db.*"))
 
 
-def test_a_log_of_the_damaged_database_does_not_reach_the_new_one(
-    root: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
+def test_a_damaged_database_takes_its_log_along(root: Path, tmp_path: Path) -> None:
     """A write-ahead log belongs to its database; SQLite would play it into any of that name."""
     copy = tmp_path / "copy"
     with open_store(str(root)) as store:
@@ -248,9 +239,7 @@ def test_a_log_of_the_damaged_database_does_not_reach_the_new_one(
 
 
 @pytest.mark.parametrize("point", [1, 2, 4])
-def test_a_reindex_that_is_killed_is_made_again(
-    root: pathlib.Path, filled: list[Run], point: int
-) -> None:
+def test_a_killed_reindex_is_made_again(root: Path, filled: list[Run], point: int) -> None:
     """The points are: each file that is removed."""
     for name in ("k8sbench.db", "k8sbench.db-wal"):
         (root / name).write_bytes(b"garbage " * 1000)
@@ -260,7 +249,7 @@ def test_a_reindex_that_is_killed_is_made_again(
     assert everything(root) == filled
 
 
-def test_a_database_of_something_else_is_left_alone(root: pathlib.Path) -> None:
+def test_a_database_of_something_else_is_left_alone(root: Path) -> None:
     root.mkdir()
     with contextlib.closing(sqlite3.connect(root / "k8sbench.db")) as db:
         db.execute("CREATE TABLE runs (id INTEGER)")
@@ -268,3 +257,187 @@ def test_a_database_of_something_else_is_left_alone(root: pathlib.Path) -> None:
     for use in (open_store, stores.reindex):
         with pytest.raises(StoreError, match="something else"):
             use(str(root))
+
+
+# -- opening --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("named", "place"),
+    [
+        ({}, "home/.local/share/k8sbench"),
+        ({"XDG_DATA_HOME": "{tmp}/data"}, "data/k8sbench"),
+        # To be ignored, says the specification.
+        ({"XDG_DATA_HOME": "relative"}, "home/.local/share/k8sbench"),
+        ({"K8SBENCH_STORE": ""}, "home/.local/share/k8sbench"),
+        ({"K8SBENCH_STORE": "{tmp}/variable\n"}, "variable"),
+        ({"K8SBENCH_STORE": "{tmp}/variable", "--store": "{tmp}/argument"}, "argument"),
+        ({"--store": "~/mine"}, "home/mine"),
+        ({"--store": "here/there"}, "here/there"),
+    ],
+)
+def test_a_store_is_where_it_is_named_or_in_the_users_data(
+    named: dict[str, str], place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    words = {name: text.format(tmp=tmp_path) for name, text in named.items()}
+    given = words.pop("--store", None)
+    for name, value in ({"HOME": f"{tmp_path}/home"} | words).items():
+        monkeypatch.setenv(name, value)
+    with open_store(given) as store:
+        assert store.root == tmp_path / place
+    assert (store.root / "k8sbench.db").is_file()
+
+
+@pytest.mark.parametrize(
+    "name", ["with space", "per%41cent", "question?mark#hash", "ünïcode", "a&b"]
+)
+def test_any_folder_name_will_do(tmp_path: Path, name: str) -> None:
+    with open_store(str(tmp_path / name)) as store:
+        store.record(plan(), at=NOW, owner=None)
+    assert (tmp_path / name / "k8sbench.db").is_file()
+    with open_store(str(tmp_path / name)) as store:
+        assert store.folder("seg-1") == tmp_path / name / "runs" / "seg-1"
+
+
+def test_what_is_left_of_a_run_is_named_where_there_is_no_other(root: Path) -> None:
+    (root / "runs" / "half" / "logs").mkdir(parents=True)
+    with open_store(str(root), create=False) as store:
+        assert store.absent
+        assert store.runs(RunFilter()) == []
+        assert list(store.unreadable) == ["half"]
+    assert not (root / "k8sbench.db").exists()
+
+
+@pytest.mark.parametrize("where", ["a\0b", "x" * 300, "~nobody-of-that-name/x", "   ", "f", "f/y"])
+def test_a_file_is_no_store(where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "f").write_text("")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises((UsageError, StoreError)):
+        open_store(where)
+    assert list(tmp_path.iterdir()) == [tmp_path / "f"]
+
+
+def test_a_locked_database_is_an_error_later(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.2)
+    with open_store(str(root)) as store:
+        store.record(plan(), at=NOW, owner=None)
+        with contextlib.closing(sqlite3.connect(root / "k8sbench.db", isolation_level=None)) as db:
+            db.execute("BEGIN IMMEDIATE")
+            assert store.run("seg-1").phase is Phase.CREATED  # reading goes on
+            with pytest.raises(StoreError, match="locked by another process"):
+                store.move("seg-1", step(Phase.RUNNING))
+        assert store.move("seg-1", step(Phase.RUNNING)).phase is Phase.RUNNING
+
+
+def test_a_file_system_without_shared_memory_keeps_the_rollback_journal(tmp_path: Path) -> None:
+    assert _journal(f"file:{tmp_path}/a.db") == "wal"
+    # SQLite's own layer for file systems that cannot lock has no shared memory either.
+    assert _journal(f"file:{tmp_path}/b.db?vfs=unix-dotfile") == "delete"
+
+
+def _journal(uri: str) -> str:
+    base = database._sqlite(uri, "", poolclass=StaticPool)
+    with contextlib.closing(base), base.writing() as db:
+        db.exec_driver_sql("CREATE TABLE t (x)")
+        return str(db.exec_driver_sql("PRAGMA journal_mode").scalar())
+
+
+@pytest.mark.parametrize("index", ["of a killed process", "gone", "damaged"])
+def test_a_store_that_can_only_be_read_is_read_from_its_folders(
+    root: Path, index: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = root.with_name("copy")
+    with open_store(str(root)) as store:
+        run = store.record(plan(), at=NOW, owner=None)
+        shutil.copytree(root, copy)  # what a kill leaves behind
+    if index == "gone":
+        (copy / "k8sbench.db").unlink()
+    elif index == "damaged":
+        (copy / "k8sbench.db").write_bytes(b"garbage " * 1000)
+    before = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
+    # Tests may run as root, whom no permission bits stop: the system's answer is replaced.
+    monkeypatch.setattr(os, "access", lambda path, _: not Path(path).is_relative_to(copy))
+    with open_store(str(copy), create=False) as read_only:
+        assert [elsewhere(one) for one in read_only.runs(RunFilter())] == [elsewhere(run)]
+        with pytest.raises(StoreError, match=f"The store {copy} can only be read"):
+            read_only.move("seg-1", step(Phase.RUNNING))
+    assert {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()} == before
+
+
+def test_a_database_of_bytes_keeps_any_text(postgres_server: postgres.Server, root: Path) -> None:
+    with open_store(postgres_server.database_of_bytes(), folder=root) as store:
+        run = store.record(plan(data="path:/data/深度学习"), at=NOW, owner=None)
+        assert store.run("seg-1") == run
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("postgresql://", "refused"),
+        ("postgresql://u:hemmelig@127.0.0.1:1/db", "refused"),
+        ("postgresql://u:hemmelig@127.0.0.1:99999999/db", "refused|understood"),
+        ("postgresql://u:hemmelig@127.0.0.1:port/db", "understood"),
+        ("postgres://u:hemmelig@127.0.0.1:1/db", "refused"),
+        ("postgresql://127.0.0.1:1/db?user=u&password=hemmelig", "refused"),
+        ("postgresql+nodriver://u:hemmelig@h/db", "understood"),
+        ("mysql://u:hemmelig@h/db", "understood"),
+        ("sqlite:///x.db", "understood"),
+        ("http://u:hemmelig@h/db", "understood"),
+    ],
+)
+def test_a_url_that_cannot_be_opened_says_why_without_its_password(url: str, says: str) -> None:
+    with pytest.raises((StoreError, UsageError), match=says) as caught:
+        open_store(url)
+    assert "hemmelig" not in str(caught.value)
+
+
+@pytest.mark.parametrize("password", ["a/b@c", "%2Fa%40", "@/:@", "plain"])
+def test_a_password_may_hold_what_parts_a_url(password: str, root: Path) -> None:
+    base = database.open_postgres(f"postgresql://u:{password}@[::1]:1/db?sslmode=prefer")
+    url = base.engine.url
+    assert url.password == urllib.parse.unquote(password)
+    assert (url.username, url.host, url.port, url.database) == ("u", "::1", 1, "db")
+
+
+def test_a_rotated_password_is_read_anew(
+    postgres_server: postgres.Server, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = root.parent / "url"
+    monkeypatch.delenv("K8SBENCH_STORE", raising=False)
+    monkeypatch.setenv("K8SBENCH_STORE_FILE", str(file))
+    with pytest.raises(StoreError, match="K8SBENCH_STORE_FILE"):
+        open_store(folder=root)
+    file.write_text(postgres_server.with_password("fir/st@") + "\n")
+    with open_store(folder=root) as store:
+        store.record(plan(), at=NOW, owner=None)
+        url = postgres_server.with_password("sec@nd/")
+        assert store.ids() == ["seg-1"], "who is connected stays so"
+    with pytest.raises(StoreError, match="password"):
+        open_store(folder=root)
+    file.write_text(url)
+    with open_store(folder=root) as store:
+        assert store.ids() == ["seg-1"]
+
+
+def test_a_missing_driver_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(StoreError, match="driver") as caught:
+        open_store("postgresql://u:hemmelig@h/db")
+    assert "pip install" in caught.value.action
+
+
+def test_a_store_that_is_moved_stays_the_same(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pod that is started again, or a volume that is mounted elsewhere: its marks are its own."""
+    with open_store(str(root)) as store:
+        before = store.identity
+    monkeypatch.setattr("platform.node", lambda: "collector-7d9f-x2x4z")
+    moved = root.rename(root.with_name("moved"))
+    with open_store(str(moved)) as again:
+        assert again.identity == before
+    with open_store(str(root)) as other:
+        assert other.identity != before
+        (root / "store.id").write_text("\x1b]0;\n")
+        with pytest.raises(StoreError, match=r"store\.id does not hold"):
+            _ = other.identity

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pathlib
+import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from k8sbench.adapters.kubernetes.logs.resume import Resume
+from k8sbench.adapters.kubernetes.logs.text import Line
+from k8sbench.adapters.lines import digest
 from k8sbench.adapters.store import run_logs
 from k8sbench.adapters.store.run_logs import LogTail, LogWriter
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.model.sample import LogGap
-from k8sbench.ports import LogLine
-from tests.unit.store.examples import NOW, OWNER, plan
+from k8sbench.ports import LogLine, LogMark
+from tests.unit.store.examples import NOW, OWNER, archive, plan
 
 
-def test_log_lines_carry_their_time_and_are_on_disk_when_they_are_written(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_log_lines_have_times_and_are_on_disk_when_written(tmp_path: Path) -> None:
     no_text = b"\xff\xfe \x1b[31m".decode(errors="surrogateescape")
     lines = [
         (1795162530.123456, "K8SBENCH {}"),
@@ -60,7 +62,7 @@ def test_a_line_without_a_stamp_has_no_time(line: bytes) -> None:
     assert run_logs.split_stamp(line) == (None, line)
 
 
-def test_a_tail_reads_what_has_come_and_keeps_half_a_line(tmp_path: pathlib.Path) -> None:
+def test_a_tail_reads_what_has_come_and_keeps_half_a_line(tmp_path: Path) -> None:
     path = tmp_path / "master-0.log"
     path.write_bytes(b"1970-01-01T00:00:01.000000Z a\nno stamp\n1970-01-01T00:0")
     tail = LogTail(path)
@@ -74,7 +76,7 @@ def test_a_tail_reads_what_has_come_and_keeps_half_a_line(tmp_path: pathlib.Path
     tail.close()
 
 
-def test_times_never_go_back(tmp_path: pathlib.Path) -> None:
+def test_times_never_go_back(tmp_path: Path) -> None:
     """So that files of several replicas can be merged while a clock is being set."""
     path = tmp_path / "x.log"
     path.write_bytes(b"1970-01-01T00:00:09.000000Z a\n1970-01-01T00:00:01.000000Z b\n")
@@ -82,7 +84,7 @@ def test_times_never_go_back(tmp_path: pathlib.Path) -> None:
         assert [at for at, _ in tail.lines()] == [9.0, 9.0]
 
 
-def test_no_log_file_stays_open_between_writes(tmp_path: pathlib.Path) -> None:
+def test_no_log_file_stays_open_between_writes(tmp_path: Path) -> None:
     writer = LogWriter(tmp_path)
     for text in ("one", "two"):
         writer.write(LogLine(replica="master-0", at=1.0, text=text))
@@ -91,9 +93,16 @@ def test_no_log_file_stays_open_between_writes(tmp_path: pathlib.Path) -> None:
     assert [line[-3:] for line in path.read_text().splitlines()] == ["one", "two"]
 
 
-def open_files(under: pathlib.Path) -> int:
-    links = pathlib.Path("/proc/self/fd").glob("*")
+def open_files(under: Path) -> int:
+    links = Path("/proc/self/fd").glob("*")
     return sum(os.path.realpath(link).startswith(str(under)) for link in links)
+
+
+@pytest.fixture
+def store(sqlite_store: SqlStore) -> SqlStore:
+    """A store with a run."""
+    sqlite_store.record(plan(), at=NOW, owner=OWNER)
+    return sqlite_store
 
 
 LINES = 10_000
@@ -124,10 +133,9 @@ def kept(store: SqlStore) -> list[int]:
 
 
 @pytest.mark.usefixtures("small")
-def test_of_a_log_that_grows_without_end_the_middle_is_left_out(sqlite_store: SqlStore) -> None:
-    sqlite_store.record(plan(), at=NOW, owner=OWNER)
-    gaps = grown(sqlite_store, 0, LINES)
-    numbers = kept(sqlite_store)
+def test_of_a_log_that_grows_without_end_the_middle_is_left_out(store: SqlStore) -> None:
+    gaps = grown(store, 0, LINES)
+    numbers = kept(store)
     (jump,) = (i for i in range(1, len(numbers)) if numbers[i] != numbers[i - 1] + 1)
     assert (numbers[0], numbers[-1]) == (0, LINES - 1)
     assert jump * 40 == pytest.approx(10_000, abs=40)
@@ -138,28 +146,84 @@ def test_of_a_log_that_grows_without_end_the_middle_is_left_out(sqlite_store: Sq
 
 
 @pytest.mark.usefixtures("small")
-def test_what_is_left_out_is_on_record_before_it_goes(sqlite_store: SqlStore) -> None:
+def test_what_is_left_out_is_on_record_before_it_goes(store: SqlStore) -> None:
     """A process that is killed in between leaves a whole log, which the next one shortens."""
-    sqlite_store.record(plan(), at=NOW, owner=OWNER)
-    archive = sqlite_store.archive("seg-1")
+    archive = store.archive("seg-1")
     lines = [
         LogLine(replica="master-0", at=number, text=f"step {number:6}") for number in range(600)
     ]
     assert archive.write(*lines) is not None
-    assert kept(sqlite_store) == list(range(600))
-    (gap,) = grown(sqlite_store, 600, 601)
-    assert kept(sqlite_store)[249:251] == [gap.after, gap.before] == [249, 477]
+    assert kept(store) == list(range(600))
+    (gap,) = grown(store, 600, 601)
+    assert kept(store)[249:251] == [gap.after, gap.before] == [249, 477]
 
 
 @pytest.mark.parametrize(("begin", "end"), [(100, 700), (300, 700), (490, 520), (690, 700)])
 @pytest.mark.usefixtures("small")
-def test_the_marks_of_an_attempt_stay_its_own_when_lines_before_it_are_left_out(
-    sqlite_store: SqlStore, begin: int, end: int
-) -> None:
-    sqlite_store.record(plan(), at=NOW, owner=OWNER)
-    grown(sqlite_store, 0, begin)
-    sqlite_store.begin_attempt("seg-1")
-    assert sqlite_store.log_marks("seg-1") == {}
-    grown(sqlite_store, begin, end)
-    mark = sqlite_store.log_marks("seg-1")["master-0"]
+def test_the_marks_of_an_attempt_stay_its_own(store: SqlStore, begin: int, end: int) -> None:
+    grown(store, 0, begin)
+    store.begin_attempt("seg-1")
+    assert store.log_marks("seg-1") == {}
+    grown(store, begin, end)
+    mark = store.log_marks("seg-1")["master-0"]
     assert (mark.at, mark.lines, len(mark.texts)) == (end - 1, 1, 4 * min(end - begin, 64))
+
+
+# -- how far a log is archived --------------------------------------------------------------------
+
+
+def mark(at: float, lines: int, *texts: str) -> LogMark:
+    return LogMark(at, lines, b"".join(map(digest, texts)))
+
+
+def test_a_torn_last_line_does_not_count_and_goes(store: SqlStore) -> None:
+    path = archive(store, "a", at=1.0)
+    whole = path.read_bytes()
+    with path.open("ab") as file:
+        file.write(b"1970-01-01T00:00:02.000000Z tor")
+    assert store.log_marks("seg-1") == {"master-0": mark(1.0, 1, "a")}
+    archive(store, "torn", at=2.0)
+    assert path.read_bytes() == whole + b"1970-01-01T00:00:02.000000Z torn\n"
+    assert store.log_marks("seg-1") == {"master-0": mark(2.0, 1, "a", "torn")}
+
+
+def test_of_a_large_file_the_end_is_read(tmp_path: Path) -> None:
+    """What is not there to be read, a hole of a gigabyte, does no harm and takes no time."""
+    path = tmp_path / "master-0.log"
+    with path.open("wb") as file:
+        file.seek(1 << 30)
+        file.write(b"\n")
+        file.writelines(run_logs.stamp(float(number)) + b" a\n" for number in range(100))
+    assert run_logs.log_mark(path) == mark(99.0, 1, *"a" * 64)
+
+
+@given(
+    steps=st.lists(st.sampled_from([-3_600_000_000, -1, 0, 0, 1, 1_000_000]), max_size=100),
+    texts=st.sampled_from([".", "ab\udcff", "0123456789"]),
+)
+def test_the_archive_tells_the_mark_that_the_stream_had(steps: list[int], texts: str) -> None:
+    at, resume = round(NOW) * 1_000_000, Resume(None)
+    with tempfile.TemporaryDirectory() as folder:
+        writer = LogWriter(Path(folder))
+        for number, step in enumerate(steps):
+            at += step
+            text = texts[number % len(texts)]
+            resume.feed([Line(at, text)])
+            writer.write(LogLine(replica="master-0", at=at / 1_000_000, text=text))
+        writer.close()
+        found = run_logs.log_mark(Path(folder, "logs", "master-0.log"))
+    assert found == resume.mark
+
+
+def test_marks_are_of_the_present_attempt_alone(store: SqlStore) -> None:
+    """The pods of the next attempt have the same names, and their logs begin anew."""
+    path = archive(store, "of the first", at=2.0)
+    with path.open("ab") as file:
+        file.write(b"2026-11-20T08:15:00.000001Z ha")  # where no attempt begins
+    store.begin_attempt("seg-1")
+    assert store.log_marks("seg-1") == {}
+    archive(store, "of the second", at=3.0)
+    archive(store, "of the second", at=1.0, replica="worker-0")
+    marks = {"master-0": 3.0, "worker-0": 1.0}
+    expected = {name: mark(at, 1, "of the second") for name, at in marks.items()}
+    assert store.log_marks("seg-1") == expected
