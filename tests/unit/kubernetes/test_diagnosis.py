@@ -396,7 +396,7 @@ STATES = [(cause_id, found) for cause_id, states in BY_CAUSE.items() for found i
 
 
 def reading(number: int) -> Any:
-    cause_id, snapshot = STATES[number]
+    snapshot = STATES[number][1]
     snapshot, after = snapshot if isinstance(snapshot, tuple) else (snapshot, 10)
     return read(snapshot, PLAN, after=after)
 
