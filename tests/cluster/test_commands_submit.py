@@ -179,7 +179,7 @@ def test_a_dry_run_creates_nothing(shell: Shell) -> None:
     for where in ("client", "server"):
         done = shell.run("submit", *CASE, f"--dry-run={where}")
         kinds = [one["kind"] for one in yaml.safe_load_all(done.out)]
-        assert kinds == ["ConfigMap", "PyTorchJob"]
+        assert kinds == ["PyTorchJob"]
         assert done.err.startswith("resnet50 · pytorch · ")
         assert "\nbackend kubernetes: current context test" in done.err
     assert done.err.endswith("  The cluster takes the job; nothing was created.\n")
@@ -200,3 +200,15 @@ def test_what_the_cluster_lacks_is_named_before_anything_is_created(own_shell: S
     assert f"fail data: {missing % 'kept'}" in dry
     assert own_shell.on_cluster() == []
     assert own_shell.json("list") == []
+
+
+def test_pools_are_proposed_for_the_nodes_of_the_cluster(own_shell: Shell) -> None:
+    file = own_shell.folder / "proposed.yaml"
+    file.write_text(own_shell.run("pools", "--from-cluster").out)
+    listed = own_shell.json("pools", f"--pools={file}")
+    offered = {
+        int(node["status"]["allocatable"].get("nvidia.com/gpu", 0))
+        for node in own_shell.namespace.cluster.get("nodes")
+    }
+    assert {pool["gpus_per_node"] for pool in listed["pools"]} == offered - {0}
+    assert listed["default"] == listed["pools"][0]["name"]

@@ -68,7 +68,9 @@ def _print_dry_run(done: DryRun, output_format: str) -> int:
     failed = any(finding.severity == "fail" for finding in findings)
     if done.checks is not None and not failed:
         output.note("  The cluster takes the job; nothing was created.")
-    _write_manifests(done.manifests, output_format, with_trainers=False)
+    # submit itself creates the trainers' ConfigMap.
+    jobs = [one for one in done.manifests if one["kind"] != "ConfigMap"]
+    _write_manifests(jobs, output_format)
     return Unreachable.exit_code if failed else 0
 
 
@@ -115,18 +117,17 @@ def render_command(
     """
     with reporter.reporting(drawn=False) as progress:
         objects = cases.render(request, progress, run_id=run_id, set_name=set_name)
-    _write_manifests(objects, output_format, with_trainers=with_trainers)
-
-
-def _write_manifests(
-    objects: Sequence[Manifest], output_format: str, *, with_trainers: bool
-) -> None:
-    """Print manifests as one JSON list, or else as YAML documents."""
     shared = [] if with_trainers else [one for one in objects if one["kind"] == "ConfigMap"]
     needs = [f"The pods need the ConfigMap {one['metadata']['name']}" for one in shared]
     for text in needs:
-        output.note(f"{text}; render --with-trainers prints it, too, and submit creates it.")
-    objects = [one for one in objects if one not in shared]
+        output.note(f"{text}; --with-trainers prints it, too, and submit creates it.")
+    _write_manifests([one for one in objects if one not in shared], output_format, needs)
+
+
+def _write_manifests(
+    objects: Sequence[Manifest], output_format: str, needs: Sequence[str] = ()
+) -> None:
+    """Print manifests as one JSON list, or else as YAML documents; ``needs`` as comments."""
     if output_format == "json":
         output.write_json({"apiVersion": "v1", "kind": "List", "items": objects})
     else:

@@ -53,3 +53,19 @@ def test_a_configuration_file_s_paths_start_at_its_folder(cli: Cli, files: Path)
     assert command[command.index("--data") + 1] == f"{files}/pictures"
     assert "--target" not in command
     assert "evaluated every 1 · local" in reported
+
+
+@pytest.mark.parametrize("form", ["yaml", "json"])
+def test_render_prints_the_job_alone_and_names_what_it_needs(cli: Cli, form: str) -> None:
+    def kinds(out: str) -> list[str]:
+        found = list(yaml.safe_load_all(out))
+        return [one["kind"] for one in (found[0]["items"] if form == "json" else found)]
+
+    out, err = cli("render", "resnet50", "-o", form)
+    assert kinds(out) == ["PyTorchJob"]
+    every = cli("render", "resnet50", "--with-trainers", "-o", form).out
+    assert kinds(every) == ["ConfigMap", "PyTorchJob"]
+    name = next(iter(yaml.safe_load_all(every)))
+    config_map = name["items"][0] if form == "json" else name
+    assert config_map["metadata"]["name"] in err
+    assert (config_map["metadata"]["name"] in out.partition("\n")[0]) == (form == "yaml")
