@@ -235,7 +235,7 @@ def computes_the_same(one: Sequence[Event], first: Sequence[Event], tolerance: f
     assert both == pytest.approx(single, rel=tolerance)
 
 
-def sums_up(framework: str, device: str, *options: str, timeout: float = 100.0) -> list[Event]:
+def sums_up(framework: str, device: str, *options: str, timeout: float = 400.0) -> list[Event]:
     """Two ranks of the all-reduce trainer: rank 0's lines."""
     length = ("--device", device, "--warmup", "1", "--iterations", "2", "--log-interval", "1")
     words = ["-m", "k8sbench.trainers.allreduce", "--framework", framework, *length, *options]

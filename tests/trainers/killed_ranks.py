@@ -73,7 +73,7 @@ def a_killed_rank_ends_its_job(framework: str, *options: str) -> None:
             assert len(second) == 1, "\n".join(lines)
             os.kill(second[0], signal.SIGKILL)
             lines += job.stdout.read().splitlines()
-            code = job.wait(timeout=60)
+            code = job.wait(timeout=400)
         finally:
             left = list(marked(MARK, mark))
             for pid, _ in left:

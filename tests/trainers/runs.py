@@ -118,7 +118,7 @@ def together(
     arguments: Sequence[str],
     environments: Iterable[dict[str, str]],
     *,
-    timeout: float = 100.0,
+    timeout: float = 400.0,
     code: int = 0,
 ) -> list[str]:
     """Start `python ARGUMENTS` in each environment; what each one printed, once all have ended by
@@ -207,13 +207,13 @@ ending.run(lambda: None)
 
 
 def ranks(
-    arguments: Sequence[str], world_size: int, framework: str = "pytorch", *, timeout: float = 100.0
+    arguments: Sequence[str], world_size: int, framework: str = "pytorch", *, timeout: float = 400.0
 ) -> list[str]:
     """Start `python ARGUMENTS` once per rank, without a launcher, and give each one's stdout."""
     return together(arguments, rank_variables(framework, world_size), timeout=timeout)
 
 
-def alone(arguments: Sequence[str], *, timeout: float = 100.0) -> str:
+def alone(arguments: Sequence[str], *, timeout: float = 400.0) -> str:
     """Run `python ARGUMENTS` as a job of its own and give its stdout."""
     return together(arguments, [{}], timeout=timeout)[0]
 
@@ -233,7 +233,7 @@ def in_turn(
     *,
     before: str = "",
     full_size: bool = False,
-    timeout: float = 100.0,
+    timeout: float = 400.0,
 ) -> list[list[list[Event]]]:
     """Run trainers of one framework one after the other, narrow ones unless `full_size`, all in one
     process per rank: of each job each rank's events. `before` is a program that runs first, on

@@ -34,7 +34,7 @@ def test_an_error_ends_with_1_and_its_traceback_though_a_thread_hangs() -> None:
         "    print('before')\n"
         "    raise ValueError('rank 1 broke')"
     )
-    out, err = process.communicate(timeout=100)
+    out, err = process.communicate(timeout=400)
     assert (process.returncode, out) == (1, "before\n")
     assert "Traceback" in err
     assert "ValueError: rank 1 broke" in err
@@ -53,7 +53,7 @@ def test_sigterm_ends_a_trainer_that_is_blocked_in_native_code() -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGTERM)
-    _, err = process.communicate(timeout=100)
+    _, err = process.communicate(timeout=400)
     assert process.returncode == 143
     assert "SIGTERM" in err
 
@@ -72,7 +72,7 @@ def test_the_end_of_a_loader_process_is_not_the_trainers() -> None:
         "    _, status = os.waitpid(child, 0)\n"
         "    print(os.WTERMSIG(status))"
     )
-    out, err = process.communicate(timeout=100)
+    out, err = process.communicate(timeout=400)
     assert (process.returncode, out, err) == (0, "15\n", "")
 
 
@@ -104,7 +104,7 @@ def test_no_loader_process_outlives_its_trainer(how: str, code: int) -> None:
         "    os.read(reader, 1)\n"
         f"    {how}"
     )
-    out, _ = process.communicate(timeout=100)
+    out, _ = process.communicate(timeout=400)
     assert (process.returncode, out) == (code, "" if code else "done")
 
 
@@ -124,7 +124,7 @@ def test_a_refusal_is_one_line_and_a_code(how: str, code: int, line: str) -> Non
     process = start(
         f"def main():\n    from k8sbench.trainers.parts import settings\n    settings.{how}"
     )
-    out, err = process.communicate(timeout=100)
+    out, err = process.communicate(timeout=400)
     assert (process.returncode, out, err) == (code, "", line)
 
 
@@ -147,7 +147,7 @@ def test_paddles_loader_processes_leave_no_batch_in_shared_memory() -> None:
         "    print(*[each.pid for each in multiprocessing.active_children()], flush=True)\n"
         "    os.kill(os.getpid(), signal.SIGKILL)"
     )
-    loaders = process.communicate(timeout=100)[0].split()  # until they have ended, too
+    loaders = process.communicate(timeout=400)[0].split()  # until they have ended, too
     assert len(loaders) == 2
     left = [path.name for path in pathlib.Path("/dev/shm").glob("paddle_*")]
     assert [name for name in left if name.split("_")[1] in loaders] == []

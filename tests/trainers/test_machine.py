@@ -254,7 +254,7 @@ def test_nccl_itself_says_why_it_cannot_connect_and_goes_on_to_where_its_log_was
         capture_output=True,
         text=True,
         check=True,
-        timeout=100,
+        timeout=400,
     )
     first, second, rest = ended.stderr.split("not connected\n")
     assert "NCCL WARN" in first
