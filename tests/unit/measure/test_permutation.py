@@ -1,6 +1,6 @@
-"""The permutation test of two sides, held against dealing in every way by hand; how often it errs.
+"""The permutation test of two sides, held against dealing in every way by hand.
 
-More rates are in :mod:`.test_compare_rates`, which docs/compare.md states.
+How often it errs is in :mod:`.test_compare_rates`, which docs/compare.md states.
 """
 
 from __future__ import annotations
@@ -73,6 +73,3 @@ def test_equal_values_on_a_side_are_no_hindrance() -> None:
     other = TwoSides([5.0] * 5, [4.0] * 4)
     assert (other.direction, other.t_squared) == (-1, math.inf)
     assert [p <= permutation.ALPHA for p in permutation.adjusted([same, other])] == [False, True]
-
-
-# How often they err

@@ -21,7 +21,7 @@ CLUSTER = Site(backend="kubernetes", pool=V100, images=packaged.image_table())
 LAPTOP = Site(backend="local", pool=CPU_POOL, cores=2)
 GPU_BOX = Site(backend="local", pool=msgspec.structs.replace(V100, name="local"), cores=16)
 
-SEG = """
+SEG: dict[str, Any] = yaml.safe_load("""
 name: seg
 title: Segmentation
 task: segmentation
@@ -50,7 +50,7 @@ variants:
     environment: {PyTorch: "1.7"}
 - {name: ps, title: Paddle, default: true, local: true}
 - {name: matched, title: "Paddle, same model"}
-"""
+""")
 WINDOW = {
     "warmup": 20,
     "iterations": 80,
@@ -68,15 +68,14 @@ def a_request(**fields: Any) -> SubmitRequest:
 
 def spec(**changes: Any) -> BenchmarkSpec:
     """Build the benchmark, with fields of it replaced."""
-    fields: dict[str, Any] = yaml.safe_load(SEG)
-    fields["variants"] = [
+    variants = [
         {"window": WINDOW, "batch_size": {"fp32": 2}}
         | ({"smoke": SMOKE} if each.get("local") else {})
         | (PADDLE if "framework" not in each else {})
         | each
-        for each in fields["variants"]
+        for each in SEG["variants"]
     ]
-    return msgspec.convert(fields | changes, BenchmarkSpec)
+    return msgspec.convert(SEG | {"variants": variants} | changes, BenchmarkSpec)
 
 
 def planned(
