@@ -34,7 +34,7 @@ from k8sbench.parse.families import NAMES
 
 LINES = 200_000
 PAIRS = 7
-LIMITS = {"dense": 6.0, "sparse": 4.0, "prologue": 5.0}
+LIMITS = {"dense": 6.0, "sparse": 4.0, "prologue": 3.0}
 OTHERS = 19
 """Other lines for each training line of a sparse log."""
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "logs"

@@ -66,10 +66,10 @@ def test_cases_that_the_pool_has_no_nodes_for_are_left_out_and_baselines_run_fir
 def test_with_wait_or_no_right_to_see_nodes_no_case_is_left_out(
     sweeping: Shell, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    words = ("submit", "tsm", "--all-cases", "--preset=smoke")
+    words = ("submit", "tsm", "--all-cases", "--repeats=1", "--preset=smoke")
     folder = tmp_path_factory.mktemp("blind")
     kubeconfig = users.make(sweeping.namespace, folder, "blind", sees_nodes=False)
-    blind = sweeping.run(*words, "--detach", "--repeats=1", KUBECONFIG=str(kubeconfig))
+    blind = sweeping.run(*words, "--detach", KUBECONFIG=str(kubeconfig))
     assert "Whether pool rack holds every case is not known: User " in blind.err
     assert [run["case"] for run in listed(sweeping)] == ["1x1", "1x8", "4x8"]
     # An autoscaler may bring the nodes.
