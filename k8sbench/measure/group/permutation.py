@@ -105,7 +105,8 @@ def adjusted(cases: Sequence[TwoSides]) -> list[float]:
     found, before = [case.p for case in cases], 0.0
     for rank, n in enumerate(able):
         others = (cases[m].chance_of(cases[n].t_squared) for m in able[rank:])
-        before = found[n] = max(before, found[n], 1 - math.prod(1 - share for share in others))
+        before = max(before, 1 - math.prod(1 - share for share in others))
+        found[n] = max(before, found[n])
     return found
 
 

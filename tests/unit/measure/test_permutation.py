@@ -73,3 +73,11 @@ def test_equal_values_on_a_side_are_no_hindrance() -> None:
     other = TwoSides([5.0] * 5, [4.0] * 4)
     assert (other.direction, other.t_squared) == (-1, math.inf)
     assert [p <= permutation.ALPHA for p in permutation.adjusted([same, other])] == [False, True]
+
+
+def test_a_lopsided_case_does_not_raise_the_p_of_the_others() -> None:
+    lopsided = TwoSides([103.0, 100.0, 140.0], [105.0, 103.0, 103.0, 101.0, 100.0])
+    other = TwoSides([100.0, 101.0, 102.0, 103.0, 104.0], [101.0, 102.0, 103.0, 104.0, 105.0])
+    assert other.t_squared < lopsided.t_squared
+    first, second = permutation.adjusted([lopsided, other])
+    assert other.p < second < first == lopsided.p
