@@ -106,6 +106,8 @@ def _figure_problems(spec: BenchmarkSpec, variant: Variant) -> Iterator[Problem]
             yield (*at, "source"), f"is {figure.source!r}, not among the file's sources ({known})"
         if figure.throughput is None and figure.note is None:
             yield at, "has neither throughput nor a note that says why"
+        if figure.throughput is None and figure.corrected is not None:
+            yield (*at, "corrected"), "corrects a throughput, and there is none"
 
 
 def _upstream_problems(upstream: Upstream) -> Iterator[Problem]:

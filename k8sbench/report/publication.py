@@ -327,6 +327,9 @@ class _Readme:
                 ours = "–" if one.ours is None else formats.rate(one.ours)
                 row = self._names[result.group.key.id]
                 figure = f"{formats.plain(one.published, 7)} ({one.quantity}, {one.estimator})"
+                if one.corrected is not None:
+                    by_logs = formats.plain(one.corrected, 7)
+                    figure += f", {self._say('corrected', figure=by_logs)}"
                 lines.append((row, one.source, figure, ours, deviation))
         if not lines:
             yield self._say("none_published")

@@ -195,6 +195,7 @@ WORDS: dict[str, tuple[str, str]] = {
     # Published figures
     "source": ("source", "来源"),
     "published_figure": ("published", "公开值"),
+    "corrected": ("by its own logs {figure}", "按其日志为{figure}"),
     "ours": ("ours", "本次"),
     "deviation": ("deviation", "偏差"),
     "not_comparable": ("not comparable: {ids}", "不可比：{ids}"),

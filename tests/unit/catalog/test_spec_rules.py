@@ -87,6 +87,7 @@ def test_variables_that_are_not_named_like_secrets_or_take_their_value_from_one_
         (SOUND.replace("train.py", "'{steps}'"), 16, "holds {steps}; known: batch_size"),
         (SOUND + f"  published: [{FIGURE}}}]\n".replace("first", "last"), 17, "is 'last', not"),
         (SOUND + f"  published: [{FIGURE}}}]\n", 17, "neither throughput nor a note"),
+        (SOUND + f"  published: [{FIGURE}, note: none, corrected: 9}}]\n", 17, "there is none"),
         (SOUND.replace("name: mine", "name: " + "m" * 41), 1, "should be a name of at most 40"),
         (SOUND.replace("iterations: 10", "iterations: 0"), 14, "should be a whole number >= 1"),
         (SOUND + "  repeats: 1001\n", 17, "should be a whole number <= 1000"),
