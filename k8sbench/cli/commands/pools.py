@@ -8,6 +8,7 @@ import msgspec
 from k8sbench.app import targets
 from k8sbench.cli.options import access_options, format_option
 from k8sbench.cli.terminal import output
+from k8sbench.model.errors import UsageError
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.pool import NodePool
 from k8sbench.model.request import ClusterAccess
@@ -62,6 +63,8 @@ def command(
     \b
     k8sbench pools --from-cluster > pools.yaml      a file for your nodes
     """
+    if from_cluster and output_format in ("json", "name"):
+        raise UsageError("--from-cluster prints a pools file.", "Give -o yaml, or leave out -o.")
     if from_cluster:
         output.write(targets.proposed_pools(access))
         return

@@ -17,7 +17,7 @@ def room(nodes: Sequence[KubeObject], plan: RunPlan) -> int:
         return len(usable)
     needs = replica(plan)
     return sum(
-        min(int(_allocatable(node, name) // need) for name, need in needs.items() if need)
+        min(int(allocatable(node, name) // need) for name, need in needs.items() if need)
         for node in usable
     )
 
@@ -32,7 +32,7 @@ def refusal(node: KubeObject, plan: RunPlan) -> str | None:
         if taint["effect"] != "PreferNoSchedule" and not _tolerated(taint, plan):
             return f"taint {taint['key']} is not tolerated"
     for name, need in replica(plan).items():
-        if _allocatable(node, name) < need:
+        if allocatable(node, name) < need:
             return f"offers {_offered(node, name)} of {name}, {plain(need)} are needed"
     return None
 
@@ -59,5 +59,6 @@ def _offered(node: KubeObject, resource: str) -> str:
     return str(node.get("status", {}).get("allocatable", {}).get(resource, "0"))
 
 
-def _allocatable(node: KubeObject, resource: str) -> Decimal:
+def allocatable(node: KubeObject, resource: str) -> Decimal:
+    """Return how much of a resource a node offers to pods; 0 of what it does not name."""
     return amount(_offered(node, resource))

@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 
+from k8sbench.diagnose.preflight.nodes import allocatable
 from k8sbench.model.kube import KubeObject, labels_of
-from k8sbench.model.pool import amount
 
 PRODUCT = "nvidia.com/gpu.product"
 """Label of NVIDIA's GPU feature discovery."""
@@ -69,10 +69,7 @@ def _pool(resource: str, count: int, nodes: Sequence[KubeObject]) -> dict[str, A
     first, labels = nodes[0], labels_of(nodes[0])
     selector = _selector(labels)
     product = labels.get(PRODUCT, next(iter(selector.values()), ""))
-    cores, memory = (
-        min(amount(node["status"]["allocatable"][name]) for node in nodes)
-        for name in ("cpu", "memory")
-    )
+    cores, memory = (min(allocatable(node, name) for node in nodes) for name in ("cpu", "memory"))
     per_gpu = int(float(memory) * LEFT / count / 2**30)
     pool: dict[str, Any] = {
         "name": _name(f"{product or 'gpu'}{'' if resource.endswith('/gpu') else '-' + resource}"),
@@ -81,8 +78,8 @@ def _pool(resource: str, count: int, nodes: Sequence[KubeObject]) -> dict[str, A
         "gpu_resource": resource,
         "selector": selector,
         "tolerations": [
-            {"key": key, "operator": "Exists", "effect": effect}
-            for key, effect in dict.fromkeys((t["key"], t["effect"]) for t in _taints(first))
+            {"key": taint["key"], "operator": "Exists", "effect": taint["effect"]}
+            for taint in _taints(first)
         ],
         "cpu_per_gpu": str(max(1, int(float(cores) * LEFT / count))),
         "memory_per_gpu": f"{max(1, per_gpu)}Gi",
@@ -109,7 +106,8 @@ def gpu_model(product: str) -> str:
 
 
 def _name(text: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:63].strip("-")
+    # A name has at most 63 characters, and a number may follow.
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:58].strip("-")
 
 
 def _selector(labels: Mapping[str, str]) -> dict[str, str]:
@@ -118,8 +116,8 @@ def _selector(labels: Mapping[str, str]) -> dict[str, str]:
 
 
 def _offered(node: KubeObject) -> dict[str, int]:
-    allocatable = node.get("status", {}).get("allocatable", {})
-    return {name: int(amount(text)) for name, text in allocatable.items() if "/" in name}
+    names = node.get("status", {}).get("allocatable", {})
+    return {name: int(allocatable(node, name)) for name in names if "/" in name}
 
 
 def _taints(node: KubeObject) -> Iterable[KubeObject]:

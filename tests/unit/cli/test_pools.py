@@ -35,6 +35,10 @@ def test_yaml_is_the_file_as_it_is_written(tmp_path: Path, cli: Cli) -> None:
     assert (again.pools, again.default) == (built_in.pools, built_in.default)
 
 
+def test_a_proposal_is_yaml_alone(cli: Cli) -> None:
+    assert "-o yaml" in cli("pools", "--from-cluster", "-o", "json", code=2).err
+
+
 def test_a_configured_cluster_that_does_not_answer_is_a_warning_unless_it_was_named(
     tmp_path: Path, cli: Cli
 ) -> None:

@@ -53,6 +53,17 @@ def test_equal_nodes_are_one_pool_with_their_label_taints_cores_and_memory(tmp_p
     assert pool.rdma is None
 
 
+def test_nodes_that_do_not_say_their_cores_are_proposed_all_the_same(tmp_path: Path) -> None:
+    bare = node("A", {GPU: 8})
+    del bare["status"]["allocatable"]["cpu"]
+    assert alone(tmp_path, bare).cpu_per_gpu == "1"
+
+
+def test_long_names_stay_within_63_characters_and_unique(tmp_path: Path) -> None:
+    names = proposed(tmp_path, *(node("A" * 63, {GPU: count}) for count in (8, 4))).pools
+    assert sorted(map(len, names)) == [58, 60]
+
+
 def test_the_largest_nodes_are_the_default_and_names_are_unique(tmp_path: Path) -> None:
     found = proposed(tmp_path, node("A", {GPU: 1}), node("A", {GPU: 8}), node("B", {GPU: 4}))
     assert [pool.gpus_per_node for pool in found.pools.values()] == [8, 4, 1]
