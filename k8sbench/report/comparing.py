@@ -23,7 +23,7 @@ WIDTH = 100
 NO_DIFFERENCE = "~"
 """As benchstat writes it: none is shown."""
 QUIET = 3.0
-"""A change of an undecided case up to so many coefficients of variation says nothing."""
+"""A change up to so many coefficients of variation, of a case without a verdict, says nothing."""
 MOST_NAMED = 3
 """Cases that a line below the table names."""
 MOST_LISTED = 5
@@ -121,7 +121,7 @@ def _n(case: Compared) -> str:
 
 
 def text(compared: Comparison, *, width: int | None = None, paint: Paint | None = None) -> str:
-    """Write the tables and the last line as plain text."""
+    """Write the answer and the tables as plain text."""
     head = clean(f"A: {compared.a}   B: {compared.b}")
     answer = wrapped(clean(summary(compared)), width, indent="  ")
     made = layouts.text(tables(compared, is_short=True), width=width or WIDTH, paint=paint)

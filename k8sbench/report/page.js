@@ -23,8 +23,8 @@ document.querySelectorAll('tbody > .more').forEach(more => {
   const show = open => { more.hidden = !open; button.ariaExpanded = open; };
   button.onclick = () => show(more.hidden);
   show(false);
-  onbeforeprint = () => document.querySelectorAll('.more').forEach(one => { one.hidden = false; });
 });
+onbeforeprint = () => document.querySelectorAll('.more').forEach(one => { one.hidden = false; });
 const text = (row, place) => row.rows[0].cells[place].textContent;
 // A case is as large as its GPUs.
 const number = text => { const [a, b] = text.replace('−', '-').split('x').map(parseFloat); return b ? a * b : a; };

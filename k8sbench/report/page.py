@@ -85,7 +85,7 @@ def html(page: Page) -> str:
         order = [result.group for result in sorted(results, key=columns.trains)]
         # Of many sets, what opens below the rows would be most of the page.
         details = iter(
-            _row(group, names[group.key.id], runs, word)
+            _row(group, runs, word)
             if group.key.id in newest or any(member.run_id in runs for member in group.members)
             else None
             for group in order
@@ -203,9 +203,7 @@ def _drawn(panels: Sequence[Panel]) -> list[str]:
     return list(map(plot.of_page, panels)) if plot.is_there() else []
 
 
-def _row(
-    group: Group, name: str, runs: dict[str, History], word: Callable[[str], str]
-) -> dict[str, Any]:
+def _row(group: Group, runs: dict[str, History], word: Callable[[str], str]) -> dict[str, Any]:
     ids = [member.run_id for member in group.members]
     history = next((runs[run_id] for run_id in ids if run_id in runs), None)
     reasons = [
@@ -214,8 +212,6 @@ def _row(
         for text in group_words.reasons(group, kind)
     ]
     return {
-        "name": f"{group.key.benchmark} {name}",
-        "figure": plot.words(group, group.unit),
         "state": group.state,
         "marks": group_words.marks(group),
         "reasons": reasons,

@@ -148,17 +148,13 @@ def picture(form: str, panels: Sequence[Panel], width: float = WIDTH_INCHES) -> 
     return data.getvalue()
 
 
-def words(group: Group, unit: str = "") -> str:
-    """Write the end of a bar: the figure, its runs and its marks; or why there is none.
-
-    ``unit`` is for where no axis names it.
-    """
+def words(group: Group) -> str:
+    """Write the end of a bar: the figure, its runs and its marks; or why there is none."""
     if group.spread is None:
         text = group_words.no_figure(group)
     else:
         runs = f"{group.counted} of {counted(len(group.members), 'run')}"
-        figure = f"{formats.rate(group.spread.median)} {unit}".rstrip()
-        text = f"{figure} ({runs})"
+        text = f"{formats.rate(group.spread.median)} ({runs})"
         if group.time_to_train_s is not None:
             text += f", {formats.seconds(group.time_to_train_s)} s to train"
     return "; ".join([text, *group_words.marks(group)])

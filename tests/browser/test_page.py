@@ -36,6 +36,17 @@ def file(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> str:
     return path.as_uri()
 
 
+@pytest.fixture
+def opened(chromium: Browser, tmp_path: pathlib.Path) -> Iterator[Page]:
+    """The full page, on a wide screen."""
+    path = tmp_path / "results.html"
+    path.write_text(page.html(pages.page()), "utf-8")
+    one = chromium.new_page(viewport={"width": 1920, "height": 800})
+    one.goto(path.as_uri())
+    yield one
+    one.close()
+
+
 def messages(opened: Page) -> list[str]:
     """Collect what the browser says of a page from now on."""
     said: list[str] = []
@@ -94,11 +105,7 @@ def test_nothing_is_outside_or_on_each_other_at_any_width_and_the_browser_has_no
     opened.close()
 
 
-def test_rows_are_filtered_and_sorted(chromium: Browser, tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "results.html"
-    path.write_text(page.html(pages.page()), "utf-8")
-    opened = chromium.new_page(viewport={"width": 1920, "height": 800})
-    opened.goto(path.as_uri())
+def test_rows_are_filtered_and_sorted(opened: Page) -> None:
     rows = opened.locator("tbody:visible > tr:first-child")
     every = rows.count()
     opened.fill("#filter", "1x8")
@@ -123,14 +130,9 @@ def test_rows_are_filtered_and_sorted(chromium: Browser, tmp_path: pathlib.Path)
         speedups = place.locator("td[data-title=speedup]").all_inner_texts()
         known = [float(text) for text in speedups if text != "–"]
         assert known == sorted(known, reverse=turn < 0)
-    opened.close()
 
 
-def test_a_row_unfolds_and_folds(chromium: Browser, tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "results.html"
-    path.write_text(page.html(pages.page()), "utf-8")
-    opened = chromium.new_page(viewport={"width": 1920, "height": 800})
-    opened.goto(path.as_uri())
+def test_a_row_unfolds_and_folds(opened: Page) -> None:
     folded = opened.locator(".more:visible")
     assert folded.count() == 0
     button = opened.locator("td > button").first
@@ -138,7 +140,6 @@ def test_a_row_unfolds_and_folds(chromium: Browser, tmp_path: pathlib.Path) -> N
     assert (folded.count(), button.get_attribute("aria-expanded")) == (1, "true")
     button.click()
     assert (folded.count(), button.get_attribute("aria-expanded")) == (0, "false")
-    opened.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
