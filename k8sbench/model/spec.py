@@ -380,7 +380,7 @@ class Variant(_Strict, frozen=True, kw_only=True):
     window: Window
     """Which iterations count."""
     cases: tuple[CaseName, ...]
-    """What ``--all-cases`` runs: the report's cases. Any other case may be asked for by name."""
+    """What ``--all-cases`` runs: the report's. ``--replicas`` and ``--gpus`` ask for others."""
     default: bool = False
     """Whether this is what ``--framework`` alone means; one per framework."""
     trainer: Name | None = None
