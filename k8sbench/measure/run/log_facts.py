@@ -261,7 +261,8 @@ class LogFacts:
             rank.odd["back"].add(Occurrence(file, record, rank.position))
             return
         before, now = self._marks_before.get(source, _NO_MARKS), self._marks
-        if record.total != rank.total and rank.total and record.total:
+        other_total = record.total != rank.total and rank.total and record.total
+        if other_total and not (self.family is OURS and rank.is_extended(record)):
             # A run that is resumed may be given more iterations; one that begins anew is another.
             goes_on = before.restarts != now.restarts and not rank.begins_with(record)
             if before.resumptions == now.resumptions and not goes_on:

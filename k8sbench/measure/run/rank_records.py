@@ -74,6 +74,8 @@ class RankRecords:
 
         self.total: int | None = None
         """Planned iterations by the last record, whether it led further or not."""
+        self._extended: set[int] = set()
+        """Planned iterations before and after each time that the run planned more of them."""
         self.all_records = 0
         """Those that led further."""
         self.odd: defaultdict[Oddity, Occurrences] = defaultdict(Occurrences)
@@ -165,6 +167,17 @@ class RankRecords:
     def _batch(self) -> int:
         """Samples of a step by its rate and seconds; 0 where they are not printed."""
         return round(self.sums.products.batch or 0)
+
+    def is_extended(self, record: Record) -> bool:
+        """Whether another total is that of this run, which plans more iterations after its last.
+
+        Our trainers do that until their GPU metrics cover enough time. A repeated line has the
+        total of before.
+        """
+        totals = {self.total or 0, record.total or 0}
+        if self.position == self.total and self._base + record.iteration > self.position:
+            self._extended |= totals
+        return totals <= self._extended
 
     def begins_with(self, record: Record) -> bool:
         """Whether a record is of iterations that the log began with, or of earlier ones."""
