@@ -280,7 +280,8 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     parameters: int | None = None
     """Of the model; None if the log does not state it."""
     memory_mib: float | None = None
-    """Peak device memory that the program reports, MiB; None if it reports none."""
+    """Peak device memory that the program reports, MiB; None if it reports none. Our PyTorch
+    trainers leave the warm-up out."""
     data_fraction: float | None = None
     """Share of the window's time that was spent waiting for data, 0–1, without records that hold an
     evaluation, a checkpoint or a restart; None if the log does not state it."""

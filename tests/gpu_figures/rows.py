@@ -32,6 +32,8 @@ SYSTEMS = (
 PRECISIONS = ("FP32", "AMP")
 MOST_WARMUP = 20
 """Steps of the warm-up: TSM's 100 are for its data loaders, and take 40 s on a V100."""
+MOST_ITERATIONS = 50
+"""Steps of the window: `submit` and the tests need most of the time."""
 HEADER = (
     "| system | precision | batch | samples/s | ms/step | TFLOP/s | of peak | memory MiB "
     "| device | software | notes |\n"
@@ -70,7 +72,7 @@ class Case:
         window = self.variant["window"]
         if self.rehearsal:
             return 1, 2
-        return min(window["warmup"], MOST_WARMUP), window["iterations"]
+        return min(window["warmup"], MOST_WARMUP), min(window["iterations"], MOST_ITERATIONS)
 
     def command(self) -> list[str]:
         """The trainer with its options."""

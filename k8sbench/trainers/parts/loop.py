@@ -272,6 +272,8 @@ class Loop(abc.ABC, Generic[W, S]):
             record = timer.step_done()
             if record is not None and self.here.place.first:
                 self._report(record, lr)
+            if timer.steps == self.plan.warm:
+                self.here.reset_peak_memory()
             if self.training is not None:
                 self.training.after(timer.steps)
         self._finish()

@@ -239,6 +239,9 @@ class Session(session.Session):
             return None
         return float(paddle.device.cuda.max_memory_allocated(self.index) / session.MIB)
 
+    def reset_peak_memory(self) -> None:
+        pass  # Paddle 2.6 has no call for it
+
     def libraries(self) -> dict[str, object]:
         cudnn = paddle.get_cudnn_version() if self.on_gpu else None
         return {

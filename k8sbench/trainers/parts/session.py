@@ -167,6 +167,14 @@ class Session(abc.ABC):
         """The peak GPU memory of all tensors so far; None without a GPU."""
 
     @abc.abstractmethod
+    def reset_peak_memory(self) -> None:
+        """Begin `memory_mib` anew.
+
+        While cuDNN tries its algorithms, in the first steps, tensors and workspaces take up to ten
+        times what training needs.
+        """
+
+    @abc.abstractmethod
     def libraries(self) -> dict[str, object]:
         """Versions of the framework and its libraries, and what the launcher gave this rank."""
 

@@ -211,6 +211,10 @@ class Session(session.Session):
             return None
         return torch.cuda.max_memory_allocated(self.device) / session.MIB
 
+    def reset_peak_memory(self) -> None:
+        if self.on_gpu:
+            torch.cuda.reset_peak_memory_stats(self.device)
+
     def libraries(self) -> dict[str, object]:
         cudnn = torch.backends.cudnn.version() if self.on_gpu else None
         return {
