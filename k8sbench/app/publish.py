@@ -10,11 +10,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from k8sbench.app import catalog, context, results, stores
+from k8sbench.app import catalog, collectors, connections, context, results, stores
 from k8sbench.lifecycle import records, reporting
 from k8sbench.lifecycle.reporting import Wanted
 from k8sbench.model.errors import UsageError
 from k8sbench.model.group import Result
+from k8sbench.model.kinds import rank_order
+from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
 from k8sbench.report import document, formats, plot, publication
@@ -41,9 +43,11 @@ def publish(
     title: str | None = None,
     published: bool = False,
     accept: Collection[str] = (),
+    access: ClusterAccess = results.HERE,
 ) -> Publication:
     """Write a folder with the report of some sets; what a former report left there goes.
 
+    The runs of a collector come with those of the store, and their logs.
     Raises :class:`NotFound` for a set that is not there, :class:`UsageError` for one whose runs
     have not all ended and for a folder that holds something else.
     """
@@ -51,8 +55,14 @@ def publish(
 
     results.check_accepted(accept)
     former = _former(folder)
-    with stores.to_read(where, note) as store:
-        runs = records.listing(store, RunFilter(), alive=context.alive(), now=context.now())
+    insist = where == stores.CLUSTER
+    asked = collectors.CollectorRunsRequest(access, insist=insist)
+    with (
+        stores.to_read(stores.NOWHERE if insist else where, note) as store,
+        tempfile.TemporaryDirectory(prefix="k8sbench-logs-") as copies,
+    ):
+        ours = records.listing(store, RunFilter(), alive=context.alive(), now=context.now())
+        runs, _ = collectors.merged(ours, asked.runs(note))
         find = catalog.finder(store, note)
         reports = [
             reporting.report(
@@ -63,7 +73,13 @@ def publish(
         rows = [result for report in reports for result in report.results]
         by_id = {run.run_id: run for run in runs}
         _check_ended(rows, by_id)
-        logs, files = _files_of_runs(store, rows)
+
+        def copied(run_id: str) -> list[Path]:
+            there = connections.access_to(by_id[run_id].location, access)
+            found = collectors.copied(there, run_id, Path(copies) / run_id, "logs")
+            return sorted(found, key=lambda path: rank_order(path.stem))
+
+        logs, files = _files_of_runs(store, rows, copied)
         charts = None if not plot.is_there() else list(_charts(rows))
         plans = {row.group.key.benchmark: row.group.plan for row in rows}
         made = Publication(
@@ -99,24 +115,30 @@ def _check_ended(rows: Sequence[Result], runs: Mapping[str, Run]) -> None:
 
 
 def _files_of_runs(
-    store: SqlStore, rows: Sequence[Result]
+    store: SqlStore, rows: Sequence[Result], copied: Callable[[str], list[Path]]
 ) -> tuple[dict[str, list[str]], dict[str, Content]]:
-    """Find the logs of all runs, and a manifest of each row, under the names of the report."""
+    """Find the logs of all runs, and a manifest of each row, under the names of the report.
+
+    ``copied`` copies the logs of a collector's run to this machine.
+    """
     names = publication.names([row.group for row in rows])
     logs: dict[str, list[str]] = {}
     files: dict[str, Content] = {}
     for row in rows:
         name = names[row.group.key.id]
         for member in row.group.members:
-            if member.source == "collector" or store.run(member.run_id).artifacts is None:
+            is_theirs = member.source == collectors.SOURCE
+            if not is_theirs and store.run(member.run_id).artifacts is None:
                 continue
-            found = store.log_files(member.run_id)
+            found = copied(member.run_id) if is_theirs else store.log_files(member.run_id)
             paths = [
                 f"logs/{path}"
                 for path in publication.log_names(row.group, name, member, len(found))
             ]
             logs[member.run_id] = paths
             files |= dict(zip(paths, found, strict=True))
+            if is_theirs:
+                continue
             manifest = store.folder(member.run_id) / "manifest.yaml"
             if manifest.is_file():
                 files.setdefault(f"manifests/{name}.yaml", manifest)

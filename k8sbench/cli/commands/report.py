@@ -7,9 +7,10 @@ from pathlib import Path
 import click
 
 from k8sbench.app import publish
-from k8sbench.cli.options import accept_option, store_option
+from k8sbench.cli.options import accept_option, access_options, store_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
+from k8sbench.model.request import ClusterAccess
 from k8sbench.report.publication_words import Lang
 
 
@@ -23,7 +24,9 @@ from k8sbench.report.publication_words import Lang
 @click.option("--published", is_flag=True, help="Compare the rows with the published figures.")
 @accept_option
 @store_option
+@access_options
 def command(
+    access: ClusterAccess,
     sets: tuple[str, ...],
     folder: str,
     lang: Lang,
@@ -51,6 +54,7 @@ def command(
         title=title,
         published=published,
         accept=accept,
+        access=access,
     )
     valid = sum(result.group.state == "valid" for result in made.results)
     output.note(f"{folder}: {counted(len(made.results), 'row')}, {valid} valid.")

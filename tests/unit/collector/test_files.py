@@ -128,6 +128,21 @@ def measured(collector: Collector) -> Bench:
     return bench
 
 
+@pytest.mark.usefixtures("measured")
+def test_a_report_has_a_collectors_runs_and_their_logs(
+    collector: Collector, cli: Cli, tmp_path: Path
+) -> None:
+    run, folder = collector.store.run("seg-1"), tmp_path / "report"
+    archive(collector.store, "two", replica="worker-0")
+    archive(collector.store, "one")
+    words = ("report", run.plan.set_name, "-o", str(folder), "--namespace=team")
+    assert "1 row" in cli(*words, "--store=cluster").err
+    copies = sorted(folder.glob("logs/*/rank*.log"))
+    theirs = collector.store.log_files("seg-1")
+    assert len(copies) == 2
+    assert [path.read_bytes() for path in copies] == [path.read_bytes() for path in theirs]
+
+
 def without_its_job(theirs: Run, store: SqlStore) -> tuple[Run, RunContext]:
     """Record a collector's run in the store that has submitted it; its job is gone since."""
     place = Location(server="https://api", namespace="team")
