@@ -48,7 +48,7 @@ def cancel(
         if not run.phase.final:
             _end(store, run, access, reporter, stop)
             return
-        reporter.note(f"Run {run.run_id} is {run.phase} already.")
+        reporter.note(f"Nothing to cancel: run {run.run_id} is {run.phase}.")
         if run.wishes:
             _delete(store, run, access, stop, reporter.note)
 

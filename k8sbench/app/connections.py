@@ -176,8 +176,9 @@ def check_on_cluster(run: Run) -> None:
         raise imported_error(run)
     if run.plan.backend != "kubernetes":
         raise UsageError(
-            f"Run {run.run_id} ran on this machine; it has nothing on a cluster.",
-            f"See: k8sbench status {run.run_id}",
+            f"Run {run.run_id} ran on this machine, not on a cluster.",
+            f"See: k8sbench status {run.run_id}; remove it with: k8sbench store remove"
+            f" {run.run_id}",
         )
 
 

@@ -20,6 +20,7 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, LogLine, Store
+from k8sbench.report import repeating
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.run_logs import LogTail
@@ -131,10 +132,9 @@ def follow(
                 reporter.planned(run)
                 run = _watch_record(store, run, reporter, stop)
                 if _is_left_unmeasured(run):
-                    plan = run.plan
                     reporter.note(
-                        f"The process of {run.run_id} ended before it had measured the run. Measure"
-                        f" it with: k8sbench submit {plan.benchmark} --resume {plan.set_name}"
+                        f"The process of {run.run_id} ended before it had measured the run."
+                        f" Resume: {repeating.resuming(run.plan)}"
                     )
                     return run
     if is_owed(run) and not is_ours:

@@ -215,11 +215,11 @@ def _interrupted(
         is_begun = bool(context.store.runs(RunFilter(set_name=request.joined_set)))
         return Interrupted(
             f"{stop.cause}: nothing was started.",
-            _resuming(context, request) if is_begun else "Run the same command again.",
+            f"Resume: {request.resuming()}" if is_begun else "Run the same command again.",
         )
     names = records.few([run.run_id for run in runs])
     left = f" {not_started} more were not started." if not_started else ""
-    resuming = _resuming(context, request)
+    resuming = f"Resume: {request.resuming()}"
     if not context.cluster.jobs_outlive_us:
         state = f"; it is {runs[0].phase}" if len(runs) == 1 else ""
         message = f"{stop.cause}: the local processes of {names} were ended{state}.{left}"
@@ -242,13 +242,6 @@ def _interrupted(
         f"Come back with: k8sbench {follow}; end it with: k8sbench cancel {run_id}."
         + (f" {resuming}" if not_started else ""),
     )
-
-
-def _resuming(context: RunContext, request: SubmitRequest) -> str:
-    again = f"k8sbench {request.command} … --resume {request.joined_set}"
-    # Runs that go on are taken up by it.
-    what = "Go on with the set, and what is" if context.cluster.jobs_outlive_us else "Run what is"
-    return f"{what} missing of it, with: {again}"
 
 
 def _refused(run: Run, error: BaseException, reporter: Reporter, *, several: bool) -> Submitted:

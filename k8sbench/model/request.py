@@ -7,6 +7,7 @@ options of the commands, their help and the keys of ``k8sbench.toml`` are made o
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from typing import Literal
 
@@ -15,6 +16,7 @@ import msgspec
 from k8sbench.model import speed_options
 from k8sbench.model.errors import UsageError
 from k8sbench.model.kinds import JobKindWord
+from k8sbench.model.plain_text import without_passwords
 from k8sbench.model.spec import AmpDtype, Framework, Impl, Mode, Precision, Preset
 
 LONGEST = 1_000_000_000
@@ -46,7 +48,7 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Name in the catalog, ``all``, or path of a file."""
     access: ClusterAccess = ClusterAccess()
     command: str = "submit"
-    """Name of the command that resumes the set, for messages."""
+    """Name of the command that resumes the set, with options that are no fields; for messages."""
 
     framework: Framework | Literal["all"] | None = None
     variant: str | None = None
@@ -134,6 +136,26 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
             yield "--parallel"
         if self.dry_run == "server":
             yield "--dry-run=server"
+
+    def resuming(self) -> str:
+        """Write the command that resumes its set, with the options that were given.
+
+        A password in a URL is replaced by ``***``.
+        """
+        words = ["k8sbench", *shlex.split(self.command), self.benchmark]
+        usual = SubmitRequest(benchmark=self.benchmark)
+        for struct, defaults, flags in (
+            (self.access, usual.access, ACCESS_FLAGS),
+            (self, usual, FLAGS),
+        ):
+            for name, flag in flags.items():
+                value, option = getattr(struct, name), option_names(name, flag)[-1]
+                if name in _OF_ONE_CALL or value == getattr(defaults, name):
+                    continue
+                for each in value if isinstance(value, tuple) else (value,):
+                    text = f"{each:g}s" if name == "timeout_s" else without_passwords(str(each))
+                    words += [option] if each is True else [option, text]
+        return shlex.join([*words, "--resume", self.joined_set])
 
     @property
     def effective_precision(self) -> Precision:
@@ -290,6 +312,9 @@ SUBMIT_FLAGS = {
 }
 """``submit`` alone."""
 FLAGS = CASE_FLAGS | SHAPE_FLAGS | TRAINING_FLAGS | SET_FLAGS | SUBMIT_FLAGS
+
+_OF_ONE_CALL = frozenset({"set_name", "resume", "run_id", "dry_run", "detach"})
+"""Fields that the command which resumes a set does not repeat."""
 
 EXCLUDING = [(name, other) for name, flag in FLAGS.items() for other in flag.excludes]
 """Fields of which a request has one at most."""

@@ -41,10 +41,10 @@ def parse(texts: Iterable[str]) -> dict[str, Option]:
         name, equals, value = text.partition("=")
         if name not in NAMES:
             raise UsageError(
-                f"--speed-option {name!r} is none.",
+                f"Unknown --speed-option {name!r}.",
                 did_you_mean(name, NAMES)
-                + f"There are: {', '.join(NAMES)}. What changes the work of a step belongs into"
-                " args: of a catalog file.",
+                + f"Options: {', '.join(NAMES)}. Options that change the model go under args: in"
+                " the benchmark file.",
             )
         if name in options:
             raise UsageError(f"--speed-option {name} is given twice.", "Give it once.")

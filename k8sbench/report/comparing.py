@@ -96,8 +96,8 @@ def _largest(compared: Comparison, names: Sequence[str], advises: bool) -> str:
     if needed is None:
         return f"{text} Repeat both sides: {permutation.fewest()} runs on each can decide it."
     plan = case.group.plan
-    if command := repeating.command(plan, needed):
-        return f"{text} To decide it: {command} --resume {plan.set_name}"
+    if command := repeating.resuming(plan, needed):
+        return f"{text} To decide it: {command}"
     return f"{text} {needed} runs in B can decide it."
 
 

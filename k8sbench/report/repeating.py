@@ -50,6 +50,12 @@ def command(plan: RunPlan, repeats: int = 1) -> str:
     return shlex.join(words)
 
 
+def resuming(plan: RunPlan, repeats: int = 1) -> str:
+    """Write the command that resumes the set of a run, for its case; empty of imported logs."""
+    text = command(plan, repeats)
+    return text and shlex.join([*shlex.split(text), "--resume", plan.set_name])
+
+
 def _length(plan: RunPlan) -> dict[str, object]:
     """How long the run is; a program of others trains as its command says."""
     asked = plan.training

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
+
 import click
+import msgspec
 
 from k8sbench.app import nodes
 from k8sbench.cli import exit_codes, rows
@@ -35,6 +38,9 @@ def command(
     k8sbench nodes resnet50 --parallel 8   every node of the pool
     k8sbench nodes resnet50 -l rack=7      some of them
     """
+    if selector:
+        resuming = f"nodes --selector {shlex.quote(selector)}"
+        request = msgspec.structs.replace(request, command=resuming)
     with reporter.reporting() as progress:
         found, measured = nodes.nodes(request, progress, SignalStop(), selector=selector)
     from k8sbench.report.nodes import sentences

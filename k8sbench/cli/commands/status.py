@@ -153,10 +153,9 @@ def _not_measured(status: RunStatus) -> str:
         return "not measured yet"
     if status.phase is not Phase.SUCCEEDED:
         return f"not measured: the run is {status.phase}"
-    way = f"collect {status.run_id}"
     if status.plan.backend == "local":
-        way = f"submit {status.plan.benchmark} --resume {status.plan.set_name}"
-    return f"not measured; measure it with: k8sbench {way}"
+        return f"not measured. Resume: {repeating.resuming(status.plan)}"
+    return f"not measured; measure it with: k8sbench collect {status.run_id}"
 
 
 def _files(status: RunStatus) -> str:

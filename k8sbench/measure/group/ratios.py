@@ -340,7 +340,7 @@ def _unlike_types(paddle: Arithmetic | None, pytorch: Arithmetic | None) -> str:
     sides = {"Paddle": paddle, "PyTorch": pytorch}
     if paddle is None or pytorch is None:
         missing = [name for name, stated in sides.items() if stated is None]
-        return f"arithmetic not stated by {' and '.join(missing)}"
+        return f"types of AMP's operations not reported by {' and '.join(missing)}"
     one, two = paddle.types, pytorch.types
     kinds = sorted(kind for kind in {*one, *two} if one.get(kind) != two.get(kind))
     shown = (f"{kind} {one.get(kind, 'none')} : {two.get(kind, 'none')}" for kind in kinds)

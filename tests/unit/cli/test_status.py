@@ -12,6 +12,7 @@ from k8sbench.adapters import processes
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.lifecycle.records import RunStatus
 from k8sbench.model.phase import Phase
+from k8sbench.report import repeating
 from tests.unit.command_line import Cli
 from tests.unit.store.examples import NOW, OWNER, plan, step
 
@@ -33,7 +34,9 @@ def test_a_run_that_nobody_measures_any_more_says_how_to_do_that(
 ) -> None:
     store.record(plan(), at=NOW, owner=OWNER)
     store.move("seg-1", step(Phase.SUCCEEDED))
-    assert "k8sbench submit seg --resume nightly" in cli("status", "seg-1").out
+    resuming = repeating.resuming(plan())
+    assert resuming.startswith("k8sbench submit seg --framework ")
+    assert resuming in " ".join(cli("status", "seg-1").out.split())
     monkeypatch.setattr(processes, "alive", lambda _: False)
     err = cli("watch", "seg-1", code=None).err
-    assert "Measure it with: k8sbench submit seg --resume nightly" in err
+    assert resuming in err

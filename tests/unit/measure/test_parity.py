@@ -142,7 +142,7 @@ def test_what_amp_leaves_in_fp32_must_be_stated(
 ) -> None:
     found = pair(amp(paddle), amp(pytorch))
     assert (found.ratio, found.not_comparable) == (None, ("arithmetic",))
-    assert found.notes == (f"arithmetic not stated by {who}",)
+    assert found.notes == (f"types of AMP's operations not reported by {who}",)
 
 
 def test_in_fp32_all_is_fp32_whether_it_is_stated_or_not() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import pytest
@@ -75,5 +76,23 @@ def test_fields_that_exclude_each_other_are_not_taken_together(pair: tuple[str, 
 
 
 def test_a_speed_option_that_does_not_exist_is_refused_with_the_request() -> None:
-    with pytest.raises(UsageError, match="'worker' is none"):
+    with pytest.raises(UsageError, match="'worker'"):
         a_request(speed_options=("worker=2",))
+
+
+def test_the_command_that_resumes_a_set_has_the_options_that_were_given() -> None:
+    asked = a_request(
+        access=ClusterAccess(namespace="team a"),
+        amp=True,
+        replicas=4,
+        speed_options=("compile", "workers=8"),
+        timeout_s=90.0,
+        set_name="night",
+        dry_run="client",
+        store="postgresql://me:secret@db/runs",
+    )
+    assert shlex.split(asked.resuming()) == [
+        *("k8sbench", "submit", "seg", "--namespace", "team a", "--amp"),
+        *("--speed-option", "compile", "--speed-option", "workers=8", "--timeout", "90s"),
+        *("--replicas", "4", "--store", "postgresql://me:***@db/runs", "--resume", "night"),
+    ]

@@ -32,7 +32,7 @@ def test_a_switch_is_set_in_words(text: str, value: bool) -> None:
 @pytest.mark.parametrize(
     ("texts", "says"),
     [
-        (["crop=64x64"], "catalog file"),
+        (["crop=64x64"], "benchmark file"),
         (["compil"], "Did you mean compile"),
         (["workers"], "needs a whole number"),
         (["workers=-1"], "not '-1'"),
