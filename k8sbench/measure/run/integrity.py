@@ -28,9 +28,6 @@ SLOW_LOADER = 0.1
 UNSTEADY = 0.05
 LEAST_OF_MEDIAN = 0.7
 """Of the records' median: a headline below it is that of a few records, not of the run."""
-DELAY_CHANGE = (1.0, 0.01)
-"""Seconds, or share of the window, by which the delay from the times in our own lines until the
-node takes them may change: at most 0.1 s on a busy machine, whose one clock gives both."""
 
 
 def reasons(case: Case) -> Iterator[Finding]:
@@ -180,31 +177,11 @@ def _loss(rank: RankRecords) -> Iterator[Finding]:
 
 
 def _clock(case: Case, rank: RankRecords) -> Iterator[Finding]:
-    if case.log.family is OURS:
-        yield from _second_clock(rank)
     contradictions = list(rank.clock.contradictions(case.seconds_per_unit, case.gpus))
     yield from contradictions
     # Between the pieces of a run passed time that no line can have.
     if not (contradictions or rank.resumed or case.log.restarts):
         yield from log_clock.apart(case.seconds_per_unit, rank.tally, rank.shape)
-
-
-def _second_clock(rank: RankRecords) -> Iterator[Finding]:
-    """The times in our own lines, against those at which the node took the lines."""
-    delays, stamped = rank.tally.delays, rank.tally.stamped
-    if len(delays) < FEWEST_RECORDS or stamped is None:
-        return
-    # A line may be taken late, but hardly each of a third of all.
-    third = len(delays) // 3
-    change = min(delays[-third:]) - min(delays[:third])
-    seconds, share = DELAY_CHANGE
-    passed = stamped[1].stamp - stamped[0].stamp
-    if abs(change) > max(seconds, share * passed):
-        text = (
-            f"The times in its lines and the stamps that the node gave these drift apart by "
-            f"{abs(change):.2f} s in {passed:.2f} s."
-        )
-        yield rules.CLOCK_MISMATCH.finding(text)
 
 
 def _steadiness(case: Case, rank: RankRecords) -> Iterator[Finding]:

@@ -37,8 +37,7 @@ CLOCK_MISMATCH = reject(
     "Correct --gpus, --batch-size or `per` of a declared format where one of them is wrong; else "
     "measure a run whose clock was not set, by its original log.",
 )
-"""The printed times and the log's own time stamps disagree, or those in our own lines and the
-node's, or the stamps go back."""
+"""The printed times and the log's own time stamps disagree, or the stamps go back."""
 DEVICE = reject("device", "Measure a CPU run with --format; it says nothing about the benchmark.")
 """The log is of a run on CPUs and the benchmark is one of GPUs, or the other way round."""
 FRAMEWORK = reject("framework", "Leave --framework out, or give the right one.")

@@ -91,8 +91,6 @@ class Tally:
         self.last: Occurrence | None = None
         self.began: float | None = None
         """Stamp of the last record before the window."""
-        self.delays = array("d")
-        """From the time of each record, by its program, until the node took its line."""
         self.left_out = Occurrences()
         """Records that hold more than training."""
         self.coarse = Occurrences()
@@ -119,8 +117,6 @@ class Tally:
             last = Stamped(position, entry.at, self.iterations, self.time, self._paused)
             self._last_stamped = last
             self._first_stamped = self._first_stamped or last
-            if record.taken is not None:
-                self.delays.append(record.taken - entry.at)
         if time <= 0:
             # The last digit of a running mean is more than the record's time. What it lacks the
             # next one has: the sums need both, and it has no rate of its own.

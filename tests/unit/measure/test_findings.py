@@ -5,10 +5,8 @@ The sentences stand in ``findings.txt`` alone, each of the first case that has t
 
 from __future__ import annotations
 
-import datetime
-import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -387,34 +385,6 @@ def window(warmup: int, at_least: int) -> Found:
     return lambda: both(*logs, known).reasons
 
 
-BEGAN = datetime.datetime.fromisoformat("2026-03-02T10:00:00")
-TIMES = [5.0 * step for step in range(1, 31)]
-BUSY = [9.0] * 9
-
-
-def taken(times: Sequence[float], delays: Sequence[float], zone: str = "Z") -> list[str]:
-    """A log whose records end at these times and reach the node so much later."""
-    head, *_ = edited(MASTER, "start", warmup=0, iterations=len(times))
-    lines, before = [head], 0.0
-    for step, (at, delay) in enumerate(zip(times, delays, strict=True), 1):
-        event = {"event": "step", "step": step, "of": len(times), "steps": 1, "loss": 1.0}
-        event |= {"seconds": at - before, "time": 1772445600.0 + at}
-        before = at
-        stamp = BEGAN + datetime.timedelta(seconds=at + delay)
-        lines.append(f"{stamp.isoformat()}{zone} K8SBENCH {json.dumps(event)}")
-    return lines
-
-
-def received(times: Sequence[float], delays: Sequence[float], zone: str = "Z") -> Found:
-    return log(taken(times, delays, zone), **OURS)
-
-
-SLOWER = [1.03 * at for at in TIMES], [-0.03 * at for at in TIMES]
-SECOND = [0.2 * n for n in range(1, 11)], [0.1 * n for n in range(10)]
-FASTER = taken([0.97 * at for at in TIMES], [0.03 * at for at in TIMES])
-"""All times of the lines are 3 % shorter than they were, their seconds with them."""
-UNSTAMPED = [line.partition("Z ")[2] for line in FASTER]
-
 # GPU metrics and groups.
 WORKING, IDLE = (
     metrics.series("gpu_utilization", [share] * 10, of=metrics.gpu(number))
@@ -633,18 +603,6 @@ CASES: dict[str, tuple[Found, str]] = {
     "packed on a node": (nodes("a", "a", backend="kubernetes", pack=True), ""),
     "local replicas": (nodes("a", "a", backend="local"), ""),
     "the last attempt's nodes": (lambda: both(MASTER_ON_A, MOVED, CLUSTER).reasons, "shared-node"),
-    # A node that is busy for a while takes lines late.
-    "taken at once": (received(TIMES, [0.02] * 30), ""),
-    "later and later": (log(FASTER, **OURS), "clock-mismatch"),
-    "earlier and earlier": (received(*SLOWER), "clock-mismatch"),
-    "without stamps": (log(UNSTAMPED, **OURS), ""),
-    "late at the beginning": (received(TIMES, [*BUSY, *[0.02] * 21]), ""),
-    "late at the end": (received(TIMES, [*[0.02] * 20, *BUSY, 0.02]), ""),
-    "a second late from the middle on": (received(TIMES, [*[0.02] * 15, *[1.4] * 15]), ""),
-    # Half of the window, but less than a node may take.
-    "in a short window": (received(*SECOND), ""),
-    "four records": (received(TIMES[:4], [0.0, 4.0, 8.0, 12.0]), "too-few-records"),
-    "five records": (received(TIMES[:5], [0.0, 4.0, 8.0, 12.0, 16.0]), "clock-mismatch"),
     # Training, archives and what happened to the job.
     "another run goes on": (goes_on("-100000-x7k2qd", "-110000-other2"), "two-runs"),
     "with another batch": (goes_on('_per_gpu": 4', '_per_gpu": 8'), "two-runs"),
