@@ -59,21 +59,18 @@ def completed(
         path: why for path, why in measurement.missing.items() if path.partition(".")[0] != PATH
     }
     chosen: dict[str, Chosen] = {}
+    absent: dict[str, str] = {}
     for metric in METRICS:
         choice = _chosen(metric, gpus, wanted, ranked, plan.world_size)
         if isinstance(choice, Chosen):
             chosen[metric.id] = choice
         else:
-            missing[f"{PATH}.{metric.id}"] = choice
+            absent[f"{PATH}.{metric.id}"] = choice
     if not chosen:
         why = joined({answer.source: answer.missing.get("*", "") for answer in fetched})
-        longest = why or joined({"": next(iter(missing.values()), "")})
-        kept = {path: why for path, why in missing.items() if not path.startswith(f"{PATH}.")}
-        return msgspec.structs.replace(
-            measurement,
-            gpu_metrics=None,
-            missing=kept | {PATH: longest or "No source has any series."},
-        )
+        missing[PATH] = why or next(iter(absent.values()))
+        return msgspec.structs.replace(measurement, gpu_metrics=None, missing=missing)
+    missing |= absent
     figures = {name: choice.figure for name, choice in chosen.items()}
     energy = _energy_per_1000(measurement, plan, figures)
     if energy is None:
