@@ -83,23 +83,21 @@ def _gpus(case: Case) -> Iterator[Finding]:
     if expected.gpus is None:
         # It may count nodes: whoever gives the number knows better.
         stated |= log.facts.get("gpus_by_environment", {})
+    given, ranks = counted(case.gpus, "GPU", ("was", "were")), len(log.ranks)
     if logged is not None and logged != case.gpus:
-        given = counted(case.gpus, "GPU", ("was", "were"))
         text = f"{given} given, the log says {logged}."
         yield rules.GPU_COUNT.finding(text, log.place("gpus"))
     elif len(stated) > 1:
         text = f"The log says {' GPUs and '.join(stated)}."
         yield rules.GPU_COUNT.finding(text, stated.values())
-    elif len(log.ranks) > case.gpus:
-        ranks = len(log.ranks)
-        given = counted(case.gpus, "GPU", ("was", "were"))
+    elif ranks > case.gpus:
         text = f"{ranks} ranks print training lines, and {given} given."
         yield rules.GPU_COUNT.finding(text)
     elif (
         expected.by_user
         and expected.gpus is not None
         and logged is None
-        and not (1 < len(log.ranks) == case.gpus or _confirmed(case))
+        and not (1 < ranks == case.gpus or _confirmed(case))
     ):
         text = f"The GPU count is not in the log; an option or its name says {case.gpus}."
         yield rules.GPUS_UNVERIFIED.finding(text)

@@ -17,7 +17,7 @@ from k8sbench.measure.run import evidence
 from k8sbench.measure.run.evidence import Occurrence
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.gpu_series import TrainerSeries
-from k8sbench.measure.run.rank_records import RankRecords, Replay
+from k8sbench.measure.run.rank_records import RankRecords
 from k8sbench.measure.run.tally import CountedSteps
 from k8sbench.measure.run.training import AiRankEvents, Evaluations, TrainingFacts
 from k8sbench.model.measurement import AccuracyResult, RankTimes, SteadyPart
@@ -56,18 +56,13 @@ class EpochEnd(msgspec.Struct, frozen=True):
     """The log's own summary of an epoch, and figures of that epoch's records."""
 
     mark: Mark
-    file: str
+    place: Place
     mean_rate: float
     """Mean of the epoch's printed rates; 0 where none is printed."""
     last: Record
     records: int
     fits: bool
     """Whether its number of steps, if it has one, follows from the records."""
-
-    @property
-    def place(self) -> Place:
-        """The line as evidence."""
-        return evidence.place(self.file, self.mark.line, self.mark.text)
 
 
 class _Marks(NamedTuple):
@@ -289,9 +284,9 @@ class LogFacts:
                 first = self.fact(name)
                 if value != first:
                     self._other_run(f"{name} {first} and {value}", [*self.place(name), place])
-        if header is not None and rank.replay is Replay.BACK:
+        if header is not None and rank.replay == "back":
             self._other_run("a second header", [header])
-        elif header is not None and rank.replay is not Replay.COPY:
+        elif header is not None and rank.replay != "repeated":
             # It goes on where it was: programs that print nothing of it resumed the run.
             self._restarted_at(header)
 
@@ -306,9 +301,8 @@ class LogFacts:
             self.training.mark(mark, file)
         elif kind in {"evaluation", "checkpoint"}:
             self._marks = self._marks._replace(events=self._marks.events + 1)
-            iteration = mark.number("iteration")
-            for rank in self.ranks.values() if iteration is not None else ():
-                rank.end_epoch_at(int(iteration or 0))
+            for rank in self.ranks.values():
+                rank.end_epoch_at(int(mark.number("iteration") or 0))
         elif kind == "airank":
             self.airank.take(mark, file)
         elif kind == "start":
@@ -341,11 +335,9 @@ class LogFacts:
             else:
                 self.summary = (mark, file)
         elif kind == "unread":
-            place = evidence.place(file, mark.line, mark.text)
-            text, place, count = self.unread.get(
-                str(values["name"]), (str(values["text"]), place, 0)
-            )
-            self.unread[str(values["name"])] = (text, place, count + 1)
+            name, place = str(values["name"]), evidence.place(file, mark.line, mark.text)
+            text, place, count = self.unread.get(name, (str(values["text"]), place, 0))
+            self.unread[name] = (text, place, count + 1)
         elif kind == "foreign":
             self.foreign = self.foreign or evidence.place(file, mark.line, mark.text)
         elif kind == "finished":
@@ -369,12 +361,8 @@ class LogFacts:
 
     def _rank(self, mark: Mark) -> None:
         host, number = mark.values.get("host"), mark.number("rank")
-        times = {name: value for name in _TIMES if (value := mark.number(name)) is not None}
-        if (
-            number is not None
-            and len(times) == len(_TIMES)
-            and all(map(math.isfinite, times.values()))
-        ):
+        times = {n: x for n in _TIMES if (x := mark.number(n)) is not None and math.isfinite(x)}
+        if number is not None and len(times) == len(_TIMES):
             rank = int(number)
             host = evidence.redact(str(host)) if host else None
             self.rank_times[rank] = RankTimes(rank=rank, host=host, **times)
@@ -387,7 +375,8 @@ class LogFacts:
         if epoch.number == mark.number("epoch"):
             mean = epoch.rates / epoch.records
             fits = (steps := rank.steps_of(mark)) is None or rank.fits(steps)
-            self.epoch_ends.append(EpochEnd(mark, file, mean, last, epoch.records, fits))
+            place = evidence.place(file, mark.line, mark.text)
+            self.epoch_ends.append(EpochEnd(mark, place, mean, last, epoch.records, fits))
             rank.end_epoch(mark)
 
     def _choose_window(self, first: Record | None) -> CountedSteps:

@@ -207,11 +207,6 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     goal: TimeToTrain
 
     @property
-    def rate(self) -> float | None:
-        """The headline."""
-        return self.throughput.time_weighted if self.throughput else None
-
-    @property
     def ended_at_target(self) -> bool:
         """Whether it was to end at the target, and did."""
         return self.log.fact("ended_by") == "target" and self.goal.reached is not None
@@ -244,8 +239,9 @@ class TimeToTrain(msgspec.Struct, frozen=True, kw_only=True):
 def time_to_train(log: LogFacts) -> TimeToTrain:
     """Time to train of a log that was read, to what it is measured by."""
     target, evaluations = log.expected.target, log.airank.percent()
+    own = list(log.training.evaluations.values())
     if log.family is OURS:
-        evaluations = log.training.evaluations
+        evaluations = own
         if target is None and log.training.target is not None:
             target = Accuracy(metric=log.training.metric or "", value=log.training.target)
     other = _not_comparable(log, target)
@@ -260,7 +256,7 @@ def time_to_train(log: LogFacts) -> TimeToTrain:
         missing=other or missing,
         target=target,
         reached=reached,
-        best=max(log.training.evaluations, key=lambda evaluated: evaluated.value, default=None),
+        best=max(own, key=lambda evaluated: evaluated.value, default=None),
     )
 
 

@@ -232,7 +232,7 @@ def _of_log(log: LogFacts) -> Measurement:
         steady=steady,
         ranks=tuple(log.rank_times[rank] for rank in sorted(log.rank_times)),
         environment=log_statements.environment(log, accuracy),
-        log_digest=rank.sums.digest if rank else None,
+        log_digest=rank.sums.digest.hexdigest() if rank else None,
         missing=missing,
         verdict="valid",
         reasons=(),

@@ -7,7 +7,6 @@ rates): the job's GPUs and batch, which may become known late, are one factor at
 
 from __future__ import annotations
 
-import enum
 import math
 from collections import defaultdict
 from typing import Literal
@@ -21,16 +20,9 @@ ROUNDED = 1e-4
 """Relative error of a number of steps that follows from printed numbers."""
 
 
-class Replay(enum.Enum):
-    """Why a log goes through iterations that it has been through."""
-
-    COPY = "another rank printed them too"
-    AGAIN = "the program was restarted"
-    BACK = "without a known reason"
-
-
-Oddity = Literal["repeated", "redone", "back"]
-"""Why a record leads no further than the log was already."""
+Replay = Literal["repeated", "redone", "back"]
+"""Why a record leads no further than the log was already: it is a copy or another rank's, the
+program was restarted, or there is no known reason."""
 
 
 class RankRecords:
@@ -70,7 +62,6 @@ class RankRecords:
         self.opening: Occurrence | None = None
         """The first record; None where the log resumes a run."""
         self._opening_position = 0
-        self._skipped_epochs = 0
 
         self.total: int | None = None
         """Planned iterations by the last record, whether it led further or not."""
@@ -78,7 +69,7 @@ class RankRecords:
         """Planned iterations before and after each time that the run planned more of them."""
         self.all_records = 0
         """Those that led further."""
-        self.odd: defaultdict[Oddity, Occurrences] = defaultdict(Occurrences)
+        self.odd: defaultdict[Replay, Occurrences] = defaultdict(Occurrences)
         self.sums = RankSums(shape, window)
         self.tally, self.clock = self.sums.tally, self.sums.clock
 
@@ -200,7 +191,7 @@ class RankRecords:
             return
         if self.replay is not None:
             # Caught up with where the log had been: from here on it is new.
-            if self.replay is not Replay.COPY:
+            if self.replay != "repeated":
                 restart = True
             elif not turns:
                 self._previous, self._mean.printed = self._furthest
@@ -242,8 +233,7 @@ class RankRecords:
         new = number not in self._bases and (not self._bases or number > max(self._bases))
         if opens:
             # A log that begins in a later epoch: only the total shows where that lies.
-            self._skipped_epochs = max(number - self.shape.first_epoch, 0)
-            self._base = self._skipped_epochs * total
+            self._base = max(number - self.shape.first_epoch, 0) * total
         elif new:
             last = max(self._bases)
             tail = total - self._previous
@@ -279,18 +269,14 @@ class RankRecords:
             if earlier and position == self._opening_position and self._ended_before(record):
                 earlier = False
             if earlier or (restart and stamp is None and position == self._opening_position):
-                self.replay = Replay.COPY
-                self.odd["repeated"].add(line)
-            elif restart:
-                self.replay = Replay.AGAIN
-                self.odd["redone"].add(line)
+                self.replay = "repeated"
             else:
-                self.replay = Replay.BACK
-                self.odd["back"].add(line)
+                self.replay = "redone" if restart else "back"
+            self.odd[self.replay].add(line)
         self._previous = record.iteration
         if self._running:
             self._mean.take(record)
-        if record.stamp is not None and self.replay is not Replay.COPY:
+        if record.stamp is not None and self.replay != "repeated":
             self.clock.latest = self.clock.at(record.stamp)
 
     def _ended_before(self, record: Record) -> bool:
@@ -323,16 +309,11 @@ class RankRecords:
     @property
     def missing(self) -> Occurrences:
         """Records before which iterations of the window are in no record."""
-        opening = self.opening
-        is_late = opening is not None and self._starts_late(opening)
+        opening, slack = self.opening, self.usual if self._single else 0
+        is_late = min(self._bases, default=0) > self.shape.first_epoch
+        if opening is not None and not self._running:
+            is_late |= opening.position > self.window.warmup + slack
         return self.distances.missing(opening if is_late else None)
-
-    def _starts_late(self, opening: Occurrence) -> bool:
-        """Whether the log begins after its window does; ``position``: iterations before it."""
-        if self._skipped_epochs:
-            return True
-        slack = self.usual if self._single else 0
-        return not self._running and opening.position > self.window.warmup + slack
 
 
 def _distance(first: Record, second: Record) -> int | None:

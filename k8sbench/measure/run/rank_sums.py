@@ -235,12 +235,13 @@ class RankSums:
         self.other_batches = Occurrences()
         """Records whose rate times seconds is another batch than the first one's."""
         self._warmup = window.warmup
-        self._digest = hashlib.sha256()
+        self.digest = hashlib.sha256()
+        """Over the records as printed."""
 
     def add(self, entry: Entry) -> None:
         """Add a record that leads further."""
         line, record = entry.line, entry.line.record
-        self._digest.update(record.text.encode("utf-8", "replace"))
+        self.digest.update(record.text.encode("utf-8", "replace"))
         if entry.at is not None:
             self.last_stamp = entry.at
             if self.first_stamp is None:
@@ -266,8 +267,3 @@ class RankSums:
         if entry.counts:
             self.tally.count(entry)
             self.clock.compare(entry)
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 over the records as printed."""
-        return self._digest.hexdigest()

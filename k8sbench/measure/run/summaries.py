@@ -31,7 +31,7 @@ def of_run(case: Case) -> Iterator[Finding]:
     mark, file = log.summary
     if (mark.number("first_step"), mark.number("last_step")) != (span.first, span.last):
         return
-    lines = {"samples_per_second": case.rate}
+    lines = {"samples_per_second": case.throughput.time_weighted if case.throughput else None}
     if span.iterations == span.last - span.first + 1 and case.job_batch is not None:
         lines |= {"seconds": span.time, "samples": case.job_batch * span.iterations}
     for name, of_lines in lines.items():

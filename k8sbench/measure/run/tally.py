@@ -85,8 +85,8 @@ class Tally:
         self.first_iteration: int | None = None
         self.last_iteration: int | None = None
         self._paused = 0.0
-        self._first_stamped: Stamped | None = None
-        self._last_stamped: Stamped | None = None
+        self.stamped: tuple[Stamped, Stamped] | None = None
+        """The first and the last record that carry a stamp."""
         self.first: Occurrence | None = None
         self.last: Occurrence | None = None
         self.began: float | None = None
@@ -115,8 +115,7 @@ class Tally:
         self.last_iteration = position
         if entry.at is not None:
             last = Stamped(position, entry.at, self.iterations, self.time, self._paused)
-            self._last_stamped = last
-            self._first_stamped = self._first_stamped or last
+            self.stamped = (self.stamped[0] if self.stamped else last, last)
         if time <= 0:
             # The last digit of a running mean is more than the record's time. What it lacks the
             # next one has: the sums need both, and it has no rate of its own.
@@ -171,20 +170,12 @@ class Tally:
         return self._waiting / self._waiting_time if self._waiting_time else None
 
     @property
-    def stamped(self) -> tuple[Stamped, Stamped] | None:
-        """The first and the last record that carry a stamp."""
-        if self._first_stamped is None or self._last_stamped is None:
-            return None
-        return self._first_stamped, self._last_stamped
-
-    @property
     def stamps(self) -> tuple[float | None, float | None]:
         """When the window began, as far as a stamp shows, and when it ended."""
-        first, last = self._first_stamped, self._last_stamped
-        began = self.began
-        if began is None and first is not None:
-            began = first.stamp
-        return began, None if last is None else last.stamp
+        if self.stamped is None:
+            return self.began, None
+        first, last = self.stamped
+        return first.stamp if self.began is None else self.began, last.stamp
 
 
 def median(values: array[float]) -> float:

@@ -139,22 +139,14 @@ class TrainingFacts:
         """That of the first evaluation's headline."""
         self.target: float | None = None
         """As the evaluations state it, percent."""
-        self._evaluations: list[tuple[int, Evaluated]] = []
-        """Iterations before each, and what it came to: repeated ones, too."""
+        self.evaluations: dict[int, Evaluated] = {}
+        """Of the headline, in percent, by the iterations before each, as they came."""
         self._partial: tuple[Evaluation, Place] | None = None
         """The last evaluation that could not read all of its samples."""
         self._broken: dict[tuple[str, str], Place] = {}
         """Part and path of each sample, and the first line that names it."""
         self._checkpoints = 0
         self._failed: list[tuple[str, Place]] = []
-
-    @property
-    def evaluations(self) -> list[Evaluated]:
-        """Of the headline, in percent, as they came; repeated ones once."""
-        by_step: dict[int, Evaluated] = {}
-        for step, evaluated in self._evaluations:
-            by_step.setdefault(step, evaluated)
-        return list(by_step.values())
 
     @property
     def broken(self) -> int:
@@ -173,9 +165,9 @@ class TrainingFacts:
         is_whole = item.of is None or item.samples is None or item.samples >= item.of
         if not is_whole:
             self._partial = (item, place)
-        if len(self._evaluations) < KEPT:
+        if len(self.evaluations) < KEPT:
             evaluated = Evaluated(item.stamp, item.value * scale, place, is_whole)
-            self._evaluations.append((item.step, evaluated))
+            self.evaluations.setdefault(item.step, evaluated)
 
     def mark(self, mark: Mark, file: str) -> None:
         """Take a checkpoint or a broken sample."""
