@@ -98,7 +98,8 @@ def _size(case: str) -> tuple[int, int]:
 def _one(loaded: LoadedSpec) -> None:
     """Show what it is, how to run it, its variants, and what was published of it."""
     spec, target = loaded.spec, loaded.spec.target_accuracy
-    _write(f"{spec.name}: {spec.title}. {spec.task}; {spec.unit} per second of the whole job.")
+    _write(f"{spec.name}: {spec.title}. {spec.task}.")
+    _write(f"Unit: {spec.unit}/s, of the whole job")
     name = spec.name if loaded.source == "built-in" else loaded.source
     variant = spec.default_variant(spec.default_framework) or spec.variants[0]
     replicas, gpus = max(variant.cases, key=_size).split("x")
@@ -106,6 +107,9 @@ def _one(loaded: LoadedSpec) -> None:
     _write(f"Run it: k8sbench submit {name} --replicas {replicas} --gpus {gpus}{amp}")
     if target is not None:
         _write(f"Target: {target.value:.15g} {target.unit} {target.metric}")
+    programs = [one.upstream for one in spec.variants if one.upstream is not None]
+    if named := dict.fromkeys(f"{one.repository} {one.commit[:8]}" for one in programs):
+        _write(f"Published program: {', '.join(named)}; --impl upstream runs it")
     output.write("\n")
     output.write_table(VARIANTS, spec.variants)
     figures = [(one, figure) for one in spec.variants for figure in one.published]
@@ -127,7 +131,7 @@ def _one(loaded: LoadedSpec) -> None:
 
 
 def _batches(variant: Variant) -> str:
-    return ", ".join(f"{size} {name}" for name, size in variant.batch_size.items())
+    return ", ".join(f"{size} ({name})" for name, size in variant.batch_size.items())
 
 
 def _default(variant: Variant) -> str:
