@@ -156,13 +156,15 @@ def _verdict(result: Result) -> Cell:
 
     What was left out is counted in a column of its own, with the reasons.
     """
-    group, parts, notes = result.group, [result.group.state], list[str]()
+    group, notes = result.group, list[str]()
+    state = "ok" if group.smoke and group.state == "valid" else group.state
+    parts = [f"{state} (smoke)" if group.smoke else state]
     for mark in marks(group):
         words, _, meaning = mark.partition(": ")
         if words in ("left out", "warn"):
             continue  # these are notes of their own
         # What was overruled stands in the table by name.
-        parts.append(mark if words == "accepted" else words)
+        parts += [] if words.startswith("smoke") else [mark if words == "accepted" else words]
         if meaning and words != "accepted":
             notes.append(mark)
     of_sets = _of_sets(result)
@@ -202,7 +204,8 @@ def _full_verdict(result: Result) -> Cell:
     lacking: dict[str, list[str]] = {}
     for title, name in GPU.items():
         if name not in group.gpu:
-            why = group.missing.get(name, "no valid figure")
+            is_imported = group.plan.backend == "imported"
+            why = "imported logs" if is_imported else group.missing.get(name, "no valid figure")
             lacking.setdefault(why, []).append(title)
     notes = (
         f"no {'GPU metrics' if len(titles) == len(GPU) else ', '.join(titles)}: {why}"
@@ -276,7 +279,7 @@ def _deviation(result: Result) -> Cell:
     if one is None or not is_of_case(one, result) or "no-figure" in one.not_comparable:
         return Cell(ABSENT)  # the published figure, or ours, has the reason
     if (text := formats.deviation(one)) is None:
-        return Cell(f"≠ {', '.join(one.not_comparable)}")
+        return Cell(f"≠ {formats.unlike(one.not_comparable)}")
     others = result.group.by_estimator.keys() - {result.group.estimator}
     by = [f"deviation by {one.estimator}"] * (one.estimator in others)
     if one.ratios is not None:

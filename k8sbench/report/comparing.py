@@ -267,7 +267,7 @@ def _without_ratio(case: Compared) -> Iterable[str]:
             yield f"No figure in {name}: {group_words.no_figure(side.groups[-1])}."
     # What has no figure may not even have told its GPU.
     if case.not_comparable and "no-figure" not in case.not_comparable:
-        yield f"Not comparable: {', '.join(case.not_comparable)}."
+        yield f"Not comparable: {formats.unlike(case.not_comparable)}."
 
 
 def _difference(one: Difference, compared: Comparison, names: Sequence[str]) -> tuple[Cell, ...]:

@@ -162,6 +162,14 @@ def signed_percent(value: float) -> str:
     return sign + text
 
 
+UNLIKE = {"estimator": "averaging rule", "model": "different or unknown model"}
+
+
+def unlike(ids: Iterable[str]) -> str:
+    """What forbids a comparison, in words where an id does not say enough."""
+    return ", ".join(UNLIKE.get(name, name) for name in ids)
+
+
 def deviation(one: Deviation) -> str | None:
     """From a published figure, as a range where its averaging rule is not known."""
     if one.ratio is not None:

@@ -65,7 +65,10 @@ def _results(title: str | None, results: Sequence[Result], form: Form) -> Table:
         notes += [f"no SPEEDUP: {reason}" for reason in dict.fromkeys(why) if reason]
     if form == "table":
         notes += [] if unit else [f"THROUGHPUT: {'; '.join(units.values())}"]
-        notes.append(f"median of the valid runs by {usual}; ±: coefficient of variation")
+        counted = f"= {(unit or 'samples').removesuffix('/s')} ÷ time of its window"
+        rule = f"each {counted if usual == 'time_weighted' else f'by {usual}'}"
+        notes.append(f"{unit or 'THROUGHPUT'}: median of the valid runs, {rule}")
+        notes.append("±: coefficient of variation")
     return Table(
         title=title,
         columns=tuple(_titled(column, unit, form) for column in shown),
@@ -153,9 +156,9 @@ def _effective(group: Group) -> str:
 
 
 def parity_text(pair: Parity) -> str:
-    """Write the ids of what forbids a ratio; and what else differs."""
+    """Write what forbids a ratio; and what else differs."""
     notes = f" ({', '.join(pair.notes)})" if pair.notes else ""
-    return f"not comparable: {', '.join(pair.not_comparable)}{notes}"
+    return f"not comparable: {formats.unlike(pair.not_comparable)}{notes}"
 
 
 def _both(paddle: str, pytorch: str) -> Cell:

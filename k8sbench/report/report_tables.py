@@ -137,8 +137,7 @@ def _throughput(rows: Rows, gpus: int, precision: str, decimals: int | None = No
     one = nearest(result, "throughput")
     if one is None or not is_of_case(one, result):
         return text
-    unlike = ", ".join(one.not_comparable)
-    deviation = formats.deviation(one) or f"≠ {unlike}"
+    deviation = formats.deviation(one) or f"≠ {formats.unlike(one.not_comparable)}"
     # As in all comparisons, both sides are by one estimator.
     is_other = one.ratio is not None and one.estimator != result.group.estimator
     deviation += f" by {one.estimator}" * is_other

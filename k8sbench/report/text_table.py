@@ -141,7 +141,7 @@ def laid_out(
 
 
 def state_of(cell: str) -> str:
-    """Return the state that a cell begins with: ``valid`` of ``valid; smoke (CPU)``.
+    """Return the state that a cell begins with: ``ok`` of ``ok (smoke)``.
 
     What is more than a state is part of it: ``valid;`` is another state than ``valid``.
     """

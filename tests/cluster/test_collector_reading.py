@@ -80,7 +80,7 @@ def test_another_machine_reads_what_a_submitter_has_left(
         assert "can be read" not in other.run("watch", "r1", "--store=cluster", code=2).out
         # Who has submitted it takes it over, though its job is gone.
         taken = own_shell.run("collect", "--all")
-        assert " valid; smoke" in taken.out
+        assert " ok (smoke)" in taken.out
         assert "its logs and figures are here now" in taken.err
         assert own_shell.json("status", "r1")["source"] == "here"
         for replica, lines in logs.expected.items():

@@ -37,7 +37,7 @@ def test_keep_leaves_the_job_until_delete(shell: Shell) -> None:
     assert "kept" in shell.on_cluster()
     assert {"kept-master-0", "kept-worker-0"} <= set(shell.on_cluster("pods"))
     # Closed already: there is nothing to collect, and what is kept is left alone.
-    assert " valid; smoke" in shell.run("collect", "kept").out
+    assert " ok (smoke)" in shell.run("collect", "kept").out
     assert "kept" in shell.on_cluster()
     deleted = shell.run("delete", "kept")
     assert "Run kept has nothing on the cluster any more." in deleted.err

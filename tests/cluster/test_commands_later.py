@@ -52,7 +52,7 @@ def test_a_detached_run_is_looked_at_and_collected(shell: Shell) -> None:
     listed = shell.run("list")
     assert "1 run is over on the cluster, and not collected: k8sbench collect --all" in listed.err
     collected = shell.run("collect", "detached")
-    assert " valid; smoke" in collected.out
+    assert " ok (smoke)" in collected.out
     assert shell.archived("detached") == logs.expected["master-0"]
     assert "detached" not in shell.on_cluster()
     # Again is harmless, and says the same.

@@ -25,7 +25,7 @@ def test_a_run_ends_with_a_valid_row_and_leaves_nothing_on_the_cluster(own_shell
         done.until("Running: ")
         own_shell.finish("whole")
         done.ends()
-    assert re.search(r"^resnet50 .* 2x1 .* 1/1 .* 16.* valid; smoke", done.out, re.MULTILINE)
+    assert re.search(r"^resnet50 .* 2x1 .* 1/1 .* 16.* ok \(smoke\)", done.out, re.MULTILINE)
     # Plain lines, in the order of what happens.
     lines = done.err.splitlines()
     assert lines[0].startswith(f"{PLAN} endless · image pytorch/pytorch:")
@@ -72,7 +72,7 @@ def test_ctrl_c_detaches_and_watch_comes_back_for_the_row(shell: Shell) -> None:
         shell.finish("left")
         watch.ends()
         other.ends(5)
-    assert " valid; smoke" in watch.out
+    assert " ok (smoke)" in watch.out
     assert "not-measured (left): All 2 replicas succeeded. k8sbench on " in other.out
     assert shell.archived("left") == logs.expected["master-0"]
     assert shell.on_cluster() == []
@@ -109,7 +109,7 @@ def test_a_run_id_that_exists_is_joined_by_whoever_names_it(shell: Shell) -> Non
             shell.finish("joined")
             ended = [again.ends(), third.ends()]
             other.ends(5)
-    assert all(" valid; smoke" in one.out for one in ended)
+    assert all(" ok (smoke)" in one.out for one in ended)
     assert "not-measured (joined): All 2 replicas succeeded. k8sbench on " in other.out
     for one in (shell, colleague):
         (run,) = one.json("list")
@@ -117,7 +117,7 @@ def test_a_run_id_that_exists_is_joined_by_whoever_names_it(shell: Shell) -> Non
         assert one.archived("joined") == logs.expected["master-0"]
     # It is over: joining it prints its row, and says that this is all.
     after = shell.submit("joined", "--node-pool=endless")
-    assert " valid; smoke" in after.out
+    assert " ok (smoke)" in after.out
     assert "Run joined of set night was over before, and is not run again." in after.err
 
 

@@ -50,7 +50,7 @@ def test_a_job_stays_until_its_logs_are_collected(
     why = "kubelet at 10.0.0.1:10250: dial tcp 10.0.0.1:10250: connect: connection refused"
     assert f"and 1 more cannot be read now ({why}).\n" in submit.err
     assert f"When logs can be read again: k8sbench collect {name}; to end" in submit.err
-    assert " valid; smoke" not in submit.out, submit.out
+    assert " ok (smoke)" not in submit.out, submit.out
     assert name in shell.on_cluster()
     assert f"{name}-master-0" in shell.on_cluster("pods")
     # Once as the state that it has, once as the one that it has again.
@@ -58,7 +58,7 @@ def test_a_job_stays_until_its_logs_are_collected(
     assert "error:" not in watch.err
     status = shell.json("status", name)
     assert (status["phase"] != "Succeeded", status["cause_id"]) == (True, "logs-incomplete")
-    assert " valid; smoke" in shell.run("collect", "--all").out
+    assert " ok (smoke)" in shell.run("collect", "--all").out
     assert shell.archived(name) == logs.expected["master-0"]
     assert shell.archived(name, "worker-0") == logs.expected["worker-0"]
     assert name not in shell.on_cluster()

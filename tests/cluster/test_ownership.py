@@ -90,7 +90,7 @@ def test_a_job_of_another_store_is_collected_where_it_is_adopted_and_nowhere_els
     assert "take it over with: k8sbench collect --adopt left" in refused.err
     assert colleague.run("collect", "--all").err == "Nothing needs collection here.\n"
     adopted = colleague.run("collect", "--adopt", "left")
-    assert " valid; smoke" in adopted.out
+    assert " ok (smoke)" in adopted.out
     assert "left stays on the cluster: it stays for 7d" in adopted.err
     assert colleague.archived("left") == lines
     assert owner(shell, "left")["store"] == colleague.identity
@@ -123,7 +123,7 @@ def test_a_former_owner_that_wakes_up_leaves_the_job_and_shows_the_receipt(shell
         # It does not answer that it follows the job.
         colleague.limits = IMPATIENT
         adopted = colleague.run("collect", "--adopt", "--follow", "asleep")
-        assert " valid; smoke" in adopted.out
+        assert " ok (smoke)" in adopted.out
         owning.process.send_signal(signal.SIGCONT)
         owning.ends(0, 5)
     assert "asleep is k8sbench on " in owning.err

@@ -139,6 +139,7 @@ def test_an_interrupted_training_saves_its_last_step_and_is_cancelled(
     _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, err
     assert name in err
+    assert "--backend local" in err
     assert "--resume" in err
     assert shell.json("status", shell.run_id())["phase"] == "Cancelled"
     (kept,) = (tmp_path / "kept" / shell.run_id()).iterdir()

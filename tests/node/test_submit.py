@@ -76,7 +76,7 @@ def test_a_job_trains_across_two_nodes_where_the_restricted_standard_is_enforced
         submit.until("step 1/6")
         submit.ends()
     assert "Succeeded: All 2 replicas succeeded." in submit.err
-    assert re.search(r"^deeplabv3p .* 2x1-cpu .* valid; smoke", submit.out, re.MULTILINE)
+    assert re.search(r"^deeplabv3p .* 2x1-cpu .* ok \(smoke\)", submit.out, re.MULTILINE)
     pods = {kind.replica_of(pod["metadata"]["name"], "run"): pod for pod in trained_in.get("pods")}
     assert sorted(pods) == sorted(kind.names(2))
     assert {pod["spec"]["nodeName"] for pod in pods.values()} == {"node-0", "node-1"}

@@ -133,7 +133,7 @@ PLAIN_TERMS = ("", "dumb", "unknown")
 """Values of TERM: terminals that take no control codes."""
 COLOURS: dict[str, str] = {
     **dict.fromkeys(("valid", "ok", Phase.SUCCEEDED, Phase.RUNNING), "green"),
-    # More follows: a smoke run, a warning, runs that were left out.
+    # More follows: a warning, runs that were left out.
     **dict.fromkeys(
         (
             *("valid;", "unsteady", "unsteady;", "warning", "running", "cancelled"),

@@ -163,7 +163,8 @@ def _deviation(group: Group, figure: Published, spec: BenchmarkSpec, variant: Va
     if group.plan.data == "synthetic-host":
         notes.append("data synthetic-host")  # also where theirs is synthetic: loaders cost time
     elif data != figure.data:
-        notes.append(f"data {data}")
+        unsaid = "the log does not say whether data was real or synthetic"
+        notes.append(unsaid if data == "unknown" else f"data {data}")
     notes += speed_options.words(group.plan.options)
     if figure.aggregate == "mean":
         notes.append("published mean of runs, our median")
