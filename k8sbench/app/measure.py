@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore
     from k8sbench.app.stores import Note
     from k8sbench.measure.run.expectation import Expectation
-    from k8sbench.model.measurement import Measurement
-    from k8sbench.model.spec import Variant
+    from k8sbench.model.spec import BenchmarkSpec, Variant
 
 PRECISIONS = {"fp32": "fp32", "amp": "amp", "fp16": "amp", "bf16": "amp"}
 """What may be asked for → what it is; the half types are kinds of AMP."""
@@ -57,7 +56,8 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
     precision: str | None = None
     """Key of :data:`PRECISIONS`."""
     benchmark: str | None = None
-    """Name or file of the benchmark that they are of."""
+    """Name or file of the benchmark that they are of; None without a family: the one of the
+    catalog that each log states."""
     family: str | None = None
     """Log family, where no benchmark is meant; :data:`AUTO`: whichever it turns out to be of."""
     framework: Framework | None = None
@@ -101,6 +101,8 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
 
     measurements: tuple[Measurement, ...]
     failures: tuple[InputError, ...]
+    recognised: dict[str, str | None]
+    """Log → the benchmark that it states and how to choose another, in words; None: none."""
 
     @property
     def rejected(self) -> bool:
@@ -110,18 +112,21 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
 
 def measure(logs: Sequence[str], options: MeasureOptions) -> Measured:
     """Measure files, folders, or ``-``; what cannot be read is among the failures."""
-    given = find(logs, options)
+    given = _find(logs, options)
     measurements: list[Measurement] = []
-    failures = given.failures
+    failures, recognised = given.failures, dict[str, str | None]()
     for files in given.runs:
+        first = next(iter(files))
         try:
-            measurements.append(of_run(files, next(iter(files)), given, options)[0])
+            measured, _, recognised[first] = _of_run(files, first, given, options)
+            measurements.append(measured)
         except InputError as error:
             failures.append(error)
-    return Measured(measurements=tuple(measurements), failures=tuple(failures))
+    found, failed = tuple(measurements), tuple(failures)
+    return Measured(measurements=found, failures=failed, recognised=recognised)
 
 
-def find(logs: Sequence[str], options: MeasureOptions) -> GivenLogs:
+def _find(logs: Sequence[str], options: MeasureOptions) -> GivenLogs:
     """Expand folders, and read what is said of the logs.
 
     A path that leads nowhere must not cost the others their figures, unless all are one run's: one
@@ -144,23 +149,28 @@ def find(logs: Sequence[str], options: MeasureOptions) -> GivenLogs:
     return GivenLogs(runs, failures, candidates)
 
 
-def of_run(
+def _of_run(
     files: Mapping[str, str | None], first: str, given: GivenLogs, options: MeasureOptions
-) -> tuple[Measurement, LogOrigin]:
+) -> tuple[Measurement, LogOrigin, str | None]:
     """Measure the logs of one run, by path and name; ``first`` is the path of the first as given.
 
-    Raises :class:`InputError` where they cannot be measured.
+    Returns the benchmark that they state in words, too. Raises :class:`InputError` where they
+    cannot be measured.
     """
     from k8sbench.adapters.files import log_files
     from k8sbench.measure.run import measuring
 
-    candidates = given.candidates
-    model = options.gpu_model
-    expected = [
-        msgspec.structs.replace(candidate.expected, gpu_model=model) for candidate in candidates
-    ]
-    measurement = measuring.measure(log_files.opened(files), expected, alone=True)
-    chosen = _matching(candidates, measurement)
+    values = _values(options)
+    expected = [msgspec.structs.replace(each.expected, **values) for each in given.candidates]
+    judged = measuring.judge(log_files.opened(files), expected)
+    measurement = judged.measurement
+    chosen = given.candidates[expected.index(judged.expected)]
+    recognised, name = None, judged.stated and judged.stated.benchmark
+    if judged.unfit:
+        why = f"not {name} ({', '.join(judged.unfit)})"
+        recognised = f"{measurement.format}, {why}; --benchmark {name} says why."
+    elif name:
+        recognised = f"{name}; use --benchmark for another, --format {AUTO} for none."
     origin = LogOrigin(
         file=first,
         spec=chosen.loaded.spec if chosen.loaded else None,
@@ -171,79 +181,68 @@ def of_run(
         shape=options.shape,
         gpu_model=options.gpu_model,
     )
-    return completed(measurement, origin), origin
+    return completed(measurement, origin), origin, recognised
 
 
-def _matching(candidates: Sequence[LogCandidate], measurement: Measurement) -> LogCandidate:
-    """The candidate that a log was measured by: of its format, else of its framework."""
-
-    def likeness(candidate: LogCandidate) -> tuple[bool, bool, bool]:
-        expected = candidate.expected
-        name = expected.format if isinstance(expected.format, str) else expected.format.name
-        own = measurement.environment.get("variant")
-        return (
-            name == measurement.format,
-            expected.framework == measurement.framework,
-            expected.variant == own,
-        )
-
-    return max(candidates, key=likeness)
+def _values(options: MeasureOptions) -> dict[str, Any]:
+    """The values of logs that options give, as fields of :class:`Expectation`."""
+    gpus, shape, precision = options.gpus, options.shape, options.precision
+    if shape is not None and gpus not in {None, shape[0] * shape[1]}:
+        raise UsageError(f"--case {options.case} and --gpus {gpus} differ.", "Give one of them.")
+    return {
+        "gpus": gpus if shape is None else shape[0] * shape[1],
+        "batch_size": options.batch_size,
+        "precision": None if precision is None else PRECISIONS[precision],
+        "amp_dtype": precision if precision in {"fp16", "bf16"} else None,
+        "gpu_model": options.gpu_model,
+    }
 
 
 def _candidates(options: MeasureOptions) -> list[LogCandidate]:
     """What a log may be, as the options say; the first one that it fits holds."""
     from k8sbench.measure.run.expectation import Expectation, from_variant
 
-    if (options.benchmark is None) == (options.family is None):
+    if options.benchmark is not None and options.family is not None:
         raise UsageError(
-            "Give --benchmark NAME or --format FAMILY, not both; auto tries all families.",
-            f"Formats: {AUTO}, {', '.join(NAMES)}.",
+            "--benchmark and --format cannot be combined.",
+            "Give --benchmark NAME, or --format FAMILY for logs without a benchmark, or neither: "
+            "each log's family and benchmark are then recognised.",
         )
     if options.variant is not None and options.benchmark is None:
         raise UsageError("--variant is one of a benchmark.", "Give --benchmark as well.")
     results.check_accepted(options.accept, of_groups=False)
-    gpus, shape, precision = options.gpus, options.shape, options.precision
-    if shape is not None and gpus not in {None, shape[0] * shape[1]}:
-        raise UsageError(f"--case {options.case} and --gpus {gpus} differ.", "Give one of them.")
-    given: dict[str, Any] = {
-        "gpus": gpus if shape is None else shape[0] * shape[1],
-        "batch_size": options.batch_size,
-        "precision": None if precision is None else PRECISIONS[precision],
-        "amp_dtype": precision if precision in {"fp16", "bf16"} else None,
-        "warmup": options.warmup,
-        "accept": options.accept,
-    }
+    _values(options)
+    given: dict[str, Any] = {"warmup": options.warmup, "accept": options.accept}
+    found: list[LogCandidate] = []
+    if options.benchmark is not None:
+        benchmarks = [catalog.benchmark(options.benchmark)]
+    else:
+        framework = options.framework
+        for family in NAMES if options.family in {AUTO, None} else [str(options.family)]:
+            plain = Expectation(format=family, framework=framework, by_user=True, **given)
+            found.append(LogCandidate(plain))
+        benchmarks = catalog.benchmarks() if options.family is None else []
+        given["if_stated"] = True
+    for loaded in benchmarks:
+        for variant in _variants(loaded.spec, options):
+            declared_in = None if isinstance(variant.log, str) else loaded.source
+            expected = from_variant(loaded.spec, variant, declared_in=declared_in, **given)
+            found.append(LogCandidate(expected, loaded, variant))
+    return found
+
+
+def _variants(spec: BenchmarkSpec, options: MeasureOptions) -> list[Variant]:
+    """The variants that logs may be of, the defaults first; all, if no benchmark is given."""
+    mine = [each for each in spec.variants if options.framework in {None, each.framework}]
+    usual = [each for name in spec.frameworks if (each := spec.default_variant(name)) in mine]
     if options.benchmark is None:
-        assert options.family is not None
-        families = NAMES if options.family == AUTO else [options.family]
-        given |= {"framework": options.framework, "by_user": True}
-        return [LogCandidate(Expectation(format=family, **given)) for family in families]
-    loaded, name = catalog.benchmark(options.benchmark), options.variant
-    spec = loaded.spec
-    frameworks = [options.framework] if options.framework else list(spec.frameworks)
-    variants = [
-        variant
-        for framework in frameworks
-        for variant in spec.variants_of(framework)
-        if variant.name == name or (name is None and variant == spec.default_variant(framework))
-    ]
-    if not variants:
+        return [*usual, *(each for each in mine if each not in usual)]
+    found = [each for each in mine if each.name == options.variant] if options.variant else usual
+    if not found:
         existing = ", ".join(f"{variant.framework}/{variant.name}" for variant in spec.variants)
-        wanted = "/".join(part for part in (options.framework, name) if part)
+        wanted = "/".join(part for part in (options.framework, options.variant) if part)
         raise UsageError(f"{spec.name} has no variant {wanted}.", f"Variants: {existing}.")
-    return [
-        LogCandidate(
-            from_variant(
-                spec,
-                variant,
-                declared_in=None if isinstance(variant.log, str) else loaded.source,
-                **given,
-            ),
-            loaded,
-            variant,
-        )
-        for variant in variants
-    ]
+    return found
 
 
 class ImportedLogs(msgspec.Struct, frozen=True, kw_only=True):
@@ -255,6 +254,8 @@ class ImportedLogs(msgspec.Struct, frozen=True, kw_only=True):
     """Runs of this set that were here already, of the same logs."""
     failures: tuple[InputError, ...]
     """Without ``skip_unreadable`` nothing was recorded where there are any."""
+    recognised: dict[str, str | None] = {}
+    """As of :class:`Measured`."""
     rows: Rows | None = None
     """Of the groups that these runs belong to; None where nothing was recorded."""
 
@@ -268,6 +269,7 @@ class _Taken(NamedTuple):
     files: tuple[ImportedFile, ...]
     measured: Measurement
     origin: LogOrigin
+    recognised: str | None
     by_name: tuple[str, ...]
     """Options whose values are those that its name says."""
 
@@ -276,7 +278,6 @@ class Proposed(NamedTuple):
     """A log as it would be recorded."""
 
     file: str
-    format: str
     plan: RunPlan
     by_name: tuple[str, ...]
     """Options whose values are those that its name says."""
@@ -305,10 +306,10 @@ def import_logs(
     from k8sbench.adapters.store import artifacts, exchange
 
     set_name = checked_set_name(set_name or context.new_set_name())
-    given = find(logs, options)
+    given = _find(logs, options)
     failures = given.failures
-    if failures and not given.runs:
-        raise failures[0]
+    if not given.runs:
+        return ImportedLogs(set_name=set_name, failures=tuple(failures))
     with stores.to_write(where) as store, exchange.unpacking(store.root) as incoming:
         taken: list[_Taken] = []
         for number, names in enumerate(given.runs):
@@ -320,7 +321,7 @@ def import_logs(
                 }
                 first = next(iter(names))
                 said = imported.from_name(first) if from_names else {}
-                measured, origin, by_name = _measured(copies, first, given, options, said)
+                (measured, origin, stated), by_name = _measured(copies, first, given, options, said)
             except InputError as error:
                 failures.append(error)
                 continue
@@ -330,7 +331,7 @@ def import_logs(
                 measured = msgspec.structs.replace(measured, log_digest=files[0].sha256)
             if origin.spec_text:
                 artifacts.RunFolder(folder).write(BENCHMARK, origin.spec_text.encode())
-            taken.append(_Taken(folder, run_id, files, measured, origin, by_name))
+            taken.append(_Taken(folder, run_id, files, measured, origin, stated, by_name))
         doubles = _doubles(taken, store.runs(RunFilter()))
         failures += doubles
         added, there = list[tuple[_Taken, Run]](), list[Run]()
@@ -339,10 +340,7 @@ def import_logs(
             if failures and not skip_unreadable:
                 added, there = [], []
         if confirm and added:
-            proposed = [
-                Proposed(log.origin.file, log.measured.format, run.plan, log.by_name)
-                for log, run in added
-            ]
+            proposed = [Proposed(log.origin.file, run.plan, log.by_name) for log, run in added]
             confirm(proposed, set_name)
         if added:
             exchange.add(store, [(log.folder, run, log.files) for log, run in added])
@@ -353,6 +351,7 @@ def import_logs(
             added=tuple(recorded),
             there=tuple(there),
             failures=tuple(failures),
+            recognised={log.origin.file: log.recognised for log, _ in added},
             rows=results.rows(store, present, note, accept=options.accept) if present else None,
         )
 
@@ -363,7 +362,7 @@ def _measured(
     given: GivenLogs,
     options: MeasureOptions,
     said: Mapping[str, Any],
-) -> tuple[Measurement, LogOrigin, tuple[str, ...]]:
+) -> tuple[tuple[Measurement, LogOrigin, str | None], tuple[str, ...]]:
     """Measure a log, with what its name says where neither it nor the user states it.
 
     Returns the options that were taken from the name as well.
@@ -374,10 +373,9 @@ def _measured(
     by_name: dict[str, Any] = {}
     while True:
         wanted = msgspec.structs.replace(options, **by_name)
-        of_log = given._replace(candidates=_candidates(wanted)) if by_name else given
         missing = ["gpus", "case"]
         try:
-            measured, origin = of_run(files, first, of_log, wanted)
+            measured, *_ = found = _of_run(files, first, given, wanted)
         except InputError:
             if not said.keys() & missing - by_name.keys():
                 raise
@@ -391,7 +389,7 @@ def _measured(
             if "case" in said and math.prod(choices.parse_case(said["case"])) != measured.gpus:
                 missing.remove("case")
             if not said.keys() & missing - by_name.keys():
-                return measured, origin, tuple(by_name)
+                return found, tuple(by_name)
         by_name |= {option: said[option] for option in missing if option in said}
 
 

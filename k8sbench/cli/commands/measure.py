@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-import msgspec
 
 from k8sbench.app import measure as measuring
 from k8sbench.app.measure import AUTO, PRECISIONS, ImportedLogs, MeasureOptions, Proposed
@@ -34,7 +33,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _LOGS = (
     click.argument("logs", metavar="LOG...", nargs=-1, required=True),
-    click.option("--benchmark", metavar="NAME|FILE", help="Benchmark to which the logs belong."),
+    click.option(
+        "--benchmark",
+        metavar="NAME|FILE",
+        help="Benchmark to which the logs belong."
+        " Default: the built-in one whose model a log names, if its rules accept the log.",
+    ),
     click.option(
         "--format",
         "family",
@@ -82,7 +86,7 @@ _LOGS = (
 
 PROPOSED = (
     Column("LOG", lambda log: log.file),
-    Column("FORMAT", lambda log: log.format),
+    Column("BENCHMARK", lambda log: log.plan.benchmark),
     Column("FRAMEWORK", lambda log: log.plan.framework),
     Column("CASE", lambda log: log.plan.case),
     Column("PRECISION", lambda log: log.plan.precision),
@@ -110,14 +114,15 @@ def command(
     LOG is a file, a folder (all logs below it), a .gz of a log, or - for standard input.
 
     \b
+    k8sbench measure train.log
     k8sbench measure train.log --format mmseg --gpus 8 --warmup 20
     k8sbench measure logs/ --benchmark resnet50 --gpus 8 -o json
     """
     outcome = measuring.measure(logs, options)
     _write(outcome.measurements, output_format)
     sys.stdout.flush()
-    for error in outcome.failures:
-        output.error(f"error: {error.message}" + (f"\n  {error.action}" if error.action else ""))
+    _name_benchmarks(outcome.recognised, "measured")
+    _name_failures(outcome.failures, "error")
     if outcome.failures:
         return InputError.exit_code
     return REJECTED_EXIT_CODE if outcome.rejected else 0
@@ -163,9 +168,9 @@ def import_command(
     copy of another log, or of one that is in the store already, is named. The command can be
     repeated: with --set the runs of the same logs are not changed.
 
-    Without --benchmark and --format the family of each log is recognised, what would be recorded is
-    shown first, and what only the names of the logs say is recorded after a question, or without
-    one with --from-names.
+    Without --benchmark and --format the family and the benchmark of each log are recognised, what
+    would be recorded is shown first, and what only the names of the logs say is recorded after a
+    question, or without one with --from-names.
 
     \b
     k8sbench import logs/
@@ -175,7 +180,7 @@ def import_command(
     confirm = None
     if options.benchmark is None and options.family is None:
         confirm = None if from_names else _confirm
-        options, from_names = msgspec.structs.replace(options, family=AUTO), True
+        from_names = True
     done = measuring.import_logs(
         logs, options, output.note, from_names=from_names, confirm=confirm, **recording
     )
@@ -203,9 +208,30 @@ def _confirm(proposed: Sequence[Proposed], set_name: str) -> None:
 
 def _told(done: ImportedLogs) -> int:
     """Note what was recorded and what was not; returns the exit code."""
-    kind = "error" if done.rows is None else "left out"
+    causes = _name_failures(done.failures, "error" if done.rows is None else "left out")
+    if done.rows is None:
+        output.error(f"Nothing was imported: {counted(causes, 'error')}.")
+        return InputError.exit_code
+    _name_benchmarks(done.recognised, "recorded")
+    here = f"; {counted(len(done.there), 'run', ('was', 'were'))} there already"
+    output.note(
+        f"{counted(len(done.added), 'run')} imported into set {done.set_name}"
+        f"{here if done.there else ''}."
+    )
+    return exit_codes.of_rows(done.rows)
+
+
+def _name_benchmarks(recognised: Mapping[str, str | None], done: str) -> None:
+    """Note which benchmarks were recognised, one line for each, and how to choose another."""
+    for text in dict.fromkeys(filter(None, recognised.values())):
+        logs = [log for log, stated in recognised.items() if stated == text]
+        output.note(f"{records.few(logs)}: {done} as {text}")
+
+
+def _name_failures(failures: Sequence[InputError], kind: str) -> int:
+    """Write each cause once, with its logs and what to do; returns the number of causes."""
     causes: dict[tuple[str, str], list[InputError]] = {}
-    for error in done.failures:
+    for error in failures:
         what = error.message.removeprefix(f"{error.file}: ")
         causes.setdefault((what, error.action), []).append(error)
     following = [*(action for _, action in causes), None][1:]
@@ -216,12 +242,4 @@ def _told(done: ImportedLogs) -> int:
         # What is to be done about several causes in a row is said once.
         if action and action != then:
             output.error(f"  {action}")
-    if done.rows is None:
-        output.error(f"Nothing was imported: {counted(len(causes), 'error')}.")
-        return InputError.exit_code
-    here = f"; {counted(len(done.there), 'run', ('was', 'were'))} there already"
-    output.note(
-        f"{counted(len(done.added), 'run')} imported into set {done.set_name}"
-        f"{here if done.there else ''}."
-    )
-    return exit_codes.of_rows(done.rows)
+    return len(causes)

@@ -78,6 +78,8 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
     """The values are what a user says of a log from anywhere, and not those of a run that was
     started with them: what the log does not show is remarked. Not for declared formats, which
     read none of it."""
+    if_stated: bool = False
+    """Applies only to logs that state the benchmark's model, or its name (our trainers' logs)."""
     accept: tuple[str, ...] = ()
     """Ids of reasons that are overruled."""
 

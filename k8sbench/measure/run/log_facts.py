@@ -87,6 +87,8 @@ class LogFacts:
         self.families = [_family(expected) for expected in candidates]
         self.family: Family | None = None
         self.expected: Expectation = candidates[0]
+        self.stated: Expectation | None = None
+        """The benchmark that the log states, among the candidates that apply only then."""
         self.files: list[str] = []
         self.empty = True
         self.facts: defaultdict[str, dict[str, Place]] = defaultdict(dict)
@@ -383,6 +385,7 @@ class LogFacts:
         """Decide what the log is measured by, now that its head is known, and its first record."""
         if self.window is None:
             self.expected = expected = self._choose()
+            self.stated = next(filter(self._states, self.candidates), None)
             warmup, iterations = expected.warmup, expected.iterations
             own = self.whole("warmup") if self.family is OURS else None
             if own is not None and (warmup is None or expected.window_by_catalog):
@@ -401,6 +404,15 @@ class LogFacts:
         planned = first.total or self.whole("planned_iterations")
         usual = self.family.warmup
         return usual if planned is None else min(usual, int(planned * LONGEST_WARMUP))
+
+    def _states(self, expected: Expectation) -> bool:
+        """True if an expectation applies only to logs of a benchmark, and the log states it."""
+        if self.family is OURS:
+            stated = (self.fact("benchmark"), self.fact("variant"))
+            return expected.if_stated and stated == (expected.benchmark, expected.variant)
+        model, family = (self.fact("model") or "").lower(), self.family and self.family.name
+        is_named = expected.format == family and any(n in model for n in expected.logged_models)
+        return expected.if_stated and is_named
 
     def _choose(self) -> Expectation:
         if self.family is OURS:

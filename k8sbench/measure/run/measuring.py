@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -30,19 +31,49 @@ from k8sbench.parse.reading import OURS
 NO_BATCH = "The batch is not known; give it with --batch-size."
 
 
+class Judged(NamedTuple):
+    """The measurement of a run, and the expectation that applied."""
+
+    measurement: Measurement
+    expected: Expectation
+    stated: Expectation | None
+    """That of the benchmark that the log states (:attr:`Expectation.if_stated`)."""
+    unfit: list[str]
+    """Ids of the reasons for which the benchmark alone rejects the log, and so did not apply."""
+
+
 def measure(
-    sources: Iterable[OpenedLog],
-    expected: Expectation | Sequence[Expectation],
-    *,
-    alone: bool = False,
+    sources: Iterable[OpenedLog], expected: Expectation | Sequence[Expectation]
 ) -> Measurement:
+    """Measure one run, of which more is known than its logs (:func:`judge`)."""
+    return _of_log(_read(sources, expected))
+
+
+def judge(sources: Iterable[OpenedLog], candidates: Sequence[Expectation]) -> Judged:
     """Measure one run from its logs: one file, or those of its ranks or pieces in their order.
 
-    Of several expectations the first one whose log family turns up holds. Raises
-    :class:`~k8sbench.model.errors.InputError` for a log in which there is nothing to measure;
-    a log that is not to be trusted is measured and rejected, with its reasons. With ``alone`` there
-    is no other source of its GPU metrics than what our trainers print.
+    The candidate that the log states applies, unless it has a reason of its own to reject the log;
+    else the first one of the log's family. GPU metrics are those that our trainers print.
+    Raises :class:`~k8sbench.model.errors.InputError` for a log in which there is nothing to
+    measure; a log that is not to be trusted is measured and rejected, with its reasons.
     """
+    log = _read(sources, candidates)
+    found, stated, unfit = _of_log(log), log.stated, list[str]()
+    if stated is not None:
+        plain, family, log.expected = found, log.expected, stated
+        found = _of_log(log)
+        unfit = [name for name in _rejections(found) if name not in _rejections(plain)]
+        if unfit:
+            found, log.expected = plain, family
+    return Judged(_with_gpu_metrics(found, log), log.expected, stated, unfit)
+
+
+def _rejections(measurement: Measurement) -> list[str]:
+    rejections = (each for each in measurement.reasons if each.severity == "reject")
+    return [each.id for each in rejections if not each.accepted]
+
+
+def _read(sources: Iterable[OpenedLog], expected: Expectation | Sequence[Expectation]) -> LogFacts:
     log = LogFacts([expected] if isinstance(expected, Expectation) else list(expected))
     for source in sources:
         log.read(source)
@@ -59,8 +90,7 @@ def measure(
         )
     if log.rank is None and isinstance(log.expected.format, LogFormat):
         _check_declared(log, log.expected.format)
-    measurement = _of_log(log)
-    return _with_gpu_metrics(measurement, log) if alone else measurement
+    return log
 
 
 def _with_gpu_metrics(measurement: Measurement, log: LogFacts) -> Measurement:
@@ -406,12 +436,12 @@ def _nothing_in(log: LogFacts) -> InputError:
             file=file,
         )
     asked, every = " or ".join(family.name for family in log.families), ", ".join(FAMILIES)
-    if len(log.families) == len(FAMILIES):
-        asked = f"any family ({every})"
+    others = f"; --format auto tries {every}"
+    if len({family.name for family in log.families}) == len(FAMILIES):
+        asked, others = f"any family ({every})", ""
     return InputError(
-        f"holds no training line of {asked}.",
-        f"Check that it is the complete log of a training; --format auto tries {every}. Another "
-        "format is declared in a benchmark's YAML file: k8sbench explain FILE.yaml LOG shows what "
-        "its expressions match.",
+        f"no training line of {asked} found.",
+        f"Check that it is the complete log of a training{others}. Another format is declared in a "
+        "benchmark's YAML file: k8sbench explain FILE.yaml LOG shows what its expressions match.",
         file=file,
     )

@@ -124,7 +124,7 @@ def test_the_table_names_figure_estimator_unit_verdict_and_reasons(logs: Path, c
 @pytest.mark.parametrize(
     ("words", "what"),
     [
-        (["good.log"], "--format FAMILY"),
+        (["good.log"], "--gpus"),
         (["good.log", "--format", "mmseg", "--benchmark", "tsm"], "--format FAMILY"),
         (["good.log", "--format", "mmseg", "--warmup", "-1"], "--warmup"),
         (["good.log", "--format", "mmseg", "--variant", "x"], "--variant"),

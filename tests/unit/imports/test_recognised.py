@@ -1,0 +1,200 @@
+"""``measure`` and ``import`` recognise family and benchmark alike, where neither is given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from k8sbench.adapters.files import catalog
+from k8sbench.cli.terminal import output
+from k8sbench.measure.run import measuring
+from k8sbench.measure.run.expectation import Expectation, from_variant
+from k8sbench.parse.families import FAMILIES
+from tests.unit.command_line import Cli
+from tests.unit.measure import train_logs
+from tests.unit.measure.support import FIXTURES, Lines, run
+
+FITS = "; use --benchmark for another, --format auto for none."
+VARIANTS = [
+    pytest.param(loaded.spec, variant, id=f"{loaded.spec.name}-{variant.name}")
+    for loaded in catalog.load_all()
+    for variant in loaded.spec.variants
+    if variant.log != "k8sbench"
+]
+
+
+def mmseg(*, batch: int = 2, steps: int = 20, head: str = "DepthwiseSeparableASPPHead") -> str:
+    """A log of mmsegmentation with its configuration, in fp32 and on one GPU."""
+    config = [
+        "2026-03-02 10:00:00,000 - mmseg - INFO - Distributed training: False",
+        "2026-03-02 10:00:00,000 - mmseg - INFO - Config:",
+        f"model = dict(type='EncoderDecoder', decode_head=dict(type='{head}'))",
+        f"data = dict(samples_per_gpu={batch}, workers_per_gpu=4)",
+        "gpu_ids = range(0, 1)",
+    ]
+    return "\n".join([*config, *run([0.5] * steps)]) + "\n"
+
+
+def recorded(cli: Cli) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = cli.json("results", "-o", "json")["rows"]
+    return found
+
+
+@pytest.fixture
+def a_log(place: Path) -> Path:
+    (place / "a.log").write_text(mmseg())
+    return place / "a.log"
+
+
+def test_a_log_that_states_a_benchmark_is_measured_and_recorded_as_it(
+    a_log: Path, cli: Cli
+) -> None:
+    out, err = cli("measure", "a.log", "-o", "json")
+    assert err == f"a.log: measured as deeplabv3p{FITS}\n"
+    assert out == cli("measure", "a.log", "--benchmark", "deeplabv3p", "-o", "json").out
+    err = cli("import", "a.log", "--set", "s", "--from-names").err
+    assert err.splitlines()[0] == f"a.log: recorded as deeplabv3p{FITS}"
+    (row,) = recorded(cli)
+    assert (row["benchmark"], row["runs_valid"]) == ("deeplabv3p", 1)
+
+
+def test_the_benchmark_can_be_changed_as_the_note_says(a_log: Path, cli: Cli) -> None:
+    assert cli("measure", "a.log", "--format", "auto").err == ""
+    cli("import", "a.log", "--set", "s", "--format", "auto")
+    assert [row["benchmark"] for row in recorded(cli)] == ["mmseg"]
+    err = cli("measure", "a.log", "--benchmark", "tsm", code=2).err
+    assert "no training line of tsm found." in err
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (mmseg(batch=4), "batch-size"),
+        (mmseg(steps=9), "too-few-iterations"),
+        (mmseg(steps=7), "too-few-iterations, short-warmup"),
+    ],
+)
+def test_a_log_that_only_the_benchmark_rejects_is_of_none_and_the_note_names_the_reasons(
+    a_log: Path, cli: Cli, text: str, why: str
+) -> None:
+    a_log.write_text(text)
+    says = f"as mmseg, not deeplabv3p ({why}); --benchmark deeplabv3p says why."
+    assert cli("measure", "a.log").err == f"a.log: measured {says}\n"
+    assert f"a.log: recorded {says}\n" in cli("import", "a.log", "--set", "s").err
+    assert [(row["benchmark"], row["runs_valid"]) for row in recorded(cli)] == [("mmseg", 1)]
+    cli("measure", "a.log", "--benchmark", "deeplabv3p", code=5)
+
+
+def test_a_log_that_is_rejected_anyway_stays_with_its_benchmark(a_log: Path, cli: Cli) -> None:
+    a_log.write_text(mmseg().replace("time: 0.500", "time: 0.200"))
+    (found,) = cli.json("measure", "a.log", "-o", "json", code=5)
+    assert "clock-mismatch" in {reason["id"] for reason in found["reasons"]}
+    cli("import", "a.log", "--set", "s", code=5)
+    assert [row["benchmark"] for row in recorded(cli)] == ["deeplabv3p"]
+
+
+@pytest.mark.parametrize("head", ["FCNHead", ""])
+def test_another_model_or_none_is_of_no_benchmark(a_log: Path, cli: Cli, head: str) -> None:
+    a_log.write_text(mmseg(head=head))
+    assert cli("measure", "a.log").err == ""
+    assert " as " not in cli("import", "a.log", "--set", "s").err
+    assert [row["benchmark"] for row in recorded(cli)] == ["mmseg"]
+
+
+def test_several_logs_of_one_benchmark_are_one_note(a_log: Path, cli: Cli) -> None:
+    (a_log.parent / "b.log").write_text(mmseg(steps=21))
+    (a_log.parent / "c.log").write_text(mmseg(head="FCNHead"))
+    err = cli("measure", "a.log", "b.log", "c.log").err
+    assert err == f"a.log, b.log: measured as deeplabv3p{FITS}\n"
+
+
+@pytest.mark.parametrize("name", ["mmseg", "matched"])
+def test_our_own_logs_state_benchmark_and_variant(name: str) -> None:
+    variants = [
+        (each.spec, variant) for each in catalog.load_all() for variant in each.spec.variants
+    ]
+    stated = [from_variant(spec, variant, if_stated=True) for spec, variant in variants]
+    lines = train_logs.texts(train_logs.attempt())
+    log = Lines(line.replace('"variant": "mmseg"', f'"variant": "{name}"') for line in lines)
+    judged = measuring.judge([log], [Expectation(format="k8sbench"), *stated])
+    assert judged.stated is not None
+    assert (judged.stated.benchmark, judged.stated.variant) == ("deeplabv3p", name)
+
+
+@pytest.mark.parametrize(("spec", "variant"), VARIANTS)
+def test_a_recognised_benchmark_has_the_warm_up_of_its_family(spec: Any, variant: Any) -> None:
+    # The window is chosen before it is known whether the benchmark applies.
+    assert variant.window.warmup == FAMILIES[variant.log].warmup, spec.name
+
+
+@pytest.mark.parametrize(
+    ("name", "benchmark"),
+    [
+        ("dle_resnet50_2022.log", "resnet50"),
+        ("paddleseg.log", "deeplabv3p"),
+        ("plsc_v2.log", "arcface"),
+        ("tsm.log", "tsm"),
+        ("paddleclas_2020.log", None),
+    ],
+)
+def test_programs_of_the_catalog_are_recognised_by_the_model_that_they_print(
+    place: Path, cli: Cli, name: str, benchmark: str | None
+) -> None:
+    (place / name).write_bytes((FIXTURES / name).read_bytes())
+    words = [name, "--gpus", "8", "--batch-size", "128", "--precision", "fp32"]
+    err = cli("measure", *words, code=None).err
+    assert (f" as {benchmark};" in err or f"not {benchmark} (" in err) == bool(benchmark)
+
+
+# Names, terminals and errors
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_from_names_has_the_same_effect_with_and_without_a_terminal(
+    place: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, terminal: bool
+) -> None:
+    class Stdin:
+        def isatty(self) -> bool:
+            return terminal
+
+    def asked(_: str) -> bool:
+        raise AssertionError("no question is asked")
+
+    monkeypatch.setattr("sys.stdin", Stdin())
+    monkeypatch.setattr(output, "agreed", asked)
+    (place / "gpu8_fp32_bs4.log").write_text("\n".join(run([0.5] * 20)))
+    out, err = cli("import", ".", "--from-names", "--set", "s", "-o", "name")
+    assert err == "1 run imported into set s.\n"
+    (row,) = recorded(cli)
+    assert out.split() == [member["run_id"] for member in row["members"]]
+    assert (row["case"], row["precision"], row["batch_size_per_gpu"]) == ("1x8", "fp32", 4)
+
+
+NO_FAMILY = "no training line of any family ("
+
+
+@pytest.mark.parametrize("command", ["measure", "import"])
+@pytest.mark.parametrize(
+    ("logs", "says"),
+    [
+        (["a.txt", "b.txt"], f"2 logs: {NO_FAMILY}"),
+        (["gone.txt", "lost.txt"], "2 logs: does not exist. They are gone.txt, lost.txt."),
+        (["n.log", "m.log"], "2 logs: the log does not state how many GPUs the job had."),
+        (["a.txt", "--format", "mmseg", "--benchmark", "tsm"], "--benchmark and --format cannot"),
+    ],
+)
+def test_each_cause_is_one_error_with_what_to_do(
+    place: Path, cli: Cli, command: str, logs: list[str], says: str
+) -> None:
+    for name in ("a.txt", "b.txt"):
+        (place / name).write_text("no log\n")
+    for name in ("n.log", "m.log"):
+        (place / name).write_text("\n".join(run([0.5] * 20)))
+    err = cli(command, *logs, code=2).err
+    first, action, *rest = err.splitlines()
+    assert first.startswith(f"error: {says}")
+    assert action.startswith("  ")
+    assert rest in ([], ["Nothing was imported: 1 error."])
+    assert err.count("k8sbench, mmseg,") <= 1
