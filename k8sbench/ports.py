@@ -65,6 +65,9 @@ class JobEvent(msgspec.Struct, frozen=True, kw_only=True):
     gap: LogGap | None = None
     ownership: Ownership | None = None
     """Whose the job is, when that is seen first, and whenever it changes."""
+    nodes: Mapping[str, Mapping[str, str]] | None = None
+    """What is known of the nodes that its replicas ran on, by node, before its end: names in a
+    run's environment → texts. Not where the user may not read it."""
     note: str | None = None
     """Something that the user should know now and that is not the job's state: the API server
     does not answer, and since when."""

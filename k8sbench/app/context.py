@@ -146,10 +146,12 @@ def new_set_name() -> str:
 def _measure(store: Store, accept: Sequence[str], run: Run, gaps: Sequence[LogGap]) -> Measurement:
     # Imported when the first run ends.
     from k8sbench.adapters.files import log_files
-    from k8sbench.lifecycle import measuring
+    from k8sbench.lifecycle import job_events, measuring
 
     files = {str(path): path.name for path in store.log_files(run.run_id)}
-    return measuring.measure_run(run, log_files.opened(files), accept=accept, gaps=gaps)
+    nodes = job_events.kept_nodes(store, run.run_id).values()
+    logs = log_files.opened(files)
+    return measuring.measure_run(run, logs, accept=accept, gaps=gaps, nodes=nodes)
 
 
 def _manifests(store: Store, run: Run) -> Sequence[Manifest]:

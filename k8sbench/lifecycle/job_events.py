@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from concurrent.futures import Future
 from functools import partial
+from typing import TypeVar
 
 import msgspec
 
@@ -31,8 +32,11 @@ from k8sbench.model.phase import RESTARTING, Phase, Transition
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, RunFilter, Store
 
+T = TypeVar("T")
 GAPS = "log-gaps.json"
 """Artifact of a run whose logs the cluster did not have whole."""
+NODES = "nodes.json"
+"""Artifact of a run: what its nodes said of themselves, where that could be read."""
 ABSENT_SECONDS = 5.0
 """Until a job is looked for again that may still come."""
 
@@ -89,6 +93,9 @@ def _take_event(active: ActiveRuns, followed: FollowedRun, event: JobEvent) -> N
         followed.gaps = [*followed.gaps, event.gap]
         store.keep(event.run_id, GAPS, msgspec.json.encode(followed.gaps).decode() + "\n")
         followed.see(has_gaps=True)
+    elif event.nodes is not None:
+        store.keep(event.run_id, NODES, msgspec.json.encode(event.nodes).decode() + "\n")
+        return
     elif event.ownership is not None:
         _take_ownership(active, followed, event.ownership)
         return
@@ -193,11 +200,20 @@ def _printed_by(event: JobEvent) -> tuple[str, str | None]:
 
 def kept_gaps(store: Store, run_id: str) -> list[LogGap]:
     """Read which gaps are on record for a run's logs, whoever found them; none where no file is."""
-    content = store.kept(run_id, GAPS)
+    return _kept(store, run_id, GAPS, list[LogGap]) or []
+
+
+def kept_nodes(store: Store, run_id: str) -> dict[str, dict[str, str]]:
+    """Read what is on record of a run's nodes, by node; empty where no file is."""
+    return _kept(store, run_id, NODES, dict[str, dict[str, str]]) or {}
+
+
+def _kept(store: Store, run_id: str, name: str, kind: type[T]) -> T | None:
+    content = store.kept(run_id, name)
     if content is None:
-        return []
+        return None
     try:
-        return msgspec.json.decode(content, type=list[LogGap])
+        return msgspec.json.decode(content, type=kind)
     except msgspec.MsgspecError as error:
-        path = store.folder(run_id) / GAPS
+        path = store.folder(run_id) / name
         raise BenchError(f"{path} cannot be read: {error}.") from error

@@ -6,7 +6,7 @@ The logs come in opened (``k8sbench.adapters.files.log_files``); what is measure
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -32,11 +32,13 @@ def measure_run(
     *,
     accept: Sequence[str] = (),
     gaps: Sequence[LogGap] = (),
+    nodes: Iterable[Mapping[str, str]] = (),
 ) -> Measurement:
     """Measure a run from the logs of its replicas, rank 0's first, against its plan.
 
     Logs in which there is nothing to measure are a rejected measurement, not an error: the run
-    itself ended well, and what it left is on record. ``gaps`` are the lines that it has not.
+    itself ended well, and what it left is on record. ``gaps`` are the lines that it has not;
+    ``nodes``, what its nodes say of themselves, is added to its environment.
     """
     expected = expectation.from_plan(run.plan, accept=tuple(accept))
     opened = list(logs)
@@ -48,7 +50,11 @@ def measure_run(
         found = measuring.nothing_measured([log.name for log in opened], expected, why)
     # An attempt may have ended before its first line.
     restarts = max(found.restarts, run.restarts)
-    found = msgspec.structs.replace(found, restarts=restarts)
+    stated: dict[str, set[str]] = {}
+    for name, text in (fact for node in nodes for fact in node.items()):
+        stated.setdefault(name, set()).add(text)
+    environment = found.environment | {name: ", ".join(sorted(stated[name])) for name in stated}
+    found = msgspec.structs.replace(found, restarts=restarts, environment=environment)
     more: list[Finding] = []
     if gaps:
         first, *_ = kind_of(run.plan).names(run.plan.replicas)

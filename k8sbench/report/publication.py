@@ -126,10 +126,11 @@ def _framework(run: Run, measured: Measurement) -> str:
 
 
 STATED = (
-    *("cpu", "cpus", "ram_gib", "os", "kernel", "driver", "cuda", "cudnn", "nccl", "transport"),
+    *("cpu", "cpus", "ram_gib", "os", "kernel", "node_os", "node_kernel", "node_architecture"),
+    *("kubelet", "container_runtime", "driver", "cuda", "cudnn", "nccl", "transport"),
     *("infiniband", "python", "framework_version"),
 )
-"""Facts that a log states of its machine and libraries."""
+"""Facts that a log states of its machine and libraries, or the cluster of its nodes."""
 FACTS: dict[str, Fact] = {
     "gpu": lambda _, measured: measured.gpu_model,
     "gpus_per_node": _gpus_per_node,

@@ -52,6 +52,20 @@ def test_a_job_is_followed_from_its_creation_to_its_end(
     assert port.events[-1].transition == end
 
 
+@pytest.mark.parametrize("sees_nodes", [True, False])
+def test_what_the_nodes_of_a_job_say_is_reported_before_its_end(
+    namespace: Namespace, tmp_path: Path, sees_nodes: bool
+) -> None:
+    user = namespace.user(tmp_path, "reader", sees_nodes=sees_nodes)
+    with following.opened(user) as port:
+        plan = port.submit(following.plan("2x1"))
+        assert port.end_of(plan).phase is Phase.SUCCEEDED
+    found = [event.nodes for event in port.events if event.nodes is not None]
+    on = {one.replica.node for one in port.events if one.replica and one.replica.node}
+    assert [set(nodes) for nodes in found] == [on] * sees_nodes
+    assert all("kubelet" in facts for nodes in found for facts in nodes.values())
+
+
 def test_a_worker_that_never_ends_does_not_hold_up_a_job_whose_master_has_succeeded(
     user: Path, namespace: Namespace
 ) -> None:

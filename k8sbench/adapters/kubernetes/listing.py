@@ -214,6 +214,28 @@ def nodes(api: Api, labels: Mapping[str, str], selector: str = "") -> Sequence[K
         raise api.explained(fault, "the nodes be listed") from fault
 
 
+NODE_FACTS = {
+    "osImage": "node_os",
+    "kernelVersion": "node_kernel",
+    "architecture": "node_architecture",
+    "kubeletVersion": "kubelet",
+    "containerRuntimeVersion": "container_runtime",
+}
+"""Fields of a node's ``nodeInfo`` that are recorded → names in a run's environment."""
+
+
+def node_facts(api: Api, names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+    """Return what nodes say of themselves, by node; without those that cannot be read."""
+    found: dict[str, Mapping[str, str]] = {}
+    with contextlib.suppress(ApiFault):
+        for name in names:
+            fields = f"metadata.name={name}"
+            for node in api.list(kinds.path("Node"), fields=fields, retry_s=0)[0]:
+                info = (node.get("status") or {}).get("nodeInfo") or {}
+                found[name] = {ours: info[key] for key, ours in NODE_FACTS.items() if info.get(key)}
+    return found
+
+
 class Around(NamedTuple):
     """What a job is placed among."""
 

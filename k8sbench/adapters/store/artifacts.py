@@ -7,6 +7,7 @@
                   measurement.json  the figures and the verdict
                   manifest.yaml     what was asked of the cluster
                   image-digest.txt  the image that its replicas really ran
+                  nodes.json        what its nodes said of themselves, where that could be read
                   wishes.json       what its cluster is still to be asked for, if anything
                   logs/<replica>.log   every line of every replica, stamped
                   log-begins.json   where in them the present attempt begins, if there were others

@@ -145,7 +145,8 @@ def _verdict(status: RunStatus) -> list[tuple[str, str]]:
 def _environment(status: RunStatus) -> list[tuple[str, str]]:
     known = {} if status.measurement is None else status.measurement.environment
     facts = [f"{name} {value}" for name in STATED if (value := known.get(name)) is not None]
-    return [("Environment", ", ".join(facts))] if facts else []
+    image = [("Image", status.image_digest)] if status.image_digest else []
+    return [*image, *([("Environment", ", ".join(facts))] if facts else [])]
 
 
 def _not_measured(status: RunStatus) -> str:

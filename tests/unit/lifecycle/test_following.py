@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import threading
 from collections.abc import Iterator, Sequence
@@ -11,6 +12,7 @@ import msgspec
 import pytest
 
 from k8sbench.adapters.store import run_logs
+from k8sbench.app.context import _measure
 from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.context import Stop
 from k8sbench.lifecycle.job_events import GAPS, kept_gaps
@@ -31,6 +33,7 @@ from tests.unit.lifecycle.played import (
     context,
     detached,
     line,
+    outcomes,
     ran,
     served,
     submit,
@@ -99,6 +102,26 @@ def test_the_image_that_all_ran_is_on_record(store: Store, other: str, known: st
     script = (ran("sha256:a"), ran(other, "worker-0"), at(Phase.SUCCEEDED))
     (run,) = submit(store, FakeCluster(*script, outlives=True))
     assert run.image_digest == store.run(run.run_id).image_digest == known
+
+
+OF_NODES = {
+    "gpu-1": {"node_os": "Ubuntu 22.04", "kubelet": "v1.31.2"},
+    "gpu-2": {"node_os": "Ubuntu 22.04", "kubelet": "v1.30.1"},
+}
+
+
+@pytest.mark.parametrize("nodes", [OF_NODES, None], ids=["read", "forbidden"])
+def test_what_nodes_say_of_themselves_is_in_the_environment(
+    store: Store, nodes: dict[str, dict[str, str]] | None
+) -> None:
+    told = [] if nodes is None else [JobEvent(run_id="", nodes=nodes)]
+    cluster = FakeCluster(*told, at(Phase.SUCCEEDED), outlives=True)
+    measured = {"measure": functools.partial(_measure, store, ())}
+    (one,) = outcomes(store, cluster, changes=measured)
+    environment = {"node_os": "Ubuntu 22.04", "kubelet": "v1.30.1, v1.31.2"} if nodes else {}
+    assert present(one.run.measurement).environment == environment
+    again = _measure(store, (), one.run, [])  # as the logs are, it is on record
+    assert again.environment == environment
 
 
 def test_other_stores_read_what_was_archived_and_measured(store: Store) -> None:

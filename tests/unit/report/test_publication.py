@@ -24,7 +24,9 @@ FOLDER = Path(__file__).parent / "golden"
 MACHINE = {"cpu": "Xeon Gold 6148", "cpus": 80, "ram_gib": 376, "driver": "535", "node": "gpu-1"}
 SYSTEM = {"os": "Ubuntu 20.04", "kernel": "5.4.0", "infiniband": "mlx5_0", "python": "3.10"}
 LIBRARIES = {"cuda": "12.1", "cudnn": "8.9", "nccl": "2.18", "framework_version": "2.1.0"}
-ENVIRONMENT = {**MACHINE, **SYSTEM, **LIBRARIES, "transport": "IB"}
+NODE = {"node_os": "Ubuntu 22.04", "node_kernel": "5.4.0-1", "node_architecture": "amd64"}
+KUBELET = {"kubelet": "v1.31.2", "container_runtime": "containerd://1.7.2"}
+ENVIRONMENT = {**MACHINE, **SYSTEM, **NODE, **KUBELET, **LIBRARIES, "transport": "IB"}
 
 
 def made(runs: list[Run], lang: Lang = "en", **more: Any) -> Publication:
@@ -58,6 +60,11 @@ def test_the_readme_is_the_golden_one(lang: Lang) -> None:
     goldens.check(FOLDER / f"report-{lang}.md", text)
 
 
+def test_the_digest_of_the_image_that_ran_is_in_the_readme() -> None:
+    ran = run(366.14, case="1x1", run_id="one", image_digest="sha256:abc")
+    assert "| resnet50 pytorch dle | sha256:abc |" in publication.readme(made([ran]))
+
+
 def test_every_word_is_there_in_both_languages_with_the_same_placeholders() -> None:
     def fields(text: str) -> set[str | None]:
         return {name for _, name, _, _ in string.Formatter().parse(text)} - {None}
@@ -66,7 +73,8 @@ def test_every_word_is_there_in_both_languages_with_the_same_placeholders() -> N
         assert english, word
         assert chinese, word
         assert fields(english) == fields(chinese), word
-    names_alone = {"GPU", "CPU", "CUDA", "cuDNN", "NCCL", "Python", "{name}", "{file}", "MD5 {md5}"}
+    names_alone = {"GPU", "CPU", "CUDA", "cuDNN", "NCCL", "Python", "kubelet"}
+    names_alone |= {"{name}", "{file}", "MD5 {md5}"}
     untranslated = {english for english, chinese in WORDS.values() if english == chinese}
     assert untranslated == names_alone
 

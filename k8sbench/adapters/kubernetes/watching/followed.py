@@ -61,6 +61,15 @@ class PodList(msgspec.Struct):
     """Why the newest request failed."""
 
 
+class NodeFacts(msgspec.Struct):
+    """What the nodes of a job that has succeeded say of themselves."""
+
+    found: Mapping[str, Mapping[str, str]] | None = None
+    """By node; None: they were not read."""
+    give_up_at: float | None = None
+    """How long that is waited for, monotonic seconds; None: it was not asked for."""
+
+
 class Followed:
     """One job that is followed."""
 
@@ -92,6 +101,7 @@ class Followed:
         self.look_at: float | None = None
         """When to read it again although nothing happens, monotonic seconds."""
         self.pod_list = PodList()
+        self.nodes = NodeFacts()
         self.is_over = False
         """Whether its end was reported, or that it stays because its logs cannot be read."""
         self.is_unwanted = False

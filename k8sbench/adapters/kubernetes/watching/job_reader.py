@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -51,6 +51,8 @@ LOGS_SECONDS = 300.0
 the job and its pods are left on the cluster."""
 LAST_LOGS_SECONDS = 15.0
 """The same for what is about to be deleted: the pods of a job that is cancelled or deleted."""
+NODE_FACTS_SECONDS = 5.0
+"""For the nodes of a job that has succeeded to be read."""
 
 
 class JobReader:
@@ -194,12 +196,36 @@ class JobReader:
         if self._must_claim(followed):
             followed.look_at = None
             return []
+        if self._waits_for_nodes(followed, reading):
+            followed.look_at = followed.nodes.give_up_at
+            return []
         followed.is_over = True
         if reading.cause_id == JOB_GONE:
             discard = partial(job_changes.discard, self._api, followed.plan, followed.nonce)
             self._start(discard)
         self._keep(followed)
-        return [followed.end(reading, now)]
+        nodes = followed.nodes.found
+        known = [JobEvent(run_id=followed.plan.run_id, nodes=nodes)] if nodes else []
+        return [*known, followed.end(reading, now)]
+
+    def _waits_for_nodes(self, followed: Followed, reading: JobState) -> bool:
+        """Whether the nodes of a job that has succeeded are still being read; begins with it."""
+        names = sorted({one.node for one in reading.replicas if one.node})
+        if reading.phase is not Phase.SUCCEEDED or not names:
+            return False
+        asked, moment = followed.nodes, time.monotonic()
+        if asked.give_up_at is None:
+            asked.give_up_at = moment + NODE_FACTS_SECONDS
+            self._start(partial(self._read_nodes, followed, names))
+        return asked.found is None and moment < asked.give_up_at
+
+    def _read_nodes(self, followed: Followed, names: Sequence[str]) -> None:
+        found = listing.node_facts(self._api, names)
+        self._queue(partial(self._take_nodes, followed, found))
+
+    def _take_nodes(self, followed: Followed, found: Mapping[str, Mapping[str, str]]) -> None:
+        followed.nodes.found = found
+        self._reread({followed.plan.run_id})
 
     def _take_drained(self, followed: Followed, logs_given: int) -> None:
         followed.logs_taken = logs_given
