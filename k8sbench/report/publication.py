@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from k8sbench.model.group import Group, Member, Result
+from k8sbench.model.kinds import kind_of
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
@@ -120,6 +121,13 @@ def _memory(_: Run, measured: Measurement) -> str | None:
     return None if size is None else f"{size} GiB"
 
 
+def _operator(run: Run, _: Measurement) -> str | None:
+    if run.plan.backend != "kubernetes":
+        return None
+    kind = kind_of(run.plan)
+    return f"{kind.operator.name} ({kind.name}, {kind.api_version})"
+
+
 def _framework(run: Run, measured: Measurement) -> str:
     version = measured.environment.get("framework_version")
     return f"{run.plan.framework} {version or ''}".rstrip()
@@ -139,6 +147,7 @@ FACTS: dict[str, Fact] = {
     "ram_gib": _memory,
     "framework_version": _framework,
     "backend": lambda run, _: run.plan.backend,
+    "operator": _operator,
 }
 MACHINE = ("gpu", "driver", "kernel", "cpu", "cpus", "ram_gib", "infiniband")
 """Facts that are the same for all runs in one environment, whatever program they run."""

@@ -79,6 +79,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "python": ("Python", "Python"),
     "framework_version": ("framework", "框架"),
     "backend": ("where it ran", "运行方式"),
+    "operator": ("operator", "训练Operator"),
     # Programs, data
     "row": ("row", "行"),
     "image": ("image", "镜像"),
