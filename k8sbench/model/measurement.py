@@ -31,8 +31,9 @@ class Throughput(msgspec.Struct, frozen=True, kw_only=True):
     ``time_weighted_steady`` leaves out records that hold an evaluation, a checkpoint or a
     restart. ``median`` and ``arithmetic`` are over the records' rates; ``timestamps`` divides the
     samples between the first and last stamped record by the log's own clock. Where a program prints
-    single steps, ``printed_steps`` is of these alone; ``time_weighted`` is of all steps of the
-    epochs whose totals the log states, or else the same.
+    single steps, or means of fewer than lie between two lines, ``printed_steps`` is of these alone;
+    ``time_weighted`` is of all steps of which the log's totals or stamps give the time, or else the
+    same.
     """
 
     time_weighted: float | None

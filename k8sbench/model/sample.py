@@ -46,9 +46,11 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """Which of a record's numbers decides: samples/s, or seconds per iteration."""
     per: Literal["job", "card"] = "job"
     """Whether a printed rate is the whole job's or one GPU's."""
-    averaged: Literal["interval", "step", "running"] = "interval"
-    """The mean covers the iterations since the record before, that one iteration, or all of them
-    since the epoch began."""
+    averaged: Literal["interval", "step", "running", "last"] = "interval"
+    """The mean covers the iterations since the record before, that one iteration, all of them since
+    the epoch began, or the last few, however many lie between two records."""
+    last: int = 0
+    """How many the last few are, where the log does not state it."""
     skips: int = 0
     """Iterations of an epoch after which the program's means begin anew."""
     carries: bool = False

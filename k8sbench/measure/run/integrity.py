@@ -157,6 +157,15 @@ def _iterations(case: Case, rank: RankRecords) -> Iterator[Finding]:
             f"The run was restarted{again}.",
             [*case.log.restarts, *rank.odd["redone"].places],
         )
+    if rank.last and rank.samples_steps:
+        text = (
+            f"A line's time is the mean of its last {rank.last} iterations; "
+            f"{rank.usual - rank.last} of {rank.usual} are in none. The headline is "
+        )
+        text += "of the printed ones alone." if rank.tally.printed_alone else "by the time stamps."
+        yield rules.SAMPLED_STEPS.finding(
+            text, [rank.tally.first.place] if rank.tally.first else ()
+        )
     if rank.tally.coarse:
         text = (
             "The printed running mean gives no positive time of their own to "

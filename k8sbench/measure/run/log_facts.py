@@ -250,7 +250,8 @@ class LogFacts:
                 return
             window = self._choose_window(record)
             others = () if self._marks.restarts else self.ranks.values()
-            every = self.whole("log_interval")
+            is_last = record.shape.averaged == "last"
+            every = self.whole("window_size" if is_last else "log_interval")
             rank = self.ranks[source] = RankRecords(record, window, source, every)
             rank.total = next((other.total for other in others), None)
         elif record.shape is not rank.shape and record.shape.numbering != rank.shape.numbering:

@@ -310,7 +310,7 @@ def _throughput(
     tally = rank.tally
     steady = timestamps = printed = None
     if rank.samples_steps:
-        printed = scale * tally.iterations / tally.time
+        printed = scale * tally.printed_iterations / tally.printed_time
     else:
         missing["throughput.printed_steps"] = "The log's lines cover all steps."
     if tally.all_steps:
@@ -345,7 +345,7 @@ def _throughput(
 
 def _estimator(rank: RankRecords | None) -> Estimator:
     """The headline's name, which says whether it is of all steps or of the printed ones."""
-    if rank is None or not rank.samples_steps or rank.tally.all_steps:
+    if rank is None or not (rank.samples_steps and rank.tally.printed_alone):
         return "time_weighted"
     return "printed_steps"
 

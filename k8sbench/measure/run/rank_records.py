@@ -36,6 +36,8 @@ class RankRecords:
         self._by_rate = shape.number == "rate"
         self._running = shape.averaged == "running"
         self._single = shape.averaged == "step"
+        self.last = (every or shape.last) if shape.averaged == "last" else 0
+        """Iterations that each mean is of, where that is no matter of the records' distance."""
         self._by_epoch = shape.numbering == "epoch"
 
         # Where the log stands.
@@ -151,8 +153,8 @@ class RankRecords:
 
     @property
     def samples_steps(self) -> bool:
-        """Whether only some of the steps are printed, each for itself."""
-        return self._single and self.usual != 1
+        """Whether the lines' own times are of some of the steps alone."""
+        return self.usual > self.last if self.last else self._single and self.usual != 1
 
     @property
     def _batch(self) -> int:
@@ -197,7 +199,8 @@ class RankRecords:
                 self._previous, self._mean.printed = self._furthest
             self.replay = None
         distance = iteration - self._previous
-        covered, time = self._covers(record, distance, upto)
+        printed = covered, time = self._covers(record, distance, upto)
+        between = position - self.position
         line = Occurrence(file, record, position)
         if opens:
             self._opening_position = position
@@ -214,17 +217,23 @@ class RankRecords:
 
         self.resumed |= restart and not opens
         # Between two epochs an evaluation lies in no record's time.
-        steady = not (record.holds or restart or (events and self.shape.holds_events and not turns))
+        holds = events and (self.shape.holds_events or distance <= self.last) and not turns
+        steady = not (record.holds or restart or holds)
         alone = steady and not (opens or turns or events)
         alone = alone and (covered == distance or self._single)
         passed = self.clock.advance(record.stamp, record.paused)
         if restart or passed is None:
             passed, alone = 0.0, False
+        elif self.last not in {0, between} and not (opens or events) and passed >= 0:
+            # The means overlap, or leave steps out; nothing but training lies between the stamps.
+            covered, time, alone = between, passed, between == distance > self.last
         counts = position - covered >= self.window.warmup and position <= self.window.end
         at = None if record.stamp is None else self.clock.latest
         if position - covered < self.window.warmup:
             self.tally.began = at
-        self.sums.add(Entry(line, distance, covered, time, at, passed, counts, steady, alone))
+        self.sums.add(
+            Entry(line, distance, covered, time, printed, at, passed, counts, steady, alone)
+        )
 
     def _turn(self, record: Record, file: str, *, opens: bool, restart: bool) -> bool:
         """Go to the epoch of a record; True if it is one that the log had not reached yet."""
@@ -297,6 +306,9 @@ class RankRecords:
             return covered, covered * pace
         if self._single:
             return 1, pace
+        if self.last:
+            covered = min(self.last, upto or distance)
+            return covered, covered * pace
         limit = min(upto or self.distances.usual, self.distances.stated or distance)
         covered = min(distance, limit) if limit else distance
         return covered, covered * pace
@@ -309,7 +321,7 @@ class RankRecords:
     @property
     def missing(self) -> Occurrences:
         """Records before which iterations of the window are in no record."""
-        opening, slack = self.opening, self.usual if self._single else 0
+        opening, slack = self.opening, self.usual if self._single or self.last else 0
         is_late = min(self._bases, default=0) > self.shape.first_epoch
         if opening is not None and not self._running:
             is_late |= opening.position > self.window.warmup + slack

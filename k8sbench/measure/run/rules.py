@@ -220,9 +220,14 @@ RUNNING_MEAN_COARSE = warn(
 )
 """The log prints running means whose last digit is larger than a record's own time; records without
 a positive time count in the sums alone."""
-SAMPLED_STEPS = warn("sampled-steps", "Give `--warmup 0`: the headline is then of all steps.")
+SAMPLED_STEPS = warn(
+    "sampled-steps",
+    "Where single steps are printed, give `--warmup 0`: the headline is then of all steps. With "
+    "mmengine log as often as it averages (`window_size`).",
+)
 """The log prints single steps, and its own mean over all steps of an epoch is more than 5 % away
-from them; the epoch began in the warm-up."""
+from them; the epoch began in the warm-up. Or its lines are means of fewer steps than lie between
+them (mmengine)."""
 SOCKETS_BETWEEN_NODES = warn(
     "sockets-between-nodes",
     "Give the node pool its RDMA device (`rdma`); if the nodes have none, compare the figure with "

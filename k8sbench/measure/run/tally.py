@@ -33,6 +33,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     covered: int
     time: float
     """Of all iterations that it covers, in the unit of the shape's deciding number."""
+    printed: tuple[int, float]
+    """Iterations that the number on its line is of, and their time."""
     at: float | None
     """Its stamp, on the log's clock."""
     passed: float
@@ -77,6 +79,8 @@ class Tally:
         self.records = 0
         self.iterations = 0
         self.time = 0.0
+        self.printed_iterations = 0
+        self.printed_time = 0.0
         self.steady_iterations = 0
         self.steady_time = 0.0
         self.rates = array("d")
@@ -104,6 +108,9 @@ class Tally:
         record, position = line.record, line.position
         self.iterations += covered
         self.time += time
+        printed, own_time = entry.printed
+        self.printed_iterations += printed
+        self.printed_time += own_time
         self._paused += record.paused
         if entry.steady:
             self.steady_iterations += covered
@@ -116,13 +123,13 @@ class Tally:
         if entry.at is not None:
             last = Stamped(position, entry.at, self.iterations, self.time, self._paused)
             self.stamped = (self.stamped[0] if self.stamped else last, last)
-        if time <= 0:
+        if own_time <= 0:
             # The last digit of a running mean is more than the record's time. What it lacks the
             # next one has: the sums need both, and it has no rate of its own.
             self.coarse.add(line)
             return
         self.records += 1
-        rate = covered / time
+        rate = printed / own_time
         if record.seconds and self._shape.averaged == "running":
             # A step that is printed beside its running mean has a rate of its own.
             rate = 1 / record.seconds
@@ -149,6 +156,11 @@ class Tally:
         known = self._epochs or Span(first, last, 0, 0.0)
         iterations = known.iterations + last - first + 1
         self._epochs = Span(known.first, last, iterations, known.time + time)
+
+    @property
+    def printed_alone(self) -> bool:
+        """Whether the figure is of no more iterations than the lines' own numbers."""
+        return not self.all_steps and self.iterations <= self.printed_iterations
 
     @property
     def all_steps(self) -> bool:

@@ -9,6 +9,7 @@ from k8sbench.parse.family import Family
 NAMES = (
     "k8sbench",
     "mmseg",
+    "mmengine",
     "paddleseg",
     "paddleclas",
     "paddlevideo",

@@ -25,6 +25,39 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
             "iterations": 90,
         },
     ),
+    # 2 GPUs × 4. Lines each 50 iterations, of the last ten of which each took 0.4 s; the stamps are
+    # 22 s apart. At 300 a checkpoint and an evaluation of 15 s: of the line at 350 the ten alone.
+    "mmengine_iterations.log": (
+        "mmengine",
+        {"gpus": None, "batch_size": None, "warmup": 50},
+        {
+            "time_weighted": 8 * (10 * 50 + 10) / (10 * 22 + 10 * 0.4),
+            "time_weighted_steady": 8 * 510 / 224,
+            "median": 20.0,
+            "arithmetic": 20.0,
+            "timestamps": 8 * 500 / (10 * 22 + 15),
+            "printed_steps": 20.0,
+            "iterations": 510,
+            "gpus": 2,
+            "batch_size_per_gpu": 4,
+            "estimator": "time_weighted",
+        },
+    ),
+    # 8 GPUs × 2, means of the 50 iterations between two lines, of 0.2 s; three epochs of 120, the
+    # last 20 in no line. From 100 of the first to 50 of the second 15 s by the stamps; behind the
+    # evaluation the printed 50. The log goes past New Year.
+    "mmengine_epochs.log": (
+        "mmengine",
+        {"gpus": None, "batch_size": None, "warmup": 50},
+        {
+            "time_weighted": 16 * (50 + 70 + 50 + 50 + 50) / (10 + 15 + 10 + 10 + 10),
+            "median": 80.0,
+            "timestamps": 16 * 240 / (15 + 10 + 44 + 10),
+            "printed_steps": None,
+            "iterations": 270,
+            "precision": "amp",
+        },
+    ),
     # 4 GPUs, 5 samples/s per card; one record at 2.5. Thirty seconds of evaluation are in no
     # record but between the stamps: 65 iterations × 8 in 58 s.
     "paddleseg.log": (

@@ -31,6 +31,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "dle_resnet50_2022.log": {"gpus": 8, "warmup": 5},
     "k8sbench_master.log": {"warmup": 2},
     "k8sbench_worker.log": {"warmup": 2},
+    "mmengine_iterations.log": {"warmup": 50},
     "mmseg_evaluation.log": {"gpus": 2, "warmup": 20},
     "mmseg_mpirun_dirty.log": {"gpus": 2, "batch_size": 4, "warmup": 2},
     "paddleclas_2020.log": {"gpus": 8, "warmup": 5},

@@ -19,6 +19,13 @@ def facts(family: str, *head: str) -> dict[str, str]:
 
 CONFIG = "2021-05-31 00:00:02,184 - mmseg - INFO - Config:"
 DISTRIBUTED = "x - mmseg - INFO - Distributed training: "
+MM_CONFIG = "2023/06/14 10:00:00 - mmengine - INFO - Config:"
+MM_AMP = "optim_wrapper = dict({}type='AmpOptimWrapper')"
+MM_BATCH, VAL_BATCH = ["    batch_size=1)"], ["val_dataloader = dict(", "    batch_size=1)"]
+MM_MODEL = [
+    *("model = dict(", "    backbone=dict(", "        type='Swin',", "        window_size=7),"),
+    *("    decode_head=dict(", "        type='ASPPHead'),", "    type='EncoderDecoder')"),
+]
 SEG_MODEL = ["model:", "  backbone:", "    type: ResNet50_vd", "  type: DeepLabV3P", "optimizer:"]
 LAUNCH = "LAUNCH INFO 2022-12-01 14:08:01,831 "
 ARCH, NAME = "INFO: ARCHITECTURE : ", "INFO:     name : ResNet50"
@@ -42,6 +49,34 @@ TOLD: dict[str, tuple[str, list[str], dict[str, str | None]]] = {
     "two GPUs": ("mmseg", [DISTRIBUTED + "False", "gpu_ids = range(0, 2)"], {"gpus": "2"}),
     "eight processes": ("mmseg", [DISTRIBUTED + "True", "gpu_ids = range(0, 8)"], {"gpus": "8"}),
     "each its own": ("mmseg", [DISTRIBUTED + "True", "gpu_ids = range(0, 1)"], {"gpus": None}),
+    # The section of mmengine's configuration decides what a setting is of.
+    "mmengine's header": (
+        "mmengine",
+        ["    MMEngine: 0.10.3", "    GPU number: 16"],
+        {"gpus": "16", "mmengine": "0.10.3", "program": "mmengine", "precision_assumed": None},
+    ),
+    "its batches": (
+        "mmengine",
+        ["test_dataloader = dict(", *MM_BATCH, "train_dataloader = dict(batch_size=2)", *VAL_BATCH],
+        {"batch_size": "2"},
+    ),
+    "its window": (
+        "mmengine",
+        ["log_processor = dict(", "    window_size=50)", *MM_MODEL],
+        {"window_size": "50", "model": "ASPPHead"},
+    ),
+    "no window": ("mmengine", ["log_processor = dict(", *MM_MODEL], {"window_size": None}),
+    "mmengine's FP32": ("mmengine", [MM_CONFIG], {"precision_assumed": "fp32", "amp_dtype": None}),
+    "mmengine's FP16": (
+        "mmengine",
+        [MM_CONFIG, MM_AMP.format("")],
+        {"precision": "amp", "amp_dtype": "fp16", "precision_assumed": None},
+    ),
+    "mmengine's BF16": (
+        "mmengine",
+        [MM_AMP.format("dtype='bfloat16', ")],
+        {"precision": "amp", "amp_dtype": "bf16"},
+    ),
     "a model among types": ("paddleseg", ["  type: A", *SEG_MODEL], {"model": "DeepLabV3P"}),
     "paddleseg's AMP": ("paddleseg", ["[INFO]\tuse amp to train"], {"precision": "amp"}),
     "its option": ("paddleseg", ["train.py --precision=fp16 --amp"], {"precision": "amp"}),

@@ -14,6 +14,11 @@ MMSEG = (
     "time: 2.042, data_time: 0.096, memory: 18705, decode.loss_seg: 2.3076, "
     "decode.acc_seg: 22.5851, aux.loss_seg: 1.0441, loss: 3.3517"
 )
+MMENGINE = (
+    "2023/06/14 10:00:20 - mmengine - INFO - Iter(train) [   50/160000]  base_lr: 9.9e-03 "
+    "lr: 9.9e-03  eta: 1 day, 0:03:03  time: 0.4125  data_time: 0.0165  memory: 3774  "
+    "loss: 3.3517  decode.loss_ce: 2.3076  decode.acc_seg: 22.5851  aux.loss_ce: 1.0441"
+)
 PADDLESEG = (
     "2021-05-31 20:12:22 [INFO]\t[TRAIN] epoch: 1, iter: 20/200, loss: 1.3367, lr: 0.000675, "
     "batch_cost: 0.7225, reader_cost: 0.00009, ips: 5.5365 samples/sec | ETA 00:00:00"
@@ -74,6 +79,10 @@ PADDLEVIDEO_2021 = (
     "[01/18 17:31:26] epoch:[  3/50 ] train step:20   elapse: 0.245 reader: 0.049s "
     "loss: 4.75431 lr: 0.080000 top1: 0.18750 top5: 0.37500 ips: 65.41214 instance/sec."
 )
+MMENGINE_EPOCH = (
+    "11/25 09:40:35 - mmengine - INFO - Epoch(train)   [3][ 4/16]  lr: 2.0000e-03  eta: 0:00:14  "
+    "time: 1.2107  data_time: 0.0067  grad_norm: 192.4095  loss: 6.8457  top1_acc: 0.0000"
+)
 MMSEG_EPOCH = MMSEG.replace("Iter [10/100]", "Epoch [3][10/100]")
 RUNNING = {"averaged": "running", "skips": 5}
 STEP_OF_A_CARD: dict[str, object] = {
@@ -83,6 +92,17 @@ STEP_OF_A_CARD: dict[str, object] = {
     "loss": 4.75431,
 }
 LINES: dict[str, tuple[str, dict[str, object], dict[str, object]]] = {
+    MMENGINE: (
+        "mmengine",
+        {"iteration": 50, "total": 160000, "seconds": 0.4125, "waiting": 0.04, "loss": 3.3517},
+        {"averaged": "last", "last": 10, "numbering": "run", "dated": True},
+    ),
+    MMENGINE_EPOCH: (
+        "mmengine",
+        {"epoch": 3, "iteration": 4, "total": 16, "seconds": 1.2107, "loss": 6.8457},
+        {"numbering": "epoch", "first_epoch": 1, "dated": False},
+    ),
+    MMENGINE.partition("INFO - ")[2]: ("mmengine", {"seconds": 0.4125, "stamp": None}, {}),
     MMSEG_EPOCH: ("mmseg", {"epoch": 3, "iteration": 10}, {"numbering": "epoch"}),
     PADDLESEG_OLDER: ("paddleseg", {"rate": 4.08}, {}),
     PADDLECLAS_2021: ("paddleclas", {"iteration": 21, "mean_seconds": 0.38521}, RUNNING),
@@ -126,6 +146,7 @@ def test_dle_validation_lines_are_no_records() -> None:
 
 ALL = {
     "mmseg": MMSEG,
+    "mmengine": MMENGINE,
     "paddleseg": PADDLESEG,
     "paddleclas": PADDLECLAS_2021,
     "paddlevideo": PADDLEVIDEO,
@@ -141,6 +162,7 @@ def test_two_records_on_one_line_are_two_records(family: str) -> None:
 
 
 NUMBERS = {
+    "mmengine": ("[   50/", "[   70/", "time: 0.4125", "time: 0.9999"),
     "mmseg": ("[10/", "[70/", "time: 2.042", "time: 9.999"),
     "paddleseg": ("iter: 20/", "iter: 70/", "ips: 5.5365", "ips: 9.9999"),
     "paddleclas": ("step:20 ", "step:70 ", "cost: 0.38521", "cost: 0.99999"),
@@ -181,6 +203,7 @@ def test_a_loss_that_is_nan_is_read_as_nan(family: str) -> None:
     ("family", "line"),
     [
         ("mmseg", MMSEG.replace("time: 2.042", "time: 0.000")),
+        ("mmengine", MMENGINE.replace("time: 0.4125", "time: 0.0000")),
         ("paddleseg", PADDLESEG.replace("ips: 5.5365", "ips: 0.0000")),
         ("dle-resnet50", DLE_2020.replace("33.91", "0.00")),
         ("tsm", TSM.replace("(0.429)", "(0.000)")),
@@ -208,3 +231,54 @@ def test_mmseg_prints_accuracy_as_a_fraction() -> None:
     found, other = evaluations(items("mmseg", MMSEG, line))
     assert (other.metric, other.value) == ("aAcc", 0.9647)
     assert (found.metric, found.value, found.unit) == ("mIoU", 0.7991, "fraction")
+
+
+VAL = "2023/06/14 10:03:35 - mmengine - INFO - "
+
+
+@pytest.mark.parametrize(
+    ("line", "metric", "value", "unit"),
+    [
+        ("Iter(val) [500/500]    aAcc: 89.1700  mIoU: 0.7000  mAcc: 7.8", "mIoU", 0.7, "%"),
+        (
+            "Epoch(val) [1][16/16]    accuracy/top1: 0.9300  accuracy/top5: 4.1",
+            "accuracy/top1",
+            0.93,
+            "%",
+        ),
+        (
+            "Epoch(val)  [2][9/9]    coco/bbox_mAP: 0.3640  coco/bbox_mAP_50: 0.5",
+            "coco/bbox_mAP",
+            0.364,
+            "fraction",
+        ),
+        (
+            "Epoch(val) [1][16/16]    acc/top1: 0.2500  acc/top5: 0.5000",
+            "acc/top1",
+            0.25,
+            "fraction",
+        ),
+    ],
+)
+def test_mmengine_prints_each_accuracy_in_the_unit_of_its_metric(
+    line: str, metric: str, value: float, unit: str
+) -> None:
+    found = items("mmengine", MMENGINE, f"{VAL}{line}  data_time: 0.0016  time: 0.0300")
+    first = evaluations(found)[0]
+    assert (first.metric, first.value, first.unit) == (metric, value, unit)
+    assert "evaluation" in {mark.kind for mark in marks(found)}
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("Iter(val) [ 50/500]    eta: 0:00:05  time: 0.1000  data_time: 0.0010  ", "evaluation"),
+        ("Saving checkpoint at 500 iterations", "checkpoint"),
+        ("The best checkpoint with 68.7000 mIoU at 500 iter is saved to best.pth.", "checkpoint"),
+        ("resumed epoch: 4, iter: 500", "restart"),
+    ],
+)
+def test_mmengine_says_what_happens_between_its_lines(line: str, kind: str) -> None:
+    found = items("mmengine", MMENGINE, VAL + line)
+    assert [mark.kind for mark in marks(found)] == [kind]
+    assert evaluations(found) == []

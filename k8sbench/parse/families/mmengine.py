@@ -1,0 +1,151 @@
+"""mmengine's text logger: mmsegmentation 1.x, MMPretrain, MMDetection 3.x, MMAction2 1.x.
+
+``time`` is seconds per iteration of the job, as a mean of the last ``window_size`` iterations,
+however many lie between two lines: with 10 of 50 four fifths are in no figure, with 10 of 5 each is
+in two. Its timer begins anew with an epoch and with an evaluation, so that only what follows these,
+and a checkpoint, is in the time of the next iteration.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+from k8sbench.model.sample import Fact, Shape
+from k8sbench.parse.family import (
+    EvaluationRule,
+    FactRule,
+    Family,
+    LineReader,
+    MarkRule,
+    assumed_fp32,
+    rule,
+)
+from k8sbench.parse.lines import CleanLine
+from k8sbench.parse.records import RecordRule
+from k8sbench.parse.stamps import UNDATED_SPAN
+
+_LOGGER = " - mmengine - INFO - "
+_YEAR = r"(?P<stamp>\d{4}/\d\d/\d\d \d\d:\d\d:\d\d)" + _LOGGER
+# Or no logger in front of it at all.
+_NO_YEAR = rf"(?:(?<!\d/)(?P<stamp>\d\d/\d\d \d\d:\d\d:\d\d){_LOGGER}|(?<!{_LOGGER}))"
+_ITERATION = r"Iter\(train\) +"
+_EPOCH = r"Epoch\(train\) +\[(?P<epoch>\d{1,6})\]"
+# No bracket may stand between the count and the time: a torn record glued to a whole one must not
+# lend it its count.
+_NUMBERS = (
+    r"\[ *(?P<iteration>\d{1,12})/(?P<total>\d{1,12})\]  "
+    r"[^\[\]]*?\btime: (?P<step_seconds>\d+\.\d{4})  data_time: (?P<data_seconds>\d+\.\d{4})(?=  )"
+    r"(?:  memory: (?P<memory>\d+)(?=  ))?"
+    # Four digits, always, and none of a date: another line may be glued on.
+    r"(?:[^\[\]]*?  loss: (?P<loss>-?\d+\.\d{4}(?!\d{0,3}/)|nan|-?inf))?"
+)
+_EVALUATED = r"(?:Iter|Epoch)\(val\) +(?:\[\d+\])?\[ *\d+/\d+\]  [^\[\]]*?  (?P<metric>"
+_SECTION = re.compile(r"^(?P<name>\w+) = ")
+_PART = re.compile(r"^    (?P<name>\w+)=dict\($")
+_SETTINGS = {
+    "log_processor": re.compile(r"\bwindow_size=(?P<window_size>[1-9]\d{0,8})\b"),
+    "train_cfg": re.compile(r"\bmax_epochs=(?P<planned_epochs>\d{1,6})\b"),
+    "train_dataloader": re.compile(r"\bbatch_size=(?P<batch_size>\d{1,12})\b"),
+}
+"""Section of the configuration → what it sets; others have settings of the same names."""
+_HEADS = {"decode_head", "cls_head", "head", "bbox_head", "roi_head"}
+"""Parts of a model whose type names it."""
+_TYPE = re.compile(r"^ {8}type='(?P<model>\w+)'")
+_HEAD = frozenset((" = ", "=dict(", "window_size=", "max_epochs=", "batch_size=", " type='"))
+"""Texts of the lines that these match."""
+
+
+def _record(*, by_epoch: bool, dated: bool) -> RecordRule:
+    numbering: Literal["epoch", "run"] = "epoch" if by_epoch else "run"
+    shape = Shape(
+        name="mmengine by epoch" if by_epoch else "mmengine",
+        number="seconds",
+        averaged="last",
+        last=10,
+        numbering=numbering,
+        first_epoch=1,
+        resolution=1.0,
+        wraps=None if dated else UNDATED_SPAN,
+    )
+    needle, count = ("Epoch(train)", _EPOCH) if by_epoch else ("Iter(train)", _ITERATION)
+    return RecordRule(needle, re.compile((_YEAR if dated else _NO_YEAR) + count + _NUMBERS), shape)
+
+
+def _evaluation(metrics: str, unit: Literal["%", "fraction"]) -> EvaluationRule:
+    value = rf"{metrics}): (?P<value>\d+\.\d+|nan)"
+    return EvaluationRule("(val)", re.compile(_EVALUATED + value), unit=unit)
+
+
+class _Reader(LineReader):
+    """Reads the configuration, in which the section decides what a setting is of."""
+
+    def __init__(self, family: Family) -> None:
+        super().__init__(family)
+        self.head_needles |= _HEAD
+        self._section = self._part = ""
+
+    def facts(self, line: CleanLine, rules: Sequence[FactRule]) -> Iterator[Fact]:
+        yield from super().facts(line, rules)
+        if match := _SECTION.match(line.text):
+            self._section, self._part = match["name"], ""
+        elif match := _PART.match(line.text):
+            self._part = match["name"]
+        pattern = _SETTINGS.get(self._section)
+        if self._section == "model" and self._part in _HEADS:
+            pattern = _TYPE
+        if pattern is not None and (match := pattern.search(line.text)):
+            yield from (line.fact(name, value) for name, value in match.groupdict().items())
+
+
+def _derive(stated: Mapping[str, Fact]) -> Iterator[Fact]:
+    yield from assumed_fp32(stated)
+    if amp := stated.get("precision"):
+        yield amp.like("amp_dtype", "bf16" if "_bf16" in stated else "fp16")
+
+
+FAMILY = Family(
+    name="mmengine",
+    title="mmengine's programs",
+    framework="pytorch",
+    unit="samples/s",
+    make_reader=_Reader,
+    opening="System environment:",
+    facts=(
+        rule("Python: ", r"^ +Python: (?P<python>\d[\d.]*)"),
+        rule("GPU 0", r"^ +GPU (?P<visible_gpus>\d+(?:,\d+)*): (?P<gpu_model>\S.*)"),
+        rule("PyTorch: ", r"^ +PyTorch: (?P<framework_version>\S+)"),
+        rule("CUDA Runtime", r"- CUDA Runtime (?P<cuda>[\d.]+)"),
+        rule("CuDNN", r"- CuDNN (?P<cudnn>[\d.]+)"),
+        rule("MMEngine: ", r"^ +MMEngine: (?P<mmengine>\S+)", program="mmengine"),
+        # The world size, whatever the device.
+        rule("GPU number: ", r"^ +GPU number: (?P<gpus>[1-9]\d{0,11})\s*$"),
+        rule("default_scope = ", r"^default_scope = '(?P<scope>\w+)'"),
+        rule("AmpOptimWrapper'", precision="amp"),
+        rule("bfloat16'", r"\bdtype='bfloat16'", _bf16="True"),
+        rule(" - Config:", r" - INFO - Config:", _config="True"),
+    ),
+    derive=_derive,
+    records=tuple(
+        _record(by_epoch=by_epoch, dated=dated)
+        for by_epoch in (False, True)
+        for dated in (True, False)
+    ),
+    evaluations=(
+        _evaluation("mIoU|mDice|mFscore|accuracy/top1", "%"),
+        _evaluation(r"coco/bbox_mAP|coco/segm_mAP|pascal_voc/mAP|acc/top1", "fraction"),
+        # Printed first; it is the last here, so another is the headline.
+        _evaluation("aAcc", "%"),
+    ),
+    marks=(
+        MarkRule("(val)", "evaluation", re.compile(r"(?:Iter|Epoch)\(val\) +\[")),
+        MarkRule(
+            "Saving checkpoint at",
+            "checkpoint",
+            re.compile(r"Saving checkpoint at \d+ (?:iterations|epochs)"),
+        ),
+        MarkRule("The best checkpoint with", "checkpoint"),
+        MarkRule("resumed epoch: ", "restart", re.compile(r"resumed epoch: \d+, iter: \d+")),
+    ),
+)

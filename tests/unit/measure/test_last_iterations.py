@@ -1,0 +1,137 @@
+"""Lines that print the mean of the last few iterations, as mmengine's do."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from k8sbench.measure.run.expectation import Expectation
+from k8sbench.measure.run.measuring import measure
+from k8sbench.model.measurement import Measurement
+from k8sbench.parse.families import NAMES
+from tests.unit.measure.support import Lines, ids, lines_of, measured, run
+from tests.unit.presence import present
+
+BEGAN = datetime.datetime(2023, 6, 14, 10, tzinfo=datetime.UTC)
+WINDOW = "log_processor = dict(by_epoch=False, window_size={})"
+
+
+def logged(
+    seconds: Iterable[float], *, every: int, printed: float, form: str = "%Y/%m/%d %H:%M:%S"
+) -> Iterator[str]:
+    """Training lines that are ``seconds`` apart."""
+    at = BEGAN
+    for number, each in enumerate(seconds, 1):
+        at += datetime.timedelta(seconds=each)
+        stamp = f"{at.strftime(form)} - mmengine - INFO - " if form else ""
+        yield (
+            f"{stamp}Iter(train) [{number * every:4}/2000]  lr: 9.9e-03  eta: 0:10:00  "
+            f"time: {printed:.4f}  data_time: 0.0040  memory: 3774  loss: 0.2364"
+        )
+
+
+def mmengine(lines: Iterable[str], **known: Any) -> Measurement:
+    return measured(lines, **{"format": "mmengine", "batch_size": 8} | known)
+
+
+@pytest.mark.parametrize("form", ["%Y/%m/%d %H:%M:%S", "%m/%d %H:%M:%S"])
+def test_the_stamps_tell_the_time_of_iterations_that_no_line_is_of(form: str) -> None:
+    """8 samples; 50 iterations in 24 s, of the last ten of which each took 0.4 s."""
+    found = mmengine(logged([24.0] * 20, every=50, printed=0.4, form=form), warmup=50)
+    assert (found.verdict, found.estimator) == ("valid", "time_weighted")
+    assert found.iterations == 950
+    assert found.rate == pytest.approx(8 * 950 / (19 * 24))
+    figures = present(found.throughput)
+    assert figures.printed_steps == figures.median == pytest.approx(8 / 0.4)
+    assert "sampled-steps" in ids(found, "warn")
+
+
+def test_without_stamps_the_headline_is_of_the_printed_iterations_and_says_so() -> None:
+    found = mmengine(logged([24.0] * 20, every=50, printed=0.4, form=""), warmup=50)
+    assert (found.estimator, found.iterations) == ("printed_steps", 190)
+    assert present(found.throughput).printed_steps == pytest.approx(20.0)
+    (said,) = (each for each in found.reasons if each.id == "sampled-steps")
+    assert "40 of 50" in said.sentence
+    assert "printed ones alone" in said.sentence
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        ["Iter(val) [500/500]    aAcc: 89.1700  mIoU: 68.7000  data_time: 0.0016  time: 0.0300"],
+        ["Saving checkpoint at 500 iterations"],
+    ],
+    ids=["an evaluation", "a checkpoint"],
+)
+def test_the_stamps_tell_nothing_where_something_else_lies_between(events: Sequence[str]) -> None:
+    """At 500 and 1500 iterations 15 s more; of the record behind them the last ten count."""
+    times = [20.0 + 15.0 * (number in {10, 30}) for number in range(40)]
+    lines = list(logged(times, every=50, printed=0.4))
+    for index in (30, 10):
+        lines[index:index] = [f"2023/06/14 10:03:35 - mmengine - INFO - {each}" for each in events]
+    found = mmengine(lines, warmup=50)
+    assert (found.verdict, found.iterations) == ("valid", 37 * 50 + 2 * 10)
+    assert found.rate == pytest.approx(8 * 1870 / (37 * 20 + 2 * 4))
+    # From 100 to 2000 iterations by the stamps, whatever lies between.
+    assert present(found.throughput).timestamps == pytest.approx(8 * 1900 / (38 * 20 + 2 * 15))
+
+
+def test_means_of_all_iterations_since_the_line_before_are_the_lines_own() -> None:
+    """As many as ``window_size``: stamps in whole seconds are less exact, and must agree."""
+    head = WINDOW.format(50)
+    lines = [head, *logged([20.0] * 20, every=50, printed=0.4002)]
+    found = mmengine(lines, warmup=50)
+    assert (found.verdict, found.iterations) == ("valid", 950)
+    assert found.rate == pytest.approx(8 / 0.4002)
+    assert present(found.throughput).printed_steps is None
+    assert "sampled-steps" not in ids(found)
+    other = [head, *logged([24.0] * 20, every=50, printed=0.4)]
+    assert "clock-mismatch" in ids(mmengine(other, warmup=50), "reject")
+
+
+def test_stamps_that_leave_too_little_time_for_the_printed_iterations_are_rejected() -> None:
+    """50 iterations at 0.4 s are 20 s; those in no line may be slower, and not faster."""
+    for seconds, verdict in ((10.0, "rejected"), (20.0, "valid"), (24.0, "valid")):
+        found = mmengine(logged([seconds] * 20, every=50, printed=0.4), warmup=50)
+        assert (found.verdict, "clock-mismatch" in ids(found)) == (verdict, verdict == "rejected")
+
+
+def test_of_overlapping_means_none_is_added_up() -> None:
+    """Each step is in ten lines; one of 30 s is by the stamps, one line, and in no other."""
+    times = [3.0] * 40
+    times[19] = 30.0
+    found = mmengine(logged(times, every=1, printed=3.0), warmup=10)
+    assert found.rate == pytest.approx(8 * 30 / (29 * 3 + 30))
+    assert "sampled-steps" not in ids(found)
+
+
+def test_the_first_lines_of_a_log_are_of_no_more_than_they_say() -> None:
+    """The line of 50 is of 41 to 50, in 4 s, however long the first steps took."""
+    found = mmengine(logged([60.0, *[20.0] * 19], every=50, printed=0.4), warmup=0)
+    assert (found.verdict, found.iterations) == ("valid", 10 + 950)
+    assert found.rate == pytest.approx(8 * 960 / (4 + 19 * 20))
+
+
+def test_lines_that_are_missing_and_a_clock_that_goes_back_are_rejected() -> None:
+    lines = list(logged([20.0] * 40, every=50, printed=0.4))
+    assert "iterations-missing" in ids(mmengine([*lines[:20], *lines[22:]]), "reject")
+    early = [line.replace("06/14 10:", "06/14 09:") for line in lines[20:]]
+    assert "clock-mismatch" in ids(mmengine([*lines[:20], *early]), "reject")
+
+
+@pytest.mark.parametrize(
+    ("lines", "family"),
+    [
+        (lines_of("mmengine_iterations.log"), "mmengine"),
+        (lines_of("mmengine_epochs.log"), "mmengine"),
+        (lines_of("mmseg_evaluation.log"), "mmseg"),
+        (run([0.5] * 20), "mmseg"),
+    ],
+    ids=["by iteration", "by epoch", "mmsegmentation 0.x", "its lines alone"],
+)
+def test_mmengine_and_mmcv_are_told_apart(lines: list[str], family: str) -> None:
+    any_family = [Expectation(format=name, gpus=2, batch_size=4) for name in NAMES]
+    assert measure([Lines(lines)], any_family).format == family
