@@ -1,4 +1,4 @@
-"""What can go wrong, as the user meets it.
+"""User-facing errors and their exit codes.
 
 Each error carries one sentence on what is wrong and one on what to do, and the exit code of the
 command that meets it. Adapters translate foreign errors into these and chain the cause.
@@ -32,11 +32,14 @@ from collections.abc import Iterable
 
 
 class BenchError(Exception):
-    """Base of all our errors: ``message`` says what is wrong, ``action`` what to do about it."""
+    """Base class of all user-facing errors.
+
+    ``message`` says what is wrong, ``action`` what to do about it.
+    """
 
     exit_code = 1
     cause_id: str | None = None
-    """Stable identifier of what is wrong (``operator-down``), where it has one."""
+    """Stable id of the cause (``operator-down``); None without one."""
 
     def __init__(self, message: str, action: str = "") -> None:
         super().__init__(message)
@@ -54,7 +57,10 @@ class UsageError(BenchError):
 
 
 class InputError(UsageError):
-    """A file was given that cannot be read or understood; names the file, and the line if known."""
+    """A given file cannot be read or understood.
+
+    The message names the file, and the line if it is known.
+    """
 
     def __init__(
         self, message: str, action: str = "", *, file: str | None = None, line: int | None = None
@@ -66,23 +72,29 @@ class InputError(UsageError):
 
 
 class NotFound(UsageError):
-    """A name was given that stands for nothing; the action lists the nearest names."""
+    """No object has the given name.
+
+    The action lists the nearest names.
+    """
 
 
 class DoesNotFit(UsageError):
-    """The pool or the machine cannot hold the case, also when nothing else runs there."""
+    """The pool or the machine is too small for the case."""
 
 
 class NoRoom(UsageError):
-    """The job was not created because a quota has no room for it now; it has when others end."""
+    """A quota has no room for the job now.
+
+    It has room once other jobs end. The job was not created.
+    """
 
 
 class EarlierAttempt(BenchError):
-    """Something of a run's earlier attempt is still on the cluster; the next one waits for it."""
+    """The next attempt waits until the previous one is gone."""
 
 
 class PlanUnreadable(UsageError):
-    """A run is known from its job alone, and the plan in the job's annotation cannot be read."""
+    """The plan in a job's annotation cannot be read."""
 
     def __init__(self, run_id: str, why: str, removal: str) -> None:
         """``removal`` is the command that deletes the job."""
@@ -92,7 +104,10 @@ class PlanUnreadable(UsageError):
 
 
 class OwnedElsewhere(UsageError):
-    """Another store owns a job: only that one changes and deletes it."""
+    """Another store owns the job.
+
+    Only its owner changes and deletes a job.
+    """
 
     def __init__(self, run_id: str, holder: str, what: str = "collects it") -> None:
         action = f"Follow it with: k8sbench watch {run_id}; take it over with:"
@@ -103,15 +118,18 @@ class OwnedElsewhere(UsageError):
 
 
 class StoreError(BenchError):
-    """The store or the artifacts folder cannot be opened, read or written."""
+    """The store cannot be opened, read or written."""
 
 
 class RepeatTaken(StoreError):
-    """Another process recorded this (set, case, repeat) first; the caller draws the next repeat."""
+    """Another process has recorded this (set, case, repeat).
+
+    The caller draws the next repeat.
+    """
 
 
 class FilesElsewhere(StoreError):
-    """What was asked needs a run's files, and they do not lie under this store's root."""
+    """The run's files are not below this store's root."""
 
 
 class JobFailed(BenchError):
@@ -127,17 +145,23 @@ class TimedOut(BenchError):
 
 
 class Unreachable(BenchError):
-    """The cluster does not answer, or is not ready for the job."""
+    """The cluster does not answer or is not ready."""
 
     exit_code = 6
 
 
 class NamedNotThere(Unreachable):
-    """A kubeconfig or a context was named that does not exist; nothing runs elsewhere instead."""
+    """The named kubeconfig or context does not exist.
+
+    k8sbench does not fall back to another one.
+    """
 
 
 class CreationUnknown(Unreachable):
-    """The cluster did not say whether a job was created, or what was created for it is left."""
+    """The outcome of a job's creation is unknown.
+
+    The answer was lost, or objects created for the job remain.
+    """
 
 
 class Interrupted(BenchError):
@@ -147,22 +171,22 @@ class Interrupted(BenchError):
 
 
 REJECTED_EXIT_CODE = 5
-"""Measured, but rejected: not an error of the program, so not an exception."""
+"""Measured, but rejected. Not an exception, because the program worked."""
 REGRESSION_EXIT_CODE = 7
-"""Measured, and slower than it should be: a node than its pool, or a figure than its baseline."""
+"""Measured, and slower than its reference: a node's pool, or a baseline."""
 UNDECIDED_EXIT_CODE = 9
-"""A comparison with a limit has too few runs to ever show a regression."""
+"""A comparison with a limit has too few runs to show a regression."""
 NOT_REACHED_EXIT_CODE = 8
-"""A training that ended well, and has not reached its target accuracy."""
+"""A training ended without reaching its target accuracy."""
 
 
 def is_refused(error: BenchError) -> bool:
-    """Whether a cluster answered that it does not do what was asked: asking again is no use."""
+    """True if the cluster refused the request, so that a retry is useless."""
     return not isinstance(error, Unreachable) or error.cause_id == "forbidden"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Write ``Did you mean …? `` for the beginning of an action; empty where nothing is near."""
+    """Write ``Did you mean …? ``; empty if no known word is near."""
     alike = {candidate.lower().replace("-", "_"): candidate for candidate in known}
     near = difflib.get_close_matches(word.lower().replace("-", "_"), alike, n=1)
     return f"Did you mean {alike[near[0]]}? " if near else ""

@@ -1,4 +1,4 @@
-"""The repeats of one case in one set, taken together, and the figures that follow.
+"""Repeats of one case in one set, and their figures.
 
 A :class:`Group` holds the figures of its own runs. Figures that need a second group, a published
 figure or the GPU's data sheet (speedup, deviation, share of peak, parity) stand beside it in a
@@ -20,13 +20,13 @@ from k8sbench.model.measurement import AccuracyResult, Arithmetic, GpuFigure, Me
 from k8sbench.model.plan import RunPlan
 
 SCRATCH = "from scratch"
-"""In place of the file of start weights, where there is none."""
+"""Name shown for training without start weights."""
 UNSTEADY = "unsteady-runs"
-"""Id of the reason for which a group with a figure is not valid."""
+"""Id of the reason why a group with a figure is not valid."""
 
 
 def gpu_figure(measured: Measurement, name: str) -> float | None:
-    """Return one of :data:`.ROW_FIGURES` of a run; None where it is not known."""
+    """Return one of :data:`.ROW_FIGURES` of a run; None if unknown."""
     metrics = measured.gpu_metrics
     if metrics is None:
         return None
@@ -36,7 +36,7 @@ def gpu_figure(measured: Measurement, name: str) -> float | None:
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
-    """Throughput of a group's valid runs, samples/s of the whole job."""
+    """Throughput of a group's valid runs, samples/s of the job."""
 
     median: float
     """The headline, as in the reports that we reproduce."""
@@ -44,14 +44,20 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
     minimum: float
     maximum: float
     cv: float | None
-    """Coefficient of variation (sample standard deviation ÷ mean); None for one run."""
+    """Coefficient of variation (standard deviation ÷ mean); None for one run."""
     low: float | None
     high: float | None
-    """Interval for the median; None for one run, for unsteady runs, or if outliers leave none."""
+    """Upper end of the median's interval.
+
+    None for one run, for unsteady runs, or if outliers leave none.
+    """
     coverage: float | None
-    """Coverage of [low, high]: 1 − 2^(1−n) for min–max; a lower bound where there were outliers."""
+    """Coverage of [low, high]: 1 − 2^(1−n) for min–max.
+
+    A lower bound if outliers were dropped.
+    """
     interval_reason: str | None = None
-    """Why there is no interval."""
+    """Reason why there is no interval."""
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,36 +70,38 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     created_at: float
     """Unix seconds."""
     queued_s: float | None = None
-    """Seconds that it waited in queues, also after a preemption; None where it never did."""
+    """Seconds in queues, preemptions included; None if it never waited."""
     rate: float | None
-    """samples/s by the group's estimator; None where the run does not count."""
+    """samples/s by the group's estimator; None if the run does not count."""
     phase: str
     """The present state, one of the phases."""
     verdict: str | None
-    """As the group sees it; None where nothing was measured, see the reasons."""
+    """The run's verdict within the group; None if not measured."""
     reasons: tuple[Finding, ...]
     """Reasons against it, and warnings."""
     unverified: float | None = None
-    """Rate of a run that does not count, for the reader, never part of a figure; None for one that
-    does."""
+    """Rate of a run that does not count, else None. Part of no figure."""
     gpu: dict[str, GpuFigure] = {}
-    """Its GPU metrics by their ids, each with its source, coverage and samples."""
+    """GPU metrics by id, each with source, coverage and samples."""
     source: str = "here"
-    """Which store has it: ``here``, or ``collector``; ``imported``: here, and never run by it."""
+    """Store of the run: ``here``, ``collector`` or ``imported``.
+
+    An imported run is here, too, but k8sbench did not run it.
+    """
 
 
 class TrainingOfGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """What the counted runs that train to an accuracy have in common."""
+    """Common values of the counted runs that train to an accuracy."""
 
     target: float | None
     """Percent; None: there is none, or they have different ones."""
     ended_by: str | None
     """``target`` or ``length``; both, where the runs differ."""
     restarts: int
-    """Of all of them together."""
+    """Restarts of all counted runs together."""
     data_set: str | None
     weights: str | None
-    """File of start weights, or ``from scratch``; None where the program does not say."""
+    """File of start weights, or ``from scratch``; None if not stated."""
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,50 +109,57 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
     key: GroupKey
     plan: RunPlan
-    """Of the first member that counts: what they all have in common."""
+    """Plan of the first counted member."""
     unit: str
     estimator: str
     members: tuple[Member, ...]
     began: tuple[float, float]
-    """When its first and its newest run began, Unix seconds; imported ones by their stamps."""
+    """Start of the first and the newest run, Unix seconds.
+
+    Imported runs by their stamps.
+    """
     spread: Spread | None
-    """None where no run counts; see the reasons of the group and of its members."""
+    """Spread of the throughput; None if no run counts."""
     reasons: tuple[Finding, ...]
-    """What concerns the group as a whole; each run's own reasons stand with the run."""
+    """Reasons that concern the whole group; runs have their own."""
     parameters: int | None = None
-    """Of the model, as the runs report it, else as the catalog has it."""
+    """Parameters of the model as the runs report them, else the catalog's."""
     gmac: float | None = None
-    """10⁹ multiply-accumulates of one sample's forward pass, of the model as the catalog has it;
-    None where the runs report another number of parameters than the catalog."""
+    """10⁹ multiply-accumulates of a sample's forward pass, by the catalog.
+
+    None if the runs report another number of parameters than the catalog.
+    """
     precision_effective: str | None = None
     arithmetic: Arithmetic | None = None
-    """Which kinds of operations computed in which type; None unless all runs state the same."""
+    """Types in which operations are computed; None unless all runs agree."""
     device: str | None = None
     by_rule: dict[str, str] = {}
-    """What the program chose by the benchmark's own rule: its loss ``head``, its ``norm`` layer."""
+    """Choices of the benchmark's own rule: its loss ``head``, its ``norm`` layer."""
     layout: str | None = None
-    """``NHWC`` or ``NCHW``, as images lay in memory; None unless all runs report the same."""
+    """Memory layout, ``NHWC`` or ``NCHW``; None unless all runs agree."""
     by_estimator: dict[str, float] = {}
-    """Median over the counted runs by each estimator that all of them have a figure for."""
+    """Median of the counted runs by each estimator that all of them have."""
     accuracy: AccuracyResult | None = None
-    """Of the counted runs the middle one by its best evaluation."""
+    """Result of the counted run with the middle best evaluation."""
     time_to_train_s: float | None = None
-    """Median over the counted runs, of which a majority reached the target accuracy."""
+    """Median seconds to the target; None unless a majority reached it."""
     runs_at_target: int | None = None
-    """Number of counted runs that reached the target accuracy; None where no run evaluated."""
+    """Counted runs that reached the target; None without evaluations."""
     training: TrainingOfGroup | None = None
     """None unless the counted runs train to an accuracy."""
     gpu_hours: float | None = None
-    """GPUs × hours that all ended runs held them, whether they count or not."""
+    """GPU hours of all ended runs, counted or not."""
     queued_s: float | None = None
-    """Median seconds in queues of the runs that waited there; no part of another figure."""
+    """Median seconds in queues of the runs that waited; part of no other figure."""
     data_fraction: float | None = None
-    """Median over the counted runs of the share of their steps that they wait for data."""
+    """Median share of step time spent waiting for data, of the counted runs."""
     gpu: dict[str, float] = {}
-    """Median over the counted runs of each of :data:`.ROW_FIGURES` that they have; of the memory
-    used the most."""
+    """Median of each of :data:`.ROW_FIGURES` over the counted runs.
+
+    Of the used memory, the maximum.
+    """
     judgements: tuple[str, ...] = ()
-    """What held the counted runs back, by their GPU metrics; equal sentences once."""
+    """Limits that the GPU metrics of the counted runs show, without repeats."""
     missing: dict[str, str] = {}
     """Name of each figure above that is None → why."""
 
@@ -155,12 +170,14 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def latest(self) -> float:
-        """When the newest run was created, Unix seconds."""
+        """Creation of the newest run, Unix seconds."""
         return max(member.created_at for member in self.members)
 
     @property
     def state(self) -> str:
-        """``valid``, ``unsteady`` (the runs are far apart, and it is unclear which are right),
+        """State of the group.
+
+        ``valid``, ``unsteady`` (the runs are far apart, and it is unclear which are right),
         ``running``, ``rejected`` (measured, but nothing counts), ``cancelled`` (all runs were) or
         ``failed``.
         """
@@ -184,16 +201,16 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def smoke(self) -> bool:
-        """Whether this checked the path and not the speed."""
+        """True if this was a functional test, not a speed measurement."""
         return self.plan.preset == "smoke"
 
     @property
     def on_cpu(self) -> bool:
-        """Whether no GPU was measured."""
+        """True if no GPU was measured."""
         return "cpu" in (self.plan.device, self.device)
 
     def ids(self, severity: str) -> tuple[str, ...]:
-        """Sorted ids of the reasons of one severity, of the group and its members."""
+        """Return the sorted ids of one severity, of the group and its members."""
         every = [*self.reasons, *(r for member in self.members for r in member.reasons)]
         return tuple(sorted({r.id for r in every if r.severity == severity and not r.accepted}))
 
@@ -205,11 +222,11 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
-    """A figure that follows from others: its value, or why there is none; and what to know."""
+    """A derived figure, or the reason why it is missing, and notes."""
 
     value: float | None
     reason: str | None = None
-    """Why there is no value; None where there is one."""
+    """Reason why the value is missing; None if it is there."""
     notes: tuple[str, ...] = ()
 
 
@@ -221,39 +238,43 @@ class Deviation(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     """Title of the source."""
     quantity: Literal["throughput", "time_to_train", "accuracy"] = "throughput"
-    """What the figures are: samples/s, seconds to the target, or percent."""
+    """Kind of figure: samples/s, seconds to the target, or percent."""
     case: str
-    """Of the published figure."""
+    """Case of the published figure."""
     precision: str
-    """Of the published figure."""
+    """Precision of the published figure."""
     batch_size: int
-    """Of the published figure, per GPU."""
+    """Batch per GPU of the published figure."""
     gpu_model: str
-    """Of the published figure."""
+    """GPU model of the published figure."""
     published: float
     """The published figure."""
     estimator: str
-    """The published figure's; ours is by the same one, or there is no ratio. Of a time to train
-    ``Time2Train``, of an accuracy its metric."""
+    """Estimator of the published figure; a ratio needs ours to be equal.
+
+    For a time to train ``Time2Train``, for an accuracy its metric.
+    """
     ours: float | None
     """By that estimator; None where we have none."""
     corrected: float | None = None
-    """What the report's own logs give, where the published figure is wrong by them."""
+    """Figure by the report's own logs, if the published one contradicts them."""
     ratio: float | None
-    """ours ÷ published, or ÷ corrected, − 1; None unless all that must match does."""
+    """ours ÷ published (or ÷ corrected) − 1; None unless everything matches."""
     ratios: tuple[float, float] | None = None
-    """The least and the most of it over all averaging rules, where the published one is not known
-    and nothing else differs."""
+    """Range of the ratio over all averaging rules.
+
+    Present if the published rule is unknown and nothing else differs.
+    """
     not_comparable: tuple[str, ...] = ()
     """Ids of what does not match."""
     notes: tuple[str, ...] = ()
-    """What differs and is allowed to: ``impl k8sbench``, ``data synthetic``."""
+    """Allowed differences: ``impl k8sbench``, ``data synthetic``."""
     remark: str | None = None
     """The catalog's note on the published figure; None without one."""
 
 
 class Changed(msgspec.Struct, frozen=True, kw_only=True):
-    """The last change of a case over its sets, as ``history`` marks it."""
+    """Last change of a case over its sets, marked in ``history``."""
 
     since: str
     """Name of the set that it begins with."""
@@ -262,36 +283,36 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Newer(msgspec.Struct, frozen=True, kw_only=True):
-    """A set that is newer than the row's, without a figure."""
+    """A newer set than the row's, without a figure."""
 
     set_name: str
     state: str
-    """As :attr:`Group.state`."""
+    """State, see :attr:`Group.state`."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """One group and its figures against other groups and sources: a row of the tables."""
+    """A group and its figures against others: one row of the tables."""
 
     group: Group
     speedup: Figure
     efficiency: Figure
     published_speedups: dict[str, dict[int, float]] = {}
-    """Source → GPUs → speedup, of the published cases of this program, precision and batch."""
+    """Source → GPUs → published speedup of this program, precision and batch."""
     baseline: str | None
     """Id of the 1x1 group that the speedup refers to."""
     tflops_per_gpu: Figure
     peak_share: Figure
-    """tflops_per_gpu ÷ the GPU's peak in the precision that had effect."""
+    """tflops_per_gpu ÷ the GPU's peak in the effective precision."""
     medians: tuple[float, ...] = ()
-    """Of the sets of its case up to its own that have a figure, oldest first."""
+    """Medians of the case's sets up to this one, oldest first."""
     changed: Changed | None = None
-    """None where the history of the case up to this set shows no change."""
+    """Change of the case up to this set; None without one."""
     newer: Newer | None = None
-    """The newest set of the case; None where that is the row's, or older."""
+    """Newest set of the case if newer than the row's, else None."""
     deviations: tuple[Deviation, ...] | None = None
     """None where published figures were not asked for."""
     deviations_reason: str | None = None
-    """Why there is nothing published to compare with."""
+    """Reason why no published figure can be compared."""
 
 
 class Parity(msgspec.Struct, frozen=True, kw_only=True):
@@ -300,7 +321,7 @@ class Parity(msgspec.Struct, frozen=True, kw_only=True):
     paddle: Group
     pytorch: Group
     ratio: float | None
-    """Paddle ÷ PyTorch, by the median and estimator that both share."""
+    """Paddle ÷ PyTorch, by the median of the common estimator."""
     not_comparable: tuple[str, ...] = ()
     """Ids of what is unequal."""
     notes: tuple[str, ...] = ()
@@ -318,13 +339,14 @@ class GroupFilter(msgspec.Struct, frozen=True, kw_only=True):
     case: str | None = None
 
     def fits(self, group: Group) -> bool:
-        """Whether a group has every value."""
+        """True if a group has every value."""
         return all(getattr(group.key, name) == value for name, value in self._given())
 
     def chosen(self, groups: Iterable[Group]) -> list[Group]:
-        """Return the groups that fit; raises :class:`NotFound` where none of several does.
+        """Return the groups that fit.
 
-        The error names the values that there are, the nearest first.
+        Raises :class:`NotFound` if none of several fits; the error names the existing values, the
+        nearest first.
         """
         groups = list(groups)
         fitting = [group for group in groups if self.fits(group)]
@@ -346,13 +368,16 @@ class GroupFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def no_run_of(name: str, value: str, known: Sequence[str]) -> NotFound:
-    """Return the error for a value that no run has; ``known`` are those that there are."""
+    """Return the error for a value that no run has; ``known`` exist."""
     near = did_you_mean(value, known)
     return NotFound(f"There is no run of {name} {value}.", f"{near}There are: {', '.join(known)}.")
 
 
 def no_run_together(since: float | None, newest: float) -> NotFound:
-    """Return the error for filters that fit runs one by one; ``newest``: of the newest of all."""
+    """Return the error for filters that match no run together.
+
+    ``newest`` is the time of the newest run of all.
+    """
     if since is not None and newest < since:
         at = f"{datetime.fromtimestamp(newest, UTC):%Y-%m-%d %H:%M} UTC"
         return NotFound("No run is as new as --since.", f"The newest is of {at}.")

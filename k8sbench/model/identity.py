@@ -1,4 +1,4 @@
-"""Identity of runs: run ids, set names, case keys, group keys, labels.
+"""Run ids, set names, case keys, group keys and labels.
 
 A *run id* is drawn once per run from a clock reading and random text that the caller passes in,
 and names the job, its pods and its folder. A *case key* identifies the case of a plan;
@@ -31,22 +31,28 @@ OWN_LABELS = {
 """Labels of what k8sbench makes for runs."""
 PLAN_ANNOTATION = f"{LABEL_DOMAIN}/plan"
 NONCE_ANNOTATION = f"{LABEL_DOMAIN}/nonce"
-"""Annotation of a job by which the run that asked for it knows it where the answer was lost."""
+"""Annotation with a job's nonce.
+
+A run finds its job by the nonce if the answer to the creation was lost.
+"""
 LONGEST_SUFFIX = "-worker-9999"
-"""The longest that the training operator appends to a job's name for a pod or service."""
+"""Longest suffix that the operator appends to a job's name."""
 NAME_LIMIT = 63 - len(LONGEST_SUFFIX)
-"""DNS-1035 label limit, less the suffix: the job's own name may be this long."""
+"""Longest name of a job: the DNS-1035 label limit, less the suffix."""
 DRAWN_LIMIT = 47
-"""Of a name that is drawn: short enough for the pods of every kind of job."""
+"""Longest drawn name: short enough for the pods of every job kind."""
 RUN_ID = re.compile(r"^[a-z]([a-z0-9-]*[a-z0-9])?$")
 SET_NAME = re.compile(r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$")
 TOKEN_LETTERS = "bcdfghjkmnpqrstvwxz23456789"
-"""Letters of the random part: no vowels, so no words; none that read alike."""
+"""Letters of the random part.
+
+Without vowels, so that no words appear, and without letters that read alike.
+"""
 TOKEN_LENGTH = 6
 
 
 def draw_run_id(benchmark: str, *, at: float, token: str) -> str:
-    """Build a run id from a benchmark's name, a time (Unix seconds, UTC) and random text.
+    """Build a run id from benchmark, time and random text.
 
     DNS-1035, and short enough for every replica's suffix: ``deeplabv3p-261120-081500-x7k2qd``.
     """
@@ -56,12 +62,12 @@ def draw_run_id(benchmark: str, *, at: float, token: str) -> str:
 
 
 def draw_set_name(*, at: float, token: str) -> str:
-    """Name the set that a submit opens when none is given: ``261120-081500-x7k2qd``."""
+    """Draw a set's name: ``261120-081500-x7k2qd``."""
     return f"{_stamp(at)}-{token}"
 
 
 def checked_run_id(text: str) -> str:
-    """Return ``text`` if it may name a job, else raise :class:`UsageError`."""
+    """Return ``text`` if it can name a job, else raise :class:`UsageError`."""
     if len(text) > NAME_LIMIT or not RUN_ID.fullmatch(text):
         raise UsageError(
             f"--run-id {text!r} cannot name a job.",
@@ -71,9 +77,10 @@ def checked_run_id(text: str) -> str:
 
 
 def checked_set_name(text: str, what: str = "set") -> str:
-    """Return ``text`` if it may name a set (a Kubernetes label value), else raise.
+    """Return ``text`` if it is a valid set name, else raise.
 
-    ``what`` is named so as well: a baseline, which is a file.
+    A set's name is a Kubernetes label value. ``what`` names the object in the error; a baseline's
+    name has the same form.
     """
     if not SET_NAME.fullmatch(text):
         raise UsageError(
@@ -84,7 +91,7 @@ def checked_set_name(text: str, what: str = "set") -> str:
 
 
 Use = Literal["case", "group", "series", "baseline", "parity", "ratio", "published"]
-"""What a field decides.
+"""Comparisons that a field takes part in.
 
 - ``case``: the case key, hence whether a set has this repeat already (``--resume``, ``--run-id``).
   What is of the case and not of the group key is what repeats of a group are held to by
@@ -99,27 +106,32 @@ Use = Literal["case", "group", "series", "baseline", "parity", "ratio", "publish
 
 
 class CaseField(msgspec.Struct, frozen=True, kw_only=True):
-    """Something about a plan that makes it the same case as another, or another case."""
+    """A plan's property that decides if two runs have the same case."""
 
     name: str
     uses: frozenset[Use]
     why: str
     """One sentence: why it decides."""
     value: Callable[[RunPlan], object]
-    """Its value, of builtin types; None: the plan has none, which leaves it out of the key, so
-    that plans of before the field was there keep theirs."""
+    """Function from the plan to the value, of builtin types.
+
+    None leaves the field out of the key, so that plans from before the field keep their keys.
+    """
 
 
 def _field(
     name: str, uses: str, why: str, value: Callable[[RunPlan], object] | None = None
 ) -> CaseField:
-    """A field whose value is that of the plan's field of the name, unless another is given."""
+    """Build a field; its value is the plan's field of that name by default."""
     named = frozenset(use for use in get_args(Use) if use in uses.split())
     return CaseField(name=name, uses=named, why=why, value=value or operator.attrgetter(name))
 
 
 def _parts(of: object, *names: str) -> object:
-    """Named fields of a nested value: one that is added there later changes no key."""
+    """Return the named fields of a nested value.
+
+    Fields that are added there later change no key.
+    """
     if of is None or isinstance(of, str):
         return of
     return {name: getattr(of, name) for name in names}
@@ -135,7 +147,7 @@ def _rdma(plan: RunPlan) -> object:
 
 
 def _networks(plan: RunPlan) -> object:
-    """The pool's annotations that attach a network; others are for people and other programs."""
+    """Return the pool's annotations that attach a network."""
     annotations = plan.pool.annotations
     return {
         key: annotations[key] for key in annotations if "network" in key or ".cni." in key
@@ -143,7 +155,7 @@ def _networks(plan: RunPlan) -> object:
 
 
 def _program(plan: RunPlan) -> str:
-    """Twelve digits that name the program: of the trainers' sources, else of the command."""
+    """Return a digest of twelve digits of the trainers' sources or the command."""
     return (plan.trainers_digest or _digest(_encoded(plan, plan.command)))[:12]
 
 
@@ -167,7 +179,10 @@ def _training(plan: RunPlan) -> str | None:
 
 
 def _command(plan: RunPlan) -> object:
-    """The command without what differs between repeats, and without its folder of checkpoints."""
+    """Return the command without seeds and checkpoint folders.
+
+    These differ between repeats.
+    """
     words = tuple("0" if word == SEED else word for word in plan.command)
     if CHECKPOINTS_OPTION in words and (plan.trainer or plan.checkpoints):
         at = words.index(CHECKPOINTS_OPTION)
@@ -180,16 +195,19 @@ def _unknown(_: RunPlan) -> str:
 
 
 def _reported(_: RunPlan) -> None:
-    """Only the run itself states it, and most runs have none."""
+    """None, because only the run itself reports the field."""
 
 
 CHECKPOINTS_OPTION = "--checkpoints"
-"""The option of our trainers that names the folder of a run's checkpoints."""
+"""Trainer option for the folder of a run's checkpoints."""
 SEED = "$(K8SBENCH_SEED)"
-"""The seed of a training in a command. Repeats have seeds of their own."""
+"""Placeholder of the training's seed; each repeat has its own."""
 IDENTITY_VERSION = 2
-"""Of :data:`CASE_FIELDS`: raise it with every change that alters the keys of plans that there are,
-and raise the version of the store's tables with it, whose rows hold keys."""
+"""Version of :data:`CASE_FIELDS`.
+
+Raise it with every change that alters the keys of existing plans. Raise the version of the store's
+tables, too, because their rows hold keys.
+"""
 
 _EVERY = "case group series baseline"
 CASE_FIELDS: tuple[CaseField, ...] = (
@@ -244,17 +262,19 @@ CASE_FIELDS: tuple[CaseField, ...] = (
     _field("pool.rdma", "case", "It is NCCL's way between nodes.", _rdma),
     _field("pool.annotations", "case", "Some attach a network; only those count.", _networks),
 )
-"""What makes two runs the same case: the one list from which every comparison follows. The fields
-of a plan that decide nothing stand in docs/results.md, each with the reason."""
+"""Fields that make two runs the same case; every comparison uses this list.
+
+docs/results.md lists the other fields of a plan, each with the reason.
+"""
 
 
 def fields_for(use: Use) -> tuple[str, ...]:
-    """Names of the fields that decide something, in the list's order."""
+    """Return the names of the fields for one use, in the list's order."""
     return tuple(field.name for field in CASE_FIELDS if use in field.uses)
 
 
 def case_key(plan: RunPlan) -> str:
-    """Identify the case of a plan within its set: equal exactly for repeats of one case.
+    """Return a case's key, equal exactly for repeats of the case.
 
     A readable head, and a digest of every field of the case. Two keys may be compared only if the
     same version of this list made both: compare keys of two plans, never a key that was stored.
@@ -266,7 +286,7 @@ def case_key(plan: RunPlan) -> str:
 
 
 def case_values(plan: RunPlan, *, but: Use | None = None) -> dict[str, str]:
-    """Each field of the case that the plan has a value of, as JSON; ``but``: without those of it.
+    """Return the case's fields as JSON texts; ``but`` leaves out one use.
 
     Texts, so that values of any type can be compared and counted.
     """
@@ -279,9 +299,9 @@ def case_values(plan: RunPlan, *, but: Use | None = None) -> dict[str, str]:
 
 
 class GroupKey(msgspec.Struct, frozen=True, kw_only=True, order=True, omit_defaults=True):
-    """What must be equal for measurements to be repeats of one thing. Orders rows in reports.
+    """Fields that are equal for all repeats of a group. Orders report rows.
 
-    Its fields are those of :data:`CASE_FIELDS` that decide a group.
+    They are the fields of :data:`CASE_FIELDS` with the use ``group``.
     """
 
     benchmark: str
@@ -289,7 +309,7 @@ class GroupKey(msgspec.Struct, frozen=True, kw_only=True, order=True, omit_defau
     variant: str
     impl: str
     precision: str
-    """As requested: two requests of which one had no effect stay apart."""
+    """Requested precision. Requests without effect stay apart."""
     precision_effective: str
     amp_dtype: str
     replicas: int
@@ -307,23 +327,25 @@ class GroupKey(msgspec.Struct, frozen=True, kw_only=True, order=True, omit_defau
     image: str
     """Digest where known, else the name; ``-`` for local runs."""
     program: str
-    """Digest of the trainers' sources or of the command: an edited program is another group."""
+    """Digest of the trainers' sources or of the command."""
     options: str
     set_name: str
     node: str = "-"
-    """The node that the run was pinned to. The default stands in no id: those of groups of before
-    there was such a field stay."""
+    """Node of a pinned run, else ``-``.
+
+    The default is not part of any id, so that older groups keep theirs.
+    """
     training: str = "-"
-    """How long, how often evaluated and to which target a run of ``--mode train`` trains."""
+    """Length, evaluations and target of a run of ``--mode train``."""
     weights: str = "-"
-    """Start weights; ``-`` from scratch, and for runs of before there were any."""
+    """Start weights; ``-`` from scratch."""
     data_digest: str = "-"
-    """Of the files that the run read."""
+    """Digest of the files that the run read."""
     weights_digest: str = "-"
 
     @property
     def id(self) -> str:
-        """Short stable name of the group, as printed by ``results -o wide`` and ``json``."""
+        """Short stable name of the group in ``results -o wide`` and ``json``."""
         return "g-" + _digest(msgspec.json.encode(self))
 
     def only(self, use: Use) -> tuple[object, ...]:
@@ -340,7 +362,7 @@ def group_key(
     data_digest: str | None = None,
     weights_digest: str | None = None,
 ) -> GroupKey:
-    """Build the group key of a run from its plan and from what the run itself reports."""
+    """Build a group key from the plan and the run's own report."""
     reported = {"precision_effective": precision_effective, "gpu_model": gpu_model, "image": image}
     reported |= {"data_digest": data_digest, "weights_digest": weights_digest}
     values = {
@@ -365,9 +387,10 @@ def labels(plan: RunPlan) -> dict[str, str]:
 
 
 def _encoded(plan: RunPlan, value: object) -> bytes:
-    """JSON without the run's own id: a foreign command may hold host names, which begin with it.
+    """Return the value as JSON, without the run's id.
 
-    They are those of the framework's usual kind of job, so that the kind makes no other case.
+    A foreign command may hold host names, which begin with the id. Here they are those of the
+    framework's usual job kind, so that the job kind makes no other case.
     """
     text = msgspec.json.encode(value, order="deterministic")
     if plan.run_id.encode() not in text:

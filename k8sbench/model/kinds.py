@@ -1,4 +1,4 @@
-"""The job kinds as data, by the name of the kind: a new one is an entry of :data:`KINDS`.
+"""Job kinds as data: one entry of :data:`KINDS` each.
 
 An entry holds what the kind's operator fixes: rendering, following, the preflight checks, the
 permissions and the local backend all read it from there, and no code depends on a kind's name. Its
@@ -24,9 +24,12 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.spec import Framework
 
 JobKindWord = Literal["auto", "v1", "trainjob"]
-"""As ``--job-kind`` takes it."""
+"""Values of ``--job-kind``."""
 Variables = list[tuple[str, str]]
-"""In a container's order: a later one may refer to an earlier one, the last of a name counts."""
+"""Variables in a container's order.
+
+A later one may refer to an earlier one; the last of a name counts.
+"""
 
 CONDITIONS = (
     ("Failed", Phase.FAILED),
@@ -36,8 +39,10 @@ CONDITIONS = (
     ("Suspended", Phase.QUEUED),
     ("Created", Phase.CREATED),
 )
-"""The conditions that the training operator (v1.9) sets on its jobs → what each means for a run,
-as far as the job alone tells. Of several that are true the first one here counts."""
+"""Conditions of the training operator (v1.9) and the run's phase.
+
+If several are true, the first one here counts.
+"""
 
 
 class InjectedVariable(msgspec.Struct, frozen=True):
@@ -47,7 +52,7 @@ class InjectedVariable(msgspec.Struct, frozen=True):
     value: str
     """With placeholders: see :meth:`JobKind.injected` and :attr:`JobKind.local`."""
     of: Literal["all", "first", "others"] = "all"
-    """Which replicas get it; the first is that of rank 0."""
+    """Replicas that get the variable; the first is that of rank 0."""
 
 
 class JobRuntime(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,86 +63,94 @@ class JobRuntime(msgspec.Struct, frozen=True, kw_only=True):
     template: str
     """The file in ``manifests/`` that lays it out."""
     missing: str
-    """What the operator's webhook says of a job whose runtime is not there."""
+    """Text of the operator's webhook for a missing runtime."""
 
 
 class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     """One kind of job."""
 
     name: str
-    """As in ``kind:`` of a manifest."""
+    """Value of ``kind:`` in a manifest."""
     plural: str
-    """As in a path of the API server."""
+    """Resource name in paths of the API server."""
     group: str = "kubeflow.org"
     version: str = "v1"
     frameworks: tuple[Framework, ...] = ()
-    """Whose runs are of this entry where several have its name."""
+    """Frameworks that this entry serves, if several entries have its name."""
     default_for: tuple[Framework, ...] = ()
-    """Frameworks whose runs are of this kind unless their plans name another."""
+    """Frameworks that use this kind unless the plan names another."""
     operator: Operator = TRAINING_OPERATOR
     template: str = "job.yaml.j2"
     """The file in ``manifests/`` that lays the job out."""
     runtime: JobRuntime | None = None
-    """Another object that holds the pods' template; None: the job holds it."""
+    """Separate object that holds the pod template; None: the job holds it."""
     replicas_key: str
-    """The field of ``spec`` that maps replica types to replicas; or, with a runtime, that has how
-    many there are, their image and their resources."""
+    """Field of ``spec`` that maps replica types to replicas.
+
+    With a runtime, the field with the number of replicas, their image and their resources.
+    """
     policy_key: str | None = "runPolicy"
-    """The field of ``spec`` that suspends the job and limits its time; None: ``spec`` itself."""
+    """Field of ``spec`` that suspends the job and limits its time; None: ``spec`` itself."""
     pod_suffix: str = r"-[a-z]+-[0-9]+"
-    """What follows a job's name in those of its pods and of what else makes them; with the group
-    ``rank`` where a pod's name does not end with its replica's."""
+    """Pattern of what follows the job's name in names of its pods.
+
+    It also matches the objects that create the pods. The group ``rank`` is present if the pod's
+    name does not end with its replica's.
+    """
     refusals: tuple[str, ...] = ()
-    """Reasons of events that what makes its pods could not be created."""
+    """Event reasons for objects of the job that could not be created."""
     makers: frozenset[str] = frozenset()
-    """Kinds of what the operator makes for a job, which makes its pods: their events count."""
+    """Kinds between the job and its pods; their events count as the job's."""
     maker: str | None = None
-    """Name of the batch/v1 Job that makes its pods, by the job's name; None: the operator does."""
+    """Name of the batch/v1 Job that creates the pods; None: the operator creates them."""
     host: str = "{job}-{replica}"
-    """Host name of a replica, by the job's name, the replica's and its number."""
+    """Host name of a replica, from the names of job and replica."""
     own_host: str = "$(POD_NAME)"
-    """The same as a replica knows it, by the job's name and the container's variables."""
+    """Host name of a replica in its own container, from its variables."""
     after_name: str = ""
-    """What follows a job's name in that of its last pod, where that counts for the longest name."""
+    """Longest suffix that counts towards the limit of the job's name."""
     lead: str | None
-    """Replica type of the one replica that leads; None where all are alike."""
+    """Type of the leading replica; None if all replicas are alike."""
     others: str = "Worker"
     container: str
     """The operator's webhook wants a container of exactly this name."""
     port_name: str
     port: int
-    """Where the leading replica's rendezvous listens."""
+    """Port of the rendezvous on the leading replica."""
     processes_field: str | None = None
     """Field of ``spec`` for the processes per replica."""
     processes_env: str | None = None
-    """Variable for the processes per replica where the operator has no field for it."""
+    """Variable for the processes per replica; None: the operator has a field."""
     launcher: tuple[str, ...]
-    """The command that starts one of our trainers; ``{module}`` is its file stem, ``{mount}`` where
-    the trainers lie. Launchers take nodes, rank and rendezvous from the injected variables."""
+    """Command that starts one of our trainers.
+
+    ``{module}`` is its file stem, ``{mount}`` the folder of the trainers. Launchers take nodes,
+    rank and rendezvous from the injected variables.
+    """
     variables: tuple[InjectedVariable, ...]
-    """What the operator appends to every container of the jobs that k8sbench makes."""
+    """Variables that the operator appends to the containers of k8sbench's jobs."""
     variables_of_others: frozenset[str] = frozenset()
-    """Variables that it appends to jobs of this kind that k8sbench does not make."""
+    """Variables that the operator appends only to jobs of others."""
     local: tuple[InjectedVariable, ...] = ()
-    """What a pod has, and replicas that share a machine must be given."""
+    """Variables for replicas that share a machine, which a pod has by itself."""
     fields: Mapping[str, str] = {}
-    """Variables that the kubelet fills in, by the field of the pod."""
+    """Variables that the kubelet fills in → the pod's field."""
     env: tuple[InjectedVariable, ...] = ()
-    """Variables that k8sbench adds in place of the operator; they may refer to ``fields``."""
+    """Variables that k8sbench adds for the operator; may refer to ``fields``."""
     init_container: bool = False
-    """Whether the operator adds an init container to the replicas that do not lead."""
+    """True if the operator adds an init container to replicas that do not lead."""
     conditions: tuple[tuple[str, Phase], ...] = CONDITIONS
     verbs: tuple[str, ...] = ("get", "list", "watch", "create", "patch", "delete")
-    """What k8sbench must be allowed to do with jobs of this kind."""
+    """Verbs that k8sbench needs on jobs of this kind."""
 
     @property
     def api_version(self) -> str:
-        """As in ``apiVersion:`` of a manifest."""
+        """Value of ``apiVersion:`` in a manifest."""
         return f"{self.group}/{self.version}"
 
     @property
     def singular(self) -> str:
-        """As kubectl takes it."""
+        """Singular resource name, for kubectl."""
         return self.name.lower()
 
     @property
@@ -152,11 +165,11 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
         return self.variables_of_others | ours | self.fields.keys()
 
     def policy(self, **settings: object) -> dict[str, Any]:
-        """Return the part of ``spec`` that suspends the job, or limits its time."""
+        """Return the part of ``spec`` with suspension and time limits."""
         return settings if self.policy_key is None else {self.policy_key: settings}
 
     def replica_specs(self, spec: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Return the replicas of a job's ``spec`` by type; None where it does not hold them."""
+        """Return the replicas of a job's ``spec`` by type; None without them."""
         found = spec.get(self.replicas_key)
         if found is None or self.runtime is None or self.others in found:
             return found
@@ -169,7 +182,10 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
         return {self.others: {"replicas": found.get("numNodes"), "template": template}}
 
     def marked(self, spec: Mapping[str, Any], mark: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a job's ``spec`` with ``mark`` (labels, annotations) in its pods' metadata."""
+        """Return ``spec`` with ``mark`` added to the metadata of its pods.
+
+        ``mark`` has labels and annotations.
+        """
         if self.runtime is None:
             roles = {
                 role: {**one, "template": with_metadata(one["template"], mark)}
@@ -184,7 +200,10 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
         return {**spec, "runtimePatches": [{**patch, "trainingRuntimeSpec": runtime}]}
 
     def runtime_name(self, job: str, nonce: str) -> str:
-        """Name the runtime of a job: of each record another, as the operator may have it cached."""
+        """Return the name of a job's runtime.
+
+        Each record has a name of its own, because the operator may have the runtime cached.
+        """
         return f"{job}-{nonce[:8]}"
 
     def replica_of(self, pod: str, job: str) -> str:
@@ -194,33 +213,36 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
         return pod.removeprefix(f"{job}-") if rank is None else f"{self.others.lower()}-{rank}"
 
     def replicas(self, count: int) -> tuple[tuple[str, int], ...]:
-        """Split ``count`` replicas into (replica type, how many), the leading one first."""
+        """Split ``count`` replicas into (type, number), the leading one first."""
         if self.lead is None:
             return ((self.others, count),)
         rest = ((self.others, count - 1),) if count > 1 else ()
         return ((self.lead, 1), *rest)
 
     def names(self, count: int) -> list[str]:
-        """Name ``count`` replicas as the operator does, rank 0's first: master-0, worker-0, …"""
+        """Return replica names as the operator makes them, rank 0 first.
+
+        For example master-0, worker-0, …
+        """
         return [f"{role.lower()}-{i}" for role, many in self.replicas(count) for i in range(many)]
 
     def hosts(self, job: str, count: int) -> list[str]:
-        """Return the host names of a job's replicas, rank 0's first."""
+        """Return the host names of a job's replicas, rank 0 first."""
         return [
             self.host.format(job=job, replica=name, number=name.rpartition("-")[2])
             for name in self.names(count)
         ]
 
     def known_hosts(self, job: str, count: int) -> list[str]:
-        """Return how a command may name hosts of a job: its own, and all of them."""
+        """Return the texts by which a command may refer to hosts of its job."""
         return [self.own_host.format(job=job), *self.hosts(job, count)]
 
     def start(self, module: str, mount: str) -> tuple[str, ...]:
-        """Return the command that starts ``module``, with the trainers below ``mount``."""
+        """Return the command that starts ``module`` of the trainers below ``mount``."""
         return tuple(word.format(module=module, mount=mount) for word in self.launcher)
 
     def injected(self, values: Mapping[str, object]) -> Variables:
-        """Compute what the operator appends to the container of a replica.
+        """Return the variables that the operator appends to a container.
 
         ``values`` are the placeholders: ``job`` (its name), ``rank`` of the replica, ``replicas``
         of the job, ``processes`` of each, ``address`` and ``port`` of the rendezvous, ``pod_ip``.
@@ -231,18 +253,18 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
         return filled(self.variables, {**values, "world_size": replicas * per_replica})
 
     def phase(self, conditions: Iterable[str]) -> Phase | None:
-        """Return what the true conditions of a job mean; None: they are unknown."""
+        """Return the phase for a job's true conditions; None if unknown."""
         true = set(conditions)
         return next((ours for theirs, ours in self.conditions if theirs in true), None)
 
     def made(self, status: Mapping[str, Any]) -> Iterable[Mapping[str, int]]:
-        """Count the pods of what was made of a job, which tell its phase if no condition does."""
+        """Count the pods of the job's objects, for a job without conditions."""
         return status.get("jobsStatus") or ()
 
     def condition(
         self, status: Mapping[str, Any], phase: Phase, *, only_true: bool = True
     ) -> Mapping[str, Any] | None:
-        """Return the condition in a job's ``status`` that means ``phase``; None: there is none."""
+        """Return the condition in ``status`` that means ``phase``; None without one."""
         meant = [name for name, ours in self.conditions if ours is phase]
         matching = [
             condition
@@ -253,7 +275,7 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def with_metadata(found: Mapping[str, Any], mark: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an object, or a template of one, with more labels and annotations."""
+    """Return an object or a template with more labels and annotations."""
     metadata = dict(found.get("metadata") or {})
     for key, more in mark.items():
         metadata[key] = {**(metadata.get(key) or {}), **more}
@@ -261,7 +283,7 @@ def with_metadata(found: Mapping[str, Any], mark: Mapping[str, Any]) -> dict[str
 
 
 def filled(variables: Iterable[InjectedVariable], values: Mapping[str, object]) -> Variables:
-    """Fill in the placeholders of the variables that the replica ``rank`` gets."""
+    """Return the variables of the replica ``rank`` with their values."""
     return [
         (variable.name, variable.value.format(**values))
         for variable in variables
@@ -385,7 +407,10 @@ TRAIN_JOB = JobKind(
         InjectedVariable("WORLD_SIZE", "{world_size}"),
     ),
 )
-"""Of any number of nodes, all alike; the operator makes a JobSet, which makes a batch/v1 Job."""
+"""Kind of Trainer v2: any number of equal nodes.
+
+The operator creates a JobSet, which creates a batch/v1 Job.
+"""
 TRAIN_JOB_OF_PADDLE = JobKind(
     **_TRAIN_JOB,
     frameworks=("paddle",),
@@ -406,19 +431,21 @@ TRAIN_JOB_OF_PADDLE = JobKind(
     ),
 )
 KINDS: dict[str, JobKind] = {kind.name: kind for kind in (PYTORCH_JOB, PADDLE_JOB, TRAIN_JOB)}
-"""By name; of one that several frameworks have, the first of :data:`ALL`."""
+"""Kinds by name. If several have a name, the first of :data:`ALL`."""
 ALL = (*KINDS.values(), TRAIN_JOB_OF_PADDLE)
 
 
 WORDS: dict[str, str | None] = {"v1": None, "trainjob": TRAIN_JOB.name}
-"""Word of ``--job-kind`` → the kind of all frameworks' jobs, None: each framework's own. The first
-that a cluster serves is taken where none is asked for."""
+"""``--job-kind`` → kind of all frameworks' jobs; None: one per framework.
+
+Without the option, the first kind that the cluster serves is used.
+"""
 
 
 def default_kind(framework: str, name: str | None = None) -> JobKind:
-    """Return the kind of a framework's runs whose plans name none, or this one.
+    """Return the job kind for a framework, or the named one.
 
-    An imported log may be of another framework; it has no job, and any kind will do.
+    An imported log may be of another framework. It has no job, so any kind will do.
     """
     if name is None:
         return next((kind for kind in ALL if framework in kind.default_for), PYTORCH_JOB)
@@ -427,7 +454,7 @@ def default_kind(framework: str, name: str | None = None) -> JobKind:
 
 
 def kind_of(plan: RunPlan) -> JobKind:
-    """Return the kind of a plan's job; raises :class:`UsageError` for one that is not known."""
+    """Return the kind of a plan's job; UsageError if it is unknown."""
     if plan.kind is not None and plan.kind not in KINDS:
         raise UsageError(
             f"Run {plan.run_id} is a {plan.kind}, and this k8sbench knows {' and '.join(KINDS)}.",
@@ -437,12 +464,18 @@ def kind_of(plan: RunPlan) -> JobKind:
 
 
 def served(groups: Container[str]) -> list[str]:
-    """Return the words of ``--job-kind`` that a cluster with these API groups has."""
+    """Return the values of ``--job-kind`` that a cluster serves.
+
+    ``groups`` are the cluster's API groups.
+    """
     return [word for word, operator in OPERATORS.items() if operator.group in groups]
 
 
 def rank_order(replica: str) -> tuple[bool, str, int]:
-    """Sort key of replica names: a leading one first, then each type by number, 10 after 9."""
+    """Sort key of replica names.
+
+    The leading replica is first, then each type by number.
+    """
     role, _, number = replica.rpartition("-")
     leads = {kind.lead.lower() for kind in KINDS.values() if kind.lead is not None}
     return role not in leads, role, int(number) if number.isdecimal() else 0
