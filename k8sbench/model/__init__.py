@@ -1,5 +1,5 @@
-"""Frozen values and their rules: what a benchmark, a plan, a record, a measurement, a group *is*.
+"""Frozen values and their rules: benchmark, plan, record, measurement, group.
 
-Nothing here reads a file, a clock, a database or a cluster. Every other room imports this one;
-this one imports none of them.
+Nothing here reads a file, a clock, a database or a cluster. All other packages import this one; it
+imports none of them.
 """

@@ -1,7 +1,7 @@
-"""Baselines: runs that were kept under a name, for later ones to be compared with.
+"""Baselines: named copies of runs for later comparisons.
 
-A baseline holds the runs themselves, with plan and measurement, and not their names alone: it stays
-what it was when the runs are removed, or measured anew.
+A baseline holds the runs with plan and measurement, not only their names. It stays unchanged if the
+runs are removed or measured again.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from k8sbench.model.run import Run
 
 
 class KeptRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run of a baseline: what a comparison needs of it."""
+    """A baseline's run, reduced to the needs of a comparison."""
 
     plan: RunPlan
-    """What was planned."""
+    """The run's plan."""
     created_at: float
     """Unix seconds."""
     history: tuple[Transition, ...]
@@ -26,7 +26,7 @@ class KeptRun(msgspec.Struct, frozen=True, kw_only=True):
     measurement: Measurement | None
     """Its figures and verdict; None where it was not measured."""
     image_digest: str | None
-    """The image that its replicas ran; None where that is not known."""
+    """Digest of the replicas' image; None if unknown."""
 
 
 class Baseline(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +39,7 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
     saved_at: float
     """Unix seconds."""
     of: tuple[str, ...]
-    """What was named: runs, groups, sets."""
+    """Names given by the user: runs, groups, sets."""
     runs: tuple[KeptRun, ...]
     """Its runs, complete."""
 

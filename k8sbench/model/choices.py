@@ -1,8 +1,8 @@
-"""The single choices behind a plan: shape, preset, batch, window, AMP type, data, image.
+"""Choices of a plan: shape, preset, batch, window, AMP type, data, image.
 
-Each takes the :class:`PlanChoices` (who asks for what, where) and returns a value, or raises a
-:class:`~k8sbench.model.errors.UsageError` that says what to do. What the user should know of a
-choice that they did not make goes into ``notes``.
+Each function takes the :class:`PlanChoices` (request, benchmark, site) and returns a value, or
+raises a :class:`~k8sbench.model.errors.UsageError` with an action. ``notes`` collects choices that
+the user should know of.
 """
 
 from __future__ import annotations
@@ -22,31 +22,34 @@ from k8sbench.model.request import SubmitRequest
 from k8sbench.model.spec import AmpDtype, BenchmarkSpec, Framework, Impl, Precision, Preset, Variant
 
 STEADY_SECONDS = 180.0
-"""A throughput run on GPUs goes on this long after the warm-up: exporters sample every 15–30 s."""
+"""Minimum seconds of a throughput run on GPUs after the warm-up.
+
+Exporters sample every 15–30 s.
+"""
 RECORDS_WANTED = 5
-"""Fewer records in the window are rejected, so a short window is logged more often."""
+"""Minimum records in the window; a short window is logged more often."""
 BF16_SINCE = (8, 0)
-"""Compute capability from which GPUs have bf16; unknown GPUs are not rejected."""
+"""Minimum compute capability for bf16; unknown GPUs are not rejected."""
 TIMEOUTS: dict[Preset, float] = {"smoke": 1800.0, "full": 86400.0}
-"""Seconds after which a run is ended that was given no --timeout: nothing waits without end."""
+"""Default limits of a run, s, so that no run waits without end."""
 _CASE = re.compile(r"^([1-9][0-9]{0,5})x([1-9][0-9]{0,5})(-cpu)?(-packed)?$")
 
 
 class Site(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the run would take place."""
+    """Place where the run would be executed."""
 
     backend: Backend
     pool: NodePool
     cores: int | None = None
     """CPU cores of this machine, for local runs."""
     images: ImageTable | None = None
-    """Which images there are, and which GPUs they run on; None: nothing is known of them."""
+    """Images and the GPUs they support; None: unknown."""
     job_kind: str | None = None
-    """Kind of the jobs of all frameworks; None: each framework's own."""
+    """Job kind for all frameworks; None: one per framework."""
 
 
 class PlanChoices(msgspec.Struct, frozen=True, kw_only=True):
-    """The settled part of a plan, which every further choice looks at."""
+    """Settled part of a plan, input of all further choices."""
 
     spec: BenchmarkSpec
     framework: Framework
@@ -72,7 +75,7 @@ def parse_case(text: str) -> tuple[int, int]:
 
 
 def settle(spec: BenchmarkSpec, request: SubmitRequest, site: Site) -> PlanChoices:
-    """Find the variant and the program that a request stands for, and where it would run."""
+    """Return the variant, program and place of a request."""
     assert request.framework != "all", "each framework is planned by itself"
     framework, variant = choose_variant(spec, request.framework, request.variant)
     impl = request.impl or variant.impl
@@ -98,7 +101,7 @@ def settle(spec: BenchmarkSpec, request: SubmitRequest, site: Site) -> PlanChoic
 
 
 def check_ours(case: PlanChoices, option: str) -> None:
-    """Raise unless the program is k8sbench's own, which alone has the option."""
+    """Raise unless the program is k8sbench's own, for options that need it."""
     if case.impl != "k8sbench":
         raise UsageError(
             f"{option} is for k8sbench's own trainers, and --impl {case.impl} runs another"
@@ -110,7 +113,7 @@ def check_ours(case: PlanChoices, option: str) -> None:
 def choose_variant(
     spec: BenchmarkSpec, framework: Framework | None, name: str | None
 ) -> tuple[Framework, Variant]:
-    """Find the variant that a framework and a name stand for."""
+    """Return the variant for a framework and a name."""
     if framework is None and name is not None:
         # A name that only one framework has says which framework is meant.
         having = [v.framework for v in spec.variants if v.name == name]
@@ -177,13 +180,16 @@ def shape(case: PlanChoices, notes: list[str]) -> tuple[int, int]:
 
 
 def pack(case: PlanChoices, replicas: int, processes: int) -> bool:
-    """Whether replicas may share a node: if asked for, and if a node has room for another one."""
+    """Return True if replicas may share a node.
+
+    If requested, and if a node has room for another replica.
+    """
     room = case.device == "cpu" or processes < case.site.pool.gpus_per_node
     return case.request.pack and replicas > 1 and room
 
 
 def preset(case: PlanChoices, notes: list[str]) -> Preset:
-    """Full size, or the small form where there is no GPU."""
+    """Return the preset: full size, or smoke without a GPU."""
     asked = case.request.preset
     ours = case.impl == "k8sbench"
     chosen: Preset = asked or ("smoke" if ours and case.device == "cpu" else "full")
@@ -220,7 +226,7 @@ def amp_dtype(case: PlanChoices) -> AmpDtype | None:
 
 
 def batch_size(case: PlanChoices, size: Preset, notes: list[str]) -> int:
-    """Samples per GPU and step; says so where the report has another."""
+    """Return samples per GPU and step, with a note if the report differs."""
     request, variant = case.request, case.variant
     asked = request.batch_size
     if size == "smoke":
@@ -238,7 +244,7 @@ def batch_size(case: PlanChoices, size: Preset, notes: list[str]) -> int:
 
 
 def window(case: PlanChoices, size: Preset, world_size: int, notes: list[str]) -> PlannedWindow:
-    """Which iterations count and how often the program logs.
+    """Return the measured iterations and the log interval.
 
     ``--iterations`` is the length of a training, and says nothing of the window.
     """
@@ -270,7 +276,7 @@ def window(case: PlanChoices, size: Preset, world_size: int, notes: list[str]) -
 
 
 def options(case: PlanChoices, size: Preset) -> dict[str, str | int | float | bool]:
-    """The options of our trainer: the catalog's, those of the preset, and what was asked for."""
+    """Return our trainer's options: catalog, preset and request."""
     asked = speed_options.parse(case.request.speed_options)
     trainer = case.variant.trainer_module
     if case.impl != "k8sbench" or trainer is None:
@@ -284,7 +290,7 @@ def options(case: PlanChoices, size: Preset) -> dict[str, str | int | float | bo
 
 
 def _of_mode(case: PlanChoices, size: Preset) -> dict[str, str | int | float | bool]:
-    """What the catalog adds to a variant's options for a preset and a mode."""
+    """Return the catalog's options for a preset and a mode."""
     train, small = case.variant.train, case.variant.smoke
     trains = case.request.mode == "train"
     if size == "full" or small is None:
@@ -295,7 +301,7 @@ def _of_mode(case: PlanChoices, size: Preset) -> dict[str, str | int | float | b
 def image(
     case: PlanChoices, trainers_digest: str | None
 ) -> tuple[str | None, str, TrainersBy | None]:
-    """The container image, why that one, and how our trainers get into it."""
+    """Return the image, its origin, and how our trainers reach it."""
     request, ours = case.request, case.impl == "k8sbench"
     if case.site.backend == "local":
         return None, "local run: no image", "configmap" if ours else None
@@ -319,7 +325,7 @@ def image(
 
 
 def kernels(case: PlanChoices, chosen: str | None, notes: list[str]) -> None:
-    """Refuse an image without kernels for the pool's GPUs; with --force note it."""
+    """Refuse an image without kernels for the GPUs; with --force add a note."""
     site = case.site
     if site.images is None or case.device != "cuda":
         return

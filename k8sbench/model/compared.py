@@ -1,8 +1,8 @@
-"""Two sides beside each other, case by case: what ``compare`` finds, and what ``history`` shows.
+"""Two sides compared case by case, for ``compare`` and ``history``.
 
-A side is what was named: runs, a group, a set or a baseline. Each case of a
-side is one or several groups of equal runs (:class:`Figures`); the two sides of a case, its ratio
-and what can be said of it are a :class:`Compared`.
+A side is a name of runs, of a group, a set or a baseline. Each case of a side has one or several
+groups of equal runs (:class:`Figures`). The two sides of a case, its ratio and its verdict are a
+:class:`Compared`.
 """
 
 from __future__ import annotations
@@ -14,23 +14,26 @@ import msgspec
 from k8sbench.model.group import Group, Spread
 
 Unit = Literal["runs", "sets"]
-"""What one observation is: a run's throughput, or a set's median."""
+"""Unit of one observation: a run's throughput, or a set's median."""
 Finding = Literal["faster", "slower", "no-difference", "undecided", "not-comparable", "one-side"]
-"""``faster``, ``slower``: shown for all cases together. ``no-difference``: none is shown.
-``undecided``: so few runs cannot show one."""
+"""Verdict of a case.
+
+``faster``, ``slower``: shown for all cases together. ``no-difference``: none is shown.
+``undecided``: too few runs to show one.
+"""
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """One case of one side."""
 
     groups: tuple[Group, ...]
-    """Equal in all but what may differ between sets; oldest first."""
+    """Equal groups except for differences between sets; oldest first."""
     values: tuple[float, ...]
-    """Of the observations, samples/s."""
+    """Throughputs of the observations, samples/s."""
     unit: str
     estimator: str
     spread: Spread | None
-    """Of the observations; None where no run counts."""
+    """Spread of the observations; None if no run counts."""
     runs: int
     """Runs of this side in these groups, valid or not."""
     of: Unit = "runs"
@@ -50,7 +53,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """None: not known."""
     b: str | None
     change: float | None = None
-    """b ÷ a − 1 of a GPU metric; None for what is no number."""
+    """b ÷ a − 1 of a GPU metric; None for values that are not numbers."""
     cases: tuple[int, ...] = ()
     """Places of the cases in the comparison."""
 
@@ -59,7 +62,7 @@ class Earlier(msgspec.Struct, frozen=True, kw_only=True):
     """The medians of a case in earlier sets."""
 
     sets: int
-    """How many have a figure."""
+    """Number of sets with a figure."""
     least: float
     """Samples/s."""
     most: float
@@ -72,25 +75,28 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     a: Figures | None
     b: Figures | None
     ratio: float | None = None
-    """b ÷ a, of the medians; None where there is none to give."""
+    """b ÷ a of the medians; None if they cannot be compared."""
     p: float | None = None
-    """Of this case alone, two-sided; None without a ratio."""
+    """Two-sided p of this case alone; None without a ratio."""
     p_adjusted: float | None = None
-    """The p for all cases of the comparison together, which decides; None without a ratio."""
+    """p corrected for all cases, which decides; None without a ratio."""
     p_least: float | None = None
-    """The smallest p that so many observations can have; None without a ratio."""
+    """Smallest p that so many observations can have; None without a ratio."""
     finding: Finding
     regression: bool = False
-    """Slower by more than the limit, and p ≤ 5 % of this case; False where no limit was given."""
+    """True if slower by more than the limit, and p ≤ 5 % of this case.
+
+    False without a limit.
+    """
     not_comparable: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    """What differs and is allowed to."""
+    """Allowed differences."""
     earlier: Earlier | None = None
-    """How an undecided case was in earlier sets; None where those are too few."""
+    """The case in earlier sets, if undecided; None if those are too few."""
 
     @property
     def group(self) -> Group:
-        """What names the case: the newest group of the second side, else of the first."""
+        """Newest group of the second side, else of the first; names the case."""
         return next(side.groups[-1] for side in (self.b, self.a) if side is not None)
 
     @property
@@ -101,7 +107,10 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def outside(self) -> bool:
-        """Whether the second side is further from all earlier sets than they are apart."""
+        """True if the second side lies outside the range of earlier sets.
+
+        Its distance from them is larger than the range.
+        """
         if self.earlier is None or self.b is None or self.b.spread is None:
             return False
         least, most, median = self.earlier.least, self.earlier.most, self.b.spread.median
@@ -116,16 +125,16 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """Two sides, case by case."""
 
     a: str
-    """As it was named."""
+    """Name of the first side, as given."""
     b: str
     limit: float | None
-    """Share by which the second side may be slower; None where none was given."""
+    """Share by which the second side may be slower; None without a limit."""
     cases: tuple[Compared, ...]
     differences: tuple[Difference, ...]
 
     @property
     def regressions(self) -> tuple[Compared, ...]:
-        """The cases that are slower beyond the limit, and shown to be slower."""
+        """Cases with a regression."""
         return tuple(case for case in self.cases if case.regression)
 
 
@@ -134,11 +143,11 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
     group: Group
     at: float
-    """When its first run was created, or began by its imported log, Unix seconds."""
+    """Creation of the first run, or its start by an imported log, Unix seconds."""
     change: float | None = None
-    """From here on the figure is another: the median from here on ÷ that before − 1."""
+    """Median from here on ÷ median before − 1; None if unchanged."""
     p: float | None = None
-    """Of that change."""
+    """p of the change."""
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,7 +156,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     points: tuple[Point, ...]
     """Oldest first."""
     unmarked: str | None = None
-    """Why no change could be marked, whatever the figures."""
+    """Reason why no change can be marked at all."""
 
     @property
     def group(self) -> Group:

@@ -1,4 +1,4 @@
-"""Counts in sentences, and the sign for a value that there is not."""
+"""Counts in sentences, and the placeholder for missing values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ ABSENT = "–"
 
 
 def counted(number: int, noun: str, verbs: tuple[str, str] | None = None) -> str:
-    """Write a count: ``1 run``, ``2 processes``; with ``verbs`` also ``1 run is``, ``2 runs are``.
+    """Write a count: ``1 run``, ``2 processes``.
 
     ``verbs`` are the singular and the plural.
     """

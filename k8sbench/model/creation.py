@@ -1,8 +1,8 @@
-"""What is known of the creation of a run's job: the transitions that say it, and what they mean.
+"""Job creation status and its transitions.
 
-The API server may create a job and its answer may be lost, and k8sbench may be killed in between.
-So a recorded run has a job for certain, or has none for certain, or may have one; the latest of
-these transitions says which.
+The API server may create a job and its answer may be lost, and k8sbench may be killed in between. A
+recorded run therefore has a job, has none, or may have one; the latest of these transitions tells
+which.
 """
 
 from __future__ import annotations
@@ -18,21 +18,23 @@ CREATION_UNKNOWN = "creation-unknown"
 QUOTA_FULL = "quota-full"
 NOT_CREATED = "not-created"
 RESTART_WAITS = "restart-waits"
-"""Cause id of a run whose next attempt waits for the one before to be gone."""
+"""Cause id of a run whose next attempt waits for the previous one to go."""
 OPEN = frozenset({None, CREATION_UNKNOWN, RESTART_WAITS})
-"""Cause ids of runs in the state Created that may have no job."""
+"""Cause ids of Created runs that may have no job."""
 AGAIN = "Submit it again, under its name with --run-id {run_id}."
 JOB_GONE = "job-gone"
-"""Cause id of the end of a job that the cluster does not have and that was not seen there."""
+"""Cause id of a job that ended unseen and is gone."""
 TRY_SECONDS = 300.0
-"""How long a job that is to be followed is tried to be created without an answer."""
+"""Seconds for which a creation is retried without an answer."""
 SETTLE_SECONDS = 90.0
-"""After the last request for a job, until it does not come any more: the API server gives up a
-request after 60 s."""
+"""Seconds after the last request until a job cannot appear any more.
+
+The API server gives up a request after 60 s.
+"""
 
 
 def created(at: float, uid: str | None = None) -> Transition:
-    """Build the transition of a run whose job the API server has confirmed."""
+    """Build the transition after the API server confirmed the job."""
     return Transition(
         phase=Phase.CREATED,
         at=at,
@@ -43,12 +45,15 @@ def created(at: float, uid: str | None = None) -> Transition:
 
 
 def again(at: float) -> Transition:
-    """Build the transition of a run that is submitted again; it had no job before."""
+    """Build the transition of a run without a job that is submitted again."""
     return Transition(phase=Phase.CREATED, at=at, cause="Submitted again; nothing was started yet.")
 
 
 def unknown_error(run_id: str, why: str) -> CreationUnknown:
-    """Build the error of a run whose job may exist; ``why`` ends the sentence."""
+    """Build the error of a run whose job may exist.
+
+    ``why`` ends the sentence.
+    """
     return CreationUnknown(
         f"Whether the job {run_id} exists is not known: {why}",
         f"Find out with: k8sbench collect {run_id}; end it with: k8sbench cancel {run_id}",
@@ -78,12 +83,12 @@ def waiting(error: BenchError, at: float) -> Transition:
 
 
 def refused(run_id: str, error: BenchError, at: float) -> Transition:
-    """Build the final transition of a run whose job was certainly not created."""
+    """Build the final transition of a run whose job was not created."""
     return _without_job(run_id, f"Its job was not created: {error.message}", error.action, at)
 
 
 def failed(run_id: str, error: BaseException, at: float) -> Transition:
-    """Build the transition of a run whose creation has raised an error."""
+    """Build the transition after an error during the creation."""
     if isinstance(error, BenchError) and not isinstance(error, CreationUnknown):
         return refused(run_id, error, at)
     if not isinstance(error, CreationUnknown):
@@ -92,7 +97,7 @@ def failed(run_id: str, error: BaseException, at: float) -> Transition:
 
 
 def never(run_id: str, at: float) -> Transition:
-    """Build the final transition of a run whose job was looked for and does not exist."""
+    """Build the final transition of a run whose job was not found."""
     cause = "Its job was never created: the cluster has none of its name."
     return _without_job(run_id, cause, "", at)
 
@@ -108,7 +113,7 @@ def _without_job(run_id: str, cause: str, action: str, at: float) -> Transition:
 
 
 def is_known_created(run: Run) -> bool:
-    """Whether the job of the run's attempt is known to have existed since it was submitted last."""
+    """True if the attempt's job is known to have existed."""
     for step in reversed(run.history):
         if step.cause_id in {NOT_CREATED, RESTARTING}:
             return False
@@ -119,14 +124,14 @@ def is_known_created(run: Run) -> bool:
 
 
 def may_be_submitted_again(run: Run) -> bool:
-    """Whether the run has ended without ever having had a job."""
+    """True if the run ended without ever having a job."""
     return run.phase.final and run.history[-1].cause_id == NOT_CREATED
 
 
 def missing(run: Run, now: float) -> Transition | None:
-    """Say what follows where the cluster has no job of a run that is not known to have had one.
+    """Return the transition of a run whose job the cluster does not have.
 
-    Final when a request for it cannot be on its way any more; None: nothing new.
+    Final if no request can still be on its way; None if nothing changes.
     """
     settled_at = _settled_at(run)
     if now >= settled_at:
@@ -138,7 +143,7 @@ def missing(run: Run, now: float) -> Transition | None:
 
 
 def settles_in(run: Run, now: float) -> float:
-    """Seconds after which a job that the cluster does not have will not come any more."""
+    """Return the seconds after which a missing job cannot appear any more."""
     return max(0.0, _settled_at(run) - now)
 
 

@@ -1,4 +1,4 @@
-"""The data sets that benchmarks train on: how many samples they have, and where they are had.
+"""Data sets of the benchmarks: sizes and sources.
 
 The archive of a report and its checksum stand in the catalog, beside the figures that it gave.
 """
@@ -14,9 +14,9 @@ class KnownDataSet(msgspec.Struct, frozen=True, kw_only=True):
     """One data set, as trainers read it from a folder."""
 
     name: str
-    """What ``data check`` and ``data make-sample`` take."""
+    """Name for ``data check`` and ``data make-sample``."""
     title: str
-    """What people call it."""
+    """Name in text for people."""
     benchmarks: tuple[str, ...]
     """Names in the catalog."""
     training: int
@@ -24,7 +24,7 @@ class KnownDataSet(msgspec.Struct, frozen=True, kw_only=True):
     validation: int
     """Samples, or pairs of faces, to evaluate on."""
     source: str
-    """Where it is had."""
+    """Place where users get the data set."""
 
 
 DATA_SETS = (

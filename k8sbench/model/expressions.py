@@ -19,13 +19,13 @@ INSTEAD = {
     **dict.fromkeys(("(?P", *(f"\\{number}" for number in range(1, 10))), _REPEATED),
     "\\Z": "write \\z",
 }
-"""What RE2 names in its error, and what to write in its place."""
+"""Construct named in RE2's error → its replacement."""
 _NAMES = re.compile(r"\(\?P?<(\w+)>")
 _NO_MINIMUM = re.compile(r"\{,\d+\}")
 
 
 class Match(Protocol):
-    """What is used of a match of ``re`` and of RE2."""
+    """The common part of the matches of ``re`` and RE2."""
 
     def __getitem__(self, group: int, /) -> Any:
         """Return the text of a group; 0: of the match."""
@@ -34,14 +34,14 @@ class Match(Protocol):
         """Return the place behind the match."""
 
     def groups(self) -> tuple[Any, ...]:
-        """Return the text of each group, None where it takes no part."""
+        """Return the text of each group; None for a group without a match."""
 
     def groupdict(self) -> dict[str, Any]:
         """Return the same of the named groups, by name."""
 
 
 class Pattern(Protocol):
-    """What is used of a compiled expression of ``re`` and of RE2."""
+    """The common part of the compiled expressions of ``re`` and RE2."""
 
     @property
     def groupindex(self) -> Mapping[str, int]:

@@ -1,4 +1,4 @@
-"""What to install for what k8sbench does only beside other packages: its extras, spelled out.
+"""Optional dependencies (extras), written out for pip.
 
 k8sbench itself is on no package index, so that ``pip install 'k8sbench[torch]'`` finds nothing. A
 test holds these requirements equal to those of ``pyproject.toml``.
@@ -24,6 +24,6 @@ REQUIREMENTS: dict[str, tuple[str, ...]] = {
 
 
 def how_to_install(extra: str) -> str:
-    """Write the sentence that says how, for the Python that k8sbench runs on."""
+    """Write the command that installs an extra for the running Python."""
     words = (sys.executable, "-m", "pip", "install", *REQUIREMENTS[extra])
     return f"Install it: {shlex.join(words)}"

@@ -1,8 +1,8 @@
-"""What is measured of GPUs beside a run's throughput: one table of metrics, and series of them.
+"""GPU metrics: the table of metrics, and series of samples.
 
 A source (:class:`~k8sbench.ports.MetricSource`) returns series in the units of this table, so that
-those of several sources can be compared. What a GPU or a source cannot give has no series, and a
-reason instead; never zeros.
+several sources can be compared. A metric that a GPU or a source lacks has no series but a reason,
+never zeros.
 """
 
 from __future__ import annotations
@@ -12,68 +12,80 @@ from typing import Literal
 import msgspec
 
 OverTime = Literal["mean", "peak", "increase", "share", "new"]
-"""``increase`` is of a counter; ``share`` is how much of the time any of :data:`THROTTLED` was set;
-``new`` are the codes that appear within the window."""
+"""Aggregation over time.
+
+``increase``: of a counter. ``share``: of the time in which any of :data:`THROTTLED` was set.
+``new``: codes that appear within the window.
+"""
 OverGpus = Literal["mean", "peak", "sum", "union"]
 SourceName = Literal["prometheus", "dcgm", "trainer", "nvml"]
 """``dcgm`` and ``nvml`` are of runs of earlier releases."""
 EXPORTER_SECONDS = 30.0
-"""The interval at which a DCGM exporter takes new values unless it is given another."""
+"""Default sampling interval of a DCGM exporter."""
 NO_FIGURE = 1e14
-"""No metric is as large in any unit of the table; what DCGM writes for no value is, also scaled."""
+"""Limit of plausible values; DCGM writes larger ones for "no value"."""
 HELD_DOWN = {
     0x20: "heat, by the driver",
     0x40: "heat, by the hardware",
     0x80: "a power brake from outside",
 }
-"""NVML's clocks' event reasons that a GPU in a well node does not show. Not among them: its power
-limit (0x4), which many meet at work, as it is meant; and the hardware's slowdown for any reason
-(0x8), which a change of clocks may show, too."""
+"""NVML's clock event reasons that a healthy node does not show.
+
+The power limit (0x4) is not among them, because many GPUs reach it as designed, nor the hardware's
+slowdown for any reason (0x8), which a change of clocks may show, too.
+"""
 THROTTLED = sum(HELD_DOWN)
 
 
 class Field(msgspec.Struct, frozen=True):
-    """DCGM's field of a metric, and the factor to our unit."""
+    """DCGM field of a metric, and the factor to our unit."""
 
     name: str
     factor: float = 1.0
 
     def value(self, raw: float) -> float | None:
-        """Convert to our unit; None for what stands for no value."""
+        """Convert to our unit; None for DCGM's codes of missing values."""
         return None if not abs(raw) < NO_FIGURE else raw * self.factor
 
 
 class GpuMetric(msgspec.Struct, frozen=True, kw_only=True):
-    """One metric of a GPU: where it comes from, how it is aggregated, and how it is shown."""
+    """One GPU metric: sources, aggregation and display."""
 
     id: str
     title: str
     """For tables and plots."""
     unit: str
-    """``ratio`` (0–1), ``MiB``, ``W``, ``J``, ``MHz``, ``°C``, ``bytes/s``; empty for codes."""
+    """Unit; empty for codes.
+
+    ``ratio`` (0–1), ``MiB``, ``W``, ``J``, ``MHz``, ``°C``, ``bytes/s``.
+    """
     dcgm: tuple[Field, ...] = ()
-    """The first that an exporter has counts: newer names before older ones."""
+    """DCGM fields, newer names first; the first that an exporter has counts."""
     nvml: bool = False
-    """Whether NVML has it: our trainers ask that of their GPUs."""
+    """True if our trainers read it from NVML."""
     over_time: OverTime = "mean"
     over_gpus: OverGpus = "mean"
-    """Runs of a row are then aggregated by their median, of a peak by the highest."""
+    """Aggregation over GPUs; rows then take the median of runs, or the peak."""
     of_whole_gpu: bool = False
-    """Whether an exporter repeats the whole GPU's value for each part of a divided one (MIG)."""
+    """True if an exporter repeats the whole GPU's value for MIG instances."""
     column: str | None = None
-    """Heading in the tables of results; None: it has no column."""
+    """Heading in tables of results; None: no column."""
     row_figure: str | None = None
     """Id of the column's figure; None: the metric's own."""
     live: tuple[str, int] | None = None
-    """Heading in ``watch --gpu``, and how long its column is kept in a narrow terminal (0: always,
-    else the highest the longest); None: it has no column."""
+    """Heading and priority in ``watch --gpu``; None: no column.
+
+    A narrow terminal keeps priority 0 always, else the highest longest.
+    """
     is_plotted: bool = False
-    """Whether it is drawn over time."""
+    """True if plots show it over time."""
     is_wanted: bool = False
-    """Whether ``doctor`` warns where it is missing: judgements rest on it, and the exporters'
-    default counters lack it."""
+    """True if ``doctor`` warns of its absence.
+
+    Judgements need it, and the exporters' default counters lack it.
+    """
     meaning: str
-    """What a user learns from it: one sentence."""
+    """Meaning for the user, one sentence."""
 
     def text(self, value: float) -> str:
         """Write a value with its unit."""
@@ -263,15 +275,15 @@ METRICS: tuple[GpuMetric, ...] = (
 )
 BY_ID = {metric.id: metric for metric in METRICS}
 ROW_FIGURES = {metric.row_figure or metric.id: metric for metric in METRICS if metric.column}
-"""Id of each figure that a row of results has → the metric that it is of."""
+"""Id of a figure in rows of results → its metric."""
 
 
 OF_RANK = "of rank "
-"""Begins the index of a GPU of which only the rank that uses it is known."""
+"""Prefix of a GPU's index if only its rank is known."""
 
 
 class Gpu(msgspec.Struct, frozen=True, kw_only=True):
-    """One GPU, or one part of a divided one (MIG), as far as a source knows it."""
+    """One GPU or MIG instance, as far as a source knows it."""
 
     node: str | None = None
     """Its node; None if the source does not report it."""
@@ -280,15 +292,15 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     uuid: str | None = None
     """By the driver; None as above."""
     model: str | None = None
-    """As the driver names it; None as above."""
+    """Model by the driver; None if unknown."""
     mig: str | None = None
-    """The instance and its profile, ``2 (1g.5gb)``; None of a whole GPU."""
+    """MIG instance and profile, ``2 (1g.5gb)``; None for a whole GPU."""
     pod: str | None = None
-    """The pod, or the replica of a local run, that uses it; None as above."""
+    """Pod, or replica of a local run, that uses it; None if unknown."""
 
     @property
     def rank(self) -> int | None:
-        """The rank that uses it, where that is all that is known of it."""
+        """Rank that uses it, if only the rank is known."""
         number = (self.index or "").removeprefix(OF_RANK)
         is_all = self.uuid is None and number != self.index and number.isdecimal()
         return int(number) if is_all else None
@@ -302,23 +314,23 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     gpu: Gpu
     source: SourceName
     at: tuple[float, ...]
-    """When each was taken, Unix seconds by the source's clock."""
+    """Times of the values, Unix seconds by the source's clock."""
     values: tuple[float, ...]
-    """In the metric's unit; of a counter as it stood, resets included."""
+    """Values in the metric's unit; counters with their resets."""
     every: float | None = None
-    """The interval at which the source takes samples, seconds; None: to be seen from ``at``."""
+    """Sampling interval, s; None: derived from ``at``."""
 
 
 class SeriesQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which series: those of the GPUs that a run's pods had, over a window."""
+    """Query for the series of a run's GPUs over a window."""
 
     run_id: str
     namespace: str | None
     """None for a local run."""
     nodes: dict[str, str | None]
-    """By pod: the node that it ran on. Of a local run by replica."""
+    """Pod → its node; for a local run by replica."""
     uuids: tuple[str, ...] = ()
-    """Those of the run's GPUs that its own program printed; empty where it did not."""
+    """UUIDs of the GPUs that the run's program printed; else empty."""
     start: float
     """Unix seconds by the cluster's clock."""
     end: float
@@ -333,12 +345,12 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fetched(msgspec.Struct, frozen=True, kw_only=True):
-    """What a source had."""
+    """Answer of a source."""
 
     source: SourceName
     series: tuple[Series, ...] = ()
     missing: dict[str, str] = {}
-    """By metric: why there is no series of it, one sentence. Key ``*``: none of any metric."""
+    """Metric → reason for its absence; key ``*`` for all metrics."""
     shared: tuple[Shared, ...] = ()
     warnings: tuple[str, ...] = ()
-    """What the source itself warned of."""
+    """Warnings of the source itself."""

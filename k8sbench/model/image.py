@@ -1,11 +1,11 @@
-"""Container images, and which GPUs the framework in them has kernels for.
+"""Container images, and the GPUs that their frameworks support.
 
-A build of a framework carries machine code for some compute capabilities and for no others. On any
-other GPU it starts, finds the device, and fails at its first kernel: minutes into a job, with a
-message that names neither. Here that is known before, from a table (``k8sbench/images.yaml``).
+A framework's build has machine code for some compute capabilities. On any other GPU it starts,
+finds the device, and fails at its first kernel: minutes into a job, with a message that names
+neither. The table ``k8sbench/images.yaml`` tells this before the job starts.
 
-What is not in the table is not guessed at: a user's own image, a GPU of next year and a
-build that was not inspected get no warning.
+There is no warning for images outside the table: a user's own image, a newer GPU, a build that was
+not inspected.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Capability = Annotated[str, form(r"^[1-9][0-9]?\.[0-9]\Z", "a compute capability
 
 TITLES: dict[Framework, str] = {"pytorch": "PyTorch", "paddle": "Paddle"}
 _TAG = re.compile(r"(?P<version>[0-9]+(?:\.[0-9]+)+)(?:-gpu)?-cuda(?P<cuda>[0-9]+\.[0-9]+)(?:-.*)?")
-"""How PyTorch and Paddle tag their public images."""
+"""Form of the tags of PyTorch's and Paddle's public images."""
 
 _COMPONENT = r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*"
 _HOST_PART = r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?"
@@ -44,41 +44,41 @@ class CapabilityGpus(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """The GPUs of one compute capability."""
 
     capability: Capability
-    """As NVIDIA's tables give it."""
+    """Compute capability, from NVIDIA's tables."""
     data_center: tuple[Text, ...] = ()
-    """GPUs of servers, by the part of their names that all forms share: ``V100``."""
+    """Server GPUs, by the common part of their names: ``V100``."""
     other: tuple[Text, ...] = ()
     """GPUs of workstations and consumers."""
 
 
 class Build(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One line of builds of a framework, which all have kernels for the same GPUs."""
+    """Builds of a framework with kernels for the same GPUs."""
 
     framework: Framework
-    """What was built."""
+    """Framework of the builds."""
     since: Version
     """The first version of the line."""
     before: Version | None = None
-    """The first version that is not of the line any more; None: it goes on."""
+    """First version after these builds; None: open."""
     cuda: tuple[Version, ...]
     """The CUDA versions that it was built with."""
     capabilities: tuple[Capability, ...]
-    """What all its kernels were compiled for."""
+    """Compute capabilities of the kernels."""
 
 
 class Image(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One image that k8sbench's trainers run in."""
 
     framework: Framework
-    """What is in it."""
+    """Framework in the image."""
     origin: Origin
     """``public``: made by the framework's authors; ``built``: from ``images/``."""
     name: Text
-    """The public one with its tag; the built one without registry and tag."""
+    """Public name with tag; for built images without registry and tag."""
     version: Version
-    """Of the framework."""
+    """Version of the framework."""
     cuda: Version
-    """Of CUDA's libraries."""
+    """Version of CUDA's libraries."""
 
 
 class ListedImage(msgspec.Struct, frozen=True):
@@ -89,7 +89,7 @@ class ListedImage(msgspec.Struct, frozen=True):
     image: str
     """Its name with its tag."""
     gpus: tuple[str, ...] | None
-    """Data centre GPUs that it has kernels for; None for a user's own, which nobody has read."""
+    """Supported server GPUs; None for a user's own image."""
 
 
 class ImageTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -98,19 +98,19 @@ class ImageTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     gpus: tuple[CapabilityGpus, ...]
     """Every compute capability once."""
     builds: tuple[Build, ...]
-    """What has kernels for what."""
+    """Builds and their kernels."""
     images: tuple[Image, ...]
     """A public and a built one for each framework."""
 
     def image(self, framework: Framework, origin: Origin) -> Image:
-        """The image of a framework; the rules demand that there is one."""
+        """Return the image of a framework."""
         return next(i for i in self.images if (i.framework, i.origin) == (framework, origin))
 
     def capability(self, gpu_model: str) -> str | None:
-        """Compute capability of a GPU by its name, as a driver or a node's label writes it.
+        """Return a GPU's compute capability by its name; None if unknown.
 
-        The longest name that is part of it decides: ``RTX 6000 Ada Generation`` is no
-        ``Quadro RTX 6000``.
+        ``gpu_model`` is written by a driver or a node's label. The longest known name in it
+        decides: ``RTX 6000 Ada Generation`` is not ``Quadro RTX 6000``.
         """
         wanted = _words(gpu_model)
         capabilities = [
@@ -122,7 +122,7 @@ class ImageTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return max(capabilities)[1] if capabilities else None
 
     def build(self, image: Image) -> Build | None:
-        """The line of builds that the framework in an image belongs to; None: none is known."""
+        """Return the builds of an image's framework; None if unknown."""
         for line in self.builds:
             if (
                 line.framework == image.framework
@@ -134,10 +134,10 @@ class ImageTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return None
 
     def content(self, image: str) -> Image | None:
-        """What an image holds, by its name: a public one of any version, or one of ``images/``.
+        """Return an image's content by its name; None if unknown.
 
-        The row of the table with the framework's version of the tag. A registry before the name (a
-        mirror) changes nothing. None for any other image.
+        A public image of any version, or one of ``images/``. The result is the table's row with the
+        framework's version of the tag. A registry (mirror) in front of the name changes nothing.
         """
         repository, _, tag = image.partition("@")[0].rpartition(":")
         match = _TAG.fullmatch(tag)
@@ -154,7 +154,7 @@ class ImageTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return tuple(row for row in self.gpus if has_kernels(build, row.capability))
 
     def of_benchmark(self, spec: BenchmarkSpec) -> Iterator[ListedImage]:
-        """Yield the images of a benchmark: of our trainers the public one, and the user's own."""
+        """Yield the images of a benchmark: public ones of our trainers, the user's own."""
         for framework in spec.frameworks:
             variants = spec.variants_of(framework)
             if any(variant.trainer for variant in variants):
@@ -168,10 +168,10 @@ class ImageTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 def has_kernels(build: Build, capability: str) -> bool:
-    """Whether a build runs on a compute capability.
+    """Return True if a build runs on a compute capability.
 
-    Machine code of X.y runs on every X.z with z ≥ y, and on no other X (CUDA C++ Programming
-    Guide, "Binary Compatibility").
+    Machine code of X.y runs on every X.z with z ≥ y, and on no other X (CUDA C++ Programming Guide,
+    "Binary Compatibility").
     """
     wanted = number(capability)
     return any(own[0] == wanted[0] and own <= wanted for own in map(number, build.capabilities))
@@ -180,7 +180,7 @@ def has_kernels(build: Build, capability: str) -> bool:
 def image_failure(
     table: ImageTable, *, gpu_model: str | None, image: str | None
 ) -> tuple[str, str] | None:
-    """Why ``image`` would fail on a GPU, and what to do; None: nothing is known against it."""
+    """Return why ``image`` fails on a GPU, with an action; None if it may work."""
     content = None if image is None else table.content(image)
     if content is None:
         return None
@@ -204,15 +204,16 @@ def image_failure(
 
 
 def built_image(registry: str, framework: Framework, *, version: str, trainers_digest: str) -> str:
-    """Name of an image of ours in a registry, as ``make images`` gives it.
+    """Return the name of our image in a registry, as ``make images`` names it.
 
-    The digest is that of the trainers in it: a plan that names the image says which trainers run.
+    The digest is that of the trainers in it, so that a plan with the image tells which trainers
+    run.
     """
     return f"{registry.rstrip('/')}/k8sbench-{framework}:{version}-{trainers_digest[:12]}"
 
 
 def checked_image(name: str) -> str:
-    """Return ``name`` if a container runtime can read it, else raise :class:`UsageError`."""
+    """Return a valid image name, else raise :class:`UsageError`."""
     if not re.match(_IMAGE, name):
         raise UsageError(
             f"{name!r} cannot name an image.",
@@ -222,10 +223,10 @@ def checked_image(name: str) -> str:
 
 
 def number(version: str) -> tuple[int, ...]:
-    """A version as something to compare: ``2.10.0`` is later than ``2.9.1``."""
+    """Return a version that can be compared: ``2.10.0`` is later than ``2.9.1``."""
     return tuple(map(int, version.split(".")))
 
 
 def _words(name: str) -> str:
-    """A name's words in lower case, each between blanks: a part of a name is a part of this."""
+    """Return a name's words in lower case between blanks, to find parts."""
     return " " + "  ".join(re.findall(r"[a-z0-9]+", name.lower())) + " "

@@ -1,8 +1,7 @@
-"""Imported logs: the plan that stands for a run that k8sbench did not make.
+"""Plans of imported logs.
 
-Everything else works on plans, so a log that was written elsewhere gets one: of what it states, of
-what the user says of it, and of the catalog. What none of them tells is an error that names it,
-never a guess.
+All other modules work on plans, so an imported log gets one: from the log itself, the user's
+options and the catalog. If none of them has a value, an error names it; nothing is guessed.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from k8sbench.model.spec import AmpDtype, BenchmarkSpec, Impl, LogFormat, Precis
 
 POOL = "imported"
 MOST_ON_ONE_NODE = 8
-"""GPUs that are taken to be of one node where nothing says how many nodes there were."""
+"""GPUs assumed to be on one node if no number of nodes is stated."""
 ID_DIGITS = 12
 NO_CASE = "Give it with --case, as 4x8; import logs of several cases by several commands."
 CAUSE_ID = "imported"
@@ -42,14 +41,14 @@ _IN_NAMES = {
     "batch_size": (rf"bs?[-_]?{_COUNT}", rf"batch(?:[-_]?size)?[-_]?{_COUNT}"),
     "precision": (r"(fp32|fp16|bf16)", r"(amp)"),
 }
-"""Option → what states it as a word of a log's name, in lower case."""
+"""Option → pattern of a word in a log's name, in lower case."""
 
 
 def from_name(name: str) -> dict[str, Any]:
-    """Read what the name of a log says of its run: ``n4g8_amp_bs128.log``, ``gpu8/1.log``.
+    """Read options from a log's name: ``n4g8_amp_bs128.log``, ``gpu8/1.log``.
 
-    Keys are options of ``import``. A folder counts where the names below it say nothing; what a
-    name says twice is not taken.
+    Keys are options of ``import``. A folder's name counts if the names below it have no value. A
+    value that a name has twice is dropped.
     """
     said: dict[str, tuple[str, ...]] = {}
     for part in reversed(name.lower().split("/")):
@@ -68,32 +67,32 @@ def from_name(name: str) -> dict[str, Any]:
 
 
 class LogOrigin(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a log besides what it states."""
+    """Information about a log from outside it."""
 
     file: str
-    """As the user named it, for errors."""
+    """File name as the user gave it, for errors."""
     spec: BenchmarkSpec | None = None
-    """The benchmark that it is of; None where only its format is known."""
+    """Benchmark of the log; None if only the format is known."""
     spec_digest: str = ""
     spec_source: str = ""
     spec_text: str = ""
-    """The text of the user's file that describes it; empty of a built-in benchmark."""
+    """Text of the user's benchmark file; empty for a built-in one."""
     variant: Variant | None = None
     shape: Shape | None = None
-    """As the user gives it."""
+    """Nodes and GPUs, as the user gives them."""
     gpu_model: str | None = None
-    """As the user gives it, for logs that do not state it."""
+    """GPU model as the user gives it, for logs that do not state it."""
 
 
 def run_id(benchmark: str, set_name: str, digests: Sequence[str]) -> str:
-    """Name the run of some logs in a set: the same logs have the same name there, always."""
+    """Return the run id of logs in a set; the same logs get the same id."""
     text = "\n".join((set_name, *digests)).encode()
     digest = hashlib.sha256(text).hexdigest()[:ID_DIGITS]
     return f"{benchmark[: NAME_LIMIT - ID_DIGITS - 1].rstrip('-')}-{digest}"
 
 
 def history(at: float) -> tuple[Transition, ...]:
-    """Make the history of a run that was over before k8sbench heard of it."""
+    """Return the history of a run that ended before its import."""
     return (
         Transition(phase=Phase.CREATED, at=at, cause="Recorded from a log that was imported."),
         Transition(
@@ -106,7 +105,7 @@ def history(at: float) -> tuple[Transition, ...]:
 
 
 def completed(measurement: Measurement, origin: LogOrigin) -> Measurement:
-    """Add the GPU model that the user gives to a measurement whose log does not state it."""
+    """Return the measurement with the user's GPU model, if the log has none."""
     if origin.gpu_model is None or measurement.gpu_model == origin.gpu_model:
         return measurement
     if measurement.gpu_model is not None:
@@ -181,7 +180,10 @@ def plan(
 
 
 def shape(measurement: Measurement, origin: LogOrigin, notes: list[str]) -> Shape:
-    """Nodes and GPUs on each: as given, as the log states, or as the catalog's only such case."""
+    """Return nodes and GPUs per node.
+
+    As given, as the log states, or as the catalog's only such case.
+    """
     if origin.shape is not None:
         return origin.shape
     gpus, nodes = measurement.gpus, measurement.environment.get("replicas")
@@ -215,7 +217,7 @@ def _unknown(what: str, option: str, origin: LogOrigin) -> InputError:
 
 
 def _window(measurement: Measurement, variant: Variant | None, gpus: int) -> PlannedWindow:
-    """The benchmark's window; of a log of no benchmark what was measured of it."""
+    """Return the benchmark's window; without a benchmark the measured one."""
     if variant is None:
         each = (
             max(round(measurement.iterations / measurement.records), 1)

@@ -1,6 +1,6 @@
-"""Kubernetes objects as plain data, and the parts that all of them have.
+"""Kubernetes objects as plain data, and their common parts.
 
-The API server's JSON is kept as it is; these functions read what may be absent.
+The API server's JSON is kept unchanged. These functions read fields that may be absent.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from k8sbench.model.identity import LABEL_DOMAIN
 KubeObject = Mapping[str, Any]
 """One Kubernetes object, or a part of one."""
 RUN_LABEL = f"{LABEL_DOMAIN}/run"
-"""Label of everything that belongs to a run; its value is the run id."""
+"""Label of all objects of a run; the value is the run id."""
 ATTEMPT_LABEL = f"{LABEL_DOMAIN}/attempt"
-"""Label and annotation of the objects of a run's second and later attempts: their number."""
+"""Label and annotation with the attempt's number, from the second on."""
 TOKEN_HEADER = "X-K8sbench-Token"
-"""Header of requests to a collector; the API server's proxy passes it on, unlike Authorization."""
+"""Header with a collector's token.
+
+The API server's proxy passes it on, unlike Authorization.
+"""
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 """Label of a job that names its Kueue LocalQueue."""
 """Label of a job that names its Kueue WorkloadPriorityClass."""
@@ -42,13 +45,13 @@ def annotations_of(kube_object: KubeObject) -> Mapping[str, str]:
 
 
 def attempt_of(kube_object: KubeObject) -> int:
-    """Return the number of the attempt that an object is of; the first has no label."""
+    """Return the number of an object's attempt; without a label 1."""
     number = labels_of(kube_object).get(ATTEMPT_LABEL, "")
     return int(number) if number.isdigit() else 1
 
 
 def is_suspended(job: KubeObject) -> bool:
-    """Return whether the job is suspended: it has no pods until that is lifted."""
+    """Return True if the job is suspended and so has no pods."""
     spec = job.get("spec") or {}
     return bool(spec.get("suspend") or (spec.get("runPolicy") or {}).get("suspend"))
 
@@ -67,7 +70,7 @@ def is_true(condition: KubeObject | None) -> bool:
 
 
 def moment(stamp: str | None) -> float | None:
-    """Read a time stamp as Unix seconds; None where there is none."""
+    """Read a time stamp as Unix seconds; None without one."""
     if not stamp:
         return None
     at = datetime.datetime.fromisoformat(stamp).timestamp()

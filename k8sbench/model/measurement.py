@@ -1,8 +1,8 @@
-"""The figures of one run (or one log) over one stated window, and the verdict on them.
+"""Figures of one run or log over a stated window, and their verdict.
 
-This is also the JSON that ``k8sbench measure -o json`` prints and that the store keeps; the page
-``docs/schema.md`` describes it and a test holds the two together. A figure that is not there is
-None, and ``missing`` holds the reason under the figure's path. Never 0 for "not measured".
+``k8sbench measure -o json`` prints this as JSON, and the store keeps it. ``docs/schema.md``
+describes it, held equal by a test. A missing figure is None, never 0, and ``missing`` holds the
+reason under the figure's path.
 """
 
 from __future__ import annotations
@@ -25,32 +25,38 @@ Verdict = Literal["valid", "rejected"]
 
 
 class Throughput(msgspec.Struct, frozen=True, kw_only=True):
-    """Samples per second of the whole job over the window, by each estimator.
+    """Samples per second of the job over the window, by each estimator.
 
     ``time_weighted`` is the headline: samples in the window ÷ time in the window.
-    ``time_weighted_steady`` leaves out records that hold an evaluation, a checkpoint or a
-    restart. ``median`` and ``arithmetic`` are over the records' rates; ``timestamps`` divides the
-    samples between the first and last stamped record by the log's own clock. Where a program prints
-    single steps, or means of fewer than lie between two lines, ``printed_steps`` is of these alone;
-    ``time_weighted`` is of all steps of which the log's totals or stamps give the time, or else the
-    same.
+    ``time_weighted_steady`` leaves out records that hold an evaluation, a checkpoint or a restart.
+    ``median`` and ``arithmetic`` are over the records' rates. ``timestamps`` divides the samples
+    between the first and last stamped record by the log's own clock. If a program prints single
+    steps, or means of fewer steps than lie between two lines, ``printed_steps`` is the rate of
+    these steps alone; ``time_weighted`` is the rate of all steps if the log's totals or stamps give
+    their time, else of the same steps.
     """
 
     time_weighted: float | None
-    """Samples in the window ÷ time in the window, the headline; None if the log's records do not
-    give it."""
+    """Samples in the window ÷ time in the window, the headline.
+
+    None if the log's records do not give it.
+    """
     time_weighted_steady: float | None = None
-    """The same without records that hold an evaluation, a checkpoint or a restart; None as
-    above."""
+    """As ``time_weighted``, without evaluations, checkpoints and restarts."""
     median: float | None = None
     """Median of the records' rates; None as above."""
     arithmetic: float | None = None
     """Mean of the records' rates; None as above."""
     timestamps: float | None = None
-    """Samples between the first and the last stamped record ÷ the time between their stamps; None
-    without stamps."""
+    """Samples between the first and last stamp ÷ time between them.
+
+    None without stamps.
+    """
     printed_steps: float | None = None
-    """Samples in the printed steps ÷ their time; None where the log's lines cover all steps."""
+    """Samples in the printed steps ÷ their time.
+
+    None if the log's lines cover all steps.
+    """
     unit: str
     """``samples/s``, ``images/s``, ``clips/s``, ``sequences/s``, ``tokens/s`` or ``GB/s``."""
 
@@ -60,17 +66,19 @@ ESTIMATORS = tuple(name for name in Throughput.__struct_fields__ if name != "uni
 
 
 class MeasuredWindow(msgspec.Struct, frozen=True, kw_only=True):
-    """What the figures were taken from."""
+    """The measured iterations."""
 
     first_iteration: int
     """First iteration that counts."""
     last_iteration: int
     """Last iteration that counts."""
     seconds: float | None
-    """Time that the window's records cover, as they state it; None if they state none."""
+    """Time of the window by its records, s; None if they state none."""
     started_at: float | None = None
-    """The log's stamp where the window begins, read as UTC where the log names no zone; None
-    without stamps."""
+    """Stamp of the window's start, in UTC if the log names no zone.
+
+    None without stamps.
+    """
     ended_at: float | None = None
     """The log's stamp where the window ends; None without stamps."""
     left_out: tuple[Place, ...] = ()
@@ -80,7 +88,7 @@ class MeasuredWindow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AccuracyResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What the evaluations of the run reached."""
+    """Results of a run's evaluations."""
 
     metric: str
     """``mIoU``, ``top1``, …."""
@@ -91,9 +99,9 @@ class AccuracyResult(msgspec.Struct, frozen=True, kw_only=True):
     unit: str
     """Usually ``%``."""
     evaluations: int
-    """Number of evaluations; one that is repeated after a restart counts once."""
+    """Number of evaluations; one repeated after a restart counts once."""
     at_target: float | None = None
-    """The first that reaches the target; None where none does, or no target is known."""
+    """First evaluation at the target; None without one or without a target."""
 
 
 class DataSet(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,7 +110,7 @@ class DataSet(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """Name of its form: ``cityscapes``, ``imagenet``, ``kinetics``, ``faces``."""
     digest: str | None
-    """Of the list of files; None if the log does not state it."""
+    """SHA-256 of the list of files; None if the log does not state it."""
     train: int | None
     """Samples to train on; None as above."""
     val: int | None
@@ -110,7 +118,7 @@ class DataSet(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Weights(msgspec.Struct, frozen=True, kw_only=True):
-    """The file of start weights of a run of our trainers."""
+    """File of start weights of our trainers."""
 
     file: str
     """Name of the file."""
@@ -119,7 +127,7 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RankTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """Step time of one rank over the window, seconds; shows the slowest rank and node."""
+    """Step times of one rank over the window, s; shows slow ranks and nodes."""
 
     rank: int
     """Number of the trainer."""
@@ -130,37 +138,42 @@ class RankTimes(msgspec.Struct, frozen=True, kw_only=True):
     median: float
     """Seconds per step."""
     p95: float
-    """The 95th percentile: 95 of 100 steps took at most this long."""
+    """95th percentile of the step times."""
     max: float
     """The slowest step."""
 
 
 class Arithmetic(msgspec.Struct, frozen=True, kw_only=True):
-    """Which kinds of operations computed in which type: the arithmetic, as the program states it.
+    """Types in which a program computes its operations.
 
-    Runs in mixed precision that differ in it do not compute the same.
+    Mixed-precision runs with different types do not compute the same.
     """
 
     types: dict[str, str]
-    """Kind → type (``float16``), or how many operations had each (``2 float16 + 2 float32``)."""
+    """Kind of operation → type (``float16``), or counts (``2 float16 + 2 float32``)."""
     digest: str
-    """Of the types; :func:`arithmetic_digest`."""
+    """Digest of the types, by :func:`arithmetic_digest`."""
     by: Literal["seen", "derived"]
-    """``derived`` from the framework's lists of operations, or ``seen`` in a step of the run, as
-    earlier trainers did."""
+    """Source of the types: the framework's lists, or a step of the run.
+
+    Earlier trainers wrote ``seen``.
+    """
 
 
 def arithmetic_digest(types: Mapping[str, str]) -> str:
-    """The digest of an arithmetic: the first half of the SHA-256 of its JSON, keys in order."""
+    """Return the first half of the SHA-256 of the types' JSON, keys in order."""
     text = json.dumps(types, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class SteadyPart(msgspec.Struct, frozen=True, kw_only=True):
-    """From the end of the warm-up to the last step, also after the window: of GPU metrics."""
+    """Time from the end of warm-up to the last step, for GPU metrics.
+
+    It includes steps after the window.
+    """
 
     started_at: float
-    """Unix seconds by the clock of the program, or of who received its lines."""
+    """Unix seconds by the clock of the program, or of the receiver of its lines."""
     ended_at: float
     """By the same clock."""
     gpu_uuids: tuple[str, ...] = ()
@@ -168,48 +181,52 @@ class SteadyPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GpuFigure(msgspec.Struct, frozen=True, kw_only=True):
-    """One GPU metric of a run: over the steady part, then over the job's GPUs."""
+    """One GPU metric of a run, over the steady part and the job's GPUs."""
 
     value: float
-    """Of ``xid`` the number of ``codes``."""
+    """Value; for ``xid`` the number of ``codes``."""
     unit: str
-    """``ratio`` (0–1), ``MiB``, ``W``, ``J``, ``MHz``, ``°C``, ``bytes/s``; empty for codes."""
+    """Unit; empty for codes.
+
+    ``ratio`` (0–1), ``MiB``, ``W``, ``J``, ``MHz``, ``°C``, ``bytes/s``.
+    """
     source: str
-    """``prometheus`` or ``trainer``, that of the best coverage; ``dcgm`` or ``nvml`` in runs of
-    earlier releases."""
+    """Source with the best coverage: ``prometheus`` or ``trainer``.
+
+    ``dcgm`` or ``nvml`` in runs of earlier releases.
+    """
     coverage: float
-    """Share of the steady part and of the job's GPUs that samples cover, 0–1."""
+    """Share of the steady part and the GPUs with samples, 0–1."""
     samples: int
-    """Of all GPUs; a value that was only scraped again counts once."""
+    """Samples of all GPUs; a value scraped twice counts once."""
     codes: tuple[int, ...] = ()
-    """XID errors, or NVML's throttle reasons as bits; empty for other metrics."""
+    """XID errors, or NVML's throttle reasons as bits; else empty."""
 
 
 class GpuOfRun(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the job's GPUs, and its own figures by metric."""
+    """One GPU of the job, with its figures by metric."""
 
     gpu: Gpu
-    """Which one."""
+    """Identity of the GPU."""
     figures: dict[str, float]
     """Its own figures by metric, over time."""
 
 
 class GpuMetrics(msgspec.Struct, frozen=True, kw_only=True):
-    """What the GPUs did while the throughput was made."""
+    """GPU metrics over a run's steady part."""
 
     figures: dict[str, GpuFigure]
-    """By metric; ``missing`` says under ``gpu_metrics.METRIC`` why one is not there."""
+    """Figures by metric; ``missing`` has reasons under ``gpu_metrics.METRIC``."""
     gpus: tuple[GpuOfRun, ...]
     """The figures of each GPU."""
     energy_per_1000_samples: float | None = None
-    """Joules of all GPUs; None without a throughput, or without power and energy."""
+    """Joules of all GPUs; None without throughput, or without power and energy."""
     judgement: str | None = None
-    """What held the throughput back, with the figures that show it; None where nothing clearly
-    did."""
+    """Limit of the throughput, with the figures that show it; None if unclear."""
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
-    """One run's figures, with everything a reader needs to judge them."""
+    """Figures of one run, with everything needed to judge them."""
 
     schema: int = SCHEMA
     """Version of the document."""
@@ -220,22 +237,22 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     impl: str
     """``k8sbench``, ``upstream``, ``user`` or ``unknown``: whose program wrote the log."""
     framework: str | None
-    """``pytorch`` or ``paddle``; None if neither the log nor an option states it."""
+    """``pytorch`` or ``paddle``; None if neither log nor option states it."""
     gpus: int | None
-    """GPUs of the job (processes where there is no GPU); None if neither the log nor an option
-    states it."""
+    """GPUs of the job (processes on CPUs); None if not stated."""
     precision: str | None
-    """As requested, or as the log says; None if neither states it."""
+    """Requested precision; None if neither plan nor log states it."""
     precision_effective: str | None = None
-    """The precision that had effect: ``fp32`` if AMP had no effect; None if the log does not state
-    it."""
+    """Effective precision: ``fp32`` if AMP had no effect; None if not stated."""
     amp_dtype: str | None = None
     """Half type of AMP; None without AMP, or if the log does not state it."""
     arithmetic: Arithmetic | None = None
-    """Which kinds of operations ran in which type; None if the log does not state it, as our
-    trainers' do."""
+    """Types of the operations; None if the log does not state them.
+
+    The logs of our trainers do.
+    """
     batch_size_per_gpu: int | None
-    """Samples per step and GPU; None if neither the log nor an option states it."""
+    """Samples per step and GPU; None if neither log nor option states it."""
     warmup_iterations: int
     """Iterations left out at the start."""
     iterations: int
@@ -243,68 +260,75 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     records: int
     """Records inside the window."""
     throughput: Throughput | None = None
-    """None where the verdict is ``rejected``; the figures are then under ``unverified``."""
+    """None if ``rejected``; the figures are then in ``unverified``."""
     unverified: Throughput | None = None
-    """The figures of a rejected log; None where the verdict is ``valid``, or there is no figure at
-    all."""
+    """Figures of a rejected log; None if ``valid`` or without any figure."""
     estimator: str = "time_weighted"
-    """Which of the throughputs is the headline."""
+    """Estimator of the headline."""
     final_loss: float | None = None
     """Loss of the last record; None if the log has none, or it is no number."""
     accuracy: AccuracyResult | None = None
-    """What the evaluations reached; None without evaluation."""
+    """Results of the evaluations; None without evaluation."""
     time_to_train_s: float | None = None
-    """Seconds from AI-Rank's ``test_begin`` to the first evaluation that reaches the target; None
-    otherwise."""
+    """Seconds from AI-Rank's ``test_begin`` to the target; None otherwise."""
     train_wall_s: float | None = None
-    """Seconds from the first to the last stamp of training; None if the log has no stamps."""
+    """Seconds from first to last training stamp; None without stamps."""
     mode: str | None = None
     """``throughput`` or ``train``; None of other programs."""
     target: float | None = None
     """Accuracy up to which ``time_to_train_s`` counts, percent; None without one."""
     ended_by: str | None = None
-    """``target`` or ``length``: why a training ended; None where the log does not say."""
+    """Reason for a training's end, ``target`` or ``length``; None if not stated."""
     restarts: int = 0
-    """How often the program was started again."""
+    """Number of restarts of the program."""
     data_set: DataSet | None = None
-    """The data set that one of our trainers read; None if it read none."""
+    """Data set that one of our trainers read; None if it read none."""
     weights: Weights | None = None
     """Start weights; None: from scratch, or not stated."""
     broken_samples: int | None = None
-    """Different samples that could not be read; None if the log does not count them."""
+    """Samples that could not be read; None if the log does not count them."""
     data: str | None = None
-    """What it trained on; None if the log does not state it."""
+    """Training data; None if the log does not state it."""
     device: str | None = None
     """``cuda`` or ``cpu``; None if the log does not state it."""
     gpu_model: str | None = None
-    """As the driver names it; None without GPU, or if the log does not state it."""
+    """GPU model by the driver; None without GPU, or if not stated."""
     parameters: int | None = None
-    """Of the model; None if the log does not state it."""
+    """Parameters of the model; None if the log does not state them."""
     memory_mib: float | None = None
-    """Peak device memory that the program reports, MiB; None if it reports none. Our PyTorch
-    trainers leave the warm-up out."""
+    """Peak device memory that the program reports, MiB; None if it reports none.
+
+    Our PyTorch trainers leave the warm-up out.
+    """
     data_fraction: float | None = None
-    """Share of the window's time that was spent waiting for data, 0–1, without records that hold an
-    evaluation, a checkpoint or a restart; None if the log does not state it."""
+    """Share of the window's time spent waiting for data, 0–1.
+
+    Without records that hold an evaluation, a checkpoint or a restart; None if the log does not
+    state it.
+    """
     window: MeasuredWindow | None = None
-    """The part of the log that the figures are computed from; None if nothing could be measured."""
+    """Measured part of the log; None if nothing could be measured."""
     lines: dict[str, Place] = {}
-    """The lines that the figures came from: ``first`` and ``last`` of the window; of a training
-    ``began``, ``reached`` (the target) and ``best`` (the best evaluation)."""
+    """Lines that the figures came from.
+
+    ``first`` and ``last`` of the window; for a training also ``began``, ``reached`` (the target)
+    and ``best`` (the best evaluation).
+    """
     training_lines: int | None = None
-    """Training lines of the rank that counts, also those outside the window; None if an earlier
-    version measured it."""
+    """Training lines of the counted rank, inside and outside the window.
+
+    None if an earlier version measured it.
+    """
     steady: SteadyPart | None = None
     """None where no line's time is known."""
     gpu_metrics: GpuMetrics | None = None
-    """GPU metrics over the steady part (gpu-metrics.md); None if no source had samples."""
+    """GPU metrics over the steady part (gpu-metrics.md); None without samples."""
     ranks: tuple[RankTimes, ...] = ()
-    """Step times of each rank that has lines in the logs."""
+    """Step times of each rank with lines in the logs."""
     environment: dict[str, str | int | float | bool | None]
     """Versions and machines from the log, by name; a value may be None."""
     log_digest: str | None = None
-    """SHA-256 of the log's records: equal if the same log is counted twice; None without
-    records."""
+    """SHA-256 of the log's records, to find logs counted twice; None without records."""
     missing: dict[str, str] = {}
     """Path of each figure that is None → why."""
     verdict: Verdict
@@ -314,15 +338,15 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def data_digest(self) -> str | None:
-        """Of the files that it read; None where none are stated."""
+        """Digest of the files that the run read; None if not stated."""
         return None if self.data_set is None else self.data_set.digest
 
     @property
     def weights_digest(self) -> str | None:
-        """Of its start weights."""
+        """Digest of the start weights."""
         return None if self.weights is None else self.weights.digest
 
     @property
     def rate(self) -> float | None:
-        """The headline throughput, samples/s of the whole job; None unless valid."""
+        """Headline throughput, samples/s of the job; None unless valid."""
         return getattr(self.throughput, self.estimator, None)

@@ -1,7 +1,7 @@
-"""The operators that make the pods of jobs, as data for checks and messages.
+"""Training operators, as data for checks and messages.
 
-Each is the upstream program of the version that is tested. Labels, names and places are those of
-upstream's own manifests.
+Each is the upstream program in the tested version. Labels, names and namespaces are those of
+upstream's manifests.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Operator(msgspec.Struct, frozen=True, kw_only=True):
     version: tuple[int, int]
     """The one that is tested."""
     install: str
-    """What ``Install`` is followed by, without a full stop."""
+    """Text after ``Install`` in an action, without a full stop."""
     selector: str
     """Label selector of its Deployment."""
     place: tuple[str, str]
@@ -27,7 +27,7 @@ class Operator(msgspec.Struct, frozen=True, kw_only=True):
     container: str
     """Name of the container that runs it."""
     webhook: str
-    """Part of the names of its webhooks, or of their service where others' have such names."""
+    """Part of the names of the operator's webhooks or their service."""
     quicker: str
     """Settings with which it makes more pods a second."""
     needs: tuple[Operator, ...] = ()
@@ -84,4 +84,4 @@ TRAINER = Operator(
     needs=(JOBSET,),
 )
 OPERATORS = {"v1": TRAINING_OPERATOR, "trainjob": TRAINER}
-"""By the word of ``--job-kind``; the first that a cluster serves is taken where none is named."""
+"""Operators by ``--job-kind``; by default the first one that is served."""

@@ -1,7 +1,7 @@
-"""The states of a run, and which of them are final.
+"""Run states, and which of them are final.
 
-The words of other systems (Kubernetes conditions, exit codes of processes) become these through
-one table each, in the adapter that meets them.
+The adapters map the words of other systems (Kubernetes conditions, exit codes of processes) to
+these states through one table each.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Annotated
 import msgspec
 
 Moment = Annotated[float, msgspec.Meta(ge=-62_000_000_000, le=253_000_000_000)]
-"""Unix seconds, within the years 5 and 9987: others cannot be shown as dates."""
+"""Unix seconds within the years 5 to 9987, which dates can show."""
 
 
 class Phase(enum.StrEnum):
-    """State of a run. A run starts as Created, recorded before anything else happens."""
+    """State of a run. The first is Created, recorded before any request."""
 
     CREATED = "Created"
     QUEUED = "Queued"
@@ -31,7 +31,7 @@ class Phase(enum.StrEnum):
 
     @property
     def final(self) -> bool:
-        """Whether the run can change no more."""
+        """True if the run cannot change any more."""
         return self in FINAL
 
 
@@ -39,13 +39,15 @@ FINAL = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED, Phase.LOST})
 
 
 LOGS_BEING_READ = "logs-being-read"
-"""Cause id of a run that waits for its logs when its job has ended; nothing is wrong."""
+"""Cause id of an ended job whose logs are still being read. No error."""
 LOGS_INCOMPLETE = "logs-incomplete"
-"""Cause id of a run that is left alone because logs cannot be read now: its job has ended, stays on
-the cluster with its pods, and is to be collected."""
+"""Cause id of an ended job whose logs cannot be read now.
+
+The job stays on the cluster with its pods, to be collected later.
+"""
 
 RESTARTING = "restarting"
-"""Cause id of a run whose attempt has ended, and whose job is to be created again."""
+"""Cause id of a run between a failed attempt and the next."""
 
 
 class Transition(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,15 +58,15 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     at: Moment
     """Unix seconds."""
     cause: str
-    """One sentence; for a failure it names the replica and the exit code."""
+    """Cause in one sentence; for a failure with replica and exit code."""
     cause_id: str | None = None
-    """Stable id of the cause; None where the state needs no diagnosis."""
+    """Stable id of the cause; None if the state needs no diagnosis."""
     action: str | None = None
-    """What the user can do about it, one sentence; None where there is nothing to do."""
+    """Action for the user, one sentence; None without one."""
     unrecoverable: bool = False
-    """Of a job that waits: its condition cannot be met without an action."""
+    """True for a waiting job that cannot start without an action."""
     job_uid: str | None = None
-    """With the answer to its creation: the uid of the attempt's job; None where that is unknown."""
+    """uid of the attempt's job, from the answer to its creation; else None."""
 
 
 class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,12 +77,12 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
     phase: Phase
     """Its state, one of the phases."""
     node: str | None = None
-    """The node that it is on; None while it has none."""
+    """Node of the pod; None if not scheduled."""
     restarts: int = 0
-    """Of its container."""
+    """Restarts of the container."""
     exit_code: int | None = None
-    """Of its program; None while it runs."""
+    """Exit code of the program; None while it runs."""
     detail: str = ""
-    """Why it is not running, or how it ended: a reason or a sentence."""
+    """Reason or sentence why it does not run, or how it ended."""
     image: str | None = None
-    """Digest of the image that it runs (``sha256:…``); None where that is not known."""
+    """Digest of the running image (``sha256:…``); None if unknown."""

@@ -1,4 +1,4 @@
-"""Text from logs, clusters and files of others, made safe to be shown.
+"""Safe display of text from logs, clusters and files of others.
 
 Terminals obey what such a text may hold: sequences that move the cursor, set the title, hide a link
 behind other words (OSC 8) or fill the clipboard (OSC 52). Bidirectional controls show a line in
@@ -27,26 +27,32 @@ _PASSWORDS = (
     (re.compile(r"(://[^:/?#@\s]*:).*@"), r"\1***@"),
     (re.compile(r"([?&][^=&\s]*(?:pass|token|secret)[^=&\s]*=)[^&\s]*", re.IGNORECASE), r"\1***"),
 )
-"""What of a URL is a secret, and what is shown in its place."""
+"""Secret parts of URLs, and the text shown in their place."""
 
 
 def clean(text: str) -> str:
-    """Return text for one line: without what is no character to be seen, whitespace as blanks."""
+    """Return text for one line, without control characters.
+
+    Whitespace becomes blanks.
+    """
     return _UNSAFE.sub(lambda match: " " if match[0] in _BLANKS else "", text)
 
 
 def clean_lines(text: str) -> str:
-    """Return the same of a text of several lines, which keep their indentation."""
+    """Return text of several lines without control characters.
+
+    Lines keep their indentation.
+    """
     return "\n".join(map(clean, text.split("\n")))
 
 
 def escaped_json(text: str) -> str:
-    """Return a JSON document of the same values, in which what must not be shown is escaped."""
+    """Return the JSON document with control characters escaped."""
     return _NOT_IN_JSON.sub(_escaped, text)
 
 
 def without_passwords(url: str) -> str:
-    """Return what may be a URL with ``***`` in place of the passwords that it holds."""
+    """Return text with ``***`` in place of passwords in URLs."""
     for pattern, instead in _PASSWORDS:
         url = pattern.sub(instead, url)
     return url

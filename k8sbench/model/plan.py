@@ -1,4 +1,4 @@
-"""A run plan: one case of a benchmark made concrete. Values only; planning is its own module."""
+"""A run plan: one case of a benchmark with all values."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from k8sbench.model.spec import (
 
 Device = Literal["cuda", "cpu"]
 Backend = Literal["kubernetes", "local", "imported"]
-"""Where a run is, or ``imported``: k8sbench did not run it and has its logs alone."""
+"""Backend of a run; ``imported``: k8sbench has only its logs."""
 SCHEMA = 2
-"""Version of what a plan's fields mean; a reader knows this one and those before it."""
+"""Version of the plan's fields; readers know it and the earlier ones."""
 TrainersBy = Literal["configmap", "image"]
 
 
 class PlannedWindow(msgspec.Struct, frozen=True, kw_only=True):
-    """Which iterations count, and how the program logs them."""
+    """Measured iterations, and the interval of the log."""
 
     warmup: int
     """Iterations before the window."""
@@ -36,8 +36,11 @@ class PlannedWindow(msgspec.Struct, frozen=True, kw_only=True):
     log_interval: int
     """Iterations per log line."""
     min_steady_seconds: float
-    """Steps go on after the window until this many seconds have passed since the warm-up, so that
-    GPU metrics have enough samples; throughput is still taken from the window."""
+    """Minimum seconds of steps after the warm-up.
+
+    Steps go on after the window until then, so that GPU metrics have enough samples. Throughput is
+    taken from the window alone.
+    """
     rule: str
     """The origin of this window."""
 
@@ -48,30 +51,31 @@ class PlannedWindow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlannedTraining(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a run of ``--mode train`` trains, how often it evaluates, and what it aims at."""
+    """Length, evaluations and target of a ``--mode train`` run."""
 
     length: int
-    """How long in all, in ``unit``, over all attempts."""
+    """Length in ``unit``, over all attempts."""
     unit: LengthUnit
-    """What ``length`` and ``evaluate_every`` count."""
+    """Unit of ``length`` and ``evaluate_every``."""
     evaluate_every: int
     """In ``unit``; evaluated at the end, too."""
     metric: str
-    """What an evaluation is judged by, as ``mIoU``."""
+    """Metric of the evaluation, such as ``mIoU``."""
     target: float | None
-    """In percent of the metric; None: there is none, and no time to train."""
+    """Target in percent of the metric; None: no target, no time to train."""
     stop_at_target: bool
-    """Whether the run ends at the first evaluation that reaches the target."""
+    """True if the run ends at the first evaluation that reaches the target."""
     start: str | None = None
-    """The weights that the published program starts from; None: from scratch."""
+    """Start weights of the published program; None: from scratch."""
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that decides what runs and how it is judged; carried whole by the job.
+    """Everything that decides how a run is executed and judged.
 
-    Holds no credential, no clock and no secret: it is written into annotations and files. Plans of
-    every released version must be readable: a new field needs a default, and a place in
-    :data:`k8sbench.model.identity.CASE_FIELDS`, or in the table of what decides nothing.
+    The job carries it whole. It holds no credential, no clock and no secret, because it is written
+    into annotations and files. Plans of every released version must be readable: a new field needs
+    a default, and a place in :data:`k8sbench.model.identity.CASE_FIELDS` or in the table of fields
+    that decide nothing.
     """
 
     schema: int = SCHEMA
@@ -87,43 +91,54 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     spec_digest: str
     """SHA-256 of the catalog file's text."""
     spec_source: str
-    """``built-in`` or the user's path; empty for an imported log of no benchmark."""
+    """``built-in`` or the user's path; empty for a log without a benchmark."""
     variant: str
-    """Which of the benchmark's programs."""
+    """Name of the benchmark's program."""
     impl: Literal["k8sbench", "upstream", "user", "unknown"]
-    """``unknown``: only of an imported log that does not show whose program wrote it."""
+    """Implementation; ``unknown`` only for an imported log.
+
+    Such a log does not show which program wrote it.
+    """
     framework: str
-    """Decides the kind of job; of an imported log it may be another than our two."""
+    """Framework, which decides the job kind.
+
+    An imported log can have another than our two.
+    """
     precision: Precision
-    """As requested."""
+    """Requested precision."""
     amp_dtype: AmpDtype | None
     """Half type of AMP; None without AMP."""
     device: Device
-    """What trains."""
+    """Device that trains."""
     replicas: Annotated[int, msgspec.Meta(ge=1, le=100_000)]
     """Pods, or groups of processes: nodes."""
     gpus_per_replica: int
     """0 on a machine without GPUs."""
     processes_per_replica: int
-    """Trainers per replica: one per GPU, or that many on CPUs."""
+    """Trainers per replica: one per GPU, or as many on CPUs."""
     batch_size: int
     """Per GPU (per process where there is no GPU)."""
     preset: Preset
-    """``smoke`` is the small form: a functional test, not a speed measurement."""
+    """``smoke`` is the small form: a functional test."""
     mode: Mode
     """A window of steps, or training to an accuracy."""
     data: str
-    """``synthetic`` (on the device), ``synthetic-host`` (by loader processes), ``image`` (a foreign
-    program's own), ``path:DIR`` or ``pvc:NAME[/SUB]``; ``unknown`` of an imported log."""
+    """Source of the samples.
+
+    ``synthetic`` (on the device), ``synthetic-host`` (by loader processes), ``image`` (the
+    published program's own), ``path:DIR`` or ``pvc:NAME[/SUB]``; ``unknown`` for an imported log.
+    """
     window: PlannedWindow
-    """Which iterations count."""
+    """Measured iterations."""
     log: str | LogFormat
-    """Family of the log, or the format that the user's file declares."""
+    """Log family, or the format that the user's file declares."""
     unit: str
-    """What is counted: ``samples``, ``images``, ``clips``, ``sequences``, ``tokens`` or, of an
-    all-reduce, ``GB``, per second."""
+    """Counted unit per second.
+
+    ``samples``, ``images``, ``clips``, ``sequences``, ``tokens``; for an all-reduce ``GB``.
+    """
     trainer: str | None = None
-    """File stem under ``k8sbench/trainers/``; None for a command of upstream's or the user's."""
+    """File stem below ``k8sbench/trainers/``; None for another command."""
     command: tuple[str, ...] = ()
     """The container's command, complete; no shell."""
     env: dict[str, str] = {}
@@ -131,55 +146,66 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     secret_env: dict[str, SecretKey] = {}
     """Those that take their values from Secrets of the namespace."""
     workdir: str | None = None
-    """Where it starts; None for the image's own choice."""
+    """Working folder; None: the image's default."""
     options: dict[str, str | int | float | bool] = {}
-    """Options of our trainer, such as speed options (``channels-last``, ``workers``, …): part of
-    the group key."""
+    """Options of our trainer, such as speed options; in the group key.
+
+    For example ``channels-last`` and ``workers``.
+    """
     image: str | None = None
     """The container image; None for a local run."""
     image_reason: str
     """The reason for this image."""
     trainers_by: TrainersBy | None = None
-    """How our trainers reach the container; None where none of ours runs."""
+    """Way in which our trainers reach the container; None without them."""
     trainers_digest: str | None = None
-    """SHA-256 of our trainers' sources; None where none of ours runs."""
+    """SHA-256 of our trainers' sources; None without them."""
     pool: NodePool
     """The nodes that it runs on."""
     backend: Backend
-    """Where it runs."""
+    """Backend of the run."""
     timeout_s: float | None = None
-    """The run is ended after so many seconds; None for no limit."""
+    """Seconds after which the run is ended; None: no limit."""
     fingerprint: Fingerprint | None
-    """What identifies the model; None where the file does not state it."""
+    """Identity of the model; None if the file does not state it."""
     sync_bn: bool
-    """Whether batch norm is synchronised over GPUs."""
+    """True if batch norm is synchronised over GPUs."""
     kind: str | None = None
     """Kind of the job; None: the framework's own."""
     queue: str | None = None
     """Kueue queue; None for none."""
     pack: bool = False
-    """True if replicas may share a node. False where that cannot be, and in plans of before there
-    was a choice, which nothing spread: their logs show whether they shared one."""
+    """True if replicas may share a node.
+
+    False if they cannot, and in plans older than the option; the logs of those show if they shared
+    one.
+    """
     notes: tuple[str, ...] = ()
-    """What the user should know: a replaced default, a batch unlike the report's, no figures."""
+    """Notes for the user: a replaced default, another batch, no figures."""
     node: str | None = None
-    """The one node that the run is pinned to; None: any of the pool. ``nodes`` sets it."""
+    """Node of a pinned run; None: any node of the pool. Set by ``nodes``."""
     program_digest: str | None = None
-    """SHA-256 of the catalog's text of a command, before its placeholders were filled: equal for
-    the cases of one program. None where our trainer runs."""
+    """SHA-256 of the catalog's command before its placeholders are filled.
+
+    Equal for the cases of one program. None for our trainers.
+    """
 
     training: PlannedTraining | None = None
-    """None of a throughput run, and of a plan of before there was ``--mode train``."""
+    """Training of the run; None for throughput runs."""
     weights: str | None = None
     """Start weights, ``path:FILE`` or ``pvc:NAME/FILE``; None: from scratch."""
     checkpoints: str | None = None
-    """Where checkpoints are kept, ``path:DIR`` or ``pvc:NAME[/SUB]``, each run's in a folder of its
-    run id; None: nowhere."""
+    """Parent of the runs' checkpoint folders, or None.
+
+    ``path:DIR`` or ``pvc:NAME[/SUB]``.
+    """
     max_restarts: int = 0
-    """How often the job is created again from its newest checkpoint after it failed."""
+    """Restarts from the newest checkpoint after a failure."""
     seed: int | None = None
-    """Of all random numbers in the first repeat of a training by our trainers; each further repeat
-    adds 1. None: the command has it, or the program its own."""
+    """Seed of the first repeat of a training by our trainers.
+
+    Each further repeat adds 1. None: the command or the program has its own.
+    """
 
     @property
     def world_size(self) -> int:
@@ -188,33 +214,33 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def global_batch(self) -> float:
-        """Samples per step of the whole job, or another amount of the unit."""
+        """Samples per step of the job, or another amount of the unit."""
         return per_step(self.unit, self.batch_size, self.world_size)
 
     @property
     def case(self) -> str:
-        """``4x8``; ``2x1-cpu`` where there is no GPU, ``2x1-packed`` where nodes may be shared."""
+        """Case name: ``4x8``; ``2x1-cpu`` without GPUs, ``2x1-packed`` on shared nodes."""
         name = case_name(self.replicas, self.processes_per_replica, self.device)
         return f"{name}-packed" if self.pack else name
 
     @property
     def spread(self) -> bool:
-        """True if each replica must have a node of its own."""
+        """True if each replica needs a node of its own."""
         return self.backend == "kubernetes" and self.replicas > 1 and not self.pack
 
     @property
     def job_name(self) -> str:
-        """Name of the job and prefix of its pods: the run id itself."""
+        """Name of the job and prefix of its pods: the run id."""
         return self.run_id
 
 
 def is_bandwidth(unit: str) -> bool:
-    """Return whether a throughput is the bus bandwidth of an all-reduce."""
+    """Return True if the throughput is an all-reduce's bus bandwidth."""
     return unit.partition("/")[0] == "GB"
 
 
 def per_step(unit: str, batch: int, ranks: int) -> float:
-    """Count what a step of the whole job adds, in the benchmark's unit."""
+    """Return the amount of the unit that a step of the job adds."""
     if is_bandwidth(unit):
         # As nccl-tests defines it; the batch is the size of the vector in MB.
         return 2 * (ranks - 1) / ranks * batch / 1000
@@ -222,6 +248,6 @@ def per_step(unit: str, batch: int, ranks: int) -> float:
 
 
 def case_name(replicas: int, processes_per_replica: int, device: Device) -> str:
-    """Name a case: replicas × GPUs per replica, marked where the GPUs are none."""
+    """Return a case's name: replicas × GPUs, with a mark for CPUs."""
     suffix = "" if device == "cuda" else "-cpu"
     return f"{replicas}x{processes_per_replica}{suffix}"

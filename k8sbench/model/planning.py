@@ -1,8 +1,7 @@
-"""Deciding what runs: a benchmark's spec and a user's request become one concrete plan.
+"""Planning: a benchmark and a request become one concrete plan.
 
-Pure: what depends on the moment or the machine (run id, set, repeat, GPUs at hand, the pool) comes
-in as arguments. The single choices are in :mod:`k8sbench.model.choices`; here they become a plan
-and a command.
+Pure: run id, set, repeat, GPUs at hand and pool come in as arguments. The single choices are in
+:mod:`k8sbench.model.choices`; here they become a plan and a command.
 """
 
 from __future__ import annotations
@@ -22,16 +21,18 @@ from k8sbench.model.request import SubmitRequest
 from k8sbench.model.spec import BenchmarkSpec
 
 TRAINERS_MOUNT = "/opt/k8sbench"
-"""Where our trainers lie inside a container, by ConfigMap and by image alike."""
+"""Folder of our trainers in a container, by ConfigMap and by image."""
 HERE = "127.0.0.1"
 """The host of every replica of a local run."""
 DRAFT_ID = "k8sbench-run-id-drawn-later"
-"""The run id of a plan without an identity; in its command and environment it stands alone for it,
-so that :func:`with_identity` can put another in."""
+"""Run id of a draft plan.
+
+Its command and environment contain it as it is, so that :func:`with_identity` can replace it.
+"""
 
 
 class SpecSource(msgspec.Struct, frozen=True, kw_only=True):
-    """Which text the spec was read from."""
+    """Text from which the benchmark was read."""
 
     digest: str
     source: str
@@ -48,10 +49,10 @@ def make_plan(
     set_name: str = "draft",
     repeat: int = 1,
 ) -> RunPlan:
-    """Make one case concrete, as a draft before there is a run.
+    """Return the plan of one case as a draft, before there is a run.
 
-    Raises :class:`UsageError` (or one of its kinds) with what to do, for anything that cannot run
-    as asked. ``trainers_digest`` is that of the sources at hand, recorded where they run.
+    Raises :class:`UsageError` (or a subclass) with an action if the case cannot run as requested.
+    ``trainers_digest`` is that of the local sources.
     """
     notes: list[str] = []
     case = choices.settle(spec, request, site)
@@ -213,7 +214,7 @@ def with_identity(draft: RunPlan, *, run_id: str, set_name: str, repeat: int) ->
 
 
 def describe(plan: RunPlan) -> str:
-    """The plan in one line, as printed before anything is created."""
+    """Return the plan in one line, printed before objects are created."""
     device, devices = ("GPU", "GPU") if plan.device == "cuda" else ("process", "CPU process")
     shape = (
         f"{counted(plan.replicas, 'replica')} × {counted(plan.processes_per_replica, device)}"
@@ -254,7 +255,7 @@ def describe(plan: RunPlan) -> str:
 
 
 def _foreign_words(case: PlanChoices, world_size: int) -> tuple[str, ...]:
-    """Command of the report or of the user, its placeholders still open."""
+    """Return the report's or the user's command with open placeholders."""
     upstream, request = case.variant.upstream, case.request
     if case.impl == "user":
         command, batches = case.variant.command, case.variant.batch_size
@@ -275,7 +276,10 @@ def _foreign_words(case: PlanChoices, world_size: int) -> tuple[str, ...]:
 
 
 def _program_digest(case: PlanChoices) -> str:
-    """Name a command by what it is made from, which is the same for every number of GPUs."""
+    """Return the digest of a command's source text.
+
+    It is the same for every number of GPUs.
+    """
     variant, upstream = case.variant, case.variant.upstream
     parts: tuple[object, ...] = (variant.env, variant.command)
     if case.impl == "upstream" and upstream is not None:

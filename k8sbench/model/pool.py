@@ -1,8 +1,8 @@
-"""Node pools: what a replica's pod asks of the nodes it runs on.
+"""Node pools: requests of a replica's pod to its nodes.
 
-Pools are data with one home, a pools file (``pools.yaml``); the built-in one stands beside the
-package. What one field alone cannot state (a pool named twice, more shared memory than the pod has
-memory) is in :func:`problems` and :func:`document_problems`.
+Pools are data in one file (``pools.yaml``); the built-in one is part of the package. Rules for
+several fields (a pool named twice, more shared memory than the pod has memory) are in
+:func:`problems` and :func:`document_problems`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from k8sbench.model.plain_text import without_passwords
 
 
 def form(pattern: str, description: str) -> msgspec.Meta:
-    """What a text must match, and what that is in words."""
+    """Return a text's pattern with its description."""
     return msgspec.Meta(pattern=pattern, description=description)
 
 
@@ -29,7 +29,7 @@ _WORD = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_WORD}(\.{_WORD})*"
 _QUALIFIED = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
 LONGEST = 253
-"""Characters of a name, and of what stands before a name's slash."""
+"""Maximum characters of a name, and of the prefix before its slash."""
 OBJECT_NAME = rf"^{_SUBDOMAIN}\Z"
 ObjectName = Annotated[
     str,
@@ -48,7 +48,7 @@ Quantity = Annotated[
         "a Kubernetes quantity such as 4, 500m or 32Gi",
     ),
 ]
-"""An amount as Kubernetes writes it: a number and a unit, not negative."""
+"""Non-negative amount as Kubernetes writes it: a number and a unit."""
 LabelKey = Annotated[
     str, form(rf"^({_SUBDOMAIN}/)?{_QUALIFIED}\Z", "a Kubernetes name such as nvidia.com/gpu")
 ]
@@ -69,7 +69,7 @@ EnvName = Annotated[
     form(r"^([-_A-Za-z]|\.[-_A-Za-z0-9])[-._A-Za-z0-9]*\Z", "the name of an environment variable"),
 ]
 Word = Annotated[str, form(r"^[^\0]*\Z", "text without a NUL character")]
-"""What a process can be given: an argument, or the value of a variable."""
+"""Argument or variable's value that a process can be given."""
 _SECRET_NAME = re.compile(
     r"(?i)(?:(?:^|_)(?:TOKEN|SECRET|CREDENTIAL|(?:API|ACCESS)?_?KEY)|PASS(WORD|WD|PHRASE)|_PWD)S?\Z"
 )
@@ -92,29 +92,29 @@ class Toleration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
     """Without it every effect."""
     toleration_seconds: int | None = msgspec.field(default=None, name="tolerationSeconds")
-    """How long a pod may stay on a node with the taint, for ``NoExecute``; default: for ever."""
+    """Seconds that a pod may stay on a tainted node (``NoExecute``); default: for ever."""
 
 
 class Rdma(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """RDMA devices of a pool. Any of it leaves the restricted Pod Security Standard."""
+    """RDMA devices of a pool; they leave the restricted Pod Security Standard."""
 
     resource: ResourceName
     """Extended resource name of the device plugin, for example ``rdma/hca_shared_devices_a``."""
     count: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
     """Devices per pod."""
     capabilities: tuple[Capability, ...] = ("IPC_LOCK",)
-    """Linux capabilities that the devices need: memory is locked for them."""
+    """Linux capabilities for the devices, which lock memory."""
 
 
 class NodePool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A kind of node and what its pods carry. Quantities are Kubernetes quantities."""
+    """Kind of node and settings of its pods, in Kubernetes quantities."""
 
     name: PoolName
-    """What ``--node-pool`` takes."""
+    """Value of ``--node-pool``."""
     gpus_per_node: Annotated[int, msgspec.Meta(ge=0, le=64)]
     """Also the default of ``--gpus``."""
     gpu_model: Text | None
-    """As the driver names it (``Tesla V100-SXM2-16GB``); null for a pool without GPUs."""
+    """GPU model by the driver (``Tesla V100-SXM2-16GB``); null without GPUs."""
     gpu_resource: ResourceName = "nvidia.com/gpu"
     """Extended resource that a pod asks for, one per GPU."""
     selector: dict[LabelKey, LabelValue] = {}
@@ -126,7 +126,7 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     memory_per_gpu: Quantity = "32Gi"
     """Memory of a pod, per GPU; ``shm`` is part of it."""
     shm: Quantity = "8Gi"
-    """Size of /dev/shm, a memory volume: it counts against the pod's memory limit."""
+    """Size of /dev/shm, which counts against the pod's memory limit."""
     runtime_class: ObjectName | None = None
     """``runtimeClassName``, where GPUs need one."""
     priority_class: ObjectName | None = None
@@ -138,8 +138,11 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     nccl_env: dict[EnvName, Word] = {}
     """Variables of the communication library (``NCCL_…``)."""
     python_packages: Text | None = None
-    """A claim with the framework's site-packages, as ``pvc:NAME[/SUB]``, for images that have no
-    framework but the same Python: mounted read-only and put on ``PYTHONPATH``."""
+    """Claim with the framework's site-packages, ``pvc:NAME[/SUB]``.
+
+    For images with the same Python but no framework. It is mounted read-only and put on
+    ``PYTHONPATH``.
+    """
     rdma: Rdma | None = None
     """RDMA devices; without them NCCL talks over TCP between nodes."""
     host_network: bool = False
@@ -156,13 +159,13 @@ class PoolsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     pools: tuple[NodePool, ...]
     """The pools, each with a name of its own."""
     default: PoolName | None = None
-    """The pool of runs without ``--node-pool``; not needed if there is only one."""
+    """Pool of runs without ``--node-pool``; optional for a single pool."""
 
 
 CPU_POOL = NodePool(
     name="local", gpus_per_node=0, gpu_model=None, cpu_per_gpu="1", memory_per_gpu="4Gi", shm="1Gi"
 )
-"""What a local machine without a GPU counts as; selects nothing, asks for no GPU."""
+"""Pool of local machines without GPU: no selector, no GPU request."""
 
 _UNITS: dict[str, Decimal] = {
     **{f"{unit}i": Decimal(1024) ** power for power, unit in enumerate("KMGTPE", start=1)},
@@ -173,7 +176,7 @@ _UNITS: dict[str, Decimal] = {
 
 
 def amount(quantity: str) -> Decimal:
-    """Read a Kubernetes quantity: ``500m`` is 0.5, ``8Gi`` (of memory, in bytes) is 8589934592."""
+    """Read a Kubernetes quantity: ``500m`` is 0.5, ``8Gi`` is 8589934592."""
     number = r"\+?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
     match = re.fullmatch(rf"({number}(?:[eE][+-]?[0-9]+\Z)?)([a-zA-Z]*)", quantity)
     if match is None or match[2] not in _UNITS:
@@ -182,14 +185,14 @@ def amount(quantity: str) -> Decimal:
 
 
 def times(quantity: str, count: int) -> str:
-    """Multiply a quantity, in its own unit: 8 × ``1.5Gi`` is ``12Gi``."""
+    """Multiply a quantity in its own unit: 8 × ``1.5Gi`` is ``12Gi``."""
     number = re.match("[+0-9.]+", quantity)
     assert number is not None, "a quantity begins with a number"
     return plain(Decimal(number[0]) * count) + quantity[number.end() :]
 
 
 def plain(number: Decimal | int) -> str:
-    """Write a number of things, or of plain units, without an exponent."""
+    """Write a number without an exponent."""
     text = f"{number:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
@@ -199,20 +202,23 @@ class Claim(NamedTuple):
 
     name: str
     folder: str | None
-    """Below the claim's root, without slashes at its ends; None: the root."""
+    """Folder below the claim's root, without outer slashes; None: the root."""
 
 
 _CLAIM = re.compile(rf"pvc:(?P<name>{_SUBDOMAIN})(?P<folder>(/(?!\.\.?(/|\Z))[^/\0]+)*)/*")
 
 
 def claim(place: str) -> Claim | None:
-    """Read ``pvc:NAME[/SUB]``; None: it is something else, or has ``..`` or an empty name in it."""
+    """Read ``pvc:NAME[/SUB]``; None for anything else.
+
+    A ``..`` or an empty name in it is also None.
+    """
     match = _CLAIM.fullmatch(place)
     return None if match is None else Claim(match["name"], match["folder"][1:] or None)
 
 
 def problems(pool: NodePool, *, gpus: int | None = None) -> Iterator[tuple[At, str]]:
-    """Yield what is wrong with a pool for pods of ``gpus`` GPUs (default: a whole node's)."""
+    """Yield a pool's problems for pods of ``gpus`` GPUs (default: all of a node)."""
     for field in ("cpu_per_gpu", "memory_per_gpu", "shm"):
         if amount(getattr(pool, field)) <= 0:
             yield (field,), f"is {getattr(pool, field)}; a pod needs some"
@@ -233,7 +239,10 @@ def problems(pool: NodePool, *, gpus: int | None = None) -> Iterator[tuple[At, s
 
 
 def _unfit_names(pool: NodePool) -> Iterator[tuple[At, str]]:
-    """Yield the names whose prefix the API server refuses; their pattern cannot show it."""
+    """Yield names whose prefix the API server refuses.
+
+    Their pattern cannot show this.
+    """
     names: dict[At, str] = {("gpu_resource",): pool.gpu_resource}
     if pool.rdma is not None:
         names["rdma", "resource"] = pool.rdma.resource
@@ -262,7 +271,7 @@ def _unfit(toleration: Toleration) -> Iterator[tuple[str, str]]:
 
 
 def secret_problems(env: Mapping[str, object]) -> Iterator[tuple[At, str]]:
-    """Yield the variables whose values, which are given, are for few to know."""
+    """Yield the variables with given values that look secret."""
     for name, value in env.items():
         # What $(NAME) stands for may come from a Secret.
         literal = value if isinstance(value, str) and "$(" not in value else ""
@@ -272,7 +281,7 @@ def secret_problems(env: Mapping[str, object]) -> Iterator[tuple[At, str]]:
 
 
 def document_problems(document: PoolsFile) -> Iterator[tuple[At, str]]:
-    """Yield what is wrong with a pools file as a whole."""
+    """Yield the problems of a pools file as a whole."""
     if not document.pools:
         yield ("pools",), "is empty; a pools file needs at least one pool"
     names = [pool.name for pool in document.pools]

@@ -1,4 +1,4 @@
-"""What a user asks of ``submit``, ``render`` or ``nodes``: the one struct from argv to the plan.
+"""Options of ``submit``, ``render`` and ``nodes``: one struct from argv to the plan.
 
 An option is a field of :class:`SubmitRequest` and its :class:`Flag` in the tables below. The
 options of the commands, their help and the keys of ``k8sbench.toml`` are made of these two
@@ -24,7 +24,7 @@ LONGEST = 1_000_000_000
 
 
 class ClusterAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """Which cluster and namespace were named; None: the current ones."""
+    """Requested cluster and namespace; None: the current ones."""
 
     namespace: str | None = None
     context: str | None = None
@@ -34,21 +34,21 @@ class ClusterAccess(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def named(self) -> bool:
-        """Whether anything was."""
+        """True if any of them was given."""
         return self != ClusterAccess()
 
 
 class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be run, where and how; the flags below say what each field means.
+    """Requested run, place and conditions; the flags below describe each field.
 
-    None where the catalog, the pool or the command decides.
+    None if the catalog, the pool or the command decides.
     """
 
     benchmark: str
     """Name in the catalog, ``all``, or path of a file."""
     access: ClusterAccess = ClusterAccess()
     command: str = "submit"
-    """Name of the command that resumes the set, with options that are no fields; for messages."""
+    """Command that resumes the set, for messages."""
 
     framework: Framework | Literal["all"] | None = None
     variant: str | None = None
@@ -65,7 +65,7 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
     preset: Preset | None = None
     data: str = "synthetic"
     speed_options: tuple[str, ...] = ()
-    """As they are typed; :func:`k8sbench.model.speed_options.parse` reads them."""
+    """Speed options as typed, for :func:`k8sbench.model.speed_options.parse`."""
     image: str | None = None
     image_registry: str | None = None
     node_pool: str | None = None
@@ -99,7 +99,7 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
     yes: bool = False
 
     def __post_init__(self) -> None:
-        """Raise UsageError for what no benchmark and no cluster could make right."""
+        """Raise UsageError for options that no benchmark or cluster allows."""
         for name, flag in FLAGS.items():
             value, bounds = getattr(self, name), flag.bounds
             if bounds is not None and value is not None and not bounds[0] <= value <= bounds[1]:
@@ -116,18 +116,18 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def names_cluster(self) -> bool:
-        """Whether a cluster was asked for: it then must be usable."""
+        """True if a cluster was named, which then must be usable."""
         return self.backend == "kubernetes" or self.access.named
 
     @property
     def joined_set(self) -> str:
-        """Name of the set that its runs belong to; one that was not named is drawn at submit."""
+        """Name of the set of the runs; drawn at submit if not given."""
         name = self.resume or self.set_name
         assert name is not None
         return name
 
     def options_of_clusters(self) -> Iterator[str]:
-        """Yield the options that were given and that a run on this machine cannot have."""
+        """Yield the given options that local runs do not have."""
         for struct, flags in ((self.access, ACCESS_FLAGS), (self, FLAGS)):
             for name, flag in flags.items():
                 if flag.cluster_only and getattr(struct, name) not in (None, False, "auto"):
@@ -138,7 +138,7 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
             yield "--dry-run=server"
 
     def resuming(self) -> str:
-        """Write the command that resumes its set, with the options that were given.
+        """Write the command that resumes the set, with the given options.
 
         A password in a URL is replaced by ``***``.
         """
@@ -159,7 +159,7 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def effective_precision(self) -> Precision:
-        """What ``amp`` and ``precision`` say together."""
+        """Precision by ``amp`` and ``precision`` together."""
         return "amp" if self.amp or self.precision not in {None, "fp32"} else "fp32"
 
     @property
@@ -169,25 +169,25 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Flag(msgspec.Struct, frozen=True):
-    """How the command line calls a field, and what it says of it."""
+    """Command-line form and help of a field."""
 
     help: str
     metavar: str | None = None
-    """What the help has in the place of the value; None for a switch and for a choice of words."""
+    """Value's name in the help; None for switches and choices."""
     bounds: tuple[int, int] | None = None
-    """The least and the most of a number; None: it is none, or it is checked elsewhere."""
+    """Minimum and maximum of a number; None if not checked here."""
     names: tuple[str, ...] = ()
     """``--queue``, or ``-n`` and ``--namespace``; none: the field's own name."""
     cluster_only: bool = False
-    """Whether a run on this machine cannot have it."""
+    """True if only cluster runs have the option."""
     excludes: tuple[str, ...] = ()
     """Fields that are not given together with this one."""
     bare: str | None = None
-    """What the option says without a value; None: it needs one."""
+    """Value of the option without an argument; None: it needs one."""
 
 
 def option_names(field: str, flag: Flag) -> tuple[str, ...]:
-    """How a field is typed: ``--batch-size``."""
+    """Return the option's names: ``--batch-size``."""
     return flag.names or (f"--{field.replace('_', '-')}",)
 
 
@@ -248,13 +248,13 @@ CASE_FLAGS = {
     ),
     "backend": Flag("Where to run; default auto: on the cluster if one is configured, else here."),
 }
-"""What each run does, and where: ``submit``, ``render`` and ``nodes``."""
+"""Options of each run, of ``submit``, ``render`` and ``nodes``."""
 SHAPE_FLAGS = {
     "replicas": Flag("Nodes; default 1.", "N", (1, 1000)),
     "all_cases": Flag("Every case of the catalog that fits.", excludes=("replicas", "gpus")),
     "pack": Flag("Let replicas share a node, as a case of its own.", cluster_only=True),
 }
-"""``submit`` and ``render``: a run of ``nodes`` is of one replica."""
+"""Options of ``submit`` and ``render``; runs of ``nodes`` have one replica."""
 TRAINING_FLAGS = {
     "mode": Flag("What to measure: a window of steps (default), or a training with evaluations."),
     "weights": Flag(
@@ -297,7 +297,7 @@ SET_FLAGS = {
         "URL|auto|none",
     ),
 }
-"""How the runs of a set are carried out: ``submit`` and ``nodes``."""
+"""Options of a set's execution, of ``submit`` and ``nodes``."""
 SUBMIT_FLAGS = {
     "run_id": Flag("Name of the run; an existing run of this name is joined.", "NAME"),
     "detach": Flag("Create the jobs and return; see collect.", cluster_only=True),

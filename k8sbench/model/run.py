@@ -1,4 +1,4 @@
-"""A run as the store keeps it: its plan, its history and, in the end, its measurement."""
+"""A stored run: plan, history and measurement."""
 
 from __future__ import annotations
 
@@ -15,56 +15,64 @@ from k8sbench.model.plan import RunPlan
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
-    """The process that answers for a local run; gone process, lost run."""
+    """Process that owns a local run. If it is gone, the run is Lost."""
 
     host: str
     """Name of the machine."""
     machine: str = ""
-    """Digest of the machine's id, which is the same after a boot; empty where it has none."""
+    """Digest of the machine's id, stable over boots; empty without one."""
     boot_id: str
     """The machine's boot, as the kernel names it."""
     pid: int
     """The process's number."""
     started: float
-    """Start time of the process in clock ticks since boot: it differs for a reused pid."""
+    """Start of the process in clock ticks since boot.
+
+    It differs for a reused pid.
+    """
     pid_space: str = ""
-    """The pid namespace that the pid counts in: every container has its own."""
+    """pid namespace of the pid; every container has its own."""
 
 
 class Location(msgspec.Struct, frozen=True, kw_only=True):
-    """Where on a cluster a run's job is, so that any later command finds it again."""
+    """Location of a run's job on a cluster, for later commands."""
 
     server: str
     """URL of the API server."""
     namespace: str
     """The job's namespace."""
     context: str | None = None
-    """Of the kubeconfig; None inside a cluster."""
+    """Context of the kubeconfig; None inside a cluster."""
     kubeconfig: str | None = None
     """Absolute path, where one was named; None: the usual places."""
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to happen to a run's job; recorded before the cluster is asked for it."""
+    """Request to end a run's job, recorded before it is sent."""
 
     kind: Literal["cancel", "delete", "adopt"]
-    """``delete`` is what is left of the job on the cluster; ``adopt`` is asked of the owner alone:
-    to let the job go, unless it follows it."""
+    """Kind of request.
+
+    ``delete`` removes the job's remaining objects. ``adopt`` asks the owner to release a job that
+    it does not follow.
+    """
     at: float
     """Unix seconds."""
     cause: str
-    """Why, one sentence."""
+    """Reason, one sentence."""
     cause_id: str | None = None
-    """Stable id of the cause: ``cancelled``, ``timeout``, ``deleted-by-name``, or the id of what
-    the run waited for; None for the deletion that follows the end of a run."""
+    """Stable id of the reason; None for the deletion after a run's end.
+
+    ``cancelled``, ``timeout``, ``deleted-by-name``, or the id of the run's cause.
+    """
 
 
 COLLECTED_ELSEWHERE = "collected-elsewhere"
-"""Cause id of the end of a run whose job another store has adopted and collected."""
+"""Cause id of a run whose job another store has collected."""
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """One run: what was planned, what became of it, what was measured."""
+    """One run with its plan, history and measurement."""
 
     schema: int = 2
     plan: RunPlan
@@ -74,18 +82,18 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     history: tuple[Transition, ...]
     """Oldest first; never empty: the first is Created."""
     artifacts: str | None
-    """Absolute path of the run's folder; None where its files are not here."""
+    """Absolute path of the run's folder; None if its files are elsewhere."""
     artifacts_missing: str | None = None
-    """Why there is no folder here, and where it is as far as that is known: one sentence."""
+    """Reason why the folder is not here, one sentence with its location."""
     measurement: Measurement | None = None
     image_digest: str | None = None
-    """What its replicas really ran (``sha256:…``); None where that is not known."""
+    """Digest of the replicas' image (``sha256:…``); None if unknown."""
     location: Location | None = None
     """None for local runs."""
     wishes: tuple[Wish, ...] = ()
     """Not fulfilled yet; at most one of each kind."""
     source: str = "here"
-    """Which store has it: ``here``, or ``collector``."""
+    """Store that has the run: ``here`` or ``collector``."""
 
     @property
     def run_id(self) -> str:
@@ -94,17 +102,17 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_imported(self) -> bool:
-        """Whether k8sbench has only its logs, and never ran it: there is no job to speak of."""
+        """True if k8sbench only has the run's logs and never ran it."""
         return self.plan.backend == "imported"
 
     @property
     def shown_source(self) -> str:
-        """What lists and tables say of where it is from: ``imported``, or else which store."""
+        """Source in lists and tables: ``imported``, or the store."""
         return "imported" if self.is_imported and self.source == "here" else self.source
 
     @property
     def case_key(self) -> str:
-        """Its case within its set, by the present list of fields: never one that was stored."""
+        """Key of the run's case, by the present list of fields."""
         return case_key(self.plan)
 
     @property
@@ -114,13 +122,13 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ended_at(self) -> float | None:
-        """When the run reached its final state, Unix seconds; None while it goes on."""
+        """Unix seconds of the final state; None while the run goes on."""
         return self.history[-1].at if self.phase.final else None
 
     def queued_s(self, since: float = 0.0) -> float | None:
-        """Seconds that it waited in queues from a moment on; None where it never did.
+        """Return the seconds in queues since a time; None if it never waited.
 
-        A wait that goes on is not counted yet.
+        A wait that goes on is not counted.
         """
         steps = itertools.pairwise(self.history)
         waits = [(a.at, b.at) for a, b in steps if a.phase is Phase.QUEUED and b.at >= since]
@@ -128,7 +136,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def restarts(self) -> int:
-        """How often its job was created again, or is to be."""
+        """Number of restarts, a planned one included."""
         return sum(step.cause_id == RESTARTING for step in self.history)
 
     @property
@@ -138,11 +146,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def job_uid(self) -> str | None:
-        """The uid of the job of the present attempt; None where that is not known."""
+        """uid of the present attempt's job; None if unknown."""
         return self.job_uid_of(self.attempt)
 
     def job_uid_of(self, attempt: int) -> str | None:
-        """Return the uid of the job of an attempt; None where that is not known."""
+        """Return the uid of an attempt's job; None if unknown."""
         number, uid = 1, None
         for step in self.history:
             number += step.cause_id == RESTARTING
@@ -151,38 +159,38 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def nonce(self) -> str:
-        """What the job of the present attempt bears, recorded with the run before it is created."""
+        """Nonce of the present attempt's job, recorded before its creation."""
         return self.nonce_of(self.attempt)
 
     def nonce_of(self, attempt: int) -> str:
-        """Return what the job of an attempt bears that this store's record asks for."""
+        """Return the nonce of an attempt's job."""
         text = f"{self.run_id} {self.created_at!r} {attempt}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
     def is_collected_elsewhere(self) -> bool:
-        """Whether another store has its logs and its measurement."""
+        """True if another store has the logs and the measurement."""
         return self.history[-1].cause_id == COLLECTED_ELSEWHERE
 
     @property
     def owes_measurement(self) -> bool:
-        """Whether it has succeeded, and is still to be measured."""
+        """True if the run succeeded and is not yet measured."""
         is_measured = self.measurement is not None or self.is_collected_elsewhere
         return self.phase is Phase.SUCCEEDED and not is_measured
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing more is to come of it."""
+        """True if nothing is left to do for the run."""
         return self.phase.final and not self.owes_measurement
 
     def wish(self, kind: Literal["cancel", "delete", "adopt"]) -> Wish | None:
-        """Return the wish of a kind that is not fulfilled yet."""
+        """Return the open request of a kind, or None."""
         return next((wish for wish in self.wishes if wish.kind == kind), None)
 
     def ended_by(self, wish: Wish) -> Transition:
-        """Return the end of the run if a wish to cancel it is what ends its job.
+        """Return the end of the run that a request to cancel causes.
 
-        A run that is cancelled because it waits for what cannot come has failed.
+        A run that is cancelled because it waits for something impossible has failed.
         """
         for step in self.history:
             if step.unrecoverable and step.cause == wish.cause:
@@ -193,7 +201,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def group_key(self) -> GroupKey:
-        """What this run may be taken together with."""
+        """Key of the group of repeats."""
         measured = self.measurement
         return group_key(
             self.plan,

@@ -1,7 +1,7 @@
-"""Where a run's data, start weights and checkpoints are: as typed, and as its program sees them.
+"""Locations of a run's data, start weights and checkpoints.
 
-On a cluster all of them are on volume claims, on this machine in its own files. A place is written
-``pvc:NAME[/SUB]`` or ``path:DIR``; whether it is there is looked at elsewhere.
+On a cluster they are on volume claims, on this machine in files. A location is written
+``pvc:NAME[/SUB]`` or ``path:DIR``. Other modules check that it exists.
 """
 
 from __future__ import annotations
@@ -14,18 +14,20 @@ from k8sbench.model.pool import claim
 from k8sbench.model.speed_options import Option
 
 OWN_DATA = ("synthetic", "synthetic-host")
-"""What our trainers make themselves: on the device once, or anew by loader processes."""
+"""Data that our trainers generate: on the device, or in loader processes."""
 WEIGHTS = {"pytorch": ".pth", "paddle": ".pdparams"}
-"""Suffix of the files of start weights that a framework reads."""
+"""Suffix of the files of start weights, by framework."""
 DATA_MOUNT, WEIGHTS_MOUNT, CHECKPOINTS_MOUNT = "/data", "/weights", "/checkpoints"
-"""Where the volumes lie inside a container."""
+"""Mount points of the volumes in a container."""
 RUN_FOLDER = "$(K8SBENCH_RUN_ID)"
-"""A run's own folder of checkpoints, as its command names it: by a variable, so that the commands
-of repeats are equal."""
+"""Checkpoint folder of a run in its command.
+
+A variable, so that the commands of repeats are equal.
+"""
 
 
 def data(case: PlanChoices) -> str:
-    """Where the samples come from: what :class:`~k8sbench.model.plan.RunPlan` says of it."""
+    """Return the plan's ``data`` for the chosen options."""
     asked, ours = case.request.data, case.impl == "k8sbench"
     if asked == "synthetic" or (ours and asked in OWN_DATA):
         return asked
@@ -54,7 +56,7 @@ def weights(case: PlanChoices) -> str | None:
 
 
 def checkpoints(case: PlanChoices) -> str | None:
-    """The folder that holds each run's folder of checkpoints; None: nowhere."""
+    """Return the parent of each run's checkpoint folder, or None."""
     asked = case.request.checkpoints
     if asked is None:
         return None
@@ -63,17 +65,17 @@ def checkpoints(case: PlanChoices) -> str | None:
 
 
 def is_real(source: str) -> bool:
-    """Whether a plan's data are files that the user names."""
+    """True if the plan's data are the user's files."""
     return source.startswith(("pvc:", "path:"))
 
 
 def is_path(text: str) -> bool:
-    """Whether what was typed for data, weights or checkpoints is a path of this machine."""
+    """True if the text is a path of this machine."""
     return bool(text) and not text.startswith(("pvc:", "synth"))
 
 
 def claims(plan: RunPlan) -> dict[str, bool]:
-    """The claims that a run's pods mount, by name: whether they write to it."""
+    """Return the claims that the pods mount → True if written to."""
     writes: dict[str, bool] = {}
     for text in (plan.data, plan.weights, plan.pool.python_packages, plan.checkpoints):
         if text and (named := claim(text)) is not None:
@@ -82,7 +84,7 @@ def claims(plan: RunPlan) -> dict[str, bool]:
 
 
 def seen(place: str, mount: str) -> str:
-    """The folder by which a command names a place: on this machine, else where volumes lie."""
+    """Return a location's folder as the command sees it."""
     if not place.startswith("path:"):
         return mount
     # In a command $(NAME) is a variable.
@@ -90,7 +92,10 @@ def seen(place: str, mount: str) -> str:
 
 
 def arguments(data: str, weights: str | None, checkpoints: str | None) -> dict[str, Option]:
-    """The options of our trainers that name files; none for data of their own."""
+    """Return the trainers' options that name files.
+
+    Empty for generated data.
+    """
     options: dict[str, Option] = {"data": seen(data, DATA_MOUNT)} if is_real(data) else {}
     if weights is not None:
         # A volume is mounted at the folder of the file.

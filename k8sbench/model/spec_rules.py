@@ -1,7 +1,7 @@
-"""The rules of a catalog file that no field alone can state.
+"""Rules of a catalog file that concern several fields.
 
-A source that is not listed, two defaults for one framework, a placeholder that stands for nothing.
-Each problem names the path of the offending key, so that the reader of the file can give its line.
+For example a source that is not listed, two defaults for one framework, an unknown placeholder.
+Each problem names the path of its key, so that the reader of the file can give the line.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from k8sbench.model.pool import secret_problems
 from k8sbench.model.spec import PLACEHOLDERS, BenchmarkSpec, Command, LogFormat, Upstream, Variant
 
 SECOND = {"", "s", "sec", "second"}
-"""How the unit of a rate may name the second."""
+"""Accepted names of the second in a rate's unit."""
 Problem = tuple[tuple[str | int, ...], str]
 """Path of the offending key, and one sentence."""
 
 
 def problems(spec: BenchmarkSpec, families: Collection[str]) -> Iterator[Problem]:
-    """Yield what is wrong with ``spec`` as a whole; ``families`` are the log families there are."""
+    """Yield the problems of a benchmark; ``families`` are the known ones."""
     if not spec.variants:
         yield ("variants",), "has no variant; a benchmark needs at least one"
         return
@@ -176,7 +176,7 @@ def _format_problems(log: LogFormat) -> Iterator[Problem]:
 
 
 def _groups(pattern: str, known: Collection[str]) -> tuple[set[str] | None, list[str]]:
-    """Return the named groups of a regular expression, and what is wrong; None: it is none."""
+    """Return an expression's named groups (None if invalid) and the problems."""
     try:
         groups = set(expressions.compiled(pattern).groupindex)
     except InputError as error:

@@ -1,8 +1,8 @@
-"""Options of k8sbench's own trainers that change speed and nothing else: ``--speed-option``.
+"""Options of k8sbench's trainers that change only speed: ``--speed-option``.
 
-They are off unless upstream has them on, and part of a group's key. Options that change what is
-computed, such as a picture's size, make another benchmark: they belong into a catalog file. What
-each trainer has is known here, so that nothing is started that its trainer would refuse.
+They are off unless upstream has them on, and part of a group's key. An option that changes the
+computation, such as the size of a picture, makes another benchmark and belongs into a catalog file.
+The table has the options of each trainer, so that a run with an unknown one never starts.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ Option = str | int | float | bool
 SWITCHES = ("compile", "tf32", "fused-optimizer")
 """On, or left out."""
 TWO_WAY = ("channels-last", "cudnn-benchmark", "overlap")
-"""On or off, with the trainer's own choice in between: ``--no-NAME`` is another thing than none."""
+"""Options with ``--no-NAME``: on, off, or left to the trainer."""
 COUNTS = ("workers", "threads")
 """Loader processes, and CPU threads, of each rank."""
 MOST = 1024
-"""More loader processes or threads of one rank than any machine has use for."""
+"""Upper limit of loader processes or threads per rank."""
 
 NAMES = (*SWITCHES, *TWO_WAY, *COUNTS)
 _LACKING: dict[str, frozenset[str]] = {
@@ -85,7 +85,7 @@ def available(framework: str, trainer: str) -> tuple[str, ...]:
 
 
 def arguments(options: Mapping[str, Option]) -> Iterator[str]:
-    """Options as a trainer's command has them, speed options or others."""
+    """Yield options in the form of a trainer's command line."""
     for name, value in options.items():
         if value is True:
             yield f"--{name}"
@@ -96,7 +96,7 @@ def arguments(options: Mapping[str, Option]) -> Iterator[str]:
 
 
 def words(options: Mapping[str, Option]) -> tuple[str, ...]:
-    """The speed options among a plan's options, in words: ``channels-last``, ``workers 8``."""
+    """Return the plan's speed options in words: ``channels-last``, ``workers 8``."""
     return tuple(
         name if value is True else f"no {name}" if value is False else f"{name} {value}"
         for name, value in sorted(options.items())

@@ -1,7 +1,6 @@
-"""Times as people type and read them: durations (``90s``, ``15m``, ``1h30m``) and dates.
+"""Durations (``90s``, ``15m``, ``1h30m``), dates and polling intervals.
 
-And how often k8sbench looks at what tells nobody that it has changed; other time limits stand
-beside the function that waits, and docs/limits.md lists all of them.
+Other time limits stand next to the function that waits; docs/limits.md lists all of them.
 """
 
 from __future__ import annotations
@@ -14,14 +13,19 @@ from k8sbench.model.counts import ABSENT
 from k8sbench.model.errors import UsageError
 
 LOOK_SECONDS = 0.25
-"""Between two looks at this process's own state: a request to stop, the clock, a thread's end."""
+"""Polling interval of this process's own state.
+
+A request to stop, the clock, a thread's end.
+"""
 FILE_SECONDS = 0.5
-"""Between two looks at a file or a record that another process of this machine writes."""
+"""Polling interval of files and records of other local processes."""
 SERVER_SECONDS = 2.0
-"""Between two requests to a server for what is new: the API server, a collector."""
+"""Interval between requests to a server for changes."""
 SAVE_SECONDS = 40
-"""Between SIGTERM and SIGKILL for trainers that keep checkpoints: they take 25 s at most to save,
-and launchers leave them 30 s."""
+"""Seconds between SIGTERM and SIGKILL for trainers with checkpoints.
+
+They take 25 s at most to save, and launchers allow 30 s.
+"""
 
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 EXAMPLES = "90s, 15m, 2h, 1h30m or 3d"
@@ -30,9 +34,9 @@ _LENGTH = re.compile(rf"(?:{_PART.pattern})+")
 
 
 def seconds(text: str) -> float | None:
-    """Read a length of time; None if the text is none.
+    """Read a duration in seconds; None if the text is not one.
 
-    A unit is never left out: 30 may be meant as seconds or as minutes.
+    The unit is required: 30 could mean seconds or minutes.
     """
     text = text.strip()
     if not _LENGTH.fullmatch(text):
@@ -41,7 +45,9 @@ def seconds(text: str) -> float | None:
 
 
 def duration(seconds: float | None) -> str:
-    """Write a duration in two units at most: ``45s``, ``3m12s``, ``2d4h``; ``–`` without one.
+    """Write a duration in at most two units; ``–`` for None.
+
+    ``45s``, ``3m12s``, ``2d4h``.
 
     Below ten seconds one decimal is kept (``0.4s``). A negative duration (a clock that was set
     back) is ``0s``.
@@ -62,12 +68,12 @@ def duration(seconds: float | None) -> str:
 
 
 def utc(at: float) -> str:
-    """Write a time as RFC 3339 in UTC, to the second: ``2026-11-20T08:15:30Z``."""
+    """Write a time as RFC 3339 in UTC: ``2026-11-20T08:15:30Z``."""
     return datetime.datetime.fromtimestamp(at, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def parse_since(text: str, *, now: float) -> float:
-    """Read ``--since``: a length of time back from now (``2h``, ``1d12h``) or a date.
+    """Read ``--since``: a duration before now (``2h``) or a date.
 
     Dates are ISO 8601; without a zone they are UTC, as all times that k8sbench prints.
     """

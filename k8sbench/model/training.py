@@ -1,7 +1,7 @@
-"""The choices behind ``--mode train``: how long, how often evaluated, to what, how often restarted.
+"""Choices of ``--mode train``: length, evaluations, target and restarts.
 
-The catalog's ``train:`` holds upstream's values; a request overrules them one by one. A program
-of others trains as its own command says, and nothing here changes that.
+The catalog's ``train:`` holds upstream's values; options replace them one by one. A published
+program trains as its own command says.
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ from k8sbench.model.spec import LengthUnit, Preset
 from k8sbench.model.speed_options import Option
 
 TIMEOUTS: dict[Preset, float] = {"smoke": 7200.0, "full": 14 * 86400.0}
-"""As those of :mod:`~k8sbench.model.choices`: one V100 takes 5 days for TSM's 50 epochs."""
+"""Default limits, as in :mod:`~k8sbench.model.choices`.
+
+One V100 takes 5 days for TSM's 50 epochs.
+"""
 RESTARTS = 3
-"""Of a training with checkpoints, unless ``--max-restarts`` says otherwise."""
+"""Default of ``--max-restarts`` for a training with checkpoints."""
 _OF_TRAINING = (
     *("epochs", "evaluate_every", "target", "to_the_end", "checkpoints", "max_restarts"),
 )
@@ -29,7 +32,10 @@ _OF_OURS = ("iterations", "epochs", "evaluate_every", "to_the_end", "max_restart
 def training(
     case: PlanChoices, size: Preset, world_size: int, source: str, notes: list[str]
 ) -> PlannedTraining | None:
-    """How the run trains; None in throughput mode, where options of a training are errors."""
+    """Return the planned training; None in throughput mode.
+
+    In throughput mode, options of a training are errors.
+    """
     request, train = case.request, case.variant.train
     if request.mode == "throughput":
         for name in _given(case, _OF_TRAINING):
@@ -80,7 +86,7 @@ def training(
 
 
 def max_restarts(case: PlanChoices) -> int:
-    """How often the job is created again after a failure."""
+    """Return how often a failed job is created again."""
     request = case.request
     if request.max_restarts and request.checkpoints is None:
         raise UsageError(
@@ -92,7 +98,10 @@ def max_restarts(case: PlanChoices) -> int:
 
 
 def fitted(window: PlannedWindow, planned: PlannedTraining | None) -> PlannedWindow:
-    """The window of a run that trains: within its length, and without steps after it."""
+    """Return the window of a training run.
+
+    It lies within the training's length and has no steps after it.
+    """
     if planned is None:
         return window
     warmup, iterations = window.warmup, window.iterations
@@ -105,7 +114,7 @@ def fitted(window: PlannedWindow, planned: PlannedTraining | None) -> PlannedWin
 
 
 def arguments(planned: PlannedTraining | None) -> dict[str, Option]:
-    """The options of our trainers for a training; none in throughput mode."""
+    """Return the trainers' options of a training; none for throughput."""
     if planned is None:
         return {}
     options: dict[str, Option] = {
@@ -138,7 +147,7 @@ def _given(case: PlanChoices, names: tuple[str, ...]) -> list[str]:
 
 
 def _check_foreign(case: PlanChoices) -> None:
-    """Raise unless a program of others has a training, and is left to it."""
+    """Raise if a published program cannot train as the options say."""
     if case.impl == "k8sbench":
         return
     upstream = case.variant.upstream

@@ -1,4 +1,4 @@
-"""What parses YAML, and where a text is none."""
+"""YAML loader and syntax errors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""libyaml's where PyYAML was built with it, as its wheels are: ten times faster."""
+"""libyaml's loader if PyYAML has it, as its wheels do: ten times faster."""
 
 
 def load(text: str) -> Any:
@@ -21,7 +21,7 @@ def load_all(text: str) -> list[Any]:
 
 
 def broken(error: yaml.YAMLError) -> tuple[int | None, str]:
-    """Return the line, if it is known, in which a text is no YAML, and why it is none."""
+    """Return the line (None if unknown) and the text of a syntax error."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     problem = getattr(error, "problem", None) or getattr(error, "reason", None)
     return mark.line + 1 if mark else None, str(problem or "it cannot be read")
