@@ -1,7 +1,7 @@
-"""What a run plan means for Kubernetes: the job.
+"""The Kubernetes job of a run plan.
 
-The templates lay out what is decided here. A plan that Kubernetes would reject is rejected here,
-with what the user can change.
+The templates lay out the decisions made here. A plan that Kubernetes would reject is rejected here,
+with an action.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ REASONS_ANNOTATION = f"{identity.LABEL_DOMAIN}/pod-security-reasons"
 
 
 def job(plan: RunPlan, trainers: TrainerSources | None) -> dict[str, Any]:
-    """Decide what the job of ``plan`` is, beside what it states.
+    """Return the template values of the plan's job.
 
-    ``trainers`` are the sources that its pods mount. Raises :class:`UsageError` where there can be
-    no job.
+    ``trainers`` are the sources that its pods mount. Raises :class:`UsageError` if no job is
+    possible.
     """
     kind = kind_of(plan)
     longest = 63 - len(kind.after_name.format(last=plan.replicas - 1))
@@ -58,9 +58,9 @@ def job(plan: RunPlan, trainers: TrainerSources | None) -> dict[str, Any]:
 
 
 def mounted(plan: RunPlan, trainers: TrainerSources) -> TrainerSources | None:
-    """Return the sources that ``plan`` mounts; None where the image has them.
+    """Return the sources that ``plan`` mounts; None if the image has them.
 
-    Raises :class:`UsageError` where they are not those that it was planned with.
+    Raises :class:`UsageError` if the plan was made with other sources.
     """
     if plan.trainers_by != "configmap":
         return None

@@ -28,7 +28,7 @@ from k8sbench.render.trainer_sources import TrainerSources, config_map
 def manifests(
     plan: RunPlan, *, templates: Environment, trainers: TrainerSources
 ) -> tuple[dict[str, Any], ...]:
-    """Render the objects that run ``plan``: the trainers' ConfigMap where one is needed, the job.
+    """Render the plan's objects: the job, and the trainers' ConfigMap if needed.
 
     Raises :class:`~k8sbench.model.errors.UsageError` for a plan that Kubernetes would not accept.
     """
@@ -42,12 +42,12 @@ def manifests(
 
 
 def of_job(objects: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Return what is a run's own of its objects: its job, after the runtime where it has one."""
+    """Return the run's own objects: its job, after its runtime if any."""
     return objects[-2 if KINDS[objects[-1]["kind"]].runtime is not None else -1 :]
 
 
 def to_yaml(objects: Iterable[Mapping[str, Any]]) -> str:
-    """Write ``objects`` as one YAML stream, for people and for ``kubectl create -f -``."""
+    """Write ``objects`` as one YAML stream, for people and ``kubectl create``."""
     return str(
         yaml.dump_all(
             objects,
@@ -66,10 +66,10 @@ _SafeDumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 class _Dumper(_SafeDumper):  # type: ignore[misc]  # one of two classes
-    """Writes sources as blocks, and quotes every string that some YAML reader takes for a number.
+    """Writes sources as blocks and quotes strings that look like numbers.
 
-    PyYAML alone follows YAML 1.1, and writes the string ``1e-4`` bare; Kubernetes' reader then
-    finds a number where a string must stand.
+    PyYAML follows YAML 1.1 and writes the string ``1e-4`` bare; Kubernetes' reader then finds a
+    number where it needs a string.
     """
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
@@ -101,7 +101,7 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def numbered(manifests: Sequence[Mapping[str, Any]], attempt: int) -> tuple[Mapping[str, Any], ...]:
-    """Return a run's objects, its job and the pods of it with the number of the attempt."""
+    """Return the objects with the attempt's number on the job and its pods."""
     *shared, job = manifests
     kind = KINDS.get(str(job.get("kind")))
     mark = {ATTEMPT_LABEL: str(attempt)}

@@ -1,8 +1,7 @@
-"""What one replica's pod asks for: the decisions that ``pod.yaml.j2`` lays out.
+"""The pod of one replica: the decisions that ``pod.yaml.j2`` lays out.
 
-A plan that Kubernetes would reject is rejected here, with what the user can change: shared memory
-beyond the memory limit, names that are not valid, data that the restricted profile forbids to
-mount.
+A plan that Kubernetes would reject is rejected here, with an action: shared memory beyond the
+memory limit, invalid names, data that the restricted profile forbids to mount.
 """
 
 from __future__ import annotations
@@ -23,20 +22,23 @@ from k8sbench.model.times import SAVE_SECONDS
 from k8sbench.render.trainer_sources import TrainerSources
 
 SIDECAR = "sidecar.istio.io/inject"
-"""As a label for today's Istio, as an annotation for older ones."""
+"""Label of today's Istio, annotation of older ones."""
 PACKAGES_MOUNT = "/opt/python-packages"
-"""Where a pool's ``python_packages`` lie inside a container."""
+"""Mount point of a pool's ``python_packages``."""
 
 ANNOTATIONS_LIMIT = 256 * 1024
-"""All keys and values of an object's annotations together, in bytes."""
+"""Limit of all annotations of an object together, bytes."""
 END_SECONDS = 15
-"""Between SIGTERM and SIGKILL for a program that saves nothing: a cancelled job frees its GPUs."""
+"""Seconds between SIGTERM and SIGKILL for programs without checkpoints.
+
+A cancelled job frees its GPUs after that.
+"""
 FIELDS = {"POD_NAME": "metadata.name", "NODE_NAME": "spec.nodeName"}
-"""Variables that the kubelet fills in: which pod and node a rank ran on, for the slowest one."""
+"""Variables with the pod and node of a rank, filled in by the kubelet."""
 
 
 class ClaimMount(msgspec.Struct, frozen=True, kw_only=True):
-    """A folder of a persistent volume claim, and where the container sees it."""
+    """A folder of a volume claim and its mount point."""
 
     volume: str
     claim: str
@@ -53,10 +55,10 @@ def pod(
     security: Security,
     trainers: TrainerSources | None,
 ) -> dict[str, Any]:
-    """Decide what the pods of ``plan`` are, beside what the plan states as it is; all are alike.
+    """Return the template values of the plan's pods, which are all alike.
 
-    ``about`` are the annotations that say so; ``trainers`` the sources that they mount, None
-    where the image has them. Raises :class:`UsageError` for a plan that Kubernetes would reject.
+    ``about`` are annotations; ``trainers`` the sources that they mount, None if the image has them.
+    Raises :class:`UsageError` for a plan that Kubernetes would reject.
     """
     pool = plan.pool
     mounts = _mounts(plan)
@@ -85,11 +87,11 @@ def pod(
 
 
 def environment(plan: RunPlan) -> dict[str, str]:
-    """Variables of the container, in a fixed order, each name once.
+    """Return the container's variables in a fixed order, each name once.
 
-    The plan's overrule the pool's, the pool's overrule our defaults (a home that can be written).
-    What the operator injects and what makes the run itself work cannot be set by anyone: the
-    operator's come after ours in the container, so that a second value would be lost in silence.
+    The plan's overrule the pool's, the pool's overrule our defaults (a writable home). Nobody can
+    set the operator's variables or those of k8sbench: the operator's come after ours in the
+    container, so that a second value would be lost silently.
     """
     kind = kind_of(plan)
     defaults = {"HOME": "/tmp", "TMPDIR": "/tmp", "USER": "k8sbench"}  # noqa: S108 - in the pod
@@ -172,7 +174,7 @@ def toleration(given: Toleration) -> dict[str, Any]:
 
 
 def _mounts(plan: RunPlan) -> tuple[ClaimMount, ...]:
-    """Every folder of a claim that the container sees; no path of this machine is among them."""
+    """Return all folders of claims that the container mounts."""
     places = {
         "data": (plan.data, sources.DATA_MOUNT),
         # The folder that holds the file: a file that is mounted alone stays when it is replaced.
@@ -195,7 +197,10 @@ def _mounts(plan: RunPlan) -> tuple[ClaimMount, ...]:
 
 
 def _volumes(mounts: Iterable[ClaimMount]) -> Iterator[dict[str, Any]]:
-    """One for each claim: two volumes of one claim keep a pod from starting on some drivers."""
+    """Yield one volume per claim.
+
+    Two volumes of one claim keep a pod from starting with some drivers.
+    """
     by_name: dict[str, list[ClaimMount]] = {}
     for mount in mounts:
         by_name.setdefault(mount.volume, []).append(mount)
@@ -239,18 +244,18 @@ class Security(msgspec.Struct, frozen=True, kw_only=True):
     level: Level
     """The strictest standard that it keeps to."""
     reasons: tuple[str, ...]
-    """What keeps it from being restricted."""
+    """Reasons why the pod is not restricted."""
     capabilities: tuple[str, ...]
     user: int
     non_root: bool
     group: int | None = None
-    """Of the files on volumes that the pod writes to; None: it writes to none."""
+    """Group of the files on writable volumes; None without such a volume."""
 
 
 def security(pool: NodePool, *, writes: bool = False) -> Security:
-    """Decide on the user, the capabilities and the level of the pods of ``pool``.
+    """Return user, capabilities and security level of the pool's pods.
 
-    ``writes``: whether they write to a volume, which is a fresh disk's root's before that.
+    ``writes`` is True if they write to a volume, which on a fresh disk belongs to root.
     """
     wanted = set(pool.rdma.capabilities if pool.rdma is not None else ())
     if pool.ipc_lock:

@@ -1,10 +1,10 @@
-"""Jinja2 as this project uses it: strict names, and no value into a text but through ``q``.
+"""Jinja2 with strict names, and values only through the filter ``q``.
 
-A template lays a manifest out; it does not compute, and it cannot forget to quote: whatever an
-output expression yields must come out of the filter ``q``, or rendering stops. ``q`` writes plain
-data (strings, whole numbers, booleans, lists, mappings of these) as a flow of YAML on one line of
-ASCII, in which no value can end its own quotes. It refuses None, so that no manifest ever says
-``name: null``, and fractions, which YAML 1.1 reads in several ways.
+A template lays a manifest out; it does not compute, and it cannot forget to quote: rendering stops
+unless every output expression comes out of ``q``. ``q`` writes plain data (strings, whole numbers,
+booleans, lists, mappings of these) as a flow of YAML on one line of ASCII, in which no value can
+end its own quotes. It refuses None, so that no manifest contains ``name: null``, and fractions,
+which YAML 1.1 reads in several ways.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from k8sbench.model.kinds import KINDS
 
 RUNTIME_VERBS = ("get", "create", "patch", "delete")
 ROLE, COLLECTOR_ROLE = "role.yaml.j2", "collector-role.yaml.j2"
-"""The permissions of users and of the collector: fixed rules, and those of the job kinds."""
+"""Templates of the users' and the collector's permissions."""
 _NOT_ASCII = re.compile(r"[^\x20-\x7e]")
 
 
 class Quoted(str):
-    """A value as a piece of YAML. Only :func:`quote` makes one."""
+    """A value as quoted YAML, made only by :func:`quote`."""
 
     __slots__ = ()
 
@@ -39,7 +39,7 @@ def quote(value: object) -> Quoted:
 
 
 def only_quoted(value: object) -> Quoted:
-    """Let quoted values pass, and nothing else: what Jinja2 asks about every output expression."""
+    """Return quoted values; raise for all others. Jinja2 calls it per output."""
     if not isinstance(value, Quoted):
         raise TypeError(f"an output expression yields {value!r}, which did not pass the filter q")
     return value
@@ -48,7 +48,7 @@ def only_quoted(value: object) -> Quoted:
 def environment(
     texts: Mapping[str, str], compiled: jinja2.BytecodeCache | None = None
 ) -> jinja2.Environment:
-    """Set up templates by name, strict and quoting; ``compiled`` keeps what was compiled before."""
+    """Return strict, quoting templates by name; ``compiled`` caches code."""
     made = jinja2.Environment(  # noqa: S701 - not HTML; only_quoted refuses what is not escaped
         loader=jinja2.DictLoader(dict(texts)),
         bytecode_cache=compiled,
@@ -69,14 +69,14 @@ def render(templates: jinja2.Environment, name: str, **values: Any) -> str:
 
 
 def role(templates: jinja2.Environment) -> str:
-    """Write the permissions of users as YAML; ``k8sbench/role.yaml`` is this text."""
+    """Return the users' permissions as YAML, the text of ``k8sbench/role.yaml``."""
     return render(templates, ROLE, jobs=_jobs()) + "\n"
 
 
 def collector_role(templates: jinja2.Environment) -> str:
-    """Write the collector's Role as YAML, of which the chart has the rules.
+    """Return the collector's Role as YAML; the chart has its rules.
 
-    It creates jobs, too: the next attempts of runs whose attempt has failed.
+    It creates jobs, too: the next attempts of failed runs.
     """
     return render(templates, COLLECTOR_ROLE, jobs=_jobs()) + "\n"
 

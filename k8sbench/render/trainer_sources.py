@@ -1,7 +1,7 @@
-"""The trainers' source files as a value, and the ConfigMap that carries them into the pods.
+"""Source files of the trainers, and the ConfigMap that carries them.
 
-A namespace has one for each version of the trainers, whichever runs mount it: its name holds their
-digest, and its content never changes.
+A namespace has one for each version of the trainers, for all runs. Its name holds their digest, and
+its content never changes.
 """
 
 from __future__ import annotations
@@ -16,16 +16,19 @@ from k8sbench.model.identity import LABEL_DOMAIN, OWN_LABELS
 from k8sbench.model.kube import KubeObject, annotations_of, labels_of
 
 CONFIG_MAP = "k8sbench-trainers-"
-"""How the ConfigMap's name begins; the digest of the sources follows."""
+"""Prefix of the ConfigMap's name; the digest of the sources follows."""
 DIGEST_ANNOTATION = f"{LABEL_DOMAIN}/trainers-digest"
-"""Of a job and of its pods that mount the ConfigMap."""
+"""Annotation with the digest, on a job and pods that mount the ConfigMap."""
 LABELS = OWN_LABELS | {f"{LABEL_DOMAIN}/shared": "trainers"}
 """Labels of the ConfigMap."""
 SELECTOR = f"{LABEL_DOMAIN}/shared=trainers"
 
 
 class TrainerSources(msgspec.Struct, frozen=True, kw_only=True):
-    """Source files by path (``k8sbench/trainers/parts/lines.py``), and the digest of them all."""
+    """Source files by path, and their digest.
+
+    A path is like ``k8sbench/trainers/parts/lines.py``.
+    """
 
     files: dict[str, str]
     digest: str
@@ -33,7 +36,7 @@ class TrainerSources(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, files: Mapping[str, str]) -> TrainerSources:
-        """Take ``files`` in the order of their paths and compute their digest."""
+        """Sort ``files`` by path and compute their digest."""
         ordered = {path: files[path] for path in sorted(files)}
         return cls(files=ordered, digest=_digest(ordered))
 
@@ -44,7 +47,7 @@ class TrainerSources(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def items(self) -> tuple[dict[str, str], ...]:
-        """The ConfigMap's keys, and where a pod that mounts it sees them."""
+        """Items of the ConfigMap's volume: keys and paths in the pod."""
         return tuple({"key": config_key(path), "path": path} for path in self.files)
 
 
@@ -61,7 +64,10 @@ def config_map(sources: TrainerSources) -> dict[str, Any]:
 
 
 def difference(found: KubeObject) -> str | None:
-    """Say why a ConfigMap cannot be what its name says; None: it holds exactly that, for ever."""
+    """Tell why a ConfigMap cannot have the content that its name promises.
+
+    None if it holds exactly that and is immutable.
+    """
     if not LABELS.items() <= labels_of(found).items():
         return "it does not have k8sbench's labels"
     if found.get("immutable") is not True:
@@ -75,13 +81,13 @@ def difference(found: KubeObject) -> str | None:
 
 
 def mounted_by(job_or_pod: KubeObject) -> str | None:
-    """Return the name of the ConfigMap that a job or a pod mounts; None: it mounts none."""
+    """Return the name of the ConfigMap that a job or pod mounts, or None."""
     digest = annotations_of(job_or_pod).get(DIGEST_ANNOTATION)
     return None if digest is None else CONFIG_MAP + digest
 
 
 def config_key(path: str) -> str:
-    """Key of a source file in the ConfigMap: keys cannot hold slashes, ``path`` has one dot."""
+    """Return a source file's key; keys cannot hold slashes, ``path`` has one dot."""
     return path.replace("/", ".")
 
 

@@ -1,1 +1,4 @@
-"""Groups become tables, documents and plots. Pure: values in, text (or the bytes of a plot) out."""
+"""Groups become tables, documents and plots.
+
+Pure: values in; text, or the bytes of a plot, out.
+"""

@@ -1,6 +1,6 @@
-"""Titles of tables and pages in Chinese, as the reports in Chinese write them (``--lang zh``).
+"""Chinese titles of tables and pages (``--lang zh``).
 
-Figures, names, ids and reasons stay as they are: they are looked up in the documentation.
+Figures, names, ids and reasons stay in English, so that users find them in the documentation.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ def title(text: str) -> str:
 
 
 def translated(tables: Sequence[Table]) -> list[Table]:
-    """Give tables Chinese titles, of columns and their own; notes name columns by them."""
+    """Return tables with Chinese titles of tables and columns.
+
+    Notes name columns by these titles.
+    """
     return [
         msgspec.structs.replace(
             table,
@@ -64,7 +67,7 @@ def translated(tables: Sequence[Table]) -> list[Table]:
 
 
 def _note(text: str) -> str:
-    """Translate the column that a note begins with, in capitals or not."""
+    """Translate the column's name at the beginning of a note."""
     name, colon, rest = text.partition(": ")
     found = TITLES.get(name) or TITLES.get(name.lower())
     return f"{found}{colon}{rest}" if found and colon else text

@@ -1,7 +1,7 @@
-"""The columns of a row of results: id, heading in English and Chinese, cell, and where it appears.
+"""Columns of results: id, heading in two languages, cell, and tables.
 
-The rule of every cell: a figure, or ``–`` with the reason as a note; never 0 for "not measured".
-Why a row lacks GPU metrics is noted at its verdict.
+Every cell is a figure, or ``–`` with the reason as a note; never 0 for "not measured". The verdict
+notes why a row lacks GPU metrics.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from k8sbench.report.tables import Cell, absent
 from k8sbench.report.text_table import Column
 
 Form = Literal["table", "wide", "document"]
-"""``table``: the default one, for 80 columns. ``document``: Markdown and the page."""
+"""Form of a table.
+
+``table``: the default, for 80 columns. ``document``: Markdown and the page.
+"""
 _ALL: tuple[Form, ...] = ("table", "wide", "document")
 _FULL: tuple[Form, ...] = ("wide", "document")
 _WIDE: tuple[Form, ...] = ("wide",)
@@ -27,21 +30,21 @@ Shown = Callable[[Sequence[Result], Form], bool]
 
 
 class ResultColumn(Column, frozen=True, kw_only=True):
-    """One column of the tables of results, whose cells have notes."""
+    """One column of the tables of results; its cells can have notes."""
 
     cell: Callable[[Any], Cell]
     forms: tuple[Form, ...]
-    """Where it appears."""
+    """Forms with the column."""
     when: Shown = lambda _, __: True
-    """Whether the rows have it in a form; a column that none has anything for is left out."""
+    """True if rows have the column in a form; an empty column is dropped."""
     tells_apart: bool = False
-    """Whether it appears in other forms, too, where rows would look the same without it."""
+    """True if other forms need the column to distinguish rows."""
 
 
 def _text(
     title: str, chinese: str, cell: Callable[[Any], Cell], *forms: Form, **more: Any
 ) -> ResultColumn:
-    """Make a column of texts, which may be cut unless they are ``whole``."""
+    """Build a text column; its cells may be cut unless ``whole``."""
     more["cut"] = not more.get("whole")
     return ResultColumn(title, chinese=chinese, cell=cell, forms=forms or _ALL, **more)
 
@@ -70,7 +73,7 @@ def _short_precision(result: Result) -> Cell:
 
 
 def _figure(name: str, write: Callable[[float], str]) -> Callable[[Result], Cell]:
-    """Write a figure of the result, which carries its own reason."""
+    """Write a figure of the result, or its reason."""
 
     def cell(result: Result) -> Cell:
         figure: Figure = getattr(result, name)
@@ -85,7 +88,7 @@ _speedup = _figure("speedup", formats.ratio)
 
 
 def _optional(name: str, write: Callable[[Any], str]) -> Callable[[Result], Cell]:
-    """Write a field of the group, whose ``missing`` has the reason."""
+    """Write a field of the group, or its reason from ``missing``."""
 
     def cell(result: Result) -> Cell:
         value = getattr(result.group, name)
@@ -108,9 +111,9 @@ def _of_spread(write: Callable[[Spread], str | None]) -> Callable[[Result], Cell
 
 
 def _min_max(result: Result) -> Cell:
-    """Write the slowest and the fastest valid run; of one run that is no range.
+    """Write the slowest and the fastest valid run; empty for one run.
 
-    Why no run is valid stands at the throughput.
+    The throughput's note tells why no run is valid.
     """
     spread = result.group.spread
     if spread is None:
@@ -121,7 +124,7 @@ def _min_max(result: Result) -> Cell:
 
 
 def _variation(result: Result) -> Cell:
-    """Write how far runs are apart; why none is valid stands at the throughput."""
+    """Write the variation of runs; the throughput's note tells why none is valid."""
     spread = result.group.spread
     if spread is None or spread.cv is None:
         return absent(spread.interval_reason) if spread else Cell(ABSENT)
@@ -138,7 +141,7 @@ def _gpus(result: Result) -> Cell:
 
 
 def _runs(result: Result) -> Cell:
-    """Count the valid runs; the reasons of the others are notes, here or at the figure."""
+    """Count the valid runs, with the reasons of the others as notes."""
     group = result.group
     rejected = footnotes(group, "reject") if group.spread is not None else ()
     return Cell(f"{group.counted}/{len(group.members)}", rejected)
@@ -152,9 +155,9 @@ def _throughput(result: Result) -> Cell:
 
 
 def _verdict(result: Result) -> Cell:
-    """Write the state, and each mark in a word or two whose meaning is a note.
+    """Write the state and its marks, each explained in a note.
 
-    What was left out is counted in a column of its own, with the reasons.
+    Dropped iterations are counted in a column of their own, with the reasons.
     """
     group, notes = result.group, list[str]()
     state = "ok" if group.smoke and group.state == "valid" else group.state
@@ -175,10 +178,7 @@ def _verdict(result: Result) -> Cell:
 
 
 def _of_sets(result: Result) -> dict[str, str]:
-    """Write what the sets of a row's case show, with its note.
-
-    That is a change, or newer runs without a figure.
-    """
+    """Write the change over the case's sets, or newer runs without a figure."""
     words = {}
     if (newer := result.newer) is not None:
         note = f"newer: set {newer.set_name}, {newer.state}, has no figure"
@@ -196,7 +196,7 @@ def _of_sets(result: Result) -> dict[str, str]:
 
 
 def _full_verdict(result: Result) -> Cell:
-    """Write the same with the ids of what does not count, and why a row lacks GPU metrics."""
+    """Write the verdict with ids of findings and missing GPU metrics."""
     cell, group = _verdict(result), result.group
     text = cell.text
     if ids := group.ids("reject"):
@@ -247,9 +247,9 @@ def _restarts(result: Result) -> Cell:
 
 
 def nearest(result: Result, quantity: str | None = None) -> Deviation | None:
-    """Choose the published figure to show beside a row: one that can be compared, else the first.
+    """Return the published figure for a row: the first comparable, else the first.
 
-    Of a row that trains that is a time to train, unless another ``quantity`` is asked for.
+    For a row of trainings the time to train, unless another ``quantity`` is given.
     """
     quantity = quantity or ("time_to_train" if trains(result) else "throughput")
     found = [one for one in result.deviations or () if one.quantity == quantity]
@@ -257,13 +257,13 @@ def nearest(result: Result, quantity: str | None = None) -> Deviation | None:
 
 
 def is_of_case(one: Deviation, result: Result) -> bool:
-    """Whether a published figure is of the row's own case and precision."""
+    """True if a published figure has the row's case and precision."""
     plan = result.group.plan
     return (one.case, one.precision) == (result.group.key.case, plan.precision)
 
 
 def _published(result: Result) -> Cell:
-    """Write the published figure of the row's own case; of another case it says nothing."""
+    """Write the published figure of the row's own case, else nothing."""
     one = nearest(result)
     if one is None:
         return absent(result.deviations_reason or "nothing was published of it")
@@ -288,7 +288,10 @@ def _deviation(result: Result) -> Cell:
 
 
 def _beside(result: Result) -> Cell:
-    """Write both for the default table; why there is no deviation stands below it."""
+    """Write the published figure and the deviation for the default table.
+
+    A line below the table tells why there is no deviation.
+    """
     published, deviation = _published(result), _deviation(result)
     if deviation.text == ABSENT:
         return published
@@ -299,7 +302,7 @@ def _beside(result: Result) -> Cell:
 def _history(result: Result) -> Cell:
     """Draw the medians of the case's sets as bars, with their scale.
 
-    Less than a tenth of the largest is no range.
+    A range below a tenth of the largest is drawn flat.
     """
     if len(result.medians) < 2:
         return absent("fewer than two sets of the case have a figure")
@@ -312,7 +315,7 @@ def _history(result: Result) -> Cell:
 
 
 def trains(result: Result) -> bool:
-    """Whether a row trains to an accuracy, or says what a log reached."""
+    """True if a row trains to an accuracy, or shows a log's accuracy."""
     return result.group.plan.mode == "train" or result.group.runs_at_target is not None
 
 
@@ -321,7 +324,7 @@ def _any(of: Callable[[Result], object]) -> Shown:
 
 
 def _if_any_scales(results: Sequence[Result], form: Form) -> bool:
-    """Whether any row has a speedup against another one; elsewhere the cell says why not."""
+    """True if any row has a speedup; without one the cells give the reason."""
     scaled = (r for r in results if r.speedup.value is not None)
     return form != "table" or any(r.baseline != r.group.key.id for r in scaled)
 
@@ -346,13 +349,13 @@ def _source(result: Result) -> Cell:
 def _identity(
     name: str, chinese: str, forms: tuple[Form, ...], key: str | None = None
 ) -> ResultColumn:
-    """Make a column of a field of the key, which the default table has where rows differ in it."""
+    """Build a column of a key's field; the default table has it if rows differ."""
     least = 1 if forms == _FULL else 2
     return _text(name, chinese, _key(key or name), *forms, tells_apart=True, optional=least)
 
 
 GPU = {metric.column: name for name, metric in ROW_FIGURES.items() if metric.column}
-"""Heading of a column → id of its figure of GPU metrics."""
+"""Heading of a column → id of its GPU metric."""
 _GPU_CHINESE = {
     "GPU busy": "GPU利用率",
     "tensor active": "Tensor Core利用率",
@@ -364,7 +367,7 @@ _GPU_CHINESE = {
 
 
 def gpu_figures(group: Group) -> dict[str, str]:
-    """Write the GPU metrics that a group has, by the headings of their columns."""
+    """Return a group's GPU metrics as text, by column headings."""
 
     def text(name: str, value: float) -> str:
         metric = ROW_FIGURES[name]

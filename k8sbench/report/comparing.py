@@ -1,6 +1,6 @@
-"""A comparison: the answer first, then a line for each case that differs, and one for the rest.
+"""A comparison: the answer, a line per changed case, one for the rest.
 
-What so few runs cannot show, and why a case has no ratio, is said once below the table, by cause.
+Below the table, each reason stands once: too few runs, or why a case has no ratio.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from k8sbench.report.text_table import Column, Paint, wrapped
 WIDTH = 100
 """Columns where there is no terminal."""
 NO_DIFFERENCE = "~"
-"""As benchstat writes it: none is shown."""
+"""Sign of "no difference shown", as in benchstat."""
 QUIET = 3.0
-"""A change up to so many coefficients of variation, of a case without a verdict, says nothing."""
+"""Largest change, in coefficients of variation, that counts as noise."""
 MOST_NAMED = 3
 """Cases that a line below the table names."""
 MOST_LISTED = 5
@@ -34,7 +34,7 @@ MOST_LISTED = 5
 
 
 def verdict(case: Compared) -> str:
-    """Write the verdict of a case in a word or two."""
+    """Write the verdict of a case in one or two words."""
     if case.regression:
         return "REGRESSION"
     if case.finding == "one-side":
@@ -46,9 +46,9 @@ def verdict(case: Compared) -> str:
 
 
 def summary(compared: Comparison, *, advises: bool = True) -> str:
-    """Say in a sentence or two how many cases differ, and which; name the largest change.
+    """Summarize the comparison: number and names of changed cases, largest change.
 
-    Where that is not decided it ``advises`` how to.
+    Without a decision, ``advises`` adds how to get one.
     """
     names = case_names(compared)
     kinds: dict[str, list[str]] = {}
@@ -83,7 +83,7 @@ def summary(compared: Comparison, *, advises: bool = True) -> str:
 
 
 def _largest(compared: Comparison, names: Sequence[str], advises: bool) -> str:
-    """Name the largest change where none is shown, and how to decide it."""
+    """Name the largest change that is not significant, and how to decide it."""
     cases = [(c, n) for c, n in zip(compared.cases, names, strict=True) if c.ratio is not None]
     if not cases or any(case.finding in ("faster", "slower") for case, _ in cases):
         return ""
@@ -135,9 +135,9 @@ def markdown(compared: Comparison) -> str:
 
 
 def tables(compared: Comparison, *, is_short: bool = False) -> list[Table]:
-    """Lay out the cases, the changed ones first, and what differs besides the figures.
+    """Lay out the cases, changed ones first, and other differences.
 
-    ``is_short``: one line stands for all cases that show nothing.
+    ``is_short``: one line stands for all cases without a change.
     """
     names = case_names(compared)
     ranked = sorted(zip(compared.cases, names, strict=True), key=lambda one: _rank(one[0]))
@@ -171,7 +171,7 @@ def tables(compared: Comparison, *, is_short: bool = False) -> list[Table]:
 
 
 def case_names(compared: Comparison, *, with_batch: bool = False) -> list[str]:
-    """Name each case: benchmark, framework, precision, case, and what else tells them apart."""
+    """Name each case: benchmark, framework, precision, case and differences."""
     words = ("benchmark", "framework", "precision", "case")
     names = group_words.unique_names(
         list({case.group.key.id: case.group for case in compared.cases}.values()),
@@ -192,7 +192,7 @@ def _rank(case: Compared) -> tuple[int, float]:
 
 
 def _is_quiet(case: Compared) -> bool:
-    """Whether a case shows nothing: its change is one that its runs vary by."""
+    """True if a case's change is within the variation of its runs."""
     if case.ratio is None or case.finding not in ("no-difference", "undecided"):
         return False
     spreads = (side.spread for side in (case.a, case.b) if side is not None)
@@ -201,7 +201,7 @@ def _is_quiet(case: Compared) -> bool:
 
 
 def _rest(quiet: Sequence[Compared]) -> list[str]:
-    """Write the line that stands for the cases that show nothing."""
+    """Write the line for the cases without a change."""
     changes = [case.ratio - 1 for case in quiet if case.ratio is not None]
     if not changes:
         return []
@@ -250,7 +250,7 @@ def _below(compared: Comparison, names: Sequence[str]) -> list[str]:
 
 
 def _causes(case: Compared) -> Iterable[str]:
-    """Say why a case has no ratio or no verdict, and what of it differs and may."""
+    """Yield why a case has no ratio or verdict, and its allowed differences."""
     yield from _without_ratio(case)
     if case.finding == "undecided":
         yield f"With {_n(case)} runs no change can be significant; use 5 vs 5."
@@ -261,7 +261,7 @@ def _causes(case: Compared) -> Iterable[str]:
 
 
 def _without_ratio(case: Compared) -> Iterable[str]:
-    """Say why two sides have no ratio; nothing of those that have one."""
+    """Yield why two sides have no ratio; nothing if they have one."""
     for name, side in (("A", case.a), ("B", case.b)):
         if side is not None and side.spread is None:
             yield f"No figure in {name}: {group_words.no_figure(side.groups[-1])}."
@@ -358,15 +358,15 @@ def _side(side: Figures | None) -> dict[str, Any] | None:
 
 
 def flat(compared: Comparison) -> tuple[list[str], list[list[Any]]]:
-    """Build the header and rows of the CSV: one row for each case."""
+    """Build the header and rows of the CSV, one row per case."""
     return formats.flattened(document(compared)["cases"], without=("missing",))
 
 
 def junit(compared: Comparison) -> str:
-    """Write a test suite with a test for each case: a regression is a failure.
+    """Write a JUnit test suite: one test per case, a failure per regression.
 
-    A case without a ratio, or that so few runs cannot decide, is skipped; one whose second side has
-    runs, but none that counts, is an error. The last line is the suite's output.
+    A case without a ratio or with too few runs is skipped. A case whose second side has no valid
+    run is an error. The suite's output is the summary line.
     """
     import xml.etree.ElementTree as ET  # noqa: PLC0415
 
@@ -406,5 +406,5 @@ def _xml(text: str) -> str:
 
 
 def lacks_figure(case: Compared) -> bool:
-    """Whether the first side has a figure and of the second's runs none counts."""
+    """True if the first side has a figure and the second side's runs have none."""
     return bool(case.a and case.b and case.a.values and case.b.runs and not case.b.values)

@@ -1,8 +1,8 @@
 """Results as data: the JSON document, and the flat rows of CSV.
 
-Both come from one dictionary per group: what the JSON nests, the CSV leaves out or spreads over
-columns. A missing figure is null (empty in CSV), and ``missing`` says why under the
-figure's name. ``docs/results.md`` describes every field; a test holds the two together.
+Both come from one dictionary per group. CSV drops nested values or spreads them over columns. A
+missing figure is null (empty in CSV), and ``missing`` holds the reason under the figure's name.
+``docs/results.md`` describes every field, held equal by a test.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Field = Callable[[Group], Any]
 
 
 def _of(part: str, *names: str) -> dict[str, Field]:
-    """Fields of a part of the group, under their own names; None without the part."""
+    """Build the fields of a part of the group; None without the part."""
 
     def field(name: str) -> Field:
         return lambda group: getattr(getattr(group, part), name, None)
@@ -81,7 +81,7 @@ _OF_TRAINING: dict[str, Field] = {
     **_of("training", *TrainingOfGroup.__struct_fields__),
     **_of("key", *_DIGESTS),
 }
-"""Further fields of a JSON row, of runs that train to an accuracy."""
+"""Further fields of a JSON row, for training runs."""
 _SIDE = (
     *("group", "set", "impl", "batch_size_per_gpu", "data", "gpu_model", "precision_effective"),
     *("throughput", "unit", "estimator"),
@@ -92,7 +92,7 @@ PLAIN = (
     *(*_DERIVED, "baseline", *_LAST),
     *_OF_TRAINING,
 )
-"""Fields of a JSON row that are columns of the CSV, which has them without any row, too."""
+"""Fields of a JSON row that are always columns of the CSV."""
 
 
 def document(results: Sequence[Result], parities: Sequence[Parity]) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def document(results: Sequence[Result], parities: Sequence[Parity]) -> dict[str,
 
 
 def row(result: Result) -> dict[str, Any]:
-    """Build the fields of one group, with what follows from other groups."""
+    """Build the fields of one group, figures against other groups included."""
     group = result.group
     missing = _missing(group)
     fields = _group_fields(group, _OF_GROUP)
@@ -148,7 +148,7 @@ def _of_nulls(missing: Mapping[str, str], fields: Mapping[str, Any]) -> dict[str
 
 
 def _missing(group: Group) -> dict[str, str]:
-    """Map each field of the group that can be null → why it would be."""
+    """Map each nullable field of the group → reason if it is null."""
     unknown = "the runs do not tell it"
     why = f"{group.state}: {', '.join(group.ids('reject')) or 'no reason known'}"
     alone = (group.spread and group.spread.interval_reason) or why
@@ -205,10 +205,10 @@ def _side(group: Group) -> dict[str, Any]:
 
 
 def flat(results: Sequence[Result]) -> tuple[list[str], list[list[Any]]]:
-    """Build the header and rows of the CSV: one row per group, a column for every figure.
+    """Build the header and rows of the CSV: one row per group.
 
-    The reasons of empty figures are in ``missing``; each published source has three columns of
-    its own.
+    There is a column for every figure. ``missing`` has the reasons of empty ones. Each published
+    source has three columns.
     """
     sources = sorted({_column(d) for result in results for d in result.deviations or ()})
     header = [*PLAIN, "accuracy", "accuracy_metric", "accuracy_unit"]

@@ -1,6 +1,6 @@
-"""How a figure came about, as text: one thing per line, evidence below what it is for.
+"""How a figure was computed, as text, one fact per line.
 
-All of it follows from what is on record: no log is read again.
+All of it comes from the record; no log is read again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Formula(NamedTuple):
     name: str
     value: float | None
     text: str
-    """``a ÷ b = c``; where there is no value, why."""
+    """``a ÷ b = c``, or the reason without a value."""
 
 
 def text(rows: Iterable[Row], width: int | None = WIDTH) -> str:
@@ -44,7 +44,7 @@ def text(rows: Iterable[Row], width: int | None = WIDTH) -> str:
 
 
 def of_measurement(found: Measurement) -> Iterator[Row]:
-    """Explain what was measured in logs that no run is made of."""
+    """Explain the measurement of logs without a run."""
     yield 0, ", ".join(found.files)
     figures = found.throughput or found.unverified
     some = any(reason.accepted for reason in found.reasons)
@@ -78,7 +78,7 @@ def of_measurement(found: Measurement) -> Iterator[Row]:
 
 
 def of_run(run: Run, group: Group) -> Iterator[Row]:
-    """Explain a run of a group, with the reasons that its group has against it."""
+    """Explain a run, with the reasons of its group against it."""
     measurement = run.measurement
     (member,) = (each for each in group.members if each.run_id == run.run_id)
     rate = group_words.run_rate(member.rate, member.unverified, group.unit)
@@ -125,7 +125,7 @@ def of_group(result: Result) -> Iterator[Row]:
 
 
 def of_expressions(log: str, lines: int, tried: Iterable[Expression]) -> Iterator[Row]:
-    """Say which lines of a log the expressions of a declared format match."""
+    """Yield the lines that the expressions of a declared format match."""
     yield 0, f"{log}: {counted(lines, 'line')}"
     for each in tried:
         matched = counted(each.matched, "line") if each.matched else "no line"
@@ -141,7 +141,7 @@ def _title(plan: RunPlan, group: Group) -> str:
 
 
 def _stated(measurement: Measurement, *names: str) -> Iterator[Row]:
-    """The lines that state a figure, those of them that are known."""
+    """Yield the known lines that state a figure."""
     for name in names:
         if name in measurement.lines:
             yield 1, f"{name}: {_place(measurement.lines[name])}"
@@ -200,7 +200,7 @@ def _formulas(made: Iterable[Formula]) -> Iterator[Row]:
 
 
 def formulas(measurement: Measurement) -> tuple[Formula, ...]:
-    """Each estimator with its numbers put in, the usual headline first."""
+    """Return each estimator with its numbers, the headline first."""
     known = measurement.throughput or measurement.unverified
     if known is None:
         return ()
@@ -242,7 +242,7 @@ def _numbers(name: str, measurement: Measurement, unit: str) -> str:
 
 
 def group_formulas(result: Result) -> list[Formula]:
-    """What follows from the runs of a group, with the numbers put in."""
+    """Return the figures of a group's runs, with their numbers."""
     group, spread = result.group, result.group.spread
     if spread is None:
         return [Formula("median", None, "no run counts")]
@@ -272,7 +272,7 @@ def _of_figure(name: str, figure: Figure, numbers: str) -> Formula:
 
 
 def _shown(value: float) -> str:
-    """Write a figure with two decimals, as reports have it, or more digits where it is small."""
+    """Write a figure with two decimals, small ones with more digits."""
     return f"{value:.2f}" if value >= 10 else f"{value:.4g}"
 
 

@@ -1,7 +1,7 @@
-"""The output formats (``-o``), in one table: which shape of the data each takes, and its text.
+"""Output formats (``-o``) in one table: the data of each, and its text.
 
-A command offers the formats of the shapes that it can give; a new format is one entry here and is
-then offered by every command that has its shape.
+A command offers the formats for its shapes of data. A new format is one entry here, and every
+command with its shape then offers it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from k8sbench.model.plain_text import clean
 Shape = Literal[
     "table", "wide", "markdown", "flat", "document", "yaml", "names", "junit", "page", "report"
 ]
-"""``table``, ``wide``, ``markdown``: text for people. ``flat``: a header and rows. ``document``,
-``yaml``: plain data. ``names``: one name per row.
-``junit``: a test suite in JUnit's XML, for CI. ``page``: a page for a browser. ``report``: the
-tables of the published reports."""
+"""Shape of the data of a format.
+
+``table``, ``wide``, ``markdown``: text for people. ``flat``: a header and rows. ``document``,
+``yaml``: plain data. ``names``: one name per row. ``junit``: a test suite in JUnit's XML, for CI.
+``page``: a page for a browser. ``report``: the tables of the published reports.
+"""
 View = Mapping[Shape, Callable[[], Any]]
-"""What a command has to show: how to make each shape that it can give."""
+"""Output of a command: a function for each shape it has."""
 
 
 class Format(msgspec.Struct, frozen=True):
@@ -34,11 +36,11 @@ class Format(msgspec.Struct, frozen=True):
     shape: Shape
     write: Callable[[Any], str]
     for_people: bool = False
-    """Whether it is read by people; all others are for programs."""
+    """True for text that people read; other formats are for programs."""
 
 
 def json_text(value: Any) -> str:
-    """Write one JSON document, indented. Structs are written by their fields."""
+    """Write one indented JSON document; structs by their fields."""
     text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
     return plain_text.escaped_json(text) + "\n"
 
@@ -96,7 +98,7 @@ def flattened(
 
 
 def _csv_field(name: str, value: Any) -> Any:
-    """Write a field: a time (``created_at``) in ISO 8601, UTC, to the second."""
+    """Convert a field: times (``created_at``) to ISO 8601, UTC."""
     if value is None:
         return ""
     if name.endswith("_at") and isinstance(value, int | float):
@@ -123,12 +125,12 @@ FORMATS: dict[str, Format] = {
 
 
 def offered(*shapes: Shape) -> list[str]:
-    """Name the formats of a command that can give these shapes."""
+    """Return the formats of a command with these shapes."""
     return [name for name, one in FORMATS.items() if one.shape in shapes]
 
 
 def written(form: str, view: View) -> str:
-    """Write what a command has to show in the format ``form``."""
+    """Write a command's output in the format ``form``."""
     one = FORMATS[form]
     return one.write(view[one.shape]())
 
@@ -139,14 +141,14 @@ def written(form: str, view: View) -> str:
 
 
 def rate(value: float) -> str:
-    """Samples per second: two decimals as in the reports, more where the number is small."""
+    """Write samples per second with two decimals; small figures with more."""
     if value >= 10:
         return f"{value:.2f}"
     return f"{value:.3f}" if value >= 1 else plain(value)
 
 
 def ratio(value: float) -> str:
-    """A speedup: two decimals as in the reports, more where the number is small."""
+    """Write a speedup with two decimals; small figures with more."""
     return f"{value:.2f}" if value >= 0.1 else plain(value)
 
 
@@ -156,7 +158,10 @@ def percent(value: float) -> str:
 
 
 def signed_percent(value: float) -> str:
-    """A deviation: −0.012 is ``−1.2 %``, with a real minus sign; less than 0.05 % is ``±0.0 %``."""
+    """Write a deviation: −0.012 is ``−1.2 %``.
+
+    With a real minus sign; below 0.05 % it is ``±0.0 %``.
+    """
     text = f"{abs(100 * value):.1f} %"
     sign = "±" if text == "0.0 %" else "+" if value > 0 else "−"
     return sign + text
@@ -166,12 +171,15 @@ UNLIKE = {"estimator": "averaging rule", "model": "different or unknown model"}
 
 
 def unlike(ids: Iterable[str]) -> str:
-    """What forbids a comparison, in words where an id does not say enough."""
+    """Write the reasons against a comparison, in words if an id is too short."""
     return ", ".join(UNLIKE.get(name, name) for name in ids)
 
 
 def deviation(one: Deviation) -> str | None:
-    """From a published figure, as a range where its averaging rule is not known."""
+    """Write a deviation from a published figure.
+
+    A range, if the published averaging rule is unknown.
+    """
     if one.ratio is not None:
         return signed_percent(one.ratio)
     if one.ratios is None:
@@ -186,7 +194,7 @@ def coverage(value: float) -> str:
 
 
 def seconds(value: float) -> str:
-    """A time to train: milliseconds as in the reports, no zeros at the end."""
+    """Write a time to train in milliseconds, without zeros at the end."""
     return f"{value:.3f}".rstrip("0").rstrip(".")
 
 
@@ -196,5 +204,5 @@ def millions(value: int) -> str:
 
 
 def plain(value: float, digits: int = 3) -> str:
-    """Any other number, to that many significant digits, never in powers of ten."""
+    """Write a number with that many significant digits, without exponent."""
     return format(decimal.Decimal(f"{value:.{digits}g}"), "f")

@@ -1,4 +1,4 @@
-"""A group in words: its precision, its state, what must be known of it, and names for several."""
+"""A group in words: precision, state, marks and distinct names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SMOKE_MARK = "a functional test, not a speed measurement"
 
 
 def precision(group: Group) -> str:
-    """Name the requested precision with its AMP type, and the one in effect if it differs."""
+    """Write the requested precision, AMP type, and a different effective precision."""
     plan, effective = group.plan, group.precision_effective
     requested = f"amp ({plan.amp_dtype})" if plan.amp_dtype else plan.precision
     if effective in (None, plan.precision):
@@ -24,14 +24,14 @@ def precision(group: Group) -> str:
 
 
 def no_figure(group: Group) -> str:
-    """Say why a group without a valid run has no figure."""
+    """Tell why a group without a valid run has no figure."""
     if group.state == "running":
         return "running"
     return f"{group.state}: {', '.join(group.ids('reject')) or 'no reason known'}"
 
 
 def run_rate(rate: float | None, unverified: float | None, unit: str) -> str:
-    """Write the figure of a run, or that it does not count, or that there is none."""
+    """Write a run's figure, its unverified figure, or that there is none."""
     if rate is not None:
         return f"{formats.rate(rate)} {unit}"
     if unverified is not None:
@@ -40,9 +40,9 @@ def run_rate(rate: float | None, unverified: float | None, unit: str) -> str:
 
 
 def trained(measured: Measurement) -> str:
-    """Describe what a training reached at best: ``top-1 49.333 % (40 % after 98.109 s)``.
+    """Write the best result of a training: ``top-1 49.333 % (40 % after 98.109 s)``.
 
-    Empty where nothing was evaluated.
+    Empty without evaluations.
     """
     reached = measured.accuracy
     if reached is None:
@@ -57,7 +57,7 @@ def trained(measured: Measurement) -> str:
 
 
 def interval(spread: Spread) -> str | None:
-    """Write the ends of an interval with its coverage; None where there is none."""
+    """Write an interval with its coverage; None without one."""
     if spread.low is None or spread.high is None or spread.coverage is None:
         return None
     ends = f"{formats.rate(spread.low)}–{formats.rate(spread.high)}"
@@ -65,7 +65,7 @@ def interval(spread: Spread) -> str | None:
 
 
 def marks(group: Group) -> tuple[str, ...]:
-    """List what the reader must know about a row beside its figures."""
+    """Return the marks of a row, for its reader."""
     found = []
     if group.smoke:
         found.append(f"smoke{' (CPU)' if group.on_cpu else ''}: {SMOKE_MARK}")
@@ -92,13 +92,13 @@ def marks(group: Group) -> tuple[str, ...]:
 
 
 def units(groups: Iterable[Group]) -> dict[str, str]:
-    """Map each unit of throughput → that unit with the benchmarks that have it."""
+    """Map each unit of throughput → the unit with its benchmarks."""
     found = dict.fromkeys((group.unit, group.key.benchmark) for group in groups)
     return {unit: f"{unit} of {', '.join(n for u, n in found if u == unit)}" for unit, _ in found}
 
 
 def reasons(group: Group, kind: str) -> tuple[str, ...]:
-    """Write the reasons of one kind (``reject``, ``warn``, ``accepted``), equal ones once."""
+    """Write the reasons of one kind (``reject``, ``warn``, ``accepted``) without repeats."""
     found: dict[tuple[str, str], list[str]] = {}
     for run_ids, reason in _of_kind(group, kind):
         text = f"{reason.sentence}{_evidence(reason)}"
@@ -107,7 +107,7 @@ def reasons(group: Group, kind: str) -> tuple[str, ...]:
 
 
 def footnotes(group: Group, kind: str) -> tuple[str, ...]:
-    """Write the reasons for a table: each id once, with its first sentence and a count of runs."""
+    """Write a table's reasons: each id once, first sentence, number of runs."""
     found: dict[str, tuple[str, list[str]]] = {}
     for run_ids, reason in _of_kind(group, kind):
         found.setdefault(reason.id, (reason.sentence, []))[1].extend(run_ids)
@@ -115,7 +115,7 @@ def footnotes(group: Group, kind: str) -> tuple[str, ...]:
 
 
 def _of_kind(group: Group, kind: str) -> Iterator[tuple[list[str], Finding]]:
-    """Give the reasons of a group, of no run, and those of its runs."""
+    """Yield the reasons of the group, without run ids, and of its runs."""
     of_runs = (([run.run_id], reason) for run in group.members for reason in run.reasons)
     of_group: list[tuple[list[str], Finding]] = [([], reason) for reason in group.reasons]
     for run_ids, reason in (*of_group, *of_runs):
@@ -124,7 +124,7 @@ def _of_kind(group: Group, kind: str) -> Iterator[tuple[list[str], Finding]]:
 
 
 def _of_runs(run_ids: Sequence[str]) -> str:
-    """Name the run of a reason, or write how many they are."""
+    """Name the run of a reason, or count the runs."""
     named = run_ids[0] if len(run_ids) == 1 else f"{len(run_ids)} runs"
     return f" ({named})" if run_ids else ""
 
@@ -140,7 +140,7 @@ def _evidence(reason: Finding) -> str:
 def unique_names(
     groups: Sequence[Group], base: Callable[[Group], str], *more: str
 ) -> dict[str, str]:
-    """Map group id → a unique name: ``base``, and those further words that tell groups apart.
+    """Map group id → unique name: ``base`` and distinguishing words.
 
     The words are ``precision``, ``batch`` and the fields of a group's key.
     """
@@ -156,7 +156,7 @@ def unique_names(
 
 
 def word(group: Group, name: str) -> str:
-    """Write a word of a group's name; empty where it has none."""
+    """Write a word of a group's name; empty without one."""
     if name == "precision":
         return precision(group)
     if name == "batch":

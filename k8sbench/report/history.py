@@ -1,4 +1,7 @@
-"""The sets of a case over time, as tables and as data; a change is marked where it begins."""
+"""Sets of a case over time, as tables and as data.
+
+A mark stands where a change begins.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ _COLUMNS = (
 
 
 def names(series: Sequence[Series]) -> list[str]:
-    """Name each series, with as many words as tell them apart."""
+    """Name each series with enough words to distinguish them."""
     found = group_words.unique_names(
         [one.group for one in series],
         lambda g: (
@@ -64,7 +67,7 @@ def _row(point: Point, series: Series) -> tuple[Cell, ...]:
 
 
 def change(point: Point, series: Series) -> Cell:
-    """Mark a change, or, at the last set, why none can be."""
+    """Mark a change; at the last set also why none can be found."""
     if point.change is not None and point.p is not None:
         p = formats.plain(point.p, 2)
         return Cell(f"◀ {formats.signed_percent(point.change)}", (f"from this set on, p = {p}",))
@@ -129,7 +132,7 @@ def _point(point: Point) -> dict[str, Any]:
 
 
 def flat(series: Sequence[Series]) -> tuple[list[str], list[list[Any]]]:
-    """Build the header and rows of the CSV: one row for each set of each case."""
+    """Build the header and rows of the CSV, one row per set and case."""
     rows = [
         {"series": one["name"], "unit": one["unit"], "estimator": one["estimator"], **point}
         for one in document(series)["series"]

@@ -1,8 +1,8 @@
-"""The tables of results: rows that measure throughput, rows that train, Paddle beside PyTorch.
+"""Tables of results: throughput, trainings, Paddle beside PyTorch.
 
-The default table fits 80 columns, a line for each row: what it is, its figure, and whether that
-holds; what is the same in all rows stands once above it. Where two rows would look the same it also
-has the column in which they differ. ``wide`` has all columns of :mod:`.columns`.
+The default table fits 80 columns, a line for each row: name, figure and verdict. Values common to
+all rows stand once above it. If two rows would look the same, it also has the column in which they
+differ. ``wide`` has all columns of :mod:`.columns`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OF_ONE_SET = "intervals cover repeats of one set; sets differ more (see `history
 def tables(
     results: Sequence[Result], parities: Sequence[Parity], form: Form = "table"
 ) -> list[Table]:
-    """Lay out the rows by what they measure, and the Paddle : PyTorch rows."""
+    """Lay out throughput rows, training rows and Paddle : PyTorch rows."""
     made = []
     for trained in (False, True):
         some = [result for result in results if columns.trains(result) is trained]
@@ -46,7 +46,7 @@ def _results(title: str | None, results: Sequence[Result], form: Form) -> Table:
     names = [column.title for column in shown]
 
     def cell(column: ResultColumn, result: Result) -> Cell:
-        """Write a cell; at a throughput stands what no heading or line below can say of it."""
+        """Write a cell; the throughput has notes that no heading or line gives."""
         made, group = column.cell(result), result.group
         if column.title != "throughput" or made.text == ABSENT:
             return made
@@ -79,7 +79,7 @@ def _results(title: str | None, results: Sequence[Result], form: Form) -> Table:
 
 
 def _shown(results: Sequence[Result], form: Form) -> list[ResultColumn]:
-    """Choose the columns: those of the form, and those that tell rows apart."""
+    """Return the columns of the form, and those that distinguish rows."""
     shown = [c for c in COLUMNS if form in c.forms and c.when(results, form)]
     identity = [c for c in shown if not (c.right or c.states)]
     rows = [tuple(c.cell(result).text for c in identity) for result in results]
@@ -93,7 +93,7 @@ def _shown(results: Sequence[Result], form: Form) -> list[ResultColumn]:
 
 
 def _titled(column: ResultColumn, unit: str | None, form: Form) -> ResultColumn:
-    """Put the unit of all rows into the title; in other forms there is room for each column."""
+    """Add the unit to the title; other forms have a column for it."""
     title, chinese = column.title, column.chinese
     if title == "throughput" and unit is not None:
         title = f"throughput ({unit})" if form == "document" else unit
@@ -149,7 +149,7 @@ def _parities(pairs: Sequence[Parity], form: Form) -> Table:
 
 
 def _effective(group: Group) -> str:
-    """Name the precision in effect, with the AMP type where AMP had effect."""
+    """Write the effective precision, with the AMP type if AMP had effect."""
     if group.precision_effective == "amp" and group.plan.amp_dtype:
         return f"amp ({group.plan.amp_dtype})"
     return group.precision_effective or ABSENT
@@ -162,7 +162,7 @@ def parity_text(pair: Parity) -> str:
 
 
 def _both(paddle: str, pytorch: str) -> Cell:
-    """Write the values of both sides; one value where they are equal."""
+    """Write the values of both sides, or one value if equal."""
     return Cell(paddle if paddle == pytorch else f"{paddle} : {pytorch}")
 
 

@@ -1,4 +1,4 @@
-"""What the check of a pool's nodes says: of a node in its row, of all of them below the table."""
+"""Results of the check of a pool's nodes, per node and in sum."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from k8sbench.report import formats
 
 
 def remarks(found: Judged) -> dict[str, str]:
-    """Map each node that is to be cordoned or measured once more → what it is, and why."""
+    """Map each node to cordon or to measure again → state and reason."""
     named = {*found.to_cordon, *found.to_confirm}
     return {
         one.node: f"{one.node} is {one.state}: {' '.join([*one.why, *one.slow_gpus])}"
@@ -20,7 +20,7 @@ def remarks(found: Judged) -> dict[str, str]:
 
 
 def sentences(found: Judged) -> Iterator[str]:
-    """Say what the nodes were held to, which are to be cordoned, and which are not judged."""
+    """Yield the reference, the nodes to cordon, and the nodes without a verdict."""
     lacking = [one.node for one in found.nodes if one.state == "not-measured"]
     for held in found.limits:
         yield _rule(held)

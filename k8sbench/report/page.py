@@ -1,7 +1,7 @@
-"""``results -o html``: one file with tables, charts, environment, verdicts and commands.
+"""``results -o html``: one file with tables, charts, environment and commands.
 
-It needs nothing from elsewhere. Its one script filters and sorts rows. The template escapes all
-text; only the charts, which escape their own, go in as they are.
+It loads nothing else. Its one script filters and sorts rows. The template escapes all text; only
+the charts, which escape their own, are inserted unescaped.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ MOST_SAID = 8
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """What a page shows."""
+    """Content of a page."""
 
     results: Sequence[Result]
     parities: Sequence[Parity] = ()
     histories: Sequence[History] = ()
-    """Of each row at most one run."""
+    """Histories, at most one run per row."""
     compared: Comparison | None = None
-    """The newest two sets; None where they have nothing to compare."""
+    """Comparison of the newest two sets; None if they have no common case."""
     where: str
-    """Which store the rows are of."""
+    """Store of the rows."""
     at: float
-    """When the page was made, Unix seconds."""
+    """Time of creation, Unix seconds."""
     version: str
-    """Of k8sbench."""
+    """Version of k8sbench."""
     lang: str = "en"
     """``en`` or ``zh``."""
     title: str | None = None
@@ -120,7 +120,7 @@ def html(page: Page) -> str:
 
 
 def _head(page: Page) -> list[tuple[str, str]]:
-    """What the rows were measured on, and when."""
+    """Return the head of the page: what was measured, where and when."""
     groups = [result.group for result in page.results]
     measured = [history.measured.environment for history in page.histories if history.measured]
 
@@ -165,7 +165,7 @@ def _template() -> jinja2.Template:
 
 
 def _table(table: Table, details: Sequence[Any]) -> dict[str, Any]:
-    """Lay out a table: its caption, and its rows with what opens below each."""
+    """Lay out a table: caption, rows, and the details below each row."""
     caption, places = captioned(msgspec.structs.replace(table, captioned=True))
     marks, below = causes(table)
     # No line begins with the sign of a share.
@@ -188,7 +188,7 @@ def _kind(text: str) -> str:
 
 
 def _drawn_history(text: str) -> tuple[str, str]:
-    """Draw a history as a line; its scale stays beside it."""
+    """Draw a history as a line beside its scale."""
     bars, _, scale = text.partition(" ")
     if len(bars) < 2 or not set(bars) <= set(columns.BARS):
         return text, ""
@@ -199,7 +199,7 @@ def _drawn_history(text: str) -> tuple[str, str]:
 
 
 def _drawn(panels: Sequence[Panel]) -> list[str]:
-    """Draw charts; none without matplotlib, of which the page says that it is missing."""
+    """Draw charts; empty without matplotlib, which the page mentions."""
     return list(map(plot.of_page, panels)) if plot.is_there() else []
 
 

@@ -1,8 +1,8 @@
-"""The charts of the page and of ``--plot``: throughput, how it scales, and runs over time.
+"""Charts of the page and of ``--plot``: throughput, scaling, runs over time.
 
-matplotlib draws all of them. It is an extra and takes a second to import, so only :func:`picture`
-touches it. Bars of smoke runs are hatched and say what they are; a group without a figure has no
-bar but its words. The same results give the same bytes.
+matplotlib draws them. It is an extra and takes a second to import, so only :func:`picture` imports
+it. Bars of smoke runs are hatched and marked; a group without a figure has words in place of a bar.
+The same results give the same bytes.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
 
 WIDTH_INCHES = 9.0
 PAGE_INCHES = 5.0
-"""Width of a chart of the page: on a phone its letters are large enough."""
+"""Width of a chart of the page; on a phone its letters are large enough."""
 NAMED = 8
-"""Of more lines in a chart than this none is named."""
+"""Maximum number of lines that are named in a chart."""
 NAME = 60
 """Characters of a line of a title or a legend."""
 BLUE, GREY = "#4477aa", "#bbbbbb"  # told apart without colour vision, too
 SHADED = "; shaded: the measured window"
 RESTARTS = "; dashed: restarts"
 COLOURS = ("#2f6ba8", "#b3420f", "#1a7f5a", "#8250a8", "#8a6d00", "#0f7d8c", "#b3266f", "#57606a")
-"""Of lines."""
+"""Colours of lines."""
 
 
 class Panel(NamedTuple):
@@ -63,11 +63,11 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
 
     run_id: str
     unit: str = "samples/s"
-    """Of its throughput."""
+    """Unit of its throughput."""
     measured: Measurement | None = None
     curve: Curve | None = None
     series: tuple[Series, ...] = ()
-    """Of each GPU metric those of one source."""
+    """Series of GPU metrics, of one source each."""
 
 
 def draw(results: Sequence[Result], form: str) -> bytes:
@@ -76,7 +76,7 @@ def draw(results: Sequence[Result], form: str) -> bytes:
 
 
 def of_page(panel: Panel) -> str:
-    """Draw a chart for a page: an SVG of any size."""
+    """Draw a chart for a page: an SVG that scales."""
     drawn = picture("svg", [panel], PAGE_INCHES).decode()
     box = re.search(r'viewBox="[^"]*"', drawn)
     assert box is not None
@@ -89,12 +89,12 @@ def of_page(panel: Panel) -> str:
 
 
 def is_there() -> bool:
-    """Whether charts can be drawn."""
+    """True if charts can be drawn."""
     return importlib.util.find_spec("matplotlib") is not None
 
 
 def picture(form: str, panels: Sequence[Panel], width: float = WIDTH_INCHES) -> bytes:
-    """Draw panels below each other, each with its title; ``width`` in inches."""
+    """Draw panels with titles below each other; ``width`` in inches."""
     try:
         import matplotlib as mpl  # noqa: PLC0415
         from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
@@ -149,7 +149,7 @@ def picture(form: str, panels: Sequence[Panel], width: float = WIDTH_INCHES) -> 
 
 
 def words(group: Group) -> str:
-    """Write the end of a bar: the figure, its runs and its marks; or why there is none."""
+    """Write the end of a bar: figure, runs and marks, or the reason."""
     if group.spread is None:
         text = group_words.no_figure(group)
     else:
@@ -199,16 +199,20 @@ def _bars(axes: Axes, groups: Sequence[Group]) -> None:
 
 
 def _interval(spread: Spread, scale: float = 1.0) -> list[list[float]]:
-    """Return how far an interval goes to both sides of the median; nan, not drawn, without one."""
+    """Return the distances of an interval's ends from the median.
+
+    Without an interval nan, which is not drawn.
+    """
     ends = (spread.low, spread.high)
     return [[math.nan if end is None else scale * abs(end - spread.median)] for end in ends]
 
 
 def scaling(results: Sequence[Result]) -> list[Panel]:
-    """Draw how each benchmark scales on each framework; not what has no speedup on several GPUs.
+    """Draw how each benchmark scales on each framework.
 
-    The points of a line refer to one baseline and are of one set: a line through others would show
-    differences between days or machines as scaling. Published points stand beside them.
+    The points of a line have one baseline and one set, because a line through several would show
+    differences between days or machines as scaling. Benchmarks without a speedup on several GPUs
+    are left out. Published points stand beside the lines.
     """
     lines: dict[tuple[str | None, str], list[Result]] = {}
     for result in results:
@@ -265,7 +269,7 @@ def _scaling(axes: Axes, lines: Sequence[Sequence[Result]]) -> None:
 
 
 def over_time(run: History) -> list[Panel]:
-    """Draw what a run did: accuracy, throughput and loss by its steps, and its GPU metrics."""
+    """Draw a run's accuracy, throughput and loss by step, and its GPU metrics."""
     panels = _steps(run, run.curve) if run.curve is not None else []
     steady = run.measured.steady if run.measured is not None else None
     known = {series.metric for series in run.series if series.at}
@@ -330,7 +334,7 @@ def _lines(
     marks: Sequence[float] = (),
     level: float | None = None,
 ) -> Panel:
-    """Draw lines by their names, a part of the x axis shaded, and a level of the y axis."""
+    """Draw named lines, a shaded part of the x axis, and a level."""
 
     def fill(axes: Axes) -> None:
         if shade is not None:
@@ -352,13 +356,13 @@ def _lines(
 
 
 def gpu_name(series: Series) -> str:
-    """Name the GPU of a series by its pod or node, and its number there."""
+    """Name the GPU of a series by its pod or node and number."""
     gpu = series.gpu
     return f"{gpu.pod or gpu.node or ''} {gpu.index or gpu.uuid or ''}".strip()
 
 
 def unbroken(series: Series, start: float) -> tuple[list[float], list[float]]:
-    """Return minutes from ``start`` and values; without a value where samples are missing."""
+    """Return minutes from ``start`` and values, with gaps between samples."""
     interval = statistics.median([b - a for a, b in pairwise(series.at)] or [0.0])
     longest = STALE * SLACK * max(interval, series.every or 0.0)
     minutes, values = [(series.at[0] - start) / 60], [series.values[0]]

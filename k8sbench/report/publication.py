@@ -1,4 +1,4 @@
-"""The README of a published report: what ran, where, how, and what it gave (``report``).
+"""README of a published report (``report``).
 
 Its chapters follow the published reports: environment, programs, data, commands, method, tables,
 comparison, charts and logs. The same runs give the same text.
@@ -30,7 +30,7 @@ README = "README.md"
 
 
 class Publication(msgspec.Struct, frozen=True, kw_only=True):
-    """What a report is made of."""
+    """Content of a report."""
 
     results: Sequence[Result]
     """Its rows."""
@@ -41,22 +41,22 @@ class Publication(msgspec.Struct, frozen=True, kw_only=True):
     logs: Mapping[str, Sequence[str]] = {}
     """Run id → paths of its logs in the report's folder."""
     charts: Sequence[tuple[str, str]] | None = None
-    """Title and path of each chart; None: charts cannot be drawn."""
+    """Title and path of each chart; None if charts cannot be drawn."""
     has_published: bool = False
     """True if the rows are compared with published figures."""
     sets: Sequence[str]
     """The sets that the report was asked for."""
     version: str
-    """Of k8sbench."""
+    """Version of k8sbench."""
     title: str | None = None
     """None: the benchmarks' names."""
     lang: Lang = "en"
 
 
 def names(groups: Sequence[Group]) -> dict[str, str]:
-    """Name rows as the reports name their logs, ``gpu8_amp_bs4``; returns group id → name.
+    """Return names of rows like the reports' logs, ``gpu8_amp_bs4``, by group id.
 
-    Several programs have a folder each; rows that would have one name also bear their group's id.
+    Several programs have a folder each. Rows with equal names also get their group's id.
     """
     programs = {(group.key.benchmark, group.key.framework) for group in groups}
 
@@ -74,14 +74,14 @@ def names(groups: Sequence[Group]) -> dict[str, str]:
 
 
 def log_names(group: Group, name: str, member: Member, number: int) -> list[str]:
-    """Name the logs of a run: one for each of its replicas, by the replica's first rank."""
+    """Return names of a run's logs, by each replica's first rank."""
     folder = name if len(group.members) == 1 else f"{name}/run{member.repeat}"
     step = 1 if group.plan.backend == "imported" else group.plan.processes_per_replica
     return [f"{folder}/rank{place * step}.log" for place in range(number)]
 
 
 def commands(results: Sequence[Result]) -> str:
-    """Write ``commands.sh``: what repeats each row; empty where nothing ran by k8sbench."""
+    """Write ``commands.sh``, which repeats each row; empty for imported rows."""
     row_names = names([result.group for result in results])
     lines = [
         f"# {row_names[result.group.key.id]}\n{command}\n"
@@ -138,7 +138,7 @@ STATED = (
     *("kubelet", "container_runtime", "driver", "cuda", "cudnn", "nccl", "transport"),
     *("infiniband", "python", "framework_version"),
 )
-"""Facts that a log states of its machine and libraries, or the cluster of its nodes."""
+"""Facts from a log about machine and libraries, or from the cluster about nodes."""
 FACTS: dict[str, Fact] = {
     "gpu": lambda _, measured: measured.gpu_model,
     "gpus_per_node": _gpus_per_node,
@@ -150,7 +150,7 @@ FACTS: dict[str, Fact] = {
     "operator": _operator,
 }
 MACHINE = ("gpu", "driver", "kernel", "cpu", "cpus", "ram_gib", "infiniband")
-"""Facts that are the same for all runs in one environment, whatever program they run."""
+"""Facts that all runs in one environment share, whatever the program."""
 
 
 class _Readme:
@@ -380,7 +380,7 @@ class _Readme:
     # -- parts ------------------------------------------------------------------------------------
 
     def _counted(self) -> Iterator[tuple[Group, Run, Measurement]]:
-        """Yield the runs that count, or all that were measured where none counts."""
+        """Yield the runs that count, or all measured runs if none counts."""
         found = [
             (group, run, run.measurement, member.rate is not None)
             for group in self._groups

@@ -1,4 +1,4 @@
-"""Every word of a published report, in English and Chinese (``report --lang``).
+"""Words of a published report in English and Chinese (``report --lang``).
 
 Names, ids, commands and figures are the same in both languages.
 """
@@ -232,7 +232,7 @@ WORDS: dict[str, tuple[str, str]] = {
         "`SHA256SUMS` 含每个文件的摘要，可用 `sha256sum -c SHA256SUMS` 校验。",
     ),
 }
-"""Id → the text in English and in Chinese; both have the same ``{placeholders}``."""
+"""Id → text in English and Chinese, with the same ``{placeholders}``."""
 
 
 def say(lang: Lang, word: str, **values: object) -> str:

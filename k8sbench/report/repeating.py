@@ -1,4 +1,4 @@
-"""The command that repeats a row: every choice of its plan that decides what is measured."""
+"""Commands that repeat a row with every choice of its plan."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from k8sbench.model.plan import RunPlan
 
 
 def command(plan: RunPlan, repeats: int = 1) -> str:
-    """Write the command; it is for a cluster or a machine of the same kind.
+    """Write the command, for a cluster or machine of the same kind.
 
-    Empty of imported logs: what they are of did not run here.
+    Empty for imported logs, which did not run here.
     """
     if plan.backend == "imported":
         return ""
@@ -51,13 +51,19 @@ def command(plan: RunPlan, repeats: int = 1) -> str:
 
 
 def resuming(plan: RunPlan, repeats: int = 1) -> str:
-    """Write the command that resumes the set of a run, for its case; empty of imported logs."""
+    """Write the command that resumes the case in its set.
+
+    Empty for imported logs.
+    """
     text = command(plan, repeats)
     return text and shlex.join([*shlex.split(text), "--resume", plan.set_name])
 
 
 def _length(plan: RunPlan) -> dict[str, object]:
-    """How long the run is; a program of others trains as its command says."""
+    """Return the options for the run's length.
+
+    A published program trains as its command says.
+    """
     asked = plan.training
     if asked is None:
         return {"iterations": plan.window.iterations}

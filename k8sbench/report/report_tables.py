@@ -1,8 +1,8 @@
-"""The tables of the five published reports, with our figures (``-o report``).
+"""Tables of the five published reports with our figures (``-o report``).
 
 Each report has its own columns, order and headings: AI-Rank's five columns for each precision, one
 column for each precision, Paddle beside PyTorch, or DLPerf's. A cell without a valid figure is
-``-``, as the reports have it. Smoke and CPU runs are no speed of GPUs and are left out.
+``-``, as in the reports. Smoke and CPU runs are left out, because they do not measure GPUs.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ _HEADINGS = {
 
 
 class Rows(msgspec.Struct, frozen=True):
-    """The rows of one program, which one report's tables are made of."""
+    """Rows of one program, for the tables of one report."""
 
     results: Sequence[Result]
     beside: Sequence[Result]
-    """Those of the same benchmark in PyTorch, for tables of Paddle beside PyTorch."""
+    """PyTorch rows of the benchmark, for tables of Paddle beside PyTorch."""
     gpus: tuple[int, ...]
-    """Numbers of GPUs of the published rows; those that were measured come with them."""
+    """GPU counts of the published rows; measured counts are added."""
     lang: Lang
 
     def counts(self, *precisions: str) -> list[int]:
-        """Return the numbers of GPUs that have a line in a table of some precisions."""
+        """Return the GPU counts with a line in a table of these precisions."""
         plans = (r.group.plan for r in self.results)
         return sorted({*self.gpus, *(p.world_size for p in plans if p.precision in precisions)})
 
     def of(self, gpus: int, precision: str, *, trained: bool = False) -> Result | None:
-        """Return the row of a cell: of several the newest with a figure.
+        """Return the row of a cell: the newest with a figure.
 
-        Without one that measured throughput alone, the throughput is that of one that trained.
+        Without a throughput run, the throughput is that of a training.
         """
         fitting = [
             result
@@ -67,7 +67,7 @@ class Rows(msgspec.Struct, frozen=True):
         return max(fitting, key=lambda r: (trains(r) is trained, r.group.began[1]), default=None)
 
     def batch(self, precision: str) -> str:
-        """Return the batch per GPU of the rows, or as published where there are none."""
+        """Return the batch per GPU of the rows; without rows the published one."""
         plans = (r.group.plan for r in self.results)
         some = {str(plan.batch_size) for plan in plans if plan.precision == precision}
         return "/".join(sorted(some, key=int)) or _BATCHES[precision]
@@ -75,11 +75,11 @@ class Rows(msgspec.Struct, frozen=True):
 
 Form = Callable[[Rows], list[Table]]
 ReportCell = Callable[[Rows, int, str], str]
-"""The text of a cell by its number of GPUs and its precision."""
+"""Text of a cell, from GPUs and precision."""
 
 
 def tables(results: Sequence[Result], lang: Lang = "en") -> list[Table]:
-    """Lay out the rows as the reports do: for each program the tables of its report."""
+    """Lay out each program's rows in the tables of its report."""
     programs: dict[tuple[str, str, str, str, str], list[Result]] = {}
     for result in results:
         key = result.group.key
@@ -101,7 +101,7 @@ def tables(results: Sequence[Result], lang: Lang = "en") -> list[Table]:
 
 
 def left_out(results: Sequence[Result]) -> list[str]:
-    """Return a sentence for each reason why rows are in no table, with these rows."""
+    """Return a sentence for each reason why rows are in no table."""
     rows: dict[str, list[str]] = {}
     for result in results:
         if (why := _why_left_out(result)) is not None:
@@ -128,7 +128,7 @@ def _why_left_out(result: Result) -> str | None:
 
 
 def _throughput(rows: Rows, gpus: int, precision: str, decimals: int | None = None) -> str:
-    """Write a throughput, with the published one and the deviation where they were asked for."""
+    """Write a throughput; if requested with published figure and deviation."""
     result = rows.of(gpus, precision)
     if result is None or result.group.spread is None:
         return NONE
@@ -152,7 +152,7 @@ def _batch(rows: Rows, gpus: int, precision: str) -> str:
 
 
 def _of_pytorch(rows: Rows, gpus: int, precision: str) -> str:
-    """Write what PyTorch has at the batch of the line; at another it is another case."""
+    """Write PyTorch's figure at the line's batch; others are another case."""
     batch = _batch(rows, gpus, precision)
     beside = [result for result in rows.beside if str(result.group.plan.batch_size) == batch]
     return _throughput(msgspec.structs.replace(rows, results=beside), gpus, precision)
@@ -209,7 +209,7 @@ def _table(
 
 
 def _by_precision(columns: Mapping[str, ReportCell], *, is_english: bool = False) -> Form:
-    """One table for each precision that was measured; ``is_english``: in any language."""
+    """Build one table per precision; ``is_english``: in any language."""
 
     def form(rows: Rows) -> list[Table]:
         made = []
@@ -227,7 +227,7 @@ def _by_precision(columns: Mapping[str, ReportCell], *, is_english: bool = False
 
 
 def _by_quantity(quantities: Mapping[str, ReportCell], *, has_batches: bool = False) -> Form:
-    """One table for each quantity, with a column for each precision."""
+    """Build one table per quantity, with a column per precision."""
 
     def form(rows: Rows) -> list[Table]:
         made = []
@@ -247,7 +247,7 @@ def _by_quantity(quantities: Mapping[str, ReportCell], *, has_batches: bool = Fa
 
 
 def _dlperf(unit: str, *identity: str) -> Form:
-    """DLPerf's tables: what a row is, samples/s to two decimals, speedup."""
+    """Build DLPerf's tables: row, samples/s with two decimals, speedup."""
 
     def form(rows: Rows) -> list[Table]:
         # A report of one node has no column of them; more nodes need it.
@@ -261,7 +261,7 @@ def _dlperf(unit: str, *identity: str) -> Form:
 
 
 def _beside_pytorch(rows: Rows) -> list[Table]:
-    """Paddle's throughput and PyTorch's, which is headed by the image that ran."""
+    """Build the table of Paddle and PyTorch, headed by PyTorch's image."""
     images = {result.group.plan.image for result in rows.beside}
     image = images.pop() if len(images) == 1 else None
     columns: dict[str, ReportCell] = {
@@ -273,7 +273,7 @@ def _beside_pytorch(rows: Rows) -> list[Table]:
 
 
 _BATCHES = {"fp32": "2", "amp": "4"}
-"""Samples per GPU of the published tables of DeepLabV3P on Paddle."""
+"""Samples per GPU in the published tables of DeepLabV3P on Paddle."""
 _IDENTITY = {
     "node_num": "replicas",
     "gpu_num": "world_size",
@@ -299,4 +299,4 @@ _REPORTS: dict[tuple[str, str], tuple[tuple[int, ...], tuple[Form, ...]]] = {
     ("resnet50", "pytorch"): ((), (_RESNET50,)),
     ("arcface", "paddle"): ((), (_dlperf("samples/s", "node_num", "gpu_num"),)),
 }
-"""Benchmark and framework → numbers of GPUs of the published rows, and the tables of its report."""
+"""(Benchmark, framework) → GPU counts and tables of its report."""

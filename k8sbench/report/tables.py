@@ -1,9 +1,8 @@
-"""Tables of results, and their text: plain for pipes, fitted to a terminal, or Markdown.
+"""Tables of results as plain text, fitted to a terminal, or Markdown.
 
-A cell is a text with notes: why it has no figure, what a reader must know of it. A table is
-followed by its causes: notes that say the same, but for numbers, are one line with the number of
-rows that it holds for and the ranges of the numbers. Rows bear the number of a cause that not all
-rows have. No figure is broken or cut.
+A cell is a text with notes: why it has no figure, or what a reader must know. The causes follow the
+table: notes that differ only in numbers become one line with the number of rows and the ranges of
+the numbers. Rows have the number of a cause that not all rows have. No figure is broken or cut.
 """
 
 from __future__ import annotations
@@ -19,9 +18,12 @@ from k8sbench.model.plain_text import clean
 from k8sbench.report.text_table import Column, Paint, fitted, laid_out, wrapped
 
 MOST_CAUSES = 10
-"""Lines below a table of plain text that say why; k8sbench explain has the rest."""
+"""Maximum lines of causes below a plain table; k8sbench explain has the rest."""
 _NUMBER = re.compile(r"(?<![\w.:+−-])\d+(?:,\d{3})*(?:\.\d+)?(?!\w|[:.,-]\w)")
-"""A number that may be one of a range: no part of a name, a date, a time or a signed figure."""
+"""A number that can be part of a range.
+
+Not part of a name, a date, a time or a signed figure.
+"""
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -30,7 +32,7 @@ class Cell(msgspec.Struct, frozen=True):
     text: str
     notes: tuple[str, ...] = ()
     is_markdown: bool = False
-    """True if the text is Markdown, such as a link; it is not escaped there."""
+    """True if the text is Markdown, such as a link, and not escaped."""
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,18 +44,18 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     """Lines below the rows, on all of them."""
     captioned: bool = False
-    """Whether plain text has above the rows, once, what is the same in all of them."""
+    """True if values common to all rows stand above a plain table."""
 
 
 class _Cause(msgspec.Struct):
-    """Notes of a table that say the same, but for their numbers."""
+    """Notes of a table that differ only in numbers."""
 
     texts: list[str]
     """All of them that differ."""
     is_of_gap: bool = False
-    """Whether it says why a cell is empty; such causes come last."""
+    """True if it tells why a cell is empty; such causes come last."""
     titles: list[str] = msgspec.field(default_factory=list)
-    """Of the columns that they are in."""
+    """Titles of its columns."""
     rows: list[int] = msgspec.field(default_factory=list)
     """Places of the rows."""
 
@@ -64,7 +66,7 @@ def absent(reason: str | None, *more: str) -> Cell:
 
 
 def text(tables: Sequence[Table], *, width: int | None = None, paint: Paint | None = None) -> str:
-    """Write the tables and their causes as plain text; ``width`` None has no limit.
+    """Write tables and causes as plain text; ``width`` None has no limit.
 
     ``paint`` colours the columns of states.
     """
@@ -79,9 +81,9 @@ def _text(
     *,
     is_tight: bool = False,
 ) -> str:
-    """Write one table; ``out``: titles of the columns that there was no room for.
+    """Write one table; ``out`` has the titles of dropped columns.
 
-    One row needs no caption, unless it ``is_tight``.
+    A single row has no caption, unless it ``is_tight``.
     """
     every = list(range(len(table.columns)))
     caption, places = captioned(table) if len(table.rows) > 1 or is_tight else ("", every)
@@ -132,7 +134,7 @@ def without(table: Table, gone: Sequence[int]) -> Table:
 
 
 def captioned(table: Table) -> tuple[str, list[int]]:
-    """Write what is the same in all rows, and choose the columns that are left."""
+    """Write the values common to all rows; return the remaining columns."""
     places = range(len(table.columns))
     if not table.captioned:
         return "", list(places)
@@ -147,9 +149,9 @@ def captioned(table: Table) -> tuple[str, list[int]]:
 
 
 def causes(table: Table, most: int | None = None) -> tuple[list[str], list[str]]:
-    """Write the numbers of causes at the end of each row, and the lines below the table.
+    """Return the numbers of causes per row, and the lines below the table.
 
-    There are at most ``most`` lines of causes; the last one counts what was left out.
+    At most ``most`` lines of causes; the last one counts the rest.
     """
     found: dict[tuple[str | None, str], _Cause] = {}
     for place, row in enumerate(table.rows):
@@ -181,14 +183,14 @@ def causes(table: Table, most: int | None = None) -> tuple[list[str], list[str]]
 
 
 def _id_of(note: str) -> str | None:
-    """Return the id that a note begins with: ``outlier`` of ``outlier (2 runs): …``."""
+    """Return the id at a note's beginning: ``outlier`` of ``outlier (2 runs): …``."""
     name, colon, _ = note.partition(": ")
     name = name.partition(" (")[0]
     return name if colon and " " not in name else None
 
 
 def _said(cause: _Cause, rows: int) -> str:
-    """Write what a cause says, after how many of the rows it says it of."""
+    """Write a cause with the number of its rows."""
     name, first = _id_of(cause.texts[0]), cause.texts[0]
     if len(cause.rows) == 1 and len(cause.texts) == 1:
         return first if name else f"{', '.join(cause.titles)}: {first}"
@@ -200,7 +202,7 @@ def _said(cause: _Cause, rows: int) -> str:
 
 
 def _merged(texts: Sequence[str]) -> str:
-    """Write texts that differ in numbers alone as one, with the ranges of the numbers."""
+    """Merge texts that differ only in numbers, with ranges of the numbers."""
     ranges = []
     for numbers in zip(*map(_NUMBER.findall, texts), strict=True):
         some = sorted(set(numbers), key=lambda number: float(number.replace(",", "")))
@@ -229,7 +231,7 @@ def markdown(tables: Sequence[Table]) -> str:
 
 
 def _with_titles(table: Table) -> Table:
-    """Write titles as kubectl writes those of columns, but for units."""
+    """Write titles in capitals, as kubectl does, except for units."""
 
     def capitals(title: str) -> str:
         return " ".join(

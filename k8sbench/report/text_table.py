@@ -18,18 +18,24 @@ from k8sbench.model.plain_text import clean
 GAP = "   "
 """Between the columns of a table, as kubectl has it."""
 NARROW_GAP, NARROWEST_GAP = "  ", " "
-"""Between columns on a terminal, where every column counts; and where nothing else helps."""
+"""Gaps between columns on a terminal: normal, and the smallest."""
 LONGEST_WORD = 24
-"""Columns of a terminal. A longer word (a path, an image) may be broken; others never are."""
+"""Terminal columns of the longest word that is never broken.
+
+A longer word, such as a path or an image, may be broken.
+"""
 SHORTEST = (16, 10, 8)
-"""Columns to which a text may be cut: of an optional column, which is rather left out; of others
-before optional columns are left out, and after it."""
+"""Smallest widths of a cut text.
+
+For an optional column, which is dropped instead; for others before and after optional columns are
+dropped.
+"""
 MARKS = re.compile(r" \[[\d,–]+\]$")
-"""Numbers of notes at the end of a cell, which no cut removes."""
+"""Numbers of notes at the end of a cell; never cut."""
 STATE = re.compile(r"\S*(?: ◀ \S+ %)?")
-"""A state, and by how much its case has changed, which no cut removes either."""
+"""A state with the change of its case; never cut."""
 Paint = Callable[[str, str], str]
-"""(state, text) → the text in the state's colour. The state is the first word of a cell."""
+"""(state, text) → coloured text. The state is a cell's first word."""
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -37,27 +43,31 @@ class Column(msgspec.Struct, frozen=True):
 
     title: str
     cell: Callable[[Any], Any] | None = None
-    """What it shows of an item: a text, or None for nothing, or a cell with notes; None itself:
-    the rows have its text."""
+    """Function from an item to its text, to None, or to a cell with notes.
+
+    None itself: the rows have the text.
+    """
     right: bool = False
-    """Whether its cells are aligned to the right, as numbers are."""
+    """True if its cells are aligned to the right, as numbers."""
     whole: bool = False
-    """Whether its cells are never folded, however long: identifiers, which people copy."""
+    """True if its cells are never folded, as identifiers that people copy."""
     cut: bool = False
-    """Whether a long cell is cut and ends with ``…`` instead of being folded: a row is one line."""
+    """True if a long cell is cut with ``…``, so that a row is one line."""
     stays: bool = False
-    """Whether it stays in a table of results: where it is equal in all rows, and where others have
-    to go on a narrow terminal."""
+    """True if results always show it.
+
+    Also if it is equal in all rows, and before other columns on a narrow terminal.
+    """
     optional: int = 0
-    """The higher, the sooner it is left out of a table for a narrow terminal; 0 never is."""
+    """Order in which narrow terminals drop it, highest first; 0: never."""
     states: bool = False
-    """Whether its cells begin with a state or a verdict, which may have a colour."""
+    """True if its cells begin with a state or verdict, which may be coloured."""
     chinese: str = ""
     """Its title in Chinese; empty: the title stays."""
 
 
 def width_of(text: str) -> int:
-    """Count the columns of a terminal that text takes: wide (CJK) characters take two."""
+    """Return the terminal columns of text; wide (CJK) characters take two."""
     combining = sum(unicodedata.combining(char) > 0 for char in text)
     wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
     return len(text) - combining + wide
@@ -65,6 +75,8 @@ def width_of(text: str) -> int:
 
 def folded(text: str, width: int, *, breaking: bool = False) -> list[str]:
     """Break text between words into lines of at most ``width`` columns.
+
+    A longer word stays whole unless ``breaking`` is set.
 
     A longer word stays whole, or is broken too where ``breaking`` is set.
     """
@@ -82,7 +94,10 @@ def folded(text: str, width: int, *, breaking: bool = False) -> list[str]:
 
 
 def _words(text: str) -> list[str]:
-    """Split text where a line may end: not within a number with unit or sign, nor before a mark."""
+    """Split text where a line may end.
+
+    Not between a number and its unit or sign, nor before a mark.
+    """
     first, *rest = text.split(" ")
     words = [first]
     for word in rest:
@@ -101,7 +116,7 @@ def _padded(text: str, width: int, column: Column) -> str:
 
 
 def shortened(text: str, width: int) -> str:
-    """Cut text to ``width`` columns, with ``…`` at its end; numbers of notes stay."""
+    """Cut text to ``width`` columns with ``…``; numbers of notes stay."""
     marks = MARKS.search(text)
     end = marks.group() if marks else ""
     kept = text.removesuffix(end)
@@ -117,7 +132,7 @@ def laid_out(
     gap: str = GAP,
     paint: Paint | None = None,
 ) -> str:
-    """Write titles and rows, with cells made to fit ``widths`` and no blanks at ends of lines."""
+    """Write titles and rows in these widths, without blanks at line ends."""
     lines = []
     for number, row in enumerate([[column.title for column in columns], *rows]):
         cells = [
@@ -141,7 +156,7 @@ def laid_out(
 
 
 def state_of(cell: str) -> str:
-    """Return the state that a cell begins with: ``ok`` of ``ok (smoke)``.
+    """Return the state at a cell's beginning: ``ok`` of ``ok (smoke)``.
 
     What is more than a state is part of it: ``valid;`` is another state than ``valid``.
     """
@@ -149,7 +164,7 @@ def state_of(cell: str) -> str:
 
 
 class Fit(NamedTuple):
-    """How a table fits: which of its columns, how wide each, and what is between them."""
+    """Fit of a table: its columns, their widths, and the gap."""
 
     kept: list[int]
     widths: list[int]
@@ -162,10 +177,10 @@ class Fit(NamedTuple):
 
 
 def fitted(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int | None) -> Fit:
-    """Choose the columns and their widths in ``room``; None: nothing limits the table.
+    """Return the columns and widths for ``room``; None: no limit.
 
-    Long texts are folded or cut, as their columns allow; then optional columns are left out. What
-    still does not fit is wider than the room: no figure and no identifier is ever broken.
+    Long texts are folded or cut, as their columns allow; then optional columns are dropped. The
+    rest may be wider than the room: no figure or identifier is broken.
     """
     cells = list(zip([column.title for column in columns], *rows, strict=True))
     natural = [max(map(width_of, column)) for column in cells]
@@ -196,7 +211,7 @@ def fitted(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int |
 
 
 def _least(column: Column, cells: Sequence[str], shortest: int) -> int:
-    """Compute how narrow a column may get; its title stays on one line."""
+    """Return a column's smallest width; its title stays on one line."""
     title = width_of(cells[0])
     if column.cut:
         return max(title, *(_least_cut(cell, shortest, column) for cell in cells[1:]))
@@ -204,7 +219,7 @@ def _least(column: Column, cells: Sequence[str], shortest: int) -> int:
 
 
 def _least_cut(cell: str, shortest: int, column: Column) -> int:
-    """Compute how narrow a cell may get that is cut: a state and numbers of notes stay whole."""
+    """Return the smallest width of a cut cell; states and note numbers stay."""
     end = sum(map(width_of, MARKS.findall(cell)))
     text = SHORTEST[0] if column.optional else shortest
     text = width_of(STATE.findall(cell)[0]) + 1 if column.states else text
@@ -218,7 +233,7 @@ def _longest_word(cell: str) -> int:
 def of_items(
     columns: Sequence[Column], items: Iterable[Any]
 ) -> tuple[list[Column], list[list[str]]]:
-    """Make the cells of a table; an optional column is left out where no item has a text for it."""
+    """Build a table's cells; an optional column without text is dropped."""
     rows: list[list[str]] = []
     for item in items:
         texts = [one.cell(item) if one.cell else item[n] for n, one in enumerate(columns)]
@@ -237,14 +252,14 @@ def plain_table(
     room: int | None = None,
     paint: Paint | None = None,
 ) -> str:
-    """Write a table as plain text, fitted to ``room`` (columns of the terminal)."""
+    """Write a table as plain text for a terminal of ``room`` columns."""
     fit = fitted(columns, rows, room)
     shown = [[row[n] for n in fit.kept] for row in rows]
     return laid_out([columns[n] for n in fit.kept], shown, fit.widths, fit.gap, paint)
 
 
 def wrapped(line: str, width: int | None, *, indent: str) -> str:
-    """Break a line between words to at most ``width`` columns; further lines are indented."""
+    """Break a line between words; further lines are indented."""
     if width is None or width_of(line) <= width:
         return line
     own = line[: len(line) - len(line.lstrip())]
