@@ -1,1 +1,1 @@
-"""Diagnosis: what the facts about a job or a cluster mean, in one sentence and one action. Pure."""
+"""Diagnosis: from facts to one sentence and one action. Pure."""

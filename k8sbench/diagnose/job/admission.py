@@ -1,4 +1,4 @@
-"""Why the operator cannot create pods: the API server's refusals, as its events quote them."""
+"""Refusals of pods by the API server, quoted in the operator's events."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ INIT = "init-pytorch"
 
 
 def causes(facts: Facts) -> Iterator[Finding]:
-    """Yield why pods of the job are not created, each refusal once."""
+    """Yield the refusals of the job's pods, each once."""
     refusals: dict[str, list[Replica]] = {}
     for replica in facts.replicas:
         if replica.pod is None or replica.gone:
@@ -51,7 +51,7 @@ def causes(facts: Facts) -> Iterator[Finding]:
 
 
 def _refusal(facts: Facts, replica: Replica) -> str | None:
-    """The newest refusal of a pod; of one that was created since, none."""
+    """Return the newest refusal of a pod; None if it was created since."""
     for event in facts.events_of(Event.POD_REFUSED):
         message = _EVENT.sub("", message_of(event))
         about = _POD.search(message)

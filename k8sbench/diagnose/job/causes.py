@@ -1,7 +1,7 @@
-"""The causes of a job's state, one row each: what is so, what to do, and whether waiting helps.
+"""Causes of a job's state, one row each: sentence, action, recovery.
 
-The condition of each is looked for in the module of its stage, which fills in the names. The table
-of ``docs/diagnosis.md`` is generated from this one.
+The module of a cause's stage checks its condition and fills in the names. The table of
+``docs/diagnosis.md`` is generated from this one.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ class Cause(NamedTuple):
     """One cause."""
 
     sentence: str
-    """What is so; ``{name}`` stands for a name or a number of the job at hand."""
+    """The cause; ``{name}`` stands for a name or number of the job."""
     action: str
-    """What to do about it; ``{name}`` as in the sentence."""
+    """The action; ``{name}`` as in the sentence."""
     unrecoverable: str = "no"
-    """``yes``: it never passes without a change of the cluster or the job; else when that is so."""
+    """``yes``: it never passes by itself; other text: the condition for that."""
     again: str | None = None
-    """Why another attempt may end better; None: it would end the same, or is not wanted."""
+    """Reason why another attempt may succeed; None: it would not."""
     formerly: tuple[str, ...] = ()
     """Ids under which runs of earlier releases have it."""
 
@@ -276,10 +276,10 @@ def finding_of(
     unrecoverable: bool = False,
     **words: str,
 ) -> Finding:
-    """Make the finding of a cause: ``fail`` where waiting cannot help, else ``warn``.
+    """Build a cause's finding: ``fail`` if waiting cannot help, else ``warn``.
 
     ``names`` and ``words`` fill in its sentence and its action. ``unrecoverable`` is for
-    circumstances that alone make it so.
+    circumstances in which alone it never passes.
     """
     cause = CAUSES[cause_id]
     known = {**names, **words}
@@ -292,9 +292,9 @@ def finding_of(
 
 
 def may_be_better(end: Transition) -> bool:
-    """Whether another attempt may end better than this one did.
+    """Return True if another attempt may end better.
 
-    Not that of a job that was cancelled, deleted or gone, nor of one whose time is up.
+    Not after a cancelled, deleted or missing job, nor after a time limit.
     """
     cause = CAUSES.get(end.cause_id or "")
     return end.phase is Phase.FAILED and cause is not None and cause.again is not None

@@ -1,9 +1,9 @@
-"""Why a job failed: names the replica that failed by itself first, and how.
+"""Reason of a job's failure: the replica that failed first, and how.
 
-When one replica dies its peers lose their connections and die too, often within the second that
-is Kubernetes' resolution. So an ending that comes from outside or from the kernel (evicted, out of
-memory, its node lost) goes before a program's own exit code, and among those the earliest; where
-the replicas' last lines are at hand, they decide as for local runs.
+When one replica dies, its peers lose their connections and die too, often within the second that is
+Kubernetes' resolution. So an ending from outside or by the kernel (evicted, out of memory, its node
+lost) goes before a program's exit code, and among those the earliest. If the replicas' last lines
+are known, they decide as for local runs.
 """
 
 from __future__ import annotations
@@ -33,10 +33,12 @@ Lines = Mapping[str, Sequence[str]]
 _BACKOFF = "backoff limit"
 _DEADLINE = re.compile(r"longer than (?:the )?specified deadline")
 _LOOPS = 3
-"""Restarts after which it is a loop and no bad luck."""
+"""Restarts that indicate a crash loop."""
 REPORTED_SECONDS = 10.0
-"""Seconds within which the operator writes the condition Failed when a replica has failed; usually
-0.1 s after the kubelet has written the pod's status."""
+"""Seconds in which the operator reports a failed replica.
+
+Usually 0.1 s after the kubelet has written the pod's status.
+"""
 
 
 def failure(facts: Facts, lines: Lines) -> Finding:
@@ -55,7 +57,7 @@ def failure(facts: Facts, lines: Lines) -> Finding:
 
 
 def unreported(facts: Facts) -> Finding | float | None:
-    """Return why a job fails that has no condition of it; a number: look in so many seconds."""
+    """Return why a job without a condition fails; or seconds until another look."""
     failed = [replica for replica in facts.replicas if has_failed(replica)]
     if not failed or not facts.never_restarts:
         return None
@@ -65,14 +67,20 @@ def unreported(facts: Facts) -> Finding | float | None:
 
 
 def has_failed(replica: Replica) -> bool:
-    """Whether a replica that never restarts has failed, whatever else of its pod runs on."""
+    """Return True if a replica that never restarts has failed.
+
+    Other containers of its pod may still run.
+    """
     return replica.phase == "Failed" or bool(
         replica.stopped and replica.ending and replica.ending.code
     )
 
 
 def limit_struck(facts: Facts) -> bool:
-    """Whether a limit of the job struck: the operator then deletes pods, and may make new ones."""
+    """Return True if a limit of the job struck.
+
+    The operator then deletes pods, and may create new ones.
+    """
     message = _failure_message(facts)
     return _BACKOFF in message or _DEADLINE.search(message) is not None
 
@@ -82,7 +90,10 @@ def _failure_message(facts: Facts) -> str:
 
 
 def replaced(facts: Facts) -> Finding | None:
-    """Say that a replica was started again; of a job that restarts, from the third time on."""
+    """Return the finding of a restarted replica.
+
+    For a job with restarts, from the third one on.
+    """
     if facts.condition(Phase.QUEUED, only_true=False) is not None:
         return None  # its queue may have stopped it
     worst = max(facts.replicas, key=lambda replica: replica.restarts)
@@ -99,7 +110,7 @@ def of_replica(facts: Facts, replica: Replica) -> Finding:
 
 
 def _first_failure(facts: Facts, lines: Lines) -> Finding | None:
-    """The replica that failed by itself first; None where none is seen to have failed."""
+    """Return the replica that failed by itself first; None without one."""
     candidates = [
         replica for replica in (*earlier(facts), *facts.replicas) if _has_failed(facts, replica)
     ]
@@ -143,7 +154,7 @@ def _has_failed(facts: Facts, replica: Replica) -> bool:
 
 
 def _order(replica: Replica) -> tuple[float, float, str]:
-    """The earliest first; of the same second the one that was killed, then rank 0."""
+    """Sort key: earliest first, then killed ones, then rank 0."""
     ending = replica.ending or _init_ending(replica)
     at = ending.at if ending else None
     if at is None:
@@ -156,7 +167,7 @@ def _order(replica: Replica) -> tuple[float, float, str]:
 
 
 def _outside(facts: Facts, replica: Replica) -> Finding | None:
-    """An ending that the program did not choose: the kernel's, the node's or the cluster's."""
+    """Return an ending by the kernel, the node or the cluster, if any."""
     reason = str(replica.status.get("reason") or "")
     by, message = _disruption(replica)
     ending, names, cause_id = replica.ending, facts.names(replica), by or reasons.ended_by(reason)
@@ -182,7 +193,7 @@ def _outside(facts: Facts, replica: Replica) -> Finding | None:
 
 
 def _disruption(replica: Replica) -> tuple[str | None, str]:
-    """Return the cause that ended the pod from outside, and Kubernetes' message; None: none."""
+    """Return the external cause of a pod's end, and Kubernetes' message."""
     events: Sequence[KubeObject] = ()
     if disruption := replica.disruption:
         events = (disruption,)
@@ -213,7 +224,7 @@ def _inside(facts: Facts, replica: Replica) -> Finding:
 
 
 def _deleted_before(facts: Facts, first: Replica) -> Finding | None:
-    """Of pods that someone deleted before the first of the job failed: by that, it did."""
+    """Return the finding for pods deleted before the first failure, which caused it."""
     policy = ((facts.job.get("spec") or {}).get("runPolicy") or {}).get("cleanPodPolicy")
     if limit_struck(facts) or policy not in (None, "None"):
         return None  # the operator deletes pods itself
@@ -239,7 +250,7 @@ def _deleted_before(facts: Facts, first: Replica) -> Finding | None:
 
 
 def _deleted(facts: Facts) -> Finding | None:
-    """Of pods that are gone, or going, without having failed: someone deleted them."""
+    """Return the finding for deleted pods that had not failed."""
     left = [
         replica
         for replica in (*earlier(facts), *facts.replicas)

@@ -1,7 +1,7 @@
-"""What was seen of one job, and the questions that a diagnosis asks of it.
+"""Observed objects of one job, and the questions of a diagnosis.
 
-The API server's objects stay plain data; :func:`look` sorts them by replica once, so that nothing
-else has to know how the operator names pods or which events belong to which incarnation of one.
+The API server's objects stay plain data. :func:`look` sorts them by replica once, so that only it
+needs to know how the operator names pods and which events belong to which incarnation of a pod.
 """
 
 from __future__ import annotations
@@ -23,25 +23,28 @@ QUOTED = 240
 """Longest text of Kubernetes' own that is quoted, characters."""
 JOB_CHANGED = "job-changed"
 DELETED = "_deleted"
-"""Set in the last state of a pod that is gone."""
+"""Mark in the last state of a deleted pod."""
 _TAINTED = "DeletionByTaintManager"
 _WITHOUT_LOG = {"ContainerStatusUnknown"} | NEVER_STARTED
 _COMBINED = "(combined from similar events): "
-"""Before the newest message of many about one object, for one reason, that differ in nothing else:
-from the tenth on they are one event, and its count is that of all of them."""
+"""Prefix of the newest message of many similar ones.
+
+From the tenth on, Kubernetes keeps one event about one object and reason, and its count is that of
+all of them.
+"""
 
 
 class JobSnapshot(msgspec.Struct, kw_only=True):
-    """What the API server has said of one job so far."""
+    """Objects of one job from the API server."""
 
     job: KubeObject | None
-    """The job object; its last state where ``deleted``; None: none was seen."""
+    """The job; its last state if ``deleted``; None if not seen."""
     pods: Mapping[str, KubeObject] = {}
-    """The job's pods by name; of one that is gone its last state, with ``_deleted``."""
+    """Pods by name; a deleted pod's last state has ``_deleted``."""
     earlier: Sequence[KubeObject] = ()
-    """Last states of pods that others of the same name have replaced, oldest first."""
+    """Last states of replaced pods, oldest first."""
     events: Sequence[KubeObject] = ()
-    """core/v1 Events about the job, its pods and its Kueue Workload, oldest first."""
+    """core/v1 Events of the job, its pods and its Kueue Workload, oldest first."""
     deleted: bool = False
     """The job object is gone."""
     nodes: Sequence[KubeObject] | None = None
@@ -49,13 +52,13 @@ class JobSnapshot(msgspec.Struct, kw_only=True):
     workload: KubeObject | None = None
     """The job's Kueue Workload where that was asked and allowed."""
     run_pods: Sequence[KubeObject] = ()
-    """Pods of all runs in the namespace that have not ended, where that was asked and allowed."""
+    """Unfinished pods of all runs in the namespace, if requested and allowed."""
     operator_seen_at: float | None = None
-    """When the operator was last seen to do anything for any job, Unix seconds."""
+    """Unix seconds of the operator's last visible action for any job."""
 
 
 class ContainerEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """How a container ended."""
+    """End of a container."""
 
     code: int
     reason: str
@@ -65,7 +68,7 @@ class ContainerEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Replica(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """One replica of the plan, and its pod where there is one."""
+    """One replica of the plan, with its pod if there is one."""
 
     name: str
     """``master-0``, ``worker-1``."""
@@ -76,21 +79,24 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     events: Sequence[KubeObject] = ()
     """About this incarnation of the pod, oldest first."""
     created: int = 0
-    """How often the operator created the pod: as it says, or as was seen."""
+    """Number of creations of the pod, by the operator or as seen."""
 
     @property
     def gone(self) -> bool:
-        """Whether the pod was, and is no more."""
+        """True if the pod existed and is deleted."""
         return self.pod is not None and bool(self.pod.get(DELETED))
 
     @property
     def terminating(self) -> bool:
-        """Whether the pod is being deleted."""
+        """True if the pod is being deleted."""
         return "deletionTimestamp" in self.meta
 
     @property
     def deletion_asked_at(self) -> float | None:
-        """When the pod was asked to end, Unix seconds; None: never, or it was gone at once."""
+        """Unix seconds of the pod's deletion request; None without one.
+
+        Also None if the pod was gone at once.
+        """
         due = moment(self.meta.get("deletionTimestamp"))
         grace = self.meta.get("deletionGracePeriodSeconds") or 0
         return None if due is None else due - float(grace)
@@ -129,24 +135,24 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def ended(self) -> bool:
-        """Whether its containers have all ended."""
+        """True if all its containers have ended."""
         return self.phase in ("Succeeded", "Failed")
 
     @property
     def stopped(self) -> bool:
-        """Whether its training container has ended; others of its pod may run on (a sidecar)."""
+        """True if its training container has ended; a sidecar may still run."""
         return self.ended or "terminated" in (self.main.get("state") or {})
 
     @property
     def started(self) -> bool:
-        """Whether its main container has ever run."""
+        """True if its main container has ever run."""
         state = self.main.get("state") or {}
         ran = "running" in state or "terminated" in state or "terminated" in self.last_state
         return ran or self.phase in ("Running", "Succeeded", "Failed")
 
     @functools.cached_property
     def main(self) -> KubeObject:
-        """Status of the training container; empty before the kubelet has written it."""
+        """Status of the training container; empty before the kubelet wrote it."""
         statuses = self.status.get("containerStatuses") or []
         return next((status for status in statuses if status["name"] == self.container), {})
 
@@ -157,7 +163,7 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def has_log(self) -> bool:
-        """Whether its node is to have its container's log: it ran, and no eviction removed it."""
+        """True if its node should have the log: it ran, and was not evicted."""
         ending = self.ending
         if self.status.get("reason") == "Evicted" or (ending and ending.reason in _WITHOUT_LOG):
             return False
@@ -170,7 +176,7 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @functools.cached_property
     def ending(self) -> ContainerEnd | None:
-        """How its training container ended, the last time it did."""
+        """Latest end of its training container."""
         state = (self.main.get("state") or {}).get("terminated")
         return ending_of(state or self.last_state.get("terminated"))
 
@@ -181,23 +187,26 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def disruption(self) -> KubeObject | None:
-        """The condition that says who ended the pod from outside, if it was ended so."""
+        """Condition with the external cause of the pod's end, if any."""
         condition = self.condition("DisruptionTarget")
         return condition if is_true(condition) else None
 
     @property
     def on_lost_node(self) -> bool:
-        """Whether the pod cannot be ended or read, as its node does not answer."""
+        """True if its node does not answer, so that it cannot end or be read."""
         return self.terminating and not self.ended and self.tainted and not self.ready
 
     @property
     def tainted(self) -> bool:
-        """Whether a taint ends the pod: its node does not answer, or one was put on it."""
+        """True if a taint ends the pod.
+
+        Its node does not answer, or somebody tainted it.
+        """
         return (self.disruption or {}).get("reason") == _TAINTED
 
     @property
     def ready(self) -> bool:
-        """Whether its node says so; the pods of a node that does not answer are not."""
+        """True if ready by its node; never on a node that does not answer."""
         return is_true(self.condition("Ready"))
 
     def condition(self, kind: str) -> KubeObject | None:
@@ -205,7 +214,7 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return conditions(self.pod or {}).get(kind)
 
     def last_event(self, *wanted: Event) -> KubeObject | None:
-        """The newest event about the pod that means one of these."""
+        """Return the newest event of the pod with one of these meanings."""
         return next((event for event in reversed(self.events) if _means(event, *wanted)), None)
 
 
@@ -227,7 +236,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         return str((self.job.get("metadata") or {}).get("namespace", "default"))
 
     def names(self, replica: Replica | None = None) -> dict[str, str]:
-        """Return the names that an action may hold, of the job and of one replica."""
+        """Return names of the job and one replica, for an action."""
         kind = kind_of(self.plan)
         names = {"namespace": self.namespace, "kind": kind.singular, "job": self.plan.job_name}
         resume = {"spec": kind.policy(suspend=False)}
@@ -245,17 +254,17 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def suspended(self) -> bool:
-        """Whether the job is suspended: it has no pods until that is lifted."""
+        """True if the job is suspended and so has no pods."""
         return is_suspended(self.job)
 
     @property
     def never_restarts(self) -> bool:
-        """Whether a replica that failed stays so."""
+        """True if a failed replica is not restarted."""
         specs = (self.job.get("spec") or {}).get(kind_of(self.plan).replicas_key) or {}
         return all(spec.get("restartPolicy", "Never") == "Never" for spec in specs.values())
 
     def condition(self, phase: Phase, *, only_true: bool = True) -> KubeObject | None:
-        """The job's condition that means ``phase``; with ``only_true`` None where it is false."""
+        """Return the job's condition for ``phase``; ``only_true``: if it is true."""
         status = self.job.get("status") or {}
         return kind_of(self.plan).condition(status, phase, only_true=only_true)
 
@@ -329,13 +338,13 @@ def message_of(event: KubeObject) -> str:
 
 
 def times(event: KubeObject) -> int:
-    """How often an event happened: equal ones are counted in one object."""
+    """Return how often an event happened; one object counts equal events."""
     series = event.get("series") or {}
     return int(event.get("count") or series.get("count") or 1)
 
 
 def first_seen(event: KubeObject) -> float | None:
-    """When an event happened first, Unix seconds."""
+    """Return the Unix seconds of an event's first occurrence."""
     return moment(
         event.get("firstTimestamp")
         or event.get("eventTime")
@@ -344,7 +353,7 @@ def first_seen(event: KubeObject) -> float | None:
 
 
 def ending_of(state: KubeObject | None) -> ContainerEnd | None:
-    """Read the state ``terminated`` of a container; None where there is none."""
+    """Read a container's state ``terminated``; None without one."""
     if not state:
         return None
     return ContainerEnd(
@@ -356,7 +365,7 @@ def ending_of(state: KubeObject | None) -> ContainerEnd | None:
 
 
 def names(replicas: Sequence[Replica]) -> str:
-    """Name replicas: all of up to three, else the first two and how many more."""
+    """Write replicas' names: up to three, else two and a count."""
     shown = [replica.name for replica in replicas]
     if len(shown) > 3:
         shown = [*shown[:2], f"{len(shown) - 2} more"]
@@ -370,7 +379,7 @@ def quoted(text: str) -> str:
 
 
 def _about(event: KubeObject, name: str, uid: str | None) -> bool:
-    """Whether an event is about the object of this name, and not about an earlier one of it."""
+    """Return True if an event is about this object, not an earlier namesake."""
     about = event.get("involvedObject") or {}
     return about.get("name") == name and (uid is None or about.get("uid", uid) == uid)
 
@@ -410,6 +419,9 @@ def _container(role: str, container: KubeObject, plan: RunPlan) -> Iterator[str]
 
 
 def _is_same(image: str, planned: str) -> bool:
-    """Whether two names are those of one image: a webhook may name a mirror, or add the digest."""
+    """Return True if two names are of one image.
+
+    A webhook may name a mirror, or add the digest.
+    """
     name, wanted = image.rpartition("/")[2], planned.rpartition("/")[2]
     return name == wanted or name.startswith(f"{wanted}@")

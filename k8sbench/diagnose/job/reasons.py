@@ -1,6 +1,6 @@
-"""What the states and reasons of Kubernetes mean here: one table for each kind of them.
+"""Meanings of Kubernetes' states and reasons, one table per kind.
 
-The tables hold what Kubernetes 1.33, the training operator 1.9 and the usual autoscalers write. A
+The tables hold the words of Kubernetes 1.33, the training operator 1.9 and the usual autoscalers. A
 test holds them complete for these versions.
 """
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def _by_reason(*rows: tuple[T, str]) -> dict[str, T]:
-    """Turn rows of a meaning and the reasons that have it, as words, into a table by reason."""
+    """Turn rows of a meaning and its reasons into a table by reason."""
     return {reason: meaning for meaning, reasons in rows for reason in reasons.split()}
 
 
@@ -32,10 +32,10 @@ POD_PHASES: Mapping[str, Phase] = {
 
 
 class Waiting(enum.Enum):
-    """Why a container has not started."""
+    """Reason why a container has not started."""
 
     ROUTINE = enum.auto()
-    """It is being prepared; what goes wrong meanwhile is reported by events."""
+    """Normal preparation; events report its errors."""
     IMAGE = enum.auto()
     START = enum.auto()
     CRASHED = enum.auto()
@@ -58,14 +58,14 @@ WAITING = _by_reason(
 
 
 def waiting(reason: str) -> Waiting:
-    """Return what a waiting container waits for; an unknown error is one of starting it."""
+    """Return a container's reason to wait; unknown reasons are start errors."""
     return WAITING.get(reason, Waiting.START if reason.endswith("Error") else Waiting.ROUTINE)
 
 
 OUT_OF_MEMORY = "OOMKilled"
 # containerd's; CRI-O and Docker wrote the next three.
 NEVER_STARTED = {"StartError", "ContainerCannotRun", "CreateContainerError", "RunContainerError"}
-"""Reasons of a container that ended, as far as its exit code does not say how."""
+"""Reasons of containers that ended without a telling exit code."""
 
 ENDED_BY = _by_reason(
     # Its node's kubelet, for want of a resource or for a more important pod; or the eviction API,
@@ -86,18 +86,20 @@ ENDED_BY = _by_reason(
     ("node-cannot-start", "InitContainerRestartPolicyForbidden"),
     ("node-cannot-start", "SupplementalGroupsPolicyNotSupported"),
 )
-"""The cause of a pod's end that its program did not choose, by the reason of its condition
-DisruptionTarget, in its status, or of an event about it."""
+"""Reason of a pod's external end → cause.
+
+The reason stands in its condition DisruptionTarget, its status, or an event about it.
+"""
 
 
 def ended_by(reason: str) -> str | None:
-    """Return the cause that ended a pod from outside; None: the reason names none."""
+    """Return the external cause of a pod's end; None if the reason has none."""
     # OutOfcpu, OutOfnvidia.com/gpu: one reason for each resource.
     return ENDED_BY.get(reason, "node-cannot-start" if reason.startswith("OutOf") else None)
 
 
 class Event(enum.Enum):
-    """What an event reports that the objects themselves do not."""
+    """Meaning of an event that the objects themselves do not show."""
 
     POD_CREATED = enum.auto()
     POD_REFUSED = enum.auto()
@@ -105,7 +107,7 @@ class Event(enum.Enum):
     PULL_BEGAN = enum.auto()
     PULL_ENDED = enum.auto()
     NODE_FAILED = enum.auto()
-    """A node cannot set up the pod: its network, its container runtime, its devices."""
+    """A node cannot set up the pod: network, container runtime or devices."""
     MOUNT_FAILED = enum.auto()
     NODE_COMES = enum.auto()
     """An autoscaler adds a node for the pod."""
@@ -128,10 +130,13 @@ EVENTS = _by_reason(
     # Cluster Autoscaler's and Karpenter's.
     (Event.NODE_COMES, "TriggeredScaleUp Nominated"),
 )
-"""Reason of an event. What the control plane says of claims is quoted, whatever the reason."""
+"""Reason of an event → meaning.
+
+The control plane's messages about claims are quoted, whatever the reason.
+"""
 
 FREQUENT_SILENT_EVENTS = (
     *("Scheduled", "Created", "Started", "Killing"),
     *("SuccessfulCreateService", "SuccessfulDeleteService", "SuccessfulDeletePod"),
 )
-"""Reasons of events that say nothing which the objects do not, and that every pod has."""
+"""Frequent reasons of events that add nothing to the objects."""

@@ -1,10 +1,10 @@
-"""Why the scheduler finds no node for replicas, read from the message of its condition.
+"""Reason why the scheduler finds no node, from its condition's message.
 
 ``0/4 nodes are available: 1 Insufficient cpu, 3 node(s) didn't match Pod's node affinity/selector.
 preemption: 0/4 nodes are available: 4 Preemption is not helpful for scheduling.`` Each node counts
-under what failed first: taints are looked at before labels, and labels before resources.
-Schedulers before 1.34 do not tell a request that is larger than a node from one that is larger
-than what is free: there the nodes themselves decide, where they may be read.
+under its first failed check: taints before labels, labels before resources. Schedulers before 1.34
+do not distinguish a request that exceeds a node from one that exceeds its free part; then the nodes
+themselves decide, if they may be read.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ from k8sbench.model.kube import KubeObject, labels_of, moment
 from k8sbench.model.pool import amount
 
 Names = Mapping[str, str]
-"""What a sentence or an action may hold."""
+"""Names for a sentence or an action."""
 BIND_SECONDS = 30.0
-"""A claim that was just made has no volume for some seconds, and someone may be making one that is
-missing; longer than a provisioner usually takes."""
+"""Seconds until a missing volume of a claim is a problem.
+
+Longer than a provisioner usually takes; somebody may also be creating the claim.
+"""
 _HEAD = re.compile(r"^0/(?P<nodes>\d+) nodes are available: (?P<why>.*)$", re.DOTALL)
 _NO_NODES = "no nodes available to schedule pods"
 _REASON = re.compile(
@@ -54,7 +56,7 @@ _UNHELPFUL = "Preemption is not helpful for scheduling"
 
 
 class SchedulerMessage(msgspec.Struct, kw_only=True):
-    """What the scheduler wrote about one pod."""
+    """The scheduler's message about one pod."""
 
     nodes: int
     """Number of nodes that it looked at."""
@@ -69,10 +71,10 @@ class SchedulerMessage(msgspec.Struct, kw_only=True):
     shared: int
     """Number of nodes that have a replica of the run."""
     unhelpful: bool
-    """True where nothing that ends could make room, on any node."""
+    """True if no ending pod could make room on any node."""
 
     def rest(self) -> list[str]:
-        """Say of the nodes that were not even looked at for resources why not."""
+        """Return reasons of nodes that were excluded before their resources."""
         count_by_reason = {
             f"the taint {taint}, which the pool does not tolerate,": count
             for taint, count in self.taints.items()
@@ -87,7 +89,7 @@ class SchedulerMessage(msgspec.Struct, kw_only=True):
 
 
 def read(message: str) -> SchedulerMessage | None:
-    """Read the scheduler's sentence about nodes; None where it is about something else."""
+    """Read the scheduler's sentence about nodes; None for other messages."""
     head = _HEAD.match(message)
     if head is None:
         return None
@@ -127,7 +129,7 @@ def unplaced(facts: Facts) -> list[Replica]:
 
 
 def causes(facts: Facts) -> Iterator[Finding | float]:
-    """Yield why replicas have no node; a number: seconds after which there may be a cause."""
+    """Yield why replicas have no node; a number: seconds until a cause is due."""
     groups: dict[str, list[Replica]] = {}
     for replica in unplaced(facts):
         condition = replica.condition("PodScheduled") or {}
@@ -235,14 +237,20 @@ def _unbound(facts: Facts, message: str, replica: Replica, where: Names) -> Find
 
 
 def passing(cause_id: str, names: Names, waited: float, **words: str) -> Iterator[Finding | float]:
-    """Yield a cause that is unrecoverable after half a minute: someone may be making the object."""
+    """Yield a cause that is unrecoverable only after half a minute.
+
+    Somebody may be creating the missing object.
+    """
     yield finding_of(cause_id, names, unrecoverable=waited >= BIND_SECONDS, **words)
     if waited < BIND_SECONDS:
         yield BIND_SECONDS - waited
 
 
 def requests(spec: KubeObject) -> dict[str, Decimal]:
-    """Add up what a pod's containers ask for (its init containers ask for less)."""
+    """Add up the requests of a pod's containers.
+
+    Its init containers request less.
+    """
     wanted: dict[str, Decimal] = {"pods": Decimal(1)}
     for container in spec.get("containers") or []:
         resources = container.get("resources") or {}
@@ -253,13 +261,16 @@ def requests(spec: KubeObject) -> dict[str, Decimal]:
 
 
 def matching(nodes: Sequence[KubeObject], pod: KubeObject) -> list[KubeObject]:
-    """Return the nodes that have the labels of a pod's selector."""
+    """Return the nodes with the labels of a pod's selector."""
     selector = (pod.get("nodeSelector") or {}).items()
     return [node for node in nodes if selector <= labels_of(node).items()]
 
 
 def _largest(facts: Facts, replica: Replica) -> dict[str, Decimal]:
-    """Most that any matching node has of each resource, also when empty; empty: not known."""
+    """Return the maximum of each resource on any matching node, if empty.
+
+    Empty if unknown.
+    """
     nodes = matching(facts.seen.nodes or (), replica.spec)
     # A resource that no matching node has at all is not in their lists.
     most = dict.fromkeys(requests(replica.spec), Decimal(0)) if nodes else {}
@@ -270,7 +281,7 @@ def _largest(facts: Facts, replica: Replica) -> dict[str, Decimal]:
 
 
 def _too_few(facts: Facts, replica: Replica) -> bool:
-    """Whether fewer nodes than the job has replicas could hold one, also when they are empty."""
+    """Return True if too few nodes could hold a replica each, even if empty."""
     wanted = requests(replica.spec)
     del wanted["pods"]  # their limit is far off
     offers = [
@@ -286,7 +297,7 @@ def _too_few(facts: Facts, replica: Replica) -> bool:
 
 
 def _missing_labels(facts: Facts, replica: Replica) -> str:
-    """Say which values the nodes have instead; empty where one matches, or none is known."""
+    """Write the nodes' values of the missing labels; empty if none is known."""
     if not facts.seen.nodes or matching(facts.seen.nodes, replica.spec):
         return ""
     for key, value in (replica.spec.get("nodeSelector") or {}).items():

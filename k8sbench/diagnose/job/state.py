@@ -1,8 +1,8 @@
-"""Reads the state of one job from what was seen of it. Pure: no request, no clock, no memory.
+"""State of one job, from its observed objects. Pure.
 
-A job is as far as its last replica: it runs when all replicas have started, and not when its
-master has, which is when the operator says so. It has ended when the operator says that or, where
-the operator is gone, when all replicas have.
+A job is as far as its last replica. It runs when all replicas have started; the operator says so
+already when the master has. It has ended when the operator says so or, without an operator, when
+all replicas have ended.
 """
 
 from __future__ import annotations
@@ -40,15 +40,22 @@ from k8sbench.model.phase import Phase, ReplicaState
 __all__ = ["CANCEL_ANNOTATION", "JobSnapshot", "JobState", "kept_by", "read"]
 
 CANCEL_ANNOTATION = f"{LABEL_DOMAIN}/cancelled"
-"""JSON ``{"cause", "cause_id", "at", "phase"}``: who ended the job, and why."""
+"""Annotation with the end of a job by a user.
+
+JSON ``{"cause", "cause_id", "at", "phase"}``.
+"""
 SILENT_SECONDS = 30.0
-"""Seconds after the end of all replicas without a condition of the operator, which usually takes
-0.1 s: after that the end is read from the pods."""
+"""Seconds to wait for the operator's condition after all replicas ended.
+
+It usually takes 0.1 s. After that the end is read from the pods.
+"""
 UNSEEN_SECONDS = 10.0
-"""Seconds by which the watch of pods may lag behind that of jobs. Where no pod is seen by then,
-they are gone or may not be read, and only the job's conditions are left."""
+"""Maximum lag of the watch of pods behind that of jobs, s.
+
+If no pod is seen by then, they are gone or may not be read, and only the job's conditions are left.
+"""
 _FORWARD = (Phase.PENDING, Phase.PULLING, Phase.STARTING, Phase.RUNNING)
-"""States of a replica on its way; a job is in the first that any of its replicas is in."""
+"""States of a starting replica; a job has the first of its replicas'."""
 
 
 class JobState(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,16 +65,19 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     cause: str
     """One sentence."""
     cause_id: str | None = None
-    """Of the diagnosis; None where nothing is wrong."""
+    """Id of the diagnosis; None if nothing is wrong."""
     action: str | None = None
     unrecoverable: bool = False
-    """What it waits for needs a change of the cluster or the job."""
+    """True if it waits for a change of the cluster or the job."""
     replicas: tuple[ReplicaState, ...]
     """Rank 0's first."""
     over: bool = False
-    """Every replica has ended, or is gone, or will never start: its logs can be finished now."""
+    """True if every replica has ended, is gone or will never start.
+
+    Its logs can be finished now.
+    """
     look_again_s: float | None = None
-    """The verdict may change by time alone: read again after so many seconds."""
+    """Seconds until the state may change by time alone."""
 
 
 class _Cancelled(msgspec.Struct):
@@ -79,10 +89,10 @@ class _Cancelled(msgspec.Struct):
 
 
 def read(facts: Facts, lines: Mapping[str, Sequence[str]] | None = None) -> JobState:
-    """Read the state of a job from what was seen of it.
+    """Return the state of a job.
 
-    ``lines`` are the last lines of the replicas' logs where they are known: they show which
-    replica failed by itself.
+    ``lines`` are the last lines of the replicas' logs, if known. They show which replica failed by
+    itself.
     """
     for look_for in (_ended, _cancelled, _gone, _ended_unnoticed):
         if found_state := look_for(facts, lines or {}):
@@ -91,7 +101,10 @@ def read(facts: Facts, lines: Mapping[str, Sequence[str]] | None = None) -> JobS
 
 
 def _with_changes(state: JobState, facts: Facts) -> JobState:
-    """Add that the job was changed, where nothing else is wrong and it may still be measured."""
+    """Add the note that the job was changed.
+
+    Only if nothing else is wrong and the run may still be measured.
+    """
     changed = "; ".join(differences(facts.job, facts.plan))
     if not changed or state.cause_id is not None or state.phase is Phase.CREATED:
         return state
@@ -101,7 +114,7 @@ def _with_changes(state: JobState, facts: Facts) -> JobState:
 
 
 def phase_alone(job: KubeObject, kind: JobKind) -> Phase:
-    """Return the phase of a job as far as the job itself shows it, without its pods and events."""
+    """Return a job's phase by the job itself, without pods and events."""
     true = {name for name, condition in conditions(job).items() if is_true(condition)}
     phase = kind.phase(true)
     if phase is not None and phase.final:
@@ -118,7 +131,7 @@ def phase_alone(job: KubeObject, kind: JobKind) -> Phase:
 
 
 def kept_by(job: KubeObject) -> str | None:
-    """Return what the deletion of a job waits for; None: nothing, or it was not requested."""
+    """Return what delays the deletion of a job, or None."""
     metadata = job.get("metadata") or {}
     finalizers = metadata.get("finalizers")
     if not finalizers or "deletionTimestamp" not in metadata:
@@ -191,9 +204,9 @@ def _gone(facts: Facts, _: Mapping[str, Sequence[str]]) -> JobState | None:
 
 
 def _ended_unnoticed(facts: Facts, lines: Mapping[str, Sequence[str]]) -> JobState | None:
-    """Read a job whose replicas have all ended, and that has no condition of its end.
+    """Return the state of an ended job without a condition of its end.
 
-    It is not there, or waits for the end of pods in which a sidecar runs on.
+    The operator is gone, or waits for pods in which a sidecar still runs.
     """
     if not facts.never_restarts or not all(replica.stopped for replica in facts.replicas):
         return None
@@ -246,7 +259,7 @@ def _phase(facts: Facts) -> Phase:
 
 
 def _unseen_for(facts: Facts) -> float | None:
-    """Seconds since the condition Running of a job of which no pod was seen; None: not so."""
+    """Return seconds since Running for a job without visible pods, or None."""
     runs = facts.condition(Phase.RUNNING)
     if runs is None or any(replica.pod is not None for replica in facts.replicas):
         return None
@@ -255,7 +268,7 @@ def _unseen_for(facts: Facts) -> float | None:
 
 
 def _calm(facts: Facts, phase: Phase) -> str:
-    """Say how far a job is that nothing is wrong with."""
+    """Write the progress of a job without problems."""
     replicas = facts.replicas
     match phase:
         case Phase.CREATED:
@@ -283,7 +296,7 @@ def _all(replicas: Sequence[Replica]) -> str:
 def _state(
     facts: Facts, phase: Phase, why: Finding | str, *, again: float | None = None
 ) -> JobState:
-    """Give the state of a job; ``why`` is a sentence where nothing is wrong."""
+    """Build the state of a job; ``why`` is a sentence if nothing is wrong."""
     finding = None if isinstance(why, str) else why
     return JobState(
         phase=phase,
@@ -302,7 +315,7 @@ def _over(facts: Facts) -> bool:
 
 
 def _may_write(facts: Facts, replica: Replica) -> bool:
-    """Return whether a replica of a job that has ended may still write to its log."""
+    """Return True if a replica of an ended job may still write to its log."""
     if (
         replica.pod is None
         or replica.gone
@@ -382,7 +395,10 @@ def _detail(replica: Replica) -> str:
 
 
 def _digest(replica: Replica) -> str | None:
-    """Return the digest of ``docker.io/library/x@sha256:…``; a bare id is the node's own."""
+    """Return the digest of ``docker.io/library/x@sha256:…``, or None.
+
+    A bare id is the node's own.
+    """
     _, at, digest = str(replica.main.get("imageID") or "").rpartition("@")
     return digest if at and digest.startswith("sha256:") else None
 

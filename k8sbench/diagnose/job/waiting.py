@@ -1,7 +1,7 @@
-"""Why a job does not run yet: chooses among the causes of all its replicas.
+"""Reason why a job does not run yet, among its replicas' causes.
 
-A cause that cannot pass goes first. Then the stages in the order in which the user can do
-something about them: pods that are refused, images, volumes, and last the wait for nodes.
+A cause that cannot pass goes first. Then the stages in the order in which the user can act: refused
+pods, images, volumes, and last the wait for nodes.
 """
 
 from __future__ import annotations
@@ -27,14 +27,23 @@ from k8sbench.model.kube import (
 from k8sbench.model.phase import Phase
 
 OPERATOR_SECONDS = 30.0
-"""Without a sign of the operator for so long, it is not running; it takes 0.1 s when it is."""
+"""Seconds without a sign of the operator until it counts as missing.
+
+It takes 0.1 s when it runs.
+"""
 QUEUE_SECONDS = 30.0
-"""Kueue makes its Workload within a second. Also between looks at a job's place in its queue."""
+"""Seconds until Kueue's Workload is missing; also the interval of looks.
+
+Kueue makes its Workload within a second.
+"""
 LOOK_SECONDS = 8.0
-"""Between looks at a queue that is silent, as some refusals are in the Workload and in no event,
-and at the pods of other runs while some pods of a job have a node, and others have none."""
+"""Interval of looks at a silent queue, and at pods of other runs, s.
+
+Some refusals are in the Workload and in no event. Other runs' pods matter if only some pods of the
+job have a node.
+"""
 RETRY_SECONDS = 10.0
-"""Mounts and sandboxes that fail once often work at the kubelet's next try."""
+"""Seconds for the kubelet's retry of mounts and sandboxes."""
 _IMAGE_ERRORS = {
     "image-pull-denied": r"unauthorized|authentication required|denied|forbidden|\b40[13]\b"
     r"|no basic auth|insufficient_scope|authorization failed|docker login",
@@ -44,7 +53,7 @@ _IMAGE_ERRORS = {
     "image-not-found": r"not found|not present|manifest unknown|name unknown|no match for platform",
     "pod-not-started": "",
 }
-"""The cause by what a kubelet says of an image, in any case of letters; the first that fits."""
+"""Text of a kubelet about an image → cause; the first that fits."""
 _MISSING = re.compile(
     r"(?:configmap|secret)s? \"?[\w.-]+\"? not found|couldn't find key|references non-existent"
     r" (?:config|secret) key|object \"[^\"]+\"/\"[^\"]+\" not registered",
@@ -58,13 +67,13 @@ _UNUSABLE = re.compile(
     "|didn't satisfy LimitRange|resources validation failed"
 )
 _NEVER = {"maximum capacity": "queue-too-small", "node affinity|untolerated": "queue-other-nodes"}
-"""The cause by what Kueue says of a flavor that never has room for the job …"""
+"""Kueue's text about a flavor that can never have room → cause."""
 _LATER = "insufficient unused quota"
-"""… and what it says of one that others use now."""
+"""Kueue's text about a flavor that others use now."""
 
 
 def cause(facts: Facts) -> tuple[Finding | None, float | None]:
-    """Return what a job waits for, if it is a trouble, and when to look again (seconds)."""
+    """Return the cause that delays a job, and seconds until the next look."""
     if facts.suspended:
         return _queue(facts)
     failed = endings.unreported(facts)
@@ -110,7 +119,7 @@ def _queue(facts: Facts) -> tuple[Finding, float | None]:
 
 
 def _queue_message(facts: Facts) -> str:
-    """Return Kueue's newest message on the job: from its Workload's conditions, else its events."""
+    """Return Kueue's newest message, from the Workload or its events."""
     known = conditions(facts.seen.workload or {})
     for wanted in ("QuotaReserved", "Admitted"):
         if known.get(wanted, {}).get("status") == "False":
@@ -126,7 +135,7 @@ def _queue_message(facts: Facts) -> str:
 
 
 def _operator(facts: Facts) -> Iterator[Finding | float]:
-    """The operator itself: only where it has left pods uncreated and no refusal says why."""
+    """Yield the missing operator, if pods are missing without a refusal."""
     # The watch of pods may be later than that of events.
     missing = [one for one in facts.replicas if one.pod is None and not one.created]
     if not missing or next(facts.events_of(Event.POD_REFUSED), None) is not None:
@@ -144,7 +153,7 @@ def _operator(facts: Facts) -> Iterator[Finding | float]:
 
 
 def _released_at(facts: Facts) -> float:
-    """When the operator could begin: the job was created, or its queue released it."""
+    """Return when the operator could begin: creation, or release by a queue."""
     held = facts.condition(Phase.QUEUED, only_true=False)
     if held is None:
         return facts.now - facts.age
@@ -154,7 +163,7 @@ def _released_at(facts: Facts) -> float:
 
 
 def _half_placed(facts: Facts, worst: Finding) -> Finding:
-    """Replace the wait for free nodes by what it means, where others of the job hold theirs."""
+    """Replace the wait for nodes if other replicas of the job hold theirs."""
     placed = [
         replica
         for replica in facts.replicas
@@ -171,7 +180,7 @@ def _half_placed(facts: Facts, worst: Finding) -> Finding:
 
 
 def _half_placed_runs(facts: Facts) -> list[str]:
-    """Return the other runs that hold nodes of the job's kind, and wait for more of these."""
+    """Return other runs that also hold some of their nodes and wait for more."""
     selector = scheduling.unplaced(facts)[0].spec.get("nodeSelector")
     halves = set[str](), set[str]()
     for pod in facts.seen.run_pods:
@@ -188,7 +197,10 @@ def _half_placed_runs(facts: Facts) -> list[str]:
 
 
 def unstarted(facts: Facts) -> Iterator[Finding | float]:
-    """Yield what keeps placed pods from starting, rank 0's first; a number: look again then."""
+    """Yield what keeps placed pods from starting, rank 0's first.
+
+    A number: seconds until the next look.
+    """
     for replica in facts.replicas:
         if replica.node and not replica.gone and not replica.ended:
             for status in (*replica.inits, replica.main):
@@ -235,7 +247,10 @@ def _image(
 
 
 def _by_events(facts: Facts, replica: Replica) -> Iterator[Finding | float]:
-    """Volumes and sandboxes: the pod only says that it is being created."""
+    """Yield problems of volumes and sandboxes, from events.
+
+    The pod only says that it is being created.
+    """
     event = replica.last_event(Event.MOUNT_FAILED, Event.NODE_FAILED)
     if event is None:
         return

@@ -1,5 +1,5 @@
-"""Preflight: whether a cluster is ready for a run, and if not, what to do. Pure.
+"""Preflight: a cluster's readiness for a run, with actions. Pure.
 
-:mod:`.facts` is what was asked of the cluster, by :mod:`k8sbench.adapters.kubernetes.preflight`;
-the table of checks in :mod:`.checks` judges it.
+:mod:`.facts` holds the answers of the cluster, from :mod:`k8sbench.adapters.kubernetes.preflight`;
+the table of :mod:`.checks` judges them.
 """

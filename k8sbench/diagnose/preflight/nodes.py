@@ -1,4 +1,4 @@
-"""Which nodes take a replica, and why others do not."""
+"""Nodes that can take a replica, and reasons of others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from k8sbench.model.pool import amount, plain
 
 
 def room(nodes: Sequence[KubeObject], plan: RunPlan) -> int:
-    """Return how many replicas the nodes take when nothing else runs there."""
+    """Return how many replicas the nodes take when otherwise empty."""
     usable = [node for node in nodes if refusal(node, plan) is None]
     if not plan.pack:
         return len(usable)
@@ -23,7 +23,7 @@ def room(nodes: Sequence[KubeObject], plan: RunPlan) -> int:
 
 
 def refusal(node: KubeObject, plan: RunPlan) -> str | None:
-    """Return why a node cannot take a replica, also when it is empty; None: it can."""
+    """Return why a node cannot take a replica even when empty, or None."""
     if not is_true(conditions(node).get("Ready")):
         return "not ready"
     if node.get("spec", {}).get("unschedulable"):
@@ -60,5 +60,5 @@ def _offered(node: KubeObject, resource: str) -> str:
 
 
 def allocatable(node: KubeObject, resource: str) -> Decimal:
-    """Return how much of a resource a node offers to pods; 0 of what it does not name."""
+    """Return a node's allocatable amount of a resource; 0 if not named."""
     return amount(_offered(node, resource))

@@ -1,4 +1,4 @@
-"""Node pools as a cluster's nodes suggest them: a file to begin with, not a finished one."""
+"""Pools file proposed from a cluster's nodes, as a start."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OWN_TAINTS = "node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"
 """Kubernetes' own, of nodes in trouble."""
 _DASHED = re.compile(r"[A-Z]\d+-(SXM\d?|PCIE)-\d+GB\Z")
 LEFT = 0.9
-"""Share of a node's cores and memory that its GPUs' pods take; agents and caches need the rest."""
+"""Share of a node's cores and memory for pods; agents and caches use the rest."""
 KINDS = {
     "nvidia.com/gpu.shared": "Pods share these GPUs: k8sbench runs there and rejects the rows"
     " (gpu-shared) where it sees another process.",
@@ -35,11 +35,11 @@ KINDS = {
     "amd.com/gpu": "AMD's GPUs: give an image of your own with --image, and a benchmark file with"
     " your own program; there are no GPU metrics.",
 }
-"""What k8sbench can and cannot do there, by the beginning of the resource."""
+"""Prefix of a resource → what k8sbench supports there."""
 
 
 def proposed(nodes: Sequence[KubeObject]) -> str:
-    """Write a pools file for the nodes that offer GPUs; empty where none does."""
+    """Write a pools file for the nodes with GPUs; empty without any."""
     kinds: dict[tuple[Any, ...], list[KubeObject]] = {}
     for node in nodes:
         offered = _offered(node)
@@ -97,7 +97,7 @@ def _pool(resource: str, count: int, nodes: Sequence[KubeObject]) -> dict[str, A
 
 
 def gpu_model(product: str) -> str:
-    """Guess the driver's name of a GPU from its label, in which blanks are dashes."""
+    """Guess the driver's name of a GPU from its label, which has dashes."""
     product = re.sub(r"-(SHARED|MIG-.+)\Z", "", product)
     maker, _, rest = product.partition("-")
     if maker not in ("NVIDIA", "Tesla") or not rest:
@@ -111,7 +111,7 @@ def _name(text: str) -> str:
 
 
 def _selector(labels: Mapping[str, str]) -> dict[str, str]:
-    """Choose the label that tells this kind of node from others; none: any node."""
+    """Return the label that distinguishes this kind of node; empty: any node."""
     return next(({key: labels[key]} for key in SELECTORS if labels.get(key)), {})
 
 
