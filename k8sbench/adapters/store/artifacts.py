@@ -53,11 +53,11 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     case_key: str
     """For other readers; this program computes it from the plan."""
     created_at: Moment
-    """When it was recorded."""
+    """Unix seconds at which the run was recorded."""
     owner: Owner | None
     """The process that owns a local run; None for a run on a cluster."""
     location: Location | None = None
-    """Where on a cluster its job is; None for a local run."""
+    """Location of the job on a cluster; None for a local run."""
 
 
 class Wishes(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +70,7 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_ids(root: Path) -> set[str]:
-    """List the names of the runs' folders in a store, whole or not, that a run may have."""
+    """List the valid names of run folders in a store, damaged ones included."""
     absent = (FileNotFoundError, NotADirectoryError)
     with disk.translated(f"read {root / RUNS}"), contextlib.suppress(*absent):
         return {path.name for path in (root / RUNS).iterdir() if path.name.isprintable()}
@@ -173,7 +173,10 @@ def created(at: float) -> Transition:
 
 
 def pertinent(wishes: tuple[Wish, ...], phase: Phase) -> tuple[Wish, ...]:
-    """Return the wishes of a run in a phase: one that is final is not cancelled any more."""
+    """Return the requests that still apply in a phase.
+
+    A final run is not cancelled any more.
+    """
     left = (wish for wish in wishes if not (phase.final and wish.kind == "cancel"))
     return tuple(sorted(left, key=lambda wish: wish.kind))
 
@@ -190,7 +193,10 @@ def decoded(data: bytes | str, kind: type[_T], where: object, action: str = DAMA
 
 
 def encoded(value: msgspec.Struct) -> bytes:
-    """Encode as JSON; refuses what could not be read back (NaN where a figure must be)."""
+    """Encode as JSON; refuse values that cannot be read back.
+
+    For example NaN for a required figure.
+    """
     try:
         text = msgspec.json.encode(value)
         msgspec.json.decode(text, type=type(value))

@@ -1,8 +1,8 @@
-"""Which process follows which run, among all that use one store.
+"""Claims: one process at a time follows a run, among all that use a store.
 
-On SQLite a claim is a lock in the store's folder (:class:`FileClaims`): it reaches as far as one
-machine, as the store does, and the system itself ends it with the process. On PostgreSQL a claim is
-a row with a heartbeat (:class:`PostgresClaims`): it reaches every machine that uses the database.
+On SQLite a claim is a lock in the store's folder (:class:`FileClaims`). Like the store it covers
+one machine, and the system ends it with the process. On PostgreSQL a claim is a row with a
+heartbeat (:class:`PostgresClaims`). It covers every machine that uses the database.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from k8sbench.model.run import Owner
 
 CLAIMS = "claims.lock"
 HEARTBEAT_SECONDS = 5.0
-"""How often a process renews its claims."""
+"""Interval of heartbeats."""
 LIMIT_SECONDS = 30.0
-"""How old a heartbeat may be until others may take the claim over, by the database's clock."""
+"""Age of a heartbeat after which others may take over, by the database's clock."""
 
 
 class FileClaims:
@@ -85,12 +85,12 @@ _RELEASE = "DELETE FROM claims WHERE owner = :owner AND run_id = ANY(:runs) RETU
 
 
 class PostgresClaims:
-    """Claims as rows of the table ``claims``, which a thread of this process keeps fresh.
+    """Claims as rows of the table ``claims``, kept fresh by a thread.
 
-    A claim may be taken over when its heartbeat is older than the limit, or at once when its
-    process has ended for certain, which only its own machine can tell. A process that was
-    suspended for so long, or cut off from the database, finds its claim taken over: from then on
-    :meth:`claim` answers False and :meth:`check` raises, until :meth:`release` closes that matter.
+    Another process may take over a claim when its heartbeat is older than the limit, or at once
+    when its process has certainly ended, which only its own machine can tell. A process that was
+    suspended for so long, or cut off from the database, loses its claim: from then on :meth:`claim`
+    returns False and :meth:`check` raises, until :meth:`release`.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class PostgresClaims:
         self._thread: threading.Thread | None = None
 
     def claim(self, run_id: str) -> bool:
-        """Claim a run; False if another process has it, or has taken it over from this one."""
+        """Claim a run; False if another process has it or took it over."""
         with self._mutex:
             if run_id in self._claims:
                 self._renew()
@@ -187,5 +187,5 @@ class PostgresClaims:
 
 
 def _offset(run_id: str) -> int:
-    """Return a place of a run's own among 2⁶², which no file system needs to store."""
+    """Return a run's own lock position among 2⁶²; it takes no disk space."""
     return int.from_bytes(hashlib.sha256(run_id.encode()).digest()[:8]) >> 2

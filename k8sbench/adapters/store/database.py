@@ -1,9 +1,8 @@
-"""One database: how it is opened, how a transaction begins, and how its errors are reported.
+"""One database: opening, transactions and error messages.
 
-SQLite and PostgreSQL differ here and in :mod:`k8sbench.adapters.store.claims`, nowhere else.
-
-A server of PostgreSQL restarts, fails over, or is cut off for a while. What was asked of one that
-has answered before is therefore tried again for two minutes (:func:`made_again`).
+SQLite and PostgreSQL differ here and in :mod:`k8sbench.adapters.store.claims`, nowhere else. A
+PostgreSQL server restarts, fails over, or is cut off for a while. Requests to a server that has
+answered before are therefore retried for two minutes (:func:`made_again`).
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from k8sbench.model.errors import StoreError, UsageError
 
 DATABASE = "k8sbench.db"
 BUSY_SECONDS = 30.0
-"""How long to wait for another process's transaction."""
+"""Timeout for another process's transaction."""
 POSTGRES_CONNECT_SECONDS = 10
 """For a connection to a PostgreSQL server."""
 POOL_SIZE = 5
@@ -35,7 +34,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 OUTAGE_SECONDS = 120.0
-"""How long a server that has answered before is waited for: longer than a restart or a failover."""
+"""Seconds to wait for a server that has answered before.
+
+Longer than a restart or a failover.
+"""
 PAUSE_SECONDS = 1.0
 """Between two tries to reach it."""
 LOCK_SECONDS = 30.0
@@ -43,15 +45,15 @@ LOCK_SECONDS = 30.0
 STATEMENT_SECONDS = 60.0
 """For one statement. The largest reads every row of the store."""
 IDLE_SECONDS = 30.0
-"""For a process within a transaction to say something: one that is suspended keeps others out."""
+"""Idle limit within a transaction; a suspended process locks out others."""
 
 
 class DamagedDatabase(StoreError):
-    """A SQLite database is damaged or of an older version: a reindex makes it anew."""
+    """A SQLite database is damaged or old; a reindex rebuilds it."""
 
 
 class NotWritable(StoreError):
-    """The file of a SQLite database cannot be written, or the files beside it cannot be made."""
+    """The SQLite file or its companions cannot be written."""
 
 
 class Database:
@@ -62,9 +64,9 @@ class Database:
         self.kind = engine.dialect.name
         """``sqlite`` or ``postgresql``."""
         self.shown = shown
-        """Where it is, for people: SQLite's folder, or the URL without its password."""
+        """Location for people: SQLite's folder, or the URL without password."""
         self.read_only: StoreError | None = None
-        """Why it can only be read; None where it can be written."""
+        """Reason why it can only be read; None if writable."""
         self._was_reached = False
 
     def reading(self) -> contextlib.AbstractContextManager[sa.Connection]:
@@ -123,7 +125,7 @@ def open_sqlite(folder: Path) -> Database:
 
 
 def open_memory(shown: str) -> Database:
-    """Open an empty database in memory, for a store that is not there or can only be read."""
+    """Open an empty database in memory, for a missing or read-only store."""
     return _sqlite(":memory:", shown, poolclass=pool.StaticPool)
 
 
@@ -171,7 +173,7 @@ def open_postgres(url: str) -> Database:
 
 
 def postgres_engine(url: sa.URL, *, connections: int = POOL_SIZE) -> sa.Engine:
-    """Build an engine whose connections notice within half a minute that the network is gone."""
+    """Build an engine whose connections detect a lost network in 30 s."""
     engine = sa.create_engine(
         url,
         pool_size=connections,
@@ -228,7 +230,7 @@ def sqlite_error(wrong: sqlite3.Error, folder: str) -> StoreError:
 
 
 class ConnectionLost(StoreError):
-    """A server that has answered before is away: whether the transaction counts is not known."""
+    """The server is away; the transaction's outcome is unknown."""
 
 
 def explained(wrong: sa.exc.DBAPIError, shown: str, *, was_reached: bool) -> StoreError:
@@ -251,14 +253,14 @@ def explained(wrong: sa.exc.DBAPIError, shown: str, *, was_reached: bool) -> Sto
 
 
 def wait(seconds: float) -> None:
-    """Wait before the next try, not to the same moment as all others that wait."""
+    """Wait before the next try, with jitter."""
     time.sleep(seconds * random.uniform(0.5, 1.0))  # noqa: S311
 
 
 def made_again(change: Callable[P, R]) -> Callable[P, R]:
-    """Repeat a change of a run, or a question, while a server that has answered before is away.
+    """Retry a change or query while a known server is away.
 
-    Each change asks first what is on record, so one that counted the first time does nothing.
+    Each change first reads the record, so a change that already counted does nothing.
     """
 
     @wraps(change)

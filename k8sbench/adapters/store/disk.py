@@ -25,7 +25,7 @@ _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it that are missing; does nothing if it is there."""
+    """Make a folder and its missing parents."""
     try:
         path.mkdir(0o700, exist_ok=True)
     except FileNotFoundError:
@@ -40,9 +40,9 @@ def create(path: Path, mode: str = "wb", buffering: int = -1) -> BinaryIO:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that a reader, and a kill at any moment, finds the old or the new one.
+    """Write a file atomically; a reader or a kill finds the old or the new.
 
-    Makes its folder where that is missing.
+    Makes its folder if it is missing.
     """
     with translated(f"make {path.parent}"):
         make_folder(path.parent)
@@ -52,7 +52,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """Write a file piece by piece that is there when it is complete, and not before."""
+    """Write a file in pieces; it appears when complete."""
     half = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with translated(f"write {path}"):
         try:
@@ -92,7 +92,7 @@ def mapped(path: Path) -> Iterator[mmap.mmap | bytes]:
 
 
 def sync_folder(path: Path) -> None:
-    """Flush a rename or a new folder to the disk, where the file system can."""
+    """Flush a rename or a new folder to the disk, if the file system can."""
     with contextlib.suppress(OSError):
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -103,7 +103,7 @@ def sync_folder(path: Path) -> None:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold a lock on a folder that excludes others that ask for it; they wait."""
+    """Hold an exclusive lock on a folder; others wait."""
     with translated(f"lock {folder}"):
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:

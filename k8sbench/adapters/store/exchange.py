@@ -49,16 +49,19 @@ IMPORTED = "imported.json"
 INCOMING = "incoming"
 """Folder of the store in which an import unpacks."""
 _MEMBER = re.compile(r"runs/[a-z0-9-]+/((logs|gpu)/)?(?!wishes\.json$)[A-Za-z0-9][A-Za-z0-9._-]*")
-"""A file of a run, as an export names it. What a store owes the cluster is its own."""
+"""A run's file in an export.
+
+Requests to the cluster are the store's own and not exported.
+"""
 MOST_BYTES = 64 << 20
-"""Of a file that is read into memory whole: every one but logs and series."""
+"""Maximum size of a file that is read whole: all but logs and series."""
 REMOVED = "removed"
 """Folder of the store with what is being removed."""
 _END = attrgetter("plan", "history", "measurement")
 PRUNED = "pruned.json"
 SERIES = "gpu/*.jsonl"
 LEVEL = 6
-"""Of the compression: 9 takes twice the time of 6 and saves 1 % of a log."""
+"""Compression level: 9 takes twice the time of 6 and saves 1 % of a log."""
 
 
 def export(store: SqlStore, run_ids: Sequence[str], out: BinaryIO) -> None:
@@ -80,7 +83,7 @@ def export(store: SqlStore, run_ids: Sequence[str], out: BinaryIO) -> None:
 
 
 def _exported(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Make a file of a run nobody's, and leave out what is none: links, what others put there."""
+    """Remove the owner from a file; drop links and files of others."""
     is_file = info.isreg() and _MEMBER.fullmatch(info.name)
     if not (is_file or (info.isdir() and info.name.split("/")[2:] in ([], [LOGS], ["gpu"]))):
         return None
@@ -89,7 +92,10 @@ def _exported(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 
 class _PlainInfo(tarfile.TarInfo):
-    """A header of a plain file or folder; all others, which may hold gigabytes, end the reading."""
+    """Header of a plain file or folder; others end the reading.
+
+    They may hold gigabytes.
+    """
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
@@ -158,9 +164,9 @@ def _extract(tar: tarfile.TarFile, info: tarfile.TarInfo, incoming: Path) -> Non
 
 @contextlib.contextmanager
 def unpacking(root: Path) -> Iterator[Path]:
-    """Give an empty folder of the store to one import at a time; nothing is left in it.
+    """Give an empty folder of the store to one import at a time.
 
-    What is to become a run is made there first: killed meanwhile, an import has changed nothing.
+    Runs are built there first, so that a killed import changes nothing. Nothing is left in it.
     """
     incoming = root / INCOMING
     with disk.translated(f"unpack into {incoming}"):
@@ -179,7 +185,10 @@ def _empty(folder: Path) -> None:
 
 
 def _there(store: SqlStore, incoming: Path, run_ids: Sequence[str], shown: str) -> list[str]:
-    """Return which runs are here, with their files; another run of such a name is an error."""
+    """Return the runs that are here with their files.
+
+    Another run with such a name is an error.
+    """
     there = []
     for run_id in run_ids:
         run = _whole(RunFolder(incoming / run_id))
@@ -206,12 +215,12 @@ def _there(store: SqlStore, incoming: Path, run_ids: Sequence[str], shown: str) 
 
 
 def _is_same(here: Run, run: Run | None) -> bool:
-    """Whether two are one run, with the same end."""
+    """Return True if two are one run, with the same end."""
     return run is not None and _END(here) == _END(run)
 
 
 def _whole(folder: RunFolder) -> Run | None:
-    """Read a run that is to be moved; None where it is damaged or not over."""
+    """Read a run to be moved; None if it is damaged or not over."""
     with contextlib.suppress(BenchError):
         run = folder.run()
         checked_run_id(run.run_id)
@@ -222,7 +231,7 @@ def _whole(folder: RunFolder) -> Run | None:
 
 
 def put_in_place(store: SqlStore, folders: Mapping[str, Path]) -> None:
-    """Move runs, by id, to their places and write their rows: all of them, or none."""
+    """Move runs, by id, to their places and write their rows: all or none."""
     runs, moved = store.root / artifacts.RUNS, dict[Path, Path]()
     try:
         with sql_store.alone(store) as db, disk.translated(f"put runs into {runs}"):
@@ -242,7 +251,7 @@ def put_in_place(store: SqlStore, folders: Mapping[str, Path]) -> None:
 
 
 class Pruned(msgspec.Struct, frozen=True, kw_only=True):
-    """``pruned.json``: what was removed of a run's logs and series, when, and by which rule."""
+    """Content of ``pruned.json``: removed logs and series, time and rule."""
 
     schema: int = SCHEMA
     """Version of the document."""
@@ -257,7 +266,7 @@ class Pruned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def remove(store: SqlStore, run_id: str) -> None:
-    """Remove a run that is over: its row and, where it is here, its folder."""
+    """Remove an ended run: its row and, if it is here, its folder."""
     removed = store.root / REMOVED
     with store.database.writing() as db, disk.translated(f"remove run {run_id}"):
         index.delete(db, run_id)
@@ -276,7 +285,7 @@ def printed(folder: Path) -> list[Path]:
 
 
 def prune(store: SqlStore, run_id: str, *, at: float, rule: str, dry_run: bool = False) -> Pruned:
-    """Remove the logs and series of a run that is over; says so in its folder first."""
+    """Remove the logs and series of an ended run; record it first."""
     folder = RunFolder(store.folder(run_id))
     with disk.translated(f"remove the logs in {folder.path}"):
         files = printed(folder.path)
@@ -329,11 +338,10 @@ class ImportedLogs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def copied(folder: Path, logs: Mapping[str, str | None]) -> tuple[ImportedFile, ...]:
-    """Copy the logs of one run, by path and name, unpacked and otherwise as they are.
+    """Copy the logs of one run, by path and name, unpacked but unchanged.
 
-    ``folder`` is one of :func:`unpacking`, until the run is put in its place.
-
-    Raises :class:`~k8sbench.model.errors.InputError` for one that cannot be read.
+    ``folder`` is one of :func:`unpacking`, until the run is put in its place. Raises
+    :class:`~k8sbench.model.errors.InputError` for an unreadable log.
     """
     found = []
     for number, (path, name) in enumerate(logs.items()):

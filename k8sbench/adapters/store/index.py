@@ -1,7 +1,8 @@
-"""The tables of the database: an index over the runs' folders, and what a team shares.
+"""Tables of the database: an index over the runs' folders, and shared data.
 
-A run's row holds the whole run as JSON text, and as columns what lists and filters need. Requests
-to a cluster, claims and (on PostgreSQL) baselines and the store's identity are rows of their own.
+A run's row holds the whole run as JSON text, and as columns the values for lists and filters.
+Requests to a cluster, claims and (on PostgreSQL) baselines and the store's identity are rows of
+their own.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ BASELINE_FOLDER = "baselines"
 LAYOUT = 13
 """Version of the tables."""
 ADVISORY_LOCK = 0x6B38_7362
-"""Of PostgreSQL: ``k8sb``; held by whoever makes the tables."""
+"""PostgreSQL advisory lock (``k8sb``) for the creation of the tables."""
 
 _TABLES = sa.MetaData()
 LAYOUTS = sa.Table(
@@ -48,17 +49,19 @@ RUNS = sa.Table(
     sa.Column("record", sa.Text, nullable=False),
     sa.UniqueConstraint("set_name", "case_key", "repeat", name="runs_one_of_each_repeat"),
 )
-"""``repeat``: none where another run has that of its plan: it was imported, collected or copied.
-``closed``: nothing more is to come of it, nor to be asked of its cluster. ``files_at``: where
-its files were last written, a hint for people, which nothing depends on. ``record``: a
-:class:`~k8sbench.model.run.Run`."""
+"""Runs.
+
+``repeat``: null if another run has that of its plan, for imported, collected or copied runs.
+``closed``: nothing is left to do, also on its cluster. ``files_at``: location of the latest files,
+a hint for people, which nothing depends on. ``record``: a :class:`~k8sbench.model.run.Run`.
+"""
 REQUESTS = sa.Table(
     "requests",
     _TABLES,
     sa.Column("run_id", sa.ForeignKey("runs.run_id", ondelete="CASCADE"), primary_key=True),
     sa.Column("wishes", sa.Text, nullable=False),
 )
-"""What is still to be asked of a run's cluster: a list of :class:`~k8sbench.model.run.Wish`."""
+"""Open requests to a run's cluster: a list of :class:`~k8sbench.model.run.Wish`."""
 CLAIMS = sa.Table(
     "claims",
     _TABLES,
@@ -132,7 +135,10 @@ def create(db: sa.Connection) -> None:
 
 
 def of_run(run: Run, files_at: str | None) -> dict[str, Any]:
-    """Return the row of a run, with its requests; without a place of its files that stays."""
+    """Return a run's row with its requests.
+
+    Without a location of its files, the present one stays.
+    """
     plan = run.plan
     # Where its files are differs between machines, and requests have rows of their own.
     record = msgspec.structs.replace(run, artifacts=None, artifacts_missing=None, wishes=())
@@ -149,7 +155,7 @@ def of_run(run: Run, files_at: str | None) -> dict[str, Any]:
 
 
 def run_of(row: sa.RowMapping) -> Run:
-    """Read a run of a row of :data:`ROWS`; :class:`StoreError` for a row that is none."""
+    """Read a run from a row of :data:`ROWS`; StoreError for an invalid one."""
     run = artifacts.decoded(row["record"], Run, f"The row of run {row['run_id']}")
     if run.run_id != row["run_id"] or not run.history:
         raise StoreError(f"The row of run {row['run_id']} cannot be read: it is of another run.")
@@ -163,7 +169,7 @@ def wishes_of(row: sa.RowMapping) -> tuple[Wish, ...]:
 
 
 def has(db: sa.Connection, run_id: str) -> bool:
-    """Say whether there is a row of a run, be it one that cannot be read."""
+    """Return True if a run has a row, even an unreadable one."""
     return db.scalar(sa.select(RUNS.c.run_id).where(RUNS.c.run_id == run_id)) is not None
 
 
@@ -174,15 +180,15 @@ def ids(db: sa.Connection) -> list[str]:
 
 
 def update(db: sa.Connection, row: dict[str, Any]) -> None:
-    """Write a run's row in place of the one that there is, and its requests."""
+    """Replace a run's row and its requests."""
     db.execute(_WITHOUT_REQUESTS, {"id": row["run_id"]})
     insert(db, {"id": row["run_id"], **row}, _UPDATED)
 
 
 def insert(db: sa.Connection, row: dict[str, Any], how: sa.Insert | sa.Update = _INSERTED) -> None:
-    """Insert a run's row and its requests, or say that another run has its repeat.
+    """Insert a run's row and its requests, unless its repeat is taken.
 
-    The row counts only when the run's files stand.
+    The row counts only when the run's files exist.
     """
     try:
         db.execute(how, {name: row[name] for name in row if name != "wishes"})
@@ -205,13 +211,13 @@ def delete(db: sa.Connection, run_id: str) -> None:
 
 
 def free_repeat(db: sa.Connection, set_name: str, case_key: str) -> int:
-    """Find the first repeat number that no run of a case has in a set."""
+    """Return the first free repeat of a case in a set."""
     taken: set[int] = set(db.scalars(_TAKEN_REPEATS, {"set_name": set_name, "case_key": case_key}))
     return min(set(range(1, len(taken) + 2)) - taken)
 
 
 def add(db: sa.Connection, row: dict[str, Any]) -> None:
-    """Insert a row in place of that of its run; its repeat may be another run's already."""
+    """Insert or replace a run's row; its repeat may be taken."""
     delete(db, row["run_id"])
     names = ("set_name", "case_key")
     taken = row["repeat"] in db.scalars(_TAKEN_REPEATS, {name: row[name] for name in names}).all()
@@ -219,10 +225,10 @@ def add(db: sa.Connection, row: dict[str, Any]) -> None:
 
 
 def filtered(wanted: RunFilter) -> sa.Select[Any]:
-    """Ask for the runs that a filter lets through, and others that :func:`matches` leaves out.
+    """Select the runs that may match; :func:`matches` drops others.
 
-    The row of a run that goes on may be behind its folder: wishes that a killed process left in a
-    folder alone come with the next change of the run.
+    The row of an active run may be behind its folder: a killed process may have left requests in
+    the folder, and the run's next change writes them to the row.
     """
     query = ROWS.order_by(RUNS.c.created_at, RUNS.c.run_id)
     some = REQUESTS.c.wishes.is_not(None) if wanted.wished else sa.not_(RUNS.c.closed)
@@ -230,7 +236,7 @@ def filtered(wanted: RunFilter) -> sa.Select[Any]:
 
 
 def matches(run: Run, wanted: RunFilter) -> bool:
-    """Whether a filter lets a run through."""
+    """Return True if a run matches the filter."""
     return (
         wanted.fits(run.plan, run.created_at)
         and (wanted.phase is None or run.phase is wanted.phase)
@@ -268,7 +274,7 @@ def put_baseline(root: Path, db: sa.Connection, name: str, new: Baseline | None)
 
 
 def baseline_of(name: str, content: bytes) -> Baseline:
-    """Read what is kept of a baseline; :class:`StoreError` says what to do where it is damaged."""
+    """Read a stored baseline; StoreError with an action if damaged."""
     action = f"Save it again with --replace, or: k8sbench baseline remove {name}"
     kept = artifacts.decoded(content, Baseline, f"The baseline {name}", action)
     return msgspec.structs.replace(kept, name=name)

@@ -1,4 +1,4 @@
-"""The logs of a run: a file per replica, each line with its time; how they are written and read."""
+"""Logs of a run: one file per replica, each line with its time."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ LOGS = "logs"
 LOG_SUFFIX = ".log"
 _STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z) ")
 MOST_BYTES = 256 << 20
-"""Longest log of a replica that is kept: three days of ten lines a second. Beyond it the middle is
-left out, so that a program that prints without end does not fill the disk."""
+"""Maximum size of a replica's log: three days of ten lines a second.
+
+Beyond it the middle is dropped, so that an endless program does not fill the disk.
+"""
 FIRST_BYTES, LAST_BYTES = MOST_BYTES // 2, MOST_BYTES // 4
-"""What is kept of it: its beginning, and at least so much of its end."""
+"""Sizes kept of a shortened log: its beginning, and at least its end."""
 LEFT_OUT = (
     f"The log has grown beyond {MOST_BYTES >> 20} MiB, and its middle is left out: have the program"
     " print less."
@@ -49,7 +51,7 @@ class LogWriter:
         self._check = check
         """Raises when the run is no longer this process's to follow."""
         self._shortened = shortened
-        """Gets the replica of a log that is about to be shortened, where, and by how many bytes."""
+        """Called with replica, position and bytes before a log is shortened."""
         self._cuts: dict[str, tuple[int, int]] = {}
         """By replica: from where to where the log is to be left out, bytes."""
         self._paths: dict[str, Path] = {}
@@ -144,9 +146,9 @@ class LogTail:
 
 
 def log_mark(path: Path, begin: int = 0) -> LogMark | None:
-    """Return how far a log was archived from a byte on; None if no line of it was.
+    """Return the archive mark of a log from a byte on; None without lines.
 
-    Read from the end, as far back as is needed: a log may be large.
+    It reads from the end, as far back as needed, because a log may be large.
     """
     last, lines, is_run, texts = None, 0, True, b""
     with disk.translated(f"read {path}"), contextlib.suppress(FileNotFoundError):
@@ -165,7 +167,7 @@ def log_mark(path: Path, begin: int = 0) -> LogMark | None:
 
 
 def _lines_backwards(path: Path, begin: int) -> Iterator[bytes]:
-    """Yield the whole lines of a file from a byte on, the last one first."""
+    """Yield the complete lines of a file from a byte on, the last one first."""
     with disk.mapped(path) as data:
         end = data.rfind(b"\n", begin)
         while end >= begin:
@@ -188,7 +190,7 @@ def stamp(at: float) -> bytes:
 
 
 def split_stamp(line: bytes) -> tuple[float | None, bytes]:
-    """Split a log line into its time (Unix seconds; None without a stamp) and its text."""
+    """Split a line into time (Unix seconds, None without) and text."""
     match = _STAMP.match(line)
     if match is None:
         return None, line

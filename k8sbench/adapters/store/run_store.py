@@ -60,9 +60,9 @@ class SqlStore:
         self.where = base.shown
         """The place, for people; never with a password."""
         self.here = f"{platform.node()}:{root}"
-        """Where this process keeps files: a hint for people, which nothing depends on."""
+        """Location of this process's files: a hint for people only."""
         self.has_all_folders = base.kind == "sqlite"
-        """Whether every run has its folder here: then the folders alone decide."""
+        """True if every run has its folder here: then the folders decide."""
         self.absent = False
         """True where there is no store yet, and this one only reads as empty."""
         self.unreadable: dict[str, str] = {}
@@ -71,9 +71,9 @@ class SqlStore:
 
     @property
     def identity(self) -> str:
-        """What the store is known by on clusters, from whatever host and path it is opened.
+        """Id of the store on clusters, independent of host and path.
 
-        Lower-case letters and digits, drawn when it was made.
+        Lower-case letters and digits, drawn at its creation.
         """
         if self.absent:
             return secrets.token_hex(8)
@@ -150,7 +150,7 @@ class SqlStore:
         owes: Wish | None = None,
         image: str | None = None,
     ) -> Run:
-        """Add a transition, and what comes with it; a final run stays as it is."""
+        """Add a transition and its companions; a final run stays unchanged."""
         action = transition.action and _clean(transition.action)
         transition = replace(transition, cause=_clean(transition.cause), action=action)
 
@@ -168,18 +168,21 @@ class SqlStore:
         return self._change(run_id, moved)
 
     def wish(self, run_id: str, wish: Wish) -> Run:
-        """Record a wish, replacing an earlier one of its kind; a final run is not cancelled."""
+        """Record a request in place of an earlier one of its kind.
+
+        A final run is not cancelled any more.
+        """
         wish = replace(wish, cause=_clean(wish.cause))
         return self._change(run_id, lambda run: _wishing(run, wish.kind, wish))
 
     def fulfilled(self, run_id: str, kind: Literal["cancel", "delete"]) -> Run:
-        """Take back a wish that was fulfilled, or refused; does nothing if there is none."""
+        """Remove a fulfilled or refused request, if any."""
         return self._change(run_id, lambda run: _wishing(run, kind))
 
     def reopen(
         self, plan: RunPlan, *, at: float, owner: Owner | None, location: Location | None
     ) -> Run:
-        """Take a run up again that is over: its job was not created, or its training goes on."""
+        """Reopen an ended run whose job was not created or whose training continues."""
 
         def reopened(run: Run) -> Run:
             if creation.may_be_submitted_again(run):
@@ -250,14 +253,14 @@ class SqlStore:
         return here.path
 
     def ensure_folder(self, run_id: str) -> None:
-        """Make a run's folder from its row where its files are not here, and say so in the row."""
+        """Make a run's folder from its row if missing, and record it."""
         folder = self.run_folder(run_id)
         here = {"artifacts": str(folder.path), "artifacts_missing": None}
         if not folder.is_there:
             self._change(run_id, lambda run: replace(run, **here))
 
     def last_written_at(self, run_id: str) -> float | None:
-        """When anything in the run's folder was last written; None where that cannot be seen."""
+        """Return when a file of the run was last written; None if unknown."""
         with contextlib.suppress(OSError):
             files = self.run_folder(run_id).path.rglob("*")
             return max((one.stat().st_mtime for one in files if one.exists()), default=None)
@@ -277,7 +280,7 @@ class SqlStore:
         return LogWriter(self.folder(run_id), check, partial(self._shorten_log, run_id))
 
     def _shorten_log(self, run_id: str, replica: str, at: int, by: int) -> None:
-        """Note that of a log so many bytes from a place on are about to be left out."""
+        """Record that a log is about to lose bytes from a position on."""
         begins = self._log_begins(run_id)
         if (begin := begins.get(replica, 0)) > at:
             begins[replica] = max(at, begin - by)
@@ -288,7 +291,7 @@ class SqlStore:
         return RunFolder(self.folder(run_id)).read(artifacts.LOG_BEGINS, dict[str, int]) or {}
 
     def log_marks(self, run_id: str) -> dict[str, LogMark]:
-        """How far each replica's log is archived, by replica, of the run's present attempt."""
+        """Return the archive marks of the present attempt's logs, by replica."""
         begins = self._log_begins(run_id)
         marks = {
             path.stem: run_logs.log_mark(path, begins.get(path.stem, 0))
@@ -297,13 +300,13 @@ class SqlStore:
         return {replica: mark for replica, mark in marks.items() if mark is not None}
 
     def begin_attempt(self, run_id: str) -> None:
-        """Note where the logs of another attempt begin: where those of the one before end."""
+        """Record where the logs of a new attempt begin."""
         with disk.translated(f"read the logs of run {run_id}"):
             sizes = {path.stem: disk.whole_size(path) for path in self.log_files(run_id)}
         self.keep(run_id, artifacts.LOG_BEGINS, msgspec.json.encode(sizes).decode() + "\n")
 
     def log_files(self, run_id: str) -> list[Path]:
-        """The run's log files, master first, then workers by number; empty if it left none."""
+        """Return the run's log files, master first, then workers by number."""
         logs = self.folder(run_id) / run_logs.LOGS
         with disk.translated(f"read {logs}"):
             found = [path for path in logs.glob(f"*{run_logs.LOG_SUFFIX}") if path.is_file()]
@@ -311,7 +314,7 @@ class SqlStore:
 
     @made_again
     def save_baseline(self, baseline: Baseline, *, replace: bool = False) -> None:
-        """Keep a baseline; one of its name is an error, unless it is to be replaced."""
+        """Store a baseline; an existing name is an error unless replaced."""
         name = checked_set_name(baseline.name, "baseline")
         with self.database.writing() as db:
             known = None if replace else index.baselines(self.root, db).get(name)
@@ -359,9 +362,9 @@ class SqlStore:
     def load(
         self, db: sa.Connection, query: sa.Select[Any], *, wholly: bool = False, **values: str
     ) -> list[Run]:
-        """Read the runs of some rows; where all folders are here those that go on from theirs.
+        """Read the runs of rows; active ones from their folders, if all are here.
 
-        With ``wholly`` also those that are closed. What cannot be read is in :attr:`unreadable`.
+        With ``wholly`` also closed ones. :attr:`unreadable` lists the failures.
         """
         runs = []
         for row in db.execute(query, values).mappings():
@@ -395,16 +398,16 @@ class SqlStore:
         raise NotFound(f"There is no run {run_id!r} in the store {self.where}.", action)
 
     def run_folder(self, run_id: str) -> RunFolder:
-        """Where a run has its files, if they are here."""
+        """Return the folder of a run's files, if they are here."""
         return RunFolder(self.root / artifacts.RUNS / run_id)
 
 
 def _clean(text: str) -> str:
-    """Make a sentence that quotes a log fit for every database: no NUL, no half characters."""
+    """Clean a quoted sentence for databases: no NUL, no half characters."""
     return text.encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 def _wishing(run: Run, kind: str, *wishes: Wish) -> Run:
-    """Replace the wish of a kind; a run that is final is not cancelled any more."""
+    """Replace the request of a kind; a final run is not cancelled."""
     others = tuple(wish for wish in run.wishes if wish.kind != kind)
     return replace(run, wishes=artifacts.pertinent((*others, *wishes), run.phase))
