@@ -3,7 +3,7 @@
 #   make demo                     both frameworks (4 GB of downloads the first time)
 #   make demo FRAMEWORKS=paddle   the small download (0.2 GB)
 #   make quick                    lint, types, imports, size, unit: no framework, no cluster
-#   make lint                     format and lint
+#   make lint                     format, lint, and how many docstrings are hard to read
 #   make types                    the types, strictly
 #   make imports                  which folder may import what
 #   make size                     code lines and words, against the limits of tests/size.toml
@@ -119,6 +119,7 @@ quick: lint types imports size unit
 lint: $(SMALL_STAMP)
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
+	$(VENV)/bin/python -m tests.prose
 
 types: $(SMALL_STAMP)
 	$(VENV)/bin/mypy

@@ -42,7 +42,10 @@ class Throughput(msgspec.Struct, frozen=True, kw_only=True):
     None if the log's records do not give it.
     """
     time_weighted_steady: float | None = None
-    """As ``time_weighted``, without evaluations, checkpoints and restarts."""
+    """As ``time_weighted``, without records that hold an evaluation, a checkpoint or a restart.
+
+    None if the log's records do not give it.
+    """
     median: float | None = None
     """Median of the records' rates; None as above."""
     arithmetic: float | None = None
