@@ -1,7 +1,7 @@
-"""The verdict that follows from reasons, for one run and for a run in its group alike.
+"""Verdict from reasons, for a run alone and in its group.
 
-A figure counts unless a reason rejects it that was not accepted by name. A figure that does not
-count is kept apart, as unverified, and is never part of another figure.
+A figure counts unless a rejection was not accepted by name. A figure that does not count is kept
+apart as unverified, and is never part of another figure.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from k8sbench.model.measurement import Measurement, Verdict
 from k8sbench.model.sample import Place
 
 REJECTED = "Rejected; the figures are under unverified."
-"""Why a rejected measurement has no throughput."""
+"""Reason why a rejected measurement has no throughput."""
 
 _F = TypeVar("_F")
 
 
 def accepted(reasons: Iterable[Finding], accept: Collection[str]) -> tuple[Finding, ...]:
-    """Mark the rejections that are overruled by their ids; what was marked before stays so."""
+    """Mark the rejections that are accepted by id; earlier marks stay."""
     return tuple(
         msgspec.structs.replace(reason, accepted=True)
         if reason.severity == "reject" and reason.id in accept
@@ -33,7 +33,7 @@ def accepted(reasons: Iterable[Finding], accept: Collection[str]) -> tuple[Findi
 
 
 def counts(reasons: Iterable[Finding]) -> bool:
-    """Whether no reason rejects that was not accepted."""
+    """Return True unless a rejection was not accepted."""
     return not any(reason.severity == "reject" and not reason.accepted for reason in reasons)
 
 
@@ -58,7 +58,7 @@ def of_measurement(
 
 
 def of_member(member: Member, reasons: Iterable[Finding]) -> Member:
-    """The member of a group with the verdict that reasons, its own or the group's, lead to."""
+    """Return a group's member with the verdict of its or the group's reasons."""
     figure = member.unverified if member.rate is None else member.rate
     verdict, rate, unverified = _decided(figure, valid=counts(reasons))
     measured = member.verdict is not None
@@ -81,14 +81,14 @@ EVIDENCE = 3
 
 
 class IntegrityRule(msgspec.Struct, frozen=True):
-    """What a check may find; the string below each rule is its condition."""
+    """A check's finding; the string below each rule is its condition."""
 
     id: str
     """Stable: users type it after ``--accept``, and rows keep it."""
     severity: Severity
-    """That of most of its findings."""
+    """Usual severity of its findings."""
     action: str
-    """What to do, one sentence or more."""
+    """Action, one sentence or more."""
 
     def finding(
         self, sentence: str, evidence: Iterable[Place] = (), severity: Severity | None = None

@@ -1,4 +1,4 @@
-"""Arithmetic per second and GPU, and its share of what the GPU can do in that number format."""
+"""Arithmetic per second and GPU, and its share of the GPU's peak."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def _peak_share(group: Group, done: float) -> Figure:
 
 
 def arithmetic(plan: RunPlan, effective: str | None, gpu_model: str | None) -> str | None:
-    """The number format that the arithmetic had: fp32, tf32, fp16, bf16; None if not known.
+    """Return the number format: fp32, tf32, fp16, bf16; None if unknown.
 
-    :data:`TF32_UNKNOWN` where the GPU has TF32 and the program is not ours and does not report it.
+    :data:`TF32_UNKNOWN` if the GPU has TF32 and the program is not ours and does not report it.
     """
     if effective in ("fp16", "bf16", "tf32"):
         return effective
@@ -70,11 +70,11 @@ def arithmetic(plan: RunPlan, effective: str | None, gpu_model: str | None) -> s
 def beyond_peak(
     measurement: Measurement, rate: float, model: Fingerprint | None, gpu_model: str | None
 ) -> str | None:
-    """Say that ``rate`` (samples/s of the job) is more arithmetic than its GPUs can do; else None.
+    """Return why ``rate`` exceeds the GPUs' peak, or None.
 
-    Nothing is said of another model than the catalog's, of a smoke run, whose model is small, and
-    of GPUs whose peak is not known. Where it is not known what was computed in which format, the
-    limit is that of the fastest one that it may have been.
+    ``rate`` is samples/s of the job. There is no check for another model than the catalog's, for
+    smoke runs, whose model is small, and for GPUs without a known peak. If the format of operations
+    is unknown, the limit is that of the fastest possible format.
     """
     gpu_model = measurement.gpu_model or gpu_model
     peak, parameters = peak_of(gpu_model), measurement.parameters

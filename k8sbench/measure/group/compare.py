@@ -42,11 +42,11 @@ from k8sbench.model.run import Run
 
 SERIES = fields_for("series")
 ALWAYS_EQUAL = ("benchmark", "framework", "case")
-"""Of counterparts, unless each side is one single case."""
+"""Fields that counterparts share, unless each side is a single case."""
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
-    """What was named on one side."""
+    """One side of a comparison, as named."""
 
     name: str
     groups: tuple[Group, ...]
@@ -69,7 +69,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def chosen(groups: Sequence[Group], run_ids: Collection[str]) -> list[Group]:
-    """Return the groups that some runs are part of, with the figures of these runs alone."""
+    """Return the groups of some runs, with figures of these runs alone."""
     kept = []
     for group in groups:
         members = tuple(member for member in group.members if member.run_id in run_ids)
@@ -110,7 +110,7 @@ def counterparts(a: Side, b: Side) -> list[tuple[list[Group], list[Group]]]:
 
 
 def differing(one: Group, two: Group) -> tuple[str, ...]:
-    """Name the fields in which two groups differ that stay the same over the sets of a case."""
+    """Return the differing fields that stay the same over a case's sets."""
     return tuple(name for name in SERIES if getattr(one.key, name) != getattr(two.key, name))
 
 
@@ -134,7 +134,7 @@ def figures(groups: Sequence[Group], *, of_sets: bool) -> Figures:
 
 
 def have_sets(groups: Sequence[Group]) -> bool:
-    """Whether there are as many sets with a figure as a comparison of sets takes."""
+    """Return True if a comparison of sets has enough sets with a figure."""
     return sum(group.spread is not None for group in groups) >= permutation.fewest()
 
 
@@ -142,7 +142,7 @@ def have_sets(groups: Sequence[Group]) -> bool:
 
 
 FEWEST_EARLIER = 5
-"""Sets before the second side's that say something of a case which its runs cannot decide."""
+"""Minimum number of earlier sets for a case that its runs cannot decide."""
 
 
 def compare(
@@ -167,7 +167,7 @@ def compare(
 
 
 def _earlier(case: Compared, among: Sequence[Group]) -> Earlier | None:
-    """Return the medians of earlier sets of an undecided case; None where they are too few."""
+    """Return medians of earlier sets of an undecided case; None if too few."""
     if case.finding != "undecided" or case.b is None:
         return None
     newest, own = case.b.groups[-1], case.b.sets
@@ -187,7 +187,7 @@ def _earlier(case: Compared, among: Sequence[Group]) -> Earlier | None:
 
 
 def newest_sets(groups: Sequence[Group]) -> Comparison | None:
-    """Compare the newest set with the newest other one that has a case of it; None: none has."""
+    """Compare the newest two sets that share a case; None without such sets."""
     by_set: dict[str, list[Group]] = {}
     for group in sorted(groups, key=lambda group: -group.began[1]):
         by_set.setdefault(group.key.set_name, []).append(group)
@@ -233,7 +233,7 @@ def _counted(groups: Sequence[Group]) -> list[str]:
 
 
 def _beside(mine: Sequence[Group], theirs: Sequence[Group]) -> Compared:
-    """Put the two sides of a case beside each other, with their ratio where they have one."""
+    """Pair the two sides of a case, with their ratio if they have one."""
     of_sets = have_sets(mine) and have_sets(theirs)
     one, two = (figures(groups, of_sets=of_sets) if groups else None for groups in (mine, theirs))
     if one is None or two is None:
@@ -255,7 +255,7 @@ def _beside(mine: Sequence[Group], theirs: Sequence[Group]) -> Compared:
 
 
 def is_regression(ratio: float, test: TwoSides, limit: float) -> bool:
-    """Whether the second side is slower by more than the limit, and shown to be slower."""
+    """Return True if the second side is significantly slower beyond the limit."""
     return ratio < 1 - limit and test.direction < 0 and test.p <= ALPHA
 
 
@@ -271,7 +271,7 @@ def unlike(one: Group, two: Group) -> tuple[str, ...]:
 
 
 def _notes(one: Group, two: Group) -> tuple[str, ...]:
-    """What differs of the plan and is allowed to."""
+    """Return the allowed differences of the plans."""
     named = {"benchmark", "case", "replicas", "processes_per_replica", "precision", "preset"}
     shown = [name for name in differing(one, two) if name not in named]
     return tuple(
@@ -300,11 +300,11 @@ MOMENTARY = {
 }
 """Fields of an environment that are not compared, and why."""
 CHANGE = 0.02
-"""Of a GPU metric: relative, and of a share absolute."""
+"""Smallest change of a GPU metric: relative; for shares absolute."""
 
 
 def _differences(pairs: Iterable[Pair]) -> list[Difference]:
-    """List what differs, each difference once with the places of the pairs that have it."""
+    """List the differences, each once with the places of its pairs."""
     places: dict[Difference, list[int]] = {}
     for place, (mine, theirs) in enumerate(pairs):
         if mine and theirs:

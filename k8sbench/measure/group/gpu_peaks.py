@@ -31,7 +31,7 @@ class Peak(NamedTuple):
 
     @property
     def bf16(self) -> float | None:
-        """That of fp16, where the GPU has it: each one that has TF32 does."""
+        """Peak in bf16: that of fp16 on GPUs with TF32."""
         return self.fp16 if self.tf32 else None
 
 
@@ -71,13 +71,13 @@ PEAKS = (
 
 
 def peak_of(gpu_model: str | None) -> Peak | None:
-    """The data sheet's figures of a GPU, by its name; None where they are not known."""
+    """Return a GPU's data sheet figures by its name; None if unknown."""
     name = plain_name(gpu_model or "")
     return next((peak for peak in PEAKS if re.fullmatch(peak.pattern, name)), None)
 
 
 def plain_name(gpu_model: str) -> str:
-    """A GPU's name as two sources can share it: "Tesla" came and went, as did "NVIDIA"."""
+    """Return a GPU's name without "Tesla" and "NVIDIA", which come and go."""
     words = gpu_model.lower().replace("(tm)", "").split()
     return " ".join(word for word in words if word not in ("nvidia", "tesla"))
 

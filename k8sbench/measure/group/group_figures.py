@@ -43,7 +43,7 @@ def model(
 
 
 def arithmetic(measured: Sequence[Candidate], missing: dict[str, str]) -> Arithmetic | None:
-    """What all runs state alike."""
+    """Return the operations' types if all runs state the same."""
     arithmetics = [c.measured.arithmetic for c in measured]
     if (
         arithmetics
@@ -58,7 +58,7 @@ def arithmetic(measured: Sequence[Candidate], missing: dict[str, str]) -> Arithm
 
 
 def layout(measured: Sequence[Candidate]) -> str | None:
-    """How images lay in memory, as all runs report it."""
+    """Return the memory layout if all runs report the same."""
     layouts = {reported(c.measured.environment, "option.channels_last") for c in measured}
     return {"True": "NHWC", "False": "NCHW"}.get(str(layouts.pop())) if len(layouts) == 1 else None
 
@@ -80,7 +80,7 @@ def unit(candidate: Candidate) -> str:
 
 
 def accuracy(counted: Sequence[Candidate], missing: dict[str, str]) -> AccuracyResult | None:
-    """Of the middle run by its best evaluation; of two in the middle, the worse."""
+    """Return the middle run's best evaluation; of two, the worse."""
     accuracies = [c.measured.accuracy for c in counted if c.measured.accuracy is not None]
     if not accuracies:
         missing["accuracy"] = "no run evaluated its model"
@@ -92,10 +92,10 @@ def accuracy(counted: Sequence[Candidate], missing: dict[str, str]) -> AccuracyR
 def time_to_train(
     counted: Sequence[Candidate], missing: dict[str, str]
 ) -> tuple[float | None, int | None]:
-    """Median seconds to the target, and how many runs reached it; None where none trained.
+    """Return the median seconds to the target, and the runs that reached it.
 
-    The median is over all runs: one that did not reach the target needs longer than any that did.
-    That of those alone that did would be the better the more runs fail.
+    None without trainings. The median is over all runs: a run that did not reach the target needs
+    longer than any that did. A median over the others alone would improve as more runs fail.
     """
     times = [c.measured.time_to_train_s for c in counted]
     reached = sum(seconds is not None for seconds in times)
@@ -118,7 +118,7 @@ def _not_reached(counted: Sequence[Candidate], reached: int) -> str:
 
 
 def training(counted: Sequence[Candidate]) -> TrainingOfGroup | None:
-    """What runs that train to an accuracy have in common."""
+    """Return the common values of runs that train to an accuracy."""
     trained = [c.measured for c in counted if c.trains]
     if not trained:
         return None
@@ -162,7 +162,10 @@ def gpu_hours(candidates: Sequence[Candidate], missing: dict[str, str]) -> float
 
 
 def queued(candidates: Sequence[Candidate], missing: dict[str, str]) -> float | None:
-    """Median wait in queues of the runs that waited, whether they count or not, seconds."""
+    """Return the median wait in queues of the runs that waited, s.
+
+    Also of runs that do not count.
+    """
     waits = [wait for c in candidates if (wait := c.run.queued_s()) is not None]
     if not waits:
         missing["queued_s"] = "no run is known to have waited in a queue"
@@ -171,7 +174,7 @@ def queued(candidates: Sequence[Candidate], missing: dict[str, str]) -> float | 
 
 
 def data_fraction(counted: Sequence[Candidate], missing: dict[str, str]) -> float | None:
-    """Median share of the steps that runs wait for data, of those that report it."""
+    """Return the median share of steps spent waiting for data."""
     fractions = [c.measured.data_fraction for c in counted]
     known = [share for share in fractions if share is not None]
     if not known:
@@ -195,18 +198,18 @@ def gpu(counted: Sequence[Candidate], missing: dict[str, str]) -> dict[str, floa
 
 
 def judgements(counted: Sequence[Candidate]) -> tuple[str, ...]:
-    """What held the runs back, by their GPU metrics."""
+    """Return the limits that the runs' GPU metrics show."""
     metrics = (c.measured.gpu_metrics for c in counted)
     return tuple(dict.fromkeys(m.judgement for m in metrics if m and m.judgement))
 
 
 def joined(values: Iterable[str | None]) -> str | None:
-    """The values that the runs report, each once, side by side; None where none reports any."""
+    """Join the distinct values that runs report; None without any."""
     return " + ".join(sorted({value for value in values if value})) or None
 
 
 COVERAGE = 0.95
-"""What the interval from order statistics aims at."""
+"""Target coverage of the interval from order statistics."""
 
 
 def spread(rates: Sequence[float], dropped: int = 0) -> Spread:
@@ -234,7 +237,7 @@ def spread(rates: Sequence[float], dropped: int = 0) -> Spread:
 
 
 def interval_ranks(count: int, dropped: int = 0) -> tuple[int, float]:
-    """Which order statistics bound the median, and with what coverage.
+    """Return the order statistics that bound the median, and their coverage.
 
     For ``count`` runs sorted ascending, the ``rank``-th from below and from above. Below six runs
     even the extremes do not reach 95 %, and are taken with the coverage that they have; from six

@@ -25,18 +25,20 @@ from k8sbench.model.identity import GroupKey
 from k8sbench.model.run import Run
 
 EFFICIENCY_LIMIT = 1.05
-"""Speedup ÷ GPUs above this is no scaling effect: one of the two sides is wrong."""
+"""Speedup ÷ GPUs above this means an error on one of the two sides."""
 WIDE_INTERVAL = 0.10
-"""Width of the interval ÷ median from which the reader is warned. The reports that we reproduce
-stay below 2 % with five runs."""
+"""Interval width ÷ median that causes a warning.
+
+The reports that we reproduce stay below 2 % with five runs.
+"""
 
 
 def groups(runs: Iterable[Run], *, accept: Collection[str] = ()) -> list[Group]:
-    """Group the repeats of each case, check them, and order the groups by their keys.
+    """Group the repeats of each case, check them, and sort the groups by key.
 
-    ``accept`` overrules reasons by id: such a run counts, and the reason stays, marked. All runs
-    that the caller has should come in one call: a log that is counted twice and the 1x1 case that
-    an efficiency refers to may be in another group.
+    ``accept`` overrules reasons by id: such a run counts, and the reason stays, marked. All runs of
+    the caller should come in one call, because a log that is counted twice and the 1x1 case of an
+    efficiency may be in another group.
     """
     candidates = [Candidate(run, frozenset(accept)) for run in unique(runs)]
     rejections.logs_counted_twice(candidates)
@@ -160,7 +162,7 @@ def _with_reasons(group: Group, new: Sequence[Finding]) -> Group:
 
 
 def _began(run: Run) -> float:
-    """Return when a run began; of an imported one its window, where its log's stamps have dates."""
+    """Return a run's start; for an imported run its window's, if dated."""
     window = run.measurement.window if run.measurement and run.is_imported else None
     return run.created_at if window is None or window.started_at is None else window.started_at
 

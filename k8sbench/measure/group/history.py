@@ -28,7 +28,10 @@ AFTER = (3, 6)
 """The fewest and the most sets from a change on."""
 P = 0.008
 CLEAR = 3.5
-"""Standard deviations of a set, as it is within the sides, that the means of the sides differ."""
+"""Difference of the sides' means for a change, in standard deviations.
+
+The deviation is that of the sets within the sides.
+"""
 LEAST_CHANGE = 0.015
 """Sets of one case differ by 1 % now and then."""
 
@@ -111,6 +114,6 @@ def _differs(before: Sequence[float], after: Sequence[float]) -> tuple[float, fl
 
 
 def _unevenness(values: Sequence[float], first: int, place: int, end: int) -> float:
-    """How far the values on the two sides of a place are from their side's median."""
+    """Return the deviations on both sides of a place from their medians."""
     sides = (values[first:place], values[place:end])
     return sum(abs(math.log(v / statistics.median(side))) for side in sides for v in side)

@@ -34,34 +34,39 @@ from k8sbench.model.run import Run
 FEWEST = 5
 """Nodes from which their noise can be estimated."""
 LEAST = 0.03
-"""No smaller difference is worth a cordon; runs of one node differ by 1 % and more."""
+"""Smallest limit; runs of one node differ by 1 % and more."""
 FALSE_ALARMS = 0.05
-"""Share of sweeps over equal nodes in which any is called slow, at most about."""
+"""Share of sweeps over equal nodes that call any node slow."""
 NORMAL = 1.4826
 """Standard deviation ÷ median absolute deviation of a normal distribution."""
 SMALL_POOL = 4.0
-"""Chosen by simulation, so that small pools have no more false alarms than large ones."""
+"""Constant for small pools, from a simulation.
+
+Small pools then have no more false alarms than large ones.
+"""
 
 UNCONFIRMED = "One run does not tell a slow node from a slow run."
 
 SLOW_CLOCK = 0.95
-"""Of the fastest GPU's clock, below which a GPU of the same node is named."""
+"""Share of the fastest GPU's clock below which a GPU is named."""
 
 State = Literal["ok", "slow", "faulty", "not-judged", "not-measured"]
 
 
 class NodeFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured on one node, and what that says of it."""
+    """Figures of one node, and its verdict."""
 
     node: str
     state: State = "ok"
     throughput: float | None = None
-    """Of the job, the median over the node's valid runs; None without a valid run."""
+    """Median throughput of the node's valid runs, of the job; None without one."""
     fastest: float | None = None
     """Throughput of the fastest of several valid runs; None where there are not several."""
     alike: tuple[str, ...] = ()
-    """GPU model, precision in effect and estimator: only nodes with equal ones are compared; empty
-    without a throughput, and of smoke runs."""
+    """GPU model, effective precision and estimator; equal nodes are compared.
+
+    Empty without a throughput, and for smoke runs.
+    """
     why: tuple[str, ...] = ()
     """A sentence for each reason of the state."""
     slow_gpus: tuple[str, ...] = ()
@@ -69,19 +74,19 @@ class NodeFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What the nodes that were measured alike were held to."""
+    """Limits for nodes that were measured alike."""
 
     alike: tuple[str, ...]
     nodes: int
-    """How many nodes were compared."""
+    """Number of compared nodes."""
     centre: float
     """Median throughput."""
     noise: float | None = None
     """Relative; None for fewer than :data:`FEWEST` nodes."""
     limit: float | None = None
-    """How far below the centre a node is slow, 0.03 for 3 %; None as above."""
+    """Limit below the centre for a slow node, 0.03 for 3 %; None as above."""
     reason: str | None = None
-    """Why nodes were not judged; None where they were."""
+    """Reason why nodes were not judged; None if they were."""
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,7 +156,7 @@ FAULTS = ("gpu-throttled", "xid-error")
 def figures(
     nodes: Sequence[str], groups: Sequence[Group], runs: Sequence[Run]
 ) -> list[NodeFigures]:
-    """Say of each node what was measured, and which of its GPUs were faulty or slow."""
+    """Return each node's figures, with its faulty or slow GPUs."""
     return [
         _figures(
             node,
@@ -200,7 +205,7 @@ def _faults(measured: Sequence[Measurement]) -> Iterator[str]:
 
 
 def _slow_gpus(measured: Sequence[Measurement]) -> Iterator[str]:
-    """Name the GPUs whose clock was well below that of the node's fastest, in the latest run."""
+    """Yield the GPUs with a clock well below the node's fastest, in the latest run."""
     gpus = next((m.gpu_metrics.gpus for m in reversed(measured) if m.gpu_metrics), ())
     clocks = {one.gpu.index or one.gpu.uuid: one.figures.get("sm_clock") for one in gpus}
     most = max((clock for clock in clocks.values() if clock is not None), default=0.0)

@@ -43,7 +43,7 @@ def fewest() -> int:
 
 
 class TwoSides:
-    """The observations of a case, of at least one on each side, and all ways to deal them."""
+    """Observations of a case, at least one per side, and their permutations."""
 
     def __init__(self, a: Sequence[float], b: Sequence[float]) -> None:
         logs = [math.log(value) for value in (*b, *a)]
@@ -64,12 +64,12 @@ class TwoSides:
 
     @property
     def direction(self) -> int:
-        """-1 where the second side is the lower, 1 where it is the higher, else 0."""
+        """Return -1 if the second side is lower, 1 if it is higher, else 0."""
         return (self._sum > SAME) - (self._sum < -SAME)
 
     @property
     def p(self) -> float:
-        """How often chance puts the sides so far apart; two-sided, twice the rarer direction."""
+        """Return the two-sided p: twice that of the rarer direction."""
         ways = len(self._sums)
         below = bisect.bisect_right(self._sums, self._sum + SAME)
         above = ways - bisect.bisect_left(self._sums, self._sum - SAME)
@@ -95,9 +95,9 @@ class TwoSides:
 
 
 def adjusted(cases: Sequence[TwoSides]) -> list[float]:
-    """Return the p of each case for all cases together; up to :data:`ALPHA` it is shown.
+    """Return each case's p corrected for all cases; shown up to :data:`ALPHA`.
 
-    A case that so few observations can never decide keeps its own.
+    A case with too few observations to ever decide keeps its own.
     """
     # What can never be shown is not tested, and takes nothing from the others.
     able = [n for n, case in enumerate(cases) if case.least_p <= ALPHA]
@@ -117,7 +117,7 @@ def to_decide(count: int) -> int | None:
 
 
 def _sums(values: Sequence[float], count: int, seen: float) -> list[float]:
-    """Return the sums of all choices of ``count`` values, or of some choices and the one seen."""
+    """Return the sums of ``count`` values: of all choices, or of a sample and ``seen``."""
     if math.comb(len(values), count) > MOST:
         return [seen, *_drawn_sums(values, count)]
     sums: list[list[float]] = [[0.0], *([] for _ in range(count))]

@@ -23,7 +23,7 @@ from k8sbench.model.plan import is_bandwidth
 from k8sbench.model.spec import Accuracy, BenchmarkSpec, Published, Variant
 
 _ID = {"batch_size": "batch", "gpu_model": "gpu-model"}
-"""Field of the case → the id for a difference in it, where that is not the field's name."""
+"""Field of the case → id of a difference, if not the field's name."""
 
 
 def id_of(field: str) -> str:
@@ -59,7 +59,7 @@ def throughput_deviations(group: Group, spec: BenchmarkSpec) -> tuple[Deviation,
 
 
 def published_speedups(group: Group, spec: BenchmarkSpec | None) -> dict[str, dict[int, float]]:
-    """Map source → GPUs → speedup of the published cases of a group's program and batch."""
+    """Map source → GPUs → published speedup of the group's program and batch."""
     plan = group.plan
     variant = None if spec is None else spec.variant(plan.framework, plan.variant)
     alike = [
@@ -80,7 +80,7 @@ def published_speedups(group: Group, spec: BenchmarkSpec | None) -> dict[str, di
 
 
 def _nearest(deviations: Iterable[Deviation]) -> tuple[Deviation, ...]:
-    """Of each source and quantity the figure that most is equal of."""
+    """Return the most similar published figure per source and quantity."""
     nearest: dict[tuple[str, str], tuple[tuple[object, ...], Deviation]] = {}
     for index, deviation in enumerate(deviations):
         unlike, key = deviation.not_comparable, (deviation.source, deviation.quantity)
@@ -129,7 +129,7 @@ def _trained(
 def _unlike_trained(
     group: Group, figure: Published, variant: Variant, accuracy: Accuracy | None
 ) -> list[str]:
-    """What an accuracy and the time to it must have in common with the published ones."""
+    """Return what makes an accuracy or its time incomparable to the published."""
     unlike = [name for name in _unlike_published(group, figure, variant) if name != "estimator"]
     if group.spread is None:
         return unlike
@@ -230,7 +230,7 @@ def data_source(data: str) -> str:
 
 
 def parities(groups: Iterable[Group]) -> list[Parity]:
-    """Pair Paddle and PyTorch groups of one case, whether or not a ratio can be given.
+    """Pair Paddle and PyTorch groups of one case, with or without a ratio.
 
     A pair shares the fields that decide ``parity``; not necessarily the set. Each group is paired
     with the counterpart that differs in the fewest respects, then of its own set, then the newest.
@@ -280,16 +280,16 @@ def _nearness(group: Group, other: Group) -> tuple[object, ...]:
 
 
 def _unlike(one: Group, two: Group) -> tuple[str, ...]:
-    """Ids of what forbids a ratio of two medians: one of unsteady runs is no valid figure."""
+    """Return ids that forbid a ratio of medians, unsteady runs included."""
     unlike = dict.fromkeys(unlike_in_parity(one, two))
     return (*(unlike | {"no-figure": None} if "unsteady" in (one.state, two.state) else unlike),)
 
 
 def unlike_in_parity(one: Group, two: Group, *, is_alike: bool = False) -> tuple[str, ...]:
-    """Ids of what forbids a ratio of two groups of one case, of whatever framework and program.
+    """Return ids that forbid a ratio of two groups of one case.
 
-    ``is_alike``: they are of one program, planned alike: only what is known to differ counts, and
-    a GPU that nobody knows.
+    Framework and program may differ. ``is_alike``: they are of one program, planned alike. Then
+    only known differences count, and an unknown GPU.
     """
     unlike = []
     if one.smoke or two.smoke:
@@ -326,10 +326,9 @@ def unlike_in_parity(one: Group, two: Group, *, is_alike: bool = False) -> tuple
 
 
 def _unlike_arithmetic(one: Group, two: Group, *, is_alike: bool) -> bool:
-    """Whether the operations' types differ, or may differ, in one precision.
+    """Return True if the operations' types differ, or may differ.
 
-    In FP32 all are FP32, whether a program states them or not; what AMP leaves in FP32 is known
-    only where it is stated.
+    In FP32 all are FP32, stated or not. What AMP leaves in FP32 is known only if it is stated.
     """
     if one.arithmetic is None or two.arithmetic is None:
         return not is_alike and one.precision_effective == "amp"

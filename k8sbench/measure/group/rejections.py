@@ -1,7 +1,7 @@
-"""Runs that may count in a group; which do not count as repeats of the others, and why.
+"""Repeats of a group that do not count, and why.
 
-What differs from the majority does not count, and without a majority nothing does. Each check looks
-at the runs that still count when it comes; the order of the checks is :mod:`.grouping`'s.
+A run that differs from the majority does not count, and without a majority none does. Each check
+looks at the runs that still count; :mod:`.grouping` has the order of the checks.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ENDINGS = {
 
 
 class Candidate:
-    """A run that may count in a group: what it reports, and the reasons against it so far."""
+    """A run that may count in a group, with its report and reasons."""
 
     def __init__(self, run: Run, accept: frozenset[str]) -> None:
         self.run = run
@@ -76,17 +76,17 @@ class Candidate:
 
     @property
     def counts(self) -> bool:
-        """Whether nothing rejects it that was not accepted."""
+        """True unless a rejection was not accepted."""
         return verdict.counts(self.reasons)
 
     @property
     def trains(self) -> bool:
-        """Whether it trains to an accuracy."""
+        """True if it trains to an accuracy."""
         return self.run.plan.mode == "train"
 
     @property
     def start_weights(self) -> str | None:
-        """Digest of its start weights, or that there are none; None of a throughput run."""
+        """Digest of its start weights or their absence; None for throughput runs."""
         return (self.measured.weights_digest or SCRATCH) if self.trains else None
 
     @property
@@ -97,7 +97,7 @@ class Candidate:
 
 
 def unique(runs: Iterable[Run]) -> list[Run]:
-    """Oldest first, each run once: of two copies the one that knows more of its run."""
+    """Return each run once, oldest first; of copies the more complete one."""
     best: dict[str, Run] = {}
     for run in runs:
         other = best.get(run.run_id)
@@ -111,25 +111,25 @@ def _knowledge(run: Run) -> tuple[int, bool]:
 
 
 def reported(environment: Mapping[str, object], key: str) -> str | None:
-    """What a log reports of its environment, as text; None where it does not."""
+    """Return a value of the log's environment as text; None if not reported."""
     value = environment.get(key)
     return None if value is None else str(value)
 
 
 OUTLIER_LIMIT = 1.25
-"""Fastest ÷ slowest of the runs that count: beyond it they are no repeats of each other."""
+"""Fastest ÷ slowest of the counted runs; beyond it they are no repeats."""
 FEW = 5
-"""Fewer runs are no crowd: of them nothing is dropped that is not plainly apart."""
+"""Below this count, drop only clear outliers."""
 ALIKE = 1.05
 """Fastest ÷ slowest of the others, where one of few runs is dropped."""
 FAR = 0.25
-"""Relative difference from the median of the others, where one of few runs is dropped."""
+"""Relative difference from the others' median that drops one of few runs."""
 MAJORITY = (2, 3)
-"""At least so many of so many runs must agree. Five of eight have been the wrong ones."""
+"""Minimum majority. Five of eight have been the wrong ones."""
 
 
 def logs_counted_twice(candidates: Sequence[Candidate]) -> None:
-    """Of runs whose logs are the same, only the first counts, in whatever group they are."""
+    """Reject runs with the same log, except the first, in any group."""
     owners: defaultdict[str, list[Candidate]] = defaultdict(list)
     for candidate in candidates:
         if not candidate.counts or candidate.measured.log_digest is None:
@@ -145,16 +145,20 @@ def logs_counted_twice(candidates: Sequence[Candidate]) -> None:
 
 
 def is_same_log(one: Measurement, other: Measurement) -> bool:
-    """Whether two logs have the same records, at the same times as far as both have times.
+    """Return True if two logs have the same records and times.
 
-    Runs whose steps take the same time to the last printed digit print the same records.
+    Times count if both have them. Runs whose steps take the same time to the last printed digit
+    print the same records.
     """
     times = [(log.steady.started_at, log.steady.ended_at) for log in (one, other) if log.steady]
     return one.log_digest == other.log_digest is not None and len(set(times)) < 2
 
 
 def other_plans(candidates: Sequence[Candidate]) -> None:
-    """A group key does not hold all of a case: environment variables, command, pool's details."""
+    """Reject runs with differences that the group key does not hold.
+
+    Environment variables, command, details of the pool.
+    """
     plans = {c.run.run_id: case_values(c.run.plan, but="group") for c in candidates if c.counts}
     for name in sorted({name for values in plans.values() for name in values}):
         values = {
@@ -175,11 +179,11 @@ _TRAITS: dict[IntegrityRule, tuple[str, Callable[[Candidate], str | None]]] = {
         lambda c: reported(c.measured.environment, "framework_version"),
     ),
 }
-"""What only the runs themselves report: rule → the name of the trait, and where it stands."""
+"""Rule → a trait that only the runs report, and its value."""
 
 
 def mixed(candidates: Sequence[Candidate]) -> None:
-    """Reject what differs from the other repeats in a trait, one trait after the other."""
+    """Reject runs that differ from the others in a trait, trait by trait."""
     for rule, (what, value) in _TRAITS.items():
         values = {c.run.run_id: value(c) for c in candidates if c.counts}
         _reject_minority(candidates, values, rule, what, shown=True)
@@ -193,9 +197,9 @@ def _reject_minority(
     *,
     shown: bool,
 ) -> None:
-    """Reject the runs that differ from a strict majority, or all where there is none.
+    """Reject the runs that differ from a strict majority; all without one.
 
-    A run of which the value is not known (None) is neither rejected nor counted.
+    A run without a known value (None) is neither rejected nor counted.
     """
     known = Counter(value for value in values.values() if value is not None)
     if len(known) < 2:
@@ -217,7 +221,7 @@ def _reject_minority(
 
 
 def common_estimator(candidates: Sequence[Candidate]) -> str:
-    """The estimator that most runs have as their headline; who has no figure by it is out."""
+    """Return the most frequent headline estimator; reject runs without its figure."""
     counted = [c for c in candidates if c.counts]
     measured = counted or [c for c in candidates if c.run.measurement is not None]
     if not measured:
@@ -235,12 +239,15 @@ def _order(estimator: str) -> int:
 
 
 class Agreement(NamedTuple):
-    """Which runs of a group are repeats of each other."""
+    """Runs of a group that are repeats of each other."""
 
     dropped: int = 0
-    """How many were rejected for their rates."""
+    """Number of runs rejected for their rates."""
     is_unsteady: bool = False
-    """Whether all count although they are far apart, because there is no gap between them."""
+    """True if all count although they are far apart.
+
+    There is no gap between them.
+    """
 
 
 def outliers(candidates: Sequence[Candidate], estimator: str) -> Agreement:
@@ -273,7 +280,7 @@ def outliers(candidates: Sequence[Candidate], estimator: str) -> Agreement:
 
 
 def agreeing(rates: Iterable[float]) -> list[float]:
-    """The rates that are repeats of each other, ascending; empty where it is unclear which are.
+    """Return the rates that agree, ascending; empty if unclear.
 
     The most rates of which no two differ by more than the limit; of several such choices, the
     narrowest. They must be a clear majority, and the others farther from them than they are from

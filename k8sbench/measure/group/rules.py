@@ -14,27 +14,29 @@ RUN_FAILED = reject(
 RUN_CANCELLED = reject("run-cancelled", "Repeat the case.")
 """The run was cancelled."""
 RUN_LOST = reject("run-lost", "Look at what is left with k8sbench status RUN, and repeat the case.")
-"""The process that answered for it is gone, or its job was removed before its end was seen."""
+"""The run's process is gone, or its job was removed before its end was seen."""
 NOT_MEASURED = reject(
     "not-measured",
     "Measure it with k8sbench collect RUN, where it ran on a cluster; else repeat the case.",
 )
 """The run ended, but nothing was measured."""
 LOG_COUNTED_TWICE = reject("log-counted-twice", "Remove the copy with k8sbench store remove RUN.")
-"""Its log is, record by record, that of an earlier run, in whatever group; the times at which lines
-were received, where both logs have them, are the same, too."""
+"""The log is, record by record, that of an earlier run, in any group.
+
+The times at which lines were received are equal, too, if both logs have them.
+"""
 MIXED_PLAN = reject(
     "mixed-plan",
     "Compare the plans with k8sbench status RUN -o yaml, and repeat the case with one of them.",
 )
-"""The run is another [case](#what-makes-two-runs-the-same-case) in what the group does not name:
-environment variables, command, details of the pool."""
+"""The run is another [case](#what-makes-two-runs-the-same-case) in a property outside the group's
+key: environment variables, command, details of the pool."""
 MIXED_GPU_MODEL = reject("mixed-gpu-model", "Choose a node pool of one GPU model.")
 """The run ran on another GPU model."""
 MIXED_PRECISION = reject(
     "mixed-precision", "Find out where AMP had no effect, and repeat the case there."
 )
-"""Its precision in effect is another: AMP had effect in one run and not in the other."""
+"""The effective precision differs: AMP had effect in one run only."""
 MIXED_IMAGE = reject("mixed-image", "Name the image by its digest, and repeat the case.")
 """Its image is another."""
 MIXED_DRIVER = reject("mixed-driver", "Choose nodes with one driver version.")
@@ -58,14 +60,14 @@ OUTLIER = reject(
     "outlier",
     "Repeat the case until a clear majority agrees, and find out what else ran beside the outlier.",
 )
-"""Its figure is not that of a clear majority; not judged in smoke runs, which claim no speed."""
+"""The figure is not that of a clear majority; not checked for smoke runs."""
 EFFICIENCY_ABOVE_LIMIT = reject(
     "efficiency-above-limit", "Repeat both cases: one of the two is wrong."
 )
 """An efficiency above 1.05 is no scaling effect; one side is wrong."""
 UNSTEADY_RUNS = warn(UNSTEADY, "Find out what else ran beside them, and repeat the case.")
-"""The runs are more than a quarter apart, without a gap that would show which are right: all of
-them count, there is no interval, and the row is not valid."""
+"""The runs are more than a quarter apart, without a gap that shows which are right: all count,
+there is no interval, and the row is not valid."""
 WIDE_INTERVAL = warn("wide-interval", "Run more repeats.")
 """The interval is wider than 10 % of the median."""
 

@@ -18,8 +18,11 @@ from k8sbench.model.spec import BenchmarkSpec
 
 BASELINE = fields_for("baseline")
 BY_RULE = ("head", "norm")
-"""Options that by a benchmark's own rule may differ between one GPU and several (ArcFace's loss
-head, the norm layer), as the program reports or takes them: allowed in a speedup, and footnoted."""
+"""Options that a benchmark's rule may change with the number of GPUs.
+
+ArcFace's loss head and the norm layer, as the program reports or takes them: allowed in a speedup,
+and footnoted.
+"""
 SYNC_BN_NOTE = "synchronised batch norm on several GPUs, plain batch norm on one"
 
 
@@ -47,7 +50,7 @@ def efficiency(group: Group, speedup: Figure) -> Figure:
 
 
 def baseline(group: Group, among: Sequence[Group]) -> tuple[Group | None, str]:
-    """Find the 1x1 group that the speedup refers to, or the reason why there is none.
+    """Return the 1x1 group of the speedup, or why there is none.
 
     The group's own set comes first, then the newest of the other sets.
     """
@@ -124,7 +127,7 @@ def _by_rule(group: Group) -> dict[str, object]:
 
 
 def case_notes(spec: BenchmarkSpec | None, group: Group, base: Group) -> tuple[str, ...]:
-    """What the benchmark's own rule makes different in this case or on one GPU."""
+    """Return the differences that the benchmark's own rule makes."""
     plan = group.plan
     variant = None if spec is None else spec.variant(plan.framework, plan.variant)
     if variant is None:
