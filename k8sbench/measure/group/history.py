@@ -105,7 +105,7 @@ def _change_at(values: Sequence[float], start: int, place: int) -> Change | None
 def _differs(before: Sequence[float], after: Sequence[float]) -> tuple[float, float] | None:
     """Return ratio and p where two sides differ; None where they do not."""
     ratio = statistics.median(after) / statistics.median(before)
-    if abs(ratio - 1) <= LEAST_CHANGE or least_p(len(before), len(after)) > P:
+    if abs(ratio - 1) <= LEAST_CHANGE:
         return None
     test = TwoSides(before, after)
     # The squared difference of the means by the variance of a set: t² without the sets' numbers.

@@ -52,7 +52,7 @@ def throughput_deviations(group: Group, spec: BenchmarkSpec) -> tuple[Deviation,
     """Each source's throughput that is nearest to the group, and our deviation from it."""
     variant = spec.variant(group.plan.framework, group.plan.variant)
     return _nearest(
-        _deviation(group, figure, spec, variant)
+        _deviation(group, figure, spec, variant, figure.throughput)
         for figure in (variant.published if variant is not None else ())
         if figure.throughput is not None and variant is not None
     )
@@ -95,9 +95,9 @@ def _trained(
     group: Group, figure: Published, spec: BenchmarkSpec, variant: Variant, quantity: str
 ) -> Deviation:
     """The published time to train, or the accuracy, beside ours."""
-    throughput = _deviation(group, figure, spec, variant)
-    training, reached, notes = group.training, group.accuracy, list(throughput.notes)
+    training, reached, notes = group.training, group.accuracy, []
     if quantity == "time_to_train":
+        assert figure.time_to_train_s is not None
         aim, estimator = spec.target_accuracy, "Time2Train"
         published, ours = figure.time_to_train_s, group.time_to_train_s
         unlike = _unlike_trained(group, figure, variant, aim)
@@ -112,17 +112,17 @@ def _trained(
         if training is not None and "target" in (training.ended_by or ""):
             notes.append("stopped at the target")
     unlike += ["no-figure"] if ours is None and group.spread is not None else []
+    deviation = _deviation(group, figure, spec, variant, published)
     return msgspec.structs.replace(
-        throughput,
+        deviation,
         quantity=quantity,
-        published=published,
         corrected=None,
         estimator=estimator,
         ours=ours,
         ratio=None if unlike or ours is None or not published else ours / published - 1,
         ratios=None,
         not_comparable=tuple(unlike),
-        notes=tuple(notes),
+        notes=(*deviation.notes, *notes),
     )
 
 
@@ -152,10 +152,12 @@ def _unlike_trained(
     return unlike
 
 
-def _deviation(group: Group, figure: Published, spec: BenchmarkSpec, variant: Variant) -> Deviation:
+def _deviation(
+    group: Group, figure: Published, spec: BenchmarkSpec, variant: Variant, published: float
+) -> Deviation:
     unlike = _unlike_published(group, figure, variant)
     ours = group.by_estimator.get(figure.estimator)
-    theirs = figure.corrected or figure.throughput or 0.0
+    theirs = figure.corrected or published
     notes = []
     if group.plan.impl != "upstream":
         notes.append(f"impl {group.plan.impl}")
@@ -169,12 +171,12 @@ def _deviation(group: Group, figure: Published, spec: BenchmarkSpec, variant: Va
     if figure.aggregate == "mean":
         notes.append("published mean of runs, our median")
     if figure.corrected is not None:
-        published, corrected = figure.throughput, figure.corrected
-        notes.append(f"published {published:.7g} is wrong by its own logs ({corrected:.7g})")
+        wrong, corrected = figure.throughput, figure.corrected
+        notes.append(f"published {wrong:.7g} is wrong by its own logs ({corrected:.7g})")
     elif figure.anomalous:
         notes.append("the published figure is odd by its own report")
     ratios = None
-    if unlike == ("estimator",) and figure.estimator == "unknown" and theirs:
+    if unlike == ("estimator",) and figure.estimator == "unknown":
         found = [rate / theirs - 1 for rate in group.by_estimator.values()]
         unlike, ratios = (), (min(found), max(found))
     return Deviation(
@@ -184,11 +186,11 @@ def _deviation(group: Group, figure: Published, spec: BenchmarkSpec, variant: Va
         precision=figure.precision,
         batch_size=figure.batch_size,
         gpu_model=figure.gpu_model,
-        published=figure.throughput or 0.0,
+        published=published,
         corrected=figure.corrected,
         estimator=figure.estimator,
         ours=ours,
-        ratio=None if unlike or ours is None or not theirs else ours / theirs - 1,
+        ratio=None if unlike or ours is None else ours / theirs - 1,
         ratios=ratios,
         not_comparable=unlike,
         notes=tuple(notes),

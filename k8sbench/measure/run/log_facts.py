@@ -417,15 +417,9 @@ class LogFacts:
 
     def _choose(self) -> Expectation:
         if self.family is OURS:
-            mine = [
-                expected
-                for expected in self.candidates
-                if expected.framework in {None, self.fact("framework")}
-            ]
-            exact = [
-                expected for expected in mine if expected.variant in {None, self.fact("variant")}
-            ]
-            return (exact or mine or list(self.candidates))[0]
+            frameworks = {None, self.fact("framework")}
+            mine = (each for each in self.candidates if each.framework in frameworks)
+            return next(mine, self.candidates[0])
         for expected, family in zip(self.candidates, self.families, strict=True):
             if self.family is not None and family.name == self.family.name:
                 return expected

@@ -90,7 +90,7 @@ class Distances:
     def __init__(self, shape: Shape, window: CountedSteps, every: int | None) -> None:
         self._shape, self._window = shape, window
         self._counts: dict[int, int] = {}
-        self._gaps: dict[int, Occurrences] = {}
+        self._gaps: dict[float, Occurrences] = {}
         self.stated = every if shape.averaged == "interval" else None
         """Iterations that a record averages by the log's configuration; None: it does not tell."""
         self.usual = self.stated or 0
@@ -136,7 +136,7 @@ class Distances:
     def gap(self, distance: int, line: Occurrence, usual: int) -> None:
         """Keep a record before which iterations are in no record, if they are of the window."""
         if line.position > self._window.warmup and line.position - distance < self._window.end:
-            key = distance if len(self._gaps) < DISTINCT else -1
+            key = distance if len(self._gaps) < DISTINCT else math.inf
             self._gaps.setdefault(key, Occurrences()).add(line, distance - usual)
 
     def missing(self, opening: Occurrence | None) -> Occurrences:
@@ -147,7 +147,7 @@ class Distances:
         missing = Occurrences()
         for distance, occurrences in self._gaps.items():
             # What seemed far before the usual distance was known may be usual.
-            if distance > self.usual or distance < 0:
+            if distance > self.usual:
                 missing.count += occurrences.count
                 missing.amount += occurrences.amount
                 missing.first += occurrences.first

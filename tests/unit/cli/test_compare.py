@@ -146,8 +146,10 @@ def test_too_few_runs_are_held_against_earlier_sets(
     assert case["earlier"]["least"] == pytest.approx(100.0)
     assert f" {verdict}\n" in out
     assert "--repeats 5 --resume night-6" in " ".join(out.split())
-    few = typed("compare", "night-1", "night-2", "-o", "json")[1]
-    assert json.loads(few)["cases"][0]["earlier"] is None
+    fewest = typed("compare", "night-4", "night-5", "-o", "json")[1]
+    assert json.loads(fewest)["cases"][0]["earlier"]["sets"] == 5
+    too_few = typed("compare", "night-3", "night-4", "-o", "json")[1]
+    assert json.loads(too_few)["cases"][0]["earlier"] is None
 
 
 def test_only_the_cases_that_are_asked_for_are_compared(fill: Fill, typed: Typed) -> None:

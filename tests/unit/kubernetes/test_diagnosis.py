@@ -614,6 +614,8 @@ def test_events_of_what_the_operator_made_for_an_earlier_attempt_do_not_count() 
 def test_an_end_that_may_still_be_told_is_looked_at_again() -> None:
     assert read(ENDED_ALONE, after=85).look_again_s == 30.0
     assert read(SIDECARS, after=61).look_again_s == 30.0
+    # Its pods may be seen until 10 s after the condition of second 1.
+    assert read(alone(of=RUNNING), after=4).look_again_s == 7.0
 
 
 def test_of_many_pods_the_event_that_stands_for_all_tells_of_no_restart() -> None:

@@ -426,6 +426,7 @@ CASES: dict[str, tuple[Found, str]] = {
     "every tenth iteration has a line": (log([EVERY_TENTH, *LONG]), ""),
     "every twentieth iteration has a line": (log(LONG[1::2]), ""),
     "every twentieth has one, then every tenth": (log([*LONG[1:6:2], *LONG[6:]]), ""),
+    "every tenth has one, then every twentieth": (log([LONG[0], *LONG[1::2]]), ""),
     "a line is lost before the window": (log([*LONG[:1], *LONG[2:]], warmup=30), ""),
     "a line is lost behind it": (log([*LONG[:9], *LONG[10:]], warmup=10, iterations=80), ""),
     "the head is cut off": (log(run([0.5] * 8, first=4000), warmup=20), "iterations-missing"),
@@ -447,6 +448,7 @@ CASES: dict[str, tuple[Found, str]] = {
     "a step of ours behind the window is missing": (planned(WITHOUT_A_STEP), ""),
     # Figures that cannot be.
     "minutes in the first line": (log(run([90.0, *[0.5] * 19])), "below-median"),
+    "two fast lines": (log(run([*[0.5] * 7, 0.25, 0.25])), "unsteady"),
     "a slow line": (log(run([*[0.5] * 8, 0.76])), "unsteady"),
     "it waits for data": (log(WAITING), "loader-stall"),
     "stamps of twice the time": (log(TWICE_AS_FAST), "clock-mismatch"),

@@ -40,6 +40,7 @@ def test_a_node_has_the_median_of_its_own_runs() -> None:
     runs = [*factory.repeats([1000, 1010, 990], node="a"), factory.run(900, node="b")]
     first, second = figures(runs)
     assert (first.throughput, second.throughput) == (1000, 900)
+    assert (first.fastest, second.fastest) == (1010, None)
     assert first.alike == (factory.V100_16, "fp32", "time_weighted")
 
 
