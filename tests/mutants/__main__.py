@@ -15,11 +15,13 @@ import argparse
 import os
 import pathlib
 import queue
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from concurrent import futures
 
 import msgspec
@@ -41,10 +43,12 @@ LIST = pathlib.Path(__file__).parent / "survivors.toml"
 GOAL = 0.95
 NEAREST = 60
 """Tests of the first of two runs: most mutants need no second one."""
-TIMEOUT = "--timeout=60"
-"""Of one test: a mutant may loop for ever, and is killed by that."""
-LIMIT = 900
-"""Seconds for the tests of one mutant; one that runs longer is killed, too."""
+SLOWER = 10
+"""Factor of the tests' time without a mutant after which a mutant loops: it counts as killed."""
+START_SECONDS = 6.0
+"""Start of pytest: imports and collection."""
+DURATION = re.compile(r"^(\d+\.\d+)s (?:call|setup|teardown) +(.+)$", re.MULTILINE)
+"""A line of pytest's ``--durations``."""
 LEFT_OUT = (".git", ".venv", ".*_cache", ".hypothesis", ".demo", ".coverage*", "dist", "build")
 
 
@@ -91,19 +95,25 @@ def _pytest(folder: pathlib.Path, *arguments: str, limit: float | None = None) -
     return result.returncode
 
 
-def measured(folder: pathlib.Path, jobs: int) -> CoverageMap:
-    """Run all tests once, without a mutant, and return who runs what."""
+def measured(folder: pathlib.Path, jobs: int) -> tuple[CoverageMap, defaultdict[str, float]]:
+    """Run all tests once, without a mutant; return the tests of each line and their seconds."""
     shutil.copytree(
         tiers.ROOT, folder, ignore=shutil.ignore_patterns(*LEFT_OUT), dirs_exist_ok=True
     )
     chosen = [*TESTS, "-m", "not slow and not tier"]
     spread = ["--numprocesses", str(jobs), "--dist", "loadfile"]
+    spread += ["--durations=0", "--durations-min=0"]
     if _pytest(folder, *chosen, *spread, "--cov", "--cov-context=test", "--cov-report="):
         sys.exit(f"The tests fail without a mutant:\n{(folder / 'pytest.log').read_text()[-5000:]}")
-    return CoverageMap(folder, folder / ".coverage")
+    seconds = defaultdict[str, float](float)
+    for spent, test in DURATION.findall((folder / "pytest.log").read_text()):
+        seconds[test] += float(spent)
+    return CoverageMap(folder, folder / ".coverage"), seconds
 
 
-def survives(mutant: Mutant, tests: list[str], folder: pathlib.Path) -> bool:
+def survives(
+    mutant: Mutant, tests: list[str], seconds: defaultdict[str, float], folder: pathlib.Path
+) -> bool:
     """Whether all tests pass with a mutant in the place of its file."""
     file = folder / mutant.file
     for compiled in (file.parent / "__pycache__").glob(f"{file.stem}.*"):
@@ -114,7 +124,8 @@ def survives(mutant: Mutant, tests: list[str], folder: pathlib.Path) -> bool:
     try:
         for part in filter(None, (tests[:NEAREST], tests[NEAREST:])):
             chosen.write_text("\n".join(part))
-            if _pytest(folder, "-x", TIMEOUT, f"@{chosen}", limit=LIMIT):
+            limit = SLOWER * (START_SECONDS + sum(seconds[test] for test in part))
+            if _pytest(folder, "-x", f"@{chosen}", limit=limit):
                 return False
     except subprocess.TimeoutExpired:
         return False
@@ -126,7 +137,7 @@ def survives(mutant: Mutant, tests: list[str], folder: pathlib.Path) -> bool:
 def run(chosen: list[Mutant], jobs: int, folder: pathlib.Path) -> list[Mutant]:
     """Try each mutant and return those that survive."""
     began = time.monotonic()
-    tests = measured(folder / "0", jobs)
+    tests, seconds = measured(folder / "0", jobs)
     print(f"The tests without a mutant: {time.monotonic() - began:.0f} s.", flush=True)
     copies: queue.SimpleQueue[pathlib.Path] = queue.SimpleQueue()
     copies.put(folder / "0")
@@ -138,7 +149,7 @@ def run(chosen: list[Mutant], jobs: int, folder: pathlib.Path) -> list[Mutant]:
         copy = copies.get()
         start = time.monotonic()
         try:
-            alive = survives(mutant, nearest, copy)
+            alive = survives(mutant, nearest, seconds, copy)
         finally:
             copies.put(copy)
         print(
