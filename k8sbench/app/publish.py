@@ -10,15 +10,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from k8sbench.app import catalog, collectors, connections, context, results, stores
-from k8sbench.lifecycle import records, reporting
+from k8sbench.app import catalog, collectors, connections, results, stores
+from k8sbench.lifecycle import reporting
 from k8sbench.lifecycle.reporting import Wanted
 from k8sbench.model.errors import UsageError
 from k8sbench.model.group import Result
 from k8sbench.model.kinds import rank_order
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
-from k8sbench.ports import RunFilter
 from k8sbench.report import document, formats, plot, publication
 from k8sbench.report.publication import Publication
 from k8sbench.report.publication_words import Lang
@@ -55,14 +54,10 @@ def publish(
 
     results.check_accepted(accept)
     former = _former(folder)
-    insist = where == stores.CLUSTER
-    asked = collectors.CollectorRunsRequest(access, insist=insist)
     with (
-        stores.to_read(stores.NOWHERE if insist else where, note) as store,
+        stores.with_collector(where, access, note) as (store, runs),
         tempfile.TemporaryDirectory(prefix="k8sbench-logs-") as copies,
     ):
-        ours = records.listing(store, RunFilter(), alive=context.alive(), now=context.now())
-        runs, _ = collectors.merged(ours, asked.runs(note))
         find = catalog.finder(store, note)
         reports = [
             reporting.report(

@@ -60,17 +60,9 @@ def results(
     Those of a collector come with them; with its store for ``where`` there are no others.
     """
     check_accepted(accept)
-    insist = where == stores.CLUSTER
-    asked = collectors.CollectorRunsRequest(
-        access,
-        # Not of one set, nor by time: speedups refer to other sets, and a set may be older in part.
-        benchmark=wanted.chosen.benchmark,
-        framework=wanted.chosen.framework,
-        insist=insist,
-    )
-    with stores.to_read(stores.NOWHERE if insist else where, note) as store:
-        ours = records.listing(store, RunFilter(), alive=context.alive(), now=context.now())
-        runs, _ = collectors.merged(ours, asked.runs(note))
+    # Not of one set, nor by time: speedups refer to other sets, and a set may be older in part.
+    query = {"benchmark": wanted.chosen.benchmark, "framework": wanted.chosen.framework}
+    with stores.with_collector(where, access, note, **query) as (store, runs):
         ids = [run.run_id for run in runs]
         sets = {run.plan.set_name for run in runs}
         for text in wanted.runs:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
-from k8sbench.app import collectors, context, stores
+from k8sbench.app import collectors, stores
 from k8sbench.lifecycle import records
 from k8sbench.measure.group import grouping
 from k8sbench.measure.group.compare import Side, chosen
@@ -16,7 +16,6 @@ from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.group import Group
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
-from k8sbench.ports import RunFilter
 
 KINDS = ("baseline", "set", "group", "run")
 """What a name can stand for; ``KIND:NAME`` says which."""
@@ -41,13 +40,9 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
 
 def known(scope: StoresRead, note: Callable[[str], None]) -> Known:
     """Read the runs and baselines of a store, and of the collector."""
-    insist = scope.where == stores.CLUSTER
-    asked = collectors.CollectorRunsRequest(scope.access, insist=insist)
-    others = collectors.baselines(scope.access, insist=insist)
-    with stores.to_read(stores.NOWHERE if insist else scope.where, note) as store:
-        ours = records.listing(store, RunFilter(), alive=context.alive(), now=context.now())
+    others = collectors.baselines(scope.access, insist=scope.where == stores.CLUSTER)
+    with stores.with_collector(scope.where, scope.access, note) as (store, runs):
         here = store.baselines()
-    runs, _ = collectors.merged(ours, asked.runs(note))
     # What hinders it was noted with the runs.
     there = others.answer(lambda _: None) or []
     return made_of(runs, [*there, *here], accept=scope.accept)

@@ -9,9 +9,11 @@ from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from k8sbench.app import context, lookup
+from k8sbench.app import collectors, context, lookup
+from k8sbench.lifecycle import records
 from k8sbench.model import times
 from k8sbench.model.errors import BenchError, Interrupted, StoreError, UsageError
+from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
 
@@ -60,6 +62,22 @@ def to_read(where: str | None, note: Note) -> Iterator[SqlStore]:
         finally:
             for run_id, why in sorted(store.unreadable.items()):
                 note(f"warning: run {run_id} is damaged: {why}")
+
+
+@contextlib.contextmanager
+def with_collector(
+    where: str | None, access: ClusterAccess, note: Note, **query: str | None
+) -> Iterator[tuple[SqlStore, list[Run]]]:
+    """Open a store to read it; its runs come with the collector's, oldest first.
+
+    With ``cluster`` for ``where`` all runs are the collector's.
+    """
+    insist = where == CLUSTER
+    collected = collectors.CollectorRunsRequest(access, insist=insist, **query)
+    with to_read(NOWHERE if insist else where, note) as store:
+        ours = records.listing(store, RunFilter(), alive=context.alive(), now=context.now())
+        runs, _ = collectors.merged(ours, collected.runs(note))
+        yield store, runs
 
 
 def damaged(store: SqlStore) -> dict[str, BenchError]:
