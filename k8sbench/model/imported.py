@@ -201,7 +201,7 @@ def shape(measurement: Measurement, origin: LogOrigin, notes: list[str]) -> Shap
         raise InputError(f"{each} may be the case {known}.", NO_CASE, file=origin.file)
     if gpus > MOST_ON_ONE_NODE:
         raise InputError(
-            f"does not state on how many nodes its {each} were.", NO_CASE, file=origin.file
+            f"does not state on how many nodes the {each} were.", NO_CASE, file=origin.file
         )
     if gpus > 1:
         notes.append(f"nothing states the nodes: {each} are taken to be of one")

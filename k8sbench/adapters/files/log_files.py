@@ -164,7 +164,7 @@ class LogFile:
             yield
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise InputError(
-                f"is a damaged gzip file: {_cause(error)}.",
+                f"is damaged gzip data: {_cause(error)}.",
                 "Get a complete copy of it.",
                 file=self.name,
             ) from error
@@ -178,7 +178,9 @@ class LogFile:
             return
         mode = os.stat(self._path).st_mode  # noqa: PTH116
         if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
-            raise InputError("is no file.", "Name a log file or a folder.", file=self.name)
+            raise InputError(
+                "is neither file nor pipe.", "Name a log file or a folder.", file=self.name
+            )
         with open(self._path, "rb", CHUNK) as raw:  # noqa: PTH123
             yield self._unpacked(raw)
 
@@ -206,7 +208,7 @@ class LogFile:
             else:
                 nuls = head.count(0)
                 is_nul = f": {nuls} of its first {len(head)} bytes are NUL" if nuls else ""
-                what = f"is not a text file{is_nul}."
+                what = f"is not text{is_nul}."
                 action = "Unpack it, or name the log that the program printed."
             raise InputError(what, action, file=self.name)
         return io.TextIOWrapper(raw, encoding or "utf-8", errors="replace", newline="")

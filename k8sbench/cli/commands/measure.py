@@ -84,6 +84,8 @@ _LOGS = (
 )
 
 
+PLURALS = {"is": "are", "does": "do"}
+"""The first word of a log's error → that of several logs."""
 PROPOSED = (
     Column("LOG", lambda log: log.file),
     Column("BENCHMARK", lambda log: log.plan.benchmark),
@@ -237,8 +239,9 @@ def _name_failures(failures: Sequence[InputError], kind: str) -> int:
     following = [*(action for _, action in causes), None][1:]
     for ((what, action), errors), then in zip(causes.items(), following, strict=True):
         files = records.few([str(error.file) for error in errors])
-        more = f"{len(errors)} logs: {what} They are {files}."
-        output.error(f"{kind}: {errors[0].message if len(errors) == 1 else more}")
+        verb, _, rest = what.partition(" ")
+        plural = f" {PLURALS[verb]} {rest}" if verb in PLURALS else f": {what}"
+        output.error(f"{kind}: {errors[0].message if len(errors) == 1 else files + plural}")
         # What is to be done about several causes in a row is said once.
         if action and action != then:
             output.error(f"  {action}")

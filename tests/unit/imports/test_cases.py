@@ -56,7 +56,7 @@ def test_one_node_is_taken_for_granted_in_a_note_alone() -> None:
 @pytest.mark.parametrize(
     ("gpus", "cases", "says"),
     [
-        (16, (), "on how many nodes its 16 GPUs were"),
+        (16, (), "on how many nodes the 16 GPUs were"),
         (8, ("1x8", "2x4"), "8 GPUs may be the case 1x8 or 2x4"),
     ],
 )

@@ -66,8 +66,7 @@ def test_a_cause_that_several_logs_share_is_one_error(logs: Path, cli: Cli) -> N
     for name in ("aa.txt", "bb.txt"):
         (logs / name).write_text("no log\n")
     err = cli("import", "logs", *foreign.OF, code=2).err
-    assert "error: 2 logs: no line is a training line of" in err
-    assert "They are logs/aa.txt, logs/bb.txt." in err
+    assert "error: logs/aa.txt, logs/bb.txt: no line is a training line of" in err
 
 
 def test_the_same_log_with_other_values_is_refused(place: Path, run_id: str, cli: Cli) -> None:
@@ -143,7 +142,7 @@ MMSEG = ["--format", "mmseg", "--batch-size", "4", "--precision", "fp32", "--set
     [
         (["--case", "2x8", "--gpus", "8"], "--case 2x8 and --gpus 8 differ"),
         ([], "does not state how many GPUs the job had"),
-        (["--gpus", "32"], "does not state on how many nodes its 32 GPUs were"),
+        (["--gpus", "32"], "do not state on how many nodes the 32 GPUs were"),
         (["--set", "a/b"], "'a/b' cannot name a set"),
     ],
 )

@@ -179,9 +179,10 @@ NO_FAMILY = "no training line of any family ("
 @pytest.mark.parametrize(
     ("logs", "says"),
     [
-        (["a.txt", "b.txt"], f"2 logs: {NO_FAMILY}"),
-        (["gone.txt", "lost.txt"], "2 logs: does not exist. They are gone.txt, lost.txt."),
-        (["n.log", "m.log"], "2 logs: the log does not state how many GPUs the job had."),
+        (["a.txt", "b.txt"], f"a.txt, b.txt: {NO_FAMILY}"),
+        (["gone.txt", "lost.txt"], "gone.txt, lost.txt do not exist."),
+        (["none.log", "void.log"], "none.log, void.log are empty."),
+        (["n.log", "m.log"], "n.log, m.log: the log does not state how many GPUs the job had."),
         (["a.txt", "--format", "mmseg", "--benchmark", "tsm"], "--benchmark and --format cannot"),
     ],
 )
@@ -190,6 +191,8 @@ def test_each_cause_is_one_error_with_what_to_do(
 ) -> None:
     for name in ("a.txt", "b.txt"):
         (place / name).write_text("no log\n")
+    for name in ("none.log", "void.log"):
+        (place / name).touch()
     for name in ("n.log", "m.log"):
         (place / name).write_text("\n".join(run([0.5] * 20)))
     err = cli(command, *logs, code=2).err

@@ -121,9 +121,9 @@ def test_a_relative_path_and_standard_input_are_named_as_they_were_typed() -> No
         (bz2.compress(b"Iter [1/2]" * 99), "packed with bzip2.*bunzip2"),
         (lzma.compress(b"Iter [1/2]" * 99), "packed with xz.*unxz"),
         (DOCKER, "packed with Docker's .*jq -rj .log"),
-        (b"\x80\x04\x95rest", "not a text file"),
-        (bytes(range(256)) * 8, "not a text file"),
-        (b"\x00" * 100, "not a text file"),
+        (b"\x80\x04\x95rest", "is not text"),
+        (bytes(range(256)) * 8, "is not text"),
+        (b"\x00" * 100, "is not text"),
         (b"Iter\x00\x00\x00\x00" * 10, "40 of its first 80 bytes are NUL"),
     ],
 )
@@ -136,14 +136,14 @@ def test_what_is_no_text_is_refused_by_what_it_is(tmp_path: Path, data: bytes, w
 @pytest.mark.parametrize("lost", [1, 30_000])
 def test_a_gzip_file_that_ends_in_the_middle_is_an_error(tmp_path: Path, lost: int) -> None:
     packed = gzip.compress(os.urandom(50_000).hex().encode())
-    with pytest.raises(InputError, match="damaged gzip file"):
+    with pytest.raises(InputError, match="damaged gzip data"):
         read(written(tmp_path, packed[:-lost], "train.log.gz"))
 
 
 def test_a_gzip_file_that_was_changed_is_an_error(tmp_path: Path) -> None:
     packed = bytearray(gzip.compress(b"line\n" * 5000))
     packed[len(packed) // 2] ^= 0xFF
-    with pytest.raises(InputError, match="damaged gzip file"):
+    with pytest.raises(InputError, match="damaged gzip data"):
         read(written(tmp_path, bytes(packed), "train.log.gz"))
 
 
@@ -160,7 +160,7 @@ def test_a_file_that_the_system_refuses_to_open_is_an_error_that_names_it(
 
 
 def test_a_device_is_no_log() -> None:
-    with pytest.raises(InputError, match="no file"):
+    with pytest.raises(InputError, match="neither file nor pipe"):
         list(LogFile("/dev/zero"))
 
 
