@@ -133,10 +133,10 @@ def _framework(run: Run, measured: Measurement) -> str:
     return f"{run.plan.framework} {version or ''}".rstrip()
 
 
+NODE = ("node_os", "node_kernel", "node_architecture", "kubelet", "container_runtime")
 STATED = (
-    *("cpu", "cpus", "ram_gib", "os", "kernel", "node_os", "node_kernel", "node_architecture"),
-    *("kubelet", "container_runtime", "driver", "cuda", "cudnn", "nccl", "transport"),
-    *("infiniband", "python", "framework_version"),
+    *("cpu", "cpus", "ram_gib", "os", "kernel", *NODE, "driver", "cuda", "cudnn", "nccl"),
+    *("transport", "infiniband", "python", "framework_version"),
 )
 """Facts from a log about machine and libraries, or from the cluster about nodes."""
 FACTS: dict[str, Fact] = {
@@ -149,6 +149,8 @@ FACTS: dict[str, Fact] = {
     "backend": lambda run, _: run.plan.backend,
     "operator": _operator,
 }
+CLUSTER = (*NODE, "gpus_per_node", "operator")
+"""Facts that only a run on a cluster has."""
 MACHINE = ("gpu", "driver", "kernel", "cpu", "cpus", "ram_gib", "infiniband")
 """Facts that all runs in one environment share, whatever the program."""
 
@@ -221,7 +223,9 @@ class _Readme:
             ]
             lines.append((self._say(name), "; ".join(parts)))
         yield self._table(("item", "value"), lines)
-        if unknown := [self._say(name) for name, found in values.items() if not found]:
+        is_local = all(group.plan.backend == "local" for group in self._groups)
+        expected = [name for name in FACTS if not (is_local and name in CLUSTER)]
+        if unknown := [self._say(name) for name in expected if not values[name]]:
             yield self._say("not_stated", names=self._listed(unknown))
 
     def _programs(self) -> Iterator[str]:
