@@ -44,6 +44,8 @@ POOLS, POOLS_KEY = "dlperf-pools", "pools.yaml"
 _GOING = "status.phase!=Succeeded,status.phase!=Failed"
 MOST_RUNS = 20
 """At most so many are named in a label selector; for more, all jobs are listed."""
+MOST_NODES = 20
+"""At most so many are read by one request each."""
 # Made once, here: msgspec crashes where two threads are the first to use a type.
 _PLANS = msgspec.json.Decoder(RunPlan)
 _READ = ("name", "uid", "creationTimestamp", "labels", "annotations")
@@ -225,14 +227,21 @@ NODE_FACTS = {
 
 
 def node_facts(api: Api, names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
-    """Return what nodes say of themselves, by node; without those that cannot be read."""
+    """Return what nodes say of themselves, by node; without those that cannot be read.
+
+    Few nodes are read one by one; for more, all of the cluster are listed.
+    """
     found: dict[str, Mapping[str, str]] = {}
+
+    def take(node: KubeObject) -> None:
+        info = (node.get("status") or {}).get("nodeInfo") or {}
+        if (name := name_of(node)) in names:
+            found[name] = {ours: info[key] for key, ours in NODE_FACTS.items() if info.get(key)}
+
+    few = len(names) <= MOST_NODES
     with contextlib.suppress(ApiFault):
-        for name in names:
-            fields = f"metadata.name={name}"
-            for node in api.list(kinds.path("Node"), fields=fields, retry_s=0)[0]:
-                info = (node.get("status") or {}).get("nodeInfo") or {}
-                found[name] = {ours: info[key] for key, ours in NODE_FACTS.items() if info.get(key)}
+        for fields in (f"metadata.name={name}" for name in names) if few else ("",):
+            api.list(kinds.path("Node"), fields=fields, keep=take, retry_s=0)
     return found
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import pytest
 
+from k8sbench.adapters.kubernetes import listing
+from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.logs.streams import Failing
 from k8sbench.adapters.kubernetes.ownership import WAITS, User
 from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.adapters.kubernetes.watching.job_reader import logs_to_wait_for
 from k8sbench.adapters.kubernetes.watching.reflector import Changed, Deleted
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION
+from k8sbench.model.kube import KubeObject
 from k8sbench.model.ownership import STAMP_SECONDS, Ownership
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.ports import JobEvent, LogLine
@@ -303,6 +308,26 @@ def test_a_new_place_in_a_queue_is_reported_after_a_while() -> None:
 
     steps = [report("3", 1), report("2", 59), report("1", 61), report("0", 119)]
     assert steps == [[("3", 0)], [], [("1", 61)], []]
+
+
+# -- nodes ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("count", "requests"), [(1, 1), (20, 20), (21, 1), (400, 1)])
+def test_the_nodes_of_a_large_job_are_read_by_one_list(count: int, requests: int) -> None:
+    asked = []
+
+    def answer(_: str, *, fields: str, keep: Callable[[KubeObject], object], **__: object) -> None:
+        asked.append(fields)
+        for name in (f"gpu-{number}" for number in range(1000)):
+            if fields in {"", f"metadata.name={name}"}:
+                info = {"kubeletVersion": f"v1 of {name}", "bootID": "x"}
+                keep({"metadata": {"name": name}, "status": {"nodeInfo": info}})
+
+    names = [f"gpu-{number}" for number in range(count)]
+    found = listing.node_facts(cast("Api", SimpleNamespace(list=answer)), names)
+    assert found == {name: {"kubelet": f"v1 of {name}"} for name in names}
+    assert len(asked) == requests
 
 
 # -- memory ---------------------------------------------------------------------------------------
