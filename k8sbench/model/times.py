@@ -1,6 +1,6 @@
 """Durations (``90s``, ``15m``, ``1h30m``), dates and polling intervals.
 
-Other time limits stand next to the function that waits; docs/limits.md lists all of them.
+Other time limits stand next to the function that waits.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every time limit has a reason beside it; docs/limits.md lists them all."""
+"""Every time limit has its reason below it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tests import struct_docs
 from tests.tiers import ROOT
 
 NAME = re.compile(r"SECONDS$|_S$|EVERY$|PAUSE$")
@@ -72,11 +71,3 @@ def test_limits_that_tests_shorten_exist() -> None:
     }
     assert shortened
     assert shortened <= known
-
-
-def test_the_table_of_the_page_is_generated_golden() -> None:
-    rows = ["| in | name | seconds | for what, and why |", "|---|---|---|---|"]
-    for one in limits():
-        reason = re.sub(r":\w+:`~?([^`]*)`", r"`\1`", one.reason).replace("``", "`")
-        rows.append(f"| `{one.module}` | `{one.name}` | {one.seconds:,.10g} | {reason} |")
-    struct_docs.assert_generated(ROOT / "docs" / "limits.md", "limits", "\n".join(rows))
