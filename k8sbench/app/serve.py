@@ -152,7 +152,7 @@ class Leadership:
     def __init__(self, name: str, note: Callable[[str], None]) -> None:
         self.name, self._note = name, note
         self.waits_for = ""
-        """Who holds it, or why it cannot be had; empty where it is ours."""
+        """Who holds it, or why it cannot be had; empty where it is ours, or was not asked for."""
         self.stands_by = False
         """Whether another one held it when it was last asked for."""
         self.token = ""
@@ -184,7 +184,7 @@ class Leadership:
             try:
                 api = connections.connect(ClusterAccess())
             except BenchError as error:
-                self._say(str(error))
+                self.waits_for = str(error)
             else:
                 with contextlib.closing(api):
                     api.retry_s = REQUEST_SECONDS
@@ -193,33 +193,29 @@ class Leadership:
             self._stopped.wait(SERVER_SECONDS)
 
     def _renew(self, lease: Lease) -> None:
-        read_at = 0.0
+        read_at, problem = 0.0, ""
         while not self._stopped.is_set():
-            began, problem = time.monotonic(), ""
+            began = time.monotonic()
             try:
                 if not self.token or began - read_at >= TOKEN_SECONDS:
-                    self.token, read_at = self._read_token(), began
+                    self.token, read_at, problem = self._read_token(), began, ""
             except BenchError as error:
-                problem = f"warning: nobody can read this collector: {error}"
+                if str(error) != problem:
+                    problem = str(error)
+                    self._note(f"warning: nobody can read this collector: {problem}")
             try:
                 is_ours = lease.attempt()
             except BenchError as error:
-                self.stands_by = False
-                self._say(f"warning: {error}")
+                self.waits_for, self.stands_by = error.message, False
             else:
+                self.waits_for = "" if is_ours else f"{lease.other} holds Lease {self.name}"
                 self.stands_by = not is_ours
                 self._renewed_at = began if is_ours else None
-                self._say(problem if is_ours else f"{lease.other} holds Lease {self.name}")
             self._stopped.wait(RENEW_SECONDS if self.is_held else SERVER_SECONDS)
         if self.is_held:
             self._renewed_at = None
             with contextlib.suppress(BenchError):  # it expires
                 lease.release()
-
-    def _say(self, text: str) -> None:
-        if text and text != self.waits_for:
-            self._note(text)
-        self.waits_for = text
 
 
 # -- collector settings ---------------------------------------------------------------------------

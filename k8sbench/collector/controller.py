@@ -18,7 +18,6 @@ from k8sbench.app import reading, serve, stores
 from k8sbench.app.collect import CollectOptions
 from k8sbench.app.serve import CollectorSettings, Leadership, Look
 from k8sbench.lifecycle.context import Reporter, Stop
-from k8sbench.model import times
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import BenchError
 from k8sbench.model.request import ClusterAccess
@@ -37,6 +36,7 @@ WRITE_SECONDS = 30.0
 """Between two looks whether the store can be written."""
 SUCCESS_SECONDS = 90.0
 """For which it counts as ready after it last listed the jobs and could write: several tries."""
+_NOT_READY = "warning: not ready: {}"
 
 
 class State(msgspec.Struct, kw_only=True):
@@ -51,9 +51,8 @@ class State(msgspec.Struct, kw_only=True):
     failure: str = "The store was not opened yet."
     """Why collecting has ended last, until it goes on again."""
     look: Look | None = None
-    succeeded_at: float = 0.0
-    """When it had last listed all jobs and could write to the store, was started, or another one
-    held the Lease, Unix seconds."""
+    succeeded_at: float | None = None
+    """When it had last listed all jobs and could write to the store, Unix seconds; None: never."""
     looked_at: float = 0.0
     """When it was seen to collect, or to wait, last, monotonic seconds."""
 
@@ -67,10 +66,14 @@ class State(msgspec.Struct, kw_only=True):
         problem = "" if self.look is None else self.look.problem
         if self.look is None or self.look.listed_at is None:
             return f"the jobs were not listed yet. {problem}".strip()
-        age = time.time() - self.succeeded_at
-        if age > SUCCESS_SECONDS:
-            return f"the jobs were last listed {age:.0f} s ago. {problem}".strip()
+        if time.time() - self.look.listed_at > SUCCESS_SECONDS:
+            return f"the jobs were not listed for {SUCCESS_SECONDS:.0f} s. {problem}".strip()
         return ""
+
+    @property
+    def doing(self) -> str:
+        """What it does while it is ready."""
+        return "collecting" if self.is_leader else f"waiting: {self.waits_for or 'for the Lease'}"
 
 
 class Controller:
@@ -84,7 +87,8 @@ class Controller:
         closed: Callable[[Run], None] = lambda _: None,
     ) -> None:
         self._lease, self._reporter, self._closed = lease, reporter, closed
-        self.state = State(settings=settings, looked_at=time.monotonic(), succeeded_at=time.time())
+        self.state = State(settings=settings, looked_at=time.monotonic())
+        self._told = _NOT_READY.format(self.state.unready)
         self._pause = FIRST_PAUSE
         self._tried_at = -WRITE_SECONDS
 
@@ -101,10 +105,18 @@ class Controller:
                     if time.monotonic() - self._tried_at >= WRITE_SECONDS:
                         self._try_store()
                     self.state.looked_at = time.monotonic()
-                    if self.state.stands_by:
-                        self.state.succeeded_at = time.time()
+                    if self.state.waits_for:
+                        self._tell()
                     time.sleep(LOOK_SECONDS)
         self.state.is_leader = False
+
+    def _tell(self) -> None:
+        """Log what it does, or why it is not ready, once for each change."""
+        why = self.state.unready
+        told = _NOT_READY.format(why) if why else self.state.doing
+        if told != self._told:
+            self._told = told
+            self._reporter.note(told)
 
     def _collect(self, stop: Stop) -> None:
         """Collect until there is a reason to end; the thread has ended then."""
@@ -118,12 +130,14 @@ class Controller:
                 part("The Lease was lost")
                 self.state.is_leader = False
             work.join(LOOK_SECONDS)
+            if part.cause is None and self.state.look is not None:
+                self._tell()
         if part.cause is not None:
             self._reporter.note(f"{part.cause}: collecting ends.")
             return
+        self._tell()
         if time.monotonic() - began > STEADY_SECONDS:
             self._pause = FIRST_PAUSE
-        self._reporter.note(f"It begins again in {times.duration(self._pause)}.")
         until = time.monotonic() + self._pause
         while stop.cause is None and time.monotonic() < until:
             self.state.looked_at = time.monotonic()
@@ -176,7 +190,5 @@ class Controller:
                 )
         except BenchError as error:
             self.state.failure = str(error)
-            self._reporter.note(f"warning: collecting has ended: {error}")
         except Exception as error:
-            self.state.failure = f"{type(error).__name__}: {error}"
-            self._reporter.note(f"warning: an internal error: {self.state.failure}")
+            self.state.failure = f"an internal error: {type(error).__name__}: {error}"

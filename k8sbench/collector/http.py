@@ -161,10 +161,8 @@ def _probes(state: State) -> list[Route]:
         return PlainTextResponse("ok\n")
 
     async def readyz(_: Request) -> Response:
-        if why := state.unready:
-            return PlainTextResponse(f"{why}\n", 503)
-        text = "collecting" if state.is_leader else f"waiting: {state.waits_for or 'for the Lease'}"
-        return PlainTextResponse(f"{text}\n")
+        why = state.unready
+        return PlainTextResponse(f"{why or state.doing}\n", 503 if why else 200)
 
     return [Route("/healthz", healthz), Route("/readyz", readyz)]
 

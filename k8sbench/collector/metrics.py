@@ -142,8 +142,10 @@ class Metrics(Collector):
         about = "Jobs that cannot start, or have not in half an hour of their turn."
         yield _family("stuck_jobs", about, {(): stuck})
         yield _family("collector_leader", "Whether this one collects.", {(): state.is_leader})
-        if not state.stands_by:
-            about = "When it had last listed all jobs and could write, or was started."
+        about = "Whether it collects or stands by: 0 while /readyz answers 503."
+        yield _family("collector_ready", about, {(): not state.unready})
+        if state.succeeded_at is not None and not state.stands_by:
+            about = "When it had last listed all jobs and could write."
             yield _family("last_success_timestamp_seconds", about, {(): state.succeeded_at})
 
     def _is_stuck(self, run: Run) -> bool:

@@ -23,7 +23,6 @@ from k8sbench.app import comparing
 from k8sbench.app.serve import CollectorSettings, Look
 from k8sbench.collector.controller import State
 from k8sbench.collector.metrics import Metrics
-from k8sbench.model.gpu_metrics import METRICS
 from k8sbench.model.phase import Phase
 from tests.chart import examples
 from tests.harness.helm import CHART, NAMESPACE, Helm, find, merged
@@ -37,6 +36,8 @@ pytestmark = pytest.mark.tier("prometheus")
 COLLECTOR = "dlperf-collector"
 TARGET = {"job": COLLECTOR, "namespace": NAMESPACE}
 BENCHMARK = "resnet50"
+LEADER, READY = "k8sbench_collector_leader", "k8sbench_collector_ready"
+SUCCESS = "k8sbench_last_success_timestamp_seconds"
 NOW = time.time()
 """Of the dashboard's queries, whenever they are sent."""
 
@@ -51,7 +52,7 @@ def exposed() -> Sequence[tuple[str, dict[str, str]]]:
     look = Look(listed_at=1.0, runs=[run("goes-on", ran)], api_errors={"429": 1})
     # Any folder: the files in it are counted.
     store = CollectorSettings(store=str(CHART), baseline="release")
-    made.state = State(settings=store, is_leader=True, look=look)
+    made.state = State(settings=store, is_leader=True, look=look, succeeded_at=1.0)
     held = comparing.Held(labels=comparing.labels(over.plan), ratio=1.0, is_separated=False)
     with mock.patch.object(comparing, "held_against", return_value=[held]):
         families = text_string_to_metric_families(generate_latest(made.registry).decode())
@@ -80,19 +81,15 @@ def dashboard() -> dict[str, Any]:
     return found
 
 
-def queries(namespace: str = ".*") -> list[str]:
-    """Every query of the dashboard as Grafana sends it with all chosen, or one namespace."""
-    asked = [each["expr"] for panel in dashboard()["panels"] for each in panel["targets"]]
-    chosen = {"$namespace": namespace, "$benchmark": ".*", "$__rate_interval": "2m"}
+def queries(*titles: str) -> list[str]:
+    """Every query of the dashboard, or of some panels, as Grafana sends it with all chosen."""
+    panels = [each for each in dashboard()["panels"] if not titles or each["title"] in titles]
+    asked = [each["expr"] for panel in panels for each in panel["targets"]]
+    chosen = {"$namespace": ".*", "$benchmark": ".*", "$__rate_interval": "2m", "$__range": "1h"}
     for name, value in chosen.items():
         asked = [each.replace(name, value) for each in asked]
     assert not [each for each in asked if "$" in each]
     return asked
-
-
-def dcgm() -> set[str]:
-    """Names of the series of GPUs."""
-    return set(re.findall(r"DCGM_\w+", " ".join(queries())))
 
 
 def labelled(name: str) -> str:
@@ -106,6 +103,7 @@ def labelled(name: str) -> str:
 HEALTHY = {
     "up": "1x60",
     "k8sbench_stuck_jobs": "0x60",
+    "k8sbench_collector_ready": "1x60",
     "k8sbench_last_success_timestamp_seconds": "0+60x60",
     "k8sbench_store_bytes": "600x60",
     "k8sbench_store_free_bytes": "400x60",
@@ -202,6 +200,47 @@ def test_an_alert_fires_once_its_time_is_over(rules: pathlib.Path, name: str) ->
     check(rules, {**HEALTHY, **changes}, {name: [fires]}, [0, silent])
 
 
+LISTS: dict[str, Any] = {"failure": ""}
+FAILS = {"failure": "The database refused the connection."}
+OUTAGES: dict[str, tuple[Sequence[dict[str, Any]], int]] = {
+    "the RoleBinding is gone": ([{}], 11),  # the last list counts for 90 s
+    "the Lease's binding is gone": ([{"is_leader": False, "waits_for": "You may not."}], 10),
+    "the database's password is wrong": ([FAILS], 10),
+    "... from the start": ([FAILS | {"succeeded_at": None}], 10),
+    "the disk is full": ([FAILS], 10),
+    "the disk has room now and then": ([LISTS, FAILS], 10),
+    "the API server is away": ([{"is_leader": False, "waits_for": "No answer."}], 10),
+}
+"""What is otherwise than when all is well, by turns, from the 5th minute on; the first minute with
+an alert."""
+
+
+def during(turns: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Return the series of readiness as a collector exposes them, a sample a minute."""
+    made, values = Metrics(), dict[str, list[str]]({READY: [], SUCCESS: []})
+    store, listed_at = CollectorSettings(store=str(CHART)), 0.0
+    for now in range(0, 3600, 60):
+        changes = LISTS if now < 300 else turns[now // 60 % len(turns)]
+        listed_at = float(now) if changes is LISTS else listed_at
+        look = Look(listed_at=listed_at, runs=(), api_errors={})
+        known: dict[str, Any] = {"is_leader": True, "succeeded_at": listed_at, "look": look}
+        made.state = State(settings=store, **(known | LISTS | changes))
+        with mock.patch("time.time", return_value=float(now)):
+            found = {each.name: each.samples[0].value for each in made.collect() if each.samples}
+        for name, samples in values.items():
+            samples.append(str(found.get(name, "_")))
+    return {name: " ".join(samples) for name, samples in values.items()}
+
+
+@pytest.mark.parametrize("name", OUTAGES)
+def test_every_outage_of_a_collector_that_runs_raises_an_alert(
+    rules: pathlib.Path, name: str
+) -> None:
+    turns, first = OUTAGES[name]
+    series = HEALTHY | during(turns)
+    check(rules, series, {"K8sbenchNotCollecting": [first, 59]}, [0, first - 1])
+
+
 def test_every_alert_has_its_case_and_none_fires_while_all_is_well(rules: pathlib.Path) -> None:
     assert set(_alerts(rules)) == set(ALERTS)
     check(rules, HEALTHY, {}, [0, 30, 60])
@@ -226,17 +265,20 @@ def test_a_regression_takes_a_ratio_beyond_the_limit_and_separation(rules: pathl
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A Prometheus that has scraped a collector for ten minutes."""
     points = [(NOW - 600 + 15 * number, 1.0 + number) for number in range(41)]
-    samples = [Samples(name, {**TARGET, **labels}, points) for name, labels in exposed()]
+    states = {LEADER: 1.0, READY: 1.0, SUCCESS: NOW}
+    samples = [
+        Samples(name, {**TARGET, **labels}, [(at, states.get(name, value)) for at, value in points])
+        for name, labels in exposed()
+    ]
     invalid = [(moment, 0.0) for moment, _ in points]
     other = {**TARGET, **labels_of("k8sbench_run_valid"), "case": "other"}
     samples.append(Samples("k8sbench_run_valid", other, invalid))
-    # An exporter keeps its own namespace, or is scraped with honor_labels; or is of another team.
-    for place in (
-        {"namespace": "gpu", "exported_namespace": NAMESPACE, "exported_pod": "a"},
-        {"namespace": NAMESPACE, "pod": "b"},
-        {"namespace": "gpu", "exported_namespace": "team-b", "exported_pod": "c"},
-    ):
-        samples += [Samples(name, {"gpu": "0", **place}, points) for name in dcgm()]
+    # A collector of team-b is not ready, and that of team-c is gone.
+    others = {"team-b": (points, {READY: 0.0}), "team-c": (points[:9], {})}
+    for team, (seen, its) in others.items():
+        of = TARGET | {"namespace": team}
+        for name, value in (states | {SUCCESS: NOW - 900} | its).items():
+            samples.append(Samples(name, of, [(at, value) for at, _ in seen]))
     server = Server(tmp_path_factory.mktemp("prometheus"), samples=samples)
     yield server
     server.stop()
@@ -255,14 +297,16 @@ def test_a_real_prometheus_answers_every_query(prometheus: Server) -> None:
         assert answer(prometheus, "query", query=query)["result"], query
 
 
-def test_panels_of_gpus_show_the_pods_of_the_namespace(prometheus: Server) -> None:
-    known = {name for metric in METRICS for field in metric.dcgm for name in [field.name]}
-    assert len(dcgm()) == 4
-    assert dcgm() <= known
-    for query in queries(NAMESPACE):
-        if "DCGM" in query:
-            series = [each["metric"] for each in answer(prometheus, "query", query=query)["result"]]
-            assert {each.get("exported_pod", each.get("pod")) for each in series} == {"a", "b"}
+@pytest.mark.parametrize(("panel", "is_well"), [("Collector", 1), ("Since the last success", 0)])
+def test_a_namespace_that_is_not_collected_is_not_hidden_by_one_that_is(
+    prometheus: Server, panel: str, is_well: float
+) -> None:
+    (query,) = queries(panel)
+    found = answer(prometheus, "query", query=query)["result"]
+    values = {each["metric"]["namespace"]: float(each["value"][1]) for each in found}
+    assert values.keys() == {NAMESPACE, "team-b", "team-c"}
+    assert values.pop(NAMESPACE) == pytest.approx(is_well, abs=0.1)
+    assert all(value == 0 if is_well else value > 800 for value in values.values())
 
 
 def test_the_dashboard_s_variables_list_what_there_is(prometheus: Server) -> None:
@@ -273,7 +317,7 @@ def test_the_dashboard_s_variables_list_what_there_is(prometheus: Server) -> Non
             assert found is not None
             matching = {"match[]": found[1]}
             listed[variable["name"]] = answer(prometheus, f"label/{found[2]}/values", **matching)
-    assert listed == {"namespace": [NAMESPACE], "benchmark": [BENCHMARK]}
+    assert listed == {"namespace": [NAMESPACE, "team-b", "team-c"], "benchmark": [BENCHMARK]}
 
 
 def test_rules_and_dashboard_use_all_series_and_no_others(newest: Helm) -> None:

@@ -64,7 +64,7 @@ def test_a_database_that_goes_away_and_comes_back_loses_and_doubles_nothing(
     with contextlib.ExitStack() as stack:
         with away(postgres_server):
             running = stack.enter_context(collector.collecting())
-            running.until("warning collecting has ended: The database")
+            running.until("warning not ready: The database")
             over(own_shell, "goes-on", runs["goes-on"])
         collectors.check_collected(collector, "goes-on", runs["goes-on"])
         end(own_shell, "new", runs["new"])

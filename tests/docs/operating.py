@@ -17,7 +17,7 @@ PAGE = ROOT / "docs" / "operations.md"
 TEAM = "team-a"
 """The page's namespace."""
 PLACES = {
-    "node": re.compile(r" exec |--raw|--store cluster| logs |backup"),
+    "node": re.compile(r" exec |--store cluster| logs |backup"),
     "postgres": re.compile("^pg_"),
     "cluster": re.compile(""),
 }

@@ -105,8 +105,8 @@ def test_it_begins_again_whatever_fails(life: Life, monkeypatch: pytest.MonkeyPa
     served = Served(fails, breaks, fails, to_the_stop)
     life.begin(served, monkeypatch)
     served.until(4)
-    assert life.noted("warning: collecting has ended: The database is away.")
-    assert life.noted("warning: an internal error: KeyError: 'a fault of ours'")
+    assert life.noted("warning: not ready: The database is away.")
+    assert life.noted("warning: not ready: an internal error: KeyError: 'a fault of ours'")
     life.until(lambda: life.controller.state.failure == "")
     assert life.controller.state.is_leader
     life.until(lambda: life.controller.state.succeeded_at == 1.0)
@@ -121,6 +121,7 @@ def test_it_stops_when_the_lease_is_lost_and_goes_on_when_it_has_it(
     life.lease.stands_by = True
     life.until(lambda: life.controller.state.waits_for == "vm_2 holds it")
     life.until(lambda: life.controller.state.unready == "")
+    life.until(lambda: life.noted("waiting: vm_2 holds it"))
     assert served.began == 0
     life.lease.is_held = True
     served.until(1)
@@ -135,12 +136,26 @@ def test_a_store_without_room_is_no_success(life: Life, monkeypatch: pytest.Monk
         raise StoreError("The disk is full.")
 
     monkeypatch.setattr(SqlStore, "check_writable", full)
-    served, before = Served(to_the_stop), life.controller.state.succeeded_at
+    served, life.controller.state.succeeded_at = Served(to_the_stop), 5.0
     assert life.controller.state.unready == "The store was not opened yet."
     life.begin(served, monkeypatch)
     served.until(3)
     assert life.controller.state.unready == "The disk is full."
-    assert life.controller.state.succeeded_at == before > 0, "also where it begins again"
+    assert life.controller.state.succeeded_at == 5.0, "however often it begins again"
+    assert life.reporter.reported == ["warning: not ready: The disk is full."], "once"
+
+
+def test_one_that_may_not_use_its_lease_says_so_once_and_is_not_ready(
+    life: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life.lease.is_held, life.lease.waits_for = False, "User x may not get leases."
+    life.begin(Served(to_the_stop), monkeypatch)
+    life.until(lambda: life.noted("warning: not ready: User x may not get leases."))
+    at = life.controller.state.looked_at
+    life.until(lambda: life.controller.state.looked_at > at)
+    life.lease.is_held = True
+    life.until(lambda: life.noted("not listed for 90 s"))
+    assert len(life.reporter.reported) == 2, "nothing of what passes at once"
 
 
 def test_one_that_waits_for_its_lease_tries_the_store(
@@ -167,3 +182,4 @@ def test_it_stands_by_for_another_one_alone_and_takes_a_token_that_is_replaced(
     stands, leads = ("two", True, False), ("two", False, True)
     assert seen == [("one", True, False), ("two", False, False), stands, leads, leads]
     assert str(note.mock_calls).count("It is gone.") == 1
+    assert "No." not in str(note.mock_calls), "the controller logs it"

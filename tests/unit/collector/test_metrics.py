@@ -84,7 +84,7 @@ def test_what_is_exposed_is_golden(exposed: Metrics) -> None:
     rows.append(("jobs, of which two are stuck", told(exposed)))
     exposed.state = msgspec.structs.replace(exposed.state, is_leader=False)
     rows.append(("nobody collects", told(exposed)))
-    exposed.state.stands_by = True
+    exposed.state.stands_by, exposed.state.failure = True, ""
     rows.append(("it stands by", told(exposed)))
     goldens.check(Path(__file__).parent / "golden" / "metrics.txt", goldens.table(rows))
 
