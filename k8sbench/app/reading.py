@@ -22,6 +22,9 @@ from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter, Store
 from k8sbench.report import document
 
+MOST = 1e11
+"""Of a number in a query: more are no seconds, but milliseconds."""
+
 
 class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     """One file of a run's folder."""
@@ -135,7 +138,7 @@ def _filter(query: Mapping[str, str]) -> RunFilter:
     phase = query.get("phase")
     if phase is not None and phase not in set(Phase):
         raise UsageError(f"There is no phase {phase!r}.", f"Phases: {', '.join(Phase)}.")
-    limit = _number(query, "limit")
+    limit = _number(query, "limit", least=1, of="runs")
     return RunFilter(
         benchmark=query.get("benchmark"),
         framework=query.get("framework"),
@@ -143,18 +146,21 @@ def _filter(query: Mapping[str, str]) -> RunFilter:
         since=_number(query, "since"),
         until=_number(query, "until"),
         phase=None if phase is None else Phase(phase),
-        limit=records.PAGE if limit is None else max(0, min(int(limit), records.PAGE)),
+        limit=records.PAGE if limit is None else int(min(limit, records.PAGE)),
     )
 
 
-def _number(query: Mapping[str, str], name: str) -> float | None:
-    text = query.get(name)
+def _number(
+    query: Mapping[str, str], name: str, *, least: float = 0.0, of: str = "Unix seconds"
+) -> float | None:
+    if (text := query.get(name)) is None:
+        return None
     try:
-        number = None if text is None else float(text)
+        number = float(text)
     except ValueError:
         number = math.nan
-    if number is not None and not math.isfinite(number):
+    if not least <= number <= MOST:
         raise UsageError(
-            f"{name}={text!r} is not a number.", "Give a number, of times Unix seconds."
+            f"{name}={text!r} is not a number of {of}.", f"Give one from {least:g} to {MOST:g}."
         )
     return number
