@@ -62,8 +62,6 @@ class JobRuntime(msgspec.Struct, frozen=True, kw_only=True):
     plural: str
     template: str
     """The file in ``manifests/`` that lays it out."""
-    missing: str
-    """Text of the operator's webhook for a missing runtime."""
 
 
 class JobKind(msgspec.Struct, frozen=True, kw_only=True):
@@ -362,7 +360,6 @@ _TRAIN_JOB: dict[str, Any] = {
         name="TrainingRuntime",
         plural="trainingruntimes",
         template="trainingruntime.yaml.j2",
-        missing="must be created before the TrainJob is created",
     ),
     "replicas_key": "trainer",
     "policy_key": None,

@@ -254,6 +254,14 @@ def test_where_both_are_served_v1_comes_first_and_the_other_way_is_named(own_she
     own_shell.run("delete", "first", "second")
 
 
+def test_a_train_job_that_two_webhooks_check_is_ready_to_be_made(own_shell: Shell) -> None:
+    # Whichever of the two answers first: neither finds the runtime of a dry run.
+    for _ in range(5):
+        checks = own_shell.json("doctor", ENDLESS, TRAINJOB)["checks"]
+        assert "failure" not in {one["level"] for one in checks}
+        own_shell.submit("dry", ENDLESS, TRAINJOB, "--dry-run=server")
+
+
 def test_the_replica_that_failed_is_named_though_the_others_are_deleted(own_shell: Shell) -> None:
     told = f"{RUN_FOR}.node-1: 1s, {EXIT_CODE}.node-1: '3'"
     own_shell.pools.write_text(own_shell.pools.read_text().replace(f"{RUN_FOR}: 0s", told))

@@ -92,7 +92,7 @@ def create(
             error = fault
         exists = is_provided and error.reason == "AlreadyExists"
         is_unsure = is_unsure or (is_provided and _may_have_acted(error))
-        passes = exists or error.passes or _is_early(manifest, error)
+        passes = exists or error.passes or misses_runtime(manifest, error)
         is_last = is_over() or time.monotonic() > until or not passes
         if exists or (is_unsure and is_last):
             # It may be ours, created by a request whose answer was lost. That one may also be why a
@@ -158,10 +158,13 @@ def _explained(api: Api, fault: ApiFault, name: str) -> BenchError:
     return error
 
 
-def _is_early(manifest: Mapping[str, Any], fault: ApiFault) -> bool:
-    """Whether the operator has not seen yet what a job refers to, which was created just before."""
-    runtime = KINDS[manifest["kind"]].runtime
-    return runtime is not None and runtime.missing in fault.message
+def misses_runtime(manifest: Mapping[str, Any], fault: ApiFault) -> bool:
+    """True if a webhook of any operator has not seen the runtime that a job refers to.
+
+    Each has words of its own for that; all name the runtime, as nothing else does.
+    """
+    runtime = manifest.get("spec", {}).get("runtimeRef")
+    return runtime is not None and runtime["name"] in fault.message
 
 
 def _may_have_acted(fault: ApiFault) -> bool:

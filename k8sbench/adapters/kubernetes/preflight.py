@@ -6,6 +6,7 @@ An API server that does not answer raises; a single request that is refused beco
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -14,7 +15,7 @@ from typing import Any, TypeVar
 import yaml
 
 from k8sbench.adapters.files import packaged
-from k8sbench.adapters.kubernetes import kinds, kueue, trainer_sources
+from k8sbench.adapters.kubernetes import job_changes, kinds, kueue, trainer_sources
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ROLE, ApiFault
 from k8sbench.adapters.metrics import prometheus_api
@@ -187,13 +188,16 @@ def _refusal(api: Api, job: Sequence[Manifest]) -> str | None:
 
 def _try(api: Api, manifest: Manifest) -> None:
     """Have the API server and its webhooks check an object; raises :class:`ApiFault`."""
-    kind = KINDS.get(manifest["kind"])
+    kind, name = KINDS.get(manifest["kind"]), manifest["metadata"]["name"]
+    if kind is not None and kind.runtime is not None:
+        spec = manifest["spec"]
+        runtime = spec["runtimeRef"] | {"name": kind.runtime_name(name, secrets.token_hex(4))}
+        manifest = {**manifest, "spec": {**spec, "runtimeRef": runtime}}
     try:
         api.create(kinds.path(manifest["kind"], api.place.namespace), manifest, dry_run=True)
     except ApiFault as fault:
         # A dry run has not made the runtime; the webhook that misses it has read the job.
-        runtime = None if kind is None else kind.runtime
-        if runtime is None or runtime.missing not in fault.message:
+        if not job_changes.misses_runtime(manifest, fault):
             raise
 
 

@@ -19,7 +19,7 @@ import msgspec
 import pytest
 import urllib3
 
-from k8sbench.adapters.kubernetes import cluster, job_changes, kueue, ownership
+from k8sbench.adapters.kubernetes import cluster, job_changes, kueue, ownership, preflight
 from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
@@ -55,6 +55,28 @@ def unsent() -> ApiFault:
 )
 def test_a_request_may_have_been_carried_out_or_not(fault: ApiFault, may_have_acted: bool) -> None:
     assert job_changes._may_have_acted(fault) is may_have_acted
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_refused"),
+    [
+        ("\"vtrainjob.kb.io\" denied the request: runtime '{runtime}' not found", False),
+        ('TrainingRuntime "{runtime}" not found: it must be created before the TrainJob', False),
+        ('trainjobs "{job}" is forbidden: runtime: a job needs the label team', True),
+    ],
+)
+def test_a_webhook_that_misses_the_runtime_of_a_dry_run_refuses_nothing_whatever_its_words(
+    answer: str, is_refused: bool
+) -> None:
+    def create(_: str, sent: Any, *, dry_run: bool) -> None:
+        assert dry_run
+        if sent["kind"] == "TrainJob":
+            names = {"runtime": sent["spec"]["runtimeRef"]["name"], "job": sent["metadata"]["name"]}
+            raise ApiFault(403, "Forbidden", answer.format_map(names))
+
+    api: Any = SimpleNamespace(create=create, place=SimpleNamespace(namespace="team"))
+    objects = plans.rendered(plans.plan(run_id="mine", kind="TrainJob"))
+    assert (preflight._refusal(api, objects) is not None) is is_refused
 
 
 @pytest.mark.parametrize("of_other", ["theirs", None])
