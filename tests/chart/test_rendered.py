@@ -32,14 +32,15 @@ from tests.unit.chart import values
 PODS = {"Deployment", "CronJob", "Job", "StatefulSet", "DaemonSet", "Pod"}
 LONGEST_RELEASE = "a" * 53
 """As long as Helm takes it."""
+MONITORING, TURNED_OFF = ("serviceMonitor", "prometheusRule", "dashboard"), {"enabled": False}
 LONGEST = {"CronJob": 52, "Service": 63, "Deployment": 63}
 """Kind → characters that its controller leaves to a name."""
 
 
 def test_without_an_image_there_is_nothing_that_runs_or_waits(newest: Helm) -> None:
-    everything_else = merged(
-        examples.ALL, {"collector": {"image": {"repository": ""}}, "nightly": {"enabled": False}}
-    )
+    off: dict[str, Any] = {"collector": {"image": {"repository": ""}}}
+    off |= {"nightly": {"enabled": False}, "monitoring": dict.fromkeys(MONITORING, TURNED_OFF)}
+    everything_else = merged(examples.ALL, off)
     for given in ({}, everything_else):
         kinds = {each["kind"] for each in newest.template(given)}
         assert not kinds & {*PODS, "Service", "PersistentVolumeClaim", "NetworkPolicy"}
@@ -186,7 +187,8 @@ def test_a_release_of_the_chart_s_name_does_not_say_it_twice(newest: Helm) -> No
 
 def test_a_dashboard_stays_the_same_one_and_has_the_limits_of_the_alerts(newest: Helm) -> None:
     def board(release: str, **given: Any) -> dict[str, Any]:
-        objects = newest.template(merged(examples.COLLECTOR, given), release=release)
+        on = nested("monitoring.dashboard.enabled", True)
+        objects = newest.template(merged(examples.COLLECTOR, on, given), release=release)
         text = find(objects, "ConfigMap", f"{release}-dashboard")["data"]["k8sbench.json"]
         found: dict[str, Any] = json.loads(text)
         return found
@@ -238,6 +240,10 @@ def test_a_dashboard_stays_the_same_one_and_has_the_limits_of_the_alerts(newest:
         ({"collector": {"livenessProbe": {"httpGet": {}}}}, "livenessProbe"),
         ({"collector": {"extraEnv": [{"name": "HOME", "value": "/"}]}}, "extraEnv/0/name"),
         (merged(examples.COLLECTOR, {"networkPolicy": {"enabled": True}}), "apiServerCIDRs"),
+        *(
+            (nested(f"monitoring.{name}.enabled", True), f"monitoring.{name} needs the collector")
+            for name in MONITORING
+        ),
         ({"nightly": {"enabled": True}}, "nightly.image.repository"),
         (merged(NIGHTLY, nested("nightly.image.tag", "1")), "nightly.image.repository"),
         (merged(NIGHTLY, {"users": {"create": False}}), "users.create"),

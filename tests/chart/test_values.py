@@ -95,12 +95,10 @@ CASES: Mapping[str, Case] = {
     "collector.terminationGracePeriodSeconds": Case(
         0, at("Deployment", "spec.template.spec.terminationGracePeriodSeconds"), 0
     ),
-    "monitoring.dashboard.enabled": Case(False, count("ConfigMap", "dlperf-dashboard"), 0),
 }
-IN_NOTES = {"notes.lookup"}
-"""Only an install shows them: tests/cluster/test_chart.py."""
-BESIDE_ALL = sorted({value.path for value in values.described()} - set(CASES) - IN_NOTES)
-NEEDED = {"nodePools", "networkPolicy.apiServerCIDRs", "nightly.image.repository"}
+BESIDE_ALL = sorted({value.path for value in values.described()} - set(CASES))
+IMAGES = {"collector.image.repository", "nightly.image.repository"}
+NEEDED = {"nodePools", "networkPolicy.apiServerCIDRs", *IMAGES}
 """Without which others of `examples.ALL` are refused."""
 
 

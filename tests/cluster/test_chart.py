@@ -54,7 +54,8 @@ def test_a_release_lives_through_upgrade_rollback_and_a_second_install(
     namespace = release.namespace
     # Without an image: all that needs none, and the way to the rest.
     told = release.run("install", *PATIENCE, values={})
-    assert "make images IMAGES=collector" in told.out
+    assert "make push IMAGES=collector" in told.out
+    assert f"k8sbench doctor -n {namespace.name}" in told.out
     assert (
         f"helm upgrade dlperf charts/ --namespace {namespace.name} --reset-then-reuse-values"
         in told.out
@@ -67,7 +68,7 @@ def test_a_release_lives_through_upgrade_rollback_and_a_second_install(
     # With one: its restricted pod runs, with its store on the volume.
     values = merged(examples.COLLECTOR, nested("collector.tolerations", [TOLERATION]), volume)
     told = release.run("upgrade", *PATIENCE, values=values)
-    assert "make images" not in told.out
+    assert "make push" not in told.out
     assert f"rollout status deployment/{COLLECTOR}" in told.out
     first = release.pod()
     claim = namespace.get("persistentvolumeclaim", COLLECTOR)
@@ -111,31 +112,16 @@ def test_the_api_server_takes_everything_that_can_be_turned_on(
         namespace.cluster.kubectl(*strictly, given=stream([rule]))
 
 
-def test_the_notes_name_what_is_missing_on_the_cluster(
-    release: Release, restricted: Namespace
+@pytest.mark.parametrize("kind", ["ServiceMonitor", "PrometheusRule"])
+def test_what_the_prometheus_operator_reads_is_refused_where_it_is_not(
+    release: Release, kind: str
 ) -> None:
-    values = examples.COLLECTOR
-    told = release.run("install", values=values).out
-    missing = told.partition("Missing on this cluster:")[2]
-    assert "storage class: the cluster has no default" in missing
-    assert "training operator:" not in missing
-    assert "device plugin:" not in missing
-    assert "secret:" not in missing
-    restricted.kubectl("create", "secret", "generic", "there")
-    names = {
-        "imagePullSecrets": ["there", {"name": "gone"}],
-        "persistence": {"existingClaim": "none"},
-    }
-    beside = {"collector": {**names, "postgresql": {"secretName": "url"}}}
-    told = release.run("upgrade", values=merged(values, beside)).out
-    for secret, value in (("gone", "imagePullSecrets"), ("url", "postgresql.secretName")):
-        assert f"secret: there is no {secret} in {restricted.name}." in told
-        assert f"Create it, or correct collector.{value}." in told
-    assert f"claim: there is no none in {restricted.name}" in told
-    assert "no there in" not in told
+    asked = nested(f"monitoring.{kind[0].lower()}{kind[1:]}.enabled", True)
+    with pytest.raises(HelmFailed, match=f'no matches for kind "{kind}"'):
+        release.run("install", values=merged(examples.COLLECTOR, asked))
 
 
-def test_who_may_only_administer_the_namespace_installs_without_a_look_at_the_cluster(
+def test_who_administers_the_namespace_alone_and_may_use_k8sbench_installs_it(
     newest: Helm, namespace: Namespace, tmp_path: Path
 ) -> None:
     namespace.kubectl("create", "serviceaccount", "owner")
@@ -148,9 +134,5 @@ def test_who_may_only_administer_the_namespace_installs_without_a_look_at_the_cl
     namespace.kubectl("create", "rolebinding", "owner-too", f"--role={name}", who)
     kubeconfig = users.sign_in(namespace, "owner", tmp_path / "owner.kubeconfig")
     owner = Release(newest, namespace)
-    as_owner = f"--kubeconfig={kubeconfig}"
-    with pytest.raises(HelmFailed, match="forbidden"):
-        owner.run("install", as_owner, values={})
-    told = owner.run("install", as_owner, values={"notes": {"lookup": False}}).out
-    assert "Missing" not in told
+    owner.run("install", f"--kubeconfig={kubeconfig}", values={})
     assert f"serviceaccount/{RELEASE}-user" in owner.objects()
