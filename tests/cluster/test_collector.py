@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness import disks
-from tests.harness.cluster import collectors
+from tests.harness.cluster import collectors, users
 from tests.harness.cluster.collectors import Collector
 from tests.harness.cluster.shell import Shell, until
 
@@ -40,6 +40,21 @@ def test_of_two_the_second_waits_until_the_first_ends_or_is_killed(
             assert {line["level"] for line in logged} <= {"info", "warning"}
             of_run = [line["message"] for line in logged if line["run"] == "r1"]
             assert any(text.startswith("measured ") for text in of_run)
+
+
+def test_one_that_may_no_more_use_its_lease_says_once_which_permission_it_lacks(
+    own_shell: Shell, collector: Collector
+) -> None:
+    namespace, rules = own_shell.namespace, [collectors.LEASES, collectors.TOKENS]
+    with collector.collecting() as running:
+        running.until("info collecting\n")
+        namespace.kubectl("delete", "role,rolebinding", f"{namespace.name}-collector-leases")
+        running.until("warning not ready: ")
+        users.grant(namespace, "collector", "leases", rules)
+        until(lambda: running.err.count("info collecting\n") == 2, "its return")
+        collectors.end(running)
+    (said,) = [line for line in running.err.splitlines() if "not ready" in line]
+    assert f"may not get leases.coordination.k8s.io in namespace {namespace.name}." in said
 
 
 def test_a_disk_that_is_full_and_free_again_loses_nothing(
