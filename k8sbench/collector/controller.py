@@ -128,7 +128,7 @@ class Controller:
                 part(stop.cause)
             elif not self._lease.is_held:
                 part("The Lease was lost")
-                self.state.is_leader = False
+                self.state.is_leader, self.state.waits_for = False, self._lease.waits_for
             work.join(LOOK_SECONDS)
             if part.cause is None and self.state.look is not None:
                 self._tell()
