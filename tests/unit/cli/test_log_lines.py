@@ -18,7 +18,7 @@ from tests.unit.report.factory import run
 SECRET = "hunter2"
 NOTES = (
     "Others read it at port 8080.",
-    "warning: collecting has ended: The database postgresql://me:hunter2@db/runs is away.",
+    "warning: not ready: The database postgresql://me:hunter2@db/runs is away.",
     "error: two\nlines, and a \x1b[31mcolour\udcff",
 )
 
@@ -60,7 +60,7 @@ def test_json_has_time_level_run_and_message(report: Report) -> None:
     assert all(re.fullmatch(r"\d{4}-.*T.*\.\d{6}Z", line["time"]) for line in lines)
     assert {line["run"] for line in lines} == {"", ONE.run_id}
     *of_notes, fault = [(line["level"], line["message"]) for line in lines if not line["run"]]
-    away = "collecting has ended: The database postgresql://me:***@db/runs is away."
+    away = "not ready: The database postgresql://me:***@db/runs is away."
     colour = "two\nlines, and a colour"
     assert of_notes == [("info", NOTES[0]), ("warning", away), ("error", colour)]
     assert fault[0] == "error"
