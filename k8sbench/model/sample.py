@@ -146,9 +146,7 @@ class Fact(_Printed, frozen=True, kw_only=True):
 
 
 _Event = Literal["start", "evaluation", "checkpoint", "restart", "epoch-end", "finished", "header"]
-MarkKind = (
-    _Event | Literal["rank", "gpu", "summary", "airank", "unread", "resume", "broken", "foreign"]
-)
+MarkKind = _Event | Literal["rank", "gpu", "summary", "airank", "unread", "resume", "broken"]
 
 
 class Mark(_Printed, frozen=True, kw_only=True):

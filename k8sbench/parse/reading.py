@@ -154,5 +154,5 @@ def _texts(heads: Collection[_Head]) -> Callable[[], frozenset[str]]:
 def _decides(item: Item) -> bool:
     return isinstance(item, Record) or (
         isinstance(item, Mark)
-        and (item.kind in {"start", "unread", "foreign"} or "whole_run_rate" in item.values)
+        and (item.kind in {"start", "unread"} or "whole_run_rate" in item.values)
     )

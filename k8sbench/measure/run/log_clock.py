@@ -38,6 +38,8 @@ TOLERANCES = {
     "mmengine": Tolerance(0.05),
     "mmengine by epoch": Tolerance(0.05),
     "plsc v2": Tolerance(0.005),  # 6 logs: 0.9999
+    # One log of 174 s, on a CPU: 1.0000.
+    "plsc v2.4": Tolerance(0.05),
     "tsm": Tolerance(0.01, 0.001),  # 3 logs: 1.0000–1.0009
     # Up to 1.6 s in 554 s, which is their stamps; 0.998–1.001 in logs of more than 200 s.
     "paddleclas": Tolerance(0.01),  # 34 logs

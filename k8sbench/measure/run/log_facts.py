@@ -108,8 +108,6 @@ class LogFacts:
         self.epoch_ends: list[EpochEnd] = []
         self.unread: dict[str, tuple[str, Place, int]] = {}
         """Group of a declared format → the first text of it that is no number, and how many."""
-        self.foreign: Place | None = None
-        """The first training line of another program, in lines of the family's form."""
         self.finished = False
         self.restarts: list[Place] = []
         """The first of them."""
@@ -341,8 +339,6 @@ class LogFacts:
             name, place = str(values["name"]), evidence.place(file, mark.line, mark.text)
             text, place, count = self.unread.get(name, (str(values["text"]), place, 0))
             self.unread[name] = (text, place, count + 1)
-        elif kind == "foreign":
-            self.foreign = self.foreign or evidence.place(file, mark.line, mark.text)
         elif kind == "finished":
             self.finished = True
 

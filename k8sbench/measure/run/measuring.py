@@ -80,14 +80,6 @@ def _read(sources: Iterable[OpenedLog], expected: Expectation | Sequence[Expecta
     log.close()
     if log.family is None:
         raise _nothing_in(log)
-    if log.foreign is not None and log.rank is None:
-        raise InputError(
-            "its training lines are those of plsc 2.4, which k8sbench does not read yet: their "
-            "form is PaddleClas', their figures are the whole job's.",
-            "Declare the format in a benchmark's YAML file, with per: job (docs/catalog.md).",
-            file=log.foreign.file,
-            line=log.foreign.line,
-        )
     if log.rank is None and isinstance(log.expected.format, LogFormat):
         _check_declared(log, log.expected.format)
     return log

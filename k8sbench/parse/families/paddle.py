@@ -1,12 +1,13 @@
-"""Facts that all of Paddle's programs print around their own lines: launcher and runtime."""
+"""What several of Paddle's programs print: launcher, runtime, configuration, training lines."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from k8sbench.model.sample import Fact
-from k8sbench.parse.family import MarkRule, rule
+from k8sbench.parse.family import FactRule, Family, LineReader, rule
+from k8sbench.parse.lines import CleanLine
 
 _TRAINERS = "PADDLE_TRAINERS_NUM"
 _BELIEF = ("_gpus_program", "_gpus_nccl", "_gpus_launcher")
@@ -31,13 +32,53 @@ LAUNCH = (
     rule("nnodes: ", r"LAUNCH INFO \S+ \S+ nnodes: (?P<_nodes>\d{1,12})\s*$"),
 )
 
-# Under a newer Paddle each line comes again in the form of Paddle's own logger, without the name.
-PLSC_24 = MarkRule(
-    "[Train][Epoch ",
-    "foreign",
-    re.compile(r"(?:plsc INFO: |logger\.py:\d+ - )\[Train\]\[Epoch "),
+DYGRAPH_LINE = (
+    r"\[Train\]\[Epoch (?P<epoch>\d{1,6})/\d+\]"
+    r"\[Iter: ?(?P<iteration>\d{1,12})/(?P<total>\d{1,12})\](?P<middle>(?:(?!\[Train\]).)*?)"
+    r"batch_cost: (?P<step_seconds>\d+\.\d+) ?s, "
+    r"reader_cost: (?P<data_seconds>\d+\.\d+)(?: ?s)?, ips: (?P<rate>\d+\.\d{5,}) ?"
 )
-"""A training line of plsc 2.4, of which no family reads the figures yet."""
+"""A training line of PaddleClas' newer engine and of plsc 2.4, without the rate's unit."""
+
+# -- configuration --------------------------------------------------------------------------------
+#
+# PaddleClas and plsc 2.4 print it as sections: ``[2023/07/28 06:42:45] ppcls INFO:     Train : ``.
+
+_MODEL = re.compile(r"INFO: (?:ARCHITECTURE|Arch|Model) : ")
+_NAME = re.compile(r"INFO:\s+name : (?P<model>\S+)")
+_LOADER = re.compile(r"INFO:\s+(?P<section>Train|Eval|Infer|TRAIN|VALID) : *$")
+_BATCH = re.compile(r"INFO:\s+batch_size : (?P<batch>\d{1,12})\s*$")
+_BATCH_OF = {"Train": "batch_size", "TRAIN": "global_batch"}
+"""Section → what its batch is of: of 2020's, all cards together."""
+_CONFIGURED = "ARCHITECTURE Arch Model Train Eval Infer TRAIN VALID batch_size name"
+
+
+class ConfigurationReader(LineReader):
+    """Reads model and batch from the sections of a printed configuration."""
+
+    _names_model = False
+    _section = ""
+
+    def __init__(self, family: Family) -> None:
+        super().__init__(family)
+        self.head_needles |= {f"{name} : " for name in _CONFIGURED.split()}
+
+    def facts(self, line: CleanLine, rules: Sequence[FactRule]) -> Iterator[Fact]:
+        """Apply the rules, then the sections."""
+        yield from super().facts(line, rules)
+        if _MODEL.search(line.text):
+            self._names_model = True
+        elif self._names_model and (match := _NAME.search(line.text)):
+            self._names_model = False
+            yield line.fact("model", match["model"])
+        if match := _LOADER.search(line.text):
+            self._section = match["section"]
+        elif self._section in _BATCH_OF and (match := _BATCH.search(line.text)):
+            yield line.fact(_BATCH_OF[self._section], match["batch"])
+            self._section = ""
+
+
+# -- GPUs -----------------------------------------------------------------------------------------
 
 
 def gpus_of_job(stated: Mapping[str, Fact]) -> Iterator[Fact]:

@@ -10,22 +10,18 @@ switch to the next epoch is in no record.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from k8sbench.model.sample import Fact, Shape
-from k8sbench.parse.families.paddle import LAUNCH, PLSC_24, gpus_of_job
-from k8sbench.parse.family import (
-    EvaluationRule,
-    FactRule,
-    Family,
-    LineReader,
-    MarkRule,
-    assumed_fp32,
-    rule,
+from k8sbench.parse.families.paddle import (
+    DYGRAPH_LINE,
+    LAUNCH,
+    ConfigurationReader,
+    gpus_of_job,
 )
-from k8sbench.parse.lines import CleanLine
+from k8sbench.parse.family import EvaluationRule, Family, MarkRule, assumed_fp32, rule
 from k8sbench.parse.records import RecordRule
 
 RUNNING = Shape(
@@ -54,13 +50,8 @@ _RUNNING = re.compile(
     r"reader_cost: (?P<data_seconds>\d+\.\d+) ?s, " + _RATE
 )
 _STEP = re.compile(_BEGIN + r"elapse: (?P<step_seconds>\d+\.\d+)s?,? " + _RATE)
-# plsc 2.4 prints lines of this form with other figures: the whole job's, of an interval.
-_DYGRAPH = re.compile(
-    _STAMP + r"(?<!plsc INFO: )(?<!\d - )\[Train\]\[Epoch (?P<epoch>\d{1,6})/\d+\]"
-    r"\[Iter: ?(?P<iteration>\d{1,12})/(?P<total>\d{1,12})\](?P<middle>(?:(?!\[Train\]).)*?)"
-    r"batch_cost: (?P<step_seconds>\d+\.\d+) ?s, reader_cost: (?P<data_seconds>\d+\.\d+)(?: ?s)?, "
-    + _RATE
-)
+# plsc 2.4 prints lines of this form with other figures: the whole job's.
+_DYGRAPH = re.compile(_STAMP + r"(?<!plsc INFO: )(?<!\d - )" + DYGRAPH_LINE)
 # The newer line's own ips is that of another batch: only its times are used.
 _END_TIMES = re.compile(
     r"END epoch:(?P<epoch>\d{1,6})\s+train\s.*?batch_cost: (?P<mean_seconds>\d+\.\d+) ?s"
@@ -74,44 +65,6 @@ _END_EVALUATION = re.compile(
     _STAMP + r"END epoch:\d{1,6}\s+(?:valid|eval)\s.*?\btop1:\s+(?P<value>\d+\.\d+)"
 )
 _EVALUATION = re.compile(_STAMP + r"\[Eval\]\[Epoch \d+\]\[Avg\].*?\btop1: (?P<value>\d+\.\d+)")
-_ARCHITECTURE = re.compile(r"INFO: ARCHITECTURE : |INFO: Arch : ")
-_LOADER = re.compile(r"INFO:\s+(?P<section>Train|Eval|Infer|TRAIN|VALID) : *$")
-_BATCH = re.compile(r"INFO:\s+batch_size : (?P<batch>\d{1,12})\s*$")
-_BATCH_OF = {"Train": "batch_size", "TRAIN": "global_batch"}
-"""Section of the configuration → what its batch is of: of 2020's, all cards together."""
-_NAME = re.compile(r"INFO:\s+name : (?P<model>\S+)")
-
-
-_HEAD = frozenset(
-    f"{name} : "
-    for name in (
-        *("ARCHITECTURE", "Arch", "Train", "Eval", "Infer", "TRAIN", "VALID"),
-        *("batch_size", "name"),
-    )
-)
-"""Texts of the lines that these match."""
-
-
-class _Reader(LineReader):
-    _names_model = False
-    _section = ""
-
-    def __init__(self, family: Family) -> None:
-        super().__init__(family)
-        self.head_needles |= _HEAD
-
-    def facts(self, line: CleanLine, rules: Sequence[FactRule]) -> Iterator[Fact]:
-        yield from super().facts(line, rules)
-        if _ARCHITECTURE.search(line.text):
-            self._names_model = True
-        elif self._names_model and (match := _NAME.search(line.text)):
-            self._names_model = False
-            yield line.fact("model", match["model"])
-        if match := _LOADER.search(line.text):
-            self._section = match["section"]
-        elif self._section in _BATCH_OF and (match := _BATCH.search(line.text)):
-            yield line.fact(_BATCH_OF[self._section], match["batch"])
-            self._section = ""
 
 
 def _derive(stated: Mapping[str, Fact]) -> Iterator[Fact]:
@@ -155,7 +108,6 @@ FAMILY = Family(
         EvaluationRule("[Eval][Epoch ", _EVALUATION, "top1"),
     ),
     marks=(
-        PLSC_24,
         MarkRule("END epoch:", "epoch-end", _END_TIMES),
         MarkRule("END epoch:", "epoch-end", _END_RATES),
         MarkRule("END epoch:", "evaluation", re.compile(r"END epoch:\d{1,6}\s+(?:valid|eval)\s")),
@@ -164,5 +116,5 @@ FAMILY = Family(
         MarkRule("save model in", "checkpoint"),
         MarkRule("Finish load checkpoints from", "restart"),
     ),
-    make_reader=_Reader,
+    make_reader=ConfigurationReader,
 )

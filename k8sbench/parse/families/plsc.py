@@ -1,21 +1,29 @@
-"""PLSC, both versions; every figure is the WHOLE JOB's images/s.
+"""PLSC, three generations; every figure is the WHOLE JOB's images/s.
 
 v1 (2020) prints ``qps`` since the print before, of the time inside the executor alone: the wait
 for data is left out, so its times do not add up to the clock. Every worker prints. v2.2 (2021)
-prints ``throughput`` over the log interval, validation and checkpoints included.
+prints ``throughput`` over the log interval, validation and checkpoints included. v2.4 (2023) prints
+PaddleClas' lines with ``ips`` over the log interval, evaluations left out; where it trains a
+classification, they are running means as PaddleClas' are.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Mapping
 
-from k8sbench.model.sample import Shape
-from k8sbench.parse.families.paddle import LAUNCH, PLSC_24, gpus_of_job
-from k8sbench.parse.family import EvaluationRule, FactRule, Family, MarkRule, rule
+import msgspec
+
+from k8sbench.model.sample import Fact, Item, Shape
+from k8sbench.parse.families.paddle import DYGRAPH_LINE, LAUNCH, ConfigurationReader, gpus_of_job
+from k8sbench.parse.family import EvaluationRule, FactRule, Family, LineRule, MarkRule, rule
+from k8sbench.parse.lines import CleanLine
 from k8sbench.parse.records import LOSS_NUMBER, RecordRule
 
 V1 = Shape(name="plsc v1", number="rate", numbering="epoch", complete=False, resolution=0.001)
 V2 = Shape(name="plsc v2", number="rate", holds_events=True, resolution=0.001)
+V24 = Shape(name="plsc v2.4", number="rate", numbering="epoch", first_epoch=1, resolution=1.0)
+V24_RUNNING = msgspec.structs.replace(V24, averaged="running", skips=5, carries=True)
 
 _STAMP = r"(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})"
 _V1 = re.compile(
@@ -28,14 +36,49 @@ _V2 = re.compile(
     r"step: (?P<iteration>\d{1,12}), [^,]*?"
     r"(?:eta: [^,]*, )?throughput: (?P<rate>\d+\.\d+) imgs/s(?:ec)?"
 )
+# Under a newer Paddle each line comes again in the form of Paddle's own logger, without the name.
+_V24 = re.compile(
+    r"(?:\[(?P<stamp>\d{4}[-/]\d\d[-/]\d\d \d\d:\d\d:\d\d(?:,\d{3})?)\] )?(?:\[ *INFO\] )?"
+    r"(?:plsc INFO: |logger\.py:\d+ - )" + DYGRAPH_LINE + "images/sec"
+)
 _ACCURACY = re.compile(
     r"(?:" + _STAMP + r" - )?\[(?P<subset>\w+)\]\[\d+\]Accuracy-Flip: (?P<value>\d+\.\d+)"
+)
+_ACCURACY_24 = re.compile(
+    r"\[Eval\]\[Epoch \d+\]\[Avg\].*?\b(?P<metric>accuracy-flip|accuracy|top1): (?P<value>\d\.\d+)"
 )
 
 
 def _argument(key: str, value: str, **says: str) -> FactRule:
     """Version 2 prints its arguments and what follows from them, one a line."""
     return rule(f" - {key}: ", rf"^Training: \S+ \S+ - {key}: {value}\s*$", **says)
+
+
+def _setting(name: str, default: str, said: str, value: str) -> tuple[FactRule, FactRule]:
+    """Version 1 prints the default, and what sets another value."""
+    return (
+        rule("entry.py:", rf"\]\s+{default}: (?P<_default_{name}>{value})\s*$"),
+        rule("entry.py:", rf"\] Set {said} to (?P<_set_{name}>{value})\.$"),
+    )
+
+
+def _derive(stated: Mapping[str, Fact]) -> Iterator[Fact]:
+    yield from gpus_of_job(stated)
+    for name in ("batch_size", "head", "classes"):
+        if fact := stated.get(f"_set_{name}") or stated.get(f"_default_{name}"):
+            yield fact.like(name, fact.value)
+
+
+class _Reader(ConfigurationReader):
+    """Reads the lines of version 2.4 by the task that the configuration states."""
+
+    def rules(self) -> list[LineRule]:
+        v1, v2, means, running, *others = super().rules()
+
+        def read(line: CleanLine) -> Iterable[Item]:
+            return (running if "_classifies" in self._stated else means).read(line)
+
+        return [v1, v2, means._replace(read=read), *others]
 
 
 FAMILY = Family(
@@ -61,13 +104,37 @@ FAMILY = Family(
         _argument("fp16", "False", precision="fp32"),
         _argument("use_synthetic_dataset", "True", data="synthetic"),
         _argument("use_synthetic_dataset", "False", data="real"),
+        rule("entry.py:", r"\]\s+model_name: (?P<model>\S+)"),
+        *_setting("batch_size", "train_batch_size", "train batch size", r"\d{1,12}"),
+        *_setting("head", "loss_type", "loss_type", r"\w+"),
+        *_setting("classes", "num_classes", "num_classes", r"\d{1,12}"),
+        rule("num_trainers: ", r"trainer_id: \d+, num_trainers: (?P<_gpus_program>\d{1,12})"),
+        rule("plsc INFO: ", program="PLSC"),
+        rule("world_size : ", r"plsc INFO:\s+world_size : (?P<_gpus_program>\d{1,12})\s*$"),
+        rule("class_num : ", r"plsc INFO:\s+class_num : (?P<classes>\d{1,12})\s*$"),
+        rule("task_type : classification", _classifies="True"),
+        rule("level : O0", precision="fp32"),
+        rule("level : O", r"INFO:\s+level : O[12]", precision="amp", amp_dtype="fp16"),
+        rule("train with paddle", r"train with paddle (?P<framework_version>\d[\d.]*\d)"),
+        rule("device Place(cpu)", device="cpu"),
         *LAUNCH,
     ),
-    derive=gpus_of_job,
+    derive=_derive,
     records=(
         RecordRule(" batch:", _V1, V1, first_iteration=0),
         RecordRule("throughput:", _V2, V2),
+        RecordRule("[Train][Epoch ", _V24, V24, first_iteration=0),
+        RecordRule("[Train][Epoch ", _V24, V24_RUNNING, first_iteration=0),
     ),
-    evaluations=(EvaluationRule("Accuracy-Flip: ", _ACCURACY, "Accuracy-Flip"),),
-    marks=(MarkRule("Save model to", "checkpoint"), PLSC_24),
+    evaluations=(
+        EvaluationRule("Accuracy-Flip: ", _ACCURACY, "Accuracy-Flip"),
+        EvaluationRule("[Eval][Epoch ", _ACCURACY_24, unit="fraction"),
+    ),
+    marks=(
+        MarkRule("Save model to", "checkpoint"),
+        MarkRule("[Eval][Epoch ", "evaluation"),
+        MarkRule("Already save ", "checkpoint"),
+        MarkRule("Finish load checkpoint from", "restart"),
+    ),
+    make_reader=_Reader,
 )

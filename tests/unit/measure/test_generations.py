@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -83,27 +83,64 @@ def test_the_accuracy_is_of_the_benchmarks_metric(metric: str, best: float) -> N
     assert other in found.environment.items()
 
 
-def logged_by(logger: str) -> list[str]:
-    """Training lines of a logger."""
+def logged_by(logger: str, mean: Callable[[int], float]) -> list[str]:
+    """Training lines of an epoch of 395 steps of 1,024 images, of 0.4 s and from 200 on 0.8 s."""
     return [
-        f"[2022/11/25 09:{number * 2 // 300:02}:{number * 2 // 5 % 60:02}] {logger}"
-        f"[Train][Epoch 1/20][Iter: {number}/5682]lr: 0.099, loss: 40.1, "
-        "batch_cost: 0.40000s, reader_cost: 0.00100, ips: 320.00000 images/sec, eta: 12:00:00"
+        f"[2022/11/25 09:{second // 60:02}:{second % 60:02}] {logger}"
+        f"[Train][Epoch 1/20][Iter: {number}/395]lr: 0.099, loss: 40.1, "
+        f"batch_cost: {mean(number):.5f}s, reader_cost: 0.00100, "
+        f"ips: {1024 / mean(number):.5f} images/sec, eta: 12:00:00"
         for number in range(0, 400, 10)
+        for second in [int(number * 0.4 + max(number - 200, 0) * 0.4)]
     ]
 
 
-@pytest.mark.parametrize("family", ["paddleclas", "plsc"])
+def interval(number: int) -> float:
+    """Seconds of the steps since the line before."""
+    return 0.8 if number > 200 else 0.4
+
+
+def running(number: int) -> float:
+    """Their mean since step 5."""
+    return 0.4 + 0.4 * max(number - 200, 0) / max(number - 4, 1)
+
+
+IMAGES, SECONDS = 1024 * 340, 150 * 0.4 + 190 * 0.8
+"""Behind a warm-up of 50 steps."""
+CLASSIFIES = "[2022/11/25 09:00:00] plsc INFO:     task_type : classification"
+
+
 @pytest.mark.parametrize("logger", ["plsc INFO: ", "[    INFO] logger.py:80 - "])
-def test_lines_of_plsc_2_4_are_refused_by_name(logger: str, family: str) -> None:
-    with pytest.raises(InputError, match=r"plsc 2\.4") as caught:
-        measured(logged_by(logger), format=family, gpus=8, batch_size=None)
-    assert caught.value.line == 1
+def test_plsc_2_4_prints_the_rate_of_the_job_over_the_log_interval(logger: str) -> None:
+    lines = logged_by(logger, interval)
+    found = measured(lines, format="plsc", gpus=8, batch_size=128, warmup=50)
+    assert ids(found, "reject") == []
+    assert found.rate == pytest.approx(IMAGES / SECONDS, rel=1e-4)
+    with pytest.raises(InputError, match="no training line"):
+        measured(lines, format="paddleclas", gpus=8, batch_size=None)
 
 
-def test_lines_of_paddleclas_are_not() -> None:
-    lines = logged_by("ppcls INFO: ")
-    assert measured(lines, format="paddleclas", gpus=8, batch_size=None).rate is not None
+def test_lines_of_plsc_2_4_that_come_in_two_forms_count_once() -> None:
+    forms = (logged_by(name, interval) for name in ("plsc INFO: ", "[    INFO] logger.py:80 - "))
+    twice = [line for both in zip(*forms, strict=True) for line in both]
+    found = measured(twice, format="plsc", gpus=8, batch_size=128, warmup=50)
+    assert (ids(found, "reject"), found.iterations) == ([], 340)
+    assert found.rate == pytest.approx(IMAGES / SECONDS, rel=1e-4)
+
+
+def test_plsc_2_4_prints_running_means_of_a_classification() -> None:
+    lines = [CLASSIFIES, *logged_by("plsc INFO: ", running)]
+    found = measured(lines, format="plsc", gpus=8, batch_size=128, warmup=50)
+    assert ids(found, "reject") == []
+    assert found.rate == pytest.approx(IMAGES / SECONDS, rel=1e-4)
+    assert "clock-mismatch" in ids(measured(lines[1:], format="plsc", gpus=8, batch_size=128))
+
+
+def test_lines_of_paddleclas_in_the_same_form_are_running_means_of_one_card() -> None:
+    lines = logged_by("ppcls INFO: ", running)
+    found = measured(lines, format="paddleclas", gpus=8, batch_size=None, warmup=50)
+    assert ids(found, "reject") == []
+    assert found.rate == pytest.approx(8 * IMAGES / SECONDS, rel=1e-4)
 
 
 def test_paddleclas_of_late_2020_puts_a_comma_behind_the_epoch() -> None:

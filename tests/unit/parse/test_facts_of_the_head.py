@@ -35,6 +35,11 @@ PARAMETER = (
     "DLL 2021-03-23 09:24:42.127408 - PARAMETER data : /imagenet  arch : resnet50  batch_size : 256"
     "  prof : 121  {}  world_size : 8 "
 )
+ENTRY = "INFO 2026-11-25 09:25:20,754 entry.py:"
+PLSC_DEFAULTS = [
+    *("train_batch_size: 128", "test_batch_size: 120", "model_name: ResNet50"),
+    *("loss_type: dist_arcface", "num_classes: 85742"),
+]
 TOLD: dict[str, tuple[str, list[str], dict[str, str | None]]] = {
     # A configuration without a word on FP16 is taken for one of FP32.
     "mmseg's configuration": ("mmseg", [CONFIG], {"precision_assumed": "fp32"}),
@@ -152,6 +157,41 @@ TOLD: dict[str, tuple[str, list[str], dict[str, str | None]]] = {
         [PARAMETER.format("memory_format : nhwc")],
         {"option.channels_last": "True"},
     ),
+    "PLSC's defaults": (
+        "plsc",
+        [f"{ENTRY}157] \t{line}" for line in PLSC_DEFAULTS],
+        {"batch_size": "128", "head": "dist_arcface", "classes": "85742", "model": "ResNet50"},
+    ),
+    "what is set": (
+        "plsc",
+        [
+            *(f"{ENTRY}157] \t{line}" for line in PLSC_DEFAULTS),
+            f"{ENTRY}159] trainer_id: 0, num_trainers: 8",
+            f"{ENTRY}349] Set loss_type to arcface.",
+            f"{ENTRY}199] Set train batch size to 64.",
+            f"{ENTRY}304] Set num_classes to 1000.",
+        ],
+        {"batch_size": "64", "head": "arcface", "classes": "1000", "gpus": "8", "program": "PLSC"},
+    ),
+    "plsc 2.4": (
+        "plsc",
+        [
+            *(f"x plsc INFO: {line}" for line in ("    Eval : ", "    batch_size : 8")),
+            *(f"x plsc INFO: {line}" for line in ("    Train : ", "    batch_size : 64")),
+            *(f"x plsc INFO: {line}" for line in ("    level : O1", "    world_size : 4")),
+            *(f"x plsc INFO: {line}" for line in ("Model : ", "    name : IResNet50")),
+            "x plsc INFO: train with paddle 2.6.2, commit id 8ce0 and device Place(cpu)",
+        ],
+        {
+            "batch_size": "64",
+            "gpus": "4",
+            "model": "IResNet50",
+            "precision": "amp",
+            "device": "cpu",
+            "framework_version": "2.6.2",
+        },
+    ),
+    "plsc's FP32": ("plsc", ["x plsc INFO:     level : O0"], {"precision": "fp32"}),
     "epochs in a name": ("tsm", ["storing name: TSM_RGB_resnet50_e50"], {"planned_epochs": "50"}),
 }
 

@@ -64,6 +64,14 @@ PLSC_V2 = (
     "Training: 2021-10-03 21:10:05,877 - loss 43.9714, lr: 0.200000, epoch: 0, step: 200, "
     "eta: 7.52 hours, throughput: 6374.50 imgs/sec"
 )
+PLSC_V24 = (
+    "[2023/01/12 12:00:00] plsc INFO: [Train][Epoch 1/20][Iter: 10/5682]lr: 0.099000, "
+    "MarginLoss: 40.1, loss: 40.2, batch_cost: 0.40000s, reader_cost: 0.00100, "
+    "ips: 2560.00000 images/sec, eta: 12:00:00"
+)
+PLSC_V24_AGAIN = PLSC_V24.replace(
+    "/01/12 12:00:00] plsc INFO:", "-01-12 12:00:00,250] [    INFO] logger.py:80 -"
+)
 
 
 PADDLESEG_OLDER = (
@@ -109,6 +117,13 @@ LINES: dict[str, tuple[str, dict[str, object], dict[str, object]]] = {
     PADDLECLAS_2023: ("paddleclas", {"iteration": 11, "loss": 8.3496}, RUNNING),
     PADDLECLAS_2_0: ("paddleclas", {"mean_seconds": 0.2568, "seconds": None}, RUNNING),
     PADDLECLAS_DYGRAPH: ("paddleclas", {"epoch": 1, "total": 1251, "mean_seconds": 0.55123}, {}),
+    PLSC_V24: (
+        "plsc",
+        {"epoch": 1, "iteration": 11, "total": 5682, "rate": 2560.0, "loss": 40.2},
+        {"averaged": "interval", "per": "job", "first_epoch": 1},
+    ),
+    PLSC_V24_AGAIN: ("plsc", {"iteration": 11, "stamp": 1673524800.25}, {}),
+    PLSC_V24.partition("] ")[2]: ("plsc", {"rate": 2560.0, "stamp": None}, {}),
     PADDLEVIDEO: ("paddlevideo", STEP_OF_A_CARD | {"epoch": 1}, {"dated": False}),
     PADDLEVIDEO_2021: ("paddlevideo", STEP_OF_A_CARD | {"epoch": 3}, {}),
 }
