@@ -49,6 +49,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     averaged: Literal["interval", "step", "running", "last"] = "interval"
     """The mean covers the iterations since the record before, that one iteration, all of them since
     the epoch began, or the last few, however many lie between two records."""
+    averages_rates: bool = False
+    """True if a printed rate is a mean of the rates of steps or ranks, not samples by time."""
     last: int = 0
     """How many the last few are, where the log does not state it."""
     skips: int = 0

@@ -1,8 +1,8 @@
 """The clock of a log, its time stamps, beside the times that its lines print.
 
 Between two lines between which nothing else happened, both say how much time passed. A log in
-which they say different things was edited, its clock was set, or it was measured by a wrong number
-of GPUs: it is rejected, whichever it is.
+which they say different things was edited, its clock was set, it was measured by a wrong number of
+GPUs, or it averages rates: it is rejected, whichever it is.
 """
 
 from __future__ import annotations
@@ -140,23 +140,32 @@ class LogClock:
         if unit is None or not self._shape.complete or not self._records:
             return
         share, digit, median = self._tolerance
-        if gpus == 1 and self._records == self._iterations and median is not None:
+        is_mean = self._shape.averages_rates and (gpus > 1 or self._records < self._iterations)
+        if not is_mean and median is not None:
             share = median  # No line is a mean over ranks or steps.
         ends = (2 * self._resolution + LAG) * math.sqrt(self._stretches)
         printed, clock = self._time * unit, self._clock
+        averages = None
+        if is_mean and printed < clock:
+            lines, stamps = (self._iterations * unit / time for time in (printed, clock))
+            averages = (
+                "The log averages the rates of steps and ranks: its lines come to "
+                f"{lines:.1f} a second, its time stamps to {stamps:.1f}."
+            )
         allowed = ends + digit / 2 * self._iterations + share * max(printed, clock)
         # Those that are left out may have been slower: they hold what loaders and logging take.
         if (printed if self._leaves_out else max(printed, clock)) > min(printed, clock) + allowed:
-            yield rules.CLOCK_MISMATCH.finding(
+            text = (
                 f"{self._records} records say that they took {printed:.2f} s; by their time stamps "
                 f"it was {clock:.2f} s."
             )
+            yield rules.CLOCK_MISMATCH.finding(averages or text)
         elif median is not None and len(self._paces) >= FEWEST:
             pace = tally.median(self._paces)
             usual = unit / pace if pace > 0 else math.inf
             if abs(usual - 1) > median:
                 text = f"The median record's own time is {100 * usual:.1f} % of that by its stamps."
-                yield rules.CLOCK_MISMATCH.finding(text)
+                yield rules.CLOCK_MISMATCH.finding(averages or text)
 
 
 def apart(unit: float | None, tally: Tally, shape: Shape) -> Iterator[Finding]:

@@ -35,7 +35,7 @@ restart explains it: a few lines took most of the time. Not of smoke runs."""
 CLOCK_MISMATCH = reject(
     "clock-mismatch",
     "Correct --gpus, --batch-size or `per` of a declared format where one of them is wrong; else "
-    "measure a run whose clock was not set, by its original log.",
+    "measure a run whose clock was not set and whose loader keeps up.",
 )
 """The printed times and the log's own time stamps disagree, or the stamps go back."""
 DEVICE = reject("device", "Measure a CPU run with --format; it says nothing about the benchmark.")

@@ -14,8 +14,15 @@ from k8sbench.model.sample import Fact, Shape
 from k8sbench.parse.family import EvaluationRule, Family, MarkRule, rule
 from k8sbench.parse.records import LOSS_NUMBER, RecordRule
 
-# The rate is a mean of the ranks' rates, which is above the job's where one of them stalls.
-SHAPE = Shape(name="dle-resnet50", number="rate", numbering="epoch", resolution=0.000001)
+# The rate is a mean of the rates of ranks, and of steps where a line is of several: it is above the
+# job's where one of them stalls.
+SHAPE = Shape(
+    name="dle-resnet50",
+    number="rate",
+    numbering="epoch",
+    averages_rates=True,
+    resolution=0.000001,
+)
 
 _STAMP = r"DLL (?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+) - "
 _RECORD = re.compile(

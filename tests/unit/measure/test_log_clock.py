@@ -155,6 +155,23 @@ def test_a_log_has_the_reasons_of_its_clock(case: str) -> None:
     assert ids(measured(lines, **known)) == expected
 
 
+def test_rates_that_are_averaged_over_steps_are_named_with_both_figures() -> None:
+    """256 images a step: of ten steps nine at 2,560 a second and one of 10 s."""
+    rate, clock = (9 * 2560 + 25.6) / 10, 2560 / (9 * 0.1 + 10)
+    lines = [
+        line.replace(f"Iteration: {step} ", f"Iteration: {step * 10} ")
+        for step, line in enumerate(dle([rate] * 40, batch=2560, own=clock / rate), 1)
+    ]
+    found = measured(lines, **ONE)
+    (said,) = (each for each in found.reasons if each.id == "clock-mismatch")
+    for word in ("averages", "2306.6", f"{clock:.1f}"):
+        assert word in said.sentence
+    assert "edited" not in f"{said.sentence} {said.action}"
+    # A log of single steps has no averages.
+    (said,) = measured(dle([1400.0] * 60, own=0.9), **ONE).reasons
+    assert "averages" not in said.sentence
+
+
 def test_plsc_v1_whose_times_leave_the_loader_out_is_remarked() -> None:
     lines = []
     for i in range(12):
