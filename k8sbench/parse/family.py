@@ -17,7 +17,7 @@ import msgspec
 from k8sbench.model.sample import Evaluation, Fact, Item, MarkKind
 from k8sbench.parse import stamps
 from k8sbench.parse.lines import CleanLine
-from k8sbench.parse.records import RecordRule, number_in
+from k8sbench.parse.records import JSON_NUMBER, RecordRule, number_in
 
 
 class FactRule(msgspec.Struct, frozen=True):
@@ -46,6 +46,15 @@ class EvaluationRule(msgspec.Struct, frozen=True):
     """Where the pattern has no such group."""
     unit: Literal["%", "fraction"] | None = None
     """None: percent, if the value is above 1."""
+
+
+def evaluation_in_json(
+    needle: str, metrics: str, unit: Literal["%", "fraction"] | None = None
+) -> EvaluationRule:
+    """Build a rule for a flat JSON object; ``metrics`` are keys, with ``|`` between them."""
+    value = rf'"(?P<metric>{metrics})": (?P<value>{JSON_NUMBER})'
+    pattern = rf"(?=\{{[^{{}}]*{needle})\{{[^{{}}]*{value}[^{{}}]*\}}"
+    return EvaluationRule(needle, re.compile(pattern), unit=unit)
 
 
 class MarkRule(msgspec.Struct, frozen=True):

@@ -208,12 +208,14 @@ class RankRecords:
                 self.opening = Occurrence(file, record, position - covered)
         elif distance == self.distances.usual and not turns and record.steps is None:
             self.distances.same()
-        else:
+        elif record.epoch == self._epoch or turns or record.steps or distance >= 2 * self.usual:
+            # Else the last few iterations of an epoch are in no line, where they are counted on.
             missed = self.distances.add(distance, line, turns=turns, events=events)
             self.sums.epoch.complete &= not missed
         self.all_records += 1
         self.position = position
         self._previous = iteration
+        self._epoch = record.epoch
 
         self.resumed |= restart and not opens
         # Between two epochs an evaluation lies in no record's time.

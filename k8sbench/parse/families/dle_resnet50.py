@@ -2,7 +2,8 @@
 images/s since the print before, data wait included; ``train.compute_ips`` leaves the wait out.
 
 Iterations begin anew in each epoch, and its last few may be in no record. Lines that count
-``Validation Iteration`` are none.
+``Validation Iteration`` are none. ``raport.json`` has the same as JSON, each line behind ``DLLL``;
+its steps are ``[epoch, iteration]``, ``[epoch]`` and ``[]``.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from k8sbench.model.sample import Fact, Shape
-from k8sbench.parse.family import EvaluationRule, Family, MarkRule, rule
-from k8sbench.parse.records import LOSS_NUMBER, RecordRule
+from k8sbench.parse.family import EvaluationRule, FactRule, Family, MarkRule, rule
+from k8sbench.parse.records import LOSS_NUMBER, RecordRule, json_object
 
 # The rate is a mean of the rates of ranks, and of steps where a line is of several: it is above the
 # job's where one of them stalls.
@@ -38,6 +39,28 @@ _EPOCH = re.compile(
     r"Epoch: (?P<epoch>\d{1,6})  ?train\.loss (?:.*?train\.total_ips : (?P<records_rate>\d+\.\d+))?"
 )
 _VALIDATING = re.compile(r"Epoch: \d{1,6} Iteration: (?P<iteration>\d{1,12}) Validation Iteration")
+_IS = r'(?: :|":) "?'
+"""Between a parameter's name and its value, in either form."""
+
+
+def _in_json(step: str, **keys: str) -> re.Pattern[str]:
+    head = r'DLLL \{(?=[^{}]*"datetime": "(?P<stamp>[^"]+)")[^{}]*"step": '
+    return re.compile(rf'{head}\[{step}\], "data": {json_object(**keys)}\}}')
+
+
+_RECORD_IN_JSON = _in_json(
+    r"(?P<epoch>\d{1,6}), (?P<iteration>\d{1,12})",
+    loss="train.loss?",
+    compute_rate="train.compute_ips?",
+    rate="train.total_ips",
+)
+_EVALUATION_IN_JSON = _in_json(r"\d{1,6}", value="val.top1")
+_EPOCH_IN_JSON = _in_json(r"(?P<epoch>\d{1,6})", records_rate="train.total_ips")
+_VALIDATING_IN_JSON = _in_json(r"\d{1,6}, (?P<iteration>\d{1,12}), \d{1,12}")
+
+
+def _parameter(pattern: str, **says: str) -> FactRule:
+    return rule("PARAMETER", r"\bPARAMETER\b.*?\b" + pattern, **says)
 
 
 def _derive(stated: Mapping[str, Fact]) -> Iterator[Fact]:
@@ -56,25 +79,32 @@ FAMILY = Family(
     unit="images/s",
     opening=" PARAMETER ",
     facts=(
-        rule("PARAMETER", r" PARAMETER .*?\barch : (?P<model>\S+)", program="DeepLearningExamples"),
-        rule("PARAMETER", r" PARAMETER .*? batch_size : (?P<batch_size>\d{1,12})"),
-        rule("PARAMETER", r" PARAMETER .*?\bworld_size : (?P<gpus>\d{1,12})"),
-        rule("PARAMETER", r" PARAMETER .*?\bprof : (?P<_prof>\d{1,12})"),
-        rule("PARAMETER", r" PARAMETER .*?\bprint_freq : (?P<log_interval>\d{1,12})"),
-        rule(
-            "PARAMETER", r" PARAMETER .*?\b(?:amp|fp16) : True", precision="amp", amp_dtype="fp16"
-        ),
-        rule("PARAMETER", r" PARAMETER .*?\bamp : False\b(?!.*\bfp16 : True)", _no_amp="True"),
-        rule("PARAMETER", r"\bmemory_format : nchw\b", **{"option.channels_last": "False"}),
-        rule("PARAMETER", r"\bmemory_format : nhwc\b", **{"option.channels_last": "True"}),
-        rule("PARAMETER", r"\bdata_backend : (?:synth?etic|syntetic)\b", data="synthetic"),
+        _parameter(rf'arch{_IS}(?P<model>[^\s",]+)', program="DeepLearningExamples"),
+        _parameter(rf"batch_size{_IS}(?P<batch_size>\d{{1,12}})"),
+        _parameter(rf"world_size{_IS}(?P<gpus>\d{{1,12}})"),
+        _parameter(rf"prof{_IS}(?P<_prof>\d{{1,12}})"),
+        _parameter(rf"print_freq{_IS}(?P<log_interval>\d{{1,12}})"),
+        _parameter(rf"(?:amp|fp16){_IS}[Tt]rue", precision="amp", amp_dtype="fp16"),
+        _parameter(rf"amp{_IS}[Ff]alse\b(?!.*\bfp16{_IS}[Tt]rue)", _no_amp="True"),
+        _parameter(rf"memory_format{_IS}nchw\b", **{"option.channels_last": "False"}),
+        _parameter(rf"memory_format{_IS}nhwc\b", **{"option.channels_last": "True"}),
+        _parameter(rf"data_backend{_IS}(?:synth?etic|syntetic)\b", data="synthetic"),
     ),
     derive=_derive,
-    records=(RecordRule(" Iteration: ", _RECORD, SHAPE),),
-    evaluations=(EvaluationRule("val.top1 : ", _EVALUATION, "val.top1", "%"),),
+    records=(
+        RecordRule(" Iteration: ", _RECORD, SHAPE),
+        RecordRule("DLLL {", _RECORD_IN_JSON, SHAPE),
+    ),
+    evaluations=(
+        EvaluationRule("val.top1 : ", _EVALUATION, "val.top1", "%"),
+        EvaluationRule("DLLL {", _EVALUATION_IN_JSON, "val.top1", "%"),
+    ),
     marks=(
         MarkRule("Validation Iteration", "evaluation", _VALIDATING),
+        MarkRule("DLLL {", "evaluation", _VALIDATING_IN_JSON),
         MarkRule("train.loss", "epoch-end", _EPOCH),
+        MarkRule("DLLL {", "epoch-end", _EPOCH_IN_JSON),
+        MarkRule('"step": [], ', "finished"),
         MarkRule("Summary:", "finished", re.compile(r"- Summary:  ?train\.loss ")),
         MarkRule("RUNNING EPOCHS FROM", "restart", re.compile(r"RUNNING EPOCHS FROM [1-9]\d* TO ")),
         MarkRule("SAVING ", "checkpoint"),

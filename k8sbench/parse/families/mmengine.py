@@ -4,6 +4,9 @@
 however many lie between two lines: with 10 of 50 four fifths are in no figure, with 10 of 5 each is
 in two. Its timer begins anew with an epoch and with an evaluation, so that only what follows these,
 and a checkpoint, is in the time of the next iteration.
+
+``vis_data/scalars.json`` has the same numbers as JSON, in full digits and without stamps. There
+iterations are counted on through the epochs.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from k8sbench.model.sample import Fact, Shape
+from k8sbench.parse.families.mmseg import json_record
 from k8sbench.parse.family import (
     EvaluationRule,
     FactRule,
@@ -20,6 +24,7 @@ from k8sbench.parse.family import (
     LineReader,
     MarkRule,
     assumed_fp32,
+    evaluation_in_json,
     rule,
 )
 from k8sbench.parse.lines import CleanLine
@@ -73,9 +78,12 @@ def _record(*, by_epoch: bool, dated: bool) -> RecordRule:
     return RecordRule(needle, re.compile((_YEAR if dated else _NO_YEAR) + count + _NUMBERS), shape)
 
 
-def _evaluation(metrics: str, unit: Literal["%", "fraction"]) -> EvaluationRule:
+def _evaluations(metrics: str, unit: Literal["%", "fraction"]) -> tuple[EvaluationRule, ...]:
     value = rf"{metrics}): (?P<value>\d+\.\d+|nan)"
-    return EvaluationRule("(val)", re.compile(_EVALUATED + value), unit=unit)
+    return (
+        EvaluationRule("(val)", re.compile(_EVALUATED + value), unit=unit),
+        evaluation_in_json('"step": ', metrics, unit),
+    )
 
 
 class _Reader(LineReader):
@@ -119,6 +127,7 @@ FAMILY = Family(
         rule("CUDA Runtime", r"- CUDA Runtime (?P<cuda>[\d.]+)"),
         rule("CuDNN", r"- CuDNN (?P<cudnn>[\d.]+)"),
         rule("MMEngine: ", r"^ +MMEngine: (?P<mmengine>\S+)", program="mmengine"),
+        rule("CUDA available: ", r"^ +CUDA available: False", device="cpu"),
         # The world size, whatever the device.
         rule("GPU number: ", r"^ +GPU number: (?P<gpus>[1-9]\d{0,11})\s*$"),
         rule("default_scope = ", r"^default_scope = '(?P<scope>\w+)'"),
@@ -127,18 +136,22 @@ FAMILY = Family(
         rule(" - Config:", r" - INFO - Config:", _config="True"),
     ),
     derive=_derive,
-    records=tuple(
-        _record(by_epoch=by_epoch, dated=dated)
-        for by_epoch in (False, True)
-        for dated in (True, False)
+    records=(
+        *(
+            _record(by_epoch=by_epoch, dated=dated)
+            for by_epoch in (False, True)
+            for dated in (True, False)
+        ),
+        json_record('"step": ', _record(by_epoch=False, dated=True).shape),
     ),
     evaluations=(
-        _evaluation("mIoU|mDice|mFscore|accuracy/top1", "%"),
-        _evaluation(r"coco/bbox_mAP|coco/segm_mAP|pascal_voc/mAP|acc/top1", "fraction"),
+        *_evaluations("mIoU|mDice|mFscore|accuracy/top1", "%"),
+        *_evaluations(r"coco/bbox_mAP|coco/segm_mAP|pascal_voc/mAP|acc/top1", "fraction"),
         # Printed first; it is the last here, so another is the headline.
-        _evaluation("aAcc", "%"),
+        *_evaluations("aAcc", "%"),
     ),
     marks=(
+        MarkRule('"step": ', "evaluation", re.compile(r'^\{(?!.*"iter": ).*"time": ')),
         MarkRule("(val)", "evaluation", re.compile(r"(?:Iter|Epoch)\(val\) +\[")),
         MarkRule(
             "Saving checkpoint at",

@@ -6,26 +6,31 @@ gap to the next record is two intervals while its mean still covers one, evaluat
 
 mmcv 1.3.x prints both in one training line, under the number of validation batches in place of the
 iteration (mmsegmentation issue 694): the line is that of the next log interval.
+
+``….log.json`` has the same numbers as JSON without stamps, and on its first line the environment.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
 from k8sbench.model.sample import Fact, Item, Record, Shape
 from k8sbench.parse.family import (
     EvaluationRule,
+    FactRule,
     Family,
     LineReader,
     LineRule,
     MarkRule,
     assumed_fp32,
+    evaluation_in_json,
     rule,
 )
-from k8sbench.parse.records import RecordRule
+from k8sbench.parse.lines import CleanLine
+from k8sbench.parse.records import RecordRule, json_object
 
 BY_ITERATION = Shape(name="mmseg", number="seconds", holds_events=True, resolution=0.001)
 BY_EPOCH = Shape(
@@ -36,6 +41,7 @@ BY_EPOCH = Shape(
     holds_events=True,
     resolution=0.001,
 )
+JSON = msgspec.structs.replace(BY_EPOCH, resolution=None)
 
 _STAMP = r"(?:(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) - [\w.]+ - INFO - )?"
 # Four digits, always: what follows may be another line, glued on.
@@ -53,8 +59,25 @@ _NUMBERS = (
 _HEADLINES = "mIoU|mDice|mFscore|bbox_mAP"
 _EVALUATED = r"(?:Iter|Epoch)\(val\) (?:\[\d+\])?\[\d+\]"
 _TRAINED = r"Iter \[\d+/\d+\](?=[^\[\]]* loss: )"
+_JSON_TEXT = re.compile(r'\\n|"')
+"""What stands around the lines of a text in JSON."""
 _EVALUATED_BY = (*_HEADLINES.split("|"), "aAcc")
-_EVALUATED_RECORD = re.compile(_TRAINED + rf"[^\[\]]*?, (?:{_HEADLINES}|aAcc): ")
+_EVALUATED_RECORD = re.compile(
+    rf'(?:{_TRAINED}[^\[\]]*?, |"mode": "train"[^{{}}]*")(?:{_HEADLINES}|aAcc)"?: '
+)
+
+
+def json_record(needle: str, shape: Shape) -> RecordRule:
+    """Build the rule for training lines of the JSON of mmcv or of mmengine."""
+    numbers = json_object(
+        iteration="iter",
+        epoch="epoch?",
+        step_seconds="time",
+        data_seconds="data_time?",
+        loss="loss?",
+        memory="memory?",
+    )
+    return RecordRule(needle, re.compile(rf"(?=\{{[^{{}}]*{needle}){numbers}"), shape)
 
 
 def _evaluation(needle: str, head: str, metrics: str) -> EvaluationRule:
@@ -68,14 +91,23 @@ class _Reader(LineReader):
     def __init__(self, family: Family) -> None:
         self._latest: dict[str, tuple[int, int]] = {}
         """By source, the iterations of the latest two records."""
+        self._epoch: int | None = None
+        """The epoch of the JSON file that iterations are counted from the start of."""
         super().__init__(family)
 
     def rules(self) -> list[LineRule]:
-        by_iteration, by_epoch, *others = super().rules()
-        read = by_iteration.read
-        numbered = by_iteration._replace(read=lambda line: map(self._corrected, read(line)))
+        by_iteration, by_epoch, in_json, *others = super().rules()
+        numbered, counted = self._correcting(by_iteration), self._correcting(in_json)
         # An evaluation is in the time of its own line: it comes before the record.
-        return [*others, numbered, by_epoch]
+        return [*others, numbered, by_epoch, counted]
+
+    def _correcting(self, rule: LineRule) -> LineRule:
+        return rule._replace(read=lambda line: map(self._corrected, rule.read(line)))
+
+    def facts(self, line: CleanLine, rules: Sequence[FactRule]) -> Iterator[Fact]:
+        is_json = '"env_info": "' in line.text
+        for text in _JSON_TEXT.split(line.text) if is_json else (line.text,):
+            yield from super().facts(line._replace(text=text), rules)
 
     def _corrected(self, record: Item) -> Item:
         assert isinstance(record, Record)
@@ -83,6 +115,11 @@ class _Reader(LineReader):
         may_hold = any(map(record.text.__contains__, _EVALUATED_BY))
         if may_hold and last > before and _EVALUATED_RECORD.search(record.text):
             record = msgspec.structs.replace(record, iteration=2 * last - before)
+        if record.shape is JSON:
+            # The same keys stand for runs by epoch, and for runs by iteration, which count on.
+            if record.iteration <= last or self._epoch is None:
+                self._epoch = record.epoch
+            record = msgspec.structs.replace(record, epoch=self._epoch)
         self._latest[record.source] = last, record.iteration
         return record
 
@@ -107,6 +144,7 @@ FAMILY = Family(
     facts=(
         rule("sys.platform", r"^sys\.platform: (?P<platform>.+)"),
         rule("Python: ", r"^Python: (?P<python>\d[\d.]*)"),
+        rule("CUDA available: ", r"^CUDA available: False", device="cpu"),
         rule("GPU 0", r"^GPU (?P<visible_gpus>\d+(?:,\d+)*): (?P<gpu_model>\S.*)"),
         rule("PyTorch: ", r"^PyTorch: (?P<framework_version>\S+)"),
         rule("CUDA Runtime", r"- CUDA Runtime (?P<cuda>[\d.]+)"),
@@ -121,6 +159,7 @@ FAMILY = Family(
         rule("Head'", r"type='(?P<model>\w+Head)'"),
         rule("iters", r"\bmax: (?P<planned_iterations>\d{1,12}) iters"),
         rule(" - Config:", r" - INFO - Config:", _config="True"),
+        rule("config", r"^config$", _config="True"),
         rule("gpu_ids = range(", r"^gpu_ids = range\(0, (?P<gpu_ids>\d{1,12})\)"),
     ),
     derive=_derive,
@@ -131,6 +170,7 @@ FAMILY = Family(
             re.compile(_STAMP + r"Epoch \[(?P<epoch>\d{1,6})\]" + _NUMBERS),
             BY_EPOCH,
         ),
+        json_record('"mode": "train"', JSON),
     ),
     evaluations=(
         _evaluation("(val) [", _EVALUATED, _HEADLINES),
@@ -139,8 +179,11 @@ FAMILY = Family(
         # Later versions print it first; it is the last here, so another is the headline.
         _evaluation("(val) [", _EVALUATED, "aAcc"),
         _evaluation(" aAcc: ", _TRAINED, "aAcc"),
+        evaluation_in_json('"mode": "', _HEADLINES),
+        evaluation_in_json('"mode": "', "aAcc"),
     ),
     marks=(
+        MarkRule('"mode": "val"', "evaluation"),
         MarkRule(
             "Saving checkpoint at",
             "checkpoint",

@@ -166,6 +166,45 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
             "precision": "amp",
         },
     ),
+    # JSON without stamps. Epochs of 130 iterations, counted on; lines at 50 and 100 of each, of ten
+    # of 0.4012345 s and once of 0.4567891 s. No line is of the last 30.
+    "mmengine_scalars.json": (
+        "mmengine",
+        {"gpus": 8, "batch_size": 16, "warmup": 0},
+        {
+            "printed_steps": 128 * 6 / (5 * 0.4012345 + 0.4567891),
+            "timestamps": None,
+            "iterations": 60,
+            "estimator": "printed_steps",
+        },
+    ),
+    # 2 GPUs × 4, as above in mmseg_evaluation.log without the checkpoint; the header is JSON, too.
+    # Epochs of 35 iterations, counted on. Behind 20: 8 × 5 s + 15 s for 90 iterations.
+    "mmseg.log.json": (
+        "mmseg",
+        {"gpus": 2, "batch_size": None, "warmup": 20},
+        {
+            "time_weighted": 90 * 8 / 55,
+            "time_weighted_steady": 16.0,
+            "timestamps": None,
+            "iterations": 90,
+            "precision": "amp",
+            "gpu_model": "Tesla V100-SXM2-16GB",
+        },
+    ),
+    # 2 GPUs × 64 at 640/s, once at 320/s; stamps 1 ms further apart than the printed times.
+    "dle_raport.json": (
+        "dle-resnet50",
+        {"gpus": None, "batch_size": None, "warmup": 20},
+        {
+            "time_weighted": 128 * 100 / 22,
+            "median": 640.0,
+            "timestamps": 128 * 90 / 20.009,
+            "iterations": 100,
+            "gpus": 2,
+            "precision": "amp",
+        },
+    ),
 }
 
 

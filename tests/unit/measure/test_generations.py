@@ -83,6 +83,26 @@ def test_the_accuracy_is_of_the_benchmarks_metric(metric: str, best: float) -> N
     assert other in found.environment.items()
 
 
+@pytest.mark.parametrize("counts_on", [True, False], ids=["by iteration", "by epoch"])
+def test_the_json_of_mmcv_is_read_by_how_its_iterations_are_counted(counts_on: bool) -> None:
+    """Epochs of 35 iterations; lines each ten, of 0.5 s and in the second epoch 0.8 s."""
+    lines = [
+        f'{{"mode": "train", "epoch": {1 + (step - 1) // 35}, "iter": {number}, "loss": 2.0, '
+        f'"time": {0.8 if 35 < step <= 70 else 0.5}}}'
+        for step in range(1, 106)
+        for number in [step if counts_on else 1 + (step - 1) % 35]
+        if number % 10 == 0
+    ]
+    found = measured(lines, warmup=10)
+    slow, fast = (40, 50) if counts_on else (30, 50)
+    assert (found.verdict, found.iterations) == ("valid", slow + fast)
+    assert found.rate == pytest.approx(4 * (slow + fast) / (slow * 0.8 + fast * 0.5))
+    # mmcv 1.3 puts the number of validation batches in the place of the iteration.
+    odd = lines[4].replace('"iter": 50', '"iter": 500, "mIoU": 0.6')
+    if counts_on:
+        assert measured([*lines[:4], odd, *lines[5:]], warmup=10).iterations == slow + fast
+
+
 def logged_by(logger: str, mean: Callable[[int], float]) -> list[str]:
     """Training lines of an epoch of 395 steps of 1,024 images, of 0.4 s and from 200 on 0.8 s."""
     return [

@@ -122,15 +122,52 @@ def test_lines_that_are_missing_and_a_clock_that_goes_back_are_rejected() -> Non
     assert "clock-mismatch" in ids(mmengine([*lines[:20], *early]), "reject")
 
 
+def test_the_json_of_a_run_gives_the_figure_of_its_text() -> None:
+    text = mmengine(logged([24.0] * 20, every=50, printed=0.4, form=""), warmup=50)
+    lines = [
+        f'{{"data_time": 0.004, "loss": 0.2364, "time": 0.4, "iter": {step}, "step": {step}}}'
+        for step in range(50, 1001, 50)
+    ]
+    found = mmengine(lines, warmup=50)
+    assert (found.throughput, found.estimator) == (text.throughput, text.estimator)
+    assert "sampled-steps" in ids(found)
+
+
+@pytest.mark.parametrize(
+    ("lost", "verdict"), [([], "valid"), ([4], "rejected"), ([5], "rejected")], ids=str
+)
+def test_an_epochs_last_iterations_may_be_in_no_line_of_the_json_and_others_may_not(
+    lost: list[int], verdict: str
+) -> None:
+    """Epochs of 130 iterations, lines at 50 and 100 of each."""
+    steps = [(epoch, (epoch - 1) * 130 + step) for epoch in range(1, 11) for step in (50, 100)]
+    lines = [
+        f'{{"time": 0.4, "epoch": {epoch}, "iter": {step}, "loss": 2.0, "step": {step}}}'
+        for index, (epoch, step) in enumerate(steps)
+        if index not in lost
+    ]
+    found = mmengine(lines)
+    assert (found.verdict, ids(found, "reject")) == (verdict, ["iterations-missing"] * len(lost))
+
+
 @pytest.mark.parametrize(
     ("lines", "family"),
     [
+        (lines_of("mmengine_scalars.json"), "mmengine"),
+        (lines_of("mmseg.log.json"), "mmseg"),
         (lines_of("mmengine_iterations.log"), "mmengine"),
         (lines_of("mmengine_epochs.log"), "mmengine"),
         (lines_of("mmseg_evaluation.log"), "mmseg"),
         (run([0.5] * 20), "mmseg"),
     ],
-    ids=["by iteration", "by epoch", "mmsegmentation 0.x", "its lines alone"],
+    ids=[
+        "JSON",
+        "JSON of mmcv",
+        "by iteration",
+        "by epoch",
+        "mmsegmentation 0.x",
+        "its lines alone",
+    ],
 )
 def test_mmengine_and_mmcv_are_told_apart(lines: list[str], family: str) -> None:
     any_family = [Expectation(format=name, gpus=2, batch_size=4) for name in NAMES]

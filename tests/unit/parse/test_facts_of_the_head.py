@@ -35,6 +35,16 @@ PARAMETER = (
     "DLL 2021-03-23 09:24:42.127408 - PARAMETER data : /imagenet  arch : resnet50  batch_size : 256"
     "  prof : 121  {}  world_size : 8 "
 )
+PARAMETER_JSON = (
+    'DLLL {"datetime": "2021-03-23 09:24:42.127408", "step": "PARAMETER", "data": {"arch": '
+    '"resnet50", "optimizer_batch_size": -1, "batch_size": 256, "prof": 121, "amp": true, '
+    '"memory_format": "nhwc", "lr": null, "world_size": 8}}'
+)
+MMCV_HEADER = (
+    r'{"env_info": "sys.platform: linux\nPython: 3.7.10\nMMSegmentation: 0.11.0", "config": '
+    r'"data = dict(\n    samples_per_gpu=4)\nmodel = dict(type='
+    "'PSPHead')\"}"
+)
 ENTRY = "INFO 2026-11-25 09:25:20,754 entry.py:"
 PLSC_DEFAULTS = [
     *("train_batch_size: 128", "test_batch_size: 120", "model_name: ResNet50"),
@@ -49,6 +59,13 @@ TOLD: dict[str, tuple[str, list[str], dict[str, str | None]]] = {
         {"precision": "amp", "precision_assumed": None},
     ),
     "no configuration": ("mmseg", ["PyTorch: 1.7.1"], {"precision_assumed": None}),
+    "mmcv's header in JSON": (
+        "mmseg",
+        [MMCV_HEADER],
+        {"python": "3.7.10", "program_version": "0.11.0", "batch_size": "4", "model": "PSPHead"},
+    ),
+    "its precision": ("mmseg", [MMCV_HEADER], {"precision_assumed": "fp32"}),
+    "a CPU": ("mmseg", ["CUDA available: False"], {"device": "cpu"}),
     # The list of GPUs is the job's, or that of each process.
     "one GPU": ("mmseg", [DISTRIBUTED + "False", "gpu_ids = range(0, 1)"], {"gpus": "1"}),
     "two GPUs": ("mmseg", [DISTRIBUTED + "False", "gpu_ids = range(0, 2)"], {"gpus": "2"}),
@@ -60,6 +77,7 @@ TOLD: dict[str, tuple[str, list[str], dict[str, str | None]]] = {
         ["    MMEngine: 0.10.3", "    GPU number: 16"],
         {"gpus": "16", "mmengine": "0.10.3", "program": "mmengine", "precision_assumed": None},
     ),
+    "mmengine on a CPU": ("mmengine", ["    CUDA available: False"], {"device": "cpu"}),
     "its batches": (
         "mmengine",
         ["test_dataloader = dict(", *MM_BATCH, "train_dataloader = dict(batch_size=2)", *VAL_BATCH],
@@ -147,6 +165,17 @@ TOLD: dict[str, tuple[str, list[str], dict[str, str | None]]] = {
     ),
     "fp16": ("dle-resnet50", [PARAMETER.format("fp16 : True  amp : False")], {"precision": "amp"}),
     "both off": ("dle-resnet50", [PARAMETER.format("amp : False")], {"precision": "fp32"}),
+    "parameters in JSON": (
+        "dle-resnet50",
+        [PARAMETER_JSON],
+        {"precision": "amp", "batch_size": "256", "gpus": "8", "model": "resnet50"},
+    ),
+    "more of them": (
+        "dle-resnet50",
+        [PARAMETER_JSON],
+        {"planned_iterations": "120", "option.channels_last": "True"},
+    ),
+    "not planned": ("dle-resnet50", [" PARAMETER prof : -1 "], {"planned_iterations": None}),
     "NCHW": (
         "dle-resnet50",
         [PARAMETER.format("memory_format : nchw")],

@@ -15,9 +15,9 @@ from k8sbench.parse.lines import pieces
 from k8sbench.parse.reading import FamilyLog
 from tests.unit.parse.support import ended
 from tests.unit.parse.test_own_events import START, STEP, line
-from tests.unit.parse.test_records_by_family import ALL
+from tests.unit.parse.test_records_by_family import ALL, JSON_LINES
 
-REAL = [*ALL.values(), line(START), line(STEP)]
+REAL = [*ALL.values(), *JSON_LINES.values(), line(START), line(STEP)]
 mutated = st.builds(
     lambda text, cut, noise, end: text[:cut] + noise + text[end:],
     st.sampled_from(REAL),

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 
+import msgspec
 import pytest
 
+from k8sbench.model.sample import Record
 from tests.unit.parse.support import evaluations, items, marks, record, records
 
 MMSEG = (
@@ -91,6 +94,20 @@ MMENGINE_EPOCH = (
     "11/25 09:40:35 - mmengine - INFO - Epoch(train)   [3][ 4/16]  lr: 2.0000e-03  eta: 0:00:14  "
     "time: 1.2107  data_time: 0.0067  grad_norm: 192.4095  loss: 6.8457  top1_acc: 0.0000"
 )
+MMENGINE_JSON = (
+    '{"lr": 0.0099, "data_time": 0.0165, "loss": 3.3517481, "decode.loss_ce": 2.3, '
+    '"time": 0.4125372, "iter": 50, "memory": 3774, "step": 50}'
+)
+MMCV_JSON = (
+    '{"mode": "train", "epoch": 3, "iter": 10, "lr": 0.0092, "memory": 18705, "data_time": 0.096, '
+    '"decode.loss_seg": 2.3, "loss": 3.35, "time": 2.04213}'
+)
+DLE_JSON = (
+    'DLLL {"timestamp": "1608118340.23", "datetime": "2020-12-16 11:32:20.234886", '
+    '"elapsedtime": "9.1", "type": "LOG", "step": [1, 2], "data": {"train.loss": 7.7502, '
+    '"train.compute_ips": 400.0, "train.total_ips": 300.0, "train.lr": 0.1}}'
+)
+JSON_LINES = {"mmengine": MMENGINE_JSON, "mmseg": MMCV_JSON, "dle-resnet50": DLE_JSON}
 MMSEG_EPOCH = MMSEG.replace("Iter [10/100]", "Epoch [3][10/100]")
 RUNNING = {"averaged": "running", "skips": 5}
 STEP_OF_A_CARD: dict[str, object] = {
@@ -99,7 +116,7 @@ STEP_OF_A_CARD: dict[str, object] = {
     "seconds": 0.245,
     "loss": 4.75431,
 }
-LINES: dict[str, tuple[str, dict[str, object], dict[str, object]]] = {
+LINES: dict[str, tuple[str, Mapping[str, object], dict[str, object]]] = {
     MMENGINE: (
         "mmengine",
         {"iteration": 50, "total": 160000, "seconds": 0.4125, "waiting": 0.04, "loss": 3.3517},
@@ -111,6 +128,23 @@ LINES: dict[str, tuple[str, dict[str, object], dict[str, object]]] = {
         {"numbering": "epoch", "first_epoch": 1, "dated": False},
     ),
     MMENGINE.partition("INFO - ")[2]: ("mmengine", {"seconds": 0.4125, "stamp": None}, {}),
+    MMENGINE_JSON: (
+        "mmengine",
+        {"iteration": 50, "seconds": 0.4125372, "waiting": 0.0165 / 0.4125372, "loss": 3.3517481}
+        | {"memory_mib": 3774, "stamp": None, "epoch": None},
+        {"averaged": "last", "last": 10, "numbering": "run"},
+    ),
+    MMCV_JSON: (
+        "mmseg",
+        {"epoch": 3, "iteration": 10, "seconds": 2.04213, "loss": 3.35, "memory_mib": 18705},
+        {"averaged": "interval"},
+    ),
+    DLE_JSON: (
+        "dle-resnet50",
+        {"epoch": 1, "iteration": 2, "rate": 300.0, "waiting": 0.25, "loss": 7.7502}
+        | {"stamp": 1608118340.234886},
+        {"averages_rates": True},
+    ),
     MMSEG_EPOCH: ("mmseg", {"epoch": 3, "iteration": 10}, {"numbering": "epoch"}),
     PADDLESEG_OLDER: ("paddleseg", {"rate": 4.08}, {}),
     PADDLECLAS_2021: ("paddleclas", {"iteration": 21, "mean_seconds": 0.38521}, RUNNING),
@@ -136,6 +170,23 @@ def test_a_line_of_a_release_is_read_number_by_number(line: str) -> None:
     assert {name: getattr(found, name) for name in numbers} == numbers
     assert {name: getattr(found.shape, name) for name in shape} == shape
     assert len(records(family, line + line)) == 2
+
+
+@pytest.mark.parametrize("family", JSON_LINES)
+def test_the_keys_of_a_json_line_come_in_any_order(family: str) -> None:
+    head, values = JSON_LINES[family].rstrip("}").rsplit("{", 1)
+    end = "}" * (1 + head.count("{"))
+    turned = f"{head}{{{', '.join(reversed(values.split(', ')))}{end}"
+    assert turned != JSON_LINES[family]
+    found = record(family, turned)
+    assert found == msgspec.structs.replace(record(family, JSON_LINES[family]), text=turned)
+
+
+@pytest.mark.parametrize("family", JSON_LINES)
+def test_a_json_line_that_was_torn_is_no_record(family: str) -> None:
+    line = JSON_LINES[family]
+    assert not any(records(family, line[:end]) for end in range(len(line)))
+    assert len(records(family, line[:-20] + line)) == 1
 
 
 def test_the_wait_for_data_is_the_share_of_the_loader() -> None:
@@ -207,6 +258,10 @@ def test_a_torn_line_is_read_right_or_not_at_all_and_lends_no_number(family: str
 
 @pytest.mark.parametrize("family", ALL)
 def test_a_loss_that_is_nan_is_read_as_nan(family: str) -> None:
+    for line in filter(None, [JSON_LINES.get(family)]):
+        loss = record(family, re.sub(r'(loss": )[\d.]+', r"\1NaN", line)).loss
+        assert loss is not None
+        assert math.isnan(loss)
     line = re.sub(r"(?i)(loss[ :]+)[\d.]+( \()?[\d.]*", r"\1nan\2nan", ALL[family])
     line = line.replace("nannan", "nan")
     loss = record(family, line).loss
@@ -222,6 +277,9 @@ def test_a_loss_that_is_nan_is_read_as_nan(family: str) -> None:
         ("paddleseg", PADDLESEG.replace("ips: 5.5365", "ips: 0.0000")),
         ("dle-resnet50", DLE_2020.replace("33.91", "0.00")),
         ("tsm", TSM.replace("(0.429)", "(0.000)")),
+        ("mmengine", MMENGINE_JSON.replace("0.4125372", "0.0")),
+        ("mmseg", MMCV_JSON.replace("2.04213", "null")),
+        ("dle-resnet50", DLE_JSON.replace("300.0", "NaN")),
     ],
 )
 def test_a_time_or_rate_of_zero_is_no_measurement(family: str, line: str) -> None:
@@ -246,6 +304,46 @@ def test_mmseg_prints_accuracy_as_a_fraction() -> None:
     found, other = evaluations(items("mmseg", MMSEG, line))
     assert (other.metric, other.value) == ("aAcc", 0.9647)
     assert (found.metric, found.value, found.unit) == ("mIoU", 0.7991, "fraction")
+
+
+@pytest.mark.parametrize(
+    ("family", "line", "expected"),
+    [
+        (
+            "mmengine",
+            '{"aAcc": 89.17, "mIoU": 68.7, "data_time": 0.001, "time": 0.03, "step": 500}',
+            [("mIoU", 68.7, "%"), ("aAcc", 89.17, "%")],
+        ),
+        (
+            "mmengine",
+            '{"coco/bbox_mAP": 1e-05, "data_time": 0.001, "time": 0.03, "step": 1}',
+            [("coco/bbox_mAP", 1e-05, "fraction")],
+        ),
+        ("mmengine", '{"other": 1.0, "data_time": 0.001, "time": 0.03, "step": 1}', []),
+        (
+            "mmseg",
+            '{"mode": "val", "epoch": 3, "iter": 500, "aAcc": 0.9647, "mIoU": 0.7991}',
+            [("mIoU", 0.7991, "fraction"), ("aAcc", 0.9647, "fraction")],
+        ),
+        (
+            "dle-resnet50",
+            DLE_JSON.partition("[")[0] + '[0], "data": {"train.loss": 1.75, "val.top1": 75.9}}',
+            [("val.top1", 75.9, "%")],
+        ),
+        (
+            "dle-resnet50",
+            DLE_JSON.partition("[")[0] + '[0, 5005, 100], "data": {"val.loss": 5.7}}',
+            [],
+        ),
+    ],
+)
+def test_evaluations_in_json_are_no_records(
+    family: str, line: str, expected: list[tuple[str, float, str]]
+) -> None:
+    found = items(family, JSON_LINES[family], line)
+    assert [(each.metric, each.value, each.unit) for each in evaluations(found)] == expected
+    assert len([item for item in found if isinstance(item, Record)]) == 1
+    assert "evaluation" in {mark.kind for mark in marks(found)}
 
 
 VAL = "2023/06/14 10:03:35 - mmengine - INFO - "
