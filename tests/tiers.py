@@ -141,9 +141,14 @@ def corpus() -> pathlib.Path:
     return pathlib.Path(given) if given else ROOT.parent / "shared" / "logs"
 
 
+MADE_UP = "SYNTHETIC_"
+"""What names of logs begin with that no program printed."""
+
+
 def corpus_logs() -> list[pathlib.Path]:
     """The real logs; none where there is no corpus."""
-    return sorted(p for p in corpus().glob("*") if p.is_file() and p.suffix != ".md")
+    files = sorted(p for p in corpus().glob("*") if p.is_file() and p.suffix != ".md")
+    return [path for path in files if not path.name.startswith(MADE_UP)]
 
 
 def _corpus() -> str | None:

@@ -16,9 +16,12 @@ FAMILIES = {
     "temporal-shift-module": "tsm",
     "PaddleVideo": "paddlevideo",
     "PLSC": "plsc",
-    "PLSC v1": "plsc",
 }
 """The table's name of a program → the family's name."""
+
+
+PROGRAM_LOGS = tiers.corpus().parent / "upstream-logs"
+"""Logs of the programs themselves, of few iterations on CPUs."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +92,8 @@ def rows() -> list[Row]:
     index = tiers.corpus() / "INDEX.md"
     if not index.is_file():
         return []
-    return [_row(line) for line in index.read_text().splitlines() if line.startswith("| `")]
+    lines = index.read_text().splitlines()
+    return [_row(line) for line in lines if line.startswith("| `") and tiers.MADE_UP not in line]
 
 
 def accuracy(row: Row) -> dict[str, object] | None:

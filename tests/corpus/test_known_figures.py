@@ -23,9 +23,7 @@ END_EARLY = {
     or "_samples_tsm__" in row.file
 }
 """AI-Rank's logs that were cut before their planned iterations."""
-SILENT = {
-    row.file for row in OURS if row.family == "tsm" or row.file.startswith("SYNTHETIC_plsc_v1")
-}
+SILENT = {row.file for row in OURS if row.family == "tsm"}
 """Logs that tell neither batch nor precision."""
 BESIDE_THE_TABLE = {
     "ResNet50V1.5__paddle_gpu1_amp_bs128.txt@88e03412": 5,

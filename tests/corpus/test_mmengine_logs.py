@@ -11,10 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from k8sbench.cli.commands.measure import command
-from tests import tiers
+from tests.corpus.index import PROGRAM_LOGS
 
-FOLDER = tiers.corpus().parent / "upstream-logs"
-LOGS = sorted((*FOLDER.glob("mmseg122-*.log"), *FOLDER.glob("mmaction-*.log")))
+LOGS = sorted(log for name in ("mmseg122-*", "mmaction-*") for log in PROGRAM_LOGS.glob(name))
 LINE = re.compile(
     r"^(?P<stamp>\d\d/\d\d \d\d:\d\d:\d\d) - mmengine - INFO - (?:Iter|Epoch)\(train\) (?:\[\d\])?"
     r"\[ *(?P<iteration>\d+)/\d+\].*? time: (?P<time>[\d.]+) ",

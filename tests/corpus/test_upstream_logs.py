@@ -10,6 +10,7 @@ from k8sbench.measure.run.measuring import measure
 from k8sbench.model.spec import Framework
 from tests.corpus import index
 from tests.corpus.index import Row
+from tests.unit.presence import present
 from tests.unit.render.plans import upstream
 
 PROGRAMS: dict[str, tuple[str, Framework]] = {
@@ -17,9 +18,9 @@ PROGRAMS: dict[str, tuple[str, Framework]] = {
     "DeepLabV3P / PaddlePaddle (PaddleSeg)": ("deeplabv3p", "paddle"),
     "ResNet50 v1.5 / PyTorch (NVIDIA DeepLearningExamples)": ("resnet50", "pytorch"),
     "TSM / PyTorch (temporal-shift-module)": ("tsm", "pytorch"),
-    "ArcFace r50 / PaddlePaddle (PLSC v1)": ("arcface", "paddle"),
 }
 """The table's name of a program → benchmark and framework."""
+PLSC = index.PROGRAM_LOGS / "plsc18-1p.log"
 ROWS = [
     row
     for row in index.rows()
@@ -33,12 +34,17 @@ def test_there_is_a_log_of_every_program() -> None:
     assert {row.program for row in ROWS} == set(PROGRAMS)
 
 
-def test_the_report_s_own_window_holds_enough_of_its_log() -> None:
-    """150 iterations, lines at 1, 11, … 151: the last is across the end of the window."""
-    (row,) = (row for row in ROWS if row.program.startswith("ArcFace"))
-    plan = upstream("arcface", "paddle", "1x1", "fp32")
-    found = measure([LogFile(row.path)], from_plan(plan))
-    assert (found.verdict, found.iterations) == ("valid", 90)
+@pytest.mark.skipif(not PLSC.is_file(), reason="no logs of the programs themselves")
+def test_the_plan_of_arcface_reads_the_real_log_of_plsc() -> None:
+    """Two pictures a step; ten steps behind the third, by their rates."""
+    plan = upstream("arcface", "paddle", "1x1", "fp32", batch_size=2, warmup=3, iterations=10)
+    found = measure([LogFile(str(PLSC))], from_plan(plan))
+    assert (found.verdict, found.iterations, found.impl) == ("valid", 10, "upstream")
+    assert present(found.throughput).time_weighted == pytest.approx(0.467, abs=5e-4)
+    plan = upstream("arcface", "paddle", "1x1", "fp32", warmup=3, iterations=10)
+    found = measure([LogFile(str(PLSC))], from_plan(plan))
+    (said,) = (each for each in found.reasons if each.severity == "reject")
+    assert (said.id, "128" in said.sentence) == ("batch-size", True)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.file)

@@ -160,14 +160,7 @@ def test_an_epochs_last_iterations_may_be_in_no_line_of_the_json_and_others_may_
         (lines_of("mmseg_evaluation.log"), "mmseg"),
         (run([0.5] * 20), "mmseg"),
     ],
-    ids=[
-        "JSON",
-        "JSON of mmcv",
-        "by iteration",
-        "by epoch",
-        "mmsegmentation 0.x",
-        "its lines alone",
-    ],
+    ids=["JSON", "JSON of mmcv", "by iteration", "by epoch", "mmsegmentation", "lines alone"],
 )
 def test_mmengine_and_mmcv_are_told_apart(lines: list[str], family: str) -> None:
     any_family = [Expectation(format=name, gpus=2, batch_size=4) for name in NAMES]
