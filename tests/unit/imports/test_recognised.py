@@ -14,7 +14,7 @@ from k8sbench.measure.run.expectation import Expectation, from_variant
 from k8sbench.parse.families import FAMILIES
 from tests.unit.command_line import Cli
 from tests.unit.measure import train_logs
-from tests.unit.measure.support import FIXTURES, Lines, run
+from tests.unit.measure.support import FIXTURES, Lines, plsc, run
 
 FITS = "; use --benchmark for another, --format auto for none."
 VARIANTS = [
@@ -101,6 +101,20 @@ def test_another_model_or_none_is_of_no_benchmark(a_log: Path, cli: Cli, head: s
     assert cli("measure", "a.log").err == ""
     assert " as " not in cli("import", "a.log", "--set", "s").err
     assert [row["benchmark"] for row in recorded(cli)] == ["mmseg"]
+
+
+@pytest.mark.parametrize(("batch", "code"), [(128, 0), (2, 5)])
+def test_the_header_of_plsc_names_arcface_and_the_batch(
+    a_log: Path, cli: Cli, batch: int, code: int
+) -> None:
+    header = ["\tmodel_name: ResNet50", "trainer_id: 0, num_trainers: 1", "\ttrain_batch_size: 128"]
+    header += [f"Set train batch size to {batch}."] * (batch != 128)
+    lines = [f"INFO 2026-03-02 10:00:00,000 entry.py:157] {line}" for line in header]
+    a_log.write_text("\n".join([*lines, *(plsc(step, 400.0) for step in range(0, 300, 10))]) + "\n")
+    assert f"as {'plsc, not ' * (batch != 128)}arcface" in cli("measure", "a.log").err
+    (found,) = cli.json("measure", "a.log", "--benchmark", "arcface", "-o", "json", code=code)
+    rejected = [each["id"] for each in found["reasons"] if each["severity"] == "reject"]
+    assert rejected == ["batch-size"] * (batch != 128)
 
 
 def test_several_logs_of_one_benchmark_are_one_note(a_log: Path, cli: Cli) -> None:

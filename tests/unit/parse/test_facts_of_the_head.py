@@ -181,21 +181,15 @@ TOLD: dict[str, tuple[str, list[str], dict[str, str | None]]] = {
         [PARAMETER.format("memory_format : nhwc")],
         {"option.channels_last": "True"},
     ),
-    "PLSC's defaults": (
-        "plsc",
-        [f"{ENTRY}157] \t{line}" for line in PLSC_DEFAULTS],
-        {"batch_size": "128", "head": "dist_arcface", "classes": "85742", "model": "ResNet50"},
-    ),
-    "what is set": (
+    "PLSC's defaults and what is set": (
         "plsc",
         [
             *(f"{ENTRY}157] \t{line}" for line in PLSC_DEFAULTS),
             f"{ENTRY}159] trainer_id: 0, num_trainers: 8",
             f"{ENTRY}349] Set loss_type to arcface.",
             f"{ENTRY}199] Set train batch size to 64.",
-            f"{ENTRY}304] Set num_classes to 1000.",
         ],
-        {"batch_size": "64", "head": "arcface", "classes": "1000", "gpus": "8", "program": "PLSC"},
+        {"batch_size": "64", "head": "arcface", "classes": "85742", "gpus": "8"},
     ),
     "plsc 2.4": (
         "plsc",

@@ -340,6 +340,12 @@ def test_evaluations_in_json_are_no_records(
     assert "evaluation" in {mark.kind for mark in marks(found)}
 
 
+def test_a_step_in_dles_json_may_be_an_epoch_or_the_end() -> None:
+    lines = (DLE_AT + '[0], "data": {"train.total_ips": 300.0}}', DLE_AT + '[], "data": {}}')
+    found = marks(items("dle-resnet50", DLE_JSON, *lines))
+    assert [mark.kind for mark in found] == ["epoch-end", "finished"]
+
+
 VAL = "2023/06/14 10:03:35 - mmengine - INFO - "
 
 
