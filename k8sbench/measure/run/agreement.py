@@ -148,7 +148,8 @@ def _batch(case: Case) -> Iterator[Finding]:
         and expected.knows_batch
         and not _confirmed(case)
     ):
-        text = f"The log does not state its batch; {case.batch} per GPU are assumed."
+        text = f"The log does not state its batch; {case.batch} per GPU are assumed"
+        text += f", {case.batch * case.gpus} per step of the job." if case.batch else "."
         yield rules.BATCH_UNVERIFIED.finding(text)
     if case.batch is None and by_batch:
         yield rules.BATCH_UNKNOWN.finding(
@@ -161,8 +162,10 @@ def _redundancy(case: Case) -> Iterator[Finding]:
     log, rank, batch = case.log, case.rank, case.batch
     if rank is not None and rank.sums.other_batches:
         odd = rank.sums.other_batches
-        lines = counted(odd.count, "training line")
-        text = f"In {lines}, rate times seconds is another batch than in the first."
+        record, lines = odd.first[0].record, counted(odd.count, "training line")
+        samples = (record.rate or 0.0) * (record.seconds or record.mean_seconds or 0.0)
+        text = f"Rate times seconds is {rank.sums.products.first:.4g} in the first training line,"
+        text += f" {samples:.4g} and the like in {lines}."
         yield rules.BATCH_MISMATCH.finding(text, odd.places)
     if rank is not None and rank.shape.per == "card" and batch and rank.sums.products.differ(batch):
         text = f"The batch is {batch}; rates times seconds are {rank.sums.products.batch:.4g}."

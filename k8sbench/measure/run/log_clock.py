@@ -1,8 +1,8 @@
 """The clock of a log, its time stamps, beside the times that its lines print.
 
-Between two lines between which nothing else happened, both say how much time passed. A log in
-which they say different things was edited, its clock was set, it was measured by a wrong number of
-GPUs, or it averages rates: it is rejected, whichever it is.
+Between two lines between which nothing else happened, both say how much time passed. Where they
+differ, the number of GPUs or the batch given is wrong, the clock was set, or a rate averages other
+than over time: the log is rejected, whichever it is.
 """
 
 from __future__ import annotations

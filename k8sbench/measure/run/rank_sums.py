@@ -184,7 +184,8 @@ class Products(msgspec.Struct):
     batch: float | None = None
     """Of the record with the longest iteration, where rounding matters least."""
     _longest: float = 0.0
-    _first: float = 0.0
+    first: float = 0.0
+    """Of the first record."""
     _other: Occurrence | None = None
     """The record before, if its product is not the first one's."""
 
@@ -205,9 +206,9 @@ class Products(msgspec.Struct):
         if seconds > self._longest:
             self._longest, self.batch = seconds, samples
         other, self._other = self._other, None
-        if not self._first:
-            self._first = samples
-        elif abs(samples - self._first) > (PRODUCT + ROUNDING / seconds) * self._first:
+        if not self.first:
+            self.first = samples
+        elif abs(samples - self.first) > (PRODUCT + ROUNDING / seconds) * self.first:
             self._other = line
         if other is None or other.record.shape.numbering == "run":
             return other

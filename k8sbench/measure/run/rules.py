@@ -15,8 +15,8 @@ ABOVE_PEAK = reject(
 number format that was used; in the fastest one where that is not known."""
 BATCH_MISMATCH = reject(
     "batch-mismatch",
-    "The lines were edited, or the batch or the number of GPUs was not the one given: correct "
-    "these, or get the original log.",
+    "Correct --batch-size or --gpus. Of a run on a part of its data set, AI-Rank's `load_data` "
+    "must state the size of the part.",
 )
 """What the log says of its batch contradicts itself: the rate times the seconds of a line, the
 batch of the configuration, the whole job's, or AI-Rank's size of the data set divided by the steps
@@ -115,7 +115,9 @@ SHORT_WARMUP = reject(
 )
 """Our own run began to measure after fewer iterations than the benchmark does."""
 SUMMARY_MISMATCH = reject(
-    "summary-mismatch", "One of the two was edited or belongs to another run: get the original log."
+    "summary-mismatch",
+    "Measure the whole log of one run, and of no other; of a declared format correct `averaged`, "
+    "`unit` or the pattern of its summary.",
 )
 """The log's own summary does not follow from its lines."""
 TOO_FEW_ITERATIONS = reject(
@@ -142,7 +144,11 @@ UNREAD_NUMBER = reject(
 where it is no iteration, rate or time."""
 AIRANK_CLOCK = warn("airank-clock", "Do not use the AI-Rank times without the original log.")
 """The stamps of AI-Rank's lines go back."""
-BATCH_UNVERIFIED = warn("batch-unverified", "Make sure that the run had this batch.")
+BATCH_UNVERIFIED = warn(
+    "batch-unverified",
+    "Make sure that the run had this batch per GPU: a program's own option may count a whole "
+    "node's (TSM without DistributedDataParallel).",
+)
 """The log does not state its batch, on which the figure depends; it is the one of --batch-size or
 of the catalog."""
 BROKEN_SAMPLES = warn(

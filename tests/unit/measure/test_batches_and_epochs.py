@@ -70,6 +70,16 @@ def test_rate_times_seconds_is_one_batch_in_all_lines(
     changed = measured(edited.splitlines(), **known)
     (reason,) = (each for each in changed.reasons if each.id == MISMATCH)
     assert [faster in place.text for place in reason.evidence] == [True]
+    batch, other = re.findall(r"[\d.]+", reason.sentence)[:2]
+    assert float(other) == pytest.approx(1.1 * float(batch), rel=0.01)
+
+
+def test_a_batch_that_the_log_does_not_state_is_remarked_per_gpu_and_per_step_of_the_job() -> None:
+    lines = [tsm(0, step, 0.5, 0.5, total=1832) for step in range(0, 99, 9)]
+    known: dict[str, Any] = {"format": "tsm", "gpus": 4, "batch_size": 64, "by_user": True}
+    (reason,) = (each for each in measured(lines, **known).reasons if each.id == "batch-unverified")
+    assert re.findall(r"\d+", reason.sentence) == ["64", "256"]
+    assert "node" in (reason.action or "")
 
 
 def test_a_log_whose_data_set_tells_the_samples_of_a_step_needs_one_of_gpus_and_batch() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -42,6 +43,13 @@ def test_a_rule_has_a_condition_and_an_action_in_whole_sentences(module: ModuleT
             assert conditions[name].endswith(".")
             assert rule.action.endswith(".")
             assert rule.id == name.lower().replace("_", "-")
+
+
+def test_no_reason_says_that_somebody_changed_a_log() -> None:
+    sentences = Path(__file__).with_name("findings.txt").read_text(encoding="utf-8")
+    actions = (rule.action for rules in (run_rules.ALL, group_rules.ALL) for rule in rules.values())
+    for text in (sentences, *actions, PAGE.read_text(encoding="utf-8")):
+        assert not re.search(r"\bedited|tamper|forge|fak(?:e|ing)", text)
 
 
 def test_the_limits_on_the_page_are_the_codes() -> None:
