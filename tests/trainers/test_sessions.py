@@ -6,6 +6,8 @@ import contextlib
 import functools
 import inspect
 import os
+import subprocess
+import sys
 import types
 from typing import Any
 from unittest import mock
@@ -15,7 +17,7 @@ import pytest
 from k8sbench.trainers.parts import settings
 from k8sbench.trainers.parts.events import Place
 from tests.trainers.checks import part, read, session
-from tests.trainers.runs import refuse
+from tests.trainers.runs import environment, refuse
 
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]
 
@@ -42,6 +44,11 @@ def visible(monkeypatch: pytest.MonkeyPatch, **more: Any) -> None:
     one = {"is_available": lambda: True, "device_count": lambda: 1, "set_device": lambda *_: None}
     for name, answer in {**one, **more}.items():
         monkeypatch.setattr(f"torch.cuda.{name}", answer)
+
+
+def test_zlib_works_in_a_trainer_on_paddle_which_brings_its_own() -> None:
+    program = "import k8sbench.trainers.parts, paddle, zlib; zlib.compress(b'a')"
+    subprocess.run([sys.executable, "-c", program], env=environment(), check=True)
 
 
 @on_each

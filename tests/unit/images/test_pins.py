@@ -74,6 +74,11 @@ def test_paddle_s_pins_are_all_that_it_needs_and_cuda_s_libraries() -> None:
     }
 
 
+def test_paddles_protobuf_is_one_that_its_fleet_works_with() -> None:
+    # Not tried here: the environment may hold another. 4.25.9 works, 7.36.2 does not.
+    assert dockerfiles.requirements("paddle")["protobuf"].startswith("4.")
+
+
 @each_image
 def test_the_labels_say_what_is_pinned(framework: Framework) -> None:
     labels, pinned = dockerfiles.labels(framework), dockerfiles.requirements(framework)
