@@ -123,6 +123,7 @@ def make_plan(
             "warmup": window.warmup,
             "iterations": window.iterations,
             "total_iterations": window.total,
+            "stop_iteration": window.total + 1,
             "log_interval": window.log_interval,
             "gpu_ids": ",".join(str(index) for index in range(processes)),
             # As the training operator names the replicas' services, rank 0 first.

@@ -498,6 +498,7 @@ PLACEHOLDERS: dict[str, str] = {
     "warmup": "iterations left out",
     "iterations": "iterations measured",
     "total_iterations": "both",
+    "stop_iteration": "the one after them, of a program that stops before it prints that one",
     "log_interval": "iterations per log line",
     "gpu_ids": "a node's GPUs, as 0,1,2,3",
     "hosts": "host names of all replicas, the first first, separated by commas",

@@ -6,11 +6,13 @@ Batch norm over all ranks is PyTorch's own, without what makes the host wait.
 from __future__ import annotations
 
 import functools
+import itertools
 import pathlib
 import re
 
 import pytest
 
+from k8sbench.adapters.local.launch import expanded
 from tests.trainers.checks import (
     FROZEN_TOLERANCE,
     STEEP,
@@ -32,6 +34,7 @@ from tests.trainers.runs import (
     together,
 )
 from tests.trainers.torch_checks import TRAINING, TRAINING_TOLERANCE, meeting, sync_norm_differs
+from tests.unit.render.plans import upstream
 
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]
 on_each = pytest.mark.parametrize("framework", ["pytorch", "paddle"])
@@ -285,6 +288,29 @@ def test_layers_keep_their_parameters_and_evaluate_as_batch_norm_does() -> None:
     assert isinstance(synced[1][0], SyncNorm)
     assert all(one is other for one, other in zip(synced.parameters(), kept, strict=True))
     assert torch.equal(synced.eval()(torch.ones(1, 3, 2, 2)), before)
+
+
+ONE_OF_2021 = """
+import argparse, os
+parser = argparse.ArgumentParser()
+parser.add_argument("--local_rank", type=int, default=0)
+parser.parse_args()
+os.write(1, b"local rank %s\\n" % os.environb[b"LOCAL_RANK"])  # at once: torch starts it with -u
+"""
+
+
+@pytest.mark.parametrize("benchmark", ["deeplabv3p", "tsm"])
+def test_todays_torch_starts_a_program_of_2021_by_the_catalogs_command(
+    benchmark: str, tmp_path: pathlib.Path
+) -> None:
+    """It knows ``--local_rank`` alone, as mmsegmentation 0.x and TSM do."""
+    program = tmp_path / "program.py"
+    program.write_text(ONE_OF_2021)
+    given = {"RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    words = [expanded(w, given) for w in upstream(benchmark, "pytorch", "1x2", "fp32").command[1:]]
+    launcher = itertools.takewhile(lambda word: not word.endswith(".py"), words)
+    (out,) = together([*launcher, str(program)], [{}])
+    assert sorted(re.findall(r"local rank (\d)", out)) == ["0", "1"]
 
 
 MEETING = """

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from k8sbench.adapters.files import catalog
+from k8sbench.measure.run import expectation, measuring
 from k8sbench.model.kinds import WORDS, kind_of
 from k8sbench.model.spec import Framework
+from tests.unit.measure.support import Lines, ids
 from tests.unit.render.plans import rendered, upstream
 from tests.unit.render.test_goldens import GOLDENS
 
@@ -55,6 +57,22 @@ def test_a_published_command_uses_no_variable_that_its_kind_of_job_lacks(
     names = [one["name"] for one in found["env"]]
     for number, one in enumerate(found["env"]):
         assert {*re.findall(r"\$\((\w+)\)", one.get("value", ""))} <= {*names[:number]}
+
+
+@pytest.mark.parametrize("iterations", [8, 100])
+def test_nvidias_program_is_asked_for_as_many_lines_as_are_planned(iterations: int) -> None:
+    """Its ``--prof N`` ends the run before the line of iteration N."""
+    plan = upstream("resnet50", "pytorch", "1x1", "fp32", iterations=iterations)
+    stop = plan.command[plan.command.index("--prof") + 1]
+    head = "DLL 2026-03-02 10:{:02d}:{:02d}.000000 - "
+    lines = [head.format(0, 0) + f"PARAMETER arch : resnet50  batch_size : 128  prof : {stop}  "]
+    lines += [
+        head.format(*divmod(step, 60)) + f"Epoch: 0 Iteration: {step}  train.loss : 7.0  "
+        "train.compute_ips : 129.00 img/s train.total_ips : 128.00 img/s"
+        for step in range(1, int(stop))
+    ]
+    found = measuring.measure([Lines(lines)], expectation.from_plan(plan))
+    assert (found.iterations, ids(found)) == (iterations, [])
 
 
 def containers(found: Any) -> list[Any]:
