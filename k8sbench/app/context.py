@@ -18,6 +18,7 @@ from k8sbench.lifecycle.context import MANIFEST, Inline, RunContext, Threads
 from k8sbench.model.errors import StoreError
 from k8sbench.model.identity import TOKEN_LENGTH, TOKEN_LETTERS, draw_run_id, draw_set_name
 from k8sbench.model.measurement import Measurement
+from k8sbench.model.phase import Phase
 from k8sbench.model.run import Location, Run
 from k8sbench.model.sample import LogGap
 
@@ -143,7 +144,9 @@ def new_set_name() -> str:
     return draw_set_name(at=time.time(), token=_token())
 
 
-def _measure(store: Store, accept: Sequence[str], run: Run, gaps: Sequence[LogGap]) -> Measurement:
+def _measure(
+    store: Store, accept: Sequence[str], run: Run, gaps: Sequence[LogGap]
+) -> Measurement | None:
     # Imported when the first run ends.
     from k8sbench.adapters.files import log_files
     from k8sbench.lifecycle import job_events, measuring
@@ -151,7 +154,8 @@ def _measure(store: Store, accept: Sequence[str], run: Run, gaps: Sequence[LogGa
     files = {str(path): path.name for path in store.log_files(run.run_id)}
     nodes = job_events.kept_nodes(store, run.run_id).values()
     logs = log_files.opened(files)
-    return measuring.measure_run(run, logs, accept=accept, gaps=gaps, nodes=nodes)
+    found = measuring.measure_run(run, logs, accept=accept, gaps=gaps, nodes=nodes)
+    return found if run.phase is not Phase.FAILED or measuring.has_finished(found) else None
 
 
 def _manifests(store: Store, run: Run) -> Sequence[Manifest]:

@@ -79,8 +79,9 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     alive: Alive
     draw_run_id: Callable[[str], str]
     """Benchmark name → a new run id."""
-    measure: Callable[[Run, Sequence[LogGap]], Measurement]
-    """Measure a finished run from its archived logs, of which the gaps are missing."""
+    measure: Callable[[Run, Sequence[LogGap]], Measurement | None]
+    """Measure a finished run from its archived logs, of which the gaps are missing; None: it failed
+    before its last planned iteration."""
     manifests: Callable[[Run], Sequence[Manifest]]
     """A run that exists → what is asked of the cluster for it, which is kept in its folder; raises
     :class:`~k8sbench.model.errors.BenchError` where it cannot be made here."""

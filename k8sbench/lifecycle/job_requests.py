@@ -14,6 +14,7 @@ from functools import partial
 import msgspec
 
 from k8sbench.diagnose.job.causes import may_be_better
+from k8sbench.diagnose.job.exits import REPLICA_FAILED
 from k8sbench.lifecycle import decide, requests
 from k8sbench.lifecycle.active_runs import ActiveRuns, Until
 from k8sbench.lifecycle.followed import FollowedRun
@@ -396,10 +397,11 @@ def _leave_created(active: ActiveRuns, followed: FollowedRun) -> None:
 def close(active: ActiveRuns, followed: FollowedRun) -> None:
     """Measure a run that is over, and have what is left of its job deleted."""
     action = decide.decide(followed.record, followed.view, active.context.clock())
-    if isinstance(action, decide.Measure):
+    if isinstance(action, decide.Measure) or _may_have_finished(followed.run):
         measured = active.context.measure(followed.run, followed.gaps)
-        measured = active.gathering.promised(followed.run, measured)
-        followed.note(run=active.context.store.measured(followed.run_id, measured))
+        if measured is not None:
+            measured = active.gathering.promised(followed.run, measured)
+            followed.note(run=active.context.store.measured(followed.run_id, measured))
     if followed.archive is not None or isinstance(action, decide.Measure):
         active.reporter.ended(followed.run)
     active.gathering.add(followed.run)
@@ -409,6 +411,13 @@ def close(active: ActiveRuns, followed: FollowedRun) -> None:
         active.to_delete[followed.run_id] = followed
     else:
         active.finish(followed)
+
+
+def _may_have_finished(run: Run) -> bool:
+    """True if a run's own program failed, perhaps after the last planned iteration."""
+    end = run.history[-1]
+    has_failed = end.phase is Phase.FAILED and end.cause_id == REPLICA_FAILED
+    return has_failed and run.plan.mode == "throughput" and run.measurement is None
 
 
 def _note_kept(active: ActiveRuns, followed: FollowedRun) -> None:

@@ -12,18 +12,32 @@ import msgspec
 
 from k8sbench.diagnose.job.facts import JOB_CHANGED
 from k8sbench.measure import verdict
-from k8sbench.measure.run import expectation, integrity, measuring, rules
+from k8sbench.measure.run import evidence, expectation, integrity, measuring, rules
 from k8sbench.measure.run.log_facts import OpenedLog
 from k8sbench.model import times
 from k8sbench.model.errors import InputError
 from k8sbench.model.finding import Finding
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.measurement import Measurement
-from k8sbench.model.phase import RESTARTING
+from k8sbench.model.phase import RESTARTING, Phase
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 
 NO_LOG = "The run left no log: its program printed nothing, or the log was lost before it was read."
+
+UNFINISHED = frozenset(
+    rule.id
+    for rule in (
+        *(rules.ITERATIONS_MISSING, rules.NOTHING_MEASURED, rules.TOO_FEW_ITERATIONS),
+        rules.TOO_FEW_RECORDS,
+    )
+)
+"""Reasons by which a log lacks planned iterations."""
+
+
+def has_finished(found: Measurement) -> bool:
+    """True if the log holds all planned iterations."""
+    return UNFINISHED.isdisjoint(reason.id for reason in found.reasons)
 
 
 def measure_run(
@@ -59,6 +73,11 @@ def measure_run(
     if gaps:
         first, *_ = kind_of(run.plan).names(run.plan.replicas)
         more.append(integrity.gaps_reason(found, gaps, first=first))
+    more += [
+        rules.EXIT_CODE.finding(f"The window is complete, but: {evidence.redact(end.cause)}")
+        for end in run.history[-1:]
+        if end.phase is Phase.FAILED
+    ]
     changed = next((step for step in run.history if step.cause_id == JOB_CHANGED), None)
     if changed is not None:
         more.append(rules.JOB_CHANGED.finding(changed.cause))

@@ -78,6 +78,33 @@ def test_it_runs_with_the_operator_s_variables_and_is_measured(
     ]
 
 
+@pytest.mark.parametrize(
+    ("last", "rate", "reason", "runs"), [(20, 8.0, "exit-code", 1), (18, None, "run-failed", 2)]
+)
+def test_a_run_that_fails_after_its_last_iteration_has_its_row(
+    mine: Path,
+    capsys: pytest.CaptureFixture[str],
+    last: int,
+    rate: float | None,
+    reason: str,
+    runs: int,
+) -> None:
+    program = f"{PROGRAM.replace('21', str(last + 1))}raise SystemExit('error: in validation')\n"
+    (mine.parent / "train.py").write_text(program)
+    command = ["submit", str(mine), "--backend=local", "--yes", "-o", "json"]
+    assert main([*command, "--set=nightly"]) == 3
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    (member,) = row["members"]
+    (found,) = member["reasons"]
+    assert (row["throughput"], member["phase"], found["id"]) == (rate, "Failed", reason)
+    assert "exited with code 1: error: in validation" in found["message"]
+    # One that has its row is not run once more.
+    main([*command, "--resume=nightly"])
+    capsys.readouterr()
+    main(["list", "-o", "json"])
+    assert len(json.loads(capsys.readouterr().out)) == runs
+
+
 def test_without_a_terminal_and_without_yes_nothing_runs(
     mine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from k8sbench.measure import verdict
 from k8sbench.measure.group import rules
+from k8sbench.measure.run.rules import EXIT_CODE
 from k8sbench.measure.verdict import IntegrityRule
 from k8sbench.model.finding import Finding
 from k8sbench.model.group import SCRATCH
@@ -59,7 +60,9 @@ class Candidate:
         phase = run.phase
         if not phase.final:
             self.reject(rules.RUN_IN_PROGRESS, f"The run is {phase}: {run.history[-1].cause}")
-        elif phase is not Phase.SUCCEEDED:
+        elif phase is not Phase.SUCCEEDED and all(
+            reason.id != EXIT_CODE.id for reason in self.reasons
+        ):
             self.reject(_ENDINGS[phase], run.history[-1].cause)
         elif measurement is None:
             elsewhere = run.history[-1].cause if run.is_collected_elsewhere else ""

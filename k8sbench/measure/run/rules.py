@@ -176,6 +176,11 @@ ENDS_EARLY = warn(
     "ends-early", "Nothing to do for a throughput; accuracy and time to train need the whole run."
 )
 """The log ends before what was planned; the window itself is complete."""
+EXIT_CODE = warn(
+    "exit-code", "Nothing to do if the program always ends so; else look at k8sbench logs RUN."
+)
+"""The program failed when its window was complete, as TSM's may after its last epoch. The run has
+its throughput and stays failed. Not of trainings to an accuracy, which need their end."""
 GPU_CLOCKS = warn(
     "gpu-clocks",
     "Look at the power limit, the application clocks and the cooling of that GPU's node.",

@@ -121,7 +121,7 @@ def test_what_nodes_say_of_themselves_is_in_the_environment(
     environment = {"node_os": "Ubuntu 22.04", "kubelet": "v1.30.1, v1.31.2"} if nodes else {}
     assert present(one.run.measurement).environment == environment
     again = _measure(store, (), one.run, [])  # as the logs are, it is on record
-    assert again.environment == environment
+    assert present(again).environment == environment
 
 
 def test_other_stores_read_what_was_archived_and_measured(store: Store) -> None:

@@ -304,6 +304,9 @@ TRAINED = train_logs.texts(train_logs.attempt())
 BROKEN = train_logs.event("broken", train_logs.START, part="train", path="a.png", count=1)
 UNSAVED = train_logs.event("checkpoint", train_logs.START, step=20, failed="No space left.")
 UNREAD = [*TRAINED[:20], BROKEN, *TRAINED[20:]]
+VALIDATION_FAILED = Transition(
+    phase=Phase.FAILED, at=1.0, cause="master-0 exited with code 1: RuntimeError: [10.0.0.7]:29500"
+)
 JOB_CHANGED = Transition(
     phase=Phase.RUNNING, at=1.0, cause="The job was changed.", cause_id="job-changed"
 )
@@ -617,6 +620,7 @@ CASES: dict[str, tuple[Found, str]] = {
     "a checkpoint failed": (log([*TRAINED, UNSAVED], **OURS), "checkpoint-failed"),
     "it was continued": (archived(history=CONTINUED), "continued"),
     "the job was changed": (archived(history=(JOB_CHANGED,)), "job-changed"),
+    "it failed in its last validation": (archived(history=(VALIDATION_FAILED,)), "exit-code"),
     "nothing was printed": (archived(), "nothing-measured"),
     "lines of the window were lost": (
         lambda: incomplete.measured(incomplete.gap(10.5, 11.5)).reasons,

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from k8sbench.lifecycle.measuring import measure_run
 from k8sbench.measure.group import rejections
 from k8sbench.measure.group.grouping import groups
+from k8sbench.measure.run.rules import EXIT_CODE
 from k8sbench.model.group import Group, Member
 from k8sbench.model.measurement import SteadyPart
 from k8sbench.model.phase import Phase, Transition
@@ -162,6 +163,12 @@ def test_a_group_is_cancelled_only_if_all_its_runs_were() -> None:
     cancelled = [run(None, repeat=n, phase=Phase.CANCELLED) for n in (1, 2)]
     assert only(cancelled).state == "cancelled"
     assert only([*cancelled, run(None, repeat=3, phase=Phase.FAILED)]).state == "failed"
+
+
+def test_a_run_that_failed_when_its_window_was_complete_counts() -> None:
+    reasons = (EXIT_CODE.finding("The window is complete."),)
+    group = only([run(100.0, phase=Phase.FAILED, measured={"reasons": reasons})])
+    assert (group.counted, group.members[0].rate, group.state) == (1, 100.0, "valid")
 
 
 def test_a_failed_run_does_not_count_even_with_a_measurement() -> None:
