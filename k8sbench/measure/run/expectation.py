@@ -70,6 +70,8 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
     window_by_catalog: bool = False
     """The window is the catalog's general one: our own log's, which was planned, comes first."""
     unit: str | None = None
+    metric: str | None = None
+    """Metric of the benchmark's evaluations. None: the target's, else the log's first."""
     target: Accuracy | None = None
     """Accuracy up to which Time2Train counts."""
     smoke: bool = False
@@ -133,6 +135,7 @@ def from_plan(plan: RunPlan, *, accept: tuple[str, ...] = ()) -> Expectation:
         at_least=at_least,
         to_its_end=training is not None,
         unit=plan.unit if "/" in plan.unit else f"{plan.unit}/s",
+        metric=None if training is None else training.metric,
         target=target,
         smoke=plan.preset == "smoke",
         accept=accept,
@@ -159,6 +162,7 @@ def from_variant(
         at_least=variant.window.iterations,
         window_by_catalog=warmup is None,
         unit=f"{spec.unit}/s",
+        metric=None if variant.train is None else variant.train.metric,
         target=spec.target_accuracy,
         by_user=isinstance(variant.log, str),
         **given,

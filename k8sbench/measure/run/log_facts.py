@@ -204,10 +204,11 @@ class LogFacts:
 
     @property
     def accuracy(self) -> AccuracyResult | None:
-        """The program's own evaluations: of the target's metric, else of the first."""
+        """The program's own evaluations: of the benchmark's metric, else of the log's first."""
         found = list(self.evaluations.values())
-        target = self.expected.target
-        found.sort(key=lambda each: target is None or each.metric != target.metric)
+        target, metric = self.expected.target, self.expected.metric
+        wanted = metric if target is None else target.metric
+        found.sort(key=lambda each: each.metric != wanted)
         return found[0].result if found else None
 
     def _take(self, item: _Other, file: str) -> None:

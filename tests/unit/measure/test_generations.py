@@ -6,10 +6,15 @@ import datetime
 from collections.abc import Callable, Iterator
 
 import pytest
+from msgspec.structs import replace
 
+from k8sbench.adapters.files import catalog
+from k8sbench.measure.run.expectation import from_variant
+from k8sbench.measure.run.measuring import measure
 from k8sbench.model.errors import InputError
 from k8sbench.model.spec import Accuracy
-from tests.unit.measure.support import ids, measured
+from tests.unit.measure.support import Lines, ids, measured
+from tests.unit.presence import present
 
 BEGAN = datetime.datetime(2021, 8, 10, tzinfo=datetime.UTC)
 EVALUATION = "aAcc: 0.7926, mIoU: 0.4183, mAcc: 0.5349, "
@@ -102,6 +107,15 @@ def test_the_json_of_mmcv_is_read_by_how_its_iterations_are_counted(counts_on: b
         lines[4] = lines[4].replace('"iter": 50', '"iter": 500, "mIoU": 0.6')
         found = measured(lines, warmup=10)
         assert (found.verdict, found.iterations) == ("valid", slow + fast)
+
+
+def test_without_a_target_the_metric_of_the_benchmarks_training_decides() -> None:
+    spec = replace(catalog.find("deeplabv3p").spec, target_accuracy=None)
+    variant = present(spec.default_variant("pytorch"))
+    train = replace(present(variant.train), metric="aAcc")
+    expected = from_variant(spec, replace(variant, train=train), gpus=4, batch_size=2)
+    found = present(measure([Lines(mmcv13(800, 500))], expected).accuracy)
+    assert (found.metric, found.best) == ("aAcc", 0.7926)
 
 
 def logged_by(logger: str, mean: Callable[[int], float]) -> list[str]:
