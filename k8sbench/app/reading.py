@@ -126,7 +126,7 @@ def room(where: str | None) -> tuple[int, int]:
     """Return the bytes that a store's files take, and those that its disk has free."""
     with stores.to_read(where, lambda _: None) as store:
         root = store.root
-    files = (path for path in root.rglob("*") if path.is_file())
+    files = (path for path in root.rglob("*") if path.is_file() and not path.is_symlink())
     return sum(path.stat().st_size for path in files), shutil.disk_usage(root).free
 
 

@@ -342,10 +342,12 @@ PADDLE_JOB = JobKind(
     ),
     # Of jobs with a parameter server.
     variables_of_others=frozenset({"PADDLE_SERVER_NUM", "PADDLE_TRAINER_NUM"}),
-    # A pod's address and number, which paddle.distributed.launch takes from the pod.
+    # A pod's address and number, which paddle.distributed.launch takes from the pod; and a folder
+    # for its logs that lies beside no earlier ones, which it would append to.
     local=(
         InjectedVariable("POD_IP", "{pod_ip}"),
         InjectedVariable("PADDLE_RANK", "{rank}"),
+        InjectedVariable("PADDLE_LOG_DIR", "{cwd}/paddle-log"),
     ),
 )
 """Workers alone."""

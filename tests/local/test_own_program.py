@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from k8sbench.app import reading
 from k8sbench.cli.commands import submit
 from k8sbench.cli.main import main
 from tests.harness import benchmark_files
@@ -76,6 +77,35 @@ def test_it_runs_with_the_operator_s_variables_and_is_measured(
         "--hosts=127.0.0.1,127.0.0.1",
         f"--master=127.0.0.1:{port}",
     ]
+
+
+IN_FOLDERS = """
+import os, pathlib
+import beside
+assert pathlib.Path("data/one").read_text() == "1", "a relative path"
+pathlib.Path("mine").write_text(os.environ["RANK"])
+pathlib.Path("beside.py").with_name("raport.json").write_text(os.environ["RANK"])
+"""
+
+
+def test_each_replica_starts_in_a_folder_of_its_own_in_which_relative_paths_hold(
+    mine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (mine.parent / "data").mkdir()
+    (mine.parent / "data" / "one").write_text("1")
+    (mine.parent / "beside.py").write_text(f"# {'x' * 10**6}\n")
+    (mine.parent / "train.py").write_text(IN_FOLDERS + PROGRAM)
+    before = sorted(path.name for path in mine.parent.iterdir())
+    assert main(words(mine, "--yes", "--replicas=2", "-o", "json")) == 0
+    capsys.readouterr()
+    work = tmp_path / "store" / "runs" / "mine-1" / "work"
+    ranks = {path.parent.name: path.read_text() for path in work.glob("*/mine")}
+    assert ranks == {"master-0": "0", "worker-0": "1"}
+    assert [path.read_text() for path in sorted(work.glob("*/raport.json"))] == ["0", "1"]
+    left = {path.name for path in mine.parent.iterdir()} - {"__pycache__"}
+    assert sorted(left) == before
+    size, _ = reading.room(str(tmp_path / "store"))
+    assert size < 10**6, "linked files are not the store's"
 
 
 @pytest.mark.parametrize(

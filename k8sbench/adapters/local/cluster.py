@@ -33,6 +33,8 @@ from k8sbench.model.times import SAVE_SECONDS
 from k8sbench.ports import Cluster, JobEvent, LogMark, Manifest
 
 MOUNTS = "mounts"
+WORK = "work"
+"""Folder in a run's folder: the working folders of replicas of a user's own program."""
 RECORD = "local.json"
 """In a run's folder: what was started."""
 GRACE = 5.0
@@ -162,6 +164,10 @@ class LocalCluster(Cluster):
                         disk.make_folder((mounts / volume / name).parent)
                         with disk.create(mounts / volume / name) as file:
                             file.write(content)
+                home, work = manifest.home(plan), (folder / WORK).resolve()
+                if home is not None:
+                    for replica in job.replicas:
+                        make_working_folder(work / replica.name, home)
                 machine = launching.Machine(
                     python=self._python,
                     library=Path(k8sbench.__file__).parent.parent,
@@ -172,7 +178,7 @@ class LocalCluster(Cluster):
                     gpus=None
                     if assigned is None
                     else [gpus.listed(of_replica) for of_replica in assigned],
-                    home=manifest.home(plan),
+                    work=None if home is None else work,
                 )
                 # Not in the run's folder: sockets have room for 107 bytes of path, and trainers
                 # open some in TMPDIR. The subreaper removes them too, in case we are killed.
@@ -229,6 +235,17 @@ class LocalCluster(Cluster):
         assigned = gpus.assign(inventory, plan.replicas, plan.gpus_per_replica, taken)
         self._taken[plan.run_id] = tuple(gpu for of_replica in assigned for gpu in of_replica)
         return assigned if inventory.driver is not None else None
+
+
+def make_working_folder(folder: Path, home: Path) -> None:
+    """Make a folder in which relative paths of ``home`` hold, and new files are apart.
+
+    An earlier attempt of the run may have made it.
+    """
+    disk.make_folder(folder)
+    for there in home.iterdir():
+        with contextlib.suppress(FileExistsError):
+            (folder / there.name).symlink_to(there)
 
 
 def usable_cores() -> int:

@@ -37,8 +37,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """Where the job's processes meet, held for it."""
     gpus: Sequence[str] | None
     """Value of CUDA_VISIBLE_DEVICES of each replica; None on a machine without GPUs."""
-    home: str | None = None
-    """Where a program of the user's own starts: beside its file; None: k8sbench's own trainer."""
+    work: Path | None = None
+    """Holds the working folder of each replica of a user's own program; None: our own trainer."""
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,20 +85,22 @@ def _launch(
         (name, placed(value, places)) for name, value in replica.env if name not in OF_THE_IMAGE
     ]
     container = resolved([*given, *operator])
-    local = {"TMPDIR": temporary} | _local(job, replica, number, machine, container)
+    cwd = placed(replica.workdir, places) if replica.workdir else scratch
+    if cwd == replica.workdir:  # a folder of the image
+        cwd = scratch
+    if machine.work is not None:
+        cwd = f"{machine.work}/{replica.name}"
+    local = {"TMPDIR": temporary} | _local(job, replica, number, machine, container, cwd)
     kept = users_own(machine.environ)
     search = [values["PYTHONPATH"] for values in (container, kept) if values.get("PYTHONPATH")]
     environ = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": scratch} | kept | container | local
     environ[MARK] = f"{job.name}/{replica.name}"
-    if machine.home is not None:
+    if machine.work is not None:
         # Where torchrun and the like are that belong to this Python.
         environ["PATH"] = f"{Path(machine.python).parent}:{environ['PATH']}"
     if search:
         environ["PYTHONPATH"] = ":".join(search)
     words = [placed(expanded(word, container), places) for word in replica.command]
-    cwd = placed(replica.workdir, places) if replica.workdir else machine.home or scratch
-    if cwd == replica.workdir:  # a folder of the image
-        cwd = scratch
     return Launch(
         replica=replica.name,
         command=(machine.python if words[0] in PYTHONS else words[0], *words[1:]),
@@ -115,6 +117,7 @@ def _local(
     number: int,
     machine: Machine,
     container: Mapping[str, str],
+    cwd: str,
 ) -> dict[str, str]:
     """Give what replicas that share a machine need, and pods have by themselves."""
     replicas = len(job.replicas)
@@ -124,8 +127,12 @@ def _local(
     if "OMP_NUM_THREADS" not in container:
         processes = replicas * processes_per_replica(job, replica)
         variables["OMP_NUM_THREADS"] = str(max(1, machine.cores // processes))
-    values = {"pod_ip": LOOPBACK, "rank": number}
-    variables |= filled(KINDS[job.kind].local, values)
+    values = {"pod_ip": LOOPBACK, "rank": number, "cwd": cwd}
+    variables |= {
+        name: value
+        for name, value in filled(KINDS[job.kind].local, values)
+        if name not in container
+    }
     if machine.gpus is not None:
         # NVML and nvidia-smi count so; CUDA alone would count the fastest first.
         variables |= {

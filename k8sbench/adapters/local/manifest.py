@@ -166,9 +166,9 @@ def is_own(plan: RunPlan) -> bool:
     return plan.impl == "user"
 
 
-def home(plan: RunPlan) -> str | None:
-    """Return where a command of the user's own starts: beside its file; None for our trainers."""
-    return str(Path(plan.spec_source).absolute().parent) if is_own(plan) else None
+def home(plan: RunPlan) -> Path | None:
+    """Return what a user's own command takes relative paths from; None for our trainers."""
+    return Path(plan.spec_source).absolute().parent if is_own(plan) else None
 
 
 def check_variables(variables: Mapping[str, str]) -> None:

@@ -263,7 +263,7 @@ class SqlStore:
         """Return when a file of the run was last written; None if unknown."""
         with contextlib.suppress(OSError):
             files = self.run_folder(run_id).path.rglob("*")
-            return max((one.stat().st_mtime for one in files if one.exists()), default=None)
+            return max((one.lstat().st_mtime for one in files if one.exists()), default=None)
         return None
 
     def keep(self, run_id: str, name: str, text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -68,6 +69,16 @@ def test_a_folder_of_the_trainers_is_kept_and_one_of_the_image_left_out() -> Non
     of_image, of_trainers = first(workdir="/workspace"), first(workdir="/opt/k8sbench/k8sbench")
     assert of_image.cwd == of_image.scratch
     assert of_trainers.cwd == "/run/mounts/trainers/k8sbench"
+
+
+def test_replicas_of_a_users_program_and_paddles_launcher_have_folders_of_their_own() -> None:
+    here, theirs = machine(work=Path("/run/work")), {"env": {"PADDLE_LOG_DIR": "mine"}}
+    found = launches(plan(framework="paddle", replicas=2), here)
+    assert [each.cwd for each in found] == ["/run/work/worker-0", "/run/work/worker-1"]
+    assert [each.environ["PADDLE_LOG_DIR"] for each in found] == [
+        f"{each.cwd}/paddle-log" for each in found
+    ]
+    assert first(here, framework="paddle", **theirs).environ["PADDLE_LOG_DIR"] == "mine"
 
 
 def test_variables_are_filled_into_the_command() -> None:
