@@ -75,7 +75,11 @@ _EXCEPTION = re.compile(
     # What a command line says that is refused, and our trainers of what may pass.
     r"|^[\w./-][\w./ -]*: error: |^k8sbench: failed: "
 )
-_OF_THE_LAUNCHER = re.compile(r"ChildFailedError|SignalException|\bgot signal:")
+_OF_THE_LAUNCHER = re.compile(
+    r"ChildFailedError|SignalException|\bgot signal:"
+    # torch.distributed.launch of torch 1.x; the signal that ended a rank stands nowhere else.
+    r"|^subprocess\.CalledProcessError: Command '\[.*'-u', (?!.*died with <)"
+)
 _LOST_PEER = re.compile(
     r"connection (?:was )?(?:closed|reset|refused)|broken pipe|socket (?:closed|timeout)|"
     r"DistNetworkError|remote (?:process|peer) (?:exited|closed)|ncclRemoteError|"

@@ -89,6 +89,22 @@ def ended(replica: str, code: int | None, *last: str, is_trainer: bool = False) 
     return Ended(replica=replica, code=code, last=last, is_trainer=is_trainer)
 
 
+def torch_1(how: str) -> list[str]:
+    """What the launcher of torch 1.x ends with."""
+    words = "['/opt/conda/bin/python', '-u', 'tools/train.py', '--local_rank=0']"
+    return [
+        "Traceback (most recent call last):",
+        '  File "/opt/conda/lib/python3.6/runpy.py", line 193, in _run_module_as_main',
+        "    cmd=cmd)",
+        f"subprocess.CalledProcessError: Command '{words}' {how}.",
+    ]
+
+
+READ_ONLY = "OSError: [Errno 30] Read-only file system: './work_dirs/deeplabv3plus'"
+COMPILER = (
+    "subprocess.CalledProcessError: Command '['nvcc', '-V']' returned non-zero exit status 1."
+)
+STATUS_1, BY_SIGKILL = torch_1("returned non-zero exit status 1"), torch_1("died with <Signals.9>")
 FIRST = "replica-failed: w exited with code 1: [rank1]: ValueError: batch of 0"
 BY_CODE = "replica-failed: rank 1 of w exited with code 5."
 KILLED = f"oom: w {MAYBE} Its last line: step 3"
@@ -111,6 +127,12 @@ LOST = ["step 7", *LOST_PEER_PADDLE]
         (137, ["step 3"], KILLED),
         # A launcher's table does not hide the trainer's error.
         (1, [*TRACEBACK, *torchrun((1, 1))], FIRST),
+        *(
+            (1, [*TRACEBACK[:3], told, *STATUS_1], f"replica-failed: w exited with code 1: {told}")
+            for told in (READ_ONLY, COMPILER)
+        ),
+        (1, [READ_ONLY, *BY_SIGKILL], f"replica-failed: w exited with code 1: {BY_SIGKILL[-1]}"),
+        (1, STATUS_1, f"replica-failed: w exited with code 1: {STATUS_1[-1]}"),
         # Of several ranks the one that was killed is named, and not the survivors' line.
         *(
             (128 + number, ["x", signalled(3, said), *TIMED_OUT_PADDLE, signalled(3, said)], told)
