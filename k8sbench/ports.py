@@ -246,10 +246,6 @@ class MetricSource(Protocol):
         Never raises: a source that cannot be reached has no series, and its reason.
         """
 
-    def close(self) -> None:
-        """Close connections and threads."""
-        return
-
 
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which runs of the store: all fields are and-ed, None means any."""

@@ -82,13 +82,9 @@ def on_cluster(
     as in :func:`run_context` and :func:`.connections.opened`.
     """
     connections.await_answer(api, note)
-    with contextlib.ExitStack() as stack:
-        cluster = stack.enter_context(
-            connections.opened(api, keep=keep, store=store, is_collector=is_collector)
-        )
-        sources: Sequence[MetricSource] = ()
-        if prometheus is not None:
-            sources = stack.enter_context(metric_sources.opened(prometheus, api, store))
+    opened = connections.opened(api, keep=keep, store=store, is_collector=is_collector)
+    with opened as cluster:
+        sources = () if prometheus is None else metric_sources.found(prometheus, api, store)
         yield run_context(
             store,
             cluster,

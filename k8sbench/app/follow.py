@@ -78,8 +78,7 @@ def look(
             cluster.resume(run, {})
         else:
             wait = stack.enter_context(contextlib.closing(_Recorded(store, run.run_id))).wait
-        sources = stack.enter_context(metric_sources.opened(prometheus, api, store))
-        metrics = LiveMetrics(run, sources, clock)
+        metrics = LiveMetrics(run, metric_sources.found(prometheus, api, store), clock)
         with stop:
             metrics.follow(wait, stop, note, show)
         if stop.cause is not None:

@@ -5,8 +5,7 @@ The order does not matter: of each metric the source with the best coverage coun
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,16 +21,10 @@ USUAL = "usual"
 """The collector's ``auto``: users write their namespace's ConfigMap, which would direct it."""
 
 
-@contextlib.contextmanager
-def opened(
-    prometheus: str,
-    api: Api | None,
-    store: Store,
-) -> Iterator[Sequence[MetricSource]]:
-    """Open the sources for runs on a cluster, or on this machine (no ``api``); closes them.
+def found(prometheus: str, api: Api | None, store: Store) -> Sequence[MetricSource]:
+    """Return the sources for runs on a cluster, or on this machine (no ``api``).
 
-    Opening sends no request: the sources do when they fetch. With ``api`` its connection stays
-    open until after the sources are closed.
+    No request is sent: the sources do so when they fetch, through ``api`` among others.
     """
     from k8sbench.adapters.metrics import trainer
 
@@ -41,12 +34,7 @@ def opened(
         from k8sbench.adapters.metrics.prometheus_api import ways
 
         sources.append(PrometheusSource(partial(ways, prometheus, api)))
-    try:
-        yield sources
-    finally:
-        for source in sources:
-            with contextlib.suppress(Exception):  # the runs are recorded
-                source.close()
+    return sources
 
 
 def checked(prometheus: str) -> str:

@@ -7,7 +7,6 @@ import importlib.util
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -127,7 +126,6 @@ def run(
     with (
         stores.to_write(request.store) as store,
         _cluster(target, request, store, reporter) as cluster,
-        _sources(request, target, planned, store) as sources,
         submitting.held_set(store.claims, request.joined_set, resumes=request.resume is not None),
     ):
         place = target.api.place if target.api else None
@@ -136,7 +134,7 @@ def run(
             cluster,
             location=place,
             clock=target.api.time if target.api else steady,
-            metric_sources=sources,
+            metric_sources=_sources(request, target, planned, store),
             access=request.access,
             deadline_s=_deadline(target, request, reporter, has_collector=has_collector),
         )
@@ -192,11 +190,11 @@ def _deadline(
 
 def _sources(
     request: SubmitRequest, target: RunTarget, planned: Sequence[PlannedCase], store: SqlStore
-) -> AbstractContextManager[Sequence[MetricSource]]:
-    """Open the sources of GPU metrics for runs that are followed and have GPUs."""
+) -> Sequence[MetricSource]:
+    """Return the sources of GPU metrics for runs that are followed and have GPUs."""
     if request.detach or all(case.draft.device == "cpu" for case in planned):
-        return nullcontext(())
-    return metric_sources.opened(request.prometheus, target.api, store)
+        return ()
+    return metric_sources.found(request.prometheus, target.api, store)
 
 
 def _rendered(

@@ -20,7 +20,7 @@ def load_all(text: str) -> list[Any]:
     return list(yaml.load_all(text, Loader=LOADER))
 
 
-def broken(error: yaml.YAMLError) -> tuple[int | None, str]:
+def broken(error: Exception) -> tuple[int | None, str]:
     """Return the line (None if unknown) and the text of a syntax error."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     problem = getattr(error, "problem", None) or getattr(error, "reason", None)

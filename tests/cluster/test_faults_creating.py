@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from k8sbench.adapters.kubernetes import ownership
-from k8sbench.adapters.kubernetes.client import sending
+from k8sbench.adapters.kubernetes.client import transport
 from k8sbench.model.errors import CreationUnknown, Unreachable
 from k8sbench.model.phase import Phase
 from tests.harness.cluster import fault_proxy, following
@@ -72,7 +72,7 @@ def test_a_refusal_after_a_lost_answer_is_not_believed(
     port: tuple[FaultProxy, Port], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A quota may be full because of the job itself."""
-    monkeypatch.setattr(sending, "JUST_BACK_SECONDS", 0.0)
+    monkeypatch.setattr(transport, "JUST_BACK_SECONDS", 0.0)
     proxy, opened = port
     opened.cluster.create_s = SECONDS
     plan = following.plan("1x1")

@@ -29,13 +29,8 @@ WANTED = SeriesQuery(
 
 @contextlib.contextmanager
 def found_by(kubeconfig: Path, place: str = "auto") -> Iterator[PrometheusSource]:
-    api = connection.connect(kubeconfig=str(kubeconfig))
-    source = PrometheusSource(partial(prometheus_api.ways, place, api))
-    try:
-        yield source
-    finally:
-        source.close()
-        api.close()
+    with contextlib.closing(connection.connect(kubeconfig=str(kubeconfig))) as api:
+        yield PrometheusSource(partial(prometheus_api.ways, place, api))
 
 
 def why(source: PrometheusSource) -> str:

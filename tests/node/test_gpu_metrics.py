@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shutil
@@ -129,13 +130,8 @@ def served(namespace: Namespace, tmp_path: Path) -> Namespace:
 
 
 def fetched(kubeconfig: Path, place: str) -> Fetched:
-    api = connection.connect(kubeconfig=str(kubeconfig))
-    opened = PrometheusSource(partial(prometheus_api.ways, place, api))
-    try:
-        return opened.fetch(wanted())
-    finally:
-        opened.close()
-        api.close()
+    with contextlib.closing(connection.connect(kubeconfig=str(kubeconfig))) as api:
+        return PrometheusSource(partial(prometheus_api.ways, place, api)).fetch(wanted())
 
 
 def test_it_is_asked_at_its_address_in_the_cluster(served: Namespace) -> None:

@@ -97,11 +97,7 @@ def wanted(
 
 def fetch(url: str, what: SeriesQuery | None = None) -> Fetched:
     """Fetch from the Prometheus at an address."""
-    source = opened(url)
-    try:
-        return source.fetch(what or wanted())
-    finally:
-        source.close()
+    return opened(url).fetch(what or wanted())
 
 
 def opened(url: str) -> PrometheusSource:

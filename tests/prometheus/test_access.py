@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from k8sbench.adapters.metrics import prometheus, prometheus_api
+from k8sbench.adapters.metrics import prometheus, prometheus_api, prometheus_http
 from k8sbench.adapters.metrics.prometheus import PrometheusSource
 from k8sbench.app import metric_sources
 from k8sbench.model.errors import UsageError
@@ -42,7 +42,7 @@ def configure(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         file = tmp_path / "client" / "http.yml"
         file.parent.mkdir(exist_ok=True)
         file.write_text(yaml.safe_dump(config))
-        monkeypatch.setenv(prometheus_api.VARIABLE, str(file))
+        monkeypatch.setenv(prometheus_http.VARIABLE, str(file))
         return file.parent
 
     return write
@@ -70,7 +70,7 @@ def test_a_name_and_a_password(
     configure(basic_auth={"username": "ada", "password": PASSWORD}, tls_config=trust)
     assert len(fetch(server.url).series) == 1
     configure(basic_auth={"username": "ada", "password": "no"}, tls_config=trust)
-    assert f"answers 401: Unauthorized; {prometheus_api.VARIABLE} names" in why(fetch(server.url))
+    assert f"answers 401: Unauthorized; {prometheus_http.VARIABLE} names" in why(fetch(server.url))
     assert PASSWORD not in caplog.text
 
 
@@ -114,15 +114,42 @@ def test_a_token_which_is_read_again_each_time(
         assert "answers 401" in why(source.fetch(wanted()))
         (folder / "token").write_text(f"{TOKEN}\n")
         assert len(source.fetch(wanted()).series) == 1
-        source.close()
+
+
+def test_headers_of_a_tenant_and_of_a_gateway(configure: Any) -> None:
+    """Mimir and Cortex answer nobody without one."""
+    seen: list[Any] = []
+
+    def handle(request: Any) -> None:
+        seen.append(request.headers)
+        fronts.answer(401, "no org id")(request)
+
+    with fronts.serving(handle) as url:
+        folder = configure(
+            http_headers={
+                "X-Scope-OrgID": {"values": ["team-a"]},
+                "X-Key": {"secrets": [TOKEN], "files": ["key"]},
+            }
+        )
+        (folder / "key").write_text("of-a-file\n")
+        fetch(url)
+    assert seen[0].get_all("X-Scope-OrgID") == ["team-a"]
+    assert seen[0].get_all("X-Key") == [TOKEN, "of-a-file"]
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (f"authorization: {{token: {TOKEN}}}", "contains unknown field"),
+        (
+            f"authorization: {{token: {TOKEN}}}",
+            "does not support the key `token` - at",
+        ),
+        (f"bearer_token: {TOKEN}", "does not support the key `bearer_token`"),
+        ("oauth2: {client_id: x}", "does not support the key `oauth2`"),
+        (f"http_headers: {{X-A: {{values: ['{TOKEN}\n\n x']}}}}", "No header can hold a token or"),
+        (f"http_headers: {{'X: ': {{values: ['{TOKEN}']}}}}", "No header can hold a token or"),
         (f"authorization: {{credentials: [{TOKEN}]}}", "Expected `str"),
-        (f"authorization: {{credentials: '{TOKEN}\n\n x'}}", "No header can hold the token"),
+        (f"authorization: {{credentials: '{TOKEN}\n\n x'}}", "No header can hold a token or value"),
         (f"password: '{TOKEN}\nb: c: d", "is not YAML."),
         ("basic_auth: {username: ada, password_file: gone}", "gone cannot be read: no such file"),
     ],
@@ -208,7 +235,6 @@ def test_one_that_hangs_half_way_is_given_up_too(
     monkeypatch.setattr(prometheus, "SECONDS", 2.0)
     assert "it did not answer in time" in why(source.fetch(wanted()))
     assert source.settles_in(wanted()) == 0.0
-    source.close()
 
 
 def test_warnings_of_the_server_are_kept() -> None:

@@ -38,9 +38,6 @@ def test_the_latest_scrape_is_what_the_gpus_do_now(start: Start, expose: Expose)
             for one in metrics.gpus()[0]
         ]
 
-    try:
-        wait(lambda: now() == [(PODS[0], "0", 0.9)], "the first scrape")
-        gpus.values["DCGM_FI_DEV_GPU_UTIL"] = 12.0
-        wait(lambda: now() == [(PODS[0], "0", 0.12)], "the next scrape")
-    finally:
-        source.close()
+    wait(lambda: now() == [(PODS[0], "0", 0.9)], "the first scrape")
+    gpus.values["DCGM_FI_DEV_GPU_UTIL"] = 12.0
+    wait(lambda: now() == [(PODS[0], "0", 0.12)], "the next scrape")

@@ -50,6 +50,7 @@ def modules(*words: str) -> set[str]:
         (("benchmarks", "deeplabv3p", "-o", "json"), CATALOG),
         (("history", "--help"), set()),
         (("results", "-o", "json"), {"sqlalchemy", *CATALOG}),
+        (("list", "-o", "json"), {"sqlalchemy", *CATALOG}),
     ],
     ids=lambda value: " ".join(value[:3]) if isinstance(value, tuple) else "",
 )

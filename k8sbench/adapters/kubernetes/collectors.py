@@ -18,7 +18,7 @@ from urllib.parse import quote
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.adapters.kubernetes.client.sending import Request
+from k8sbench.adapters.kubernetes.client.transport import Request, read
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.kube import TOKEN_HEADER, KubeObject, name_of
 
@@ -129,7 +129,7 @@ class CollectorProxy:
         try:
             sender, seconds = self._api.sender, self._api.retry_s
             request = Request("get", self._at(path), query, headers=self._headers)
-            return sender.read(sender.send(request, read_s=seconds), seconds)
+            return read(sender.send(request, read_s=seconds), seconds)
         except ApiFault as fault:
             if fault.status == 404:
                 return None

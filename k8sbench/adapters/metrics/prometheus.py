@@ -88,12 +88,6 @@ class PrometheusSource(MetricSource):
         except PrometheusFault as fault:
             return Fetched(source=self.name, missing={"*": str(fault)})
 
-    def close(self) -> None:
-        """Close connections; the cluster's API is its owner's."""
-        for way in self._found:
-            if way.service is None:
-                way.api.close()
-
     def _fetch(self, wanted: SeriesQuery, deadline: float) -> Fetched:
         window = self._window(wanted, deadline)
         if not window.uuids:
@@ -125,7 +119,6 @@ class PrometheusSource(MetricSource):
 
     def _reach(self, deadline: float) -> _Reached:
         if time.monotonic() >= self._found_at + FIND_SECONDS:
-            self.close()
             self._found, self._found_at = self._find(), time.monotonic()
         seconds = FIRST_SECONDS if len(self._found) == 1 else TRIED_SECONDS
         return prometheus_api.first(

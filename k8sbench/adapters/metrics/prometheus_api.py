@@ -6,14 +6,11 @@ reason in one sentence. Only GET is used, so that ``get`` on ``services/proxy`` 
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
-from pathlib import Path
 from typing import NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
@@ -22,16 +19,10 @@ import msgspec
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
-from k8sbench.adapters.kubernetes.client.connection import proxy_for
-from k8sbench.adapters.kubernetes.client.credentials import Credentials, Secrets
-from k8sbench.adapters.kubernetes.client.sending import Transport
-from k8sbench.model.errors import InputError
+from k8sbench.adapters.metrics.prometheus_http import VARIABLE, ConfigFault, Server
 from k8sbench.model.gpu_metrics import METRICS
-from k8sbench.model.run import Location
 
 T = TypeVar("T")
-VARIABLE = "K8SBENCH_PROMETHEUS_CONFIG"
-"""The environment variable that names the file."""
 AGAIN_SECONDS = 4.0
 """For which a server that starts or is busy is asked again."""
 _SHOWN = 200
@@ -54,8 +45,8 @@ _IN_CLUSTER = re.compile(r"(?P<name>[^.]+)\.(?P<namespace>[^.]+)\.svc(?:\.[a-z.]
 class Way(NamedTuple):
     """How a Prometheus is reached."""
 
-    api: Api
-    """Its own, or the cluster's."""
+    api: Api | Server
+    """The cluster's, or a client of its own."""
     path: str
     name: str
     """In sentences."""
@@ -102,18 +93,8 @@ _ROWS = msgspec.json.Decoder(_Rows)
 
 def direct(url: str, environ: Mapping[str, str] = os.environ) -> Way:
     """Reach it by its own address; raises :class:`.ConfigFault`."""
-    config, _ = read_config(environ)
-    tls = config.tls_config
-    reached = Transport(
-        server=url.rstrip("/"),
-        verify=not tls.insecure_skip_verify,
-        server_name=tls.server_name,
-        proxy=config.proxy_url or proxy_for(url, environ),
-    )
-    signed = Credentials(lambda: partial(configured, environ))
-    place = Location(server=reached.server, namespace="")
-    api = Api(place, "--prometheus", reached, signed, is_cluster=False)
-    return Way(api, "/api/v1/query", f"Prometheus at {reached.server}")
+    server = Server(url, environ)
+    return Way(server, "/api/v1/query", f"Prometheus at {server.place.server}")
 
 
 def proxied(api: Api, namespace: str, service: str, prefix: str = "") -> Way:
@@ -136,6 +117,8 @@ def ask(
         answer = way.api.read(way.path, max(0.1, seconds), retry_s=again_s, **words)
     except ApiFault as fault:
         raise PrometheusFault(_explained(way, fault), fault.status) from fault
+    except ConfigFault as fault:
+        raise PrometheusFault(f"{way.name} cannot be asked: {fault}") from fault
     reply = _decoded(way, lambda: _REPLY.decode(answer))
     if reply.status != "success":
         why = shortened(f"{reply.error_type}: {reply.error}")
@@ -273,113 +256,6 @@ def first(ways: Sequence[Way], ask: Callable[[Way], T], has: Callable[[T], bool]
             "The cluster has none of the usual services of a Prometheus; name it with --prometheus."
         )
     raise min(faults, key=lambda fault: (fault.status != 403, fault.status == 404))
-
-
-# --- how it is signed in to ----------------------------------------------------------------------
-
-
-class ConfigFault(InputError):
-    """The file cannot be used: one sentence that shows nothing of what stands in it."""
-
-
-class BasicAuth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A name and a password."""
-
-    username: str
-    password: str | None = None
-    password_file: str | None = None
-
-
-class Authorization(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A token."""
-
-    type: str = "Bearer"
-    credentials: str | None = None
-    credentials_file: str | None = None
-
-
-class Tls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whom to trust, and with which certificate to sign in."""
-
-    ca_file: str | None = None
-    cert_file: str | None = None
-    key_file: str | None = None
-    server_name: str | None = None
-    insecure_skip_verify: bool = False
-
-
-class HttpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the file may hold."""
-
-    basic_auth: BasicAuth | None = None
-    authorization: Authorization | None = None
-    tls_config: Tls = Tls()
-    proxy_url: str | None = None
-
-    def secrets(self, folder: Path) -> Secrets:
-        """Read the files that are named, relative to the folder of this one."""
-        tls, certificate = self.tls_config, None
-        if tls.cert_file is not None:
-            certificate = _read(folder, tls.cert_file) + b"\n"
-            certificate += _read(folder, tls.key_file or tls.cert_file)
-        return Secrets(
-            authorization=self._authorization(folder),
-            certificate=certificate,
-            authority=None if tls.ca_file is None else _read(folder, tls.ca_file),
-        )
-
-    def _authorization(self, folder: Path) -> str | None:
-        if (basic := self.basic_auth) is not None:
-            password = _secret(folder, basic.password, basic.password_file)
-            pair = base64.b64encode(f"{basic.username}:{password}".encode()).decode()
-            return f"Basic {pair}"
-        if (given := self.authorization) is not None:
-            token = _secret(folder, given.credentials, given.credentials_file)
-            if not (token.isascii() and token.isprintable() and token):
-                raise ConfigFault(f"No header can hold the token that {VARIABLE} gives.")
-            return f"{given.type} {token}"
-        return None
-
-
-def configured(environ: Mapping[str, str]) -> Secrets:
-    """Read the file and what it names; raises :class:`ConfigFault`."""
-    config, folder = read_config(environ)
-    return config.secrets(folder)
-
-
-def read_config(environ: Mapping[str, str]) -> tuple[HttpConfig, Path]:
-    """Read the file, and say in which folder it lies; raises :class:`ConfigFault`.
-
-    It is in the format of Prometheus' own HTTP client; ``promtool --http.config.file`` takes the
-    same. It is read for each use, since tokens and certificates in the files that it names are
-    renewed.
-    """
-    path = environ.get(VARIABLE)
-    if not path:
-        return HttpConfig(), Path()
-    folder = Path(path).expanduser().absolute().parent
-    try:
-        config = msgspec.yaml.decode(_read(Path(), path), type=HttpConfig | None) or HttpConfig()
-    except msgspec.ValidationError as error:
-        raise ConfigFault(f"{path} ({VARIABLE}) is not an HTTP configuration: {error}.") from None
-    except msgspec.DecodeError:  # not shown: parsers quote what they stumble over, as a password
-        raise ConfigFault(f"{path} ({VARIABLE}) is not YAML.") from None
-    return config, folder
-
-
-def _secret(folder: Path, given: str | None, file: str | None) -> str:
-    if file is not None:
-        return _read(folder, file).decode(errors="replace").strip()
-    return given or ""
-
-
-def _read(folder: Path, file: str) -> bytes:
-    path = folder / Path(file).expanduser()
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise ConfigFault(f"{path} cannot be read: {why}; {VARIABLE} names it.") from error
 
 
 # -- promql ---------------------------------------------------------------------------------------

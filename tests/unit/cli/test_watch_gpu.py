@@ -88,12 +88,7 @@ class Source:
 @pytest.fixture
 def source(monkeypatch: pytest.MonkeyPatch) -> Source:
     one = Source()
-
-    @contextlib.contextmanager
-    def opened(*_: object) -> Iterator[list[Source]]:
-        yield [one]
-
-    monkeypatch.setattr(metric_sources, "opened", opened)
+    monkeypatch.setattr(metric_sources, "found", lambda *_: [one])
     monkeypatch.setattr(live_metrics, "REFRESH_SECONDS", 0.0)
     monkeypatch.setattr(live_metrics, "LOOK_SECONDS", 0.0)
     return one
@@ -151,7 +146,8 @@ def test_without_a_prometheus_the_log_of_a_run_here_is_its_source() -> None:
     events = [live_runs.line(f"K8SBENCH {json.dumps(e)}", at=time.time()) for e in (gpu, sample)]
     assert alive("seg-1", *events).gpu_uuids() == ["GPU-7"]
     local(*events)
-    with open_store() as store, metric_sources.opened("none", None, store) as sources:
+    with open_store() as store:
+        sources = metric_sources.found("none", None, store)
         metrics = LiveMetrics(store.run("seg-1"), sources, time.time)
         metrics.read()
         ((gpu_now,), _) = metrics.gpus()

@@ -15,7 +15,6 @@ import pytest
 
 from k8sbench.adapters.kubernetes.client.api import ApiFault
 from k8sbench.adapters.kubernetes.collectors import CollectorProxy
-from k8sbench.adapters.metrics import prometheus_api
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.app import collectors
 from k8sbench.app.serve import CollectorSettings
@@ -31,6 +30,7 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Location, Run
 from tests.unit.command_line import Cli
+from tests.unit.kubernetes import servers
 from tests.unit.lifecycle.played import FakeCluster, Silent, at, context
 from tests.unit.lifecycle.test_gathering import Bench, Source
 from tests.unit.store.examples import NOW, archive, plan, step
@@ -54,13 +54,14 @@ class Collector:
             settings=CollectorSettings(store=str(self.store.root)), looked_at=time.monotonic()
         )
         app = http.application(state, Metrics().registry, lambda: "sesame")
-        with http.Server("127.0.0.1:0", app) as server:
-            api = prometheus_api.direct(f"http://127.0.0.1:{server.port}", {}).api
+        with (
+            http.Server("127.0.0.1:0", app) as server,
+            servers.reached(self.store.root, f"http://127.0.0.1:{server.port}") as api,
+        ):
             proxy = CollectorProxy(api)
             proxy._base, proxy._headers = "", {TOKEN_HEADER: "sesame"}
             yield proxy
             self.asked += [key for key, count in api.sender.errors.items() if count]
-            api.close()
 
 
 @pytest.fixture

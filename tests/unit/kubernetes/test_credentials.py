@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import re
+import socket
+import subprocess
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -12,21 +16,24 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.kubernetes.client import credentials
 from k8sbench.adapters.kubernetes.client.connection import check_answers, connect
-from k8sbench.adapters.kubernetes.client.credentials import Credentials
 from k8sbench.adapters.kubernetes.client.kubeconfig import KubeconfigFault
+from k8sbench.adapters.kubernetes.client.login import Login
 from k8sbench.model.errors import Unreachable
 from tests.unit.kubernetes import servers
-from tests.unit.kubernetes.servers import answer, saying, serving
+from tests.unit.kubernetes.servers import Act, answer, saying, serving
 
 VERSION = "client.authentication.k8s.io/v1"
 
 
-def of(folder: Path, **user: Any) -> Credentials:
-    """Take the credentials of a kubeconfig's only user."""
+def login(folder: Path, **user: Any) -> Login:
+    """Sign in as a kubeconfig's only user."""
     path = servers.kubeconfig(folder / "config", "https://a.example", user)
-    return connect(kubeconfig=str(path), environ={}).sender._credentials
+    return connect(kubeconfig=str(path), environ={}).sender.login()
+
+
+def token(folder: Path, **user: Any) -> str:
+    return login(folder, **user).headers()["Authorization"]
 
 
 def plugin(folder: Path, text: str, **more: Any) -> dict[str, Any]:
@@ -50,25 +57,41 @@ def test_certificate_and_key_may_be_inline_or_files_beside_the_kubeconfig(tmp_pa
     (tmp_path / "key").write_text("the key")
     inline = base64.b64encode(b"the certificate").decode()
     user = {"client-certificate-data": inline, "client-key": "key"}
-    assert of(tmp_path, **user).current().certificate == b"the certificate\nthe key"
+    found = login(tmp_path, **user).configuration
+    assert Path(found.cert_file).read_text() == "the certificate"
+    assert found.key_file == str(tmp_path / "key")
 
 
-def test_what_was_refused_is_renewed_if_there_is_something_new(tmp_path: Path) -> None:
+def guarded(asked: list[str], *accepted: str) -> Act:
+    """Answer 401 to all requests but those with one of these tokens."""
+
+    def act(connection: socket.socket) -> None:
+        text = connection.recv(1 << 16).decode()
+        asked.append(re.findall("(?mi)^authorization: bearer (.*)\r$", text)[0])
+        is_accepted = asked[-1] in accepted
+        connection.sendall(answer(200 if is_accepted else 401, Connection="close"))
+
+    return act
+
+
+def test_a_token_file_that_was_rotated_is_read_again_after_one_401(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("old")
-    found = of(tmp_path, tokenFile="token")
-    refused = found.current()
-    assert not found.renew(refused)
-    (tmp_path / "token").write_text("new")
-    assert found.renew(refused)
-    assert found.current().authorization == "Bearer new"
-    # Another thread was refused the old one as well: there is a new one already.
-    assert found.renew(refused)
+    asked: list[str] = []
+    with (
+        serving(guarded(asked, "old"), guarded(asked, "new")) as address,
+        servers.reached(tmp_path, f"http://{address}", {"tokenFile": "token"}) as api,
+    ):
+        check_answers(api)
+        (tmp_path / "token").write_text("new\n")
+        check_answers(api)
+        assert asked == ["old", "old", "new"]
+        check_answers(api)
+        assert asked == ["old", "old", "new", "new"]
 
 
-@pytest.mark.parametrize(("seconds", "is_good"), [(3600, True), (-5, False)])
-def test_a_plugin_is_asked_again_after_expiry(tmp_path: Path, seconds: int, is_good: bool) -> None:
+def test_a_plugin_runs_again_after_one_401_and_only_then(tmp_path: Path) -> None:
     (tmp_path / "count").write_text("0")
-    until = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
+    until = (datetime.now(UTC) + timedelta(seconds=60)).isoformat()
     text = (
         "import json, pathlib\n"
         f"file = pathlib.Path({str(tmp_path / 'count')!r})\n"
@@ -77,8 +100,26 @@ def test_a_plugin_is_asked_again_after_expiry(tmp_path: Path, seconds: int, is_g
         f"status = {{'token': f't{{count}}', 'expirationTimestamp': {until!r}}}\n"
         f"print(json.dumps({{'apiVersion': {VERSION!r}, 'kind': 'x', 'status': status}}))"
     )
-    found = of(tmp_path, exec=plugin(tmp_path, text))
-    assert (found.current() == found.current()) is is_good
+    asked: list[str] = []
+    user = {"exec": plugin(tmp_path, text)}
+    with (
+        serving(*[guarded(asked, "t1")] * 2, guarded(asked, "t2")) as address,
+        servers.reached(tmp_path, f"http://{address}", user) as api,
+    ):
+        for _ in range(4):
+            check_answers(api)
+    assert asked == ["t1", "t1", "t1", "t2", "t2"]
+
+
+def test_what_is_rejected_twice_is_reported(tmp_path: Path) -> None:
+    asked: list[str] = []
+    with (
+        serving(guarded(asked)) as address,
+        servers.reached(tmp_path, f"http://{address}") as api,
+        pytest.raises(Unreachable, match="does not accept these credentials"),
+    ):
+        check_answers(api)
+    assert asked == ["t", "t"]
 
 
 @pytest.mark.parametrize(
@@ -86,29 +127,43 @@ def test_a_plugin_is_asked_again_after_expiry(tmp_path: Path, seconds: int, is_g
     [
         (
             "import sys; print('first', file=sys.stderr); sys.exit('no session: log in first.')",
-            "failed with exit code 1: no session: log in first",
+            "failed: no session: log in first",
         ),
-        ("import sys; sys.exit(3)", "failed with exit code 3"),
-        ("import os; os.kill(os.getpid(), 15)", "ended by signal 15"),
-        ("print('hello')", "printed no ExecCredential: JSON is malformed"),
-        ("print('{}')", "printed no ExecCredential: .*missing required field"),
-        (credential(token="t", expirationTimestamp="soon"), "printed no ExecCredential: .*soon"),
+        ("import sys; sys.exit(3)", "failed: process returned 3"),
+        ("import os; os.kill(os.getpid(), 15)", "failed: process returned -15"),
+        ("", "failed: failed to decode process output"),
+        ("print('hello')", "failed: failed to decode process output"),
+        ("print('{}')", "failed: malformed response. missing key 'apiVersion'"),
+        ("print(7)", "failed: "),
         (credential(), "printed neither a token nor a client certificate"),
+        (credential(token=""), "printed neither a token nor a client certificate"),
         (
             credential(clientCertificateData="c"),
             "neither a token nor a client certificate with its key",
         ),
-        (credential("v0", token="t"), f"printed apiVersion v0 instead of {VERSION}"),
+        (credential("v0", token="t"), f"failed: plugin api version .*v0 does not match {VERSION}"),
     ],
 )
 def test_a_plugin_that_fails_is_reported_with_its_reason(
     tmp_path: Path, text: str, sentence: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    found = of(tmp_path, exec=plugin(tmp_path, text))
     with pytest.raises(Unreachable, match=f"credential plugin .*{sentence}") as wrong:
-        found.current()
+        login(tmp_path, exec=plugin(tmp_path, text))
     assert wrong.value.exit_code == 6
+    assert "`kubectl get pods`" in wrong.value.action
     assert capfd.readouterr().err == ""
+
+
+def test_after_a_plugin_failed_no_request_is_sent_without_credentials(tmp_path: Path) -> None:
+    asked: list[str] = []
+    user = {"exec": plugin(tmp_path, "import sys; sys.exit(1)")}
+    with (
+        serving(guarded(asked)) as address,
+        servers.reached(tmp_path, f"http://{address}", user) as api,
+        pytest.raises(Unreachable, match=r"The credential plugin .* failed"),
+    ):
+        check_answers(api)
+    assert asked == []
 
 
 HINT = "Install it with: krew install it"
@@ -118,9 +173,8 @@ HINT = "Install it with: krew install it"
     ("entry", "sentence", "action"),
     [
         ({"command": "no-such-plugin"}, "no-such-plugin of .* is not installed", "PATH"),
-        ({"command": "./gone", "installHint": HINT}, r"plugin \./gone .* is not installed", HINT),
-        ({"command": "./here"}, r"plugin \./here .* cannot be run: permission denied", ""),
-        ({"interactiveMode": "Always"}, "needs a terminal", ""),
+        ({"command": "./gone", "installHint": HINT}, r"plugin .*/gone .* is not installed", HINT),
+        ({"command": "./here"}, r"plugin .*/here .* failed: .*Permission denied", "kubectl"),
     ],
 )
 def test_a_plugin_that_cannot_be_run_is_named_with_how_to_install_it(
@@ -128,40 +182,109 @@ def test_a_plugin_that_cannot_be_run_is_named_with_how_to_install_it(
 ) -> None:
     (tmp_path / "here").write_text("no program")
     with pytest.raises(Unreachable, match=sentence) as wrong:
-        of(tmp_path, exec=plugin(tmp_path, credential(token="t"), **entry)).current()
+        login(tmp_path, exec=plugin(tmp_path, credential(token="t"), **entry))
     assert action in wrong.value.action
-
-
-def test_a_plugin_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(credentials, "LIMIT_SECONDS", 0.5)
-    entry = plugin(tmp_path, "import time; time.sleep(1000)")
-    with pytest.raises(Unreachable, match="has not answered within 0 s, and was ended"):
-        of(tmp_path, exec=entry).current()
 
 
 @pytest.mark.parametrize(
     ("user", "sentence"),
     [
-        ({"tokenFile": "gone"}, "gone, the tokenFile of .*config, cannot be read: no such file"),
-        ({"client-certificate": "gone"}, "gone, the client-certificate of .*cannot be read"),
-        ({"client-key": "."}, "the client-key of .*cannot be read: is a directory"),
-        ({"client-key-data": "a"}, "client-key-data is not base64"),
-        ({"client-certificate-data": "###"}, "client-certificate-data is not base64"),
-        ({"token": "a\nb"}, "The token of user ann of .* is not a token"),
+        ({"tokenFile": "gone"}, "user ann of .*config cannot be used: .*No such file .*/gone"),
+        ({"client-certificate": "gone"}, "cannot be used: File does not exist: .*/gone"),
+        ({"client-key": "."}, "cannot be used: File does not exist: "),
+        ({"client-key-data": "a"}, "user ann of .*config cannot be used: Invalid base64"),
+        ({"token": "a\nb"}, "No HTTP header can hold the token of user ann of "),
+        ({"tokenFile": "empty"}, "user ann of .* cannot be used: its token is empty"),
+        ({"token": ["a secret"]}, "a token is not a text"),
+        ({"as": "a\r\nb: c"}, "No HTTP header can hold"),
     ],
 )
 def test_what_an_entry_lacks_is_named(tmp_path: Path, user: dict[str, Any], sentence: str) -> None:
+    (tmp_path / "empty").touch()
     with pytest.raises(KubeconfigFault, match=sentence) as wrong:
-        of(tmp_path, **user).current()
+        login(tmp_path, **user).headers()
     assert wrong.value.exit_code == 6
     assert wrong.value.action
+    assert "secret" not in str(wrong.value)
+
+
+def test_an_auth_provider_is_refused(tmp_path: Path) -> None:
+    user: dict[str, Any] = {"auth-provider": {"name": "oidc", "config": {"id-token": "secret"}}}
+    with pytest.raises(KubeconfigFault, match="has an auth-provider") as wrong:
+        login(tmp_path, **user)
+    assert "kubelogin" in wrong.value.action
 
 
 def test_a_token_in_a_file_comes_before_the_one_beside_it(tmp_path: Path) -> None:
-    found = of(tmp_path, tokenFile="token", token="beside")
-    assert found.current().authorization == "Bearer beside"
-    (tmp_path / "token").write_text("of the file\n".replace(" ", "-"))
-    assert found.current().authorization == "Bearer of-the-file"
+    user = {"tokenFile": "token", "token": "beside"}
+    assert token(tmp_path, **user) == "Bearer beside"
+    (tmp_path / "token").write_text("of-the-file\n")
+    assert token(tmp_path, **user) == "Bearer of-the-file"
+
+
+def test_files_of_several_kubeconfigs_are_relative_to_the_one_that_names_them(
+    tmp_path: Path,
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "b" / "token").write_text("of-b")
+    whole = json.loads(servers.kubeconfig(tmp_path / "config", "https://a.example").read_text())
+    (tmp_path / "a" / "config").write_text(json.dumps(whole | {"users": []}))
+    user = {"name": "ann", "user": {"tokenFile": "token"}}
+    (tmp_path / "b" / "config").write_text(json.dumps({"users": [user]}))
+    api = connect(environ={"KUBECONFIG": f"{tmp_path}/a/config:{tmp_path}/b/config"})
+    assert api.sender.login().headers()["Authorization"] == "Bearer of-b"
+
+
+def test_another_user_is_impersonated(tmp_path: Path) -> None:
+    user = {
+        "token": "t",
+        "as": "bob",
+        "as-groups": ["dev", "ops"],
+        "as-user-extra": {"reason": ["why"]},
+    }
+    headers = login(tmp_path, **user).headers()
+    assert headers["Impersonate-User"] == "bob"
+    assert headers.getlist("Impersonate-Group") == ["dev", "ops"]
+    assert headers["Impersonate-Extra-reason"] == "why"
+    assert "Impersonate-Uid" not in headers
+    asked: list[bytes] = []
+
+    def note(connection: socket.socket) -> None:
+        asked.append(connection.recv(1 << 16))
+        connection.sendall(answer())
+
+    with serving(note) as address, servers.reached(tmp_path, f"http://{address}", user) as api:
+        check_answers(api)
+    assert asked[0].count(b"Impersonate-Group: ") == 2
+
+
+def test_secrets_are_in_files_of_a_private_folder_that_is_removed_at_exit(tmp_path: Path) -> None:
+    code = (
+        "import sys, os, stat; from pathlib import Path\n"
+        "from k8sbench.adapters.kubernetes.client import connection\n"
+        "api = connection.connect(kubeconfig=sys.argv[1], environ={})\n"
+        "found = api.sender.login().configuration\n"
+        "folder = Path(found.key_file).parent\n"
+        "assert Path(found.cert_file).parent == folder\n"
+        "assert stat.S_IMODE(folder.stat().st_mode) == 0o700\n"
+        "print(folder, *os.listdir(os.environ['TMPDIR']))"
+    )
+    secret = base64.b64encode(b"secret").decode()
+    user = {"client-certificate-data": secret, "client-key-data": secret}
+    path = servers.kubeconfig(tmp_path / "config", "https://a.example", user)
+    (tmp_path / "tmp").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", code, path],
+        env={**os.environ, "TMPDIR": str(tmp_path / "tmp")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    folder, *_ = done.stdout.split()
+    assert not Path(folder).exists()
+    assert not list((tmp_path / "tmp").iterdir())
 
 
 # -- certificates ---------------------------------------------------------------------------------
@@ -212,13 +335,15 @@ def test_a_server_s(tmp_path: Path, dates: tuple[str, str], sentence: str) -> No
 def test_an_authority_that_is_no_certificate_is_named(tmp_path: Path) -> None:
     nothing: dict[str, Any] = {"certificate-authority-data": "bm8="}
     says = "is not trusted; the certificate authority that is given holds"
-    assert_refused(tmp_path, "https://127.0.0.1:1", says, **nothing)
+    pair = servers.certificate(tmp_path / "pki", *GOOD)
+    with serving(saying(answer()), tls=servers.tls_of(pair)) as address:
+        assert_refused(tmp_path, f"https://{address}", says, **nothing)
 
 
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"client-key": "gone.pem"}, "gone.pem, the client-key of .* cannot be read: no such file"),
+        ({"client-key": "gone.pem"}, "cannot be used: File does not exist: .*gone.pem"),
         (
             {"client-key-data": "bm8="},
             "our client certificate cannot be used: it is not a certificat",
@@ -230,4 +355,16 @@ def test_a_client_s_that_is_no_use(tmp_path: Path, changes: dict[str, Any], sent
     certificate, key = servers.certificate(tmp_path / "user", *GOOD)
     servers.certificate(tmp_path / "other", *GOOD)
     user = {"client-certificate": str(certificate), "client-key": str(key), **changes}
-    assert_refused(tmp_path, "https://127.0.0.1:1", sentence, user)
+    with serving(saying(answer()), tls=servers.tls_of((certificate, key))) as address:
+        assert_refused(tmp_path, f"https://{address}", sentence, user)
+
+
+def test_a_server_s_certificate_may_be_ignored_or_be_for_another_name(tmp_path: Path) -> None:
+    pair = servers.certificate(tmp_path / "pki", *GOOD)
+    with serving(saying(answer()), tls=servers.tls_of(pair)) as address:
+        server = f"https://{address.replace('127.0.0.1', 'localhost')}"
+        trusted: dict[str, Any] = {"certificate-authority-data": data(pair[0])}
+        assert_refused(tmp_path, server, "is not trusted", **trusted)
+        for way in ({"insecure-skip-tls-verify": True}, {"tls-server-name": "127.0.0.1"} | trusted):
+            with servers.reached(tmp_path, server, **way) as api:
+                check_answers(api)

@@ -151,6 +151,7 @@ def test_a_refusing_proxy_is_named_by_its_host(tmp_path: Path, said: str, messag
     assert fault.message == message.format(address)
 
 
+@pytest.mark.filterwarnings("ignore:SOCKS support in urllib3")
 @pytest.mark.parametrize(
     ("proxy", "message"),
     [

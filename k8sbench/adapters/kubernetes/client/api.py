@@ -19,9 +19,8 @@ from typing import Any
 import msgspec
 
 from k8sbench.adapters.kubernetes.client import faults
-from k8sbench.adapters.kubernetes.client.credentials import Credentials
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.adapters.kubernetes.client.sending import (
+from k8sbench.adapters.kubernetes.client.transport import (
     CONNECT_SECONDS,
     QUICK_CONNECT_SECONDS,
     READ_SECONDS,
@@ -29,7 +28,7 @@ from k8sbench.adapters.kubernetes.client.sending import (
     LineStream,
     Request,
     Sender,
-    Transport,
+    read,
 )
 from k8sbench.model import times
 from k8sbench.model.errors import BenchError
@@ -58,20 +57,14 @@ class Api:
     """The client of one API server and one namespace."""
 
     def __init__(
-        self,
-        place: Location,
-        why: str,
-        reached: Transport,
-        credentials: Credentials,
-        *,
-        is_cluster: bool = True,
+        self, place: Location, why: str, sender: Sender, *, is_verified: bool = True
     ) -> None:
         self.place = place
         self.why = why
         """How it was chosen: ``context a of ~/.kube/config``, ``in-cluster configuration``."""
-        self.is_verified = reached.verify or not reached.server.startswith("https")
-        """Whether the server's certificate is checked, if it has one."""
-        self.sender = Sender(reached, credentials, is_cluster=is_cluster)
+        self.is_verified = is_verified
+        """False if the server's certificate is not checked."""
+        self.sender = sender
         self.retry_s = RETRY_SECONDS
         """Longest time, seconds, to wait for an answer and to repeat a request."""
         self.give_up_at = math.inf
@@ -119,20 +112,15 @@ class Api:
         query = _query(labelSelector=labels, fieldSelector=fields, limit=str(PAGE))
         items: list[KubeObject] = []
         while True:
-            answer = self._ask(Request("list", path, query), retry_s)
-            try:
-                page = _PAGES.decode(answer)
-            except msgspec.DecodeError as error:
-                raise _not_kubernetes(answer) from error
-            for raw in page.items:
-                item = _decoded(bytes(raw))
-                if "name" not in (item.get("metadata") or {}):
-                    raise _not_kubernetes(answer)
-                if (kept := item if keep is None else keep(item)) is not None:
-                    items.append(kept)
-            if not page.metadata.continue_:
-                return items, page.metadata.resource_version
-            query["continue"] = page.metadata.continue_
+            page = _decoded(answer := self._ask(Request("list", path, query), retry_s))
+            about, found = page.get("metadata"), page.get("items") or []
+            if not isinstance(about, dict) or not all(map(_has_name, found)):
+                raise _not_kubernetes(answer)
+            kept = found if keep is None else map(keep, found)
+            items += [item for item in kept if item is not None]
+            if not about.get("continue"):
+                return items, about.get("resourceVersion") or ""
+            query["continue"] = about["continue"]
 
     def watch(
         self,
@@ -292,7 +280,7 @@ class Api:
             try:
                 response = self.sender.send(request, read_s=read_s, connect_s=connect_s)
                 whole_s = min(within_s or WHOLE_SECONDS, self.give_up_at - time.monotonic())
-                return self.sender.read(response, max(LAST_SECONDS, whole_s))
+                return read(response, max(LAST_SECONDS, whole_s), self.sender.proxy)
             except ApiFault as fault:
                 limit = min(longest, _SOON.get(fault.reason, longest)) if within_s else longest
                 left = began + limit - time.monotonic()
@@ -310,18 +298,8 @@ class Api:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-class _Metadata(msgspec.Struct):
-    resource_version: str = msgspec.field(name="resourceVersion", default="")
-    continue_: str = msgspec.field(name="continue", default="")
-
-
-class _Page(msgspec.Struct):
-    metadata: _Metadata
-    items: list[msgspec.Raw] = []
-
-
-# Made here, once: msgspec crashes where two threads are the first to use a type.
-_PAGES = msgspec.json.Decoder(_Page)
+def _has_name(item: Any) -> bool:
+    return isinstance(item, dict) and "name" in (item.get("metadata") or {})
 
 
 def _decoded(answer: bytes) -> KubeObject:

@@ -9,14 +9,13 @@ from __future__ import annotations
 import ipaddress
 import os
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from k8sbench.adapters.kubernetes.client import login
 from k8sbench.adapters.kubernetes.client.api import Api
-from k8sbench.adapters.kubernetes.client.credentials import Credentials, KubeconfigUser, pod_secrets
 from k8sbench.adapters.kubernetes.client.kubeconfig import Kubeconfig, KubeconfigFault
-from k8sbench.adapters.kubernetes.client.sending import QUICK_CONNECT_SECONDS, Transport
+from k8sbench.adapters.kubernetes.client.transport import QUICK_CONNECT_SECONDS, Sender
 from k8sbench.model.errors import NamedNotThere, Unreachable
 from k8sbench.model.run import Location
 
@@ -43,7 +42,7 @@ def connect(
     """
     paths, source = _files(kubeconfig, environ)
     # Also a link to a file that has gone: it was meant.
-    existing = [path for path in paths if _exists(path)]
+    existing = [path for path in paths if os.path.lexists(path)]
     config = Kubeconfig(existing)
     if not config.is_empty:
         return _from_kubeconfig(config, source, kubeconfig, context, namespace, environ)
@@ -66,17 +65,6 @@ def connect(
         f"No cluster is configured: {missing}, and this {where}.",
         "Name a kubeconfig with --kubeconfig or KUBECONFIG.",
     )
-
-
-def _exists(path: Path) -> bool:
-    """Whether there is a file, or a folder without access that may hold it."""
-    try:
-        path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError:
-        return True
-    return True
 
 
 def check_answers(
@@ -109,8 +97,8 @@ def _from_kubeconfig(
     environ: Mapping[str, str],
 ) -> Api:
     chosen = config.chosen(context)
-    cluster, paths = chosen.cluster, config.paths
-    scheme, _, rest = (cluster.server or "").rstrip("/").rpartition("://")
+    cluster = chosen.cluster
+    scheme, _, rest = cluster["server"].rstrip("/").rpartition("://")
     # A name and a password there are not used, and must not be shown or recorded.
     host, slash, path = rest.partition("/")
     server = f"{scheme or 'https'}://{host.rpartition('@')[2]}{slash}{path}"
@@ -120,27 +108,28 @@ def _from_kubeconfig(
         context=chosen.context,
         kubeconfig=None if kubeconfig is None else str(Path(kubeconfig).expanduser().resolve()),
     )
-    reached = Transport(
-        server=server,
-        verify=not cluster.insecure_skip_tls_verify,
-        server_name=cluster.tls_server_name,
-        proxy=cluster.proxy_url or proxy_for(server, environ),
-    )
+    proxy = cluster.get("proxy-url") or proxy_for(server, environ)
+
+    def sign_in() -> login.Login:
+        """Read everything again: also the kubeconfig may have changed."""
+        return login.as_user(Kubeconfig(config.paths).chosen(chosen.context), server, proxy)
+
     why = f"{'' if context else 'current '}context {chosen.context} of {source}"
-    user = Credentials(lambda: KubeconfigUser(Kubeconfig(paths).chosen(chosen.context)).secrets)
-    return Api(place, why, reached, user)
+    is_verified = not (cluster.get("insecure-skip-tls-verify") and server.startswith("https"))
+    return Api(place, why, Sender(server, proxy, sign_in), is_verified=is_verified)
 
 
 def _in_cluster(namespace: str | None, environ: Mapping[str, str], folder: Path) -> Api:
-    host, port = environ["KUBERNETES_SERVICE_HOST"], environ.get("KUBERNETES_SERVICE_PORT", "443")
+    environ = {"KUBERNETES_SERVICE_PORT": "443", **environ}
+    host, port = environ["KUBERNETES_SERVICE_HOST"], environ["KUBERNETES_SERVICE_PORT"]
     server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
     own = folder / "namespace"
     if namespace is None and own.is_file():
         namespace = own.read_text().strip()
     place = Location(server=server, namespace=namespace or DEFAULT_NAMESPACE)
-    reached = Transport(server=server, proxy=proxy_for(server, environ))
-    user = Credentials(lambda: partial(pod_secrets, folder))
-    return Api(place, "in-cluster configuration", reached, user)
+    proxy = proxy_for(server, environ)
+    sender = Sender(server, proxy, lambda: login.as_pod(folder, environ, proxy))
+    return Api(place, "in-cluster configuration", sender)
 
 
 def proxy_for(server: str, environ: Mapping[str, str]) -> str | None:

@@ -100,6 +100,8 @@ _TRANSPORT: tuple[tuple[type[BaseException], str, str], ...] = (
     (urllib3.exceptions.InvalidHeader, "", "its answer is not HTTP"),
     (urllib3.exceptions.DecodeError, "", "its answer cannot be decompressed"),
     (urllib3.exceptions.ProxySchemeUnknown, ABSENT, "this kind of proxy is not supported"),
+    # SOCKS takes a package of its own, and version 36 or later of the official client.
+    (ImportError, ABSENT, "this kind of proxy is not supported"),
     (urllib3.exceptions.LocationValueError, ABSENT, "its address is not the URL of a server"),
 )
 """Error of urllib3, http.client or the socket → reason and message. The first that fits counts."""
@@ -143,14 +145,24 @@ def _meaning(chain: list[BaseException]) -> tuple[str, str]:
             why = cause.strerror if isinstance(cause, socket.gaierror) else None
             return reason, f"{message} ({why.lower()})" if why else message
     if (tls := first(ssl.SSLError)) is not None:
-        return _tls(tls.reason or "")
-    texts = (cause.strerror for cause in reversed(chain) if isinstance(cause, OSError))
-    text = next(filter(None, texts), "the connection failed")
+        return _tls(tls)
+    if first(urllib3.exceptions.SSLError) is not None:
+        return CLIENT_CERTIFICATE, "cannot be used: its key is encrypted"
+    known = (cause for cause in reversed(chain) if isinstance(cause, OSError) and cause.strerror)
+    cause = next(known, OSError(0, "the connection failed"))
+    text = f"{cause.strerror}{f' ({cause.filename})' if cause.filename else ''}"
     return "", text[0].lower() + text[1:]
 
 
-def _tls(reason: str) -> tuple[str, str]:
-    """Return the reason and the message of a name that OpenSSL has for what is wrong."""
+def _tls(error: ssl.SSLError) -> tuple[str, str]:
+    """Return the reason and the message of an error of OpenSSL, also of a file that it reads."""
+    reason = error.reason or ""
+    if reason == "KEY_VALUES_MISMATCH":
+        return CLIENT_CERTIFICATE, "cannot be used: the key is another certificate's"
+    if error.library == "X509":
+        return CERTIFICATE, "the certificate authority that is given holds no certificate in PEM"
+    if "PEM lib" in str(error):
+        return CLIENT_CERTIFICATE, "cannot be used: it is not a certificate with a key in PEM"
     if reason in _NO_TLS:
         return "", "it does not speak TLS; its address may have to begin with http://"
     words = _ALERT.sub("", reason).replace("_", " ").lower()

@@ -1,0 +1,173 @@
+"""Signing in by the official ``kubernetes`` client: kubeconfig users, plugins, service accounts.
+
+The client is imported here, when the first request is sent. Credential plugins are run through its
+``ExecProvider`` and not by its loader, which only logs that one failed, goes on without
+credentials, and runs one for every request in the last five minutes of a token.
+"""
+
+from __future__ import annotations
+
+import atexit
+import base64
+import functools
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import urllib3
+
+from k8sbench.adapters.kubernetes.client import faults
+from k8sbench.adapters.kubernetes.client.kubeconfig import REPAIR, Chosen, KubeconfigFault
+from k8sbench.model.errors import Unreachable
+from k8sbench.model.plain_text import clean_lines
+
+_SIGN_IN = "Sign in again (`kubectl get pods` asks the same plugin), or correct the user's entry."
+
+
+class Login(NamedTuple):
+    """One sign-in: the official client with credentials and connections."""
+
+    configuration: Any
+    pool: urllib3.PoolManager
+    impersonated: urllib3.HTTPHeaderDict
+    """Headers of the user to act as."""
+    whose: str
+
+    def headers(self) -> urllib3.HTTPHeaderDict:
+        """Return the headers that a request is signed with; raises :class:`KubeconfigFault`."""
+        headers = self.impersonated.copy()
+        for one in self.configuration.auth_settings().values():
+            headers[one["key"]] = str(one["value"]).strip()
+        if not all(value.isascii() and value.isprintable() for value in headers.values()):
+            raise KubeconfigFault(f"No HTTP header can hold the token of {self.whose}.", _SIGN_IN)
+        return headers
+
+
+def as_user(chosen: Chosen, server: str, proxy: str | None) -> Login:
+    """Sign in as the user of a context; raises :class:`.Unreachable`."""
+
+    def load(configuration: Any) -> None:
+        from kubernetes.config import load_kube_config_from_dict
+
+        user = dict(chosen.user)
+        if file := user.pop("tokenFile", None):
+            try:
+                user["token"] = Path(file).read_text().strip()
+            except OSError:
+                if not user.get("token"):
+                    raise
+        elif user.get("exec") and not user.get("token"):
+            user |= _from_plugin(chosen)
+        entries = {
+            "contexts": [{"name": "its", "context": {"cluster": "its", "user": "its"}}],
+            "clusters": [{"name": "its", "cluster": chosen.cluster | {"server": server}}],
+            "users": [{"name": "its", "user": user}],
+        }
+        options = {"persist_config": False, "temp_file_path": private_folder()}
+        load_kube_config_from_dict(entries, "its", configuration, **options)
+        if user.get("token") == "":
+            raise ValueError("its token is empty")
+
+    if "auth-provider" in chosen.user:
+        raise KubeconfigFault(
+            f"{chosen.whose} has an auth-provider, which k8sbench does not support.",
+            "Use a credential plugin (`exec:`) instead; for oidc that is kubelogin.",
+        )
+    return _login(load, chosen.whose, proxy, _impersonation(chosen.user))
+
+
+def as_pod(folder: Path, environ: Mapping[str, str], proxy: str | None) -> Login:
+    """Sign in as a pod's service account, whose token is read again each minute."""
+
+    def load(configuration: Any) -> None:
+        from kubernetes.config.incluster_config import InClusterConfigLoader
+
+        files = str(folder / "token"), str(folder / "ca.crt")
+        InClusterConfigLoader(*files, environ=environ).load_and_set(configuration)
+
+    return _login(load, "the pod's service account", proxy, urllib3.HTTPHeaderDict())
+
+
+@functools.cache
+def private_folder() -> str:
+    """Make a folder that only this user reads, removed at exit; in memory where possible.
+
+    The official client writes certificates and keys there: OpenSSL reads them only from files.
+    """
+    memory = "/dev/shm"  # noqa: S108 - the folder in it is private
+    folder = tempfile.mkdtemp("", "k8sbench-", memory if os.access(memory, os.W_OK) else None)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _login(
+    load: Callable[[Any], None], whose: str, proxy: str | None, headers: urllib3.HTTPHeaderDict
+) -> Login:
+    from kubernetes.client import ApiClient, Configuration
+
+    configuration = Configuration()
+    try:
+        load(configuration)
+    except Unreachable:
+        raise
+    # It lets through whatever is raised where a value is not as it should be.
+    except Exception as error:
+        raise KubeconfigFault(f"{whose} cannot be used: {error}.", REPAIR) from error
+    # Versions below 36 read neither proxy-url nor NO_PROXY.
+    configuration.proxy, configuration.no_proxy = proxy, ""
+    if not configuration.verify_ssl:
+        configuration.assert_hostname = False
+        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+    try:
+        pool = ApiClient(configuration).rest_client.pool_manager
+    except (urllib3.exceptions.HTTPError, ImportError) as error:
+        raise faults.from_transport(error, proxy) from error
+    # Where no authority is given, the system's count, as for kubectl.
+    pool.connection_pool_kw["ca_certs"] = configuration.ssl_ca_cert
+    return Login(configuration, pool, headers, whose)
+
+
+def _impersonation(user: Mapping[str, Any]) -> urllib3.HTTPHeaderDict:
+    headers = urllib3.HTTPHeaderDict()
+    extra = user.get("as-user-extra") or {}
+    for name, values in (
+        ("User", [user.get("as")]),
+        ("Uid", [user.get("as-uid")]),
+        ("Group", user.get("as-groups") or []),
+        *((f"Extra-{key}", extra[key]) for key in extra),
+    ):
+        for value in filter(None, values):
+            headers.add(f"Impersonate-{name}", value)
+    return headers
+
+
+def _from_plugin(chosen: Chosen) -> dict[str, str]:
+    """Run a credential plugin; returns what it gives as a user's entry has it."""
+    from kubernetes.config.exec_provider import ExecProvider
+    from kubernetes.config.kube_config import ConfigNode
+
+    plugin, cluster = chosen.user["exec"], ConfigNode("cluster", dict(chosen.cluster))
+    action = _SIGN_IN
+    try:
+        given = ExecProvider(ConfigNode("exec", plugin), None, cluster).run()
+        if given.get("token"):
+            return {"token": given["token"]}
+        pair = {"certificate": given["clientCertificateData"], "key": given["clientKeyData"]}
+        coded = {name: base64.b64encode(pair[name].encode()).decode() for name in pair}
+        return {f"client-{name}-data": coded[name] for name in coded}
+    except FileNotFoundError:
+        what = "is not installed: there is no such command"
+        action = plugin.get("installHint") or "Install it, and make sure that it is in PATH."
+    except KeyError:
+        what = "printed neither a token nor a client certificate with its key"
+    # At a terminal the library raises AttributeError after the plugin's own message.
+    except Exception as error:
+        lines = clean_lines(str(error)).strip().splitlines()[-1:]
+        what = f"failed: {(lines or [''])[0].removeprefix('exec: ').rstrip('.')[:300]}"
+    command = plugin.get("command")
+    fault = Unreachable(f"The credential plugin {command} of the kubeconfig {what}.", action)
+    fault.cause_id = "unauthorized"
+    raise fault

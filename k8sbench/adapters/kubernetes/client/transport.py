@@ -1,0 +1,360 @@
+"""One request to a server and its answer, whole or as it arrives, or its fault.
+
+Requests go over the connections of the official client, which signs in. A request is sent once
+more after signing in again where a certificate or a token was rejected. Nothing else is repeated
+here: that is for :mod:`.api`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import math
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Mapping
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlencode
+
+import msgspec
+import urllib3
+
+from k8sbench.adapters import clock
+from k8sbench.adapters.kubernetes import kinds
+from k8sbench.adapters.kubernetes.client import faults
+from k8sbench.adapters.kubernetes.client.faults import ApiFault
+from k8sbench.model.errors import BenchError
+
+if TYPE_CHECKING:
+    from k8sbench.adapters.kubernetes.client.login import Login
+
+CONNECTIONS = 80
+"""Kept in the pool: 64 log streams, the watches and other requests."""
+_KEEPALIVE = {
+    socket.TCP_KEEPIDLE: 20,
+    socket.TCP_KEEPINTVL: 10,
+    socket.TCP_KEEPCNT: 4,
+    socket.TCP_USER_TIMEOUT: 60_000,
+}
+"""A connection is closed after 60 s without an acknowledgement."""
+CONNECT_SECONDS = 5.0
+"""For a connection to a server that is expected to be there."""
+LARGEST = 64 * 1024 * 1024
+"""Bytes of a whole answer; the largest that is asked for has a tenth."""
+READ_SECONDS = 30.0
+"""Until the last header of an answer. A busy server lets requests wait in its queues."""
+WHOLE_SECONDS = 120.0
+"""Until the last byte of an answer, of at most some MB."""
+_BLOCK, _PIECE = 1 << 20, 1 << 16
+"""Bytes that are read at once of an answer, and of one that is read while it arrives."""
+QUICK_CONNECT_SECONDS = 2.0
+"""For a connection to a server that may not be there."""
+JUST_BACK_SECONDS = 20.0
+"""For so long after an outage it may reject every request: it has just started, and has not loaded
+the roles yet. Such rejections are raised as 503."""
+SAME_TIME_SECONDS = 5.0
+"""Clocks that differ by less count as equal: answers carry whole seconds, and take some time."""
+_METHODS = {"create": "POST", "patch": "PATCH", "delete": "DELETE"}
+"""Verb of the access rules → HTTP method; of all others it is GET."""
+_METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+
+
+class Request(NamedTuple):
+    """One request."""
+
+    verb: str
+    """As access rules call it: get, list, watch, create, patch, delete."""
+    path: str
+    query: Mapping[str, str] = {}
+    body: Mapping[str, Any] | None = None
+    brief: bool = False
+    """Whether an object's metadata are enough."""
+    headers: Mapping[str, str] = {}
+    """Headers besides our own."""
+
+
+class Sender:
+    """Sends the requests of one user to one API server; any thread may."""
+
+    def __init__(self, server: str, proxy: str | None, sign_in: Callable[[], Login]) -> None:
+        self.requests: Counter[str] = Counter()
+        """How many requests were sent: ``create pytorchjobs``, ``watch pods``."""
+        self.errors: Counter[str] = Counter()
+        """How many were refused or not answered, by HTTP status; ``none``: without an answer."""
+        self.server, self.proxy = server, proxy
+        self._sign_in = sign_in
+        self._login: Login | None = None
+        self._lock, self._signing_in = threading.Lock(), threading.Lock()
+        self._ahead = 0.0
+        """Seconds by which the server's clock is ahead of :func:`.clock.steady`, by its latest
+        answer."""
+        self._away_at = -math.inf
+        """When it last did not answer, monotonic seconds."""
+
+    def time(self) -> float:
+        """Return the server's time, Unix seconds; ours before its first answer.
+
+        Between two answers it goes on with the monotonic clock: that ours is set does not count.
+        """
+        return clock.steady() + self._ahead
+
+    def send(
+        self,
+        request: Request,
+        *,
+        read_s: float | None = READ_SECONDS,
+        connect_s: float = CONNECT_SECONDS,
+    ) -> urllib3.BaseHTTPResponse:
+        """Send a request; raises :class:`ApiFault`, also for an answer that is a refusal."""
+        timeout = urllib3.Timeout(connect=connect_s, read=read_s)
+        try:
+            response = self._send_signed(request, timeout)
+        except BenchError as error:
+            self._count_error("none")
+            raise ApiFault(None, faults.CREDENTIALS, error.message) from error
+        except ApiFault:
+            self._count_error("none")
+            raise
+        if response.status < 300:
+            return response
+        self._count_error(str(response.status))
+        fault = refusal(response, read_s or WHOLE_SECONDS)
+        if fault.status in {401, 403} and time.monotonic() - self._away_at < JUST_BACK_SECONDS:
+            raise ApiFault(503, "JustBack", fault.message, retry_after=1.0)
+        if response.status >= 500 and _is_own(request.path):
+            self._away_at = time.monotonic()
+        raise fault
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._login is not None:
+            self._login.pool.clear()
+
+    def _count_error(self, code: str) -> None:
+        with self._lock:
+            self.errors[code] += 1
+
+    def login(self, rejected: Login | None = None) -> Login:
+        """Return the login, a new one in place of one that was rejected."""
+        with self._signing_in:
+            login = self._login
+            if login is None or login is rejected:
+                login = self._login = self._sign_in()
+                connect_within_limits(login.pool)
+            return login
+
+    def _send_signed(self, request: Request, timeout: urllib3.Timeout) -> urllib3.BaseHTTPResponse:
+        """Send a request, once more where a certificate or token was rejected."""
+        login = self.login()
+        try:
+            response = self._send_once(request, timeout, login)
+            if response.status != 401:
+                return response
+            read(response, timeout.read_timeout or WHOLE_SECONDS, self.proxy)
+        except ApiFault as fault:
+            if fault.reason not in faults.CERTIFICATES:
+                raise
+        return self._send_once(request, timeout, self.login(rejected=login))
+
+    def _send_once(
+        self, request: Request, timeout: urllib3.Timeout, login: Login
+    ) -> urllib3.BaseHTTPResponse:
+        verb, path, query, body, brief, more = request
+        what = f"{verb} {kinds.resource(path)}"
+        headers = login.headers()
+        headers.update({"User-Agent": "k8sbench", **more})
+        if not path.endswith("/log"):
+            headers["Accept"] = _METADATA if brief else "application/json"
+        if verb in {"get", "list"} and timeout.read_timeout is not None:
+            headers["Accept-Encoding"] = "gzip"
+        if body is not None:
+            kind = "merge-patch+json" if verb == "patch" else "json"
+            headers["Content-Type"] = f"application/{kind}"
+        with self._lock:
+            self.requests[what] += 1
+        try:
+            response = login.pool.request(
+                _METHODS.get(verb, "GET"),
+                self.server + path + (f"?{urlencode(query)}" if query else ""),
+                body=None if body is None else msgspec.json.encode(body),
+                headers=headers,
+                timeout=timeout,
+                retries=False,
+                redirect=False,
+                preload_content=False,
+            )
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            if _is_own(path):
+                self._away_at = time.monotonic()
+            raise faults.from_transport(error, self.proxy) from error
+        if _is_own(path):
+            with contextlib.suppress(ValueError):
+                date = parsedate_to_datetime(response.headers.get("Date", ""))
+                ahead = date.timestamp() - clock.steady()
+                self._ahead = ahead if abs(ahead) >= SAME_TIME_SECONDS else 0.0
+        return response
+
+
+def _is_own(path: str) -> bool:
+    """Return whether an API server itself answers, and no pod or service behind its proxy.
+
+    Only that one refuses everybody for a moment after its start, and only its clock counts.
+    """
+    return "/proxy/" not in path
+
+
+def read(
+    response: urllib3.BaseHTTPResponse, within_s: float = WHOLE_SECONDS, proxy: str | None = None
+) -> bytes:
+    """Read a whole answer; raises :class:`ApiFault` for one that has not ended in time."""
+    until, size = time.monotonic() + within_s, 0
+    parts = []
+    try:
+        while part := response.read1(_BLOCK, decode_content=True):
+            parts.append(part)
+            size += len(part)
+            if size > LARGEST:
+                response.close()
+                raise ApiFault(413, "", f"its answer is larger than {LARGEST >> 20} MiB")
+            if time.monotonic() > until:
+                response.close()
+                raise ApiFault(None, "", "it did not answer in time: its answer has no end")
+        return b"".join(parts)
+    except (urllib3.exceptions.HTTPError, OSError) as error:
+        raise faults.from_transport(error, proxy) from error
+    finally:
+        response.release_conn()
+
+
+def refusal(response: urllib3.BaseHTTPResponse, within_s: float) -> ApiFault:
+    """Make a fault of an answer that is a refusal; a proxy's may be no Status."""
+    seconds = response.headers.get("Retry-After", "")
+    # It may also be a date, which is as good as none.
+    retry_after = float(seconds) if seconds.isascii() and seconds.isdecimal() else None
+    text = read(response, min(within_s, WHOLE_SECONDS))
+    status: Any = None
+    with contextlib.suppress(msgspec.DecodeError):
+        status = msgspec.json.decode(text)
+    if isinstance(status, dict) and status.get("kind") == "Status":
+        return faults.from_status({**status, "code": response.status}, retry_after)
+    if response.status < 400:
+        # To a page where users sign in: its query holds state of its own.
+        where = response.headers.get("Location", "").partition("?")[0]
+        message = f"it sends us on to {where[:200]}"
+        return ApiFault(response.status, faults.NOT_KUBERNETES, message)
+    # Of a load balancer's page its title says nothing more than the status.
+    message = "" if text.lstrip().startswith(b"<") else text.decode(errors="replace").strip()
+    return ApiFault(response.status, "", message[:300] or str(response.reason or ""), retry_after)
+
+
+class _Answer(http.client.HTTPResponse):
+    """Ends the wait for a status and headers in the time in which their first byte must come."""
+
+    def begin(self) -> None:
+        """Read the status and the headers, which may come bit by bit."""
+        raw: Any = self.fp.raw
+        connection: socket.socket = raw._sock
+        if (limit := connection.gettimeout()) is None:
+            super().begin()
+            return
+        until = time.monotonic() + limit
+
+        def readinto(buffer: Any) -> int | None:
+            connection.settimeout(max(until - time.monotonic(), 0.001))
+            return socket.SocketIO.readinto(raw, buffer)
+
+        raw.readinto = readinto
+        try:
+            super().begin()
+        finally:
+            del raw.readinto
+            connection.settimeout(limit)
+
+
+class _Pool(urllib3.HTTPConnectionPool):
+    class ConnectionCls(urllib3.connection.HTTPConnection):
+        response_class = _Answer
+
+
+class _SecurePool(urllib3.HTTPSConnectionPool):
+    class ConnectionCls(urllib3.connection.HTTPSConnection):
+        response_class = _Answer
+
+
+def connect_within_limits(pool: urllib3.PoolManager) -> None:
+    """Have new connections keep our limits, and trust the system where no authority is given."""
+    alive = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
+    alive += [(socket.IPPROTO_TCP, option, value) for option, value in _KEEPALIVE.items()]
+    options = [*urllib3.connection.HTTPConnection.default_socket_options, *alive]
+    pool.connection_pool_kw |= {"socket_options": options, "maxsize": CONNECTIONS}
+    pool.pool_classes_by_scheme = {"http": _Pool, "https": _SecurePool}
+
+
+class LineStream:
+    """An answer that is read while it arrives; one thread reads, any may close.
+
+    Reading ends with the answer or after :meth:`close`; it raises :class:`ApiFault` where the
+    connection breaks, or no data arrives within the read timeout.
+    """
+
+    def __init__(self, response: urllib3.BaseHTTPResponse) -> None:
+        self._response = response
+        self._is_closed = False
+
+    def chunks(self) -> Generator[bytes, None, None]:
+        """Yield the pieces in which the answer arrives."""
+        try:
+            while data := self._read():
+                yield data
+        finally:
+            # Not returned to the pool: a stream that is left early still holds data.
+            self._response.close()
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield lines with their line ends; the last one may have none."""
+        rest = b""
+        for data in self.chunks():
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                yield line + b"\n"
+        if rest and not self._is_closed:
+            yield rest
+
+    def changes(self) -> Iterator[dict[str, Any]]:
+        """Yield the changes of a watch: ``{"type": "ADDED", "object": {...}}``.
+
+        An ``ERROR`` event is raised as :class:`ApiFault` (410 Expired where the resourceVersion is
+        too old).
+        """
+        for line in self:
+            try:
+                event: dict[str, Any] = msgspec.json.decode(line)
+                about = dict(event["object"])
+                is_error = event["type"] == "ERROR"
+                is_one = is_error or "resourceVersion" in about["metadata"]
+            except (msgspec.DecodeError, LookupError, TypeError, ValueError) as error:
+                raise ApiFault(None, "", "its answer is no change of an object") from error
+            if is_error:
+                raise faults.from_status(about)
+            if not is_one:
+                raise ApiFault(None, "", "its answer is no change of an object")
+            yield event
+
+    def close(self) -> None:
+        """Close the answer; a thread that waits for the next line stops waiting."""
+        self._is_closed = True
+        # It may have ended in the meantime.
+        with contextlib.suppress(OSError, ValueError, RuntimeError, AttributeError):
+            self._response.shutdown()
+
+    def _read(self) -> bytes:
+        try:
+            return b"" if self._is_closed else self._response.read1(_PIECE)
+        # ValueError and AttributeError: from a socket that was shut down while it was read.
+        except (urllib3.exceptions.HTTPError, OSError, ValueError, AttributeError) as error:
+            if self._is_closed:
+                return b""
+            raise faults.from_transport(error) from error
