@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 import tarfile
@@ -15,6 +16,7 @@ import pytest
 import yaml
 
 from tests.tiers import CACHE, ROOT
+from tests.unit.kubernetes import servers
 from tests.unit.presence import present
 
 pytestmark = pytest.mark.timeout(900)
@@ -100,6 +102,55 @@ def test_render_from_the_wheel_gives_what_the_source_tree_gives(installed: pathl
     here = run(sys.executable, "-m", "k8sbench", *words, cwd=ROOT)
     assert there == here
     assert [d["kind"] for d in yaml.safe_load_all(there)] == ["ConfigMap", "PyTorchJob"]
+
+
+@pytest.mark.parametrize("version", ["35.0.0", "37.0.2"])
+def test_the_first_and_the_last_official_client_reach_a_cluster_as_its_kubeconfig_says(
+    installed: pathlib.Path, tmp_path: pathlib.Path, version: str
+) -> None:
+    """By a proxy, whatever NO_PROXY says, and with what a plugin prints."""
+    command = installed / "env" / "bin" / "k8sbench"
+    run(
+        command.with_name("python"),
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        f"kubernetes=={version}",
+        cwd=installed,
+    )
+    api_version = "client.authentication.k8s.io/v1"
+    credential = {"apiVersion": api_version, "kind": "ExecCredential", "status": {"token": "t"}}
+    plugin = {
+        "apiVersion": api_version,
+        "command": "echo",
+        "args": [json.dumps(credential)],
+        "interactiveMode": "Never",
+    }
+    asked = []
+
+    def refuse(connection: socket.socket) -> None:
+        asked.append(connection.recv(1 << 16).decode().lower())
+        connection.sendall(servers.answer(401, b"", Connection="close"))
+
+    with servers.serving(refuse) as address:
+        way = {"proxy-url": f"http://{address}"}
+        user = {"exec": plugin, "as": "ann"}
+        path = servers.kubeconfig(tmp_path / "config", "http://a.example", user, **way)
+        done = subprocess.run(
+            [command, "doctor", "--kubeconfig", path],
+            env={**os.environ, "NO_PROXY": "*", "PYTHONPATH": ""},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 6
+    assert "does not accept these credentials" in done.stdout + done.stderr
+    for one in asked:
+        assert one.startswith("get http://a.example/version ")
+        assert "authorization: bearer t\r\n" in one
+        assert "impersonate-user: ann\r\n" in one
+    assert len(asked) == 2, "once more after signing in again"
 
 
 @pytest.mark.soak
