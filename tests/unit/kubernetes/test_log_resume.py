@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,13 +21,9 @@ def mark_of(lines: Lines) -> LogMark | None:
     return resume.mark
 
 
-def go_on(mark: LogMark | None, file: Lines, again: Lines | None = None) -> tuple[Lines, Resume]:
-    """Read a file, and where the mark is not found the same file ``again``."""
+def go_on(mark: LogMark | None, file: Lines) -> tuple[Lines, Resume]:
     resume = Resume(mark, now=T0)
     new = resume.feed(LogText().feed(served(file)))
-    if not resume.found:
-        resume = Resume(mark, now=T0, places=resume.places)
-        new = resume.feed(LogText().feed(served(again or file)))
     return [(line.at or 0, line.text) for line in new], resume
 
 
@@ -85,24 +79,6 @@ def test_whatever_the_stamps_do_the_last_lines_have_the_mark_at_its_place_or_not
     resume = Resume(mark_of(file[:ended]), near=True)
     new = resume.feed(Line(*line) for line in file[-back:])
     assert [tuple(line) for line in new] == (file[ended:] if resume.found else [])
-
-
-def shifted(seconds: int) -> Callable[[Lines], Lines]:
-    return lambda lines: [(at + seconds * SECOND, text) for at, text in lines]
-
-
-def test_lines_that_have_other_stamps_at_each_request_are_known_by_their_texts() -> None:
-    file = numbered(200)
-    for ended in (1, 3, 63, 64, 65, 199):
-        new, resume = go_on(mark_of(file[:ended]), shifted(5)(file), shifted(9)(file))
-        assert [text for _, text in new] == [text for _, text in file[ended:]]
-        assert not resume.is_unclear
-
-
-def test_of_places_that_are_alike_the_last_is_taken_and_that_is_said() -> None:
-    file = [(T0 + number, ".") for number in range(200)]
-    new, resume = go_on(mark_of(file[:100]), shifted(5)(file), shifted(9)(file))
-    assert (new, resume.found, resume.is_unclear) == ([], True, True)
 
 
 def test_texts_alone_say_nothing_where_a_line_keeps_its_stamp() -> None:

@@ -11,14 +11,14 @@ import enum
 import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import msgspec
 
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api, LineStream
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.adapters.kubernetes.logs.resume import Place, Resume
+from k8sbench.adapters.kubernetes.logs.resume import Resume
 from k8sbench.adapters.kubernetes.logs.text import Line, LogText
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, LogLine, LogMark
@@ -34,7 +34,6 @@ PLACE_SECONDS = 5.0
 ROTATED = "Its node had rotated this part of the log away before it was read (rotation)."
 _RESTARTED = "Its container was restarted, and the node did not keep this part of the log."
 _REPLACED = "Its pod was replaced before its log was read to the end."
-_ALIKE = "Its node gave its lines other times at each request, and several of its parts are alike."
 _REQUEST = re.compile(r'Get "https?://([^/"]+)[^"]*"')
 """How the API server begins a message about a kubelet that it cannot reach."""
 _NOT_FOUND = re.compile(r'pods "([^"]+)" not found')
@@ -184,11 +183,8 @@ class LogReader:
             end = self._request(log, self._resume(log, near=True), near=True)
             if end is not End.LOST:
                 return end
-        first = self._resume(log)
-        end = self._request(log, first, previous=previous)
-        if end is not End.LOST:
-            return end
-        return self._request(log, self._resume(log, first.places), previous=previous)
+        end = self._request(log, self._resume(log), previous=previous)
+        return self._request(log, self._resume(log), previous=previous) if end is End.LOST else end
 
     def follow(self, log: Log) -> End:
         """Read a log to its end, and what is printed from then on as it comes.
@@ -212,9 +208,8 @@ class LogReader:
             resume, turn = self._resume(log, near=True), log.turn
         return self._request(log, resume, near=not resume.found, followed_in=turn)
 
-    def _resume(self, log: Log, places: Sequence[Place] = (), *, near: bool = False) -> Resume:
-        now = int(time.time() * 1_000_000)
-        return Resume(log.mark, anew=log.is_new, now=now, places=places, near=near)
+    def _resume(self, log: Log, *, near: bool = False) -> Resume:
+        return Resume(log.mark, anew=log.is_new, now=int(time.time() * 1_000_000), near=near)
 
     def _request(
         self,
@@ -339,10 +334,7 @@ class LogReader:
         alone: bool,
     ) -> None:
         """Hand over what is new; with ``alone`` no other thread reads this log from now on."""
-        was_found = resume.found
         new = resume.feed(lines)
-        if resume.is_unclear and not was_found:
-            log.gap = _ALIKE
         if alone and (new or resume.found):
             log.turn += 1
         if not new:

@@ -5,37 +5,22 @@ The place is found by content, never by the order of stamps: a node's clock may 
 has written into a log does not change, stamps included; so the archive's last line is the one that
 has its text and its stamp, and the archive's lines before it. Lines of one stamp (to the
 microsecond) are counted, since they may be alike.
-
-Where no line has that stamp but a place has the texts (:attr:`Resume.places`), the node may give
-other stamps at each request. It does if the line at that place has another stamp when it is
-requested again; only then the texts alone decide.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable
 
 from k8sbench.adapters.kubernetes.logs.text import Line
 from k8sbench.adapters.lines import MARKED_BYTES, digest
 from k8sbench.ports import LogMark
 
 
-class Place(NamedTuple):
-    """A line that was served and may be the archive's last one."""
-
-    number: int
-    """Lines served up to it, itself included."""
-    at: int
-    """Its stamp, Unix microseconds."""
-
-
 class Resume:
     """Finds the lines that are new among those that are served.
 
     ``anew``: what is served begins after the mark, with another container or after a gap; all of
-    it is new. ``places``: where the request before this one served the texts of the mark, though
-    not its stamp. ``near``: what is served may begin amid lines of one time.
+    it is new. ``near``: what is served may begin amid lines of one time.
     """
 
     def __init__(
@@ -44,20 +29,15 @@ class Resume:
         *,
         anew: bool = False,
         now: int = 0,
-        places: Sequence[Place] = (),
         near: bool = False,
     ) -> None:
         self.found = mark is None or anew
         """Whether the mark was found, so that what is served goes on where the archive ends."""
         self.served = 0
         """Lines that were served."""
-        self.is_unclear = False
-        """Whether the mark was found by texts that several places have."""
         self.is_later = False
         """Whether the first line that was served is later than the mark, by its stamp."""
-        self.places: list[Place] = []
-        """Where the texts of the mark end, whatever the stamps."""
-        self._mark, self._places, self._now, self._near = mark, places, now, near
+        self._mark, self._now, self._near = mark, now, near
         self._is_advanced = False
         self._at: int | None = None
         """Stamp of the last line."""
@@ -100,12 +80,6 @@ class Resume:
             return
         if at == marked_at and self._is_counted(mark):
             self.found = True
-        elif self._places and self._places[-1].number == self.served:
-            self.found = self._places[-1].at != at
-            self.is_unclear = self.found and len(self._places) > 1
-        elif mark.texts:
-            self.places.append(Place(self.served, at))
-        if self.found:
             self._at, self._run, self._texts = marked_at, mark.lines, mark.texts
 
     def _is_counted(self, mark: LogMark) -> bool:
