@@ -37,12 +37,15 @@ def saying(text: bytes) -> Act:
 
 
 @contextlib.contextmanager
-def serving(*acts: Act, tls: ssl.SSLContext | None = None) -> Iterator[str]:
+def serving(
+    *acts: Act, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1"
+) -> Iterator[str]:
     """Serve connections, the first by the first act and so on; the last serves all others.
 
     Returns host and port.
     """
-    door = socket.create_server(("127.0.0.1", 0))
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    door = socket.create_server((host, 0), family=family)
 
     def run() -> None:
         rest = list(acts)
@@ -61,7 +64,7 @@ def serving(*acts: Act, tls: ssl.SSLContext | None = None) -> Iterator[str]:
     thread = threading.Thread(target=run)
     thread.start()
     try:
-        yield "{}:{}".format(*door.getsockname())
+        yield f"{f'[{host}]' if ':' in host else host}:{door.getsockname()[1]}"
     finally:
         door.shutdown(socket.SHUT_RDWR)
         door.close()

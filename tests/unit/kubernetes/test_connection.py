@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.connection import NoCluster, connect
 from k8sbench.adapters.kubernetes.client.kubeconfig import KubeconfigFault
 from k8sbench.model.errors import NamedNotThere, Unreachable
+from tests.unit.kubernetes import servers
 
 
 def config(*names: str, current: str | None = "", **cluster: Any) -> dict[str, Any]:
@@ -102,7 +104,12 @@ def test_in_a_pod_its_service_account_is_used(home: Path) -> None:
     assert (api.place.server, api.place.namespace) == ("https://[fd00::1]:443", "team")
     assert api.place.context is None
     assert api.why == "in-cluster configuration"
-    assert api.sender.login().headers()["Authorization"] == "bearer secret"
+    found = api.sender.login()
+    assert found.headers()["Authorization"] == "bearer secret"
+    # The kubelet renews the token, and at times it cannot be read.
+    found.configuration.refresh_api_key_hook = lambda _: (account / "gone").read_text()
+    with pytest.raises(KubeconfigFault, match=r"account cannot be used: .*No such file"):
+        found.headers()
 
 
 def test_a_pod_without_a_service_account_has_no_cluster(home: Path) -> None:
@@ -223,6 +230,8 @@ def test_a_kubeconfig_that_names_no_cluster_cannot_be_used(home: Path, text: str
         ("https://11.1.2.3", {"HTTPS_PROXY": "http://p", "NO_PROXY": "10.0.0.0/8"}, "http://p"),
         ("https://127.0.0.1:6443", {"HTTPS_PROXY": "http://p"}, None),
         ("https://localhost", {"HTTPS_PROXY": "http://p"}, None),
+        ("https://[::1]:6443", {"HTTPS_PROXY": "http://p"}, None),
+        ("https://[2001:db8::1]", {"HTTPS_PROXY": "http://p", "NO_PROXY": "2001:db8::/32"}, None),
     ],
 )
 def test_proxies_are_kubectl_s(server: str, environ: dict[str, str], proxy: str | None) -> None:
@@ -259,3 +268,19 @@ def test_a_kubeconfig_s_proxy_comes_first(home: Path) -> None:
     configured(home, config("a", **{"proxy-url": "http://own:1"}))
     api = reached(home, environ={"HTTPS_PROXY": "http://other:1"})
     assert api.sender.proxy == "http://own:1"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_this_machine_is_reached_without_a_proxy(
+    home: Path, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Versions of the official client below 36 take any proxy variable, and no exception."""
+    for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    try:
+        serving = servers.serving(servers.saying(servers.answer()), host=host)
+        with serving as address:
+            configured(home, config("a", server=f"http://{address}"))
+            connection.check_answers(reached(home, environ=os.environ | {"HOME": str(home)}))
+    except OSError:
+        pytest.skip(f"this machine has no {host}")

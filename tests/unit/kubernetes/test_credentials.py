@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import os
 import re
 import socket
 import subprocess
 import sys
+import traceback
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -109,6 +111,16 @@ def test_a_plugin_runs_again_after_one_401_and_only_then(tmp_path: Path) -> None
         for _ in range(4):
             check_answers(api)
     assert asked == ["t1", "t1", "t1", "t2", "t2"]
+
+
+def test_a_plugin_that_gives_a_certificate_runs_once(tmp_path: Path) -> None:
+    """The official client's loader would run it, too."""
+    text = f"open({str(tmp_path / 'runs')!r}, 'a').write('x'); "
+    text += credential(clientCertificateData="the certificate", clientKeyData="the key")
+    found = login(tmp_path, exec=plugin(tmp_path, text)).configuration
+    assert Path(found.cert_file).read_text() == "the certificate"
+    assert Path(found.key_file).read_text() == "the key"
+    assert (tmp_path / "runs").read_text() == "x"
 
 
 def test_what_is_rejected_twice_is_reported(tmp_path: Path) -> None:
@@ -257,6 +269,44 @@ def test_another_user_is_impersonated(tmp_path: Path) -> None:
     with serving(note) as address, servers.reached(tmp_path, f"http://{address}", user) as api:
         check_answers(api)
     assert asked[0].count(b"Impersonate-Group: ") == 2
+
+
+SECRET = "c2VjcmV0"
+"""A secret as such, and in base64."""
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
+        {"token": f"{SECRET}\nb"},
+        {"token": [SECRET]},
+        {"client-key-data": f"{SECRET}="},
+        {"exec": {"token": SECRET}},
+        {"username": 1, "password": SECRET},
+        {"token": SECRET, "client-certificate": "gone"},
+        {"token": SECRET, "as-user-extra": [1]},
+        {"auth-provider": {"config": SECRET}},
+        {"plugin prints": f"{{'token': '{SECRET}'"},
+        {"plugin prints": {"token": SECRET}},
+        {"plugin prints": credential(token=f"{SECRET} \n")},
+        {"plugin prints": credential(clientKeyData=SECRET)},
+    ],
+)
+def test_no_message_traceback_or_log_shows_a_secret(
+    tmp_path: Path, user: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    if printed := user.pop("plugin prints", None):
+        user["exec"] = plugin(tmp_path, printed if "print(" in printed else f"print({printed!r})")
+    with (
+        pytest.raises(Unreachable) as wrong,
+        serving(saying(answer(401, b""))) as address,
+        servers.reached(tmp_path, f"http://{address}", user) as api,
+    ):
+        check_answers(api)
+    shown = "".join(traceback.format_exception(wrong.value))
+    assert SECRET not in shown + caplog.text
+    assert "Unreachable" in shown or "KubeconfigFault" in shown
 
 
 def test_secrets_are_in_files_of_a_private_folder_that_is_removed_at_exit(tmp_path: Path) -> None:

@@ -142,7 +142,8 @@ def proxy_for(server: str, environ: Mapping[str, str]) -> str | None:
     host = parts.hostname or ""
     names = (f"{parts.scheme.upper()}_PROXY", f"{parts.scheme}_proxy")
     proxy = next((environ[name] for name in names if environ.get(name)), None)
-    if proxy is None or host == "localhost" or _in(host, "127.0.0.0/8"):
+    is_own = host == "localhost" or _in(host, "127.0.0.0/8") or _in(host, "::1")
+    if proxy is None or is_own:
         return None
     # Imported here: few need it, and it takes a while.
     from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]

@@ -20,7 +20,7 @@ from k8sbench.model.errors import NamedNotThere, Unreachable
 
 REPAIR = "Repair it (`kubectl config view` shows the same), or name another with --kubeconfig."
 _PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
-_TEXTS = ("server", "proxy-url", "token", "namespace", "as", "as-uid", *_PATHS)
+_TEXTS = ("server", "proxy-url", "token", "namespace", *_PATHS)
 
 
 class KubeconfigFault(Unreachable):

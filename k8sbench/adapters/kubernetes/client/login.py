@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import urllib3
 
 from k8sbench.adapters.kubernetes.client import faults
@@ -39,8 +40,11 @@ class Login(NamedTuple):
     def headers(self) -> urllib3.HTTPHeaderDict:
         """Return the headers that a request is signed with; raises :class:`KubeconfigFault`."""
         headers = self.impersonated.copy()
-        for one in self.configuration.auth_settings().values():
-            headers[one["key"]] = str(one["value"]).strip()
+        try:
+            for one in self.configuration.auth_settings().values():
+                headers[one["key"]] = str(one["value"]).strip()
+        except Exception as error:  # of a pod's token, which is read again
+            raise KubeconfigFault(f"{self.whose} cannot be used: {error}.", REPAIR) from error
         if not all(value.isascii() and value.isprintable() for value in headers.values()):
             raise KubeconfigFault(f"No HTTP header can hold the token of {self.whose}.", _SIGN_IN)
         return headers
@@ -49,18 +53,19 @@ class Login(NamedTuple):
 def as_user(chosen: Chosen, server: str, proxy: str | None) -> Login:
     """Sign in as the user of a context; raises :class:`.Unreachable`."""
 
-    def load(configuration: Any) -> None:
+    def load(configuration: Any) -> urllib3.HTTPHeaderDict:
         from kubernetes.config import load_kube_config_from_dict
 
         user = dict(chosen.user)
-        if file := user.pop("tokenFile", None):
+        file, plugin = user.pop("tokenFile", None), user.pop("exec", None)
+        if file:
             try:
                 user["token"] = Path(file).read_text().strip()
             except OSError:
                 if not user.get("token"):
                     raise
-        elif user.get("exec") and not user.get("token"):
-            user |= _from_plugin(chosen)
+        elif plugin and not user.get("token"):
+            user |= _from_plugin(plugin, chosen.cluster)
         entries = {
             "contexts": [{"name": "its", "context": {"cluster": "its", "user": "its"}}],
             "clusters": [{"name": "its", "cluster": chosen.cluster | {"server": server}}],
@@ -70,25 +75,27 @@ def as_user(chosen: Chosen, server: str, proxy: str | None) -> Login:
         load_kube_config_from_dict(entries, "its", configuration, **options)
         if user.get("token") == "":
             raise ValueError("its token is empty")
+        return msgspec.convert(user, _Impersonation).headers()
 
     if "auth-provider" in chosen.user:
         raise KubeconfigFault(
             f"{chosen.whose} has an auth-provider, which k8sbench does not support.",
             "Use a credential plugin (`exec:`) instead; for oidc that is kubelogin.",
         )
-    return _login(load, chosen.whose, proxy, _impersonation(chosen.user))
+    return _login(load, chosen.whose, proxy)
 
 
 def as_pod(folder: Path, environ: Mapping[str, str], proxy: str | None) -> Login:
     """Sign in as a pod's service account, whose token is read again each minute."""
 
-    def load(configuration: Any) -> None:
+    def load(configuration: Any) -> urllib3.HTTPHeaderDict:
         from kubernetes.config.incluster_config import InClusterConfigLoader
 
         files = str(folder / "token"), str(folder / "ca.crt")
         InClusterConfigLoader(*files, environ=environ).load_and_set(configuration)
+        return urllib3.HTTPHeaderDict()
 
-    return _login(load, "the pod's service account", proxy, urllib3.HTTPHeaderDict())
+    return _login(load, "the pod's service account", proxy)
 
 
 @functools.cache
@@ -103,14 +110,12 @@ def private_folder() -> str:
     return folder
 
 
-def _login(
-    load: Callable[[Any], None], whose: str, proxy: str | None, headers: urllib3.HTTPHeaderDict
-) -> Login:
+def _login(load: Callable[[Any], urllib3.HTTPHeaderDict], whose: str, proxy: str | None) -> Login:
     from kubernetes.client import ApiClient, Configuration
 
     configuration = Configuration()
     try:
-        load(configuration)
+        headers = load(configuration)
     except Unreachable:
         raise
     # It lets through whatever is raised where a value is not as it should be.
@@ -130,27 +135,32 @@ def _login(
     return Login(configuration, pool, headers, whose)
 
 
-def _impersonation(user: Mapping[str, Any]) -> urllib3.HTTPHeaderDict:
-    headers = urllib3.HTTPHeaderDict()
-    extra = user.get("as-user-extra") or {}
-    for name, values in (
-        ("User", [user.get("as")]),
-        ("Uid", [user.get("as-uid")]),
-        ("Group", user.get("as-groups") or []),
-        *((f"Extra-{key}", extra[key]) for key in extra),
-    ):
-        for value in filter(None, values):
-            headers.add(f"Impersonate-{name}", value)
-    return headers
+class _Impersonation(msgspec.Struct, rename="kebab"):
+    """Whom a user acts as."""
+
+    user: str | None = msgspec.field(name="as", default=None)
+    as_uid: str | None = None
+    as_groups: list[str] | None = None
+    as_user_extra: dict[str, list[str]] | None = None
+
+    def headers(self) -> urllib3.HTTPHeaderDict:
+        """Return it as HTTP headers."""
+        headers = urllib3.HTTPHeaderDict()
+        single = {"User": self.user, "Uid": self.as_uid}
+        given = {name: [value] for name, value in single.items() if value}
+        given |= {f"Extra-{key}": values for key, values in (self.as_user_extra or {}).items()}
+        for name, values in (given | {"Group": self.as_groups or []}).items():
+            for value in values:
+                headers.add(f"Impersonate-{name}", value)
+        return headers
 
 
-def _from_plugin(chosen: Chosen) -> dict[str, str]:
+def _from_plugin(plugin: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, str]:
     """Run a credential plugin; returns what it gives as a user's entry has it."""
     from kubernetes.config.exec_provider import ExecProvider
     from kubernetes.config.kube_config import ConfigNode
 
-    plugin, cluster = chosen.user["exec"], ConfigNode("cluster", dict(chosen.cluster))
-    action = _SIGN_IN
+    action, cluster = _SIGN_IN, ConfigNode("cluster", dict(entry))
     try:
         given = ExecProvider(ConfigNode("exec", plugin), None, cluster).run()
         if given.get("token"):

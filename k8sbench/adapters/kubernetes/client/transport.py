@@ -33,12 +33,14 @@ if TYPE_CHECKING:
 
 CONNECTIONS = 80
 """Kept in the pool: 64 log streams, the watches and other requests."""
-_KEEPALIVE = {
-    socket.TCP_KEEPIDLE: 20,
-    socket.TCP_KEEPINTVL: 10,
-    socket.TCP_KEEPCNT: 4,
-    socket.TCP_USER_TIMEOUT: 60_000,
-}
+_KEEPALIVE = (
+    *urllib3.connection.HTTPConnection.default_socket_options,
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 20),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4),
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 60_000),
+)
 """A connection is closed after 60 s without an acknowledgement."""
 CONNECT_SECONDS = 5.0
 """For a connection to a server that is expected to be there."""
@@ -286,10 +288,7 @@ class _SecurePool(urllib3.HTTPSConnectionPool):
 
 def connect_within_limits(pool: urllib3.PoolManager) -> None:
     """Have new connections keep our limits, and trust the system where no authority is given."""
-    alive = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
-    alive += [(socket.IPPROTO_TCP, option, value) for option, value in _KEEPALIVE.items()]
-    options = [*urllib3.connection.HTTPConnection.default_socket_options, *alive]
-    pool.connection_pool_kw |= {"socket_options": options, "maxsize": CONNECTIONS}
+    pool.connection_pool_kw |= {"socket_options": _KEEPALIVE, "maxsize": CONNECTIONS}
     pool.pool_classes_by_scheme = {"http": _Pool, "https": _SecurePool}
 
 
@@ -334,13 +333,11 @@ class LineStream:
                 event: dict[str, Any] = msgspec.json.decode(line)
                 about = dict(event["object"])
                 is_error = event["type"] == "ERROR"
-                is_one = is_error or "resourceVersion" in about["metadata"]
+                _ = is_error or about["metadata"]["resourceVersion"]
             except (msgspec.DecodeError, LookupError, TypeError, ValueError) as error:
                 raise ApiFault(None, "", "its answer is no change of an object") from error
             if is_error:
                 raise faults.from_status(about)
-            if not is_one:
-                raise ApiFault(None, "", "its answer is no change of an object")
             yield event
 
     def close(self) -> None:
