@@ -103,7 +103,7 @@ class HttpConfig(_Part, frozen=True):
             options["server_hostname"] = tls.server_name
         if tls.insecure_skip_verify:
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
-            options |= {"cert_reqs": "CERT_NONE", "assert_hostname": False}
+            options["cert_reqs"] = "CERT_NONE"
         if proxy is None:
             return urllib3.PoolManager(**options)
         return urllib3.ProxyManager(proxy, **options)

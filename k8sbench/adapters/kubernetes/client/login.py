@@ -124,7 +124,6 @@ def _login(load: Callable[[Any], urllib3.HTTPHeaderDict], whose: str, proxy: str
     # Versions below 36 read neither proxy-url nor NO_PROXY.
     configuration.proxy, configuration.no_proxy = proxy, ""
     if not configuration.verify_ssl:
-        configuration.assert_hostname = False
         urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
     try:
         pool = ApiClient(configuration).rest_client.pool_manager

@@ -287,7 +287,7 @@ class _SecurePool(urllib3.HTTPSConnectionPool):
 
 
 def connect_within_limits(pool: urllib3.PoolManager) -> None:
-    """Have new connections keep our limits, and trust the system where no authority is given."""
+    """Have new connections keep our limits of time and number."""
     pool.connection_pool_kw |= {"socket_options": _KEEPALIVE, "maxsize": CONNECTIONS}
     pool.pool_classes_by_scheme = {"http": _Pool, "https": _SecurePool}
 
