@@ -12,6 +12,7 @@ import base64
 import functools
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -25,6 +26,19 @@ from k8sbench.adapters.kubernetes.client.kubeconfig import REPAIR, Chosen, Kubec
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.plain_text import clean_lines
 
+LIMIT_SECONDS, SIGN_IN_SECONDS = 15.0, 120.0
+"""Limit of a plugin; at a terminal a user may have to sign in in a browser."""
+_LIMITED = """
+import subprocess, sys
+try:
+    code = subprocess.run(sys.argv[2:], timeout=float(sys.argv[1])).returncode
+    sys.exit(code if code >= 0 else 128 - code)
+except subprocess.TimeoutExpired:
+    sys.exit(f"it did not end within {sys.argv[1]} s")
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+"""Runs a command for a limited time; the official client waits without end."""
 _SIGN_IN = "Sign in again (`kubectl get pods` asks the same plugin), or correct the user's entry."
 
 
@@ -161,7 +175,13 @@ def _from_plugin(plugin: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[st
 
     action, cluster = _SIGN_IN, ConfigNode("cluster", dict(entry))
     try:
-        given = ExecProvider(ConfigNode("exec", plugin), None, cluster).run()
+        provider = ExecProvider(ConfigNode("exec", plugin), None, cluster)
+        command = provider.args[0]
+        if not (Path(command).exists() or shutil.which(command, path=provider.env.get("PATH"))):
+            raise FileNotFoundError
+        limit = SIGN_IN_SECONDS if sys.stdout.isatty() else LIMIT_SECONDS
+        provider.args[:0] = [sys.executable, "-I", "-S", "-c", _LIMITED, f"{limit:g}"]
+        given = provider.run()
         if given.get("token"):
             return {"token": given["token"]}
         pair = {"certificate": given["clientCertificateData"], "key": given["clientKeyData"]}
@@ -176,7 +196,7 @@ def _from_plugin(plugin: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[st
     except Exception as error:
         lines = clean_lines(str(error)).strip().splitlines()[-1:]
         what = f"failed: {(lines or [''])[0].removeprefix('exec: ').rstrip('.')[:300]}"
-    command = plugin.get("command")
-    fault = Unreachable(f"The credential plugin {command} of the kubeconfig {what}.", action)
+    whose = f"The credential plugin {plugin.get('command')} of the kubeconfig"
+    fault = Unreachable(f"{whose} {what}.", action)
     fault.cause_id = "unauthorized"
     raise fault
