@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 import msgspec
 
-from k8sbench.app import connections
-from k8sbench.lifecycle import records
+from k8sbench.app import connections, records
+from k8sbench.app.records import RunStatus
 from k8sbench.lifecycle.context import in_thread
-from k8sbench.lifecycle.records import RunStatus
 from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import BenchError, NotFound, Unreachable, is_refused
 from k8sbench.model.phase import Phase

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from k8sbench.adapters import processes
 from k8sbench.adapters.clock import steady
-from k8sbench.app import connections, metric_sources
-from k8sbench.lifecycle import collecting, records
+from k8sbench.app import connections, metric_sources, records
+from k8sbench.lifecycle import collecting, lost_runs
 from k8sbench.lifecycle.context import MANIFEST, Inline, RunContext, Threads
 from k8sbench.model.errors import StoreError
 from k8sbench.model.identity import TOKEN_LENGTH, TOKEN_LETTERS, draw_run_id, draw_set_name
@@ -125,7 +125,7 @@ def find(store: Store, text: str) -> Run:
     return records.find(store, text, alive=alive(), now=now())
 
 
-def alive() -> records.Alive:
+def alive() -> lost_runs.Alive:
     """Return the function that says whether a process runs on this machine."""
     return processes.alive
 
@@ -145,10 +145,10 @@ def _measure(
 ) -> Measurement | None:
     # Imported when the first run ends.
     from k8sbench.adapters.files import log_files
-    from k8sbench.lifecycle import job_events, measuring
+    from k8sbench.lifecycle import active_run, measuring
 
     files = {str(path): path.name for path in store.log_files(run.run_id)}
-    nodes = job_events.kept_nodes(store, run.run_id).values()
+    nodes = active_run.kept_nodes(store, run.run_id).values()
     logs = log_files.opened(files)
     found = measuring.measure_run(run, logs, accept=accept, gaps=gaps, nodes=nodes)
     return found if run.phase is not Phase.FAILED or measuring.has_finished(found) else None

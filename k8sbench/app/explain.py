@@ -6,9 +6,8 @@ import functools
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from k8sbench.app import catalog, context, results, stores
+from k8sbench.app import catalog, context, records, results, stores
 from k8sbench.app.stores import Note
-from k8sbench.lifecycle import records
 from k8sbench.model.errors import InputError, NotFound, UsageError
 from k8sbench.model.spec import LogFormat
 from k8sbench.ports import RunFilter

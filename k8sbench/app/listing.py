@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from k8sbench.app import collectors, connections, context, lookup, stores
+from k8sbench.app import collectors, connections, context, foreign_jobs, lookup, records, stores
+from k8sbench.app.records import ListedRun, RunStatus
 from k8sbench.app.stores import Note
-from k8sbench.lifecycle import collecting, foreign_jobs, records
-from k8sbench.lifecycle.records import ListedRun, RunStatus
+from k8sbench.lifecycle import collecting
 from k8sbench.measure.group import grouping
 from k8sbench.model import creation
 from k8sbench.model.counts import counted

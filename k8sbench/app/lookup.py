@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from k8sbench.app import connections, context
-from k8sbench.lifecycle import collecting, foreign_jobs, records
+from k8sbench.app import connections, context, foreign_jobs, records
+from k8sbench.lifecycle import collecting, lost_runs
 from k8sbench.lifecycle.context import RunContext
 from k8sbench.model.errors import BenchError, NotFound
 from k8sbench.model.request import ClusterAccess
@@ -40,7 +40,7 @@ def chosen(store: Store, texts: Sequence[str]) -> list[str]:
 
 def all_ids(store: Store) -> list[str]:
     """List the recorded runs, when those are brought up to date whose process is gone."""
-    records.reconcile(store, alive=context.alive(), now=context.now())
+    lost_runs.reconcile(store, alive=context.alive(), now=context.now())
     return store.ids()
 
 

@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from k8sbench.app import cases, catalog, context, results, stores, submit, targets
-from k8sbench.lifecycle import records
 from k8sbench.lifecycle.context import PlannedCase, Stop, SweepReporter
-from k8sbench.model.errors import BenchError, NotFound, UsageError
+from k8sbench.model.errors import FEW, BenchError, NotFound, UsageError
 from k8sbench.model.identity import checked_set_name
 from k8sbench.model.kube import name_of
 from k8sbench.model.request import SubmitRequest
 
 if TYPE_CHECKING:
+    from k8sbench.app.reporting import Report
     from k8sbench.app.results import Rows
     from k8sbench.app.targets import RunTarget
-    from k8sbench.lifecycle.reporting import Report
     from k8sbench.measure.group.node_check import Judged
     from k8sbench.model.group import Result
 
@@ -129,7 +128,7 @@ def _chosen(
 
 def _none(pool: str, selector: str, left_out: dict[str, str]) -> BenchError:
     also = f" that -l {selector} selects" if selector else ""
-    few = "; ".join(f"{node}: {why}" for node, why in [*left_out.items()][: records.FEW])
+    few = "; ".join(f"{node}: {why}" for node, why in [*left_out.items()][:FEW])
     return NotFound(
         f"No node of pool {pool}{also} takes the case{f' ({few})' if few else ''}.",
         "Choose another --node-pool, or --gpus that a node has;"

@@ -10,9 +10,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from k8sbench.app import catalog, collectors, connections, results, stores
-from k8sbench.lifecycle import reporting
-from k8sbench.lifecycle.reporting import Wanted
+from k8sbench.app import catalog, collectors, connections, reporting, results, stores
+from k8sbench.app.reporting import Wanted
 from k8sbench.model.errors import UsageError
 from k8sbench.model.group import Result
 from k8sbench.model.kinds import rank_order

@@ -10,9 +10,8 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.app import catalog, listing, stores
-from k8sbench.lifecycle import records, reporting
-from k8sbench.lifecycle.records import ListedRun, RunStatus
+from k8sbench.app import catalog, listing, records, reporting, stores
+from k8sbench.app.records import ListedRun, RunStatus
 from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.group import GroupFilter

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from k8sbench.app import catalog, collectors, context, stores
-from k8sbench.lifecycle import records, reporting
+from k8sbench.app import catalog, collectors, context, records, reporting, stores
 from k8sbench.model import times
 from k8sbench.model.errors import BenchError, NotFound, StoreError, UsageError, did_you_mean
 from k8sbench.model.request import ClusterAccess
@@ -19,9 +18,9 @@ from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
 
 if TYPE_CHECKING:
+    from k8sbench.app.reporting import Report, Wanted
     from k8sbench.lifecycle.context import Stop
     from k8sbench.lifecycle.gathering import Gathering
-    from k8sbench.lifecycle.reporting import Report, Wanted
     from k8sbench.measure.run.curve import Curve
     from k8sbench.model.gpu_metrics import Series
     from k8sbench.model.plan import RunPlan
@@ -184,7 +183,7 @@ def rows(
     store: Store, runs: Sequence[Run], note: Callable[[str], None], *, accept: Collection[str] = ()
 ) -> Rows:
     """Make the rows that some runs belong to: the end of ``submit``."""
-    from k8sbench.lifecycle import reporting
+    from k8sbench.app import reporting
 
     run_ids = {run.run_id for run in runs}
     benchmarks = sorted({run.plan.benchmark for run in runs})

@@ -8,11 +8,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from k8sbench.app import collectors, stores
-from k8sbench.lifecycle import records
 from k8sbench.measure.group import grouping
 from k8sbench.measure.group.compare import Side, chosen
 from k8sbench.model.baseline import Baseline
-from k8sbench.model.errors import NotFound, UsageError
+from k8sbench.model.errors import NotFound, UsageError, few
 from k8sbench.model.group import Group
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
@@ -125,7 +124,7 @@ def _meant(text: str, known: Known) -> tuple[str, str]:
     if len(begins) == 1:
         return begins[0]
     if begins:
-        shown = records.few([known_name for _, known_name in begins])
+        shown = few([known_name for _, known_name in begins])
         raise NotFound(f"{name!r} begins {len(begins)} names.", f"Give more of it: {shown}.")
     every = {known_name for kind in kinds for known_name in names[kind]}
     near = difflib.get_close_matches(name, every, n=3, cutoff=0.5)

@@ -9,8 +9,7 @@ from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from k8sbench.app import collectors, context, lookup
-from k8sbench.lifecycle import records
+from k8sbench.app import collectors, context, lookup, records
 from k8sbench.model import times
 from k8sbench.model.errors import BenchError, Interrupted, StoreError, UsageError
 from k8sbench.model.request import ClusterAccess

@@ -13,11 +13,22 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from k8sbench.adapters.clock import steady
-from k8sbench.app import cases, catalog, connections, metric_sources, stores, sweeps, targets
+from k8sbench.app import (
+    cases,
+    catalog,
+    connections,
+    metric_sources,
+    records,
+    stores,
+    sweeps,
+    targets,
+)
 from k8sbench.app.context import new_set_name, run_context
 from k8sbench.app.targets import RunTarget
-from k8sbench.lifecycle import records, submitting
+from k8sbench.lifecycle import submitting
 from k8sbench.lifecycle.context import (
+    How,
+    Outcome,
     PlannedCase,
     Reporter,
     RunContext,
@@ -26,7 +37,6 @@ from k8sbench.lifecycle.context import (
     in_thread,
 )
 from k8sbench.lifecycle.gathering import Gathering
-from k8sbench.lifecycle.submitting import Submitted
 from k8sbench.model import creation, extras, times
 from k8sbench.model.errors import BenchError, Unreachable, UsageError
 from k8sbench.model.finding import Finding
@@ -230,7 +240,7 @@ def _create(
     stop: Stop,
 ) -> Detached:
     """Create the jobs; those that were created before an error are part of the outcome."""
-    done: list[Submitted] = []
+    done: list[Outcome] = []
     failure: BenchError | None = None
     try:
         with stop:
@@ -240,12 +250,14 @@ def _create(
     except BenchError as wrong:
         failure = wrong
     runs = tuple(submitted.run for submitted in done if submitted.error is None)
-    failure = failure or _worst(
-        [submitted.error for submitted in done if submitted.error is not None]
-    )
+    failure = failure or _worst(_refusals(done))
     if failure is not None and not runs:
         raise failure
     return Detached(runs=runs, failure=failure)
+
+
+def _refusals(outcomes: Sequence[Outcome]) -> list[BenchError]:
+    return [error for one in outcomes if isinstance(error := one.error, BenchError)]
 
 
 def _worst(refusals: Sequence[BenchError]) -> BenchError | None:
@@ -272,18 +284,18 @@ def _run(
         outcomes = list(
             submitting.submit(cases_to_run, context, reporter, stop, request, gathering)
         )
-    refusals = [outcome.error for outcome in outcomes if outcome.error is not None]
+    refusals = _refusals(outcomes)
     if (refusal := _worst(refusals)) is not None and len(refusals) == len(outcomes):
         raise refusal
     for outcome in outcomes:
         run = outcome.run
-        if outcome.state == "followed-elsewhere":
+        if outcome.how is How.FOLLOWED_ELSEWHERE:
             from k8sbench.app import follow
 
             run = follow.follow(
                 *(store, run, request.access, reporter, stop), keep=request.keep, wait=request.wait
             )
-        elif outcome.state == "over-before":
+        elif outcome.how is How.OVER_BEFORE:
             own_set = run.plan.set_name
             of_set = "" if own_set == request.joined_set else f" of set {own_set}"
             reporter.note(f"Run {run.run_id}{of_set} was over before, and is not run again.")

@@ -17,10 +17,9 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from k8sbench.app import comparing, reading
+from k8sbench.app import comparing, reading, records
 from k8sbench.app.comparing import Held
 from k8sbench.collector.controller import State
-from k8sbench.lifecycle import records
 from k8sbench.model.errors import BenchError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run

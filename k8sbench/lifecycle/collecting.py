@@ -14,8 +14,8 @@ import msgspec
 
 from k8sbench.lifecycle import gathering as gpu_metrics
 from k8sbench.lifecycle import requests
-from k8sbench.lifecycle.context import Reporter, RunContext, Stop
-from k8sbench.lifecycle.executor import LOOK_SECONDS, Executor, Rules, Until
+from k8sbench.lifecycle.context import How, Outcome, Reporter, Rules, RunContext, Stop, Until
+from k8sbench.lifecycle.executor import LOOK_SECONDS, Executor
 from k8sbench.lifecycle.gathering import Gathering
 from k8sbench.model import attempts, creation, times
 from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageError
@@ -40,6 +40,25 @@ class CollectResult(msgspec.Struct, kw_only=True):
     """Left to the other process that follows them."""
     failed: dict[str, BenchError] = {}
     """Passed over, by run id."""
+
+    def take(self, outcome: Outcome) -> None:
+        """Take in the outcome of a run; one that is not final could not be collected."""
+        run = outcome.run
+        if outcome.how is How.LEFT:
+            self.going_on.append(run)
+        elif run.phase.final:
+            self.closed.append(run)
+            self.failed.pop(run.run_id, None)
+        else:
+            latest = run.history[-1]
+            self.failed[run.run_id] = Unreachable(latest.cause, latest.action or "")
+
+    def pass_over(self, run: Run, error: StoreError, reporter: Reporter) -> None:
+        """Take in a run that is passed over; says so unless that was said before."""
+        before = self.failed.get(run.run_id)
+        if before is None or str(before) != str(error):
+            reporter.note(f"warning: run {run.run_id} is passed over: {error}")
+        self.failed[run.run_id] = error
 
     def add(self, other: CollectResult) -> None:
         """Take in what was done with other runs."""
@@ -158,7 +177,7 @@ def collect(
         keep=keep,
         wait=wait,
         until=Until.OVER if follow else Until.LOOKED_AT,
-        on_failure=lambda run, error: note_failure(result, run, error, reporter),
+        on_failure=lambda run, error: result.pass_over(run, error, reporter),
     )
     executor = Executor(context, reporter, rules, gathering)
     with contextlib.closing(executor):
@@ -170,9 +189,9 @@ def collect(
                 result.going_on.append(run)
             elif not executor.take(run):
                 result.followed.append(run)
-        for run in executor.to_the_end(stop):
-            note_closed(result, run)
-        result.going_on += [*executor.left, *executor.runs()]
+        for outcome in executor.to_the_end(stop):
+            result.take(outcome)
+        result.going_on += executor.runs()
     return result
 
 
@@ -187,24 +206,6 @@ def _going_on(runs: Sequence[Run], context: RunContext) -> set[str]:
         and job.attempt >= run.attempt
         and requests.is_of(job, run)
     }
-
-
-def note_closed(result: CollectResult, run: Run) -> None:
-    """Take in a run that is followed no more; one that is not final could not be collected."""
-    if run.phase.final:
-        result.closed.append(run)
-        result.failed.pop(run.run_id, None)
-        return
-    latest = run.history[-1]
-    result.failed[run.run_id] = Unreachable(latest.cause, latest.action or "")
-
-
-def note_failure(result: CollectResult, run: Run, error: StoreError, reporter: Reporter) -> None:
-    """Take in a run that is passed over; says so unless that was said before."""
-    before = result.failed.get(run.run_id)
-    if before is None or str(before) != str(error):
-        reporter.note(f"warning: run {run.run_id} is passed over: {error}")
-    result.failed[run.run_id] = error
 
 
 def cancel(run: Run, context: RunContext, reporter: Reporter, stop: Stop) -> Run | None:
@@ -227,5 +228,6 @@ def cancel(run: Run, context: RunContext, reporter: Reporter, stop: Stop) -> Run
                 if context.clock() >= give_up_at:
                     waited = times.duration(requests.READ_SECONDS + END_SECONDS)
                     raise Unreachable(f"The job of run {run.run_id} has not ended in {waited}.")
-                closed += executor.step(LOOK_SECONDS)
+                outcomes = executor.step(LOOK_SECONDS)
+                closed += [one.run for one in outcomes if one.how is How.CLOSED]
     return closed[0] if closed else None

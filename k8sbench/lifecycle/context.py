@@ -1,7 +1,9 @@
-"""What runs need of the outside, who is informed of them, and how they are asked to stop."""
+"""What callers of the life of a run give it and get from it: context, rules, stop, outcomes."""
 
 from __future__ import annotations
 
+import enum
+import math
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
@@ -10,7 +12,8 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from k8sbench.lifecycle.records import Alive
+from k8sbench.lifecycle.lost_runs import Alive
+from k8sbench.model.errors import BenchError, StoreError
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import with_identity
@@ -100,6 +103,61 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     """Where GPU metrics of the runs come from."""
     accept: Sequence[str] = ()
     """Ids of reasons that do not reject."""
+
+
+class Until(enum.Enum):
+    """How far runs are brought."""
+
+    OVER = "over"
+    """Until they are measured, and their jobs deleted."""
+    CREATED = "created"
+    """Until their jobs exist."""
+    LOOKED_AT = "looked at"
+    """As ``OVER`` if their jobs are over; neither a job that may still appear nor another attempt
+    is waited for."""
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """The rules for all runs of one executor."""
+
+    keep: bool = False
+    """Keep jobs and pods on the cluster after their end, or their time limit."""
+    wait: bool = False
+    """Wait even for jobs that cannot start unless somebody changes something."""
+    until: Until = Until.OVER
+    parallel: float = math.inf
+    """Most concurrent runs."""
+    on_failure: Callable[[Run, StoreError], None] | None = None
+    """Takes a run whose files cannot be read or written, so that the others go on; None: the error
+    is raised."""
+    on_refusal: Callable[[Run, BenchError], None] | None = None
+    """Takes a run whose cancellation the cluster rejects, and which goes on; None: a note."""
+
+
+class How(enum.Enum):
+    """How this process finished with a run."""
+
+    CLOSED = "closed"
+    """Final, measured and deleted; or its logs cannot be read now."""
+    CREATED = "created"
+    """Its job exists; the run was to be brought no further."""
+    LEFT = "left"
+    """It goes on, or its end is not known; the run was to be brought no further."""
+    REFUSED = "refused"
+    """Its job was not created, or not for certain."""
+    OVER_BEFORE = "over-before"
+    """It was final when it was found."""
+    FOLLOWED_ELSEWHERE = "followed-elsewhere"
+    """Another process follows it."""
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """One run, and how this process finished with it."""
+
+    run: Run
+    how: How
+    error: BaseException | None = None
+    """Why its job was refused."""
 
 
 MANIFEST = "manifest.yaml"

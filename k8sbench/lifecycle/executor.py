@@ -1,42 +1,43 @@
-"""The one executor: does what :mod:`.decide` says, for any number of runs, in one thread.
+"""The executor: does what :mod:`.decide` says, for any number of runs, in one thread.
 
 An intent is recorded before it is carried out: a process may be killed at any moment, and whoever
-takes the run up then finds what was intended. Requests are made by a pool of threads, as many at a
-time as :func:`.decide.admit` gives out, and their answers are taken by this thread. Measuring takes
-longer than recording, so runs that are over are closed one at a time, when nothing has happened.
-What is done at each turn does not grow with the number of runs.
+resumes the run then finds the intent. Measuring takes long, so runs that are over are closed one at
+a time, in iterations without events.
 """
 
 from __future__ import annotations
 
+import contextlib
 import heapq
+import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from k8sbench.lifecycle import decide, job_events, job_requests, requests
-from k8sbench.lifecycle.active_runs import ActiveRuns, Rules, Until
-from k8sbench.lifecycle.context import INTERRUPTED, Reporter, RunContext, Stop
-from k8sbench.lifecycle.followed import FollowedRun
+from k8sbench.diagnose.job.exits import REPLICA_FAILED
+from k8sbench.lifecycle import decide
+from k8sbench.lifecycle.active_run import ActiveRun
+from k8sbench.lifecycle.context import How, Outcome, Reporter, Rules, RunContext, Stop, Until
+from k8sbench.lifecycle.decide import ActionKind
 from k8sbench.lifecycle.gathering import Gathering
-from k8sbench.lifecycle.job_events import kept_gaps
-from k8sbench.lifecycle.views import Ended, NotAsked, Over, Unwatched, View, state_of
-from k8sbench.model import attempts, creation
+from k8sbench.lifecycle.job_requests import JobRequests
+from k8sbench.lifecycle.views import JobView, View, state_of
+from k8sbench.model import creation
 from k8sbench.model.errors import BenchError, StoreError
-from k8sbench.model.run import Run, Wish
-from k8sbench.ports import Manifest
-
-__all__ = ["LOOK_SECONDS", "Executor", "Rules", "Until"]
+from k8sbench.model.phase import Phase
+from k8sbench.model.run import Run
+from k8sbench.ports import JobEvent, Manifest, RunFilter
 
 LOOK_SECONDS = 0.25
 """Longest wait for an event before stop requests and time limits are checked."""
 ANSWER_SECONDS = 5.0
 """For the answer to a creation when k8sbench is asked to stop."""
 WISHES_SECONDS = 15.0
-"""Between two looks at what other processes of the store wish for the runs that are followed."""
+"""Between two reads of other processes' wishes for the active runs."""
 
 
 class Executor:
-    """Brings the runs that it is given to their ends, by the same rules."""
+    """Owns the active runs and brings them to their ends."""
 
     def __init__(
         self,
@@ -45,262 +46,359 @@ class Executor:
         rules: Rules | None = None,
         gathering: Gathering | None = None,
     ) -> None:
-        rules, gathering = rules or Rules(), gathering or Gathering(context, reporter)
-        self._active = ActiveRuns(context, reporter, rules, gathering)
+        self.context, self.reporter, self._rules = context, reporter, rules or Rules()
+        self._gathering = gathering or Gathering(context, reporter)
+        self._here = context, reporter, self._rules
+        self._requests = JobRequests(context)
+        self._survives = context.cluster.jobs_outlive_us
+        self._runs: dict[str, ActiveRun] = {}
+        """Runs that are not over, by id."""
+        self._over: deque[ActiveRun] = deque()
+        """Runs that are over, and still to be measured."""
+        self._changed: dict[str, None] = {}
+        """Ids of runs with events or answers since the last decision."""
         self._due: list[tuple[float, str]] = []
-        """A heap of the times at which to decide on runs again."""
+        """A heap of the times of the next decisions."""
+        self._outcomes: list[Outcome] = []
+        """Outcomes that the caller does not have yet."""
         self._wishes_at = -math.inf
-        """When to look at other processes' wishes, Unix seconds."""
-        self.refused = self._active.refused
-        """The runs whose jobs were not created, or not for certain, and why. Each is recorded and
-        left alone; who asked for it takes it from here."""
-        self.left = self._active.left
-        """The runs that go on and were left alone because they were to be brought no further."""
+        """Time of the next look at other processes' wishes, Unix seconds."""
 
     # -- which runs -----------------------------------------------------------------------------
 
     @property
     def has_room(self) -> bool:
-        """Whether a further run may begin."""
-        return self._admission().has_room
+        """True if another run may begin.
 
-    def has(self, run_id: str) -> bool:
-        """Whether a run is followed, or over and still to be closed."""
-        return run_id in self._active.held()
+        A single run keeps its place until it is closed: measuring must not slow the next run.
+        """
+        placed = self._runs if self._rules.parallel > 1 else self.held()
+        return len(placed) < self._rules.parallel and self._requests.has_room
 
     def runs(self) -> list[Run]:
-        """The runs that are not over."""
-        return [followed.run for followed in self._active.runs.values()]
+        """Return the runs that are not over."""
+        return [active.run for active in self._runs.values()]
 
     def unclosed(self) -> list[Run]:
-        """The runs that are not over, and those that are and are still to be closed."""
-        return [*self.runs(), *(followed.run for followed in self._active.over)]
+        """Return the runs that are not over, and those that are not measured yet."""
+        return [*self.runs(), *(active.run for active in self._over)]
+
+    def held(self) -> set[str]:
+        """Return the ids of the runs that are not closed."""
+        over = (active.run_id for active in self._over)
+        return {*self._runs, *self._requests.to_delete, *self._requests.pending, *over}
+
+    def _unfollowed(self) -> int:
+        """Return the number of runs whose jobs the cluster does not follow: they may come."""
+        begun = sum(active.is_restarted for active in self._requests.pending.values())
+        lacking = sum(active.lacking_since is not None for active in self._runs.values())
+        return lacking + len(self._requests.to_create) + begun
+
+    def _ready(self) -> ActiveRun | None:
+        """Return a run that can be closed: no pending request may create its job once more."""
+        return next((active for active in self._over if active.request is None), None)
 
     def create(self, run: Run, manifests: Sequence[Manifest]) -> None:
-        """Create a recorded run's job and follow it; see :attr:`refused`."""
-        archive = self._active.context.store.archive(run.run_id)
-        record, view = self._active.record(run), View(job=NotAsked())
-        self._begin(FollowedRun(record=record, view=view, archive=archive, manifests=manifests))
+        """Create a recorded run's job and follow it."""
+        archive, view = self.context.store.archive(run.run_id), View(job=JobView.NOT_ASKED)
+        self._begin(ActiveRun(run, view, self._here, archive=archive, manifests=manifests))
 
     def take(self, run: Run) -> bool:
-        """Take up a run that was recorded before; False if another process follows it.
+        """Resume a recorded run; False if another process follows it.
 
-        What its archive lacks is read. If it is to be cancelled, that is done when what its job has
-        printed until now is archived, and after :data:`~.requests.READ_SECONDS` in any case. One
-        that is over is measured, and what is left of its job deleted, where that is still to come.
+        Its logs are read from the end of its archive. A run with a wish to cancel it is cancelled
+        when its present logs are archived, at the latest after :data:`~.requests.READ_SECONDS`. A
+        run that is over is measured and its job deleted, if that is missing.
         """
-        store, run_id = self._active.context.store, run.run_id
+        store, run_id = self.context.store, run.run_id
         try:
             if not store.claims.claim(run_id):
                 return False
             run = store.run(run_id)  # another process may have gone on with it since it was read
-            if isinstance(state_of(run), Over):
-                self._take_over(run)
+            if state_of(run).is_over:
+                self._over.append(ActiveRun.ended(run, self._here))
             else:
-                self._active.reporter.planned(run)
-                self._begin(self._taken(run))
+                self.reporter.planned(run)
+                self._begin(ActiveRun.resumed(run, self._here))
         except StoreError as error:
-            if self._active.rules.on_failure is None:
+            if self._rules.on_failure is None:
                 raise
             store.claims.release(run_id)
-            self._active.rules.on_failure(run, error)
+            self._rules.on_failure(run, error)
         except BenchError:
-            # The cluster does not answer: it can be taken up again.
-            if run_id in self._active.runs:
-                self._active.leave(self._active.runs[run_id])
+            # The cluster does not answer: it can be resumed again.
+            if run_id in self._runs:
+                self._leave(self._runs[run_id])
             raise
         return True
 
-    def _take_over(self, run: Run) -> None:
-        """Do what another process left of a run that is over."""
-        store, run_id = self._active.context.store, run.run_id
-        if self._active.rules.keep and run.wishes and not requests.is_by_name(run):
-            run = store.fulfilled(run_id, "delete")
-        followed = FollowedRun(
-            record=self._active.record(run),
-            view=View(job=Ended(run.history[-1]), deletes=run.wishes != ()),
-            gaps=kept_gaps(store, run_id),
-        )
-        self._active.over.append(followed)
-
-    def _taken(self, run: Run) -> FollowedRun:
-        store, run_id = self._active.context.store, run.run_id
-        store.ensure_folder(run_id)
-        if attempts.is_restarting(run):
-            # Who recorded it may have been killed before this, and another store have gone on.
-            store.begin_attempt(run_id)
-        gaps, wish = kept_gaps(store, run_id), run.wish("cancel")
-        view = View(
-            job=Unwatched(),
-            reported_at=math.inf,
-            has_gaps=bool(gaps),
-            is_unwanted=wish is not None,
-            is_read=wish is None,
-            read_by=self._active.context.clock() + requests.READ_SECONDS,
-        )
-        record, archive = self._active.record(run, wish), store.archive(run_id)
-        return FollowedRun(record=record, view=view, archive=archive, gaps=gaps)
-
-    def _begin(self, followed: FollowedRun) -> None:
-        self._active.runs[followed.run_id] = followed
-        with self._active.guarded(followed):
-            self._work(followed)
+    def _begin(self, active: ActiveRun) -> None:
+        self._runs[active.run_id] = active
+        with self._guarded(active):
+            self._work(active)
             self._send_admitted()
 
     # -- the loop -------------------------------------------------------------------------------
 
-    def step(self, seconds: float) -> list[Run]:
-        """Do what there is to do, or wait so long for it; returns the runs that were closed.
-
-        One that is not final was left alone: its logs cannot be read now.
-        """
+    def step(self, seconds: float) -> list[Outcome]:
+        """Handle what has happened, or wait for it; returns the new outcomes."""
         self._work_due()
-        patience = 0.0 if self._active.closed or self._active.ready() else seconds
-        is_followed = self._active.rules.until is not Until.CREATED
-        if patience and (len(self._active.runs) <= self._active.unfollowed() or not is_followed):
+        patience = 0.0 if self._outcomes or self._ready() else seconds
+        is_followed = self._rules.until is not Until.CREATED
+        if patience and (len(self._runs) <= self._unfollowed() or not is_followed):
             # The cluster follows none of them, and would return at once.
-            self._active.context.pool.wait(patience)
-        events = self._active.context.cluster.wait(patience) if is_followed else ()
-        self._active.take_answers()
-        job_events.take(self._active, events)
+            self.context.pool.wait(patience)
+        events = self.context.cluster.wait(patience) if is_followed else ()
+        self._take_answers(self._requests.pending.values())
+        self._take_events(events)
         self._read_wishes()
         self._work_due()
-        self._active.gathering.step()
-        if not events and (followed := self._active.ready()) is not None:
-            with self._active.guarded(followed):
-                job_requests.close(self._active, followed)
+        self._gathering.step()
+        if not events and (active := self._ready()) is not None:
+            self._close(active)
         return self._hand_over()
 
-    def to_the_end(self, stop: Stop, more: Callable[[], bool] = lambda: False) -> Iterator[Run]:
-        """Follow until all is over; ``more`` begins further runs while it can, and says if any.
+    def to_the_end(self, stop: Stop, more: Callable[[], bool] = lambda: False) -> Iterator[Outcome]:
+        """Follow the runs to their ends, and yield their outcomes.
 
-        Yields the runs as they are closed. Asked to stop, local jobs are ended and that is waited
-        for; jobs of a cluster are left to go on.
+        ``more`` begins further runs while it can, and returns True if it did. On a stop request
+        local jobs are ended, and jobs of a cluster go on.
         """
         is_asked = False
         while True:
             if stop.cause is not None and not is_asked:
                 is_asked = True
-                if self._active.survives:
+                if self._survives:
                     yield from self._close_what_is_over()
                     return
-                self._end_all(stop.cause)
+                at = self.context.clock()
+                for active in list(self._runs.values()):
+                    active.interrupt(stop.cause, at)
+                    self._work(active)
             begun = not is_asked and more()
-            if not begun and self._active.is_empty():
+            if not begun and not self.held():
                 yield from self._hand_over()
                 return
             yield from self.step(0.0 if begun else LOOK_SECONDS)
 
-    def _close_what_is_over(self) -> list[Run]:
+    def _close_what_is_over(self) -> list[Outcome]:
         """Close the runs whose logs are on disk already: their figures are a moment away."""
-        sent = [followed.request.answer for followed in self._active.over if followed.request]
-        self._active.context.pool.join(sent, ANSWER_SECONDS)
-        self._active.take_answers()
-        while (followed := self._active.ready()) is not None:
-            with self._active.guarded(followed):
-                job_requests.close(self._active, followed)
+        sent = [active.request.answer for active in self._over if active.request]
+        self.context.pool.join(sent, ANSWER_SECONDS)
+        self._take_answers(self._requests.pending.values())
+        while (active := self._ready()) is not None:
+            self._close(active)
         self._send_admitted()
-        self._active.join("delete")
-        self._active.take_answers()
+        self._requests.join("delete")
+        self._take_answers(self._requests.pending.values())
         # What is still to be deleted is on record.
-        self._active.closed += [followed.run for followed in self._active.to_delete.values()]
+        to_delete = self._requests.to_delete.values()
+        self._outcomes += [active.outcome(How.CLOSED) for active in to_delete]
         return self._hand_over()
 
-    def _hand_over(self) -> list[Run]:
-        closed, self._active.closed = self._active.closed, []
-        return closed
+    def _hand_over(self) -> list[Outcome]:
+        outcomes, self._outcomes = self._outcomes, []
+        return outcomes
 
-    def _end_all(self, cause: str) -> None:
-        """End the local jobs."""
-        at = self._active.context.clock()
-        for followed in list(self._active.runs.values()):
-            followed.note(wish=Wish(kind="cancel", at=at, cause=cause, cause_id=INTERRUPTED))
-            self._work(followed)
-
-    def stop_creating(self) -> list[Run]:
-        """Wait a moment for the creations that go on, and leave alone what has no job by then.
-
-        Returns the runs that were closed.
-        """
-        self._active.join("create", ANSWER_SECONDS)
-        self._active.take_answers()
+    def stop_creating(self) -> list[Outcome]:
+        """Wait a moment for pending creations, and leave the runs that have no job by then."""
+        self._requests.join("create", ANSWER_SECONDS)
+        self._take_answers(self._requests.pending.values())
         why = "k8sbench was asked to stop before that."
-        for followed in list(self._active.runs.values()):
-            if isinstance(followed.view.job, NotAsked):
-                is_sent = followed.request is not None
-                error = creation.unknown_error(followed.run_id, why) if is_sent else BenchError(why)
-                job_requests.refuse(self._active, followed, error)
+        for active in list(self._runs.values()):
+            if active.view.job is JobView.NOT_ASKED:
+                is_sent = active.request is not None
+                error = creation.unknown_error(active.run_id, why) if is_sent else BenchError(why)
+                self._settle(active, active.refuse(error))
         return self._hand_over()
 
     def close(self) -> None:
-        """Release what is followed still; archives are whole up to here."""
-        for followed in list(self._active.runs.values()):
-            self._active.leave(followed)
-        self._active.join("delete")
+        """Release the runs that are not over; archives are whole up to here."""
+        for active in list(self._runs.values()):
+            self._leave(active)
+        self._requests.join("delete")
+
+    # -- what is seen ---------------------------------------------------------------------------
+
+    def _take_answers(self, of: Iterable[ActiveRun]) -> None:
+        """Take the answers that have come to requests of these runs."""
+        for active, request in self._requests.answered(list(of)):
+            with self._guarded(active):
+                self._settle(active, request.take(request.answer))
+                if request.kind == "delete" and not active.view.deletes:
+                    self._try_creations_now()
+            self._changed[active.run_id] = None
+
+    def _try_creations_now(self) -> None:
+        """Try the creations again for which a quota had no room: there may be some."""
+        for active in sorted(self._runs.values(), key=lambda active: active.lacking_since or 0.0):
+            is_lacking = active.lacking_since is not None
+            is_waiting = is_lacking and math.isfinite(active.view.next_at)
+            if is_waiting and active.view.job is JobView.NOT_ASKED:
+                active.tries = 0
+                active.see(next_at=-math.inf)
+                self._changed[active.run_id] = None
+
+    def _take_events(self, events: Sequence[JobEvent]) -> None:
+        """Take in events in their order; lines of one replica in a row are archived at once."""
+        for (run_id, replica), some in itertools.groupby(events, _printed_by):
+            if (active := self._runs.get(run_id)) is not None and replica is not None:
+                with self._guarded(active):
+                    was_read = active.view.is_read
+                    active.take_lines(replica, list(some))
+                    if not was_read:
+                        self._changed[run_id] = None
+                continue
+            for event in some:
+                active = self._runs.get(run_id)
+                if not run_id and event.note is not None:
+                    self.reporter.note(event.note)
+                elif active is not None:
+                    self._changed[run_id] = None
+                    with self._guarded(active):
+                        self._take_event(active, event)
+
+    def _take_event(self, active: ActiveRun, event: JobEvent) -> None:
+        if event.replica is not None:
+            self._gathering.seen(active.run, event.replica)
+        if event.ownership is None:
+            self._settle(active, active.take_event(event))
+        elif active.take_ownership(event.ownership):
+            self._requests.decline(active)
+            self._take_answers([active])
+
+    def _read_wishes(self) -> None:
+        """Read now and then which runs other processes of the store wish to cancel.
+
+        They ask the cluster themselves, and may not have reached it.
+        """
+        now = self.context.clock()
+        if now < self._wishes_at or not self._runs or not self._survives:
+            return
+        self._wishes_at = now + WISHES_SECONDS
+        with contextlib.suppress(StoreError):  # a database may be away for a while
+            for run in self.context.store.runs(RunFilter(wished=True)):
+                active, wish = self._runs.get(run.run_id), run.wish("cancel")
+                if active is not None and active.record.wish is None and wish is not None:
+                    active.note(wish=wish)
+                    self._changed[run.run_id] = None
 
     # -- what is done ---------------------------------------------------------------------------
 
     def _work_due(self) -> None:
-        """Decide on the runs of which something was seen, or whose time has come."""
-        now = self._active.context.clock()
+        """Decide on the runs with news, and those whose time has come."""
+        now = self.context.clock()
         while self._due and self._due[0][0] <= now:
-            self._active.changed[heapq.heappop(self._due)[1]] = None
-        while self._active.changed:
-            changed, self._active.changed = self._active.changed, {}
+            self._changed[heapq.heappop(self._due)[1]] = None
+        while self._changed:
+            changed, self._changed = self._changed, {}
             for run_id in changed:
-                if (followed := self._active.runs.get(run_id)) is not None:
-                    with self._active.guarded(followed):
-                        self._work(followed)
+                if (active := self._runs.get(run_id)) is not None:
+                    with self._guarded(active):
+                        self._work(active)
         self._send_admitted()
 
-    def _work(self, followed: FollowedRun) -> None:
+    def _work(self, active: ActiveRun) -> None:
         """Record and do what is next for a run that is not over."""
-        now = self._active.context.clock()
-        step = decide.advance(followed.record, followed.view, now)
+        now, run_id, outcome = self.context.clock(), active.run_id, None
+        step = decide.advance(active.record, active.view, now)
         if step is not None and step.phase.final:
-            job_requests.end_run(self._active, followed, step)
+            active.end(step)
+            self._settle(active, None)
             return
         if step is not None:
-            self._active.move(followed, step)
-        match decide.decide(followed.record, followed.view, now):
-            case decide.Create():
-                self._active.lacking.pop(followed.run_id, None)
-                self._active.to_create[followed.run_id] = followed
-            case decide.Follow():
-                job_requests.follow(self._active, followed)
-            case decide.Cancel() as cancel:
-                job_requests.cancel(self._active, followed, cancel)
-            case decide.AskCollector(end=end):
-                job_requests.ask_collector(self._active, followed, end)
-            case decide.Restart(end=end):
-                job_requests.restart(self._active, followed, end)
-            case decide.Wait(until=until) if until < math.inf:
-                heapq.heappush(self._due, (until, followed.run_id))
-
-    def _admission(self) -> decide.Admission:
-        kinds = [one.request.kind for one in self._active.asked.values() if one.request is not None]
-        return decide.admit(
-            going_on=self._active.places(),
-            creating=kinds.count("create"),
-            deleting=kinds.count("delete"),
-            to_create=tuple(self._active.to_create),
-            to_delete=tuple(self._active.to_delete),
-            parallel=self._active.rules.parallel,
-        )
+            active.move(step)
+        action = decide.decide(active.record, active.view, now)
+        match action.kind:
+            case ActionKind.CREATE:
+                active.lacking_since = None
+                self._requests.to_create[run_id] = active
+            case ActionKind.FOLLOW:
+                outcome = self._requests.follow(active)
+            case ActionKind.CANCEL:
+                self._requests.cancel(active, action.cause, action.cause_id)
+            case ActionKind.ASK_COLLECTOR:
+                self._requests.ask_collector(active)
+            case ActionKind.RESTART:
+                active.restart()
+            case ActionKind.WAIT if action.until < math.inf:
+                heapq.heappush(self._due, (action.until, run_id))
+        if action.kind in {ActionKind.FOLLOW, ActionKind.CANCEL, ActionKind.RESTART}:
+            self._changed[run_id] = None
+        if action.kind in {ActionKind.FOLLOW, ActionKind.CANCEL, ActionKind.ASK_COLLECTOR}:
+            self._take_answers([active])
+        self._settle(active, outcome)
 
     def _send_admitted(self) -> None:
         """Send the requests that are admitted now."""
-        if not (self._active.to_create or self._active.to_delete):
-            return
-        admission = self._admission()
-        for run_id in admission.create:
-            job_requests.send_creation(self._active, self._active.to_create.pop(run_id))
-        for run_id in admission.delete:
-            job_requests.send_deletion(self._active, self._active.to_delete.pop(run_id))
+        for active in self._requests.send_queued():
+            self._take_answers([active])
 
-    def _read_wishes(self) -> None:
-        """Take in now and then what other processes of the store wish for the runs."""
-        now = self._active.context.clock()
-        if now >= self._wishes_at and self._active.runs and self._active.survives:
-            self._wishes_at = now + WISHES_SECONDS
-            job_events.read_wishes(self._active)
+    def _close(self, active: ActiveRun) -> None:
+        """Measure a run that is over, and queue the deletion of its job."""
+        with self._guarded(active):
+            action = decide.decide(active.record, active.view, self.context.clock())
+            is_measured = action.kind is ActionKind.MEASURE
+            if is_measured or _may_have_finished(active.run):
+                measured = self.context.measure(active.run, active.gaps)
+                if measured is not None:
+                    measured = self._gathering.promised(active.run, measured)
+                    active.note(run=self.context.store.measured(active.run_id, measured))
+            if active.archive is not None or is_measured:
+                self.reporter.ended(active.run)
+            self._gathering.add(active.run)
+            active.note_kept()
+            self._over.remove(active)
+            if active.view.deletes:
+                self._requests.to_delete[active.run_id] = active
+            else:
+                self._settle(active, active.outcome(How.CLOSED))
+
+    # -- how it ends ----------------------------------------------------------------------------
+
+    def _settle(self, active: ActiveRun, outcome: Outcome | None) -> None:
+        """Take a run from those that are not over, if it is over or has an outcome."""
+        if outcome is not None:
+            self._leave(active)
+            self._outcomes.append(outcome)
+        elif active.is_over and self._runs.pop(active.run_id, None) is not None:
+            self._requests.forget(active)
+            self._over.append(active)
+
+    def _leave(self, active: ActiveRun) -> None:
+        """Stop following a run; another process may follow it."""
+        self._runs.pop(active.run_id, None)
+        self._requests.forget(active)
+        self._requests.pending.pop(active.run_id, None)
+        active.close_archive()
+        self.context.store.claims.release(active.run_id)
+
+    @contextlib.contextmanager
+    def _guarded(self, active: ActiveRun) -> Iterator[None]:
+        """Leave a run whose files cannot be read or written, if the rules say so."""
+        try:
+            yield
+        except StoreError as error:
+            if self._rules.on_failure is None:
+                raise
+            run_id = active.run_id
+            self.context.cluster.release(run_id)
+            if self._runs.get(run_id) is active:
+                with contextlib.suppress(StoreError):
+                    self._leave(active)
+            with contextlib.suppress(ValueError):
+                self._over.remove(active)
+            self.context.store.claims.release(run_id)
+            self._rules.on_failure(active.run, error)
+
+
+def _may_have_finished(run: Run) -> bool:
+    """True if a run's own program failed, perhaps after the last planned iteration."""
+    end = run.history[-1]
+    has_failed = end.phase is Phase.FAILED and end.cause_id == REPLICA_FAILED
+    return has_failed and run.plan.mode == "throughput" and run.measurement is None
+
+
+def _printed_by(event: JobEvent) -> tuple[str, str | None]:
+    """Return the run, and the replica if the event is a line of its log."""
+    return event.run_id, None if event.line is None else event.line.replica

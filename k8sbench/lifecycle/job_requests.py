@@ -1,24 +1,24 @@
-"""What is asked of the cluster for one run, and what is done with the answers.
+"""Requests for the jobs of active runs, and what their answers mean.
 
-A run that is over is measured, and what is left of its job is deleted.
+Threads of a pool send the requests. The executor's thread takes the answers.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from functools import partial
+from typing import Any
 
 import msgspec
 
 from k8sbench.diagnose.job.causes import may_be_better
-from k8sbench.diagnose.job.exits import REPLICA_FAILED
-from k8sbench.lifecycle import decide, requests
-from k8sbench.lifecycle.active_runs import ActiveRuns, Until
-from k8sbench.lifecycle.followed import FollowedRun
-from k8sbench.lifecycle.views import Ended, Gone, Idle, Later, NotAsked, Unwatched, Watched
+from k8sbench.lifecycle import requests
+from k8sbench.lifecycle.active_run import ActiveRun, Request
+from k8sbench.lifecycle.context import How, Outcome, RunContext, Until
+from k8sbench.lifecycle.views import PENDING, JobView
 from k8sbench.model import attempts, creation, times
 from k8sbench.model.errors import (
     BenchError,
@@ -31,434 +31,368 @@ from k8sbench.model.errors import (
     is_refused,
 )
 from k8sbench.model.phase import Phase, Transition
-from k8sbench.model.run import COLLECTED_ELSEWHERE, Run, Wish
+from k8sbench.model.run import Run, Wish
 from k8sbench.ports import FoundJob
 
-AGAIN_SECONDS = 2.0
-"""Until a request is sent again that did not succeed; twice as long each time."""
-LONGEST_AGAIN = 30.0
+REQUESTS = 4
+"""Most pending creations, and most pending deletions."""
 ASK_SECONDS = 15.0
-"""Between two looks at what another store, which owns the job of a run, has of it."""
+"""Between two looks at what the store that owns a run's job has of it."""
 OWNER_SECONDS = 30.0
-"""For that store to collect a job that has ended; then it is left alone."""
-
-# -- a job is created -----------------------------------------------------------------------------
+"""For the owner of a job that has ended to collect it; then the run is left."""
 
 
-def send_creation(active: ActiveRuns, followed: FollowedRun) -> None:
-    """Ask for the job of a run's present attempt."""
-    call = partial(requests.create, followed.run, followed.manifests, active.context)
-    active.ask(followed, "create", call, _take_created)
+class JobRequests:
+    """The requests of one executor: queued, pending and answered."""
 
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+        self.pending: dict[str, ActiveRun] = {}
+        """Runs with a request that has no answer, by id."""
+        self.to_create: dict[str, ActiveRun] = {}
+        self.to_delete: dict[str, ActiveRun] = {}
 
-def _take_created(active: ActiveRuns, followed: FollowedRun, answer: Future[str | None]) -> None:
-    error, now = answer.exception(), active.context.clock()
-    if followed.run_id not in active.runs:
-        return  # its end was seen before the answer came
-    if error is None:
-        if not followed.is_watched:
-            followed.see(job=Watched())
-        uid, latest = answer.result(), followed.run.history[-1]
-        if active.survives and not creation.is_known_created(followed.run):
-            active.move(followed, creation.created(now, uid))
-        elif uid is not None and followed.run.job_uid is None:
-            # Its state was reported before the answer came: the same again, with the uid.
-            active.move(followed, msgspec.structs.replace(latest, job_uid=uid))
-        _leave_created(active, followed)
-    elif isinstance(error, NoRoom) and active.rules.until is not Until.CREATED:
-        _create_later(active, followed, creation.waiting(error, now))
-    elif not followed.run.restarts:
-        refuse(active, followed, requests.unless_on_its_way(followed.run, error, now))
-    elif not isinstance(error, BenchError):
-        raise error
-    elif isinstance(error, OwnedElsewhere) or (
-        isinstance(error, CreationUnknown) and creation.is_known_created(followed.run)
-    ):
-        followed.see(job=Unwatched())
-    elif isinstance(error, EarlierAttempt) or (
-        isinstance(error, Unreachable) and not is_refused(error)
-    ):
-        _create_later(active, followed, attempts.waiting(followed.run, error, now))
-        if isinstance(error, CreationUnknown):
-            followed.see(job=Unwatched())  # it may be there: it is looked for first
-    else:
-        end_run(active, followed, attempts.refused(followed.run, error, now))
+    # -- the queues -----------------------------------------------------------------------------
 
+    @property
+    def has_room(self) -> bool:
+        """True if another creation may be queued, to be sent at once."""
+        return len(self._sent("create")) + len(self.to_create) < REQUESTS
 
-def _create_later(active: ActiveRuns, followed: FollowedRun, why: Transition) -> None:
-    followed.see(job=NotAsked())
-    _try_later(active, followed)
-    active.lacking[followed.run_id] = followed
-    if followed.run.history[-1].cause != why.cause:
-        active.move(followed, why)
-        active.report(followed, why)
-    _leave_created(active, followed)
+    def send_queued(self) -> Iterator[ActiveRun]:
+        """Send the queued requests that the limit allows; yields each run after its request."""
+        create = self._admitted("create", self.to_create)
+        delete = self._admitted("delete", self.to_delete)
+        for active in create:
+            self.create(active)
+            yield active
+        for active in delete:
+            self.delete(active)
+            yield active
 
+    def _admitted(self, kind: str, queue: dict[str, ActiveRun]) -> list[ActiveRun]:
+        room = max(0, REQUESTS - len(self._sent(kind)))
+        return [queue.pop(run_id) for run_id in list(queue)[:room]]
 
-def refuse(active: ActiveRuns, followed: FollowedRun, error: BaseException) -> None:
-    """Record that a run has no job, or may have none, and leave it alone.
+    def _sent(self, kind: str) -> list[Future[Any]]:
+        """Return the answers that pending requests of a kind wait for."""
+        sent = (active.request for active in self.pending.values())
+        return [one.answer for one in sent if one is not None and one.kind == kind]
 
-    Of one that is restarted it is on record already.
-    """
-    if not followed.run.restarts:
-        now, run_id = active.context.clock(), followed.run_id
-        active.move(followed, requests.refusal(run_id, error, now, survives=active.survives))
-    active.leave(followed)
-    active.refused.append((followed.run, error))
+    def _send(
+        self,
+        active: ActiveRun,
+        kind: str,
+        call: Callable[[], Any],
+        take: Callable[[ActiveRun, Future[Any]], Outcome | None],
+    ) -> None:
+        """Send a request; reading what a job has printed delays no other request."""
+        if kind != "printed":
+            active.see(next_at=PENDING)
+        answer = self._context.pool.start(call, kind)
+        active.request = Request(kind=kind, answer=answer, take=partial(take, active))
+        self.pending[active.run_id] = active
 
+    def answered(self, of: Iterable[ActiveRun]) -> Iterator[tuple[ActiveRun, Request]]:
+        """Take the requests from their runs that have an answer."""
+        for active in of:
+            request = active.request
+            if request is not None and request.answer.done():
+                del self.pending[active.run_id]
+                active.request = None
+                active.see(next_at=-math.inf)
+                yield active, request
 
-# -- a job is followed ----------------------------------------------------------------------------
+    def join(self, kind: str, seconds: float | None = None) -> None:
+        """Wait for the answers to all requests of a kind, or so long."""
+        self._context.pool.join(self._sent(kind), seconds)
 
+    def forget(self, active: ActiveRun) -> None:
+        """Drop what a run needs only while its job is followed."""
+        self.to_create.pop(active.run_id, None)
+        if active.request is not None and active.request.kind == "printed":
+            active.request = None
+            del self.pending[active.run_id]
 
-def follow(active: ActiveRuns, followed: FollowedRun) -> None:
-    """Follow the job of a run that was taken up, or is looked for again."""
-    run, store = followed.run, active.context.store
-    if attempts.is_restarting(run):
-        try:
-            job = requests.job_named(run.run_id, active.context)
-        except Unreachable:
-            if not followed.is_restarted:
-                raise
-            _try_later(active, followed)
-            active.changed[run.run_id] = None
-            return
-        if job is None or job.attempt < run.attempt:
-            # Whoever asked for it may have been killed, and a collector have collected it since.
-            followed.see(job=Gone(None))
-            active.changed[run.run_id] = None
-            return
-        active.move(followed, creation.created(active.context.clock()))
-    marks = store.log_marks(run.run_id) if isinstance(followed.view.job, Unwatched) else {}
-    active.context.cluster.resume(followed.run, marks)
-    followed.read_until = {replica: mark.at for replica, mark in marks.items()}
-    followed.see(job=Watched(), effect=Idle())
-    active.lacking.pop(run.run_id, None)
-    active.changed[run.run_id] = None
-    if not followed.view.is_read:
-        active.ask(followed, "printed", partial(_printed, active, run), _take_printed)
-    _leave_created(active, followed)
+    # -- a job is created -----------------------------------------------------------------------
 
+    def create(self, active: ActiveRun) -> None:
+        """Create the job of the current attempt."""
+        call = partial(requests.create, active.run, active.manifests, self._context)
+        self._send(active, "create", call, self._take_created)
 
-def _printed(active: ActiveRuns, run: Run) -> Mapping[str, float]:
-    """Return when each replica of a job has printed its latest line, Unix seconds.
-
-    A server that serves a log may be silent for as long as it likes.
-    """
-    return {line.replica: line.at for line in active.context.cluster.printed(run)}
-
-
-def _take_printed(
-    active: ActiveRuns, followed: FollowedRun, answer: Future[Mapping[str, float]]
-) -> None:
-    try:
-        followed.printed = answer.result()
-    except BenchError as error:
-        if error.cause_id in requests.NO_ANSWER and active.rules.on_refusal is not None:
-            raise  # who asked for its end waits for that alone
-        followed.printed = None
-        _note_unread(active, followed, str(error))
-    followed.see_what_is_read()
-
-
-def _note_unread(active: ActiveRuns, followed: FollowedRun, why: str) -> None:
-    run_id = followed.run_id
-    active.reporter.note(f"warning: what {run_id} has printed cannot all be read: {why}")
-
-
-# -- a job is ended -------------------------------------------------------------------------------
-
-
-def cancel(active: ActiveRuns, followed: FollowedRun, action: decide.Cancel) -> None:
-    """Ask for the end of a job; one for which there is no job yet is over without that."""
-    run_id, now = followed.run_id, active.context.clock()
-    if followed.request is not None:  # it is still being read
-        seconds = times.duration(requests.READ_SECONDS)
-        _note_unread(active, followed, f"that takes longer than {seconds}.")
-    if not action.is_asked_for:
-        wish = Wish(kind="cancel", at=now, cause=action.cause, cause_id=action.cause_id)
-        followed.note(wish=wish, is_own_wish=True)
-        if active.survives:
-            # Where it cannot be recorded the job is to end all the more.
-            with contextlib.suppress(StoreError):
-                active.context.store.wish(run_id, wish)
-    active.changed[run_id] = None
-    if not isinstance(followed.view.job, NotAsked):
-        followed.see(asked_to_end_at=min(now, followed.view.asked_to_end_at))
-        call = partial(active.context.cluster.cancel, run_id, action.cause, action.cause_id)
-        active.ask(followed, "cancel", call, _take_cancelled)
-
-
-def _take_cancelled(active: ActiveRuns, followed: FollowedRun, answer: Future[None]) -> None:
-    """Take the answer; where the cluster refuses it, the job goes on."""
-    error = answer.exception()
-    if error is None:
-        followed.see(is_end_answered=True)
-    elif not isinstance(error, BenchError):
-        raise error
-    elif followed.run_id not in active.runs:
-        return
-    elif isinstance(error, OwnedElsewhere):
-        active.context.cluster.release(followed.run_id)
-        followed.see(job=Unwatched(), asked_to_end_at=math.inf)
-    elif not is_refused(error):
-        if followed.tries == 0:
-            _note_refusal(active, followed.run, error)
-        _try_later(active, followed)
-    elif followed.record.is_own_wish:
-        followed.see(is_end_answered=True)
-        _note_refusal(active, followed.run, error)
-    else:
-        followed.note(wish=None)
-        followed.see(asked_to_end_at=math.inf)
-        with contextlib.suppress(StoreError):
-            active.context.store.fulfilled(followed.run_id, "cancel")
-        if active.rules.on_refusal is not None:
-            active.rules.on_refusal(followed.run, error)
+    def _take_created(self, active: ActiveRun, answer: Future[str | None]) -> Outcome | None:
+        error, now, run = answer.exception(), self._context.clock(), active.run
+        if active.is_over:
+            return None  # its end was seen before the answer came
+        if error is None:
+            self._note_created(active, answer.result(), now)
+            return active.far_enough()
+        if isinstance(error, NoRoom) and active.rules.until is not Until.CREATED:
+            return self._create_later(active, creation.waiting(error, now))
+        if not run.restarts:
+            return active.refuse(requests.unless_on_its_way(run, error, now))
+        if not isinstance(error, BenchError):
+            raise error
+        is_unknown = isinstance(error, CreationUnknown)
+        is_away = isinstance(error, Unreachable) and not is_refused(error)
+        outcome = None
+        if isinstance(error, OwnedElsewhere) or (is_unknown and creation.is_known_created(run)):
+            active.see(job=JobView.UNWATCHED)
+        elif isinstance(error, EarlierAttempt) or is_away:
+            outcome = self._create_later(active, attempts.waiting(run, error, now))
+            if is_unknown:
+                active.see(job=JobView.UNWATCHED)  # it may be there: it is looked for first
         else:
-            _note_refusal(active, followed.run, error)
+            active.end(attempts.refused(run, error, now))
+        return outcome
 
+    def _note_created(self, active: ActiveRun, uid: str | None, now: float) -> None:
+        if not active.is_watched:
+            active.see(job=JobView.WATCHED)
+        run = active.run
+        if active.record.survives and not creation.is_known_created(run):
+            active.move(creation.created(now, uid))
+        elif uid is not None and run.job_uid is None:
+            # Its state was reported before the answer came: the same again, with the uid.
+            active.move(msgspec.structs.replace(run.history[-1], job_uid=uid))
 
-def _try_later(active: ActiveRuns, followed: FollowedRun) -> None:
-    """Send a request again, each time after twice as long."""
-    pause = min(AGAIN_SECONDS * 2.0 ** min(followed.tries, 10), LONGEST_AGAIN)
-    followed.tries += 1
-    followed.see(effect=Later(active.context.clock() + pause))
+    def _create_later(self, active: ActiveRun, why: Transition) -> Outcome | None:
+        active.see(job=JobView.NOT_ASKED)
+        active.try_later()
+        active.lacking_since = why.at
+        if active.run.history[-1].cause != why.cause:
+            active.move(why)
+            active.report(why)
+        return active.far_enough()
 
+    # -- a job is followed ----------------------------------------------------------------------
 
-def _note_refusal(active: ActiveRuns, run: Run, error: BenchError) -> None:
-    active.reporter.note(f"warning: run {run.run_id} could not be cancelled: {error}")
+    def follow(self, active: ActiveRun) -> Outcome | None:
+        """Follow the job of a run that was resumed, or look for it again."""
+        run, store, cluster = active.run, self._context.store, self._context.cluster
+        if attempts.is_restarting(run):
+            try:
+                job = requests.job_named(run.run_id, self._context)
+            except Unreachable:
+                if not active.is_restarted:
+                    raise
+                active.try_later()
+                return None
+            if job is None or job.attempt < run.attempt:
+                # Whoever asked for it may have been killed, and a collector have collected it.
+                active.see(job=JobView.GONE, end=None)
+                return None
+            active.move(creation.created(self._context.clock()))
+        is_new = active.view.job is JobView.UNWATCHED
+        marks = store.log_marks(run.run_id) if is_new else {}
+        cluster.resume(active.run, marks)
+        active.read_until = {replica: mark.at for replica, mark in marks.items()}
+        active.see(job=JobView.WATCHED, next_at=-math.inf)
+        active.lacking_since = None
+        if not active.view.is_read:
+            self._send(active, "printed", partial(self._printed, run), self._take_printed)
+        return active.far_enough()
 
+    def _printed(self, run: Run) -> Mapping[str, float]:
+        """Return the time stamp of each replica's last line, Unix seconds.
 
-def end_run(active: ActiveRuns, followed: FollowedRun, final: Transition) -> None:
-    """Record the end of a run, and stop following a job that goes on."""
-    if followed.is_watched:
-        active.context.cluster.release(followed.run_id)
-    is_kept = followed.view.has_gaps and final.phase is Phase.SUCCEEDED
-    deletes = not active.rules.keep and (followed.view.is_unwanted or not is_kept)
-    followed.see(deletes=deletes and followed.view.ownership.is_ours)
-    active.record_end(followed, final)
+        A server that serves a log may be silent for as long as it likes.
+        """
+        return {line.replica: line.at for line in self._context.cluster.printed(run)}
 
+    def _take_printed(self, active: ActiveRun, answer: Future[Mapping[str, float]]) -> None:
+        try:
+            active.printed = answer.result()
+        except BenchError as error:
+            if error.cause_id in requests.NO_ANSWER and active.rules.on_refusal is not None:
+                raise  # who asked for its end waits for that alone
+            active.printed = None
+            _note_unread(active, str(error))
+        active.see_what_is_read()
 
-# -- another store has the job, or had it ---------------------------------------------------------
+    def decline(self, active: ActiveRun) -> None:
+        """Answer a store that wants to adopt a job: no, it is followed here."""
+        call = partial(self._context.cluster.answer, active.run_id)
+        self._send(active, "answer", call, _ignore)
 
+    # -- a job is ended -------------------------------------------------------------------------
 
-def ask_collector(active: ActiveRuns, followed: FollowedRun, end: Transition | None) -> None:
-    """Ask who has collected a run whose job is gone, or is another store's."""
-    assert followed.archive is not None
-    followed.archive.close()  # files of the collector's may come in place of ours
-    call = partial(requests.collected, followed.run, active.context)
-    active.ask(followed, "collector", call, partial(_take_collected, end=end))
+    def cancel(self, active: ActiveRun, cause: str, cause_id: str) -> None:
+        """Cancel a job; a run without a job yet is over without that."""
+        run_id, now, store = active.run_id, self._context.clock(), self._context.store
+        if active.request is not None:  # it is still being read
+            seconds = times.duration(requests.READ_SECONDS)
+            _note_unread(active, f"that takes longer than {seconds}.")
+        if active.record.wish is None:
+            wish = Wish(kind="cancel", at=now, cause=cause, cause_id=cause_id)
+            active.note(wish=wish, is_own_wish=True)
+            if active.record.survives:
+                # Where it cannot be recorded the job is to end all the more.
+                with contextlib.suppress(StoreError):
+                    store.wish(run_id, wish)
+        if active.view.job is not JobView.NOT_ASKED:
+            active.see(asked_to_end_at=min(now, active.view.asked_to_end_at))
+            call = partial(self._context.cluster.cancel, run_id, cause, cause_id)
+            self._send(active, "cancel", call, self._take_cancelled)
 
+    def _take_cancelled(self, active: ActiveRun, answer: Future[None]) -> None:
+        """Take the answer; if the cluster rejects the request, the job goes on."""
+        error = answer.exception()
+        if error is None:
+            active.see(is_end_answered=True)
+        elif not isinstance(error, BenchError):
+            raise error
+        elif active.is_over:
+            return
+        elif isinstance(error, OwnedElsewhere):
+            self._context.cluster.release(active.run_id)
+            active.see(job=JobView.UNWATCHED, asked_to_end_at=math.inf)
+        elif not is_refused(error):
+            if active.tries == 0:
+                _note_refusal(active, error)
+            active.try_later()
+        elif active.record.is_own_wish:
+            active.see(is_end_answered=True)
+            _note_refusal(active, error)
+        else:
+            active.note(wish=None)
+            active.see(asked_to_end_at=math.inf)
+            with contextlib.suppress(StoreError):
+                self._context.store.fulfilled(active.run_id, "cancel")
+            if active.rules.on_refusal is not None:
+                active.rules.on_refusal(active.run, error)
+            else:
+                _note_refusal(active, error)
 
-def _take_collected(
-    active: ActiveRuns,
-    followed: FollowedRun,
-    answer: Future[tuple[Run | None, FoundJob | None]],
-    *,
-    end: Transition | None,
-) -> None:
-    """Record what the collector has: its measurement is the run's."""
-    error, store = answer.exception(), active.context.store
-    if error is not None and not isinstance(error, BenchError):
-        raise error
-    theirs, job = (None, None) if error is not None else answer.result()
-    if theirs is None:
-        _take_uncollected(active, followed, end, job, error)
-        return
-    run_id, latest = followed.run_id, followed.run.history[-1].at
-    for step in theirs.history[:-1]:
-        if step.at > latest:
-            active.move(followed, step)
-    if theirs.measurement is not None:
-        # First: a run that is over and not measured would be measured here.
-        store.measured(run_id, theirs.measurement)
-    active.record_end(followed, theirs.history[-1])
-    active.reporter.note(
-        f"{run_id} was collected by the collector: its logs and figures are here now."
-    )
+    def delete(self, active: ActiveRun) -> None:
+        """Delete the rest of the job of a run that is over."""
+        call = partial(requests.delete, self._context, active.run_id)
+        self._send(active, "delete", call, self._take_deleted)
 
+    def _take_deleted(self, active: ActiveRun, answer: Future[tuple[Run, str | None]]) -> Outcome:
+        run_id, note = active.run_id, active.reporter.note
+        try:
+            run, why = answer.result()
+        except BenchError as error:
+            note(
+                f"warning: what is left of {run_id} on the cluster stays there: {error}"
+                f" Then: k8sbench delete {run_id}"
+            )
+        else:
+            active.note(run=run)
+            active.see(deletes=False)
+            if why is not None:
+                note(f"{run_id} stays on the cluster: {why}")
+        return active.outcome(How.CLOSED)
 
-def _take_uncollected(
-    active: ActiveRuns,
-    followed: FollowedRun,
-    end: Transition | None,
-    job: FoundJob | None,
-    error: BenchError | None,
-) -> None:
-    """Take in that no collector has a run, and what its job says; with an error neither is known.
+    # -- another store has the job, or had it ---------------------------------------------------
 
-    Then a run whose job is gone is not lost: the collector may have it.
-    """
-    whose, run_id, is_known = followed.view.ownership, followed.run_id, error is None
-    if end is None and job is not None and not job.ownership.is_ours:
-        # The attempt before, which another store has adopted: it ended as is on record.
-        whose, cause = job.ownership, followed.run.history[-1].cause
-        end = Transition(phase=Phase.FAILED, at=active.context.clock(), cause=cause)
-        followed.see(ownership=whose, job=Gone(end))
-    if end is None and is_known:
-        _begin_attempt(active, followed)
-    elif end is not None and whose.is_ours and is_known:
-        followed.see(job=Ended(end))
-    elif job is not None and (job.ownership.is_ours or job.attempt > followed.run.attempt):
-        # Another process of this store has adopted it, or its owner has begun the next attempt.
-        followed.archive = active.context.store.archive(run_id)
-        followed.see(job=Unwatched(), ownership=job.ownership)
-    elif end is not None and is_known and job is None and not _may_restart(active, followed, end):
-        cause, action = f"{whose.holder} has collected it.", f"See k8sbench status {run_id} there."
-        followed.see(job=Ended(collected_by(end, cause, action)))
-    elif end is not None and job is not None and (receipt := job.ownership.receipt) is not None:
-        followed.see(job=Ended(collected_by(end, receipt.sentence, receipt.action)))
-    else:
-        _wait_for_owner(active, followed, error)
+    def ask_collector(self, active: ActiveRun) -> None:
+        """Ask who has collected a run whose job is gone, or is another store's."""
+        active.close_archive()  # files of the collector's may come in place of ours
+        call = partial(requests.collected, active.run, self._context)
+        take = partial(self._take_collected, end=active.view.end)
+        self._send(active, "collector", call, take)
 
-
-def _may_restart(active: ActiveRuns, followed: FollowedRun, end: Transition) -> bool:
-    """Whether the owner of a job that is gone may be about to create the next attempt."""
-    run, since = followed.run, followed.asked_since
-    is_recent = since is None or active.context.clock() < since + OWNER_SECONDS
-    return is_recent and run.restarts < run.plan.max_restarts and may_be_better(end)
-
-
-def _wait_for_owner(active: ActiveRuns, followed: FollowedRun, error: BenchError | None) -> None:
-    """Ask again later who has collected a run, or leave it alone."""
-    now, run_id = active.context.clock(), followed.run_id
-    holder = followed.view.ownership.holder
-    if followed.asked_since is None:
-        followed.asked_since = now
-        known = f"{holder} collects it." if error is None else f"who has it is not known: {error}"
-        active.reporter.note(f"{run_id} has ended, and {known}")
-    is_waited_for = active.rules.until is Until.OVER and now < followed.asked_since + OWNER_SECONDS
-    if is_waited_for:
-        followed.see(effect=Later(now + ASK_SECONDS))
-        return
-    if error is None:
-        way = f"to collect it here: k8sbench collect --adopt {run_id}"
-        active.reporter.note(f"{holder} has not collected {run_id} yet; {way}")
-    elif active.rules.until is Until.OVER:
-        active.reporter.note(f"How {run_id} ended is not known. See later: k8sbench watch {run_id}")
-    active.leave(followed)
-    active.left.append(followed.run)
-
-
-def collected_by(end: Transition, cause: str, action: str | None) -> Transition:
-    """Build the end of a run that another store has collected."""
-    return msgspec.structs.replace(
-        end,
-        cause=f"{end.cause} {cause}",
-        cause_id=COLLECTED_ELSEWHERE,
-        action=action,
-    )
-
-
-# -- another attempt ------------------------------------------------------------------------------
-
-
-def restart(active: ActiveRuns, followed: FollowedRun, end: Transition) -> None:
-    """Record that another attempt comes, and begin it."""
-    run, store = followed.run, active.context.store
-    try:
-        active.context.manifests(run)
-    except StoreError:
-        raise
-    except BenchError as error:
-        end_run(active, followed, attempts.refused_now(run, attempts.numbered(run, end), error))
-        return
-    assert followed.archive is not None
-    followed.archive.close()
-    again = attempts.restarting(run.plan, run.attempt, end.cause, end.at)
-    active.move(followed, again)
-    store.begin_attempt(run.run_id)
-    active.report(followed, again)
-    _begin_attempt(active, followed)
-
-
-def _begin_attempt(active: ActiveRuns, followed: FollowedRun) -> None:
-    """Create the next attempt of a run, of which nothing was archived yet."""
-    followed.is_restarted, followed.tries = True, 0
-    followed.printed, followed.read_until = {}, {}
-    now = active.context.clock()
-    followed.see(job=NotAsked(), reported_at=now, is_read=True, is_end_answered=False)
-    followed.see(asked_to_end_at=math.inf)
-    active.changed[followed.run_id] = None
-
-
-def _leave_created(active: ActiveRuns, followed: FollowedRun) -> None:
-    """Leave a run alone that was to be brought no further than to a new job."""
-    is_restarted = followed.is_restarted and active.rules.until is Until.LOOKED_AT
-    if is_restarted or active.rules.until is Until.CREATED:
-        active.context.cluster.release(followed.run_id)
-        active.leave(followed)
-        (active.left if is_restarted else active.closed).append(followed.run)
-
-
-# -- a run is over --------------------------------------------------------------------------------
-
-
-def close(active: ActiveRuns, followed: FollowedRun) -> None:
-    """Measure a run that is over, and have what is left of its job deleted."""
-    action = decide.decide(followed.record, followed.view, active.context.clock())
-    if isinstance(action, decide.Measure) or _may_have_finished(followed.run):
-        measured = active.context.measure(followed.run, followed.gaps)
-        if measured is not None:
-            measured = active.gathering.promised(followed.run, measured)
-            followed.note(run=active.context.store.measured(followed.run_id, measured))
-    if followed.archive is not None or isinstance(action, decide.Measure):
-        active.reporter.ended(followed.run)
-    active.gathering.add(followed.run)
-    _note_kept(active, followed)
-    active.over.remove(followed)
-    if followed.view.deletes:
-        active.to_delete[followed.run_id] = followed
-    else:
-        active.finish(followed)
-
-
-def _may_have_finished(run: Run) -> bool:
-    """True if a run's own program failed, perhaps after the last planned iteration."""
-    end = run.history[-1]
-    has_failed = end.phase is Phase.FAILED and end.cause_id == REPLICA_FAILED
-    return has_failed and run.plan.mode == "throughput" and run.measurement is None
-
-
-def _note_kept(active: ActiveRuns, followed: FollowedRun) -> None:
-    is_kept = followed.view.has_gaps and followed.run.phase is Phase.SUCCEEDED
-    if is_kept and not (followed.view.is_unwanted or active.rules.keep):
-        run_id = followed.run_id
-        why = f"its logs are not whole. To delete it: k8sbench delete {run_id}"
-        active.reporter.note(f"{run_id} stays on the cluster: {why}")
-
-
-def send_deletion(active: ActiveRuns, followed: FollowedRun) -> None:
-    """Delete what is left of the job of a run that is over."""
-    call = partial(requests.delete, active.context, followed.run_id)
-    active.ask(followed, "delete", call, _take_deleted)
-
-
-def _take_deleted(
-    active: ActiveRuns, followed: FollowedRun, answer: Future[tuple[Run, str | None]]
-) -> None:
-    run_id = followed.run_id
-    followed.see(deletes=False)
-    try:
-        run, why = answer.result()
-    except BenchError as error:
+    def _take_collected(
+        self,
+        active: ActiveRun,
+        answer: Future[tuple[Run | None, FoundJob | None]],
+        *,
+        end: Transition | None,
+    ) -> Outcome | None:
+        """Record what the collector has: its measurement is the run's."""
+        error, run_id = answer.exception(), active.run_id
+        if error is not None and not isinstance(error, BenchError):
+            raise error
+        theirs, job = (None, None) if error is not None else answer.result()
+        if theirs is None:
+            return self._take_uncollected(active, end, job, error)
+        latest = active.run.history[-1].at
+        for step in theirs.history[:-1]:
+            if step.at > latest:
+                active.move(step)
+        if theirs.measurement is not None:
+            # First: a run that is over and not measured would be measured here.
+            self._context.store.measured(run_id, theirs.measurement)
+        active.record_end(theirs.history[-1])
         active.reporter.note(
-            f"warning: what is left of {run_id} on the cluster stays there: {error}"
-            f" Then: k8sbench delete {run_id}"
+            f"{run_id} was collected by the collector: its logs and figures are here now."
         )
-    else:
-        followed.note(run=run)
-        if why is not None:
-            active.reporter.note(f"{run_id} stays on the cluster: {why}")
-        _try_creations_now(active)
-    active.finish(followed)
+        return None
+
+    def _take_uncollected(
+        self,
+        active: ActiveRun,
+        end: Transition | None,
+        job: FoundJob | None,
+        error: BenchError | None,
+    ) -> Outcome | None:
+        """Take in that no collector has a run, and what its job says.
+
+        With an error neither is known. Then a run whose job is gone is not lost: the collector may
+        have it.
+        """
+        whose, run, is_known = active.view.ownership, active.run, error is None
+        if end is None and job is not None and not job.ownership.is_ours:
+            # The attempt before, which another store has adopted: it ended as is on record.
+            whose, cause = job.ownership, run.history[-1].cause
+            end = Transition(phase=Phase.FAILED, at=self._context.clock(), cause=cause)
+            active.see(ownership=whose, job=JobView.GONE, end=end)
+        if end is None and is_known:
+            active.begin_attempt()
+        elif end is not None and whose.is_ours and is_known:
+            active.see(job=JobView.ENDED, end=end)
+        elif job is not None and (job.ownership.is_ours or job.attempt > run.attempt):
+            # Another process of this store has adopted it, or its owner has begun the next attempt.
+            active.archive = self._context.store.archive(run.run_id)
+            active.see(job=JobView.UNWATCHED, ownership=job.ownership)
+        elif end is not None and is_known and job is None and not self._may_restart(active, end):
+            action = f"See k8sbench status {run.run_id} there."
+            active.see_collected(end, f"{whose.holder} has collected it.", action)
+        elif end is not None and job is not None and (receipt := job.ownership.receipt) is not None:
+            active.see_collected(end, receipt.sentence, receipt.action)
+        else:
+            return self._wait_for_owner(active, error)
+        return None
+
+    def _may_restart(self, active: ActiveRun, end: Transition) -> bool:
+        """Return True if the owner of a job that is gone may be about to create the next one."""
+        run, since = active.run, active.asked_since
+        is_recent = since is None or self._context.clock() < since + OWNER_SECONDS
+        return is_recent and run.restarts < run.plan.max_restarts and may_be_better(end)
+
+    def _wait_for_owner(self, active: ActiveRun, error: BenchError | None) -> Outcome | None:
+        """Ask again later who has collected a run, or leave it alone."""
+        now, run_id, note = self._context.clock(), active.run_id, active.reporter.note
+        holder, is_followed = active.view.ownership.holder, active.rules.until is Until.OVER
+        if active.asked_since is None:
+            active.asked_since = now
+            known = (
+                f"{holder} collects it." if error is None else f"who has it is not known: {error}"
+            )
+            note(f"{run_id} has ended, and {known}")
+        if is_followed and now < active.asked_since + OWNER_SECONDS:
+            active.see(next_at=now + ASK_SECONDS)
+            return None
+        if error is None:
+            way = f"to collect it here: k8sbench collect --adopt {run_id}"
+            note(f"{holder} has not collected {run_id} yet; {way}")
+        elif is_followed:
+            note(f"How {run_id} ended is not known. See later: k8sbench watch {run_id}")
+        return active.outcome(How.LEFT)
 
 
-def _try_creations_now(active: ActiveRuns) -> None:
-    """Try those again for which a quota had no room: there may be some."""
-    for followed in active.lacking.values():
-        is_refused = isinstance(followed.view.effect, Later)
-        if is_refused and isinstance(followed.view.job, NotAsked):
-            followed.tries = 0
-            followed.see(effect=Idle())
-            active.changed[followed.run_id] = None
+def _ignore(_: ActiveRun, answer: Future[None]) -> None:
+    with contextlib.suppress(BenchError):
+        answer.result()
+
+
+def _note_unread(active: ActiveRun, why: str) -> None:
+    text = f"warning: what {active.run_id} has printed cannot all be read: {why}"
+    active.reporter.note(text)
+
+
+def _note_refusal(active: ActiveRun, error: BenchError) -> None:
+    active.reporter.note(f"warning: run {active.run_id} could not be cancelled: {error}")

@@ -1,8 +1,7 @@
-"""What the executor asks of a cluster, and what the answers mean.
+"""Single requests to a cluster for a run.
 
-A wish is recorded before the cluster is asked for it: the cluster may not answer, its answer may be
-lost, or the process that asked may be killed. It is then still on record, and whoever takes the run
-up next asks again, and finds what was done already.
+A wish is recorded before its request is sent: the answer may be lost, or the process killed.
+Whoever resumes the run then sends the request again, and finds what was done already.
 """
 
 from __future__ import annotations
@@ -14,11 +13,7 @@ from collections.abc import Sequence
 
 from k8sbench.lifecycle.context import RunContext
 from k8sbench.model import creation
-from k8sbench.model.errors import (
-    BenchError,
-    CreationUnknown,
-    StoreError,
-)
+from k8sbench.model.errors import BenchError, CreationUnknown, StoreError
 from k8sbench.model.identity import NONCE_ANNOTATION
 from k8sbench.model.kinds import kind_of, with_metadata
 from k8sbench.model.ownership import Collected
@@ -27,11 +22,11 @@ from k8sbench.model.run import Run, Wish
 from k8sbench.ports import FoundJob, Manifest, Store
 
 BY_NAME = "deleted-by-name"
-"""Cause id of a deletion that a user asked for: other stores that use the job do not keep it."""
+"""Cause id of a user's deletion: other stores that use the job do not keep it."""
 NO_ANSWER = frozenset({"api-unreachable", "api-not-trusted", "unauthorized"})
 """Cause ids of errors of a cluster that answers no request at all."""
 READ_SECONDS = 60.0
-"""For what a job has printed to be read before it is cancelled; the rest is read as it goes."""
+"""For a job's logs to be read before it is cancelled; the rest is read as it goes."""
 
 
 # -- creating -------------------------------------------------------------------------------------
@@ -81,21 +76,21 @@ def job_named(run_id: str, context: RunContext) -> FoundJob | None:
 
 
 def is_of(job: FoundJob, run: Run) -> bool:
-    """Whether a job of a run's name is the run's, as far as that is on record."""
+    """Return True if the job's uid matches the recorded one."""
     return run.job_uid_of(job.attempt) in {None, job.uid} or job.attempt > run.attempt
 
 
 def collected(run: Run, context: RunContext) -> tuple[Run | None, FoundJob | None]:
-    """Return what the collector has of a run whole, and the job that there still is."""
+    """Return the run as the collector has it, and the job that still exists."""
     job = job_named(run.run_id, context)
     ask = context.collected_elsewhere
     return ask and ask(run, context.store.folder(run.run_id)), job
 
 
 def unless_on_its_way(run: Run, error: BaseException, now: float) -> BaseException:
-    """Return the error of a refused creation, unless an earlier request may still create the job.
+    """Return ``error``, or CreationUnknown while an earlier request may still succeed.
 
-    Its answer was lost: that a further one is refused says nothing about it.
+    The earlier request's answer was lost: that another one is rejected says nothing about it.
     """
     is_unsure = run.history[-1].cause_id == creation.CREATION_UNKNOWN
     if isinstance(error, CreationUnknown) or not (is_unsure and creation.settles_in(run, now)):
@@ -133,7 +128,7 @@ def by_name(at: float) -> Wish:
 
 
 def is_by_name(run: Run) -> bool:
-    """Whether a user has asked for the deletion of what is left of a run."""
+    """Return True if a user has requested the deletion of the job."""
     wish = run.wish("delete")
     return wish is not None and wish.cause_id == BY_NAME
 

@@ -12,8 +12,8 @@ from functools import partial
 
 from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.collecting import CollectResult
-from k8sbench.lifecycle.context import Reporter, RunContext, Stop
-from k8sbench.lifecycle.executor import LOOK_SECONDS, Executor, Rules
+from k8sbench.lifecycle.context import How, Reporter, Rules, RunContext, Stop
+from k8sbench.lifecycle.executor import LOOK_SECONDS, Executor
 from k8sbench.lifecycle.gathering import Gathering
 from k8sbench.model.errors import BenchError, StoreError
 from k8sbench.model.run import Run
@@ -71,8 +71,11 @@ class Serving:
         """
         if self._clock() >= self._due:
             self._look()
-        for run in self._executor.step(seconds):
-            collecting.note_closed(self._result, run)
+        for outcome in self._executor.step(seconds):
+            if outcome.how is not How.CLOSED:
+                continue
+            self._result.take(outcome)
+            run = outcome.run
             if run.phase.final and not run.wishes:
                 self._put_off.pop(run.run_id, None)
             else:
@@ -110,7 +113,7 @@ class Serving:
 
     def _take(self, run: Run) -> None:
         again_at, _ = self._put_off.get(run.run_id, (-math.inf, 0.0))
-        if not self._executor.has(run.run_id) and self._clock() >= again_at:
+        if run.run_id not in self._executor.held() and self._clock() >= again_at:
             self._executor.take(run)
 
     def _put_it_off(self, run_id: str) -> None:
@@ -120,7 +123,7 @@ class Serving:
 
     def _fail(self, run: Run, error: StoreError) -> None:
         self._put_it_off(run.run_id)
-        collecting.note_failure(self._result, run, error, self._reporter)
+        self._result.pass_over(run, error, self._reporter)
 
 
 def serve(

@@ -1,17 +1,16 @@
-"""What is known of a run: its state on record, its job on the cluster, requests under way.
+"""The state of a run, its record, and this process's view of its job.
 
-A state is derived from the record, a history of transitions with their causes, by one table. What
-the next step may be depends on no more: whether a job is certain not to exist, may exist, exists,
-is over with its logs owed, or is done with. :func:`state_of` is the only place that knows which
-transitions mean which state.
+:func:`state_of` derives the state from the run's history. No other code knows which transitions
+mean which state.
 
-A view is a value. The executor replaces it when an event or an answer comes, and asks
-:func:`~k8sbench.lifecycle.decide.decide` again. A kill, an outage, a lost answer and a refused
-request are views like any other.
+A view is a value. The executor replaces it after an event or an answer, and calls
+:func:`~k8sbench.lifecycle.decide.decide` again. A lost answer, an outage and a rejected request are
+views like any other.
 """
 
 from __future__ import annotations
 
+import enum
 import math
 
 import msgspec
@@ -21,60 +20,53 @@ from k8sbench.model.ownership import Ownership
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.model.run import Run, Wish
 
+PENDING = math.inf
+"""Value of :attr:`View.next_at` while a request has no answer."""
 UNTIMED = frozenset({Phase.CREATED, Phase.QUEUED})
-"""Phases in which a run's time does not count: it waits for its turn."""
+"""Phases in which a run's time does not count: it is queued."""
 
 
-class State(msgspec.Struct, frozen=True):
-    """What is known of the job of a run's present attempt."""
+class State(enum.Enum):
+    """State of a run, derived from its history."""
 
+    PLANNED = "Planned"
+    """Recorded; no job of the current attempt is known, and none was requested."""
+    CREATING = "Creating"
+    """The creation was requested, and its answer was lost: the job may exist."""
+    QUEUED = "Queued"
+    """The job exists and waits in a queue; this time does not count."""
+    RUNNING = "Running"
+    """The job exists; its pods start or run."""
+    ENDING = "Ending"
+    """The job is over; lines of its logs are still to be archived."""
+    UNMEASURED = "Over, not measured"
+    """The run is final and has succeeded; its measurement is missing."""
+    OVER = "Over"
+    """The run is final; no measurement is missing."""
 
-class Planned(State, frozen=True):
-    """Recorded; no job of this attempt is known to exist, and no request for one is known."""
-
-
-class Creating(State, frozen=True):
-    """The job was asked for, and whether it exists is not known: the answer was lost."""
-
-
-class Queued(State, frozen=True):
-    """The job exists and waits for its turn; its time does not count."""
-
-
-class Running(State, frozen=True):
-    """The job exists and its pods are being started, or run."""
-
-
-class Ending(State, frozen=True):
-    """The job is over, and lines of its logs are still to be archived."""
-
-
-class Over(State, frozen=True):
-    """The run has its final phase."""
-
-    is_measured: bool
-    """Whether nothing is left to be measured: it is, or the run did not succeed."""
+    @property
+    def is_over(self) -> bool:
+        """True if the run has its final phase."""
+        return self in {State.UNMEASURED, State.OVER}
 
 
 def state_of(run: Run) -> State:
     """Return the state of a run."""
     latest = run.history[-1]
     if latest.phase.final:
-        return Over(is_measured=not run.owes_measurement)
+        return State.UNMEASURED if run.owes_measurement else State.OVER
     if latest.cause_id in {LOGS_BEING_READ, LOGS_INCOMPLETE}:
-        return Ending()
+        return State.ENDING
     if creation.is_known_created(run):
-        return Queued() if latest.phase in UNTIMED else Running()
-    if latest.cause_id == creation.CREATION_UNKNOWN:
-        return Creating()
-    return Planned()
+        return State.QUEUED if latest.phase in UNTIMED else State.RUNNING
+    return State.CREATING if latest.cause_id == creation.CREATION_UNKNOWN else State.PLANNED
 
 
 def time_is_up_at(run: Run) -> float | None:
-    """Until when a run may take, Unix seconds, from the beginning of its first attempt.
+    """Return when the run reaches its time limit, Unix seconds.
 
-    Of one that was over and is continued, of the first one since. What it waits in a queue again
-    does not count. None while it waits and before it has begun, and for a run without a limit.
+    The time counts from the first attempt, for a continued run from its latest continuation. Time
+    in a queue does not count. None before the start, while queued, and without a limit.
     """
     began, limit = None, run.plan.timeout_s
     for step in run.history:
@@ -88,109 +80,72 @@ def time_is_up_at(run: Run) -> float | None:
 
 
 def is_final(transition: Transition) -> bool:
-    """Whether a job that reports this is followed no further."""
+    """Return True if a job that reports this is not followed any further."""
     return transition.phase.final or transition.cause_id == LOGS_INCOMPLETE
 
 
-class JobView(msgspec.Struct, frozen=True):
-    """What this process sees of the job of a run's present attempt."""
+class JobView(enum.Enum):
+    """What this process sees of the job of a run's current attempt."""
 
-
-class Unwatched(JobView, frozen=True):
-    """Nothing: this process has taken the run up and does not follow its job yet."""
-
-
-class NotAsked(JobView, frozen=True):
-    """Certainly none: no request was sent for it, or each was refused."""
-
-
-class Watched(JobView, frozen=True):
-    """It is followed; nothing was reported yet since it was taken up."""
-
-
-class Reported(JobView, frozen=True):
-    """It is followed, and its state was reported at least once."""
-
-
-class Missing(JobView, frozen=True):
-    """The cluster has none of the name, and a request for it may still be on its way."""
-
-
-class Gone(JobView, frozen=True):
-    """The cluster has none of the name, or another store's: who collected it is not known yet."""
-
-    end: Transition | None
-    """How it ended, as far as it is seen here; None: whether it was ever there is not known."""
-
-
-class Ended(JobView, frozen=True):
-    """It is over, or gone, and every line of it that could be had is archived."""
-
-    end: Transition
-
-
-class Unreadable(JobView, frozen=True):
-    """It is over, and logs that may still exist cannot be read now."""
-
-
-class Effect(msgspec.Struct, frozen=True):
-    """What this process does for a run at the moment."""
-
-
-class Idle(Effect, frozen=True):
-    """Nothing."""
-
-
-class Busy(Effect, frozen=True):
-    """A request was sent, and its answer has not come."""
-
-
-class Later(Effect, frozen=True):
-    """A request did not succeed, and is to be sent again."""
-
-    at: float
-    """When, Unix seconds."""
+    UNWATCHED = "Unwatched"
+    """Not followed yet: the run was just resumed."""
+    NOT_ASKED = "NotAsked"
+    """Does not exist: no creation was requested, or each request was rejected."""
+    WATCHED = "Watched"
+    """Followed; no state was reported since."""
+    REPORTED = "Reported"
+    """Followed; its state was reported at least once."""
+    MISSING = "Missing"
+    """Not on the cluster; a request to create it may still be on its way."""
+    ENDED = "Ended"
+    """Over or gone; every line of its logs that was available is archived."""
+    GONE = "Gone"
+    """Not on the cluster, or another store's; who collected it is not known yet."""
+    UNREADABLE = "Unreadable"
+    """Over; logs that may still exist cannot be read now."""
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
-    """What is seen of one run."""
+    """What this process sees of one run."""
 
     job: JobView
-    effect: Effect = Idle()
+    end: Transition | None = None
+    """How the job ended, if it is ``ENDED`` or ``GONE``; None if not known."""
+    next_at: float = -math.inf
+    """Earliest time of the next request, Unix seconds: −inf is now, and :data:`PENDING` is when the
+    current request is answered."""
     asked_to_end_at: float = math.inf
-    """When the cluster was first asked to end the job, Unix seconds; infinite: it was not."""
+    """Time of the first cancel request, Unix seconds; infinite if there was none."""
     is_end_answered: bool = False
-    """Whether the cluster has answered that."""
+    """True if the cluster has answered the cancel request."""
     is_read: bool = True
-    """True once the logs printed before the request to end the job are archived, as far as is
-    known."""
+    """True if all known log lines from before the cancel request are archived."""
     read_by: float = math.inf
-    """When the job is ended whatever was read, Unix seconds."""
+    """When the job is cancelled even with unread logs, Unix seconds."""
     reported_at: float = -math.inf
-    """When the state of a job that was taken up was first reported, Unix seconds: it may have ended
-    long before."""
+    """First report on a resumed job, Unix seconds; the job may have ended long before."""
     has_gaps: bool = False
-    """Whether lines are missing that the cluster may still have."""
+    """True if lines are missing that the cluster may still have."""
     is_unwanted: bool = False
-    """True where a user asked to end the job before this process took it up: it is deleted even if
-    its logs are not whole."""
+    """True if a user cancelled the run before it was resumed: its job is deleted even with
+    incomplete logs."""
     ownership: Ownership = Ownership()
-    """Whose the job is: only its owner cancels, restarts, collects and deletes it."""
+    """The job's owner, which alone cancels, restarts, collects and deletes it."""
     deletes: bool = False
-    """Whether this process is to delete what is left of the job of a run that is over."""
+    """True if this process deletes the job after the run is over."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """What is on record of a run, and by which rules it is followed."""
+    """A recorded run, and the rules by which it is followed."""
 
     run: Run
     wish: Wish | None = None
-    """Why the job is to end; None: it is to run. It is on record, unless that failed."""
+    """Why the job is cancelled; None: it is to run. Recorded, unless that failed."""
     is_own_wish: bool = False
-    """Whether a rule of k8sbench wants it, and no user."""
+    """True if a rule of k8sbench wants the cancellation, not a user."""
     keep: bool = False
-    """Whether the job and its pods stay on the cluster when they are over, or their time is."""
+    """True if the job and its pods stay on the cluster after their end or time limit."""
     wait: bool = False
-    """Whether even what cannot recover by itself is waited for."""
+    """True to wait even for jobs that cannot start unless somebody changes something."""
     survives: bool = True
-    """Whether the job goes on without this process: it runs on a cluster."""
+    """True if the job runs on a cluster, and goes on without this process."""

@@ -28,7 +28,10 @@ command that meets it. Adapters translate foreign errors into these and chain th
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+FEW = 5
+"""Names that an error lists before it says how many more there are."""
 
 
 class BenchError(Exception):
@@ -183,6 +186,12 @@ NOT_REACHED_EXIT_CODE = 8
 def is_refused(error: BenchError) -> bool:
     """True if the cluster refused the request, so that a retry is useless."""
     return not isinstance(error, Unreachable) or error.cause_id == "forbidden"
+
+
+def few(names: Sequence[str]) -> str:
+    """List the first names, and say how many more there are."""
+    more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
+    return ", ".join(names[:FEW]) + more
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

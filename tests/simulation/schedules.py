@@ -11,8 +11,8 @@ import msgspec
 
 from k8sbench.app import sweeps
 from k8sbench.lifecycle import adopting, collecting, decide, submitting
+from k8sbench.lifecycle.active_run import GAPS
 from k8sbench.lifecycle.context import PlannedCase, RunContext, Stop
-from k8sbench.lifecycle.job_events import GAPS
 from k8sbench.lifecycle.serving import Serving
 from k8sbench.lifecycle.views import Record, View, state_of
 from k8sbench.model.errors import BenchError, Unreachable
@@ -238,7 +238,7 @@ class Schedule:
     def watched(self, record: Record, view: View, now: float) -> decide.Action:
         """Decide, and count which cell of the table that is."""
         wanted = "run" if record.wish is None else "end"
-        state, job = type(state_of(record.run)).__name__, type(view.job).__name__
+        state, job = state_of(record.run).value, view.job.value
         self.reached[state, job, wanted] += 1
         return _DECIDE(record, view, now)
 

@@ -15,10 +15,10 @@ import msgspec
 import pytest
 
 from k8sbench.adapters.kubernetes.watching import job_reader
-from k8sbench.lifecycle import job_events, job_requests, requests, submitting
-from k8sbench.lifecycle.active_runs import ActiveRuns
-from k8sbench.lifecycle.context import RunContext
-from k8sbench.lifecycle.followed import FollowedRun
+from k8sbench.lifecycle import active_run, job_requests, requests, submitting
+from k8sbench.lifecycle.active_run import ActiveRun
+from k8sbench.lifecycle.context import How, Outcome, RunContext
+from k8sbench.lifecycle.job_requests import JobRequests
 from k8sbench.lifecycle.views import JobView, State
 from k8sbench.model import creation
 from k8sbench.model.ownership import Collected
@@ -47,8 +47,8 @@ def test_whatever_goes_wrong_the_invariants_hold() -> None:
         steps.append(schedule.world.steps)
         states |= {state for state, _, _ in schedule.reached}
         cells |= {(job, wanted) for _, job, wanted in schedule.reached}
-    assert states == {kind.__name__ for kind in State.__subclasses__()}
-    jobs = {kind.__name__ for kind in JobView.__subclasses__()}
+    assert states == {state.value for state in State}
+    jobs = {job.value for job in JobView}
     assert cells == {(job, wanted) for job in jobs for wanted in ("run", "end")}
     assert statistics.median(steps) >= STEPS
     rare = {fault: met[fault] for fault in Faults.__struct_fields__ if met[fault] < TIMES}
@@ -63,19 +63,19 @@ def test_a_seed_replays() -> None:
 
 # -- faults of the program are found --------------------------------------------------------------
 
-_take_end, _delete, _record = job_events._take_end, requests.delete, SimulatedStore.record
+_take_end, _delete, _record = ActiveRun._take_end, requests.delete, SimulatedStore.record
 
 
-def end_with_unread_logs(active: ActiveRuns, followed: FollowedRun, end: Transition) -> None:
+def end_with_unread_logs(self: ActiveRun, end: Transition) -> Outcome | None:
     if end.cause_id == LOGS_INCOMPLETE:
         end = msgspec.structs.replace(end, phase=Phase.FAILED, cause_id=None)
-    _take_end(active, followed, end)
+    return _take_end(self, end)
 
 
-def end_before_the_last_line(active: ActiveRuns, followed: FollowedRun, end: Transition) -> None:
+def end_before_the_last_line(self: ActiveRun, end: Transition) -> Outcome | None:
     if end.cause_id == LOGS_BEING_READ:
         end = Transition(phase=Phase.SUCCEEDED, at=end.at, cause="It is done.")
-    _take_end(active, followed, end)
+    return _take_end(self, end)
 
 
 def is_final(transition: Transition) -> bool:
@@ -88,9 +88,9 @@ def record_later(self: SimulatedStore, plan: Any, **more: Any) -> Any:
     return self.disk.rows.pop(plan.run_id)
 
 
-def forget_what_is_left(active: ActiveRuns, followed: FollowedRun, _: Future[Any]) -> None:
-    followed.see(deletes=False)
-    active.finish(followed)
+def forget_what_is_left(_: JobRequests, active: ActiveRun, __: Future[Any]) -> Outcome:
+    active.see(deletes=False)
+    return active.outcome(How.CLOSED)
 
 
 def delete_by_name_alone(context: RunContext, run_id: str) -> Any:
@@ -100,7 +100,7 @@ def delete_by_name_alone(context: RunContext, run_id: str) -> Any:
 
 
 BREAKS: dict[str, list[tuple[Any, str, Any]]] = {
-    "a job with unread logs is deleted": [(job_events, "_take_end", end_with_unread_logs)],
+    "a job with unread logs is deleted": [(ActiveRun, "_take_end", end_with_unread_logs)],
     "a lost answer is called failed": [
         (requests, "refusal", lambda run_id, error, at, **_: creation.refused(run_id, error, at))
     ],
@@ -108,22 +108,20 @@ BREAKS: dict[str, list[tuple[Any, str, Any]]] = {
     "what another process follows is followed": [(SimulatedClaims, "claim", lambda *_: True)],
     "a wish is forgotten in an outage": [(job_requests, "is_refused", lambda _: True)],
     "a run is closed before its last line": [
-        (job_events, "is_final", is_final),
-        (job_events, "_take_end", end_before_the_last_line),
+        (active_run, "is_final", is_final),
+        (ActiveRun, "_take_end", end_before_the_last_line),
     ],
     "a run ends before its pods are listed": [(job_reader, "must_list_pods", lambda *_: False)],
     "a job is created before its run is recorded": [(SimulatedStore, "record", record_later)],
     "what is left of a job is forgotten": [
-        (job_requests, "_take_deleted", forget_what_is_left),
+        (JobRequests, "_take_deleted", forget_what_is_left),
         (requests, "delete", lambda context, run_id: context.store.fulfilled(run_id, "delete")),
     ],
     "what is being submitted is resumed": [
         (submitting, "held_set", lambda *_, **__: contextlib.nullcontext())
     ],
     "a copy is taken over": [(requests, "delete", delete_by_name_alone)],
-    "what another store has adopted is acted on": [
-        (job_events, "_take_ownership", lambda *_: None)
-    ],
+    "what another store has adopted is acted on": [(ActiveRun, "take_ownership", lambda *_: False)],
 }
 
 

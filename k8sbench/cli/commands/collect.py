@@ -21,9 +21,8 @@ from k8sbench.cli.options import (
 )
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output, reporter
-from k8sbench.lifecycle.records import FEW
 from k8sbench.model.counts import counted
-from k8sbench.model.errors import Interrupted, UsageError
+from k8sbench.model.errors import FEW, Interrupted, UsageError
 from k8sbench.model.run import Run
 from k8sbench.report.formats import FORMATS
 

@@ -21,7 +21,6 @@ from k8sbench.cli.options import (
     store_option,
 )
 from k8sbench.cli.terminal import output
-from k8sbench.lifecycle import records
 from k8sbench.measure.group import permutation
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import (
@@ -29,6 +28,7 @@ from k8sbench.model.errors import (
     REJECTED_EXIT_CODE,
     UNDECIDED_EXIT_CODE,
     UsageError,
+    few,
 )
 from k8sbench.model.group import GroupFilter
 from k8sbench.model.request import ClusterAccess
@@ -130,15 +130,15 @@ def _exit_code(compared: Comparison) -> int:
             "Nothing could be compared, so no regression could be seen.",
             "The lines below the table say why.",
         )
-    few = [
+    undecided = [
         name
         for case, name in zip(compared.cases, case_names(compared), strict=True)
         if case.finding == "undecided"
     ]
-    if few:
-        cases = counted(len(few), "case", ("has", "have"))
+    if undecided:
+        cases = counted(len(undecided), "case", ("has", "have"))
         output.note(
-            f"undecided: {cases} too few runs to ever show a regression ({records.few(few)})."
+            f"undecided: {cases} too few runs to ever show a regression ({few(undecided)})."
             f" {permutation.fewest()} runs on each side are the fewest."
         )
         return UNDECIDED_EXIT_CODE

@@ -19,9 +19,8 @@ from k8sbench.cli import exit_codes, rows
 from k8sbench.cli.options import accept_option, format_option, grouped, rows_option, store_option
 from k8sbench.cli.rows import terminal_width
 from k8sbench.cli.terminal import output
-from k8sbench.lifecycle import records
 from k8sbench.model.counts import counted
-from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError, Interrupted, UsageError
+from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError, Interrupted, UsageError, few
 from k8sbench.parse.families import NAMES
 from k8sbench.report import explanation, formats
 from k8sbench.report.text_table import Column
@@ -227,7 +226,7 @@ def _name_benchmarks(recognised: Mapping[str, str | None], done: str) -> None:
     """Note which benchmarks were recognised, one line for each, and how to choose another."""
     for text in dict.fromkeys(filter(None, recognised.values())):
         logs = [log for log, stated in recognised.items() if stated == text]
-        output.note(f"{records.few(logs)}: {done} as {text}")
+        output.note(f"{few(logs)}: {done} as {text}")
 
 
 def _name_failures(failures: Sequence[InputError], kind: str) -> int:
@@ -238,7 +237,7 @@ def _name_failures(failures: Sequence[InputError], kind: str) -> int:
         causes.setdefault((what, error.action), []).append(error)
     following = [*(action for _, action in causes), None][1:]
     for ((what, action), errors), then in zip(causes.items(), following, strict=True):
-        files = records.few([str(error.file) for error in errors])
+        files = few([str(error.file) for error in errors])
         verb, _, rest = what.partition(" ")
         plural = f" {PLURALS[verb]} {rest}" if verb in PLURALS else f": {what}"
         output.error(f"{kind}: {errors[0].message if len(errors) == 1 else files + plural}")

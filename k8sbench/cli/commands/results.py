@@ -7,6 +7,7 @@ from typing import Any, get_args
 import click
 
 from k8sbench.app import results
+from k8sbench.app.reporting import Sort, Wanted
 from k8sbench.cli import rows
 from k8sbench.cli.options import (
     accept_option,
@@ -17,7 +18,6 @@ from k8sbench.cli.options import (
     store_option,
 )
 from k8sbench.cli.terminal import output
-from k8sbench.lifecycle.reporting import Sort, Wanted
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import UsageError
 from k8sbench.model.request import ClusterAccess

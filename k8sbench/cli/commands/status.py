@@ -7,11 +7,11 @@ import time
 import click
 
 from k8sbench.app import listing
+from k8sbench.app.records import RunStatus
 from k8sbench.cli import rows
 from k8sbench.cli.options import access_options, format_option, store_option
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.progress import figure_words
-from k8sbench.lifecycle.records import RunStatus
 from k8sbench.model import times
 from k8sbench.model.counts import counted
 from k8sbench.model.phase import Phase

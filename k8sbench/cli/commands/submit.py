@@ -7,13 +7,12 @@ from collections.abc import Sequence
 
 import click
 
-from k8sbench.app import cases, submit
+from k8sbench.app import cases, records, submit
 from k8sbench.app.submit import Detached, DryRun
 from k8sbench.cli import exit_codes, rows
 from k8sbench.cli.options import GroupedHelp, format_option, request_options, rows_option
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output, reporter
-from k8sbench.lifecycle import records
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.request import CASE_FLAGS, FLAGS, SHAPE_FLAGS, TRAINING_FLAGS, SubmitRequest
 from k8sbench.model.run import Run

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from k8sbench.app import reporting
 from k8sbench.app.results import Rows
 from k8sbench.cli import exit_codes
 from k8sbench.cli.main import main
-from k8sbench.lifecycle import reporting
 from k8sbench.model import creation
 from k8sbench.model import errors as errors_module
 from k8sbench.model.errors import (

@@ -10,7 +10,7 @@ import yaml
 
 from k8sbench.adapters import processes
 from k8sbench.adapters.store.sql_store import SqlStore
-from k8sbench.lifecycle.records import RunStatus
+from k8sbench.app.records import RunStatus
 from k8sbench.model.phase import Phase
 from k8sbench.report import repeating
 from tests.unit.command_line import Cli

@@ -13,9 +13,8 @@ import pytest
 
 from k8sbench.adapters.kubernetes.collectors import CollectorProxy
 from k8sbench.adapters.store.sql_store import open_store
-from k8sbench.app import collectors, connections, listing, results, stores
-from k8sbench.lifecycle import records
-from k8sbench.lifecycle.reporting import Wanted
+from k8sbench.app import collectors, connections, listing, records, results, stores
+from k8sbench.app.reporting import Wanted
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.group import GroupFilter
 from k8sbench.model.phase import Phase, Transition

@@ -12,9 +12,8 @@ import msgspec
 
 from k8sbench.lifecycle import collecting, serving, submitting
 from k8sbench.lifecycle.collecting import CollectResult
-from k8sbench.lifecycle.context import Inline, PlannedCase, RunContext, Stop, Threads
+from k8sbench.lifecycle.context import Inline, Outcome, PlannedCase, RunContext, Stop, Threads
 from k8sbench.lifecycle.serving import Serving
-from k8sbench.lifecycle.submitting import Submitted
 from k8sbench.model.ownership import Collected, Ownership
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plan import Backend, RunPlan
@@ -227,7 +226,7 @@ def outcomes(
     reporter: Silent | None = None,
     changes: Mapping[str, Any] = {},
     **asked: Any,
-) -> list[Submitted]:
+) -> list[Outcome]:
     """Submit cases, which are planned as it is asked unless they are given.
 
     ``changes`` are those of the context.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 
 import msgspec
@@ -10,7 +11,6 @@ import pytest
 
 from k8sbench.diagnose.job.causes import CAUSES
 from k8sbench.lifecycle import decide, views
-from k8sbench.lifecycle.decide import admit
 from k8sbench.model import attempts, creation
 from k8sbench.model.errors import BenchError
 from k8sbench.model.ownership import Ownership
@@ -49,27 +49,21 @@ RUNS = {
     "Queued": a_run(creation.created(NOW)),
     "Running": a_run(step(Phase.RUNNING)),
     "Ending": a_run(step(Phase.RUNNING), step(Phase.RUNNING, LOGS_BEING_READ)),
-    "Over": a_run(step(Phase.RUNNING), step(Phase.SUCCEEDED)),
+    "Over, not measured": a_run(step(Phase.RUNNING), step(Phase.SUCCEEDED)),
+    "Over": a_run(step(Phase.FAILED)),
 }
-JOBS: tuple[views.JobView, ...] = (
-    views.Unwatched(),
-    views.NotAsked(),
-    views.Watched(),
-    views.Reported(),
-    views.Missing(),
-    views.Ended(step(Phase.SUCCEEDED)),
-    views.Gone(step(Phase.LOST, creation.JOB_GONE)),
-    views.Unreadable(),
-)
+JOBS = dict.fromkeys(views.JobView) | {
+    views.JobView.ENDED: step(Phase.SUCCEEDED),
+    views.JobView.GONE: step(Phase.LOST, creation.JOB_GONE),
+}
+"""Each view of a job, and how it ended."""
 OWN, OTHERS = Ownership(), Ownership(is_ours=False)
-EFFECTS: tuple[views.Effect, ...] = (views.Idle(), views.Busy(), views.Later(NOW + 5.0))
+TIMES = (-math.inf, views.PENDING, NOW + 5.0)
 
 
 def test_each_state_has_its_run() -> None:
-    assert {type(views.state_of(run)).__name__ for run in RUNS.values()} == set(RUNS)
-    assert {kind.__name__ for kind in views.State.__subclasses__()} == set(RUNS)
-    assert {type(job) for job in JOBS} == set(views.JobView.__subclasses__())
-    assert {type(effect) for effect in EFFECTS} == set(views.Effect.__subclasses__())
+    assert {views.state_of(run).value for run in RUNS.values()} == set(RUNS)
+    assert {state.value for state in views.State} == set(RUNS)
 
 
 def test_a_wait_in_the_queue_after_a_preemption_is_no_part_of_the_time_limit() -> None:
@@ -89,29 +83,30 @@ def test_the_time_of_a_continued_training_counts_from_its_next_attempt() -> None
 
 
 def test_every_combination_has_an_answer() -> None:
-    for run, job, effect, whose in itertools.product(RUNS.values(), JOBS, EFFECTS, (OWN, OTHERS)):
+    every = itertools.product(RUNS.values(), JOBS.items(), TIMES, (OWN, OTHERS))
+    for run, (job, end), next_at, whose in every:
         for wish, keep, deletes in itertools.product((None, WISH), (False, True), (False, True)):
             record = views.Record(run=run, wish=wish, keep=keep)
-            view = views.View(job=job, effect=effect, deletes=deletes, ownership=whose)
+            view = views.View(job=job, end=end, next_at=next_at, deletes=deletes, ownership=whose)
             assert isinstance(decide.decide(record, view, NOW), decide.Action)
-            end = decide.advance(record, view, NOW)
-            assert end is None or isinstance(end, Transition)
+            recorded = decide.advance(record, view, NOW)
+            assert recorded is None or isinstance(recorded, Transition)
 
 
 def _cells() -> Iterator[tuple[str, str, str, str]]:
-    seen_when_theirs = (views.Watched, views.Reported, views.Gone, views.Unreadable)
-    theirs = [job for job in JOBS if isinstance(job, seen_when_theirs)]
-    seen = [views.View(job=job) for job in JOBS]
-    seen += [views.View(job=job, ownership=OTHERS) for job in theirs]
+    kinds = views.JobView
+    theirs = (kinds.WATCHED, kinds.REPORTED, kinds.GONE, kinds.UNREADABLE)
+    seen = [views.View(job=job, end=end) for job, end in JOBS.items()]
+    seen += [views.View(job=job, end=JOBS[job], ownership=OTHERS) for job in theirs]
     for (state, run), view in itertools.product(RUNS.items(), seen):
-        answers, job = [], type(view.job).__name__
+        answers, job = [], view.job.value
         for wish in (None, WISH):
             record = views.Record(run=run, wish=wish)
             end = decide.advance(record, view, NOW)
             answers.append(
                 f"records {end.phase}"
                 if end is not None and end.phase.final
-                else type(decide.decide(record, view, NOW)).__name__
+                else decide.decide(record, view, NOW).kind.value
             )
         name = job if view.ownership.is_ours else f"{job}, another store's"
         yield (state, name, *answers)  # type: ignore[misc]
@@ -120,15 +115,15 @@ def _cells() -> Iterator[tuple[str, str, str, str]]:
 def test_the_table_of_the_page_is_generated_golden() -> None:
     states: dict[tuple[str, ...], list[str]] = {}
     for state, *cell in _cells():
-        if state != "Over":
+        if not state.startswith("Over"):
             states.setdefault(tuple(cell), []).append(state)
     rows = ["| state | job | wanted: to run | wanted: its end |", "|---|---|---|---|"]
     rows += [f"| {', '.join(same)} | {' | '.join(cell)} |" for cell, same in states.items()]
-    for name, run in (("Over, not measured", RUNS["Over"]), ("Over", a_run(step(Phase.FAILED)))):
+    for name in ("Over, not measured", "Over"):
         for deletes in (True, False):
-            view = views.View(job=views.Ended(step(Phase.SUCCEEDED)), deletes=deletes)
+            view = ended(step(Phase.SUCCEEDED), deletes=deletes)
             job = "Ended" if deletes else "Ended, nothing is left of it"
-            rows.append(f"| {' | '.join((name, job, *[decided(run, view)] * 2))} |")
+            rows.append(f"| {' | '.join((name, job, *[decided(RUNS[name], view)] * 2))} |")
     struct_docs.assert_generated(ROOT / "docs" / "architecture.md", "states", "\n".join(rows))
 
 
@@ -136,27 +131,31 @@ def test_the_table_of_the_page_is_generated_golden() -> None:
 
 
 def decided(run: Run, view: views.View, *, now: float = NOW, **record: object) -> str:
-    return type(decide.decide(views.Record(run=run, **record), view, now)).__name__  # type: ignore[arg-type]
+    return decide.decide(views.Record(run=run, **record), view, now).kind.value  # type: ignore[arg-type]
+
+
+def ended(end: Transition, *, deletes: bool = False) -> views.View:
+    return views.View(job=views.JobView.ENDED, end=end, deletes=deletes)
 
 
 @pytest.mark.parametrize("state", ["Queued", "Running"])
 def test_a_job_is_ended_when_what_it_printed_is_read_or_takes_too_long(state: str) -> None:
-    unread = views.View(job=views.Reported(), is_read=False, read_by=NOW + 60.0)
+    unread = views.View(job=views.JobView.REPORTED, is_read=False, read_by=NOW + 60.0)
     assert decided(RUNS[state], unread, wish=WISH) == "Wait"
     assert decided(RUNS[state], unread, wish=WISH, now=NOW + 60.0) == "Cancel"
-    assert decided(RUNS[state], views.View(job=views.Reported()), wish=WISH) == "Cancel"
+    assert decided(RUNS[state], views.View(job=views.JobView.REPORTED), wish=WISH) == "Cancel"
 
 
 def test_the_time_in_which_logs_are_read_does_not_count() -> None:
-    view = views.View(job=views.Watched())
+    view = views.View(job=views.JobView.WATCHED)
     assert decided(RUNS["Running"], view, now=NOW + 601.0) == "Cancel"
     assert decided(RUNS["Ending"], view, now=NOW + 601.0) == "Wait"
 
 
 def test_the_end_of_a_job_is_waited_for_once_it_was_asked_for_and_not_for_ever() -> None:
     record = views.Record(run=RUNS["Running"], wish=WISH)
-    view = views.View(job=views.Reported(), asked_to_end_at=NOW, is_end_answered=True)
-    assert isinstance(decide.decide(record, view, NOW + 1.0), decide.Wait)
+    view = views.View(job=views.JobView.REPORTED, asked_to_end_at=NOW, is_end_answered=True)
+    assert decide.decide(record, view, NOW + 1.0).kind is decide.ActionKind.WAIT
     assert decide.advance(record, view, NOW + 1.0) is None
     left = decide.advance(record, view, NOW + decide.CANCEL_SECONDS)
     assert left is not None
@@ -166,9 +165,9 @@ def test_the_end_of_a_job_is_waited_for_once_it_was_asked_for_and_not_for_ever()
 def test_another_attempt_follows_an_end_that_may_be_better_next_time() -> None:
     end = step(Phase.FAILED, "replica-failed")
     record = views.Record(run=a_run(step(Phase.RUNNING), max_restarts=1))
-    view = views.View(job=views.Ended(end))
+    view = ended(end)
     assert decide.advance(record, view, NOW) is None
-    assert decide.decide(record, view, NOW) == decide.Restart(end)
+    assert decide.decide(record, view, NOW).kind is decide.ActionKind.RESTART
     for changes in ({"wish": WISH}, {"keep": True}):
         last = msgspec.structs.replace(record, **changes)
         assert decide.advance(last, view, NOW) is not None
@@ -187,7 +186,7 @@ def test_another_attempt_follows_an_end_that_may_be_better_next_time() -> None:
 )
 def test_any_other_end_is_the_run_s(end: Transition) -> None:
     record = views.Record(run=a_run(step(Phase.RUNNING), max_restarts=1))
-    assert decide.advance(record, views.View(job=views.Ended(end)), NOW) == end
+    assert decide.advance(record, ended(end), NOW) == end
 
 
 def test_an_attempt_that_waits_is_not_waited_for_beyond_the_runs_time() -> None:
@@ -195,22 +194,7 @@ def test_an_attempt_that_waits_is_not_waited_for_beyond_the_runs_time() -> None:
     again = attempts.restarting(began.plan, 1, "It failed.", NOW)
     waits = attempts.waiting(began, BenchError("A pod is left."), NOW)
     run = msgspec.structs.replace(began, history=(*began.history, again, waits))
-    view = views.View(job=views.NotAsked(), effect=views.Later(NOW + 5.0))
+    view = views.View(job=views.JobView.NOT_ASKED, next_at=NOW + 5.0)
     assert decided(run, view) == "Wait"
     assert decided(run, view, now=NOW + 5.0) == "Create"
     assert decided(run, view, now=NOW + 600.0) == "Cancel"
-
-
-# -- what runs share ------------------------------------------------------------------------------
-
-
-def test_four_requests_of_a_kind_are_under_way_at_a_time() -> None:
-    admission = admit(
-        going_on=9, creating=3, deleting=4, to_create=("a", "b"), to_delete=("c", "d")
-    )
-    assert (admission.create, admission.delete, admission.has_room) == (("a",), (), False)
-
-
-def test_a_further_run_begins_where_a_place_is_free() -> None:
-    assert admit(going_on=1, creating=0, deleting=0, parallel=2).has_room
-    assert not admit(going_on=1, creating=0, deleting=0, parallel=1).has_room

@@ -14,8 +14,8 @@ import pytest
 from k8sbench.adapters.store import run_logs
 from k8sbench.app.context import _measure
 from k8sbench.lifecycle import collecting
+from k8sbench.lifecycle.active_run import GAPS, kept_gaps
 from k8sbench.lifecycle.context import Stop
-from k8sbench.lifecycle.job_events import GAPS, kept_gaps
 from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageError
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.ownership import Collected

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.app import connections, lookup
-from k8sbench.lifecycle import adopting, collecting, foreign_jobs
+from k8sbench.app import connections, foreign_jobs, lookup
+from k8sbench.lifecycle import adopting, collecting
 from k8sbench.lifecycle.context import RunContext
 from k8sbench.model.errors import NotFound, PlanUnreadable, UsageError
 from k8sbench.model.ownership import JobOwner, Ownership

@@ -16,7 +16,7 @@ from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.app.context import run_context
 from k8sbench.cli import exit_codes
 from k8sbench.lifecycle import job_requests, submitting
-from k8sbench.lifecycle.context import MANIFEST, Stop
+from k8sbench.lifecycle.context import MANIFEST, How, Stop
 from k8sbench.model import attempts, creation
 from k8sbench.model.errors import Interrupted, NoRoom, StoreError, Unreachable, UsageError
 from k8sbench.model.identity import case_key
@@ -220,7 +220,7 @@ def test_joining_a_run_that_another_process_follows_is_an_outcome_and_no_error(
     for detach in (False, True):
         cluster = FakeCluster(outlives=True)
         (joined,) = outcomes(store, cluster, run_id="mine", detach=detach)
-        assert (joined.run, joined.state) == (created, "followed-elsewhere")
+        assert (joined.run, joined.how) == (created, How.FOLLOWED_ELSEWHERE)
         assert cluster.created == []
 
 
@@ -321,7 +321,7 @@ def test_one_refusal_does_not_keep_the_others_from_their_ends(store: Store, para
     reporter = Silent()
     cluster = cluster_of(None, UsageError("The webhook refused it.", "Mend it."))
     ends = outcomes(store, cluster, cases=5, parallel=parallel, reporter=reporter)
-    assert sorted(one.state for one in ends) == ["closed"] * 4 + ["refused"]
+    assert sorted(one.how.value for one in ends) == ["closed"] * 4 + ["refused"]
     (refused,) = (one for one in ends if one.error is not None)
     assert reported(refused.run)[-1] == ("Failed", "not-created")
     assert refused.run.history[-1].action == "Mend it."
@@ -334,8 +334,8 @@ def test_what_every_job_would_meet_ends_the_creating_alone(store: Store, detach:
     reporter = Silent()
     cluster = cluster_of(None, DOWN)
     ends = outcomes(store, cluster, cases=5, parallel=1, detach=detach, reporter=reporter)
-    made = "created" if detach else "closed"
-    assert [one.state for one in ends] == [made, "refused"]
+    made = How.CREATED if detach else How.CLOSED
+    assert [one.how for one in ends] == [made, How.REFUSED]
     assert f"3 more are not started: {DOWN}" in reporter.reported
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.lifecycle.reporting import Wanted, report
+from k8sbench.app.reporting import Wanted, report
 from k8sbench.measure.run.curve import Curve, curve
 from k8sbench.model.gpu_metrics import Gpu, Series
 from k8sbench.model.measurement import MeasuredWindow, SteadyPart

@@ -14,7 +14,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from k8sbench.lifecycle.reporting import Wanted, report
+from k8sbench.app.reporting import Wanted, report
 from k8sbench.model.errors import UsageError
 from k8sbench.model.gpu_metrics import Gpu, Series
 from k8sbench.model.measurement import MeasuredWindow, SteadyPart

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.lifecycle.reporting import Wanted, report
+from k8sbench.app.reporting import Wanted, report
 from k8sbench.model.finding import Finding
 from k8sbench.model.run import Run
 from k8sbench.report import publication, report_tables

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.lifecycle.reporting import Report, Wanted, report, report_of_runs
+from k8sbench.app.reporting import Report, Wanted, report, report_of_runs
 from k8sbench.model.group import Newer
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run

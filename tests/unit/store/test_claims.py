@@ -17,7 +17,8 @@ import sqlalchemy as sa
 
 from k8sbench.adapters import processes
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
-from k8sbench.lifecycle import records
+from k8sbench.app import records
+from k8sbench.lifecycle import lost_runs
 from k8sbench.model import times
 from k8sbench.model.errors import NotFound, StoreError, UsageError
 from k8sbench.model.phase import Phase, Transition
@@ -283,7 +284,7 @@ def at_rest(store: SqlStore, run_id: str, when: float) -> None:
 def test_a_run_whose_process_is_gone_is_lost_and_says_so(one_run: SqlStore) -> None:
     one_run.move("seg-1", step(Phase.RUNNING, NOW + 5))
     at_rest(one_run, "seg-1", NOW + 65)
-    changed = records.reconcile(one_run, alive=gone, now=NOW + 3600)
+    changed = lost_runs.reconcile(one_run, alive=gone, now=NOW + 3600)
     run = one_run.run("seg-1")
     assert changed == {"seg-1": run}
     assert run.history[-1] == Transition(
@@ -300,7 +301,7 @@ def test_a_run_whose_process_is_gone_is_lost_and_says_so(one_run: SqlStore) -> N
 
 @pytest.mark.parametrize("alive", [True, None])
 def test_a_run_whose_process_may_run_is_left(one_run: SqlStore, alive: bool | None) -> None:
-    assert records.reconcile(one_run, alive=lambda _: alive, now=NOW + 10) == {}
+    assert lost_runs.reconcile(one_run, alive=lambda _: alive, now=NOW + 10) == {}
     assert one_run.run("seg-1").phase is Phase.CREATED
 
 
@@ -309,7 +310,7 @@ def test_a_run_of_a_cluster_goes_on_and_one_that_succeeded_stays_so(store: SqlSt
     store.record(plan("nobodys", set_name="other"), at=NOW, owner=None)
     store.record(plan("over", set_name="third"), at=NOW, owner=OWNER)
     over = store.move("over", step(Phase.SUCCEEDED))
-    records.reconcile(store, alive=gone, now=NOW + 10)
+    lost_runs.reconcile(store, alive=gone, now=NOW + 10)
     assert store.run("over") == over
     phases = {run.run_id: run.phase for run in store.runs(RunFilter())}
     assert phases == {"pod": Phase.CREATED, "nobodys": Phase.CREATED, "over": Phase.SUCCEEDED}
@@ -317,11 +318,11 @@ def test_a_run_of_a_cluster_goes_on_and_one_that_succeeded_stays_so(store: SqlSt
 
 def test_its_end_is_not_before_its_last_state_nor_after_now(one_run: SqlStore) -> None:
     run = one_run.move("seg-1", step(Phase.RUNNING, NOW + 50))
-    assert records.lost(run, None, now=NOW + 60).at == NOW + 50
-    assert records.lost(run, NOW + 10, now=NOW + 60).at == NOW + 50
-    assert records.lost(run, NOW + 55, now=NOW + 60).at == NOW + 55
-    assert records.lost(run, NOW + 999, now=NOW + 60).at == NOW + 60
-    assert records.lost(run, NOW + 999, now=NOW).at == NOW + 50  # the clock was set back
+    assert lost_runs.lost(run, None, now=NOW + 60).at == NOW + 50
+    assert lost_runs.lost(run, NOW + 10, now=NOW + 60).at == NOW + 50
+    assert lost_runs.lost(run, NOW + 55, now=NOW + 60).at == NOW + 55
+    assert lost_runs.lost(run, NOW + 999, now=NOW + 60).at == NOW + 60
+    assert lost_runs.lost(run, NOW + 999, now=NOW).at == NOW + 50  # the clock was set back
 
 
 def test_a_read_only_store_still_tells(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

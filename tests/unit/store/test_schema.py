@@ -18,9 +18,9 @@ from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app.baselines import BaselineInfo
 from k8sbench.app.data import DataSetList
 from k8sbench.app.reading import Artifact
+from k8sbench.app.records import ListedRun, RunStatus
 from k8sbench.cli.commands.pools import PoolList
 from k8sbench.cli.main import main
-from k8sbench.lifecycle.records import ListedRun, RunStatus
 from k8sbench.model.baseline import Baseline
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, Transition

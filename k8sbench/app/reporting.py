@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from k8sbench.lifecycle import records
+from k8sbench.app import records
 from k8sbench.measure.group import grouping, history, ratios, speedup
 from k8sbench.model.group import Changed, Group, GroupFilter, Newer, Parity, Result, no_run_together
 from k8sbench.model.identity import GroupKey

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
-from k8sbench.lifecycle import records
-from k8sbench.lifecycle.records import ListedRun
+from k8sbench.app import records
+from k8sbench.app.records import ListedRun
 from k8sbench.model.errors import PlanUnreadable
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Location, Run

@@ -1,22 +1,16 @@
-"""What is recorded of runs, as people ask for it: find one, list some, say what became of it.
-
-A process that is killed cannot record its own end. Whoever reads the store therefore asks first,
-for every local run that is not finished, whether the process that answers for it still runs: a
-run whose process is gone is Lost, and says so (:func:`reconcile`). Clocks and processes come in as
-arguments.
-"""
+"""Recorded runs as commands show them: find one, list some, describe one."""
 
 from __future__ import annotations
 
 import contextlib
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
 import msgspec
 
-from k8sbench.model import times
-from k8sbench.model.errors import NotFound, StoreError, UsageError, did_you_mean
+from k8sbench.lifecycle.lost_runs import Alive, reconcile
+from k8sbench.model.errors import NotFound, StoreError, UsageError, did_you_mean, few
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plan import RunPlan
@@ -24,13 +18,8 @@ from k8sbench.model.run import Location, Owner, Run, Wish
 from k8sbench.ports import JobEvent, RunFilter, Store
 
 T = TypeVar("T", bound=msgspec.Struct)
-Alive = Callable[[Owner], bool | None]
-"""Whether a process still runs; None where that cannot be known from here."""
-OWNER_KILLED = "owner-killed"
 PAGE = 1000
 """Runs of one answer of a collector: the newest that match."""
-FEW = 5
-"""Names that an error lists before it says how many more there are."""
 
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,67 +136,10 @@ class RunStatus(RunView, frozen=True, kw_only=True):
     cluster did not answer."""
 
 
-def reconcile(store: Store, *, alive: Alive, now: float) -> dict[str, Run]:
-    """Bring runs up to date whose process is gone; returns those that changed, by id.
-
-    Runs of a cluster go on without us, and processes of other machines cannot be seen from here:
-    both are left alone. A store that can only be read stays as it is; what is returned says what
-    would stand in it.
-    """
-    changed: dict[str, Run] = {}
-    for run in store.runs(RunFilter(unfinished=True)):
-        owner = run.owner if run.plan.backend == "local" else None
-        if owner is not None and alive(owner) is False:
-            changed[run.run_id] = _closed(store, run, now=now)
-    return changed
-
-
-def _closed(store: Store, run: Run, *, now: float) -> Run:
-    try:
-        # Only now that the process is gone is its folder final: it may have ended in good order
-        # since the row was read, or been killed with its last word in the folder alone.
-        run = store.run(run.run_id)
-        if run.phase.final:
-            return run
-        return store.move(run.run_id, lost(run, store.last_written_at(run.run_id), now=now))
-    except StoreError:
-        if run.phase.final:
-            return run
-        transition = lost(run, store.last_written_at(run.run_id), now=now)
-        return msgspec.structs.replace(run, history=(*run.history, transition))
-
-
-def lost(run: Run, last_written_at: float | None, *, now: float) -> Transition:
-    """Say what became of a run whose process is gone, and since when."""
-    owner = run.owner
-    assert owner is not None
-    latest = run.history[-1]
-    # Its end left no trace of its own: it came after the last thing that was written.
-    at = min(max(latest.at, last_written_at or latest.at), max(now, latest.at))
-    rest = (
-        "nothing of the run had reported yet."
-        if latest.phase is Phase.CREATED
-        else "its processes were ended with it; what it printed until then is kept, see:"
-        f" k8sbench logs {run.run_id}"
-    )
-    cause = (
-        f"k8sbench (pid {owner.pid} on {owner.host}) ended at {times.utc(at)} or soon after, while"
-        f" the run was {latest.phase}, without a last word (killed, the machine went down, or the"
-        f" disk was full); {rest}"
-    )
-    return Transition(phase=Phase.LOST, at=at, cause=cause, cause_id=OWNER_KILLED)
-
-
 def listing(store: Store, wanted: RunFilter, *, alive: Alive, now: float) -> list[Run]:
     """The runs that match, oldest first, as they are now."""
     changed = reconcile(store, alive=alive, now=now)
     return [changed.get(run.run_id, run) for run in store.runs(wanted)]
-
-
-def few(names: Sequence[str]) -> str:
-    """List the first names, and say how many more there are."""
-    more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
-    return ", ".join(names[:FEW]) + more
 
 
 def check_set(name: str, sets: Sequence[str]) -> None:

@@ -1,0 +1,389 @@
+"""One run that this process brings to its end: its record, its view and its archive.
+
+What the cluster reports goes to the store first and to the user second.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+import msgspec
+
+from k8sbench.lifecycle import decide, requests
+from k8sbench.lifecycle.context import INTERRUPTED, How, Outcome, Reporter, Rules, RunContext, Until
+from k8sbench.lifecycle.views import JobView, Record, View, is_final
+from k8sbench.model import attempts, creation, times
+from k8sbench.model.errors import BenchError, StoreError
+from k8sbench.model.ownership import Ownership
+from k8sbench.model.phase import RESTARTING, Phase, Transition
+from k8sbench.model.run import COLLECTED_ELSEWHERE, Run, Wish
+from k8sbench.model.sample import LogGap
+from k8sbench.ports import JobEvent, LogArchive, Manifest, Store
+
+T = TypeVar("T")
+Here = tuple[RunContext, Reporter, Rules]
+"""The context, reporter and rules of an executor."""
+GAPS = "log-gaps.json"
+"""Artifact of a run: the gaps in its archived logs."""
+NODES = "nodes.json"
+"""Artifact of a run: facts about its nodes, if they could be read."""
+ABSENT_SECONDS = 5.0
+"""Between two looks for a job that may still appear."""
+AGAIN_SECONDS = 2.0
+"""First retry interval of a failed request; it doubles with each retry."""
+LONGEST_AGAIN = 30.0
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """A pending request."""
+
+    kind: str
+    """``create``, ``printed``, ``cancel``, ``delete``, ``answer`` or ``collector``."""
+    answer: Future[Any]
+    take: Callable[[Future[Any]], Outcome | None]
+    """Takes the answer, on the executor's thread."""
+
+
+class ActiveRun:
+    """A run that is not closed.
+
+    The executor's work on the run ends with an outcome that a method returns.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        view: View,
+        here: Here,
+        *,
+        wish: Wish | None = None,
+        archive: LogArchive | None = None,
+        manifests: Sequence[Manifest] = (),
+        gaps: Sequence[LogGap] = (),
+    ) -> None:
+        self.context, self.reporter, self.rules = context, _, rules = here
+        keep, wait, survives = rules.keep, rules.wait, context.cluster.jobs_outlive_us
+        self.record = Record(run=run, wish=wish, keep=keep, wait=wait, survives=survives)
+        self.view = view
+        self.archive, self.manifests = archive, manifests
+        """The archive is None if the run was over when it was resumed; the manifests are those of
+        the first attempt's job."""
+        self.is_over = False
+        """Its end is on record; it is still to be measured and its job deleted."""
+        self.is_restarted = False
+        """True if this process creates its job again, or did."""
+        self.lacking_since: float | None = None
+        """Since when the job could not be created, or may still appear, Unix seconds; else None."""
+        self.gaps = list(gaps)
+        self.images: set[str] = set()
+        self.read_until: dict[str, float] = {}
+        """Time stamp of the last archived line by replica, Unix seconds."""
+        self.printed: Mapping[str, float] | None = {}
+        """Time stamp by replica, Unix seconds, up to which logs are read before the job is
+        cancelled; None: not known, so the job is cancelled once its state is known."""
+        self.tries = 0
+        """Failed creations, or looks for the job, in a row."""
+        self.asked_since: float | None = None
+        """Start of the wait for the job's owner to collect it, Unix seconds; None: no wait."""
+        self.request: Request | None = None
+
+    @classmethod
+    def resumed(cls, run: Run, here: Here) -> ActiveRun:
+        """Resume a run that may have a job."""
+        context, run_id = here[0], run.run_id
+        store = context.store
+        store.ensure_folder(run_id)
+        if attempts.is_restarting(run):
+            # Who recorded it may have been killed before this, and another store have gone on.
+            store.begin_attempt(run_id)
+        gaps, wish = kept_gaps(store, run_id), run.wish("cancel")
+        view = View(
+            job=JobView.UNWATCHED,
+            reported_at=math.inf,
+            has_gaps=bool(gaps),
+            is_unwanted=wish is not None,
+            is_read=wish is None,
+            read_by=context.clock() + requests.READ_SECONDS,
+        )
+        return cls(run, view, here, wish=wish, archive=store.archive(run_id), gaps=gaps)
+
+    @classmethod
+    def ended(cls, run: Run, here: Here) -> ActiveRun:
+        """Make an active run of one that is over, for what another process left of it."""
+        context, _, rules = here
+        store, run_id = context.store, run.run_id
+        if rules.keep and run.wishes and not requests.is_by_name(run):
+            run = store.fulfilled(run_id, "delete")
+        view = View(job=JobView.ENDED, end=run.history[-1], deletes=run.wishes != ())
+        return cls(run, view, here, gaps=kept_gaps(store, run_id))
+
+    @property
+    def run(self) -> Run:
+        """The run as it is on record."""
+        return self.record.run
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return self.record.run.run_id
+
+    @property
+    def is_watched(self) -> bool:
+        """True if the cluster reports on the job."""
+        return self.view.job in {JobView.WATCHED, JobView.REPORTED}
+
+    def see(self, **changes: Any) -> None:
+        """Replace parts of the view."""
+        self.view = msgspec.structs.replace(self.view, **changes)
+
+    def note(self, **changes: Any) -> None:
+        """Replace parts of the record."""
+        self.record = msgspec.structs.replace(self.record, **changes)
+
+    def outcome(self, how: How, error: BaseException | None = None) -> Outcome:
+        """Return the run's outcome."""
+        return Outcome(self.run, how, error)
+
+    # -- what is recorded -----------------------------------------------------------------------
+
+    def move(self, transition: Transition) -> None:
+        """Record a transition."""
+        self.note(run=self.context.store.move(self.run_id, transition))
+
+    def report(self, transition: Transition) -> None:
+        """Tell the user of a recorded transition."""
+        event = JobEvent(run_id=self.run_id, transition=transition)
+        self.reporter.on_event(self.run, event)
+
+    def end(self, final: Transition) -> None:
+        """Record the end of the run, and stop following a job that goes on."""
+        if self.is_watched:
+            self.context.cluster.release(self.run_id)
+        is_kept = self.view.has_gaps and final.phase is Phase.SUCCEEDED
+        deletes = not self.rules.keep and (self.view.is_unwanted or not is_kept)
+        self.see(deletes=deletes and self.view.ownership.is_ours)
+        self.record_end(final)
+
+    def record_end(self, end: Transition) -> None:
+        """Record the end of the run, or that its logs cannot be read now."""
+        # The archive is on disk before the run is called final.
+        self.close_archive()
+        # A process that is killed from here on leaves a run that is known to have a job.
+        deletes = self.view.deletes and self.record.survives
+        owes = requests.left_over(end.at) if deletes else None
+        image = next(iter(self.images)) if len(self.images) == 1 else None
+        run = self.context.store.move(self.run_id, end, owes=owes, image=image)
+        self.note(run=run)
+        self.is_over = True
+        self.report(end)
+
+    def close_archive(self) -> None:
+        """Flush and close the log files, if there are any."""
+        if self.archive is not None:
+            self.archive.close()
+
+    def interrupt(self, cause: str, at: float) -> None:
+        """Have a local job ended, which cannot go on without this process."""
+        self.note(wish=Wish(kind="cancel", at=at, cause=cause, cause_id=INTERRUPTED))
+
+    def try_later(self) -> None:
+        """Delay the next request, twice as long after each failure."""
+        pause = min(AGAIN_SECONDS * 2.0 ** min(self.tries, 10), LONGEST_AGAIN)
+        self.tries += 1
+        self.see(next_at=self.context.clock() + pause)
+
+    def refuse(self, error: BaseException) -> Outcome:
+        """Record that the run has no job, or may have none; a restarted run has that on record."""
+        if not self.run.restarts:
+            survives, now = self.record.survives, self.context.clock()
+            self.move(requests.refusal(self.run_id, error, now, survives=survives))
+        return self.outcome(How.REFUSED, error)
+
+    def far_enough(self) -> Outcome | None:
+        """Return the outcome of a run that was to be brought no further than to a new job."""
+        is_restarted = self.is_restarted and self.rules.until is Until.LOOKED_AT
+        if not is_restarted and self.rules.until is not Until.CREATED:
+            return None
+        self.context.cluster.release(self.run_id)
+        return self.outcome(How.LEFT if is_restarted else How.CREATED)
+
+    def restart(self) -> None:
+        """Record that another attempt follows, and begin it."""
+        assert self.view.end is not None
+        end = decide.known_end(self.record, self.view.end)
+        try:
+            self.context.manifests(self.run)
+        except StoreError:
+            raise
+        except BenchError as error:
+            end = attempts.numbered(self.run, end)
+            self.end(attempts.refused_now(self.run, end, error))
+            return
+        self.close_archive()
+        again = attempts.restarting(self.run.plan, self.run.attempt, end.cause, end.at)
+        self.move(again)
+        self.context.store.begin_attempt(self.run_id)
+        self.report(again)
+        self.begin_attempt()
+
+    def begin_attempt(self) -> None:
+        """Have the next attempt created; nothing of its logs is archived yet."""
+        self.is_restarted, self.tries = True, 0
+        self.printed, self.read_until = {}, {}
+        now = self.context.clock()
+        self.see(job=JobView.NOT_ASKED, reported_at=now, is_read=True)
+        self.see(is_end_answered=False, asked_to_end_at=math.inf)
+
+    def note_kept(self) -> None:
+        """Tell the user of a job that stays on the cluster because of its logs."""
+        is_kept = self.view.has_gaps and self.run.phase is Phase.SUCCEEDED
+        if is_kept and not (self.view.is_unwanted or self.rules.keep):
+            why = f"its logs are not whole. To delete it: k8sbench delete {self.run_id}"
+            self.reporter.note(f"{self.run_id} stays on the cluster: {why}")
+
+    # -- what the cluster reports ---------------------------------------------------------------
+
+    def take_lines(self, replica: str, events: Sequence[JobEvent]) -> None:
+        """Archive lines of one replica's log."""
+        assert self.archive is not None
+        lines = [event.line for event in events if event.line is not None]
+        gap = self.archive.write(*lines)
+        self.read_until[replica] = lines[-1].at
+        if not self.view.is_read:
+            self.see_what_is_read()
+        for event in events:
+            self.reporter.on_event(self.run, event)
+        if gap is not None:
+            begin = gap.replica, gap.after, gap.why
+            self.gaps = [one for one in self.gaps if (one.replica, one.after, one.why) != begin]
+            self.take_event(JobEvent(run_id=self.run_id, gap=gap))
+
+    def see_what_is_read(self) -> None:
+        """Note if the logs are archived that are read before the job is cancelled."""
+        if self.view.is_read or self.request is not None:
+            return
+        if self.printed is None:
+            is_read = self.view.job is JobView.REPORTED
+        else:
+            read = self.read_until
+            is_read = all(read.get(name, 0.0) >= at for name, at in self.printed.items())
+        self.see(is_read=is_read)
+
+    def take_event(self, event: JobEvent) -> Outcome | None:
+        """Take in an event other than a line."""
+        store, step = self.context.store, event.transition
+        if event.replica is not None or step is not None:
+            if self.view.reported_at == math.inf:
+                self.see(reported_at=self.context.clock())
+            # Replicas are reported of a job that is still to be created, too.
+            if step is not None or self.view.job is not JobView.NOT_ASKED:
+                self.see(job=JobView.REPORTED)
+            self.see_what_is_read()
+        if event.replica is not None and event.replica.image is not None:
+            self.images = {*self.images, event.replica.image}
+        elif event.gap is not None:
+            self.gaps = [*self.gaps, event.gap]
+            store.keep(event.run_id, GAPS, msgspec.json.encode(self.gaps).decode() + "\n")
+            self.see(has_gaps=True)
+        elif event.nodes is not None:
+            store.keep(event.run_id, NODES, msgspec.json.encode(event.nodes).decode() + "\n")
+            return None
+        elif step is not None and is_final(step):
+            return self._take_end(step)
+        elif step is not None:
+            self.move(step)
+            if step.cause_id == RESTARTING:  # by another store
+                store.begin_attempt(event.run_id)
+        self.reporter.on_event(self.run, event)
+        return None
+
+    def take_ownership(self, whose: Ownership) -> bool:
+        """Take in which store owns the job, and what another store asks of the owner.
+
+        Returns True if it wants to adopt the job: that is declined, for the run is active here.
+        """
+        if not whose.is_ours and self.view.ownership.is_ours:
+            self.reporter.note(f"{self.run_id} is {whose.holder}'s now: it is left to that one.")
+        self.see(ownership=whose)
+        wish = whose.wish
+        if wish is None or not whose.is_ours:
+            return False
+        if wish.kind != "adopt":
+            self.context.store.wish(self.run_id, wish)
+            if self.record.wish is None:
+                self.note(wish=msgspec.structs.replace(wish, kind="cancel"))
+        return wish.kind == "adopt"
+
+    def _take_end(self, end: Transition) -> Outcome | None:
+        """Take in that the job is over, is gone, or has logs that cannot be read now."""
+        run, now, whose = self.run, self.context.clock(), self.view.ownership
+        if not end.phase.final:
+            self.see(job=JobView.UNREADABLE)
+            self.record_end(end)
+            return None
+        if end.cause_id == creation.JOB_GONE and not creation.is_known_created(run):
+            missing = creation.missing(run, now)
+            if missing is None or not missing.phase.final:
+                return self._look_again(missing)
+        if not whose.is_ours and whose.receipt is not None:
+            self.see_collected(end, whose.receipt.sentence, whose.receipt.action)
+            return None
+        may_go_on = end.phase is Phase.LOST or decide.is_restarted(self.record, end, now)
+        if self.record.wish is None and may_go_on:
+            # Another process of the store may have ended it, or recorded that it is to end.
+            self.note(wish=self.context.store.run(run.run_id).wish("cancel"))
+        is_gone = end.phase is Phase.LOST and self.record.wish is None
+        self.see(job=JobView.GONE if is_gone or not whose.is_ours else JobView.ENDED, end=end)
+        return None
+
+    def see_collected(self, end: Transition, why: str, action: str | None) -> None:
+        """See the end of a job that another store has collected."""
+        cause = f"{end.cause} {why}"
+        changes = {"cause": cause, "cause_id": COLLECTED_ELSEWHERE, "action": action}
+        self.see(job=JobView.ENDED, end=msgspec.structs.replace(end, **changes))
+
+    def _look_again(self, missing: Transition | None) -> Outcome | None:
+        """Look later for a job that is not there and may still appear."""
+        now, run_id = self.context.clock(), self.run_id
+        if missing is not None:
+            self.move(missing)
+        left_s = creation.settles_in(self.run, now)
+        if self.rules.until is Until.LOOKED_AT:
+            cause = self.run.history[-1].cause
+            self.reporter.note(f"{cause} Collect it again in {times.duration(left_s)}.")
+            return self.outcome(How.LEFT)
+        if self.tries == 0:
+            self.reporter.note(
+                f"The cluster has no job {run_id}. It is looked for another"
+                f" {times.duration(left_s)}: a request for it may still be on its way."
+            )
+        self.tries += 1
+        self.see(job=JobView.MISSING, next_at=now + min(left_s, ABSENT_SECONDS))
+        self.see(asked_to_end_at=math.inf, is_end_answered=False)
+        self.lacking_since = now
+        return None
+
+
+# -- artifacts that a measurement needs -----------------------------------------------------------
+
+
+def kept_gaps(store: Store, run_id: str) -> list[LogGap]:
+    """Read the recorded gaps of a run's logs; none without a file."""
+    return _kept(store, run_id, GAPS, list[LogGap]) or []
+
+
+def kept_nodes(store: Store, run_id: str) -> dict[str, dict[str, str]]:
+    """Read the recorded facts of a run's nodes, by node; none without a file."""
+    return _kept(store, run_id, NODES, dict[str, dict[str, str]]) or {}
+
+
+def _kept(store: Store, run_id: str, name: str, kind: type[T]) -> T | None:
+    content = store.kept(run_id, name)
+    try:
+        return None if content is None else msgspec.json.decode(content, type=kind)
+    except msgspec.MsgspecError as error:
+        path = store.folder(run_id) / name
+        raise BenchError(f"{path} cannot be read: {error}.") from error

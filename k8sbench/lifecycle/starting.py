@@ -1,0 +1,202 @@
+"""Starting one run: it is recorded and its job created, or a run that exists is joined."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+
+import msgspec
+
+from k8sbench.lifecycle import adopting, collecting, lost_runs, requests
+from k8sbench.lifecycle.context import BENCHMARK, MANIFEST, How, Outcome, PlannedCase, Stop
+from k8sbench.lifecycle.executor import Executor
+from k8sbench.model import attempts, creation, times
+from k8sbench.model.errors import BenchError, NotFound, OwnedElsewhere, RepeatTaken, UsageError
+from k8sbench.model.identity import case_key, case_values, fields_for
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.request import SubmitRequest
+from k8sbench.model.run import Run, Wish
+from k8sbench.ports import Manifest
+
+REPEAT_TRIES = 100
+"""Other submits into the same set may take a repeat number first; more than this is a fault."""
+LENGTHENED = frozenset({"training", "window", "command"})
+"""Fields of the case in which a training may differ that is to go on for longer. What else its
+command says, the trainer compares with what the checkpoints were written with."""
+
+
+class Starting:
+    """Starts the runs of one submit."""
+
+    def __init__(self, request: SubmitRequest, executor: Executor) -> None:
+        self._request, self._executor = request, executor
+        self._context, self._reporter = executor.context, executor.reporter
+        self._survives = self._context.cluster.jobs_outlive_us
+
+    def start(self, case: PlannedCase) -> Outcome:
+        """Have the job of a new run created, or take up the run that is to be joined."""
+        run_id = case.joins or self._request.run_id
+        existing = None if run_id is None else self._existing(case, run_id)
+        if existing is None:
+            try:
+                run, manifests = self._record(case)
+            except UsageError:
+                # Another process may have recorded it meanwhile.
+                existing = None if run_id is None else self._existing(case, run_id)
+                if existing is None:
+                    raise
+            else:
+                self._reporter.planned(run)
+                self._create(run, case, manifests)
+                return Outcome(run, How.CREATED)
+        return self._join(existing, case)
+
+    def _existing(self, case: PlannedCase, run_id: str) -> Run | None:
+        """Find the run of a name, in the store or on the cluster."""
+        context = self._context
+        try:
+            lost_runs.reconcile(context.store, alive=context.alive, now=context.clock())
+            run = context.store.run(run_id)
+        except NotFound:
+            jobs = context.cluster.jobs([run_id]) if self._survives else ()
+            job = next((job for job in jobs if job.run_id == run_id), None)
+            if job is None:
+                return None
+            _check_case(case, job.plan)
+            # It was submitted elsewhere: on a CI machine that is gone, or by somebody who follows
+            # it, to whom it is left.
+            wish = Wish(kind="adopt", at=context.clock(), cause="It is submitted again elsewhere.")
+            with contextlib.suppress(OwnedElsewhere):
+                adopting.is_left_to_us(run_id, context, wish, Stop(), self._reporter.note)
+            run = collecting.recorded(job, context)
+        _check_case(case, run.plan)
+        if not run.phase.final:
+            collecting.check_place(run, context.cluster, context.location)
+        return run
+
+    def _create(self, run: Run, case: PlannedCase, manifests: Sequence[Manifest]) -> None:
+        """Keep what is asked of the cluster for a run, and have its job created."""
+        store = self._context.store
+        try:
+            store.keep(run.run_id, MANIFEST, case.text(manifests))
+            if case.benchmark_file:
+                store.keep(run.run_id, BENCHMARK, case.benchmark_file)
+        except BenchError as error:
+            # An intent that cannot be recorded is not carried out.
+            now, survives = self._context.clock(), self._survives
+            final = requests.refusal(run.run_id, error, now, survives=survives)
+            with contextlib.suppress(BenchError):  # the first error is the one to report
+                store.move(run.run_id, final)
+            store.claims.release(run.run_id)
+            raise
+        self._executor.create(run, manifests)
+
+    def _join(self, existing: Run, case: PlannedCase) -> Outcome:
+        """Take up a run that exists, unless it is over or another process follows it."""
+        store, run_id = self._context.store, existing.run_id
+        plan = case.plan(run_id, existing.plan.set_name, existing.plan.repeat)
+        if not existing.phase.final:
+            limit = existing.plan.timeout_s
+            self._reporter.note(
+                f"run {run_id} exists and is joined as it is: set {existing.plan.set_name},"
+                f" --timeout {'none' if limit is None else times.duration(limit)}"
+            )
+        elif existing.owes_measurement:
+            is_ours = self._executor.take(existing)
+            return Outcome(existing, How.CREATED if is_ours else How.FOLLOWED_ELSEWHERE)
+        elif not _may_go_on(existing, plan):
+            return Outcome(existing, How.OVER_BEFORE)
+        goes_on = existing.phase.final or self._survives
+        if not (goes_on and store.claims.claim(run_id)):
+            return Outcome(existing, How.FOLLOWED_ELSEWHERE)
+        # Another process may have gone on with it since it was read.
+        existing = store.run(run_id)
+        if _may_go_on(existing, plan):
+            existing = self._reopened(existing, plan, case)
+        elif existing.phase.final:
+            store.claims.release(run_id)
+            return Outcome(existing, How.OVER_BEFORE)
+        elif creation.is_known_created(existing) or attempts.is_restarting(existing):
+            self._executor.take(existing)
+            return Outcome(existing, How.CREATED)
+        # A job that exists is found, and not created again.
+        self._reporter.planned(existing)
+        store.ensure_folder(run_id)
+        self._create(existing, case, case.manifests(existing.plan))
+        return Outcome(existing, How.CREATED)
+
+    def _reopened(self, run: Run, plan: RunPlan, case: PlannedCase) -> Run:
+        """Take a run up again that is over; a training goes on as its next attempt."""
+        context, store, note = self._context, self._context.store, self._reporter.note
+        had_job = not creation.may_be_submitted_again(run)
+        if had_job:
+            # Restarts that it had do not count against those that are allowed from here on.
+            plan = msgspec.structs.replace(plan, max_restarts=plan.max_restarts + run.attempt)
+            # Of this the job is made, also by a process that takes the run up after this one.
+            store.keep(run.run_id, MANIFEST, case.text(case.manifests(plan)))
+        try:
+            run = store.reopen(
+                plan, at=context.clock(), owner=context.owner, location=context.location
+            )
+        except RepeatTaken as taken:
+            message = f"Run {run.run_id} cannot become longer: {taken.message}"
+            raise UsageError(message, "Take another --run-id.") from taken
+        if had_job:
+            store.begin_attempt(run.run_id)
+            note(f"run {run.run_id} is continued, from its newest checkpoint if any")
+        else:
+            note(f"run {run.run_id} has never had a job, and is submitted again")
+        return run
+
+    def _record(self, case: PlannedCase) -> tuple[Run, tuple[Manifest, ...]]:
+        context, request = self._context, self._request
+        run_id = request.run_id or context.draw_run_id(case.draft.benchmark)
+        key = case_key(case.draft)
+        # Claimed before it is visible: no other process resumes it before its job exists.
+        if not context.store.claims.claim(run_id):
+            raise UsageError(
+                f"Another k8sbench process is just submitting run {run_id}.",
+                f"Follow it with: k8sbench watch {run_id}",
+            )
+        try:
+            for _ in range(REPEAT_TRIES):
+                repeat = context.store.next_repeat(request.joined_set, key)
+                plan = case.plan(run_id, request.joined_set, repeat)
+                # Rendered before it is recorded: what cannot be rendered leaves no trace.
+                manifests = case.manifests(plan)
+                with contextlib.suppress(RepeatTaken):
+                    run = context.store.record(
+                        plan, at=context.clock(), owner=context.owner, location=context.location
+                    )
+                    return run, manifests
+            raise RepeatTaken(
+                f"Set {request.joined_set} gave no free repeat number in {REPEAT_TRIES} tries.",
+                "Too many submits write into it at once; try again.",
+            )
+        except BaseException:
+            context.store.claims.release(run_id)
+            raise
+
+
+def _check_case(case: PlannedCase, existing: RunPlan) -> None:
+    wanted = case.plan(existing.run_id, existing.set_name, existing.repeat)
+    there, asked = case_values(existing), case_values(wanted)
+    differing = [name for name in fields_for("case") if there.get(name) != asked.get(name)]
+    if LENGTHENED.issuperset(differing) and attempts.is_longer(wanted, existing):
+        differing = []
+    # No part of the case; but with another seed, or without them, no checkpoint is gone on from.
+    others = ["seed"] if existing.seed not in {None, wanted.seed} else []
+    others += ["checkpoints"] if existing.checkpoints and not wanted.checkpoints else []
+    if differing or others:
+        case_name = f"{existing.benchmark} {existing.framework} {existing.case}"
+        what = "is another case" if differing else "cannot be taken up with another option"
+        raise UsageError(
+            f"Run {existing.run_id} exists and {what}: {case_name} {existing.precision}"
+            f" (other: {', '.join(differing + others)}).",
+            "Take another --run-id, or the options that it was submitted with.",
+        )
+
+
+def _may_go_on(run: Run, plan: RunPlan) -> bool:
+    """Whether a run that is over is submitted again, or continued, as a plan asks."""
+    return creation.may_be_submitted_again(run) or attempts.may_be_continued(run, plan)
