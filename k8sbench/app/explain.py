@@ -52,11 +52,12 @@ def explain_format(name: str, log: str) -> list[Row]:
     from k8sbench.report import explanation
 
     spec = catalog.benchmark(name).spec
-    variants: dict[LogFormat, list[str]] = {}
-    for variant in spec.variants:
-        if isinstance(variant.log, LogFormat):
-            variants.setdefault(variant.log, []).append(f"{variant.framework}/{variant.name}")
-    if not variants:
+    formats: list[tuple[LogFormat, str]] = []
+    for log_format in [v.log for v in spec.variants if isinstance(v.log, LogFormat)]:
+        its = [f"{v.framework}/{v.name}" for v in spec.variants if v.log == log_format]
+        if (log_format, ", ".join(its)) not in formats:
+            formats.append((log_format, ", ".join(its)))
+    if not formats:
         families = ", ".join(sorted({str(each.log) for each in spec.variants}))
         raise InputError(
             f"declares no log format: its variants name families ({families}).",
@@ -64,7 +65,6 @@ def explain_format(name: str, log: str) -> list[Row]:
             file=name,
         )
     (source,) = log_files.opened(log_files.names([log], [log]))
-    formats = {log_format: ", ".join(its) for log_format, its in variants.items()}
     quote = functools.partial(evidence.place, source.name)
     read, tried = declared.matches(source, formats, quote)
     if not read:

@@ -33,11 +33,8 @@ class Match(Protocol):
     def end(self) -> int:
         """Return the place behind the match."""
 
-    def groups(self) -> tuple[Any, ...]:
-        """Return the text of each group; None for a group without a match."""
-
     def groupdict(self) -> dict[str, Any]:
-        """Return the same of the named groups, by name."""
+        """Return the text of each named group, None where it takes no part."""
 
 
 class Pattern(Protocol):

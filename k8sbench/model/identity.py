@@ -139,7 +139,9 @@ def _parts(of: object, *names: str) -> object:
 
 def _log(plan: RunPlan) -> object:
     names = ("unit", "per", "record", "summary", "averaged", "first_iteration", "stamp_format")
-    return _parts(plan.log, *names)
+    later = ("fields", "last", "first_epoch", "numbering", "evaluation", "metric", "metric_unit")
+    given = (name for name in (*later, "checkpoint") if getattr(plan.log, name, None))
+    return _parts(plan.log, *names, *given)
 
 
 def _rdma(plan: RunPlan) -> object:

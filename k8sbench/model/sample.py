@@ -58,9 +58,11 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     carries: bool = False
     """Whether they begin anew there alone, so that the mean of an epoch's first iterations goes on
     from the epoch before."""
-    numbering: Literal["run", "epoch"] = "run"
-    """Whether iterations are counted on, or from the start of each epoch."""
-    first_epoch: int = 0
+    numbering: Literal["run", "epoch"] | None = "run"
+    """Whether iterations are counted on, or from the start of each epoch. None: the first record of
+    another epoch shows it, which counts on if it is of a later iteration."""
+    first_epoch: int | None = 0
+    """Number of the first epoch. None: that of the first record, at most 1."""
     holds_events: bool = False
     """Whether an evaluation or a checkpoint between two records lies in the second one's time."""
     complete: bool = True
@@ -70,11 +72,18 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds between two stamps that can be distinguished; None where records carry no stamp."""
     wraps: float | None = None
     """Seconds after which stamps that lack the year or the date begin anew."""
+    events_known: bool = True
+    """Whether evaluations and checkpoints are read. False: anything may be in the lines between two
+    records, so that stamps are compared only of those that are as close as any."""
 
     @property
     def dated(self) -> bool:
         """Whether stamps carry the year."""
         return self.wraps is None
+
+    def first_epoch_of(self, first: Record) -> int:
+        """The number of the first epoch, of a log whose first record is given."""
+        return min(first.epoch or 0, 1) if self.first_epoch is None else self.first_epoch
 
 
 class _Printed(msgspec.Struct, frozen=True, kw_only=True):

@@ -295,19 +295,21 @@ class Upstream(_Strict, frozen=True, kw_only=True):
         return {**known, **{name: n.value(known) for name, n in self.numbers.items()}}
 
 
+SECONDS = {"s", "sec", "second", "seconds"}
 STEP_UNITS = {"steps", "step", "iterations", "iteration", "iters", "iter", "it", "batches", "batch"}
 """Units of rates that count the steps of the whole job."""
 
 
 class LogFormat(_Strict, frozen=True, kw_only=True):
-    """A log format declared by regular expressions with named groups.
+    """A log format declared by regular expressions with named groups, or by the keys of JSON.
 
     ``record`` must match one training line and name ``iteration`` and one of ``rate``
     (samples/s), ``step_seconds``; it may name ``total``, ``epoch``, ``loss``, ``data_seconds``,
-    ``stamp``. ``summary`` matches a line that states the whole run's rate alone, as ``rate`` or
-    ``step_seconds``, and may name ``loss``. Each of ``facts`` matches a line in which the program
-    states its own run, and names one or more of ``gpus``, ``gpus_per_node``, ``replicas``,
-    ``batch_size``, ``precision``, ``gpu_model``. Other names are errors.
+    ``stamp``. ``fields`` does the same by keys. ``summary`` matches a line that states the whole
+    run's rate alone, as ``rate`` or ``step_seconds``, and may name ``loss``. ``evaluation`` may
+    name ``value`` and ``metric``. Each of ``facts`` matches a line in which the program states its
+    own run, and names one or more of ``gpus``, ``gpus_per_node``, ``replicas``, ``batch_size``,
+    ``precision``, ``gpu_model``. Other names are errors.
 
     Expressions have the syntax of RE2 (https://github.com/google/re2/wiki/Syntax): that of Python
     without looking ahead or behind, without back references and without the flag ``x``. ``$``
@@ -319,19 +321,41 @@ class LogFormat(_Strict, frozen=True, kw_only=True):
     framework: Name | None = None
     """What the program is written in, for rows: ``tensorflow``; None: the variant's framework."""
     unit: Text
-    """What ``rate`` counts per second: the benchmark's unit, or steps (``steps/s``, ``it/s``)."""
+    """What ``rate`` counts per second: the benchmark's unit, or steps (``steps/s``, ``it/s``). Of
+    ``step_seconds``: ``s/step``."""
     per: Literal["job", "card"]
     """Whether ``rate`` is the whole job's or one GPU's."""
     record: Text | None = None
     """Pattern of one training line."""
+    fields: dict[str, Text] = {}
+    """In place of ``record``, for lines that hold a JSON object: where each group stands in it, as
+    ``data.rate`` or ``step.1``."""
     summary: Text | None = None
     """Pattern of the line that states the whole run's rate."""
-    averaged: Literal["interval", "step", "running"] = "interval"
-    """What the printed number is a mean of: the log interval, that one step, or all so far."""
+    averaged: Literal["interval", "step", "running", "last"] = "interval"
+    """What the printed number is a mean of: the log interval, that one step, all so far, or the
+    last few steps, however many lie between two lines."""
+    last: PositiveInt | None = None
+    """How many the last few are."""
     first_iteration: Literal[0, 1] = 1
     """The number that the log gives the first iteration."""
+    first_epoch: Literal[0, 1] | None = None
+    """The number that the log gives the first epoch; without it: that of the first training line,
+    at most 1."""
+    numbering: Literal["run", "epoch"] | None = None
+    """Whether iterations are counted through the run, or anew in each ``epoch``; without it: as
+    the first line of another epoch shows."""
     stamp_format: Text | None = None
-    """``strptime`` format of the group ``stamp``; it has to tell seconds."""
+    """``strptime`` format of the group ``stamp``; it has to tell seconds. Without it, of
+    ``fields``: Unix seconds."""
+    evaluation: Text | None = None
+    """Pattern of the lines of evaluations: ``value`` is their result."""
+    metric: Text | None = None
+    """What ``value`` is, where the line does not say it as ``metric``."""
+    metric_unit: Literal["%", "fraction"] | None = None
+    """Unit of ``value``; without it: percent, if it is above 1."""
+    checkpoint: Text | None = None
+    """Pattern of the lines of checkpoints."""
     facts: tuple[Text, ...] = ()
     """Patterns of lines that state the run: ``gpus`` of the whole job, or ``gpus_per_node`` and
     ``replicas`` (nodes), ``batch_size`` per GPU, ``precision`` (``amp``, ``fp16``, ``bf16``,
@@ -341,6 +365,12 @@ class LogFormat(_Strict, frozen=True, kw_only=True):
     def counts_steps(self) -> bool:
         """True if ``rate`` counts steps: the batch makes samples of them."""
         return self.unit.partition("/")[0] in STEP_UNITS
+
+    @property
+    def is_time(self) -> bool:
+        """True if the unit is that of a time: seconds per step."""
+        unit, _, per = self.unit.partition("/")
+        return unit in SECONDS and per in STEP_UNITS
 
 
 def framework_of(log: str | LogFormat, framework: str) -> str:

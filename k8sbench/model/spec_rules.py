@@ -16,6 +16,8 @@ from k8sbench.model.spec import PLACEHOLDERS, BenchmarkSpec, Command, LogFormat,
 
 SECOND = {"", "s", "sec", "second"}
 """Accepted names of the second in a rate's unit."""
+SAMPLES = {"images", "clips", "sequences"}
+"""Units of which one is one sample: their rate may be declared in samples."""
 Problem = tuple[tuple[str | int, ...], str]
 """Path of the offending key, and one sentence."""
 
@@ -64,11 +66,13 @@ def _variant_problems(
     if isinstance(variant.log, LogFormat):
         yield from ((("log", *path), text) for path, text in _format_problems(variant.log))
         unit, _, time = variant.log.unit.partition("/")
-        if time not in SECOND or not (unit == spec.unit or variant.log.counts_steps):
+        known = unit == spec.unit or variant.log.counts_steps
+        known |= unit == "samples" and spec.unit in SAMPLES
+        if not (variant.log.is_time or (known and time in SECOND)):
             text = (
                 f"is {variant.log.unit!r}, but the benchmark counts {spec.unit} per second; give "
-                f"{spec.unit}/s, or steps/s, which the batch converts; a time is no rate: name its "
-                "group step_seconds, of numbers in seconds"
+                f"{spec.unit}/s, or steps/s or s/step, which the batch converts; the group of a "
+                "time is step_seconds, of numbers in seconds"
             )
             yield ("log", "unit"), text
     yield from _figure_problems(spec, variant)
@@ -148,11 +152,24 @@ FACT_GROUPS = ("gpus", "gpus_per_node", "replicas", "batch_size", "precision", "
 
 
 def _format_problems(log: LogFormat) -> Iterator[Problem]:
-    if log.record is None and log.summary is None:
-        yield (), "needs record, summary or both"
-    patterns = {"record": (log.record, RECORD_GROUPS), "summary": (log.summary, SUMMARY_GROUPS)}
-    if log.counts_steps and not any("<rate>" in (text or "") for text, _ in patterns.values()):
+    patterns: dict[str, tuple[str | dict[str, str] | None, Collection[str]]] = {
+        "record": (log.record, RECORD_GROUPS),
+        "fields": (log.fields or None, RECORD_GROUPS),
+        "summary": (log.summary, SUMMARY_GROUPS),
+        "evaluation": (log.evaluation, ("metric", "value")),
+        "checkpoint": (log.checkpoint, ()),
+    }
+    if not (log.record or log.fields or log.summary):
+        yield (), "needs record (or fields), summary or both"
+    if log.record and log.fields:
+        yield ("fields",), "stands beside record; one of them reads the training lines"
+    if (log.averaged == "last") != (log.last is not None):
+        yield ("last",), "goes with averaged: last, which needs it"
+    has_rate = "rate" in log.fields or "<rate>" in f"{log.record}{log.summary}"
+    if log.counts_steps and not has_rate:
         yield ("unit",), f"is {log.unit!r}, a rate, but no pattern has a group named rate"
+    if log.is_time and has_rate:
+        yield ("unit",), f"is {log.unit!r}, a time; name its group step_seconds, not rate"
     for field, (pattern, known) in patterns.items():
         if pattern is None:
             continue
@@ -160,14 +177,17 @@ def _format_problems(log: LogFormat) -> Iterator[Problem]:
         yield from (((field,), fault) for fault in faults)
         if groups is None:
             continue
-        if field == "record" and "iteration" not in groups:
-            yield (field,), "has no group named iteration: (?P<iteration>\\d+)"
-        if not groups & {"rate", "step_seconds"}:
+        if known == RECORD_GROUPS:
+            if "iteration" not in groups:
+                yield (field,), "has no group named iteration: (?P<iteration>\\d+)"
+            if "stamp" in groups and log.stamp_format is None and not log.fields:
+                yield (field,), "has a group named stamp; give its stamp_format"
+            if "stamp" not in groups and log.stamp_format is not None:
+                yield ("stamp_format",), f"is of no use: {field} has no group named stamp"
+        if "rate" in known and not groups & {"rate", "step_seconds"}:
             yield (field,), "has no group named rate or step_seconds"
-        if "stamp" in groups and log.stamp_format is None:
-            yield (field,), "has a group named stamp; give its stamp_format"
-        if field == "record" and "stamp" not in groups and log.stamp_format is not None:
-            yield ("stamp_format",), "is of no use: record has no group named stamp"
+        if "value" in groups and not (log.metric or "metric" in groups):
+            yield (field,), "has no group named metric; give the metric of its value"
     for index, pattern in enumerate(log.facts):
         groups, faults = _groups(pattern, FACT_GROUPS)
         yield from ((("facts", index), fault) for fault in faults)
@@ -175,11 +195,13 @@ def _format_problems(log: LogFormat) -> Iterator[Problem]:
             yield ("facts", index), f"has no named group; known: {', '.join(FACT_GROUPS)}"
 
 
-def _groups(pattern: str, known: Collection[str]) -> tuple[set[str] | None, list[str]]:
+def _groups(
+    pattern: str | dict[str, str], known: Collection[str]
+) -> tuple[set[str] | None, list[str]]:
     """Return an expression's named groups (None if invalid) and the problems."""
     try:
-        groups = set(expressions.compiled(pattern).groupindex)
+        names = expressions.compiled(pattern).groupindex if isinstance(pattern, str) else pattern
     except InputError as error:
         return None, [f"is not a regular expression: {error}"]
-    unknown = sorted(groups - set(known))
-    return groups, [f"has a group named {name}; known: {', '.join(known)}" for name in unknown]
+    unknown, what = sorted({*names} - {*known}), ", ".join(known) or "none"
+    return {*names}, [f"has a group named {name}; known: {what}" for name in unknown]

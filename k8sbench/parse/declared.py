@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -10,10 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import msgspec
 
 from k8sbench.model import expressions
-from k8sbench.model.expressions import Match
+from k8sbench.model.errors import InputError
+from k8sbench.model.expressions import Match, Pattern
 from k8sbench.model.sample import Fact, Item, Mark, Place, Shape
 from k8sbench.model.spec import LogFormat
-from k8sbench.parse.family import Family, LineReader, LineRule, Read, records
+from k8sbench.parse.family import EvaluationRule, Family, LineReader, LineRule, MarkRule, Read
 from k8sbench.parse.lines import CleanLine, ended, pieces
 from k8sbench.parse.records import MOST_ITERATIONS, RecordRule, number_in, positive
 from k8sbench.parse.stamps import DAY
@@ -44,32 +46,112 @@ def family(declared: LogFormat, framework: str | None) -> Family:
         except (ValueError, OverflowError, re.error):
             return None
 
-    unit = "samples/s" if declared.counts_steps else declared.unit
     rule = None
-    if declared.record:
-        pattern = expressions.compiled(declared.record)
+    if (pattern := training_line(declared)) is not None:
         groups = pattern.groupindex
         shape = Shape(
             name=declared.name,
             number="rate" if "rate" in groups and not declared.counts_steps else "seconds",
             per=declared.per,
             averaged=declared.averaged,
-            numbering="epoch" if "epoch" in groups else "run",
+            last=declared.last or 0,
+            numbering=declared.numbering if "epoch" in groups else "run",
+            first_epoch=declared.first_epoch,
             complete=declared.averaged != "step",
             resolution=0.000001 if stamp_format and "%f" in stamp_format else 1.0,
             wraps=_wraps(stamp_format) if stamp_format else None,
+            events_known=declared.evaluation is not None and declared.checkpoint is not None,
         )
         rule = RecordRule(
             *("", pattern, shape, declared.first_iteration, stamp),
             counts_steps=declared.counts_steps,
         )
+    metric = (declared.metric or "", declared.metric_unit)
+    evaluation, checkpoint = _compiled(declared.evaluation), _compiled(declared.checkpoint)
     return Family(
         name=declared.name,
         title=f"the declared format {declared.name}",
         framework=declared.framework or framework,
-        unit=unit if "/" in unit else f"{unit}/s",
-        make_reader=lambda family: _Reader(family, rule, declared),
+        unit="samples/s" if declared.counts_steps or declared.is_time else declared.unit,
+        records=(rule,) if rule else (),
+        evaluations=(EvaluationRule("", evaluation, *metric),) if evaluation else (),
+        marks=(MarkRule("", "checkpoint", checkpoint),) if checkpoint else (),
+        make_reader=lambda family: _Reader(family, declared),
     )
+
+
+def _compiled(expression: str | None) -> Pattern | None:
+    return None if expression is None else expressions.compiled(expression)
+
+
+def training_line(declared: LogFormat) -> Pattern | None:
+    """What matches a training line; None: only a summary is declared."""
+    return JsonFields(declared.fields) if declared.fields else _compiled(declared.record)
+
+
+_OBJECT = re.compile(r"\{\s*\"")
+_JSON = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str)
+
+
+class JsonMatch(msgspec.Struct, frozen=True):
+    """A JSON object of a line, as a match of its fields."""
+
+    text: str
+    at: int
+    """The place behind it."""
+    named: dict[str, str | None]
+
+    def __getitem__(self, group: int, /) -> str:
+        """Return the object's text."""
+        return self.text
+
+    def end(self) -> int:
+        """Return the place behind it."""
+        return self.at
+
+    def groupdict(self) -> dict[str, str | None]:
+        """Return the values, by the names of their groups."""
+        return self.named
+
+
+class JsonFields:
+    """Reads the JSON objects of a line like a pattern: values at given paths are its groups.
+
+    A path is made of keys and of places in lists: ``data.train.rate``, ``step.1``.
+    """
+
+    def __init__(self, paths: Mapping[str, str]) -> None:
+        self._paths = paths
+        self.groupindex = {name: number for number, name in enumerate(paths, 1)}
+
+    def search(self, text: str, start: int = 0, /) -> JsonMatch | None:
+        """Return the first object from a place on that has one of the values."""
+        return next(self.finditer(text, start), None)
+
+    def finditer(self, text: str, start: int = 0, /) -> Iterator[JsonMatch]:
+        """Yield all such objects, up to one that is torn."""
+        while begin := _OBJECT.search(text, start):
+            try:
+                found, start = _JSON.raw_decode(text, begin.start())
+            except (ValueError, RecursionError):
+                return
+            named = {name: _at(found, path) for name, path in self._paths.items()}
+            if any(named.values()):
+                yield JsonMatch(text[begin.start() : start], start, named)
+
+
+def _at(value: object, path: str) -> str | None:
+    """Return the text or number at a path; keys may hold dots themselves."""
+    if isinstance(value, list):
+        value = {str(place): each for place, each in enumerate(value)}
+    if not isinstance(value, dict):
+        return None
+    if isinstance(found := value.get(path), str):
+        return found
+    inner = (
+        _at(each, path[len(key) + 1 :]) for key, each in value.items() if path.startswith(f"{key}.")
+    )
+    return next(filter(None, inner), None)
 
 
 def _wraps(stamp_format: str) -> float | None:
@@ -109,22 +191,23 @@ _NODES = {"gpus_per_node", "replicas"}
 
 
 class _Reader(LineReader):
-    def __init__(self, family: Family, record: RecordRule | None, declared: LogFormat) -> None:
-        self._record, self._counts_steps = record, declared.counts_steps
-        self._summary = expressions.compiled(declared.summary) if declared.summary else None
+    def __init__(self, family: Family, declared: LogFormat) -> None:
+        self._counts_steps = declared.counts_steps
+        self._summary = _compiled(declared.summary)
         self._facts = [expressions.compiled(text) for text in declared.facts]
         self._nodes: dict[str, int] = {}
         """GPUs of a node and nodes, as far as they are stated."""
         super().__init__(family)
 
     def rules(self) -> list[LineRule]:
-        reads: list[Read] = [] if self._record is None else [records(self._record)]
         # The empty text is in every line: a pattern may match anything.
-        return [LineRule("", _cut(read)) for read in (*reads, self._others)]
+        reads = (*(rule.read for rule in super().rules()), self._others)
+        return [LineRule("", _cut(read)) for read in reads]
 
     def _others(self, line: CleanLine) -> Iterator[Item]:
-        for match in self._record.pattern.finditer(line.text) if self._record else ():
-            yield from _unread(line, match)
+        for rule in self._family.records:
+            for match in rule.pattern.finditer(line.text):
+                yield from _unread(line, match)
         for pattern in self._facts:
             if stating := pattern.search(line.text):
                 for group, value in stating.groupdict().items():
@@ -166,6 +249,11 @@ def _cut(read: Read) -> Read:
 
 SHOWN = 3
 """Lines of each expression that are shown."""
+PART = 40
+"""Characters of a part of a line or expression that are shown."""
+KINDS = 5000
+"""Lines that are kept, of those that are alike but for their digits the first."""
+_DIGITS = re.compile(r"\d+")
 Quote = Callable[[int, str], Place]
 """Makes a place of a line's number and its text, which it redacts."""
 
@@ -178,14 +266,19 @@ class Expression(msgspec.Struct):
     name: str
     """``record``, ``summary`` or ``facts[0]``."""
     pattern: str
+    matches: Pattern
     matched: int = 0
     """Lines."""
     lines: list[tuple[Place, dict[str, str]]] = []
     """The first few of those, and what their named groups match."""
+    reach: tuple[Place, tuple[str, ...]] | None = None
+    """Of an expression that matches no line, the line on which it comes farthest: the end of what
+    its beginning matches, its rest, and what the line has there, with visible spaces. None: no line
+    matches even its beginning."""
 
     def take(self, number: int, text: str, quote: Quote) -> None:
         """Try a line."""
-        if (match := expressions.compiled(self.pattern).search(text)) is None:
+        if (match := self.matches.search(text)) is None:
             return
         self.matched += 1
         if len(self.lines) < SHOWN:
@@ -193,33 +286,67 @@ class Expression(msgspec.Struct):
             shown = {name: quote(number, text).text for name, text in groups if text is not None}
             self.lines.append((quote(number, text), shown))
 
+    def reach_for(self, lines: Iterable[tuple[int, str]], quote: Quote) -> None:
+        """Find how far the expression matches, by its beginnings, the longest first."""
+        cuts = range(len(self.pattern) - 1, 0, -1)
+        parts = [(cut, part) for cut in cuts if (part := _beginning(self.pattern[:cut]))]
+        for number, text in lines:
+            for place, (cut, part) in enumerate(parts):
+                if (match := part.search(text)) and (end := match.end()):
+                    before, behind = text[max(end - PART, 0) : end], text[end : end + PART]
+                    texts = (before, self.pattern[cut : cut + PART], behind)
+                    shown = tuple(quote(number, each.replace(" ", "␣")).text for each in texts)
+                    self.reach, parts = (quote(number, text), shown), parts[:place]
+                    break
+
+
+def _beginning(text: str) -> Pattern | None:
+    """Compile what an expression begins with; None: it is no expression itself."""
+    try:
+        return expressions.compiled(text)
+    except InputError:
+        return None
+
 
 def matches(
-    blocks: Iterable[str], formats: Mapping[LogFormat, str], quote: Quote
+    blocks: Iterable[str], formats: Iterable[tuple[LogFormat, str]], quote: Quote
 ) -> tuple[int, list[Expression]]:
     """Try every line on every expression, as the reader of the format does.
 
-    ``formats`` has the variants of each. Returns how many lines there are, and what matches.
+    ``formats`` come with the variants of each. Returns how many lines there are, and what matches.
     """
     tried = [
-        Expression(variant=variant, name=name, pattern=pattern)
-        for declared, variant in formats.items()
-        for name, pattern in _patterns(declared)
+        Expression(variant=variant, name=name, pattern=text, matches=pattern)
+        for declared, variant in formats
+        for name, text, pattern in _patterns(declared)
     ]
-    whole, rest = 0, ""
+    whole, rest, kinds = 0, "", dict[str, tuple[int, str]]()
     for block in blocks:
         for line in ended(block):
             rest = line.rstrip("\n")
             for piece in pieces(rest):
+                text = piece.text[:MAX_LINE]
+                if len(kinds) < KINDS:
+                    kinds.setdefault(_DIGITS.sub("0", text), (whole + 1, text))
                 for expression in tried:
-                    expression.take(whole + 1, piece.text[:MAX_LINE], quote)
+                    expression.take(whole + 1, text, quote)
             if len(rest) < len(line):
                 whole, rest = whole + 1, ""
+    for expression in tried:
+        if not expression.matched and expression.name != "fields":
+            expression.reach_for(kinds.values(), quote)
     return whole + bool(rest), tried
 
 
-def _patterns(declared: LogFormat) -> list[tuple[str, str]]:
-    """Give the expressions of a declared format, with the names of their keys."""
-    facts = [(f"facts[{index}]", text) for index, text in enumerate(declared.facts)]
-    named = [("record", declared.record), ("summary", declared.summary), *facts]
-    return [(name, text) for name, text in named if text is not None]
+def _patterns(declared: LogFormat) -> Iterator[tuple[str, str, Pattern]]:
+    """Give the expressions of a declared format, with their keys."""
+    if declared.fields:
+        paths = ", ".join(f"{name}: {path}" for name, path in declared.fields.items())
+        yield "fields", paths, JsonFields(declared.fields)
+    named = {
+        key: getattr(declared, key) for key in ("record", "summary", "evaluation", "checkpoint")
+    }
+    named |= {f"facts[{index}]": text for index, text in enumerate(declared.facts)}
+    for key, text in named.items():
+        if text is not None:
+            yield key, text, expressions.compiled(text)

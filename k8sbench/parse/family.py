@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from k8sbench.model.expressions import Match, Pattern
 from k8sbench.model.sample import Evaluation, Fact, Item, MarkKind
 from k8sbench.parse import stamps
 from k8sbench.parse.lines import CleanLine
@@ -41,7 +42,7 @@ class EvaluationRule(msgspec.Struct, frozen=True):
     """An evaluation's result. Groups: ``value``, ``metric``, ``subset``, ``stamp``."""
 
     needle: str
-    pattern: re.Pattern[str]
+    pattern: Pattern
     metric: str = ""
     """Where the pattern has no such group."""
     unit: Literal["%", "fraction"] | None = None
@@ -62,7 +63,7 @@ class MarkRule(msgspec.Struct, frozen=True):
 
     needle: str
     kind: MarkKind
-    pattern: re.Pattern[str] | None = None
+    pattern: Pattern | None = None
     """None: the needle alone decides."""
 
 
@@ -190,13 +191,14 @@ def _evaluations(rule: EvaluationRule) -> Read:
     def read(line: CleanLine) -> Iterator[Item]:
         for match in rule.pattern.finditer(line.text):
             yield line.mark("evaluation", match[0])
-            yield _evaluation(line, match, rule)
+            if (value := number_in(match.groupdict().get("value"))) is not None:
+                yield _evaluation(line, match, value, rule)
 
     return read
 
 
-def _evaluation(line: CleanLine, match: re.Match[str], rule: EvaluationRule) -> Evaluation:
-    groups, value = match.groupdict(), float(match["value"])
+def _evaluation(line: CleanLine, match: Match, value: float, rule: EvaluationRule) -> Evaluation:
+    groups = match.groupdict()
     stamp = groups.get("stamp")
     return Evaluation(
         line=line.number,

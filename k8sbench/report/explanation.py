@@ -128,12 +128,18 @@ def of_expressions(log: str, lines: int, tried: Iterable[Expression]) -> Iterato
     """Yield the lines that the expressions of a declared format match."""
     yield 0, f"{log}: {counted(lines, 'line')}"
     for each in tried:
-        matched = counted(each.matched, "line") if each.matched else "no line"
+        begins = "" if each.reach or each.name == "fields" else ", not even its beginning does"
+        matched = counted(each.matched, "line") if each.matched else f"no line{begins}"
         yield 0, f"{each.name} of {each.variant} matches {matched}: {each.pattern}"
         for place, groups in each.lines:
             yield 1, _place(place)
             named = ", ".join(f"{name} {text!r}" for name, text in groups.items())
             yield 2, named or "no group took part"
+        if each.reach:
+            place, (matched, wanted, found) = each.reach
+            yield 1, _place(place)
+            then = f"then the expression wants `{wanted}`, the line has `{found}`"
+            yield 2, f"matches up to `{matched}`; {then}"
 
 
 def _title(plan: RunPlan, group: Group) -> str:

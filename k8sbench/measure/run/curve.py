@@ -86,12 +86,14 @@ def _base(record: Record, last: Record | None, bases: dict[int, int]) -> int:
         return 0
     number = record.epoch or 0
     if number not in bases:
-        total, before = record.total or 0, number - record.shape.first_epoch
-        bases[number] = max(before, 0) * total
+        shape, total = record.shape, record.total or 0
+        bases[number] = max(number - shape.first_epoch_of(record), 0) * total
         if last is not None:
             # The last iterations of an epoch may have no line, and those of some epochs none.
             known = last.epoch or 0
-            bases[number] = bases.get(known, 0) + max(total * (number - known), last.iteration)
+            goes_on = shape.numbering is None and record.iteration > last.iteration
+            ended = 0 if goes_on else max(total * (number - known), last.iteration)
+            bases[number] = bases.get(known, 0) + ended
     return bases[number]
 
 

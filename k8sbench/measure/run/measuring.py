@@ -122,7 +122,7 @@ def _check_declared(log: LogFacts, declared: LogFormat) -> None:
             file=place.file,
             line=place.line,
         )
-    if declared.record is not None and log.whole_run is not None:
+    if (declared.record or declared.fields) and log.whole_run is not None:
         mark, file = log.whole_run
         raise InputError(
             f"the pattern of {declared.name}'s training lines matches no line, that of its "

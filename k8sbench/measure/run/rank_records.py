@@ -38,9 +38,13 @@ class RankRecords:
         self._single = shape.averaged == "step"
         self.last = (every or shape.last) if shape.averaged == "last" else 0
         """Iterations that each mean is of, where that is no matter of the records' distance."""
-        self._by_epoch = shape.numbering == "epoch"
-
+        self.by_epoch = shape.numbering != "run"
+        """True if iterations are counted anew in each epoch, for all that is known."""
+        self._decided = shape.numbering is not None
+        self._first_epoch = shape.first_epoch_of(first)
         # Where the log stands.
+        self._line, self._closest = 0, math.inf
+        """Line of the record before, and the fewest lines from one to the next so far."""
         self.position = 0
         """Last iteration of the run that a record covered."""
         self._epoch: int | None = None
@@ -181,9 +185,9 @@ class RankRecords:
         self, record: Record, file: str, events: bool, restart: bool, upto: int | None = None
     ) -> None:
         opens = self.all_records == 0
+        undisturbed = (self._follows(record) or self.shape.events_known) and not events
         furthest = (self._previous, self._mean.printed)
-        turns = self._by_epoch and record.epoch != self._epoch
-        turns = turns and self._turn(record, file, opens=opens, restart=restart)
+        turns = self._turns(record) and self._turn(record, file, opens=opens, restart=restart)
         iteration = record.iteration
         position = self._base + iteration
         if position <= self.position and not turns:
@@ -221,12 +225,12 @@ class RankRecords:
         # Between two epochs an evaluation lies in no record's time.
         holds = events and (self.shape.holds_events or distance <= self.last) and not turns
         steady = not (record.holds or restart or holds)
-        alone = steady and not (opens or turns or events)
+        alone = steady and not (opens or turns) and undisturbed
         alone = alone and (covered == distance or self._single)
         passed = self.clock.advance(record.stamp, record.paused)
         if restart or passed is None:
             passed, alone = 0.0, False
-        elif self.last not in {0, between} and not (opens or events) and passed >= 0:
+        elif self.last not in {0, between} and undisturbed and passed >= 0 and not self._by_rate:
             # The means overlap, or leave steps out; nothing but training lies between the stamps.
             covered, time, alone = between, passed, between == distance > self.last
         counts = position - covered >= self.window.warmup and position <= self.window.end
@@ -237,6 +241,19 @@ class RankRecords:
             Entry(line, distance, covered, time, printed, at, passed, counts, steady, alone)
         )
 
+    def _follows(self, record: Record) -> bool:
+        """Whether no more lines than usual lie between the record before and this one."""
+        lines, self._line = record.line - self._line, record.line
+        self._closest = min(self._closest, lines if lines > 0 else math.inf)
+        return lines == self._closest
+
+    def _turns(self, record: Record) -> bool:
+        """Whether iterations are counted anew with a record, as it is of another epoch."""
+        before, epoch = self._epoch, record.epoch
+        if not self._decided and before is not None and epoch is not None and epoch > before:
+            self._decided, self.by_epoch = True, record.iteration <= self._previous
+        return self.by_epoch and epoch != before
+
     def _turn(self, record: Record, file: str, *, opens: bool, restart: bool) -> bool:
         """Go to the epoch of a record; True if it is one that the log had not reached yet."""
         epoch, total = record.epoch, record.total or 0
@@ -244,7 +261,7 @@ class RankRecords:
         new = number not in self._bases and (not self._bases or number > max(self._bases))
         if opens:
             # A log that begins in a later epoch: only the total shows where that lies.
-            self._base = max(number - self.shape.first_epoch, 0) * total
+            self._base = max(number - self._first_epoch, 0) * total
         elif new:
             last = max(self._bases)
             tail = total - self._previous
@@ -324,7 +341,7 @@ class RankRecords:
     def missing(self) -> Occurrences:
         """Records before which iterations of the window are in no record."""
         opening, slack = self.opening, self.usual if self._single or self.last else 0
-        is_late = min(self._bases, default=0) > self.shape.first_epoch
+        is_late = self.by_epoch and min(self._bases, default=0) > self._first_epoch
         if opening is not None and not self._running:
             is_late |= opening.position > self.window.warmup + slack
         return self.distances.missing(opening if is_late else None)

@@ -120,7 +120,7 @@ def with_log(fields: str) -> str:
 @pytest.mark.parametrize(
     ("fields", "what"),
     [
-        ("", "needs record, summary or both"),
+        ("", "needs record (or fields), summary or both"),
         ("record: '('", "is not a regular expression"),
         ("record: 'x'", "no group named iteration"),
         ("summary: 'x'", "named rate or step_seconds"),
@@ -135,6 +135,15 @@ def with_log(fields: str) -> str:
         ("summary: '(?P<rate>.)\\Z'", "invalid escape sequence: \\Z; write \\z"),
         ("summary: '(?P<rate>.)|(?P<rate>..)'", "two groups have the same name"),
         ("summary: '(?P<rate>.{,3})'", "{,n} has no minimum; write {0,n}"),
+        ("fields: {rate: a}", "fields has no group named iteration"),
+        ("fields: {iteration: a, rate: b, ips: c}", "has a group named ips; known: iteration"),
+        ("fields: {iteration: a, rate: b}, stamp_format: '%H:%M:%S'", "is of no use: fields has"),
+        (f"fields: {{iteration: a, rate: b}}, {RECORD}", "fields stands beside record"),
+        ("summary: '(?P<rate>.)', averaged: last", "last goes with averaged: last"),
+        ("summary: '(?P<rate>.)', last: 10", "last goes with averaged: last"),
+        ("summary: '(?P<rate>.)', evaluation: '(?P<value>.)'", "give the metric of its value"),
+        ("summary: '(?P<rate>.)', evaluation: '(?P<mIoU>.)'", "named mIoU; known: metric, value"),
+        ("summary: '(?P<rate>.)', checkpoint: '(?P<step>.)'", "named step; known: none"),
     ],
 )
 def test_a_log_format_that_reads_nothing_is_reported_with_its_line(fields: str, what: str) -> None:
@@ -143,22 +152,30 @@ def test_a_log_format_that_reads_nothing_is_reported_with_its_line(fields: str, 
     assert line == 12
 
 
-@pytest.mark.parametrize("unit", ["tokens/s", "steps/h"])
+@pytest.mark.parametrize("unit", ["tokens/s", "steps/h", "ms", "ms/step", "s/image", "s"])
 def test_a_rate_of_another_unit_than_the_benchmark_s_is_refused_with_its_line(unit: str) -> None:
     text = with_log("summary: '(?P<rate>.)'")
     line, message = said(text.replace("images/s", unit))
     assert (line, repr(unit) in message, "images/s, or steps/s" in message) == (12, True, True)
-    for known in ("images", "images/sec", "steps/s", "it/s"):
+    for known in ("images", "images/sec", "steps/s", "it/s", "samples/s"):
         parsed(text.replace("images/s", known))
+
+
+@pytest.mark.parametrize("unit", ["tokens", "GB"])
+def test_a_rate_of_samples_is_none_of_tokens_or_gigabytes(unit: str) -> None:
+    text = with_log("summary: '(?P<rate>.)'").replace("unit: images\n", f"unit: {unit}\n")
+    line, message = said(text.replace("images/s", "samples/s"))
+    assert (line, "'samples/s'" in message) == (12, True)
 
 
 def test_a_rate_of_steps_is_not_read_as_the_seconds_of_a_step_nor_a_time_as_a_rate() -> None:
     text = with_log("summary: '(?P<step_seconds>.)'")
     line, message = said(text.replace("images/s", "steps/s"))
     assert (line, "'steps/s'" in message, "named rate" in message) == (12, True, True)
-    for unit in ("s/step", "ms"):
-        line, message = said(text.replace("step_seconds", "rate").replace("images/s", unit))
-        assert (line, repr(unit) in message, "step_seconds" in message) == (12, True, True)
+    line, message = said(text.replace("step_seconds", "rate").replace("images/s", "s/step"))
+    assert (line, "'s/step'" in message, "step_seconds" in message) == (12, True, True)
+    for known in ("s/step", "s/iteration", "sec/it", "images/s"):
+        parsed(text.replace("images/s", known))
 
 
 def second(**changes: str) -> str:

@@ -110,3 +110,196 @@ def test_letters_of_any_language_and_bytes_that_are_none_are_read() -> None:
     found = measured(lines, record=record)
     assert found.records == 10
     assert found.rate == pytest.approx(64.5)
+
+
+# Epochs
+
+
+def epochs(*counts: int, first: int = 0, resets: bool = True, total: str = "/200") -> list[str]:
+    """Lines each 20 iterations of epochs of 200: 1 s an iteration in the first 100, then 0.1 s."""
+    return [
+        f"epoch {number + first} step {step if resets else number * 200 + step}"
+        f"{total if resets else ''} time {1.0 if number * 200 + step <= 100 else 0.1}"
+        for number, count in enumerate(counts)
+        for step in range(20, count + 1, 20)
+    ]
+
+
+def by_epoch(lines: list[str], **changes: Any) -> Measurement:
+    """Of ten images a step: the rate behind the slow steps is 100."""
+    record = r"^epoch (?P<epoch>\d+) step (?P<iteration>\d+)(?:/(?P<total>\d+))? "
+    record += r"time (?P<step_seconds>\S+)"
+    known: dict[str, Any] = {"name": "mine", "unit": "s/step", "per": "job", "record": record}
+    return measured_by(lines, format=LogFormat(**known | changes), batch_size=10, warmup=100)
+
+
+def window(found: Measurement) -> tuple[str, float | None, int, int]:
+    assert found.window is not None
+    first, last = found.window.first_iteration, found.window.last_iteration
+    return found.verdict, found.rate and round(found.rate, 6), first, last
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("declared", [True, False])
+def test_epochs_are_counted_from_0_or_from_1_as_the_first_line_shows(
+    first: int, declared: bool
+) -> None:
+    said = {"first_epoch": first, "numbering": "epoch"} if declared else {}
+    found = by_epoch(epochs(200, 200, 200, first=first), **said)
+    assert (window(found), ids(found)) == (("valid", 100.0, 101, 600), [])
+
+
+@pytest.mark.parametrize(("first", "said"), [(2, {}), (1, {"first_epoch": 0})])
+def test_a_log_that_begins_in_a_later_epoch_lacks_the_iterations_before(
+    first: int, said: dict[str, Any]
+) -> None:
+    found = by_epoch(epochs(200, 200, first=first), **said)
+    assert window(found)[2:] == (201, 600)
+    assert "iterations-missing" in ids(found, "reject")
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("said", [{}, {"numbering": "run"}])
+def test_steps_that_go_on_through_the_epochs_are_those_of_the_run(
+    first: int, said: dict[str, Any]
+) -> None:
+    found = by_epoch(epochs(200, 200, 200, 200, first=first, resets=False), **said)
+    assert (window(found), ids(found)) == (("valid", 100.0, 101, 800), [])
+
+
+def test_steps_of_the_run_may_be_printed_less_often_than_epochs_pass() -> None:
+    lines = [f"epoch {3 * n} step {20 * n} time {1.0 if n <= 5 else 0.1}" for n in range(1, 20)]
+    found = by_epoch(lines)
+    assert (window(found), ids(found)) == (("valid", 100.0, 101, 380), [])
+
+
+def test_epochs_of_one_line_each_are_counted_anew() -> None:
+    lines = [f"epoch {n} step 20 time {1.0 if n <= 5 else 0.1}" for n in range(1, 20)]
+    assert window(by_epoch(lines)) == ("valid", 100.0, 101, 380)
+
+
+def test_lines_that_are_lost_at_the_end_of_an_epoch_are_missing_however_steps_are_counted() -> None:
+    lines = epochs(140, 200)
+    for later in (13, 15):
+        assert "iterations-missing" in ids(by_epoch(lines[:7] + lines[later:]), "reject")
+    # Exactly an epoch that is lost looks like none: only the declaration tells.
+    found = by_epoch(lines[:7] + lines[14:], numbering="epoch")
+    assert "iterations-missing" in ids(found, "reject")
+    lines = epochs(200, 200, resets=False)
+    assert ids(by_epoch(lines[:7] + lines[12:]), "reject") == ["iterations-missing"]
+
+
+def test_steps_of_the_run_that_go_back_are_another_run() -> None:
+    lines = epochs(200, 200, resets=False)
+    assert ids(by_epoch([*lines, *lines[8:]]), "reject") == ["iterations-back"]
+
+
+# Evaluations and checkpoints
+
+STAMPED: dict[str, Any] = {
+    "name": "mine",
+    "unit": "s/step",
+    "per": "job",
+    "record": r"^(?P<stamp>\S+ \S+) step (?P<iteration>\d+) time (?P<step_seconds>\S+)",
+    "stamp_format": "%Y-%m-%d %H:%M:%S",
+}
+
+
+def stamped(*seconds: float, between: str = "", step: int = 50, took: float = 0.4) -> list[str]:
+    """Lines so many seconds apart; before those that took longer than the first stands another."""
+    lines, at = [], 0.0
+    for number, passed in enumerate(seconds, 1):
+        at += passed
+        if between and passed > seconds[0]:
+            lines.append(between)
+        clock = f"10:{int(at) // 60:02d}:{int(at) % 60:02d}"
+        lines.append(f"2026-03-02 {clock} step {step * number} time {took:.4f}")
+    return lines
+
+
+def by_stamps(lines: list[str], **changes: Any) -> Measurement:
+    return measured_by(lines, format=LogFormat(**STAMPED | changes), batch_size=8, warmup=50)
+
+
+PAUSED = (20.0, *([20.0] * 4 + [35.0]) * 4)
+"""Four evaluations of 15 s, in no line's time: 0.4 s × 50 are 20 s."""
+READS = {
+    "evaluation": r"^val (?P<metric>\w+): (?P<value>\S+)",
+    "checkpoint": "^saved",
+}
+
+
+@pytest.mark.parametrize("said", [{}, READS])
+@pytest.mark.parametrize("between", ["val mIoU: 68.7", "saved"])
+def test_stamps_are_not_held_against_lines_with_others_between(
+    said: dict[str, str], between: str
+) -> None:
+    found = by_stamps(stamped(*PAUSED, between=between), **said)
+    assert (found.verdict, found.rate, ids(found)) == ("valid", 20.0, ["clocks-apart"])
+
+
+@pytest.mark.parametrize("said", [{}, READS])
+def test_stamps_of_lines_without_others_between_must_agree(said: dict[str, str]) -> None:
+    assert ids(by_stamps(stamped(*PAUSED), **said), "reject") == ["clock-mismatch"]
+    # As many lines as between any two are no reason for more time.
+    lines = [text for line in stamped(*PAUSED) for text in ("", line)]
+    assert ids(by_stamps(lines), "reject") == ["clock-mismatch"]
+    if said:  # what lies between is known, and was none
+        lines = stamped(*PAUSED, between="epoch over")
+        assert ids(by_stamps(lines, **said), "reject") == ["clock-mismatch"]
+
+
+@pytest.mark.parametrize(
+    ("line", "said", "metric", "value", "unit"),
+    [
+        ("val mIoU: 68.7", {}, "mIoU", 68.7, "%"),
+        ("val mIoU: 0.687", {}, "mIoU", 0.687, "fraction"),
+        ("val mIoU: 0.7", {"metric_unit": "%"}, "mIoU", 0.7, "%"),
+        ("val 0.9", {"evaluation": r"^val (?P<value>\S+)", "metric": "top-1"}, "top-1", 0.9, None),
+    ],
+)
+def test_an_evaluation_s_value_is_the_accuracy(
+    line: str, said: dict[str, Any], metric: str, value: float, unit: str | None
+) -> None:
+    found = by_stamps([*stamped(*[20.0] * 8), line], **READS | said)
+    assert found.accuracy is not None
+    assert (found.accuracy.metric, found.accuracy.final) == (metric, value)
+    assert found.accuracy.unit == (unit or "fraction")
+
+
+def test_an_evaluation_without_a_number_is_one_all_the_same() -> None:
+    for line in ("val mIoU: n/a", "evaluating"):
+        said = {**READS, "evaluation": f"{READS['evaluation']}|^evaluating"}
+        found = by_stamps(stamped(*PAUSED, between=line), **said)
+        assert (found.verdict, found.accuracy) == ("valid", None)
+
+
+# Means of the last few steps
+
+
+def test_a_mean_of_the_last_few_steps_is_no_mean_of_the_interval() -> None:
+    """Each 50 steps 22 s by the stamps; the last ten of them took 0.4 s each."""
+    lines = stamped(*[22.0] * 10)
+    assert ids(by_stamps(lines), "reject") == ["clock-mismatch"]
+    found = by_stamps(lines, averaged="last", last=10)
+    assert (found.verdict, ids(found)) == ("valid", ["sampled-steps", "unsteady"])
+    assert found.rate == pytest.approx(8 * 450 / 198)
+    assert found.throughput is not None
+    assert found.throughput.printed_steps == pytest.approx(20.0)
+
+
+def test_rates_of_the_last_few_steps_are_those_of_the_printed_steps_alone() -> None:
+    lines = [line.replace("time 0.4000", "ips 20.0") for line in stamped(*[22.0] * 10)]
+    record = STAMPED["record"].replace("time (?P<step_seconds>", "ips (?P<rate>")
+    found = by_stamps(lines, averaged="last", last=10, record=record, unit="images/s")
+    assert found.rate == pytest.approx(20.0)
+    assert (found.estimator, found.iterations) == ("printed_steps", 90)
+
+
+def test_a_line_of_json_is_measured_by_its_keys() -> None:
+    lines = [
+        f'{{"step": {step}, "metrics": {{"ips": 64.5, "loss": 2.5}}}}' for step in range(1, 11)
+    ]
+    fields = {"iteration": "step", "rate": "metrics.ips", "loss": "metrics.loss"}
+    found = measured(lines, record=None, fields=fields)
+    assert (found.verdict, found.rate, found.final_loss) == ("valid", 64.5, 2.5)

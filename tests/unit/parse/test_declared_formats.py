@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from k8sbench.model.sample import Fact, Mark, Record
@@ -33,7 +35,7 @@ def test_named_groups_become_a_record() -> None:
     assert isinstance(found, Record)
     assert (found.iteration, found.total, found.epoch) == (10, 100, 2)
     assert (found.rate, found.loss, found.stamp) == (64.5, 1.5, 1795162530.0)
-    assert (found.shape.per, found.shape.numbering) == ("card", "epoch")
+    assert (found.shape.per, found.shape.numbering) == ("card", None)
 
 
 @pytest.mark.parametrize("text", ["fast", "950.1k"])
@@ -71,6 +73,54 @@ def test_step_times_and_running_means() -> None:
 
 def test_a_pattern_is_not_tried_on_endless_lines() -> None:
     assert read(BY_RATE, "x" * declared.MAX_LINE + LINE) == []
+
+
+BY_KEYS = LogFormat(
+    name="mine",
+    unit="images/s",
+    per="job",
+    fields={
+        "epoch": "step.0",
+        "iteration": "step.1",
+        "rate": "data.train.total_ips",
+        "loss": "data.loss",
+        "stamp": "at",
+    },
+)
+OBJECT = '{"at": 1608118348.5, "step": [2, 50], "data": {"train.total_ips": 64.50, "loss": NaN}}'
+
+
+@pytest.mark.parametrize("prefix", ["", "DLLL ", "12:00 {rank 0} [{}] ", '{"level": "INFO"} '])
+def test_the_values_of_a_json_object_become_a_record(prefix: str) -> None:
+    (found,) = read(BY_KEYS, "noise", prefix + OBJECT + " }")
+    assert isinstance(found, Record)
+    assert (found.epoch, found.iteration, found.rate) == (2, 50, 64.5)
+    assert (found.stamp, math.isnan(found.loss or 0), found.text) == (1608118348.5, True, OBJECT)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("64.50", "null"),
+        ("[2, 50]", "[2]"),
+        ("[2, 50]", "50"),
+        ('"step"', '"steps"'),
+        ("}}", "}"),
+        ("64.50", "[" * 3000 + "1" + "]" * 3000),
+        (OBJECT, "{" * 4000),
+        (OBJECT, "[[]]"),
+    ],
+)
+def test_an_object_that_lacks_a_value_or_is_torn_is_no_record(old: str, new: str) -> None:
+    assert read(BY_KEYS, OBJECT.replace(old, new)) == []
+
+
+def test_a_value_of_a_json_object_that_is_text_is_read_or_named() -> None:
+    (found,) = read(BY_KEYS, OBJECT.replace("64.50", '"64.50"'))
+    assert isinstance(found, Record)
+    (mark,) = read(BY_KEYS, OBJECT.replace("64.50", '"fast"'))
+    assert isinstance(mark, Mark)
+    assert mark.values == {"name": "rate", "text": "fast"}
 
 
 FACTS = LogFormat(

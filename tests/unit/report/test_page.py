@@ -11,6 +11,8 @@ import pytest
 from k8sbench.measure.group import compare, grouping
 from k8sbench.measure.run.curve import curve
 from k8sbench.model.group import Changed, Result
+from k8sbench.model.spec import LogFormat
+from k8sbench.parse import declared
 from k8sbench.parse.families import FAMILIES
 from k8sbench.report import chinese, layout, page, plot
 from tests.unit.measure.train_logs import to_target
@@ -230,3 +232,19 @@ def test_a_curve_counts_iterations_through_epochs_and_scales_rates_to_the_job() 
         line.format("Iter [20", "0.5", "1.0000"),
     ]
     assert curve(plan(), FAMILIES["mmseg"], counted_on).iterations == (50, 20)
+
+
+@pytest.mark.parametrize(
+    ("printed", "iterations"),
+    [
+        ([(1, 50), (2, 20), (2, 60)], (50, 100, 140)),
+        ([(1, 50), (2, 100), (2, 150)], (50, 100, 150)),
+    ],
+)
+def test_a_curve_of_a_declared_format_counts_as_its_lines_do(
+    printed: list[tuple[int, int]], iterations: tuple[int, ...]
+) -> None:
+    record = r"epoch (?P<epoch>\d+) step (?P<iteration>\d+)/(?P<total>\d+) (?P<rate>\S+)"
+    form = LogFormat(name="own", unit="images/s", per="job", record=record)
+    lines = [f"epoch {epoch} step {step}/80 64.5\n" for epoch, step in printed]
+    assert curve(plan(), declared.family(form, None), lines).iterations == iterations
