@@ -63,6 +63,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     another epoch shows it, which counts on if it is of a later iteration."""
     first_epoch: int | None = 0
     """Number of the first epoch. None: that of the first record, at most 1."""
+    begins_late: bool = False
+    """Whether the first interval has no line."""
     holds_events: bool = False
     """Whether an evaluation or a checkpoint between two records lies in the second one's time."""
     complete: bool = True

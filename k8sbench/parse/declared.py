@@ -7,6 +7,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -93,17 +94,13 @@ _OBJECT = re.compile(r"\{\s*\"")
 _JSON = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str)
 
 
-class JsonMatch(msgspec.Struct, frozen=True):
-    """A JSON object of a line, as a match of its fields."""
+class JsonMatch(NamedTuple):
+    """A JSON object of a line, as a match of its fields: item 0 is the text."""
 
     text: str
     at: int
     """The place behind it."""
     named: dict[str, str | None]
-
-    def __getitem__(self, group: int, /) -> str:
-        """Return the object's text."""
-        return self.text
 
     def end(self) -> int:
         """Return the place behind it."""

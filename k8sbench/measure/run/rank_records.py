@@ -340,7 +340,8 @@ class RankRecords:
     @property
     def missing(self) -> Occurrences:
         """Records before which iterations of the window are in no record."""
-        opening, slack = self.opening, self.usual if self._single or self.last else 0
+        late = self._single or self.last or self.shape.begins_late
+        opening, slack = self.opening, self.usual if late else 0
         is_late = self.by_epoch and min(self._bases, default=0) > self._first_epoch
         if opening is not None and not self._running:
             is_late |= opening.position > self.window.warmup + slack

@@ -16,6 +16,9 @@ NAMES = (
     "dle-resnet50",
     "tsm",
     "plsc",
+    "arcface-torch",
+    "timm",
+    "hf-trainer",
 )
 """Our own first: its start line decides. A family's module has its name, with ``_`` for ``-``."""
 

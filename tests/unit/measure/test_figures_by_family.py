@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import pytest
 
-from tests.unit.measure.support import fixture, ids, measured
+from tests.unit.measure.support import fixture, ids, lines_of, measured
 
 CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     # 2 GPUs × 4. Records of 10 iterations: five usual ones of 0.5 s before the evaluation (the one
@@ -138,6 +139,39 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {"gpus": 4, "batch_size": 100, "warmup": 10},
         {"time_weighted": 400.0, "timestamps": 400 / 1.02, "iterations": 100},
     ),
+    # 2 GPUs × 64, 1 s each ten steps, and 5 s with a verification; the first ten have no line.
+    "arcface_torch.log": (
+        "arcface-torch",
+        {"gpus": None, "batch_size": None, "warmup": 20},
+        {
+            "time_weighted": 100 * 128 / 14,
+            "time_weighted_steady": 1280.0,
+            "median": 1280.0,
+            # Stamps: from the line of 30 to that of 120.
+            "timestamps": 90 * 128 / 13,
+            "iterations": 100,
+            "gpus": 2,
+            "batch_size_per_gpu": 64,
+            "precision": "amp",
+            "accuracy.final": 0.995,
+        },
+    ),
+    # 2 GPUs × 64. The first step of an epoch takes 1.1 s, each other one 0.1 s; the last nine of an
+    # epoch of 50 are in no line. Steps 22–41 in 2 s, those up to the 41st of the second in 5.1 s.
+    "timm.log": (
+        "timm",
+        {"gpus": None, "batch_size": None, "warmup": 20},
+        {
+            "time_weighted": 61 * 128 / 7.1,
+            "median": 1280.0,
+            "timestamps": None,
+            "iterations": 61,
+            "gpus": 2,
+            "batch_size_per_gpu": 64,
+            "precision": "amp",
+            "accuracy.final": 15.5,
+        },
+    ),
     # 8 GPUs: eight records at 5120 and the one behind the validation at 2560.
     "plsc_v2.log": (
         "plsc",
@@ -212,7 +246,24 @@ def test_the_figures_are_those_computed_by_hand(name: str) -> None:
     assert found.throughput is not None
     for key, value in expected.items():
         owner = found.throughput if hasattr(found.throughput, key) else found
-        actual = getattr(owner, key)
+        actual = operator.attrgetter(key)(owner)
         assert actual == (pytest.approx(value, rel=1e-4) if isinstance(value, float) else value), (
             key
         )
+
+
+def test_the_first_interval_of_arcface_torch_has_no_line_and_is_not_missing() -> None:
+    found = measured(fixture("arcface_torch.log"), format="arcface-torch", gpus=None)
+    assert (found.verdict, found.window and found.window.first_iteration) == ("valid", 11)
+    later = [line for line in lines_of("arcface_torch.log") if "Step: 20 " not in line]
+    found = measured(later, format="arcface-torch", gpus=None, batch_size=None)
+    assert ids(found, "reject") == ["iterations-missing"]
+
+
+@pytest.mark.parametrize("mark", ["'", ""])
+def test_the_last_line_of_hugging_face_s_trainer_has_the_rate_of_the_whole_run(mark: str) -> None:
+    values = {"runtime": 12.5, "samples_per_second": 93.23, "steps_per_second": 5.9, "loss": 1.25}
+    last = ", ".join(f"'train_{name}': {mark}{value}{mark}" for name, value in values.items())
+    lines = ["{'loss': 2.5, 'epoch': 0.5}", f"{{{last}, 'epoch': 1.0}}"]
+    found = measured(lines, format="hf-trainer", gpus=2, batch_size=None)
+    assert (found.rate, found.final_loss, ids(found)) == (93.23, 1.25, ["summary-only"])

@@ -77,6 +77,15 @@ PLSC_V24_AGAIN = PLSC_V24.replace(
 )
 
 
+ARCFACE = (
+    "Training: 2026-11-25 09:27:56,434-Speed 1889.25 samples/sec   Loss 35.0278   "
+    "LearningRate 0.014000   Epoch: 0   Global Step: 60   Fp16 Grad Scale: 1024   "
+    "Required: 3 hours"
+)
+TIMM = (
+    "Train: 3 [ 100/1251 (  8%)]  Loss: 6.94 (6.95)  Time: 0.574s,  445.99/s  "
+    "(0.604s,  423.84/s)  LR: 1.000e-05  Data: 0.007 (0.012)"
+)
 PADDLESEG_OLDER = (
     "[TRAIN] epoch=1, iter=10/80000, loss=1.5, lr=0.009999, batch_cost=0.49, reader_cost=0.0005, "
     "ips=4.0800 samples/sec | ETA 10:00:00"
@@ -117,6 +126,7 @@ STEP_OF_A_CARD: dict[str, object] = {
     "seconds": 0.245,
     "loss": 4.75431,
 }
+ARCFACE_OLD = re.sub(" LearningRate .*(Epoch.*Step: ..).*", r" \1   Required: 3 hours", ARCFACE)
 LINES: dict[str, tuple[str, Mapping[str, object], dict[str, object]]] = {
     MMENGINE: (
         "mmengine",
@@ -161,6 +171,13 @@ LINES: dict[str, tuple[str, Mapping[str, object], dict[str, object]]] = {
     PLSC_V24_AGAIN: ("plsc", {"iteration": 11, "stamp": 1673524800.25}, {}),
     PLSC_V24.partition("] ")[2]: ("plsc", {"rate": 2560.0, "stamp": None}, {}),
     PADDLEVIDEO: ("paddlevideo", STEP_OF_A_CARD | {"epoch": 1}, {"dated": False}),
+    ARCFACE: ("arcface-torch", {"iteration": 60, "rate": 1889.25, "loss": 35.0278}, {}),
+    ARCFACE_OLD: ("arcface-torch", {"iteration": 60, "rate": 1889.25}, {"numbering": "run"}),
+    TIMM: (
+        "timm",
+        {"epoch": 3, "iteration": 101, "total": 1251, "rate": 423.84, "loss": 6.94},
+        {"averaged": "running", "numbering": "epoch", "first_epoch": 0},
+    ),
     PADDLEVIDEO_2021: ("paddlevideo", STEP_OF_A_CARD | {"epoch": 3}, {}),
 }
 
@@ -221,6 +238,8 @@ ALL = {
     "dle-resnet50": DLE_2022,
     "tsm": TSM_STAMPED,
     "plsc": PLSC_V2,
+    "arcface-torch": ARCFACE,
+    "timm": TIMM,
 }
 
 
@@ -238,6 +257,8 @@ NUMBERS = {
     "dle-resnet50": ("Iteration: 2 ", "Iteration: 70 ", "ips : 300.00", "ips : 999.99"),
     "tsm": ("][32/", "][70/", "(0.429)", "(0.999)"),
     "plsc": ("step: 200", "step: 700", "throughput: 6374.50", "throughput: 9999.99"),
+    "arcface-torch": ("Step: 60", "Step: 70", "Speed 1889.25", "Speed 9999.99"),
+    "timm": ("[ 100/", "[ 700/", " 423.84/s", " 999.99/s"),
 }
 
 
