@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import math
@@ -285,8 +286,10 @@ class Expression(msgspec.Struct):
 
     def reach_for(self, lines: Iterable[tuple[int, str]], quote: Quote) -> None:
         """Find how far the expression matches, by its beginnings, the longest first."""
-        cuts = range(len(self.pattern) - 1, 0, -1)
-        parts = [(cut, part) for cut in cuts if (part := _beginning(self.pattern[:cut]))]
+        parts: list[tuple[int, Pattern]] = []
+        for cut in range(len(self.pattern) - 1, 0, -1):
+            with contextlib.suppress(InputError):
+                parts.append((cut, expressions.compiled(self.pattern[:cut])))
         for number, text in lines:
             for place, (cut, part) in enumerate(parts):
                 if (match := part.search(text)) and (end := match.end()):
@@ -295,14 +298,6 @@ class Expression(msgspec.Struct):
                     shown = tuple(quote(number, each.replace(" ", "␣")).text for each in texts)
                     self.reach, parts = (quote(number, text), shown), parts[:place]
                     break
-
-
-def _beginning(text: str) -> Pattern | None:
-    """Compile what an expression begins with; None: it is no expression itself."""
-    try:
-        return expressions.compiled(text)
-    except InputError:
-        return None
 
 
 def matches(

@@ -104,21 +104,30 @@ def log_options(function: F) -> F:
 
 @click.command()
 @log_options
+@click.option(
+    "--declare", is_flag=True, help="Write a benchmark file for a LOG of unknown format, by guess."
+)
 @format_option(*formats.offered("table", "document"), show_default=True)
 def command(
     logs: tuple[str, ...],
     options: MeasureOptions,
     output_format: str,
+    declare: bool,
 ) -> int:
     """Measure existing logs, from any source.
 
-    LOG is a file, a folder (all logs below it), a .gz of a log, or - for standard input.
+    LOG is a file, a folder (all logs below it), a .gz of a log, or - for standard input. With
+    --declare, a first benchmark file is written for it instead, with each guess marked.
 
     \b
     k8sbench measure train.log
     k8sbench measure train.log --format mmseg --gpus 8 --warmup 20
     k8sbench measure logs/ --benchmark resnet50 --gpus 8 -o json
+    k8sbench measure train.log --declare > mine.yaml
     """
+    if declare:
+        output.write(measuring.declare(logs, options.batch_size))
+        return 0
     outcome = measuring.measure(logs, options)
     _write(outcome.measurements, output_format)
     sys.stdout.flush()

@@ -434,6 +434,6 @@ def _nothing_in(log: LogFacts) -> InputError:
     return InputError(
         f"no training line of {asked} found.",
         f"Check that it is the complete log of a training{others}. Another format is declared in a "
-        "benchmark's YAML file: k8sbench explain FILE.yaml LOG shows what its expressions match.",
+        "benchmark's YAML file; k8sbench measure LOG --declare writes a first one.",
         file=file,
     )

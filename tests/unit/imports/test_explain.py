@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,20 @@ def test_a_format_shows_what_each_expression_matches(place: Path, cli: Cli) -> N
     assert shown.startswith("a.txt: 35 lines\nrecord of pytorch/logs matches 30 lines: ")
     assert [f"\n  a.txt:{line}: DLL " in shown for line in (4, 5, 6, 7, 8)] == [0, 1, 1, 1, 0]
     assert "\n    gpus '1'\n" in shown
+
+
+def test_a_format_shows_how_far_an_expression_matches_that_matches_no_line(
+    place: Path, cli: Cli
+) -> None:
+    (place / "a.txt").write_text(foreign.log())
+    wrong = foreign.BENCHMARK.read_text().replace("total_ips :", "total_ips  :")
+    (place / "wrong.yaml").write_text(wrong.replace("Num GPUs", "GPUs:"))
+    shown = text(cli, "wrong.yaml", "a.txt")
+    assert "a.txt: 35 lines\nrecord of pytorch/logs matches no line: " in shown
+    words = " ".join(shown.split())
+    assert re.search(r"a.txt:5: DLL \S+ \S+ - \(0, 200\) total_ips : \S+ matches up to `", words)
+    assert re.search(r"total_ips␣`; then the expression wants `␣:\S+, the line has `:␣1", words)
+    assert "matches no line, not even its beginning does: ^GPUs:" in words
 
 
 @pytest.mark.parametrize(
