@@ -44,7 +44,7 @@ PRECISIONS = {"fp32": "fp32", "amp": "amp", "fp16": "amp", "bf16": "amp"}
 
 T = TypeVar("T")
 FIRST_LINES = 100_000
-"""Of a log, by which its format is guessed."""
+"""Lines of a log that are read to guess its format."""
 AUTO = "auto"
 """The log family that is recognised by the log's lines."""
 
@@ -132,7 +132,7 @@ def measure(logs: Sequence[str], options: MeasureOptions) -> Measured:
 
 
 def declare(logs: Sequence[str], batch_size: int | None) -> str:
-    """Write a first benchmark's file for logs of an unknown format: each guess is marked."""
+    """Write a first benchmark file for logs of an unknown format."""
     from k8sbench.adapters.files import log_files, packaged
     from k8sbench.parse import declared, guessing, lines
 

@@ -59,12 +59,13 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """Whether they begin anew there alone, so that the mean of an epoch's first iterations goes on
     from the epoch before."""
     numbering: Literal["run", "epoch"] | None = "run"
-    """Whether iterations are counted on, or from the start of each epoch. None: the first record of
-    another epoch shows it, which counts on if it is of a later iteration."""
+    """``run``: iterations are counted through the run; ``epoch``: they restart in each.
+
+    None: the first record of a later epoch decides; it counts on if its iteration is higher."""
     first_epoch: int | None = 0
-    """Number of the first epoch. None: that of the first record, at most 1."""
+    """Number of the first epoch; None: the first record's, at most 1."""
     begins_late: bool = False
-    """Whether the first interval has no line."""
+    """True if the program prints no line for its first interval."""
     holds_events: bool = False
     """Whether an evaluation or a checkpoint between two records lies in the second one's time."""
     complete: bool = True
@@ -75,8 +76,9 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     wraps: float | None = None
     """Seconds after which stamps that lack the year or the date begin anew."""
     events_known: bool = True
-    """Whether evaluations and checkpoints are read. False: anything may be in the lines between two
-    records, so that stamps are compared only of those that are as close as any."""
+    """True if the lines of evaluations and checkpoints are read.
+
+    False: only records without extra lines between them are compared by their stamps."""
 
     @property
     def dated(self) -> bool:
@@ -84,7 +86,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
         return self.wraps is None
 
     def first_epoch_of(self, first: Record) -> int:
-        """The number of the first epoch, of a log whose first record is given."""
+        """Return the number of the first epoch, given the first record."""
         return min(first.epoch or 0, 1) if self.first_epoch is None else self.first_epoch
 
 

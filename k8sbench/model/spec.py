@@ -301,7 +301,7 @@ STEP_UNITS = {"steps", "step", "iterations", "iteration", "iters", "iter", "it",
 
 
 class LogFormat(_Strict, frozen=True, kw_only=True):
-    """A log format declared by regular expressions with named groups, or by the keys of JSON.
+    """A log format declared by regular expressions with named groups or JSON keys.
 
     ``record`` must match one training line and name ``iteration`` and one of ``rate``
     (samples/s), ``step_seconds``; it may name ``total``, ``epoch``, ``loss``, ``data_seconds``,
@@ -321,41 +321,41 @@ class LogFormat(_Strict, frozen=True, kw_only=True):
     framework: Name | None = None
     """What the program is written in, for rows: ``tensorflow``; None: the variant's framework."""
     unit: Text
-    """What ``rate`` counts per second: the benchmark's unit, or steps (``steps/s``, ``it/s``). Of
-    ``step_seconds``: ``s/step``."""
+    """Unit of ``rate``: the benchmark's (``images/s``), or ``steps/s``.
+
+    ``s/step`` for ``step_seconds``. The batch converts steps."""
     per: Literal["job", "card"]
     """Whether ``rate`` is the whole job's or one GPU's."""
     record: Text | None = None
     """Pattern of one training line."""
     fields: dict[str, Text] = {}
-    """In place of ``record``, for lines that hold a JSON object: where each group stands in it, as
+    """Replaces ``record`` for lines with a JSON object: group → path in the object, such as
     ``data.rate`` or ``step.1``."""
     summary: Text | None = None
     """Pattern of the line that states the whole run's rate."""
     averaged: Literal["interval", "step", "running", "last"] = "interval"
-    """What the printed number is a mean of: the log interval, that one step, all so far, or the
-    last few steps, however many lie between two lines."""
+    """Steps that the printed number is a mean of: the log interval, that one step, all so far, or
+    the ``last`` N, however many lie between two lines."""
     last: PositiveInt | None = None
-    """How many the last few are."""
+    """Number of steps, with ``averaged: last``."""
     first_iteration: Literal[0, 1] = 1
     """The number that the log gives the first iteration."""
     first_epoch: Literal[0, 1] | None = None
-    """The number that the log gives the first epoch; without it: that of the first training line,
-    at most 1."""
+    """Number of the first epoch; default: the first line's, at most 1."""
     numbering: Literal["run", "epoch"] | None = None
-    """Whether iterations are counted through the run, or anew in each ``epoch``; without it: as
-    the first line of another epoch shows."""
+    """``epoch`` if iterations restart in each epoch, else ``run``.
+
+    Default: as the first line of a later epoch shows."""
     stamp_format: Text | None = None
-    """``strptime`` format of the group ``stamp``; it has to tell seconds. Without it, of
-    ``fields``: Unix seconds."""
+    """``strptime`` format of ``stamp``, with seconds; ``fields`` default to Unix seconds."""
     evaluation: Text | None = None
-    """Pattern of the lines of evaluations: ``value`` is their result."""
+    """Pattern of an evaluation's line; ``value`` is its result."""
     metric: Text | None = None
-    """What ``value`` is, where the line does not say it as ``metric``."""
+    """Name of ``value``, if no group ``metric`` has it."""
     metric_unit: Literal["%", "fraction"] | None = None
-    """Unit of ``value``; without it: percent, if it is above 1."""
+    """Unit of ``value``; default: percent if it is above 1."""
     checkpoint: Text | None = None
-    """Pattern of the lines of checkpoints."""
+    """Pattern of a checkpoint's line."""
     facts: tuple[Text, ...] = ()
     """Patterns of lines that state the run: ``gpus`` of the whole job, or ``gpus_per_node`` and
     ``replicas`` (nodes), ``batch_size`` per GPU, ``precision`` (``amp``, ``fp16``, ``bf16``,

@@ -17,7 +17,7 @@ from k8sbench.model.spec import PLACEHOLDERS, BenchmarkSpec, Command, LogFormat,
 SECOND = {"", "s", "sec", "second"}
 """Accepted names of the second in a rate's unit."""
 SAMPLES = {"images", "clips", "sequences"}
-"""Units of which one is one sample: their rate may be declared in samples."""
+"""Units whose rate may be declared in samples."""
 Problem = tuple[tuple[str | int, ...], str]
 """Path of the offending key, and one sentence."""
 

@@ -87,7 +87,7 @@ def _compiled(expression: str | None) -> Pattern | None:
 
 
 def training_line(declared: LogFormat) -> Pattern | None:
-    """What matches a training line; None: only a summary is declared."""
+    """Return the pattern of a training line; None without one."""
     return JsonFields(declared.fields) if declared.fields else _compiled(declared.record)
 
 
@@ -96,11 +96,11 @@ _JSON = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str)
 
 
 class JsonMatch(NamedTuple):
-    """A JSON object of a line, as a match of its fields: item 0 is the text."""
+    """A match of the fields of a JSON object; item 0 is its text."""
 
     text: str
     at: int
-    """The place behind it."""
+    """Its end in the line."""
     named: dict[str, str | None]
 
     def end(self) -> int:
@@ -113,9 +113,9 @@ class JsonMatch(NamedTuple):
 
 
 class JsonFields:
-    """Reads the JSON objects of a line like a pattern: values at given paths are its groups.
+    """A pattern for JSON objects, whose groups are values at paths.
 
-    A path is made of keys and of places in lists: ``data.train.rate``, ``step.1``.
+    A path has keys and list indexes: ``data.train.rate``, ``step.1``.
     """
 
     def __init__(self, paths: Mapping[str, str]) -> None:
@@ -250,7 +250,7 @@ SHOWN = 3
 PART = 40
 """Characters of a part of a line or expression that are shown."""
 KINDS = 5000
-"""Lines that are kept, of those that are alike but for their digits the first."""
+"""Lines that are kept; of lines that differ in digits only, the first."""
 _DIGITS = re.compile(r"\d+")
 Quote = Callable[[int, str], Place]
 """Makes a place of a line's number and its text, which it redacts."""
@@ -270,9 +270,10 @@ class Expression(msgspec.Struct):
     lines: list[tuple[Place, dict[str, str]]] = []
     """The first few of those, and what their named groups match."""
     reach: tuple[Place, tuple[str, ...]] | None = None
-    """Of an expression that matches no line, the line on which it comes farthest: the end of what
-    its beginning matches, its rest, and what the line has there, with visible spaces. None: no line
-    matches even its beginning."""
+    """The line that the longest prefix of an unmatched expression matches, and three texts.
+
+    The end of the matched text, the rest of the expression, and the rest of the line, with visible
+    spaces. None: no line matches any prefix."""
 
     def take(self, number: int, text: str, quote: Quote) -> None:
         """Try a line."""
@@ -285,7 +286,7 @@ class Expression(msgspec.Struct):
             self.lines.append((quote(number, text), shown))
 
     def reach_for(self, lines: Iterable[tuple[int, str]], quote: Quote) -> None:
-        """Find how far the expression matches, by its beginnings, the longest first."""
+        """Find the line that the longest prefix of the expression matches."""
         parts: list[tuple[int, Pattern]] = []
         for cut in range(len(self.pattern) - 1, 0, -1):
             with contextlib.suppress(InputError):

@@ -1,4 +1,4 @@
-"""A first guess at a log's format: what the numbers of its most frequent line are."""
+"""Guesses a log's format from its most frequent line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from k8sbench.model.plain_text import clean
 
 FEWEST = 5
-"""Lines that must be alike to be those of a training."""
+"""Similar lines that make a training line."""
 _NUMBER = r"(?<![\d.,])(?P<{}>\d++(?:\.\d++)?+(?:e[-+]?\d++)?+)"
 _RATE, _SECONDS, _LOSS = map(_NUMBER.format, ("rate", "step_seconds", "loss"))
 _PER_SECOND = r"(?:/ ?|[_ ]per[_ ])s(?:ec(?:ond)?)?\b"
@@ -23,22 +23,22 @@ NAMED = (
     rf"(?:time|cost|elapsed)\W{{0,4}}{_SECONDS}(?! ?ms)",
     rf"\bloss\W{{0,4}}{_LOSS}",
 )
-"""What a number is, by the words next to it; the first that fits holds."""
+"""Expressions for each group, by the words near its number; the first match counts."""
 UNITS = {"im": "images", "tok": "tokens", "seq": "sequences", "clip": "clips"}
-"""What a rate counts, by the beginning of the word before "per second"; else samples."""
+"""Beginning of the word before "per second" → unit; default: samples."""
 UNITS |= dict.fromkeys(("step", "it", "batch"), "steps")
 _UNIT = re.compile(rf"(?<![a-z])({'|'.join(UNITS)})[a-z]*{_PER_SECOND}", re.IGNORECASE)
 _OTHER = re.compile(r"\b(?:test|val|eval)|%\|", re.IGNORECASE)
-"""Evaluations, and progress bars, whose rate is smoothed."""
+"""Evaluations, and progress bars with their smoothed rates."""
 Spans = dict[str, tuple[int, int]]
-"""Where in a line the number of each group is."""
+"""Group → begin and end of its number in a line."""
 
 
 def guess(lines: Iterable[str]) -> dict[str, str | int] | None:
-    """Guess what a benchmark's file says of a log, by the names in its template.
+    """Return values for the template of a benchmark file.
 
-    It is for the most frequent line that can be a training line, or else for the rarest that can be
-    a summary. None: there is neither.
+    They describe the most frequent line that can be a training line, else the rarest line that can
+    be a summary. None: the log has neither.
     """
     kinds = defaultdict[str, list[str]](list)
     for line in lines:
@@ -95,7 +95,7 @@ def _values(lines: list[str], spans: Spans) -> dict[str, str | int]:
 
 
 def _expression(line: str, spans: Spans) -> str:
-    """Write an expression of the groups, each with the word before it."""
+    """Write an expression: each group, after the word before it."""
     made, at = "", 0
     for (begin, end), name in sorted((span, name) for name, span in spans.items()):
         text = line[at:begin]
@@ -110,6 +110,6 @@ def _expression(line: str, spans: Spans) -> str:
 
 
 def _literal(text: str) -> str:
-    """Escape a text of which the numbers, and how many blanks there are, may differ."""
+    """Escape a text whose numbers and spaces may differ."""
     escaped = re.sub(r"(?:\\\s)+", r"\\s*", re.escape(text.rstrip()))
     return re.sub(r"(?:\\\.|\d)+", r"[\\d.]+", escaped)

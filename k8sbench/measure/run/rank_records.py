@@ -39,12 +39,12 @@ class RankRecords:
         self.last = (every or shape.last) if shape.averaged == "last" else 0
         """Iterations that each mean is of, where that is no matter of the records' distance."""
         self.by_epoch = shape.numbering != "run"
-        """True if iterations are counted anew in each epoch, for all that is known."""
+        """True if iterations restart in each epoch, as far as known."""
         self._decided = shape.numbering is not None
         self._first_epoch = shape.first_epoch_of(first)
         # Where the log stands.
         self._line, self._closest = 0, math.inf
-        """Line of the record before, and the fewest lines from one to the next so far."""
+        """Line of the previous record, and the smallest distance of two."""
         self.position = 0
         """Last iteration of the run that a record covered."""
         self._epoch: int | None = None
@@ -242,13 +242,13 @@ class RankRecords:
         )
 
     def _follows(self, record: Record) -> bool:
-        """Whether no more lines than usual lie between the record before and this one."""
+        """True if no other lines than usual stand between two records."""
         lines, self._line = record.line - self._line, record.line
         self._closest = min(self._closest, lines if lines > 0 else math.inf)
         return lines == self._closest
 
     def _turns(self, record: Record) -> bool:
-        """Whether iterations are counted anew with a record, as it is of another epoch."""
+        """True if iterations restart at a record, in another epoch."""
         before, epoch = self._epoch, record.epoch
         if not self._decided and before is not None and epoch is not None and epoch > before:
             self._decided, self.by_epoch = True, record.iteration <= self._previous

@@ -1,5 +1,7 @@
-"""InsightFace's arcface_torch: ``Speed`` is samples per second of the job since the line before,
-verifications and checkpoints included. The first interval has no line.
+"""Logs of InsightFace's arcface_torch.
+
+``Speed`` is the job's samples per second since the line before, with verifications and checkpoints.
+The first interval has no line.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Hugging Face's Trainer: only its last line has a rate, that of the whole run and job."""
+"""Logs of Hugging Face's Trainer, whose last line has the run's rate."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""timm's train.py: the first time and rate of a line are of one step of the job; those in brackets
-are means since the epoch began. Epochs and steps count from 0.
+"""Logs of timm's train.py.
+
+The first time and rate of a line are of one step of the job; those in brackets are means since the
+epoch began. Epochs and steps count from 0.
 """
 
 from __future__ import annotations

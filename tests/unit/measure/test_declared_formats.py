@@ -116,7 +116,7 @@ def test_letters_of_any_language_and_bytes_that_are_none_are_read() -> None:
 
 
 def epochs(*counts: int, first: int = 0, resets: bool = True, total: str = "/200") -> list[str]:
-    """Lines each 20 iterations of epochs of 200: 1 s an iteration in the first 100, then 0.1 s."""
+    """Lines of epochs of 200: 1 s an iteration up to 100, then 0.1 s."""
     return [
         f"epoch {number + first} step {step if resets else number * 200 + step}"
         f"{total if resets else ''} time {1.0 if number * 200 + step <= 100 else 0.1}"
@@ -126,7 +126,7 @@ def epochs(*counts: int, first: int = 0, resets: bool = True, total: str = "/200
 
 
 def by_epoch(lines: list[str], **changes: Any) -> Measurement:
-    """Of ten images a step: the rate behind the slow steps is 100."""
+    """Ten images a step: 100 images/s after the slow steps."""
     record = r"^epoch (?P<epoch>\d+) step (?P<iteration>\d+)(?:/(?P<total>\d+))? "
     record += r"time (?P<step_seconds>\S+)"
     known: dict[str, Any] = {"name": "mine", "unit": "s/step", "per": "job", "record": record}
@@ -206,7 +206,7 @@ STAMPED: dict[str, Any] = {
 
 
 def stamped(*seconds: float, between: str = "", step: int = 50, took: float = 0.4) -> list[str]:
-    """Lines so many seconds apart; before those that took longer than the first stands another."""
+    """Lines some seconds apart, with another line before longer ones."""
     lines, at = [], 0.0
     for number, passed in enumerate(seconds, 1):
         at += passed
@@ -222,7 +222,7 @@ def by_stamps(lines: list[str], **changes: Any) -> Measurement:
 
 
 PAUSED = (20.0, *([20.0] * 4 + [35.0]) * 4)
-"""Four evaluations of 15 s, in no line's time: 0.4 s × 50 are 20 s."""
+"""Four evaluations of 15 s beside steps of 0.4 s × 50."""
 READS = {
     "evaluation": r"^val (?P<metric>\w+): (?P<value>\S+)",
     "checkpoint": "^saved",
@@ -278,7 +278,7 @@ def test_an_evaluation_without_a_number_is_one_all_the_same() -> None:
 
 
 def test_a_mean_of_the_last_few_steps_is_no_mean_of_the_interval() -> None:
-    """Each 50 steps 22 s by the stamps; the last ten of them took 0.4 s each."""
+    """50 steps take 22 s; the last ten took 0.4 s each."""
     lines = stamped(*[22.0] * 10)
     assert ids(by_stamps(lines), "reject") == ["clock-mismatch"]
     found = by_stamps(lines, averaged="last", last=10)

@@ -33,7 +33,7 @@ def test_matched_lines_are_counted_and_the_first_three_shown_with_their_groups()
 
 
 def reach(text: str, record: str) -> tuple[int, tuple[str, ...]] | None:
-    """The line on which an expression comes farthest, and the end, the rest, and the line's."""
+    """The number of the farthest line, and its three texts."""
     _, (found,) = tried(text, record)
     assert found.matched == 0
     return found.reach and (found.reach[0].line, found.reach[1])
