@@ -1,0 +1,82 @@
+"""Runs of published programs on this machine, as a user of theirs starts and measures them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from k8sbench.cli.main import main
+from tests.harness import benchmark_files, upstream
+from tests.tiers import ROOT
+
+PROGRAMS = ROOT / "tests" / "upstream" / "programs"
+BATCH, WARMUP, ITERATIONS = 2, 1, 5
+TOTAL = WARMUP + ITERATIONS
+PATIENCE = "10m"
+"""Ten times the longest run, on two idle cores."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that has ended."""
+
+    row: dict[str, Any]
+    """Its row, as JSON has it."""
+    log: str
+    """What its first replica printed."""
+
+    def numbers(self, pattern: str) -> list[float]:
+        """Return a number of each training line of the window; the first line is the warm-up's."""
+        found = [float(text) for text in re.findall(pattern, self.log, re.MULTILINE)]
+        assert len(found) == TOTAL, self.log
+        return found[WARMUP:]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A folder for a benchmark file, its store and its program's files."""
+
+    folder: Path
+    capture: pytest.CaptureFixture[str]
+
+    def submit(
+        self,
+        command: Sequence[str | Path],
+        log: str | dict[str, str],
+        *words: str,
+        packages: Sequence[str] = (),
+        **more: Any,
+    ) -> Run:
+        """Run a command to its end; it must give a valid row."""
+        variant = benchmark_files.variant(
+            [str(word) for word in command],
+            "registry.example.com/upstream:1",
+            batch_size={"fp32": BATCH},
+            env={"PYTHONPATH": upstream.installed(*packages, "common")},
+            window={"warmup": WARMUP, "iterations": ITERATIONS, "rule": "ours"},
+            log=log,
+            **more,
+        )
+        spec = benchmark_files.benchmark(base=variant)
+        spec["default_framework"] = variant["framework"]
+        file = self.folder / "upstream.yaml"
+        file.write_text(yaml.safe_dump(spec))
+        started = ("--backend=local", "--yes", "--run-id=once", f"--timeout={PATIENCE}")
+        code = main(["submit", str(file), *started, *words])
+        said = self.capture.readouterr().err
+        logs = {path.stem: path.read_text() for path in self.folder.glob("store/runs/once/logs/*")}
+        # Of steps of milliseconds, on a machine in use, one may take as long as all the others.
+        assert code in {0, 5}, f"{said}\n{logs}"
+        assert main(["results", "--accept=below-median", "-o", "json"]) == 0
+        (row,) = json.loads(self.capture.readouterr().out)["rows"]
+        assert row["state"] == "valid", f"{said}\n{logs}"
+        # A line begins with the time at which it was received.
+        first = logs.get("master-0") or logs["worker-0"]
+        return Run(row, "\n".join(line.partition(" ")[2] for line in first.splitlines()))
