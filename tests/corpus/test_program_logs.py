@@ -45,11 +45,20 @@ KNOWN = {
     # Running means since step 5.
     "clas-1p": Known("paddleclas", 5, 40, 10 * 1.46854),
     "clas-2p": Known("paddleclas", 0, 56, 5 * 1.53151 + 2 * 1.53309, too_few=True),
+    # The rates of 15 and of 7 lines, each of two steps.
+    "arc-1p": Known("arcface-torch", 0, 60, 26.085),
+    "arc-2p": Known("arcface-torch", 0, 56, 43.199),
+    # Running means.
+    "timm-1p": Known("timm", 5, 40, 15 * 0.610 - 5 * 0.683),
+    "timm-2p": Known("timm", 0, 56, 7 * 2.282, too_few=True),
+    "hf-1p": Known("hf-trainer", 0, 40, 0.429),
 }
 """By name, whose end is the number of processes."""
-OF_NO_FAMILY = {"arc-1p", "arc-2p", "hf-1p", "pl-1p", "timm-1p", "timm-2p"}
-STATE_GPUS = {"dle-1p", "dle-2p", "mmseg011-1p", "plsc18-1p", "plsc24-1p"}
-CPU = {"mmseg011-1p", "mmseg011-2p", "seg030-1p", "plsc24-1p"}
+OF_NO_FAMILY = {"pl-1p"}
+TIMM = {"timm-1p", "timm-2p"}
+STATE_GPUS = TIMM | {"arc-1p", "arc-2p", "dle-1p", "dle-2p", "mmseg011-1p", "plsc18-1p"}
+STATE_GPUS |= {"plsc24-1p"}
+CPU = TIMM | {"mmseg011-1p", "mmseg011-2p", "seg030-1p", "plsc24-1p"}
 """Logs that say that they are of a CPU."""
 HERE = [name for name in KNOWN if (PROGRAM_LOGS / f"{name}.log").is_file()]
 
