@@ -152,12 +152,6 @@ def corpus_logs() -> list[pathlib.Path]:
     return [path for path in files if not path.name.startswith(MADE_UP)]
 
 
-def _upstream() -> str | None:
-    if (reason := _frameworks()) is not None:
-        return reason
-    return None if importlib.util.find_spec("pip") else "pip is not installed"
-
-
 def _corpus() -> str | None:
     return None if (corpus() / "INDEX.md").is_file() else f"no real logs at {corpus()}"
 
@@ -168,7 +162,7 @@ NEEDS: dict[str, Callable[[], str | None]] = {
     "go": _go,
     "compiler": _compiler,
     "cuda-stub": _cuda_stub,
-    "upstream": _upstream,
+    "upstream": _frameworks,
     "package": _package,
     "postgres": _postgres,
     "prometheus": _prometheus,
