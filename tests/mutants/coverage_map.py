@@ -12,6 +12,7 @@ import coverage
 from tests.mutants import mutations
 
 Line = tuple[str, int]
+WORD = re.compile(r"\w+")
 
 
 class Source:
@@ -59,12 +60,17 @@ class CoverageMap:
         data = coverage.CoverageData(str(data_file))
         data.read()
         self._sources: dict[str, Source] = {}
+        self._lines: defaultdict[str, list[Line]] = defaultdict(list)
+        """Word → the lines that hold it."""
         self._tests: dict[Line, set[str]] = {}
         self._size: Counter[str] = Counter()
         self._share: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for path in sorted((root / "k8sbench").rglob("*.py")):
             file = str(path.relative_to(root))
             self._sources[file] = source = Source(path)
+            for row, text in enumerate(source.lines, 1):
+                for word in set(WORD.findall(text)):
+                    self._lines[word].append((file, row))
             for row, contexts in data.contexts_by_lineno(str(path)).items():
                 if source.runs_on_import(row):
                     continue
@@ -83,6 +89,7 @@ class CoverageMap:
         """
         found: set[str] = set()
         seen: set[Line] = set()
+        named: set[str] = set()
         ways = [(file, each) for each in self._sources[file].rows(row)]
         while ways:
             line = ways.pop()
@@ -91,7 +98,9 @@ class CoverageMap:
             seen.add(line)
             found |= self._tests.get(line, set())
             if self._sources[line[0]].runs_on_import(line[1]):
-                ways += self._naming(self._sources[line[0]].names(line[1]))
+                for name in self._sources[line[0]].names(line[1]) - named:
+                    named.add(name)
+                    ways += self._lines.get(name, ())
         share = self._share[file] or self._of_room(file)
         every = found if found and not self._sources[file].runs_on_import(row) else found | {*share}
         return sorted(
@@ -106,14 +115,3 @@ class CoverageMap:
             if each.startswith(room):
                 found.update(tests)
         return found
-
-    def _naming(self, names: set[str]) -> list[Line]:
-        if not names:
-            return []
-        pattern = re.compile(rf"\b({'|'.join(names)})\b")
-        return [
-            (file, row)
-            for file, source in self._sources.items()
-            for row, text in enumerate(source.lines, 1)
-            if pattern.search(text)
-        ]

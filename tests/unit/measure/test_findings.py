@@ -433,6 +433,11 @@ CASES: dict[str, tuple[Found, str]] = {
     "a line is lost before the window": (log([*LONG[:1], *LONG[2:]], warmup=30), ""),
     "a line is lost behind it": (log([*LONG[:9], *LONG[10:]], warmup=10, iterations=80), ""),
     "the head is cut off": (log(run([0.5] * 8, first=4000), warmup=20), "iterations-missing"),
+    "its first iteration is cut off": (
+        log(run([0.5] * 8, first=21), warmup=20),
+        "iterations-missing",
+    ),
+    "all before the window is cut off": (log(run([0.5] * 8, first=20), warmup=20), ""),
     "it says that it resumes": (log(RESUMED, warmup=20), "restarted"),
     "mmcv prints an evaluation for a record": (log([*LONG[:4], VALIDATED, *LONG[5:]]), ""),
     "it explains no second line": (log([*LONG[:4], VALIDATED, *LONG[6:]]), "iterations-missing"),
