@@ -6,10 +6,7 @@ spread than it has.
 
 from __future__ import annotations
 
-import itertools
 import math
-import re
-import string
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -43,8 +40,6 @@ PRECISIONS = {"fp32": "fp32", "amp": "amp", "fp16": "amp", "bf16": "amp"}
 """What may be asked for → what it is; the half types are kinds of AMP."""
 
 T = TypeVar("T")
-FIRST_LINES = 100_000
-"""Lines of a log that are read to guess its format."""
 AUTO = "auto"
 """The log family that is recognised by the log's lines."""
 
@@ -129,26 +124,6 @@ def measure(logs: Sequence[str], options: MeasureOptions) -> Measured:
             failures.append(error)
     found, failed = tuple(measurements), tuple(failures)
     return Measured(measurements=found, failures=failed, recognised=recognised)
-
-
-def declare(logs: Sequence[str], batch_size: int | None) -> str:
-    """Write a first benchmark file for logs of an unknown format."""
-    from k8sbench.adapters.files import log_files, packaged
-    from k8sbench.parse import declared, guessing, lines
-
-    sources = log_files.opened(log_files.names(logs, log_files.find(logs)))
-    given = (line for source in sources for block in source for line in lines.ended(block))
-    some = (line.rstrip("\r\n") for line in itertools.islice(given, FIRST_LINES))
-    texts = [p.text[: declared.MAX_LINE] for line in some for p in lines.pieces(line)]
-    if (guessed := guessing.guess(texts)) is None:
-        raise InputError(
-            "has no line that comes again and again with a step and a rate or time.",
-            "Print both in one line every few steps, as: step 120/250 loss 0.53 412.7 img/s",
-            file=sources[0].name,
-        )
-    batch = re.search(r"(?i)\bbatch[ _-]?size\D{0,20}([1-9]\d{0,5})\b", "\n".join(texts))
-    template = string.Template((packaged.PACKAGE / "first-benchmark.yaml").read_text())
-    return template.substitute(guessed, batch=batch_size or (batch[1] if batch else 1))
 
 
 def _find(logs: Sequence[str], options: MeasureOptions) -> GivenLogs:

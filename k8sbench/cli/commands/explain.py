@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from k8sbench.app import explain
+from k8sbench.app import explain, log_formats
 from k8sbench.cli import rows
 from k8sbench.cli.options import accept_option, store_option
 from k8sbench.cli.terminal import output
@@ -30,7 +30,7 @@ def command(target: str, log: str | None, accept: tuple[str, ...], where: str | 
     k8sbench explain mine.yaml train.log
     """
     if log is not None:
-        made = explain.explain_format(target, log)
+        made = log_formats.explain(target, log)
     elif target.endswith((".yaml", ".yml")):
         raise UsageError(
             f"{target} is a benchmark's file: a log is needed beside it.",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from k8sbench.app import log_formats
 from k8sbench.app import measure as measuring
 from k8sbench.app.measure import AUTO, PRECISIONS, ImportedLogs, MeasureOptions, Proposed
 from k8sbench.cli import exit_codes, rows
@@ -126,7 +127,7 @@ def command(
     k8sbench measure train.log --declare > mine.yaml
     """
     if declare:
-        output.write(measuring.declare(logs, options.batch_size))
+        output.write(log_formats.declare(logs, options.batch_size))
         return 0
     outcome = measuring.measure(logs, options)
     _write(outcome.measurements, output_format)
