@@ -18,7 +18,6 @@ from k8sbench.lifecycle.context import MANIFEST, Inline, RunContext, Threads
 from k8sbench.model.errors import StoreError
 from k8sbench.model.identity import TOKEN_LENGTH, TOKEN_LETTERS, draw_run_id, draw_set_name
 from k8sbench.model.measurement import Measurement
-from k8sbench.model.phase import Phase
 from k8sbench.model.run import Location, Run
 from k8sbench.model.sample import LogGap
 
@@ -151,7 +150,7 @@ def _measure(
     nodes = active_run.kept_nodes(store, run.run_id).values()
     logs = log_files.opened(files)
     found = measuring.measure_run(run, logs, accept=accept, gaps=gaps, nodes=nodes)
-    return found if run.phase is not Phase.FAILED or measuring.has_finished(found) else None
+    return found if measuring.is_result(run, found) else None
 
 
 def _manifests(store: Store, run: Run) -> Sequence[Manifest]:

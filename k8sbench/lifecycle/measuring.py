@@ -35,9 +35,10 @@ UNFINISHED = frozenset(
 """Reasons by which a log lacks planned iterations."""
 
 
-def has_finished(found: Measurement) -> bool:
-    """True if the log holds all planned iterations."""
-    return UNFINISHED.isdisjoint(reason.id for reason in found.reasons)
+def is_result(run: Run, found: Measurement) -> bool:
+    """True if a measurement counts as its run's: a failed run's needs all planned iterations."""
+    lacks = not UNFINISHED.isdisjoint(reason.id for reason in found.reasons)
+    return run.phase is not Phase.FAILED or not lacks
 
 
 def measure_run(
