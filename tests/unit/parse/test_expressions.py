@@ -50,6 +50,7 @@ def reach(text: str, record: str) -> tuple[int, tuple[str, ...]] | None:
         # A group or a class counts as a whole.
         ("(step|epoch) [0-9]+/[a-z]+", "step␣10/", "[a-z]+", "100"),
         ("loss (?P<loss>[a-z]+)", "step␣10/100␣loss␣", "(?P<loss>[a-z]+)", "0.5"),
+        ("g(?P<loss>\\d+)", "step␣10/100␣loss␣0.5␣412.7␣img", "(?P<loss>\\d+)", "/s"),
         # Nothing would match the part before the bar.
         ("^epoch|loss [a-z]", "step␣10/100␣loss␣", "[a-z]", "0.5"),
     ],
