@@ -20,6 +20,8 @@ from tests.harness.cluster import tools
 
 FOLDER = tiers.ROOT / "tests" / "upstream" / "requirements"
 CACHE = tiers.CACHE / "k8sbench" / "upstream"
+KEPT = 3
+"""Installations of a file that stay in the cache: branches need not install each time."""
 # The user's own downloads; and an index that is slow for a moment is asked again.
 PIP = {"PIP_CACHE_DIR": str(tiers.CACHE / "pip"), "PIP_RETRIES": "10", "MMCV_WITH_OPS": "0"}
 
@@ -46,6 +48,10 @@ def _installed(name: str, say: Callable[[str], None]) -> str:
             words = ("install", "--no-compile", "--no-deps", "--no-build-isolation")
             _pip(*words, f"--target={partial}", f"--requirement={requirements}")
             partial.rename(target)
+        target.touch()
+        newest = sorted(CACHE.glob(f"{name}-{'?' * 16}"), key=lambda one: -one.stat().st_mtime)
+        for old in newest[KEPT:]:
+            shutil.rmtree(old)
     return str(target)
 
 

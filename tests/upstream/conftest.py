@@ -15,8 +15,10 @@ def bench(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Bench:
     """Give a folder of its own, with a store."""
-    monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
-    return Bench(tmp_path, capsys)
+    bench = Bench(tmp_path / "bench", tmp_path / "store", capsys)
+    bench.folder.mkdir()
+    monkeypatch.setenv("K8SBENCH_STORE", str(bench.store))
+    return bench
 
 
 @pytest.fixture(scope="session")

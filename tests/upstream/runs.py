@@ -41,9 +41,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Bench:
-    """A folder for a benchmark file, its store and its program's files."""
+    """A folder for a benchmark file and what lies beside it, and a store."""
 
     folder: Path
+    store: Path
     capture: pytest.CaptureFixture[str]
 
     def submit(
@@ -71,7 +72,7 @@ class Bench:
         started = ("--backend=local", "--yes", "--run-id=once", f"--timeout={PATIENCE}")
         code = main(["submit", str(file), *started, *words])
         said = self.capture.readouterr().err
-        logs = {path.stem: path.read_text() for path in self.folder.glob("store/runs/once/logs/*")}
+        logs = {path.stem: path.read_text() for path in self.store.glob("runs/once/logs/*")}
         # Of steps of milliseconds, on a machine in use, one may take as long as all the others.
         assert code in {0, 5}, f"{said}\n{logs}"
         assert main(["results", "--accept=below-median", "-o", "json"]) == 0
