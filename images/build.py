@@ -1,16 +1,17 @@
 """Builds, saves and pushes the images: what ``make images``, ``save`` and ``push`` run.
 
-``python3 images/build.py [--push | --save FOLDER] [pytorch] [paddle] [collector]``. Takes docker
-(with BuildKit), podman or buildah, the first that works. Needs no package of k8sbench's: only
-Python and this tree; for the collector also k8sbench's wheel in ``dist/``, which ``make dist``
-makes.
+``python3 images/build.py [--push | --save FOLDER] [IMAGE...]``. Takes docker (with BuildKit),
+podman or buildah, the first that works. Needs no package of k8sbench's: only Python and this tree;
+for the collector also k8sbench's wheel in ``dist/``, which ``make dist`` makes; for a published
+program the image of its framework, built before.
 
 Variables: ``REGISTRY`` (HOST/PATH, for the names), ``ENGINE`` (docker, podman or buildah: not the
 first that works), ``BASE`` (another base, such as a mirror's, or one with its digest),
 ``PIP_CONFIG_FILE`` (a pip.conf for the build: it is mounted as a secret and stays in no layer).
 
-The tag of a framework's image is k8sbench's version and the digest of the trainers in it, so that a
-plan, which names both, can only ever run the trainers that it says. The collector's is the version.
+The tag of a framework's image, and of what is built on it, is k8sbench's version and the digest of
+the trainers in it, so that a plan, which names both, can only ever run the trainers that it says.
+The collector's is the version.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 COLLECTOR = "collector"
 IMAGES = ("pytorch", "paddle", COLLECTOR)
+"""What is built where no image is named."""
+UPSTREAM = {"upstream-mmseg": "pytorch", "upstream-paddleseg": "paddle"}
+"""Image of a published program → the image that it is built on."""
 ENGINES: dict[str, tuple[str, ...]] = {
     "docker": ("docker", "info"),  # docker's client is often there without its daemon
     "podman": ("podman", "version"),
@@ -50,7 +54,7 @@ class Refused(Exception):
 def main(words: Sequence[str], environ: Mapping[str, str]) -> int:
     """Build, or push, and return the exit code."""
     parser = argparse.ArgumentParser(prog="images/build.py", description="Build k8sbench's images.")
-    parser.add_argument("images", nargs="*", metavar="IMAGE", help="default: all of them")
+    parser.add_argument("images", nargs="*", metavar="IMAGE", help=f"default: {' '.join(IMAGES)}")
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument("--push", action="store_true", help="push what was built before")
     instead.add_argument("--save", metavar="FOLDER", help="write what was built before to files")
@@ -59,8 +63,9 @@ def main(words: Sequence[str], environ: Mapping[str, str]) -> int:
     try:
         wanted = given.images or IMAGES
         for image in wanted:
-            if image not in IMAGES:
-                raise Refused(f"there is no image for {image!r}.", f"Take {' or '.join(IMAGES)}.")
+            if image not in (*IMAGES, *UPSTREAM):
+                known = " or ".join((*IMAGES, *UPSTREAM))
+                raise Refused(f"there is no image for {image!r}.", f"Take {known}.")
         registry = checked(environ.get("REGISTRY", ""), push=given.push)
         engine = choose(environ)
         for image in wanted:
@@ -107,16 +112,19 @@ def choose(environ: Mapping[str, str]) -> str:
 def build(engine: str, image: str, environ: Mapping[str, str]) -> list[str]:
     """The command that builds one image."""
     values = {"VERSION": version(), "REVISION": revision()}
+    registry = checked(environ.get("REGISTRY", ""))
     if image == COLLECTOR:
         wheel = ROOT / "dist" / f"k8sbench-{version()}-py3-none-any.whl"
         if not wheel.is_file():
             raise Refused(f"there is no dist/{wheel.name} for the collector.", "Run: make dist")
     else:
         values["TRAINERS_DIGEST"] = trainers_digest()
+    if image in UPSTREAM:
+        values["BASE"] = image_name(registry, UPSTREAM[image])
     if base := environ.get("BASE", ""):
         values["BASE"] = base
     command = [engine, "build", "--file", f"images/{image}/Dockerfile"]
-    command += ["--tag", image_name(checked(environ.get("REGISTRY", "")), image)]
+    command += ["--tag", image_name(registry, image)]
     for name, value in values.items():
         command += ["--build-arg", f"{name}={value}"]
     if config := environ.get("PIP_CONFIG_FILE", ""):
@@ -151,7 +159,7 @@ def checked(registry: str, *, push: bool = False) -> str:
 
 
 def image_name(registry: str, image: str) -> str:
-    """Name and tag of one image; of a framework's, ``--image-registry`` asks for the same."""
+    """Name and tag of one image; of a program's, ``--image-registry`` asks for the same."""
     tag = version() if image == COLLECTOR else f"{version()}-{trainers_digest()[:12]}"
     name = f"k8sbench-{image}:{tag}"
     return f"{registry}/{name}" if registry else name

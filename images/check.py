@@ -17,8 +17,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-USER = {"pytorch": 1000, "paddle": 1000, "collector": 65532}
-"""Image → who runs in it."""
+USER = {"collector": 65532}
+"""Image → who runs in it, if not user 1000."""
 COMPILERS = ("cc", "c++", "gcc", "g++", "clang", "tcc", "as", "ld", "rustc", "go")
 TRAINERS = Path("/opt/k8sbench/k8sbench/trainers")
 OPENED_BY_PADDLE = (
@@ -31,12 +31,21 @@ driver's own is missing here, as are nvJPEG, TensorRT and cuSPARSELt, which no t
 
 def main(image: str, version: str) -> None:
     """Fail with a sentence on the first thing that is not as it should be."""
-    demand(os.getuid() == USER[image], f"runs as user {os.getuid()}, not {USER[image]}")
-    find = {"pytorch": torch_version, "paddle": paddle_version, "collector": k8sbench_version}
+    user = USER.get(image, 1000)
+    demand(os.getuid() == user, f"runs as user {os.getuid()}, not {user}")
+    find = {
+        "pytorch": torch_version,
+        "paddle": paddle_version,
+        "collector": k8sbench_version,
+        "upstream-mmseg": mmseg_version,
+        "upstream-paddleseg": paddleseg_version,
+    }
     found = find[image]()
     demand(found == version, f"has {image} {found}, not {version}")
     if image == "collector":
         check_programs()
+    elif image.startswith("upstream-"):
+        demand(os.access(".", os.W_OK), f"cannot write to {Path.cwd()}")
     else:
         check_trainers()
 
@@ -112,6 +121,20 @@ def paddle_version() -> str:
         demand(bool(get()), f"has no library for Paddle's {library}")
     paddle.ones([2]).numpy()
     return str(paddle.__version__)
+
+
+def mmseg_version() -> str:
+    """Version of mmsegmentation, if its program and a configuration are where it is started."""
+    for name in ("tools/train.py", "configs/deeplabv3plus"):
+        demand(Path(name).exists(), f"has no {name} in {Path.cwd()}")
+    return str(importlib.import_module("mmseg").__version__)
+
+
+def paddleseg_version() -> str:
+    """Version of PaddleSeg, if its loop can be imported."""
+    for name in ("zlib", "cv2", "paddleseg.core"):
+        importlib.import_module(name)
+    return str(importlib.import_module("paddleseg").__version__)
 
 
 def demand(true: bool, otherwise: str) -> None:

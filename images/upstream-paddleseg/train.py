@@ -35,10 +35,13 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, required=True)
     parser.add_argument("--learning_rate", type=float)
     parser.add_argument("--precision", choices=("fp32", "fp16"), default="fp32")
+    parser.add_argument("--opts", nargs="+")
     given = parser.parse_args()
     about = "\n".join(f"{name}: {value}" for name, value in get_sys_env().items())
     logger.info(f"\n{'Environment Information':-^48}\n{about}\n{'-' * 48}")
-    config = Config(given.config, given.learning_rate, given.batch_size, given.iters)
+    config = Config(
+        given.config, given.learning_rate, given.batch_size, given.iters, opts=given.opts
+    )
     built = SegBuilder(config)
     CrossEntropyLoss.forward = loss_of_one_dimension
     train(

@@ -307,18 +307,22 @@ def image(
         return None, "local run: no image", "configmap" if ours else None
     if request.image:
         return checked_image(request.image), "--image", "configmap" if ours else None
+    if case.variant.image and case.impl == "user":
+        return checked_image(case.variant.image), f"image of {case.spec.name}", None
+    program = case.variant.upstream if case.impl == "upstream" else None
+    built = case.framework if ours else program and program.image
+    if request.image_registry and built:
+        assert trainers_digest is not None, "known wherever plans are made"
+        registry, digest = request.image_registry, trainers_digest
+        name = built_image(registry, built, version=__version__, trainers_digest=digest)
+        return checked_image(name), "--image-registry", "image" if ours else None
     if not ours:
-        if case.variant.image and case.impl == "user":
-            return checked_image(case.variant.image), f"image of {case.spec.name}", None
         raise UsageError(
             f"--impl {case.impl} of {case.spec.name} needs an image that holds the program.",
-            "Give it with --image NAME:TAG.",
+            f"Build k8sbench-{built} (docs/images.md) and give --image-registry, or --image."
+            if built
+            else "Give it with --image NAME:TAG.",
         )
-    if request.image_registry:
-        assert trainers_digest is not None, "our own trainers have a digest"
-        registry, digest = request.image_registry, trainers_digest
-        name = built_image(registry, case.framework, version=__version__, trainers_digest=digest)
-        return checked_image(name), "--image-registry", "image"
     assert case.site.images is not None, "clusters have the table of images"
     reason = "public framework image, trainers by ConfigMap"
     return case.site.images.image(case.framework, "public").name, reason, "configmap"

@@ -203,13 +203,13 @@ def image_failure(
     return what, action
 
 
-def built_image(registry: str, framework: Framework, *, version: str, trainers_digest: str) -> str:
+def built_image(registry: str, name: str, *, version: str, trainers_digest: str) -> str:
     """Return the name of our image in a registry, as ``make images`` names it.
 
     The digest is that of the trainers in it, so that a plan with the image tells which trainers
     run.
     """
-    return f"{registry.rstrip('/')}/k8sbench-{framework}:{version}-{trainers_digest[:12]}"
+    return f"{registry.rstrip('/')}/k8sbench-{name}:{version}-{trainers_digest[:12]}"
 
 
 def checked_image(name: str) -> str:

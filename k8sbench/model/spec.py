@@ -281,6 +281,8 @@ class Upstream(_Strict, frozen=True, kw_only=True):
     """Folder in the container from which the command starts."""
     data: Literal["real", "synthetic"] = "real"
     """What the program trains on."""
+    image: Name | None = None
+    """Image of ``images/`` that holds the program, for ``--image-registry``; None: none does."""
     note: Text | None = None
     """What the image must hold, and where our command differs from the report's."""
 

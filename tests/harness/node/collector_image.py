@@ -69,27 +69,27 @@ def built(say: Callable[[str], None] = print) -> Path:
         say(f"building the collector's image into {target}")
         for left in CACHE.glob("build-*"):  # by a build that was killed
             shutil.rmtree(left, ignore_errors=True)
-        base, wheels = _base(), _wheels()
+        archive, wheels = base(), _wheels()
         with tempfile.TemporaryDirectory(dir=CACHE, prefix="build-") as scratch:
-            _build(Path(scratch), base, wheels).rename(target)
+            _build(Path(scratch), archive, wheels).rename(target)
         newest = sorted(CACHE.glob("collector-*.tar"), key=lambda one: -one.stat().st_mtime)
         for old in newest[KEPT:]:
             old.unlink()
     return target
 
 
-def _base() -> Path:
-    """Have the base's root file system as an archive."""
-    words = ["mmdebstrap", "--variant=minbase", f"--include={','.join(_PACKAGES)}"]
+def base(*packages: str) -> Path:
+    """Have the base's root file system, with more packages, as an archive."""
+    words = ["mmdebstrap", "--variant=minbase", f"--include={','.join((*_PACKAGES, *packages))}"]
     words += ["--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr"]
     words += [f"--dpkgopt=path-exclude={pattern}" for pattern in _LEFT_OUT]
     target = CACHE / f"base-{_key([' '.join((*words, _SUITE)).encode()])}.tar"
     if not target.exists():
         partial = target.with_suffix(".partial.tar")
         # Packages come from where, and by what rules, this machine's own come.
-        fetching = _run("apt-config", "dump", '--format=%f "%v";%n', "Acquire").splitlines()
+        fetching = run("apt-config", "dump", '--format=%f "%v";%n', "Acquire").splitlines()
         rules = [f"--aptopt={line}" for line in fetching if not line.endswith('"";')]
-        _run(*words, *rules, _SUITE, str(partial))
+        run(*words, *rules, _SUITE, str(partial))
         partial.rename(target)
     return target
 
@@ -101,7 +101,7 @@ def _wheels() -> Path:
         partial = target.with_suffix(".partial")
         shutil.rmtree(partial, ignore_errors=True)
         into = (f"--dest={partial}", f"--requirement={_REQUIREMENTS}")
-        _run(sys.executable, "-m", "pip", "download", "--quiet", *DOWNLOAD.split(), *into)
+        run(sys.executable, "-m", "pip", "download", "--quiet", *DOWNLOAD.split(), *into)
         partial.rename(target)
     return target
 
@@ -115,33 +115,37 @@ def _build(scratch: Path, base: Path, wheels: Path) -> Path:
     for wheel in wheels.iterdir():
         tree.joinpath("images", "collector", wheel.name).hardlink_to(wheel)
     wheel_only = ("--wheel", "--no-isolation", f"--outdir={tree / 'dist'}")
-    _run(sys.executable, "-m", "build", *wheel_only, str(tiers.ROOT))
+    run(sys.executable, "-m", "build", *wheel_only, str(tiers.ROOT))
     pip = scratch / "pip.conf"
     pip.write_text(PIP_CONF)
-    storage = scratch / "storage.conf"
-    places = {"driver": "overlay", "graphroot": scratch / "store", "runroot": scratch / "run"}
-    lines = (f'{key} = "{value}"' for key, value in places.items())
-    storage.write_text("\n".join(("[storage]", *lines)) + "\n")
-    given = {
-        "BASE": _BASE,
-        "BUILDAH_ISOLATION": "chroot",
-        "CONTAINERS_STORAGE_CONF": str(storage),
-        "ENGINE": "buildah",
-        "PIP_CONFIG_FILE": str(pip),
-        "REGISTRY": REGISTRY,
-        "TMPDIR": str(scratch),
-    }
-    container = _run("buildah", "from", "scratch", **given).strip()
-    _run("buildah", "add", container, str(base), "/", **given)
-    _run("buildah", "commit", "--rm", container, _BASE, **given)
+    given = buildah(scratch) | {"BASE": _BASE, "PIP_CONFIG_FILE": str(pip)}
+    container = run("buildah", "from", "scratch", **given).strip()
+    run("buildah", "add", container, str(base), "/", **given)
+    run("buildah", "commit", "--rm", container, _BASE, **given)
     program = (sys.executable, str(tree / "images" / "build.py"))
-    _run(*program, "collector", **given)
-    _run(*program, "collector", f"--save={scratch}", **given)
+    run(*program, "collector", **given)
+    run(*program, "collector", f"--save={scratch}", **given)
     (archive,) = scratch.glob("*.tar")
     return archive
 
 
-def _run(*words: str, **given: str) -> str:
+def buildah(scratch: Path) -> dict[str, str]:
+    """Return variables with which buildah and ``images/build.py`` keep to a folder."""
+    storage = scratch / "storage.conf"
+    places = {"driver": "overlay", "graphroot": scratch / "store", "runroot": scratch / "run"}
+    lines = (f'{key} = "{value}"' for key, value in places.items())
+    storage.write_text("\n".join(("[storage]", *lines)) + "\n")
+    return {
+        "BUILDAH_ISOLATION": "chroot",
+        "CONTAINERS_STORAGE_CONF": str(storage),
+        "ENGINE": "buildah",
+        "REGISTRY": REGISTRY,
+        "TMPDIR": str(scratch),
+    }
+
+
+def run(*words: str, **given: str) -> str:
+    """Run a program to its end and return its output; raises BuildFailed."""
     done = subprocess.run(
         words,
         env=os.environ | {"PATH": f"{os.environ['PATH']}:{PATH}"} | given,

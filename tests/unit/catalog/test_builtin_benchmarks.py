@@ -16,6 +16,7 @@ from k8sbench import trainers
 from k8sbench.adapters.files import catalog
 from k8sbench.model.spec import BenchmarkSpec, Variant
 from k8sbench.trainers.parts import settings
+from tests.unit.images import dockerfiles
 from tests.unit.presence import present
 
 
@@ -33,7 +34,11 @@ def every_variant() -> Iterator[tuple[str, Variant]]:
 
 
 EVERY = list(every_variant())
-IDS = [f"{name}-{v.name}" for name, v in EVERY]
+OURS = [(name, v) for name, v in EVERY if v.impl == "k8sbench"]
+
+
+def ids(variants: list[tuple[str, Variant]]) -> list[str]:
+    return [f"{name}-{v.name}" for name, v in variants]
 
 
 def test_every_figure_has_a_source_of_a_known_version() -> None:
@@ -81,7 +86,7 @@ def test_the_first_layers_share_follows_from_its_shape(
     assert model.head_gmac == (head and pytest.approx(head, rel=0.001))
 
 
-@pytest.mark.parametrize(("benchmark", "found"), EVERY, ids=IDS)
+@pytest.mark.parametrize(("benchmark", "found"), EVERY, ids=ids(EVERY))
 def test_no_command_needs_a_shell(benchmark: str, found: Variant) -> None:
     if found.upstream is None:
         return
@@ -94,11 +99,16 @@ def test_no_command_needs_a_shell(benchmark: str, found: Variant) -> None:
         assert not re.search(r"[;&|<>`\s]|\$(?!\((RANK|MASTER_ADDR|MASTER_PORT)\))", word), word
 
 
-def test_every_built_in_variant_runs_our_own_trainer_locally_with_a_small_form() -> None:
-    for _, found in EVERY:
-        assert found.trainer is not None
+def test_a_variant_runs_our_trainer_locally_in_small_or_a_program_in_an_image_of_ours() -> None:
+    for _, found in OURS:
         assert found.local
         assert found.smoke is not None
+    others = {
+        present(present(found.upstream).image): found.framework
+        for _, found in EVERY
+        if found.trainer is None
+    }
+    assert others == dockerfiles.UPSTREAM
 
 
 def words(benchmark: str, found: Variant, *, smoke: bool) -> list[str]:
@@ -113,7 +123,7 @@ class Understood(Exception):
     """The trainer has read its options."""
 
 
-@pytest.mark.parametrize(("benchmark", "found"), EVERY, ids=IDS)
+@pytest.mark.parametrize(("benchmark", "found"), OURS, ids=ids(OURS))
 def test_the_trainer_takes_the_catalogs_options_and_agrees_on_the_full_size(
     benchmark: str, found: Variant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,4 +159,4 @@ def test_each_trainer_has_a_benchmark_and_each_benchmark_its_trainer() -> None:
             for node in ast.parse(file.read_text()).body
         )
     }
-    assert {found.trainer_module for _, found in EVERY} == programs
+    assert {found.trainer_module for _, found in OURS} == programs

@@ -14,6 +14,8 @@ from tests.tiers import ROOT
 
 FRAMEWORKS: tuple[Framework, ...] = ("pytorch", "paddle")
 IMAGES = (*FRAMEWORKS, "collector")
+UPSTREAM: dict[str, Framework] = {"upstream-mmseg": "pytorch", "upstream-paddleseg": "paddle"}
+"""Image of a published program → framework of the image that it is built on."""
 
 
 class Instruction(msgspec.Struct, frozen=True):

@@ -82,6 +82,7 @@ SCENES: dict[str, tuple[str, str, dict[str, str]]] = {
     **{f"{name} builds all": (name, "", AI) for name in ("docker", "podman", "buildah")},
     "a docker without its daemon": ("docker:info buildah", "pytorch", {}),
     "an index of one's own": ("docker", "paddle", {"PIP_CONFIG_FILE": "TREE/pip.conf"}),
+    "a published program": ("podman", "upstream-mmseg", AI),
     "push": ("podman", "--push", {"REGISTRY": "registry.example:5000/ai/"}),
     **{
         f"{name} saves to a file": (name, "--save TREE/files collector", AI)

@@ -11,13 +11,16 @@ import sys
 
 import pytest
 
+from k8sbench.adapters.files import catalog
 from k8sbench.model.planning import TRAINERS_MOUNT
 from k8sbench.render.pod import USER
 from tests.tiers import ROOT
 from tests.unit.images import dockerfiles
 
 each_image = pytest.mark.parametrize("framework", dockerfiles.FRAMEWORKS)
-of_all = pytest.mark.parametrize("image", dockerfiles.IMAGES)
+EVERY = (*dockerfiles.IMAGES, *dockerfiles.UPSTREAM)
+of_all = pytest.mark.parametrize("image", EVERY)
+PROGRAMS = {"upstream-mmseg": "mmsegmentation", "upstream-paddleseg": "paddleseg"}
 FETCHES = re.compile(r"\b(curl|wget|git|ftp)\b|https?:|ftp:")
 CONFIG = ROOT / "images" / ".hadolint.yaml"
 
@@ -31,7 +34,7 @@ def hadolint(*files: pathlib.Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_hadolint_finds_nothing() -> None:
-    done = hadolint(*map(dockerfiles.path, dockerfiles.IMAGES))
+    done = hadolint(*map(dockerfiles.path, EVERY))
     assert done.returncode == 0, done.stdout
 
 
@@ -52,6 +55,8 @@ def test_the_image_is_checked_as_its_user_at_the_end_of_its_build(image: str) ->
     last = max(index for index, word in enumerate(words) if word == "RUN")
     assert last > words.index("USER")
     version = dockerfiles.labels(image).get("k8sbench.io/framework-version", '"${VERSION}"')
+    if image in dockerfiles.UPSTREAM:
+        version = dockerfiles.requirements(image)[PROGRAMS[image]]
     assert instructions[last].rest.endswith(f"python3 /check.py {image} {version}")
     assert not set(words[last + 1 :]) & {"RUN", "COPY", "ENV", "WORKDIR", "USER", "ADD"}
 
@@ -92,17 +97,30 @@ def test_nothing_is_fetched_but_pinned_packages_and_no_secret_is_in_it(image: st
         r"pip install .*--no-deps --only-binary=:all: --requirement \S*/requirements.txt", packages
     )
     assert "--mount=type=cache,target=/root/.cache/pip" in packages
-    # The collector's own wheel comes from the tree.
-    assert all("--no-deps --no-index --no-cache-dir" in other for other in others)
+    # The collector's own wheel comes from the tree; mmcv is compiled.
+    allowed = re.compile(r"--no-deps (--no-index --no-cache-dir|.* --no-binary=mmcv \S+==2\.1\.0)")
+    assert all(allowed.search(other) for other in others)
     # An index of the user's own comes by a mount that no layer keeps, never as ARG or ENV.
     assert "--mount=type=secret,id=pip,target=/etc/pip.conf" in packages
     arguments = {rest.partition("=")[0] for rest in dockerfiles.rests(image, "ARG")}
-    assert arguments - {"TRAINERS_DIGEST"} == {"BASE", "VERSION", "REVISION"}
+    assert arguments - {"TRAINERS_DIGEST", "MMCV"} == {"BASE", "VERSION", "REVISION"}
     names = "index-url|find-links|trusted-host|pypi|pythonhosted|download\\.|https?://|bcebos"
     secrets = "passw|token|secret_|api_?key|credential|\\.netrc|id_rsa|BEGIN "
     for file in (*dockerfiles.path(image).parent.iterdir(), ROOT / "images" / "check.py"):
         found = re.findall(f"(?i){names}|{secrets}", file.read_text())
         assert not found, file
+
+
+@pytest.mark.parametrize("image", dockerfiles.UPSTREAM)
+def test_a_program_s_image_ends_as_the_user_of_pods_in_the_folder_of_its_command(
+    image: str,
+) -> None:
+    users = [i.rest for i in dockerfiles.read(image) if i.word == "USER"]
+    assert users == ["0:0", f"{USER}:{USER}"]
+    programs = (v.upstream for v in catalog.find("deeplabv3p").spec.variants)
+    (program,) = (each for each in programs if each is not None and each.image == image)
+    assert dockerfiles.rests(image, "WORKDIR") == [program.workdir]
+    assert program.commit == f"v{dockerfiles.requirements(image)[PROGRAMS[image]]}"
 
 
 @pytest.mark.parametrize(

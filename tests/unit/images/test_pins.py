@@ -45,6 +45,20 @@ def test_a_pin_is_the_version_that_the_tests_run_with(image: str) -> None:
             assert (name, version) == (name, tested.get(name))
 
 
+@pytest.mark.parametrize("image", dockerfiles.UPSTREAM)
+def test_a_program_s_pin_is_the_version_that_its_tests_run_with(image: str) -> None:
+    folder = ROOT / "tests" / "upstream" / "requirements"
+    tested = dockerfiles.pins("constraints.txt")
+    for file in sorted(folder.glob("*.txt")):
+        tested |= dockerfiles.pins(str(file.relative_to(ROOT)))
+    pinned = dockerfiles.requirements(image)
+    # Only the build of mmcv's operators, which no test compiles, takes it.
+    pinned.pop("ninja", None)
+    assert pinned == {name: tested.get(name) for name in pinned}
+    base = dockerfiles.requirements(dockerfiles.UPSTREAM[image])
+    assert not [name for name, pin in pinned.items() if base.get(name) == pin]
+
+
 @each_image
 def test_the_framework_is_the_one_of_the_package_s_own_extra(framework: Framework) -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
