@@ -7,7 +7,9 @@ from typing import Any
 
 import yaml
 
-IMAGE = "registry.example/team/k8sbench-collector:0.2.0"
+from k8sbench import __version__
+
+IMAGE = f"registry.example/team/k8sbench-collector:{__version__}"
 PARTS = {"registry": "registry.example/team", "repository": "k8sbench-collector"}
 COLLECTOR: dict[str, Any] = {"collector": {"image": PARTS}}
 """The least with which the collector is installed."""

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from k8sbench import __version__
 from tests.chart import examples
 from tests.harness.cluster import tools
 from tests.harness.helm import (
@@ -159,7 +160,7 @@ def _whole(thing: Any) -> bool:
 @pytest.mark.parametrize(
     ("parts", "image"),
     [
-        ({"repository": "k8sbench-collector"}, "k8sbench-collector:0.2.0"),
+        ({"repository": "k8sbench-collector"}, f"k8sbench-collector:{__version__}"),
         ({**examples.PARTS, "tag": "a-1_b"}, "registry.example/team/k8sbench-collector:a-1_b"),
         (
             {"repository": "registry.example:5000/sub/k8s_collector", "tag": f"@sha256:{64 * 'a'}"},

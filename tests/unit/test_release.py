@@ -1,0 +1,62 @@
+"""Package, chart, changelog and pages are of one version."""
+
+from __future__ import annotations
+
+import datetime
+import re
+
+import pytest
+import yaml
+
+from k8sbench import __version__
+from tests.docs import pages
+from tests.tiers import ROOT
+
+CHANGELOG = (ROOT / "CHANGELOG.md").read_text()
+RELEASES = re.findall(r"^## (\d+\.\d+\.\d+) - (\d{4}-\d\d-\d\d)$", CHANGELOG, re.MULTILINE)
+SECTIONS = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
+"""Of Keep a Changelog, in its order."""
+MOST_ENTRIES, LONGEST, MOST_WORDS = 60, 125, 3_000
+OURS = re.compile(r"(?:k8sbench-[a-z-]+|dlperf)[:-](\d+\.\d+\.\d+)")
+"""An image, its file or the packaged chart, with a version."""
+
+
+def test_the_newest_release_of_the_changelog_is_the_version_of_the_package() -> None:
+    assert RELEASES[0][0] == __version__
+
+
+def test_chart_and_package_have_the_same_version() -> None:
+    chart = yaml.safe_load((ROOT / "charts" / "Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
+
+
+def test_pages_name_images_and_chart_of_this_version() -> None:
+    found = {
+        (page.name, version) for page in pages.prose() for version in OURS.findall(page.read_text())
+    }
+    assert found == {("images.md", __version__), ("operations.md", __version__)}
+
+
+def test_the_changelog_lists_releases_with_the_newest_first() -> None:
+    headings = re.findall(r"^## (.+)$", CHANGELOG, re.MULTILINE)
+    assert headings == ["Unreleased", *(f"{version} - {day}" for version, day in RELEASES)]
+    order = [
+        (tuple(map(int, version.split("."))), datetime.date.fromisoformat(day))
+        for version, day in RELEASES
+    ]
+    assert order == sorted(order, reverse=True)
+
+
+@pytest.mark.parametrize("release", re.split(r"^## ", CHANGELOG, flags=re.MULTILINE)[1:])
+def test_a_release_has_few_short_entries_in_the_usual_sections(release: str) -> None:
+    _, *lines = filter(None, release.splitlines())
+    sections = [line.removeprefix("### ") for line in lines if line.startswith("#")]
+    assert sections == [each for each in SECTIONS if each in sections]
+    entries = [line for line in lines if not line.startswith("#")]
+    assert len(entries) <= MOST_ENTRIES
+    assert [line for line in entries if not re.fullmatch(r"- .+\.", line)] == []
+    assert [line for line in entries if len(line) > LONGEST] == []
+
+
+def test_the_changelog_can_be_read_in_ten_minutes() -> None:
+    assert len(CHANGELOG.split()) < MOST_WORDS
