@@ -41,8 +41,9 @@ def pages() -> list[pathlib.Path]:
 
 def prose() -> list[pathlib.Path]:
     """Every page that people read: those above, and those for who works on the code."""
-    more = ("CONTRIBUTING.md", "charts/README.md", "tests/README.md", "tests/harness/README.md")
-    return [*pages(), *(ROOT / each for each in more)]
+    top = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+    more = ("charts/README.md", "tests/README.md", "tests/harness/README.md")
+    return [*pages(), *(ROOT / each for each in (*top, *more))]
 
 
 def commands(page: pathlib.Path) -> list[Command]:

@@ -15,6 +15,7 @@ import zipfile
 import pytest
 import yaml
 
+from k8sbench import __version__
 from tests.tiers import CACHE, ROOT
 from tests.unit.kubernetes import servers
 from tests.unit.presence import present
@@ -75,6 +76,21 @@ def test_templates_catalog_pools_and_trainers_travel_in_the_wheel(wheel: pathlib
         "k8sbench/trainers/paddle_launch.py",
     } <= names
     assert not [name for name in names if name.startswith(("tests/", "manifests/"))]
+
+
+def test_the_files_are_of_this_version_and_hold_the_pages_of_the_project(
+    dist: pathlib.Path,
+) -> None:
+    source = f"k8sbench-{__version__}"
+    assert {each.name for each in dist.iterdir()} == {
+        f"{source}.tar.gz",
+        f"{source}-py3-none-any.whl",
+    }
+    with tarfile.open(dist / f"{source}.tar.gz") as archive:
+        names = set(archive.getnames())
+    pages = ("README", "CHANGELOG", "CONTRIBUTING", "SECURITY")
+    assert {f"{source}/{each}.md" for each in pages} <= names
+    assert f"{source}/charts/Chart.yaml" in names
 
 
 # Of https://www.apache.org/licenses/LICENSE-2.0.txt, to the letter.
