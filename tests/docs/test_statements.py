@@ -150,3 +150,14 @@ def test_the_hooks_before_a_commit_are_the_makefile_s_and_fetch_nothing() -> Non
         assert folder == ".venv/bin"
         assert name in scripts or pathlib.Path(sys.executable).with_name(name).exists()
         assert f"$(VENV)/bin/{name} {' '.join(words[:1])}".rstrip() in MAKEFILE, hook["entry"]
+
+
+def test_the_workflow_runs_ci_with_a_time_limit_and_actions_of_a_version() -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yaml").read_text())
+    (job,) = workflow["jobs"].values()
+    assert job["timeout-minutes"] == 90
+    assert workflow["permissions"] == {"contents": "read"}
+    assert job["steps"][-1] == {"run": ".ci/run"}
+    used = [step["uses"] for step in job["steps"] if "uses" in step]
+    assert used
+    assert all(re.fullmatch(r"[\w-]+/[\w-]+@v\d+\.\d+\.\d+", each) for each in used)
