@@ -30,18 +30,18 @@
 {{ .Values.collector.persistence.existingClaim | default (include "dlperf.collector" .) }}
 {{- end -}}
 
-{{/* As JSON: {"names": [...]} */}}
+{{/* The namespaces where users measure, as JSON: {"names": [...]} */}}
 {{- define "dlperf.namespaces" -}}
 {{- dict "names" (.Values.namespaces | default (list .Release.Namespace) | uniq) | toJson -}}
 {{- end -}}
 
-{{- define "dlperf.selector" -}}
-app.kubernetes.io/name: dlperf
+{{- define "dlperf.selectorLabels" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "dlperf.labels" -}}
-{{- $own := include "dlperf.selector" . | fromYaml -}}
+{{- $own := include "dlperf.selectorLabels" . | fromYaml -}}
 {{- $about := dict
       "app.kubernetes.io/part-of" "k8sbench"
       "app.kubernetes.io/managed-by" .Release.Service
@@ -54,6 +54,17 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- define "dlperf.collectorLabels" -}}
 {{- $own := dict "app.kubernetes.io/component" "collector" -}}
 {{- merge $own (include "dlperf.labels" . | fromYaml) | toYaml -}}
+{{- end -}}
+
+{{/* The namespace where the release itself measures: its own, or the first of the users'. */}}
+{{- define "dlperf.home" -}}
+{{- $names := (include "dlperf.namespaces" . | fromJson).names -}}
+{{- has .Release.Namespace $names | ternary .Release.Namespace (first $names) -}}
+{{- end -}}
+
+{{/* True if the chart has a service account that may measure. */}}
+{{- define "dlperf.hasUserAccount" -}}
+{{- with .Values.users }}{{ if or .serviceAccount.name (and .create .serviceAccount.create) }}true{{ end }}{{ end -}}
 {{- end -}}
 
 {{- define "dlperf.podSecurity" -}}
@@ -79,7 +90,7 @@ capabilities: {drop: [ALL]}
 {{- end -}}
 {{- end -}}
 
-{{/* Names, or objects with a name. */}}
+{{/* From names, or objects with a name. */}}
 {{- define "dlperf.pullSecrets" -}}
 {{- range .Values.collector.imagePullSecrets }}
 - name: {{ kindIs "string" . | ternary . (get (kindIs "string" . | ternary dict .) "name") | quote }}
@@ -98,4 +109,69 @@ capabilities: {drop: [ALL]}
 {{- list (omit . "namespaces") | toYaml }}
 {{ end }}
 {{- end }}
+{{- end -}}
+
+{{/* The rules with which users read the collector. */}}
+{{- define "dlperf.readerRules" -}}
+- apiGroups: ['']
+  resources: [services/proxy]
+  resourceNames: ["{{ include "dlperf.collector" . }}:http"]
+  verbs: [get]
+- apiGroups: ['']
+  resources: [secrets]
+  resourceNames: [{{ include "dlperf.collector" . }}-token]
+  verbs: [get]
+{{- end -}}
+
+{{/* Variables, mounts and volumes of a container that reads the store. */}}
+{{- define "dlperf.storeEnv" -}}
+- {name: XDG_DATA_HOME, value: /data}
+{{- with .Values.collector.postgresql }}
+{{- if .secretName }}
+# A file, unlike a variable, follows the Secret: the password may be rotated.
+- {name: K8SBENCH_STORE_FILE, value: /run/k8sbench/{{ .secretKey | default "url" }}}
+{{- end }}
+{{- end }}
+{{- with .Values.collector.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "dlperf.storeMounts" -}}
+- {name: data, mountPath: /data}
+- {name: tmp, mountPath: /tmp}
+{{- if .Values.collector.postgresql.secretName }}
+- {name: store-url, mountPath: /run/k8sbench, readOnly: true}
+{{- end }}
+{{- with .Values.collector.extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "dlperf.storeVolumes" -}}
+- name: data
+  {{- if .Values.collector.persistence.enabled }}
+  persistentVolumeClaim:
+    claimName: {{ include "dlperf.claim" . | quote }}
+  {{- else }}
+  emptyDir: {}
+  {{- end }}
+- name: tmp
+  emptyDir: {}
+{{- with .Values.collector.postgresql.secretName }}
+- name: store-url
+  secret: {secretName: {{ . | quote }}}
+{{- end }}
+{{- with .Values.collector.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* The fields of a pod that say where it may run, taken from values with the same names. */}}
+{{- define "dlperf.placement" -}}
+{{- $fields := dict }}
+{{- range $name, $value := pick . "topologySpreadConstraints" "nodeSelector" "tolerations" "affinity" }}
+{{- if $value }}{{ $_ := set $fields $name $value }}{{ end }}
+{{- end }}
+{{- if $fields }}{{ toYaml $fields }}{{ end }}
 {{- end -}}

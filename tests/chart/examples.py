@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import yaml
 
 from k8sbench import __version__
+from tests.harness.helm import CHART
 
 IMAGE = f"registry.example/team/k8sbench-collector:{__version__}"
-PARTS = {"registry": "registry.example/team", "repository": "k8sbench-collector"}
-COLLECTOR: dict[str, Any] = {"collector": {"image": PARTS}}
-"""The least with which the collector is installed."""
-ALL: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("everything.yaml").read_text())
-"""Everything that can be turned on."""
+INSTALLS: dict[str, dict[str, Any]] = {
+    file.name.removesuffix("-values.yaml"): yaml.safe_load(file.read_text()) or {}
+    for file in sorted((CHART / "ci").glob("*-values.yaml"))
+}
+"""The values with which ``ct`` checks the chart, by the name of their file."""
+COLLECTOR, ALL = INSTALLS["collector"], INSTALLS["all"]
+PARTS = COLLECTOR["collector"]["image"]
 POOL: dict[str, Any] = ALL["nodePools"][0]

@@ -40,7 +40,8 @@ LONGEST = {"CronJob": 52, "Service": 63, "Deployment": 63}
 
 def test_without_an_image_there_is_nothing_that_runs_or_waits(newest: Helm) -> None:
     off: dict[str, Any] = {"collector": {"image": {"repository": ""}}}
-    off |= {"nightly": {"enabled": False}, "monitoring": dict.fromkeys(MONITORING, TURNED_OFF)}
+    off |= {"nightly": TURNED_OFF, "monitoring": dict.fromkeys(MONITORING, TURNED_OFF)}
+    off |= {"backup": TURNED_OFF}
     everything_else = merged(examples.ALL, off)
     for given in ({}, everything_else):
         kinds = {each["kind"] for each in newest.template(given)}
@@ -113,6 +114,20 @@ def test_null_and_false_and_0_of_a_pool_reach_the_command_line(newest: Helm) -> 
     assert pools["pools"][0]["cpu_per_gpu"] == "12"
 
 
+def test_without_rbac_create_all_but_roles_and_their_bindings_is_made(newest: Helm) -> None:
+    def made(create: bool) -> list[dict[str, Any]]:
+        return newest.template(merged(examples.ALL, nested("rbac.create", create)))
+
+    others = [each for each in made(True) if not each["apiVersion"].startswith("rbac.")]
+    assert made(False) == others
+
+
+def test_a_user_may_what_role_yaml_says(newest: Helm) -> None:
+    written, *_ = yaml.safe_load_all((ROOT / "k8sbench" / "role.yaml").read_text())
+    granted = find(newest.template(), "Role", "dlperf-user")
+    assert sorted(granted["rules"], key=str) == sorted(written["rules"], key=str)
+
+
 def test_nobody_is_bound_where_nobody_is_named(newest: Helm) -> None:
     given = {"users": {"serviceAccount": {"create": False}}, "listNodes": True}
     objects = newest.template(given)
@@ -125,8 +140,9 @@ NO_IMAGES = {
     "registry": ("https://registry.example",),
 }
 """Parts that no kubelet takes."""
+BACKUP = merged(examples.COLLECTOR, {"backup": {"enabled": True, "claim": "archives"}})
 NIGHTLY = merged(examples.COLLECTOR, {"nightly": {"enabled": True}})
-BESIDE = {"networkPolicy.apiServerCIDRs", "nodePools", "nightly.image.repository"}
+BESIDE = {"networkPolicy.apiServerCIDRs", "nodePools", "nightly.image.repository", "backup.claim"}
 REQUIRED = {*values.required(), *BESIDE}
 """The last ones because of what else is turned on."""
 
@@ -246,6 +262,9 @@ def test_a_dashboard_stays_the_same_one_and_has_the_limits_of_the_alerts(newest:
             for name in MONITORING
         ),
         ({"nightly": {"enabled": True}}, "nightly.image.repository"),
+        (merged(examples.COLLECTOR, nested("backup.enabled", True)), "backup.claim"),
+        (merged(BACKUP, nested("collector.persistence.enabled", False)), "persistence.enabled"),
+        (merged(BACKUP, nested("collector.image.repository", "")), "collector.image.repository"),
         (merged(NIGHTLY, nested("nightly.image.tag", "1")), "nightly.image.repository"),
         (merged(NIGHTLY, {"users": {"create": False}}), "users.create"),
         ({"baseline": None}, "baseline"),
@@ -264,24 +283,19 @@ def test_what_cannot_be_right_is_refused_by_its_name(
 
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
-INSTALLS: dict[str, dict[str, Any]] = {
-    "without-collector": {},
-    "collector": examples.COLLECTOR,
-    "all": examples.ALL,
-}
 DASHBOARD = "k8sbench.json"
 
 
-@pytest.mark.parametrize("name", INSTALLS)
+@pytest.mark.parametrize("name", examples.INSTALLS)
 def test_helm_finds_nothing_to_complain_of(helm: Helm, name: str) -> None:
-    told = helm.lint(INSTALLS[name])
+    told = helm.lint(examples.INSTALLS[name])
     assert "1 chart(s) linted, 0 chart(s) failed" in told.out
     assert "WARNING" not in told.out
 
 
-@pytest.mark.parametrize("name", INSTALLS)
+@pytest.mark.parametrize("name", ["without-collector", "collector", "all"])
 def test_what_an_install_makes_golden(helm: Helm, name: str) -> None:
-    objects = helm.template(INSTALLS[name])
+    objects = helm.template(examples.INSTALLS[name])
     for each in objects:
         if DASHBOARD in each.get("data", {}):
             # Tests of its own hold it.

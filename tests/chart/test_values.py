@@ -58,12 +58,15 @@ CASES: Mapping[str, Case] = {
     "namespaces": Case(
         ["team-b", "team-c"],
         together(
-            at("Deployment", "spec.template.spec.containers.0.env.2.value"),
+            at("Deployment", "spec.template.spec.containers.0.env.1.value"),
             places("Role", USER),
             places("RoleBinding", COLLECTOR),
             places("Role", f"{COLLECTOR}-lease"),
         ),
         ("team-b,team-c", ["team-b", "team-c"], ["team-b", "team-c"], [NAMESPACE]),
+    ),
+    "rbac.create": Case(
+        False, together(count("Role"), count("RoleBinding"), count("Deployment")), (0, 0, 1)
     ),
     "users.create": Case(
         False, together(count("ServiceAccount", USER), count("Role", USER)), (0, 0)
@@ -98,7 +101,7 @@ CASES: Mapping[str, Case] = {
 }
 BESIDE_ALL = sorted({value.path for value in values.described()} - set(CASES))
 IMAGES = {"collector.image.repository", "nightly.image.repository"}
-NEEDED = {"nodePools", "networkPolicy.apiServerCIDRs", *IMAGES}
+NEEDED = {"nodePools", "networkPolicy.apiServerCIDRs", "backup.claim", *IMAGES}
 """Without which others of `examples.ALL` are refused."""
 
 

@@ -12,7 +12,7 @@ from tests import tiers
 from tests.chart import examples
 from tests.harness import helm as programs
 from tests.harness import release as releases
-from tests.harness.cluster import users
+from tests.harness.cluster import tools, users
 from tests.harness.cluster.cluster import Cluster, KubectlFailed, stream
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.helm import RELEASE, Helm, HelmFailed, merged, named, nested
@@ -101,10 +101,14 @@ def test_the_api_server_takes_everything_that_can_be_turned_on(
     newest: Helm, namespace: Namespace, monitoring: None
 ) -> None:
     objects = newest.template(examples.ALL, namespace=namespace.name)
-    kinds = {"CronJob", "NetworkPolicy", "ClusterRole", "ServiceMonitor", "PrometheusRule"}
+    kinds = {"CronJob", "NetworkPolicy", "ClusterRole", "ServiceMonitor", "PrometheusRule", "Pod"}
     assert kinds <= {each["kind"] for each in objects}
+    # A dry run of a pod needs its account.
+    accounts = named(objects, "ServiceAccount")
+    namespace.cluster.create(*accounts)
     strictly = ("create", "--dry-run=server", "--validate=strict", "--filename=-")
-    namespace.cluster.kubectl(*strictly, given=stream(objects))
+    others = [each for each in objects if each not in accounts]
+    namespace.cluster.kubectl(*strictly, given=stream(others))
     # The Prometheus operator's types are not ones that take anything.
     (rule,) = named(objects, "PrometheusRule")
     rule["spec"] = {"groups": [{"name": "k8sbench", "rules": [{"alert": "NoQuery"}]}]}
@@ -121,18 +125,58 @@ def test_what_the_prometheus_operator_reads_is_refused_where_it_is_not(
         release.run("install", values=merged(examples.COLLECTOR, asked))
 
 
-def test_who_administers_the_namespace_alone_and_may_use_k8sbench_installs_it(
-    newest: Helm, namespace: Namespace, tmp_path: Path
-) -> None:
+@pytest.fixture(params=programs.MODULES)
+def owner(
+    request: pytest.FixtureRequest, cluster: Cluster, namespace: Namespace, tmp_path: Path
+) -> Release:
+    """Give the chart to an administrator of the namespace, by the ClusterRole ``admin``."""
+    tiers.demand("helm")
     namespace.kubectl("create", "serviceaccount", "owner")
+    bind_owner(namespace, "--clusterrole=admin")
+    signed = users.sign_in(namespace, "owner", tmp_path / "owner.kubeconfig")
+    variables = {**cluster.variables(), "KUBECONFIG": str(signed)}
+    return Release(Helm(request.param, tmp_path, variables), namespace)
+
+
+def bind_owner(namespace: Namespace, role: str) -> None:
     who = f"--serviceaccount={namespace.name}:owner"
-    namespace.kubectl("create", "rolebinding", "owner", "--clusterrole=admin", who)
-    # Nobody may give what they have not.
-    namespace.user(tmp_path, "colleague", sees_nodes=False)
-    (role,) = namespace.get("roles")
-    name = role["metadata"]["name"]
-    namespace.kubectl("create", "rolebinding", "owner-too", f"--role={name}", who)
-    kubeconfig = users.sign_in(namespace, "owner", tmp_path / "owner.kubeconfig")
-    owner = Release(newest, namespace)
-    owner.run("install", f"--kubeconfig={kubeconfig}", values={})
-    assert f"serviceaccount/{RELEASE}-user" in owner.objects()
+    namespace.kubectl("create", "rolebinding", f"owner{role.replace('=', '-')}", role, who)
+
+
+def test_an_administrator_of_a_namespace_who_may_use_k8sbench_installs_all_of_it(
+    owner: Release, tmp_path: Path
+) -> None:
+    with pytest.raises(HelmFailed, match="attempting to grant RBAC permissions not currently held"):
+        owner.run("install", values=examples.COLLECTOR)
+    owner.run("uninstall")
+    # The Role of k8sbench/role.yaml, as a colleague has it.
+    owner.namespace.user(tmp_path, "colleague", sees_nodes=False)
+    (role,) = owner.namespace.get("roles")
+    bind_owner(owner.namespace, f"--role={role['metadata']['name']}")
+    owner.run("install", values=examples.COLLECTOR)
+    assert f"role.rbac.authorization.k8s.io/{COLLECTOR}-lease" in owner.objects()
+
+
+def test_an_administrator_of_a_namespace_alone_installs_all_but_what_grants_permissions(
+    owner: Release,
+) -> None:
+    namespace, values = owner.namespace, examples.INSTALLS["namespace"]
+    owner.run("install", values=values)
+    assert f"deployment.apps/{COLLECTOR}" in owner.objects()
+    accounts = {f"{RELEASE}-user": "create", COLLECTOR: "patch"}
+
+    def may() -> list[bool]:
+        asked = accounts.items()
+        return [
+            users.may(namespace, name, verb, "pytorchjobs.kubeflow.org") for name, verb in asked
+        ]
+
+    assert may() == [False, False]
+    # An administrator of the cluster adds the rest.
+    only = ("--show-only=templates/rbac/*", f"--kube-version={tools.KUBERNETES}")
+    told = owner.run("template", *only, values=examples.COLLECTOR)
+    namespace.cluster.kubectl("apply", "--filename=-", given=told.out)
+    assert may() == [True, True]
+    owner.run("upgrade", values=values)
+    owner.run("uninstall")
+    assert may() == [True, True]
