@@ -11,11 +11,15 @@ import pytest
 
 from k8sbench.app.doctor import init_template
 from k8sbench.cli.main import main
+from tests import tiers
+from tests.harness import helm as programs
 from tests.harness.cluster import audit, users
 from tests.harness.cluster.deployments import QUICK, operator_deployment
 from tests.harness.cluster.manifests import limit, refusing
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
+from tests.harness.helm import RELEASE, Helm
+from tests.harness.release import Release
 
 NOT_READY = 6
 MAKE_NAMESPACE = Callable[..., Namespace]
@@ -80,7 +84,7 @@ def test_the_role_is_enough_and_it_changes_nothing_and_never_lists_all_pods(
 ) -> None:
     report = doctor.asked("--kubeconfig", str(user))
     assert report.code == 0
-    assert report.ids("warning") == {"operator", "gpu-metrics"}
+    assert report.ids("warning") == {"gpu-metrics"}
     assert report.level("permissions") == "ok"
     asked = audit.requests(own_cluster.layout.audit_log)
     account = f"system:serviceaccount:{namespace.name}:user"
@@ -95,6 +99,27 @@ def test_the_role_is_enough_and_it_changes_nothing_and_never_lists_all_pods(
         ), one
         if resource == "pods":
             assert "managed-by" in one["requestURI"]
+
+
+def test_each_warning_of_a_default_installation_of_the_chart_names_the_value_to_set(
+    own_cluster: OwnCluster, namespace: Namespace, tmp_path: Path, doctor: Doctor
+) -> None:
+    tiers.demand("helm")
+    release = Release(Helm(max(programs.MODULES), tmp_path, own_cluster.variables()), namespace)
+    release.run("install", values={})
+    user = users.sign_in(namespace, f"{RELEASE}-user", tmp_path / "user")
+
+    def warned() -> dict[str, str]:
+        report = doctor.asked("--kubeconfig", str(user))
+        assert report.code == 0
+        return {line["id"]: line["action"] for line in report.lines if line["level"] != "ok"}
+
+    found = warned()
+    assert sorted(found) == ["gpu-metrics", "permissions"]
+    assert "prometheus.url" in found["gpu-metrics"]
+    assert "listNodes=true" in found["permissions"]
+    release.run("upgrade", values={"listNodes": True})
+    assert sorted(warned()) == ["gpu-metrics"]
 
 
 def test_each_permission_that_is_missing_is_named(
@@ -113,7 +138,7 @@ def test_each_permission_that_is_missing_is_named(
     )
     assert f"You may not get pods/log {where}" in reported
     assert "You may not list nodes of the cluster." in reported
-    assert report.level("nodes") == "warning"
+    assert "nodes" not in {line["id"] for line in report.lines}
 
 
 def test_the_template_that_it_prints_lets_the_workers_in(

@@ -30,6 +30,8 @@ from k8sbench.model.operators import OPERATORS, TRAINING_OPERATOR, Operator
 from k8sbench.model.pool import amount, plain
 from k8sbench.render.pod import security
 
+KUEUE = "kueue.x-k8s.io"
+"""API group."""
 MOST_NAMES = 5
 """Nodes that a sentence names."""
 TEMPLATE_FILE = "/etc/config/initContainer.yaml"
@@ -103,6 +105,8 @@ def _namespace(facts: PreflightFacts) -> Iterator[Subject]:
 
 def _permissions(facts: PreflightFacts) -> Iterator[Subject]:
     others = {operator.group for operator in OPERATORS.values()} - {facts.operator.group}
+    if not _has_kueue(facts):
+        others.add(KUEUE)
     missing: dict[tuple[str, bool, bool], list[str]] = defaultdict(list)
     for one, is_allowed in known(facts.access).items():
         if not is_allowed and one.group not in others:
@@ -163,8 +167,10 @@ def _pod_security(facts: PreflightFacts) -> Iterator[Subject]:
 
 def _init_container(facts: PreflightFacts) -> Iterator[Subject]:
     with_one = [name for name in facts.asked if KINDS[name].init_container]
-    if facts.enforced_level == "restricted" and with_one and facts.deployment is not None:
-        yield Subject(kind=with_one[0], has_own=has_init_template(facts.deployment))
+    if facts.enforced_level != "restricted" or not with_one:
+        return
+    if (found := known(facts.deployments.get(facts.operator.name))) is not None:
+        yield Subject(kind=with_one[0], has_own=has_init_template(found))
 
 
 def _quota(facts: PreflightFacts) -> Iterator[Subject]:
@@ -185,6 +191,8 @@ def _quota(facts: PreflightFacts) -> Iterator[Subject]:
 
 
 def _nodes(facts: PreflightFacts) -> Iterator[Subject]:
+    if _is_denied(facts, "nodes"):
+        return
     plan, of_pool = facts.plan, known(facts.nodes)
     refusals = {name_of(node): nodes.refusal(node, plan) for node in of_pool}
     away = [f"{name} ({why})" for name, why in refusals.items() if why is not None]
@@ -235,20 +243,32 @@ def _claims(facts: PreflightFacts) -> Iterator[Subject]:
 
 def _queue(facts: PreflightFacts) -> Iterator[Subject]:
     if facts.plan.queue is not None:
-        has_kueue = not isinstance(facts.groups, Unknown) and "kueue.x-k8s.io" in facts.groups
+        has_kueue = _has_kueue(facts)
         found = known(facts.queue) if has_kueue else None
         active = {} if found is None else conditions(found).get("Active", {})
         yield Subject(has_kueue=has_kueue, found=found, active=active)
 
 
+def _has_kueue(facts: PreflightFacts) -> bool:
+    return not isinstance(facts.groups, Unknown) and KUEUE in facts.groups
+
+
 def _queue_nodes(facts: PreflightFacts) -> Iterator[Subject]:
     """Compare flavors with a pool as Kueue does, which looks at no label that none of them has."""
+    if _is_denied(facts, "clusterqueues") or _is_denied(facts, "resourceflavors"):
+        return
     flavors, pool = known(facts.flavors), facts.plan.pool
     keys = {key for labels in flavors.values() for key in labels}
     wanted = {key: value for key, value in pool.selector.items() if key in keys}
     if flavors and not any(wanted.items() <= labels.items() for labels in flavors.values()):
         theirs = "; ".join(f"{name} {_listed(labels)}" for name, labels in flavors.items())
         yield Subject(wanted=_listed(wanted), theirs=theirs)
+
+
+def _is_denied(facts: PreflightFacts, resource: str) -> bool:
+    """Return whether a permission is missing, which the check ``permissions`` reports."""
+    access = {} if isinstance(facts.access, Unknown) else facts.access
+    return any(one.resource == resource and not allowed for one, allowed in access.items())
 
 
 def _listed(labels: Mapping[str, str], none: str = "no such label") -> str:
@@ -338,10 +358,14 @@ CHECKS = (
         Row("fail", lambda s: s.needed,
             "You may not {missing}.",
             "Have an administrator bind you to the {role} in {f.role_file}."),
+        Row("warn", lambda s: s.role == "Role",
+            "You may not {missing}.",
+            "Have an administrator bind you to the Role in {f.role_file}; without it some checks"
+            " and diagnoses are left out."),
         Row("warn", always,
             "You may not {missing}.",
-            "Have an administrator bind you to the {role} in {f.role_file}; without it some checks"
-            " and diagnoses are left out."),
+            "Have an administrator set listNodes=true in the chart, or bind you to the ClusterRoles"
+            " in {f.role_file}; without them some checks and diagnoses are left out."),
     )),
     Check("job-kinds", _job_kinds, "the kinds of object that are served", (
         Row("fail", lambda s: s.lacks,
@@ -364,7 +388,8 @@ CHECKS = (
             "A {kind} of k8sbench is refused: {message}.",
             "Change what refuses it, or use another namespace (-n)."),
     )),
-    Check("operator", _operator, "the operator's Deployment, its flags and its version", (
+    # Users may not read other namespaces; job-admission says whether the operator answers.
+    Check("operator", _operator, "", (
         Row("fail", lambda s: s.is_down,
             "{program.title} is not running: {status}.",
             "See why: kubectl -n {program.place[0]} describe pods -l {program.selector}."),
@@ -379,7 +404,7 @@ CHECKS = (
             "Take that out of pool {pool.name}, or use a namespace of {level} pods."),
         Row("ok", always, "The namespace {f.home} enforces {enforced}, the pods keep to {level}."),
     )),
-    Check("operator-init-container", _init_container, "", (
+    Check("operator-init-container", _init_container, "the operator's init container", (
         Row("ok", lambda s: s.has_own, "The operator has a template for its init container."),
         Row("fail", always,
             "The namespace {f.home} enforces restricted, which upstream's init container of the"
@@ -396,8 +421,8 @@ CHECKS = (
     Check("nodes", _nodes, "the nodes of pool {pool.name} and their GPUs", (
         Row("fail", lambda s: not s.count,
             "No node belongs to pool {pool.name} ({labels}).",
-            "Choose another --node-pool, or write a pools file (--pools) for the labels of your"
-            " nodes ('kubectl get nodes --show-labels')."),
+            "Choose another --node-pool, or write a pools file (--pools, or nodePools in the chart)"
+            " for the labels of your nodes ('kubectl get nodes --show-labels')."),
         Row("fail", lambda s: not s.has_room,
             "Pool {pool.name} ({labels}) has room for {room} of {plan.replicas} replicas{away}.",
             "See 'kubectl describe node'; where GPUs are missing, see whether the device plugin"
@@ -411,8 +436,8 @@ CHECKS = (
     Check("gpu-metrics", _gpu_metrics, "", (
         Row("warn", lambda s: not s.source or not s.source.fields,
             "Only k8sbench's own trainers give GPU metrics: {fault}.",
-            "Name a Prometheus that scrapes dcgm-exporter: --prometheus URL"
-            " (docs/gpu-metrics.md)."),
+            "Name a Prometheus that scrapes dcgm-exporter: --prometheus URL, or for all users"
+            " prometheus.url in the chart (docs/gpu-metrics.md)."),
         Row("warn", lambda s: s.is_wanted,
             "{source.name} has every field that k8sbench reads{lacks}.",
             "Have an administrator add them to the exporter's counters (docs/gpu-metrics.md). PROF"

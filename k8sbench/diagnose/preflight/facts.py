@@ -161,12 +161,6 @@ class PreflightFacts(msgspec.Struct, frozen=True, kw_only=True):
         return kind_of(self.plan).operator
 
     @property
-    def deployment(self) -> KubeObject | None:
-        """Its Deployment; None where that is not seen."""
-        found = self.deployments.get(self.operator.name)
-        return None if isinstance(found, Unknown) else found
-
-    @property
     def enforced_level(self) -> str | None:
         """The Pod Security Standard that the namespace enforces; None where that is not known."""
         if self.namespace is None or isinstance(self.namespace, Unknown):

@@ -8,13 +8,15 @@ from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
 from k8sbench.diagnose.preflight import checks
-from k8sbench.diagnose.preflight.facts import PreflightFacts, Unknown
+from k8sbench.diagnose.preflight.facts import ENFORCE, PreflightFacts, Unknown, permissions
 from k8sbench.model.operators import TRAINER
 from k8sbench.model.pool import CPU_POOL, Rdma, Toleration
 from tests.tiers import ROOT
 from tests.unit import goldens
+from tests.unit.chart import values
 from tests.unit.doctor.clusters import (
     DEFAULT,
     POOL,
@@ -187,6 +189,31 @@ def test_what_is_not_seen_has_an_action_and_fails_where_every_user_may_see_it() 
     assert not [one.id for one in found if one.severity == "warn" and one.action is None]
     failed = {one.id for one in found if one.severity == "fail"}
     assert failed == {"api-server", "permissions", "job-kinds", "queue"}
+
+
+def test_each_warning_of_a_default_installation_of_the_chart_names_the_value_to_set() -> None:
+    roles = yaml.safe_load_all((ROOT / "k8sbench" / "role.yaml").read_text())
+    default: dict[str, Any] = {
+        "access": {one: one.namespaced for one in permissions(roles)},
+        "namespace": namespace(),
+        "nodes": FORBIDDEN,
+        "prometheus": refused(),
+        **deployed(FORBIDDEN),
+    }
+    paths = [value.path for value in values.described()]
+
+    def warned(**changes: Any) -> list[str]:
+        found = [one for one in findings(**default | changes) if one.severity != "ok"]
+        assert all(one.severity == "warn" for one in found)
+        named = [[path for path in paths if path in str(one.action)] for one in found]
+        return sorted("".join(each) for each in named)
+
+    assert warned() == ["listNodes", "prometheus.url"]
+    # Kueue's permissions matter where Kueue is installed.
+    assert warned(groups=KUEUE) == [*["listNodes"] * 3, "prometheus.url"]
+    # Where the operator's own init container would be refused, somebody else must look at it.
+    restricted = findings(**default | {"namespace": namespace(**{ENFORCE: "restricted"})})
+    assert "operator-init-container" in {one.id for one in restricted if one.severity == "warn"}
 
 
 def test_each_resource_that_is_not_allowed_is_a_finding_with_its_verbs() -> None:
