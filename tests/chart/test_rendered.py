@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
+import urllib.parse
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ import yaml
 
 from k8sbench import __version__
 from tests.chart import examples
+from tests.docs import operating
 from tests.harness.cluster import tools
 from tests.harness.helm import (
     CHART,
@@ -105,6 +108,28 @@ def test_names_stay_within_what_kubernetes_takes_and_tell_two_releases_apart(new
     same = other & {each["metadata"]["name"] for each in objects}
     # By these names the command line finds them.
     assert same == {"dlperf-pools", "dlperf-prometheus"}
+
+
+def test_an_alert_names_commands_of_its_entry_in_the_runbook(newest: Helm) -> None:
+    (group,) = find(newest.template(examples.ALL), "PrometheusRule")["spec"]["groups"]
+    named = re.compile(r"k8sbench\s+(store\s+)?([a-z]+)")
+    page = operating.PAGE.read_text()
+    known = {}
+    for rule in group["rules"]:
+        entry = page.partition(f"\n### {rule['alert']}\n")[2].partition("\n### ")[0]
+        known[rule["alert"]] = found = named.findall(rule["annotations"]["description"])
+        assert all(re.search(rf"\b{verb}\s", entry) for _, verb in found), rule["alert"]
+    assert known["K8sbenchStoreFull"] == [("store ", "prune")]
+
+
+def test_the_page_s_network_policy_lets_the_collector_reach_its_prometheus(newest: Helm) -> None:
+    given = merged(examples.COLLECTOR, yaml.safe_load(operating.files()["settings.yaml"]))
+    objects = newest.template(given)
+    url = urllib.parse.urlsplit(find(objects, "ConfigMap", "dlperf-prometheus")["data"]["url"])
+    egress = find(objects, "NetworkPolicy")["spec"]["egress"]
+    (rule,) = (each for each in egress if {"port": url.port} in each["ports"])
+    labels = rule["to"][0]["namespaceSelector"]["matchLabels"]
+    assert labels == {"kubernetes.io/metadata.name": str(url.hostname).split(".")[1]}
 
 
 def test_null_and_false_and_0_of_a_pool_reach_the_command_line(newest: Helm) -> None:

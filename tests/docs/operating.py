@@ -17,7 +17,7 @@ PAGE = ROOT / "docs" / "operations.md"
 TEAM = "team-a"
 """The page's namespace."""
 PLACES = {
-    "node": re.compile(r" exec |--store cluster| logs |backup"),
+    "node": re.compile(r" exec |--store cluster| logs |backup|helm test"),
     "postgres": re.compile("^pg_"),
     "cluster": re.compile(""),
 }
@@ -36,6 +36,11 @@ def commands(place: str) -> list[Command]:
     return found
 
 
+def files() -> dict[str, str]:
+    """Return the texts of the files that the page shows, by their names."""
+    return dict(_FILE.findall(PAGE.read_text()))
+
+
 def prepare(folder: Path, kubectl: Path) -> dict[str, str]:
     """Write the page's files, and return the variables with which its commands run there."""
     bin_folder = folder / "bin"
@@ -44,7 +49,7 @@ def prepare(folder: Path, kubectl: Path) -> dict[str, str]:
     (bin_folder / "helm").symlink_to(newest.program("helm"))
     (bin_folder / "kubectl").symlink_to(kubectl)
     (folder / "charts").symlink_to(programs.CHART)
-    for name, text in _FILE.findall(PAGE.read_text()):
+    for name, text in files().items():
         (folder / name).write_text(text)
     path = f"{bin_folder}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     return {"HOME": str(folder), "PATH": path}
