@@ -151,8 +151,7 @@ capabilities: {drop: [ALL]}
 {{- define "dlperf.storeVolumes" -}}
 - name: data
   {{- if .Values.collector.persistence.enabled }}
-  persistentVolumeClaim:
-    claimName: {{ include "dlperf.claim" . | quote }}
+  persistentVolumeClaim: {claimName: {{ include "dlperf.claim" . | quote }}}
   {{- else }}
   emptyDir: {}
   {{- end }}

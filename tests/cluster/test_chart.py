@@ -161,7 +161,8 @@ def test_an_administrator_of_a_namespace_alone_installs_all_but_what_grants_perm
     owner: Release,
 ) -> None:
     namespace, values = owner.namespace, examples.INSTALLS["namespace"]
-    owner.run("install", values=values)
+    told = owner.run("install", values=values)
+    assert "--show-only 'templates/rbac/*' | kubectl apply -f -" in told.out
     assert f"deployment.apps/{COLLECTOR}" in owner.objects()
     accounts = {f"{RELEASE}-user": "create", COLLECTOR: "patch"}
 
@@ -173,8 +174,8 @@ def test_an_administrator_of_a_namespace_alone_installs_all_but_what_grants_perm
 
     assert may() == [False, False]
     # An administrator of the cluster adds the rest.
-    only = ("--show-only=templates/rbac/*", f"--kube-version={tools.KUBERNETES}")
-    told = owner.run("template", *only, values=examples.COLLECTOR)
+    roles = ("--set=rbac.create=true", "--show-only=templates/rbac/*")
+    told = owner.run("template", *roles, f"--kube-version={tools.KUBERNETES}", values=values)
     namespace.cluster.kubectl("apply", "--filename=-", given=told.out)
     assert may() == [True, True]
     owner.run("upgrade", values=values)
