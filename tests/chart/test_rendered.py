@@ -112,14 +112,15 @@ def test_names_stay_within_what_kubernetes_takes_and_tell_two_releases_apart(new
 
 def test_an_alert_names_commands_of_its_entry_in_the_runbook(newest: Helm) -> None:
     (group,) = find(newest.template(examples.ALL), "PrometheusRule")["spec"]["groups"]
-    named = re.compile(r"k8sbench\s+(store\s+)?([a-z]+)")
+    named = re.compile(r"(?:k8sbench\s+(?:store\s+)?|kubectl -n \S+\s+)([a-z]+(?: pod)?)")
     page = operating.PAGE.read_text()
     known = {}
     for rule in group["rules"]:
         entry = page.partition(f"\n### {rule['alert']}\n")[2].partition("\n### ")[0]
         known[rule["alert"]] = found = named.findall(rule["annotations"]["description"])
-        assert all(re.search(rf"\b{verb}\s", entry) for _, verb in found), rule["alert"]
-    assert known["K8sbenchStoreFull"] == [("store ", "prune")]
+        assert all(re.search(rf"\b{words}\s", entry) for words in found), rule["alert"]
+    assert known["K8sbenchStoreFull"] == ["exec", "prune"]
+    assert known["K8sbenchCollectorDown"] == ["describe pod"]
 
 
 def test_the_page_s_network_policy_lets_the_collector_reach_its_prometheus(newest: Helm) -> None:
