@@ -327,7 +327,7 @@ def test_rules_and_dashboard_use_all_series_and_no_others(newest: Helm) -> None:
 
 
 def test_the_page_lists_all_series_and_no_others() -> None:
-    page = (ROOT / "docs" / "kubernetes.md").read_text()
+    page = (ROOT / "docs" / "collector.md").read_text()
     rows = [line for line in page.splitlines() if line.startswith("| `k8sbench_")]
     listed = {
         name: set(re.findall(r"`(\w+)`", row.split("|")[2]))
