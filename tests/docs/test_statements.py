@@ -131,6 +131,20 @@ def test_every_path_link_and_make_target_that_a_page_names_is_there(page: pathli
         assert target in TARGETS, f"{page.name}: make {target}"
 
 
+def anchors(page: pathlib.Path) -> set[str]:
+    """The names by which links reach the headings of a page."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", pages.prose(), ids=lambda page: page.name)
+def test_every_section_that_a_page_links_to_is_there(page: pathlib.Path) -> None:
+    for target, anchor in re.findall(r"\]\(([^)#:\s]*\.md)?#([^)]+)\)", page.read_text()):
+        there = page.parent / target if target else page
+        assert anchor in anchors(there), f"{page.name}: there is no {target}#{anchor}"
+
+
 def test_the_makefile_s_help_names_each_target_and_no_other() -> None:
     shown = re.findall(r"^#   make ([a-z-]+)", MAKEFILE, re.MULTILINE)
     assert {"lint", "types", "unit", "test"} <= set(shown)

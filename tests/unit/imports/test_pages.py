@@ -39,6 +39,7 @@ def test_the_rows_of_the_import_page_are_those_that_are_printed(printed: dict[st
     (table,) = shown("import.md")
     rows = [line.split() for line in printed["import"].splitlines()]
     assert len(table) == 4
+    assert "\n".join(table) in (ROOT / "README.md").read_text()
     for line, row in zip(table, rows, strict=False):
         words = iter(row)
         assert all(word in words for word in line.split()), line  # in their order
