@@ -17,7 +17,7 @@ from k8sbench.model.counts import counted
 from k8sbench.model.errors import DoesNotFit, NotFound, UsageError, did_you_mean
 from k8sbench.model.image import ImageTable, built_image, checked_image, image_failure, number
 from k8sbench.model.plan import Backend, Device, PlannedWindow, TrainersBy
-from k8sbench.model.pool import NodePool
+from k8sbench.model.pool import OTHER_VENDOR, NodePool, gpu_remark
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.spec import AmpDtype, BenchmarkSpec, Framework, Impl, Precision, Preset, Variant
 
@@ -326,6 +326,21 @@ def image(
     assert case.site.images is not None, "clusters have the table of images"
     reason = "public framework image, trainers by ConfigMap"
     return case.site.images.image(case.framework, "public").name, reason, "configmap"
+
+
+def gpu_resource(case: PlanChoices, chosen: str | None, notes: list[str]) -> None:
+    """Refuse k8sbench's images on GPUs of other vendors; note shared GPUs and slices."""
+    pool = case.site.pool
+    remark = gpu_remark(pool.gpu_resource)
+    if case.device != "cuda" or remark is None:
+        return
+    is_users = chosen in (case.request.image, case.variant.image)
+    if remark == OTHER_VENDOR and not is_users and not case.request.force:
+        raise DoesNotFit(
+            f"Pool {pool.name} asks for {pool.gpu_resource}, and the image {chosen} is for CUDA.",
+            "Give an image for these GPUs with --image, or choose another --node-pool.",
+        )
+    notes.append(f"pool {pool.name} asks for {pool.gpu_resource}: {remark}")
 
 
 def kernels(case: PlanChoices, chosen: str | None, notes: list[str]) -> None:

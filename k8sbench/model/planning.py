@@ -75,6 +75,7 @@ def make_plan(
     options = choices.options(case, size)
     image, image_reason, trainers_by = choices.image(case, trainers_digest)
     choices.kernels(case, image, notes)
+    choices.gpu_resource(case, image, notes)
     workdir = None
     env = {name: value for name, value in variant.env.items() if isinstance(value, str)}
     secret_env = {

@@ -167,6 +167,28 @@ CPU_POOL = NodePool(
 )
 """Pool of local machines without GPU: no selector, no GPU request."""
 
+GPU_REMARKS = {
+    "nvidia.com/gpu.shared": "other pods share its GPUs: figures are not comparable with those of"
+    " whole GPUs, and rejected (gpu-shared) if another process is seen",
+    "nvidia.com/mig-": "its GPUs are slices (MIG): figures are of slices, without a share of the"
+    " peak, and NCCL does not connect slices of one GPU",
+}
+"""Prefix of a GPU resource → remark for all runs on it."""
+OTHER_VENDORS = (
+    *("amd.com/", "gpu.intel.com/", "habana.ai/", "huawei.com/", "cambricon.com/"),
+    *("google.com/tpu", "aws.amazon.com/neuron"),
+)
+"""Prefixes of resources that images for CUDA cannot use."""
+OTHER_VENDOR = "its GPUs are not NVIDIA's: k8sbench is not tested there and has no GPU metrics"
+
+
+def gpu_remark(resource: str) -> str | None:
+    """Return the remark for runs on a GPU resource; None for whole NVIDIA GPUs."""
+    if resource.startswith(OTHER_VENDORS):
+        return OTHER_VENDOR
+    return next((text for start, text in GPU_REMARKS.items() if resource.startswith(start)), None)
+
+
 _UNITS: dict[str, Decimal] = {
     **{f"{unit}i": Decimal(1024) ** power for power, unit in enumerate("KMGTPE", start=1)},
     **dict(

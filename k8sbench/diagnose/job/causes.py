@@ -166,6 +166,11 @@ CAUSES: Mapping[str, Cause] = {
         "Check the name, and give the pool an imagePullSecret of namespace {namespace}: 'kubectl"
         " -n {namespace} create secret docker-registry NAME ...'.",
     ),
+    "pull-limited": Cause(
+        "The registry limits the pulls of {replica}'s image {image}: {why}.",
+        "Wait, give the pool an imagePullSecret of an account (image_pull_secrets), or name a"
+        " mirror with --image or --image-registry.",
+    ),
     "registry-unreachable": Cause(
         "The registry of {replica}'s image {image} cannot be reached: {why}.",
         "Name a registry that the nodes can reach with --image or --image-registry.",
@@ -190,6 +195,12 @@ CAUSES: Mapping[str, Cause] = {
     "node-cannot-start": Cause(
         "Node {node} cannot start the pod of {replica}: {why}.",
         "Ask the cluster's administrator to look at node {node}.",
+        again="the next pod may have another node",
+    ),
+    "gpu-driver": Cause(
+        "Node {node} cannot give {replica} its GPUs: {why}.",
+        "Ask the cluster's administrator to check the driver of node {node} (nvidia-smi). If it is"
+        " too old for the image's CUDA, choose an image of an older one with --image.",
         again="the next pod may have another node",
     ),
     # No other attempt: the image lacks the command.

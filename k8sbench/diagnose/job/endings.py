@@ -109,6 +109,14 @@ def of_replica(facts: Facts, replica: Replica) -> Finding:
     return _outside(facts, replica) or _inside(facts, replica)
 
 
+def start_error(facts: Facts, replica: Replica, reason: str, message: str) -> Finding:
+    """Say why a container could not be started: its node's GPU driver, or its command."""
+    if driver := reasons.DRIVER.search(message):
+        return finding_of("gpu-driver", facts.names(replica), why=quoted(driver[0]))
+    why = f"{reason}, {quoted(message)}" if message else reason
+    return finding_of("start-error", facts.names(replica), why=why)
+
+
 def _first_failure(facts: Facts, lines: Lines) -> Finding | None:
     """Return the replica that failed by itself first; None without one."""
     candidates = [
@@ -187,8 +195,7 @@ def _outside(facts: Facts, replica: Replica) -> Finding | None:
         limit = f"activeDeadlineSeconds of {replica.name}"
         return finding_of(cause_id, names, limit=limit, why=why)
     if ending and ending.reason in reasons.NEVER_STARTED:
-        why = f"{ending.reason}, {quoted(ending.message)}" if ending.message else ending.reason
-        return finding_of("start-error", names, why=why)
+        return start_error(facts, replica, ending.reason, ending.message)
     return None
 
 

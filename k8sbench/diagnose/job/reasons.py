@@ -7,6 +7,7 @@ test holds them complete for these versions.
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Mapping
 from typing import TypeVar
 
@@ -66,6 +67,9 @@ OUT_OF_MEMORY = "OOMKilled"
 # containerd's; CRI-O and Docker wrote the next three.
 NEVER_STARTED = {"StartError", "ContainerCannotRun", "CreateContainerError", "RunContainerError"}
 """Reasons of containers that ended without a telling exit code."""
+
+DRIVER = re.compile("(?:nvidia-container-cli|unresolvable CDI devices).*", re.DOTALL)
+"""Message of NVIDIA's container toolkit, at the end of a container runtime's."""
 
 ENDED_BY = _by_reason(
     # Its node's kubelet, for want of a resource or for a more important pod; or the eviction API,

@@ -45,10 +45,11 @@ job have a node.
 RETRY_SECONDS = 10.0
 """Seconds for the kubelet's retry of mounts and sandboxes."""
 _IMAGE_ERRORS = {
+    "pull-limited": r"toomanyrequests|too many requests|\b429\b",
     "image-pull-denied": r"unauthorized|authentication required|denied|forbidden|\b40[13]\b"
     r"|no basic auth|insufficient_scope|authorization failed|docker login",
     "registry-unreachable": r"dial tcp|no such host|connection (?:refused|reset)|timeout|timed out"
-    r"|no route to host|tls:|x509|server misbehaving|\b5\d\d\b|toomanyrequests|\b429\b"
+    r"|no route to host|tls:|x509|server misbehaving|\b5\d\d\b"
     r"|unexpected EOF|deadline exceeded",
     "image-not-found": r"not found|not present|manifest unknown|name unknown|no match for platform",
     "pod-not-started": "",
@@ -225,7 +226,7 @@ def _waiting(
     elif means is Waiting.CRASHED:
         yield endings.of_replica(facts, replica)
     elif means is not Waiting.ROUTINE:
-        yield finding_of("start-error", facts.names(replica), why=f"{reason}, {quoted(message)}")
+        yield endings.start_error(facts, replica, reason, message)
 
 
 def _image(

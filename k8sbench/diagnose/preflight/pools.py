@@ -10,6 +10,7 @@ import yaml
 
 from k8sbench.diagnose.preflight.nodes import allocatable
 from k8sbench.model.kube import KubeObject, labels_of
+from k8sbench.model.pool import gpu_remark
 
 PRODUCT = "nvidia.com/gpu.product"
 """Label of NVIDIA's GPU feature discovery."""
@@ -27,15 +28,6 @@ _OWN_TAINTS = "node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"
 _DASHED = re.compile(r"[A-Z]\d+-(SXM\d?|PCIE)-\d+GB\Z")
 LEFT = 0.9
 """Share of a node's cores and memory for pods; agents and caches use the rest."""
-KINDS = {
-    "nvidia.com/gpu.shared": "Pods share these GPUs: k8sbench runs there and rejects the rows"
-    " (gpu-shared) where it sees another process.",
-    "nvidia.com/mig": "A GPU of this pool is a slice (MIG): figures are of slices, without a share"
-    " of the peak, and NCCL does not connect slices of one GPU.",
-    "amd.com/gpu": "AMD's GPUs: give an image of your own with --image, and a benchmark file with"
-    " your own program; there are no GPU metrics.",
-}
-"""Prefix of a resource → what k8sbench supports there."""
 
 
 def proposed(nodes: Sequence[KubeObject]) -> str:
@@ -90,9 +82,10 @@ def _pool(resource: str, count: int, nodes: Sequence[KubeObject]) -> dict[str, A
         name for name, number in _offered(first).items() if _RDMA.match(name) and number
     ]:
         pool["rdma"] = {"resource": devices[0]}
-    said = [text for begin, text in KINDS.items() if resource.startswith(begin)]
+    said = [f"{len(nodes)} nodes."]
+    said += [f"{remark[0].upper()}{remark[1:]}."] if (remark := gpu_remark(resource)) else []
     said += [] if devices else ["No RDMA device: NCCL talks over TCP between nodes."]
-    pool["note"] = " ".join([f"{len(nodes)} nodes.", *said])
+    pool["note"] = " ".join(said)
     return pool
 
 

@@ -81,7 +81,7 @@ def test_rdma_devices_are_asked_for(tmp_path: Path) -> None:
     [
         ("nvidia.com/mig-1g.10gb", "slice"),
         ("nvidia.com/gpu.shared", "gpu-shared"),
-        ("amd.com/gpu", "image of your own"),
+        ("amd.com/gpu", "not NVIDIA's"),
     ],
 )
 def test_other_resources_say_what_k8sbench_can_do_there(

@@ -175,6 +175,12 @@ NO_VOLUME = "no persistent volumes available for this claim"
 PVC = {"kind": "PersistentVolumeClaim"}
 NOT_BOUND = event("FailedBinding", NO_VOLUME, "data", involved=PVC)
 NO_CONFIG = 'MountVolume.SetUp failed for volume "trainers" : configmap "job" not found'
+NO_DRIVER = (
+    "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc"
+    " create failed: unable to start container process: error during container init: error running"
+    " hook #0: exit status 1, stderr: nvidia-container-cli: initialization error: nvml error:"
+    " driver/library version mismatch: unknown"
+)
 NO_QUOTA = condition("QuotaReserved", "insufficient unused quota", status="False")
 EVICTED = condition("Evicted", "Preempted to accommodate a workload")
 PREEMPTED = {"status": {"conditions": [NO_QUOTA, EVICTED]}}
@@ -301,7 +307,12 @@ BY_CAUSE: dict[str, list[Seen]] = {
     ],
     "registry-unreachable": [
         pulling("failed to do request: Head: dial tcp: lookup registry.example.com: no such host"),
-        pulling("failed to pull: toomanyrequests: your pull rate limit"),
+    ],
+    "pull-limited": [
+        pulling(
+            "failed to pull: toomanyrequests: You have reached your unauthenticated pull limit"
+        ),
+        pulling("unexpected status from HEAD request to https://r/v2/a: 429 Too Many Requests"),
     ],
     "init-image-not-pullable": [
         seen(pod(state=waits("PodInitializing"), inits=(init(NOT_PULLED),)))
@@ -317,6 +328,10 @@ BY_CAUSE: dict[str, list[Seen]] = {
     "node-cannot-start": [
         at(13, creating(event("FailedCreatePodSandBox", "plugin type=bridge failed", WORKER))),
         with_status(waits(""), "OutOfnvidia.com/gpu", "Node didn't have enough resource"),
+    ],
+    "gpu-driver": [
+        failed(pod(state=ended(128, "StartError", message=NO_DRIVER))),
+        seen(pod(state=waits("RunContainerError", NO_DRIVER))),
     ],
     "start-error": [
         failed(pod(state=ended(128, "StartError", message='exec: "/x": no such file'))),
