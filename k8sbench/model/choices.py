@@ -184,6 +184,12 @@ def pack(case: PlanChoices, replicas: int, processes: int) -> bool:
 
     If requested, and if a node has room for another replica.
     """
+    if case.request.pack and case.site.pool.host_network:
+        raise UsageError(
+            f"Replicas of pool {case.site.pool.name} cannot share a node: they use its network"
+            " (host_network), and all ask for one port.",
+            "Leave out --pack, or choose another --node-pool.",
+        )
     room = case.device == "cpu" or processes < case.site.pool.gpus_per_node
     return case.request.pack and replicas > 1 and room
 

@@ -11,6 +11,7 @@ were seen in pods of a real cluster. Those of Kubeflow Trainer v2.3 were seen in
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Container, Iterable, Mapping
 from typing import Any, Literal
@@ -31,6 +32,8 @@ Variables = list[tuple[str, str]]
 A later one may refer to an earlier one; the last of a name counts.
 """
 
+HOST_PORTS = range(20_000, 29_500)
+"""Ports of rendezvous on the nodes' own network."""
 CONDITIONS = (
     ("Failed", Phase.FAILED),
     ("Succeeded", Phase.SUCCEEDED),
@@ -114,7 +117,9 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     """The operator's webhook wants a container of exactly this name."""
     port_name: str
     port: int
-    """Port of the rendezvous on the leading replica."""
+    """Port of the rendezvous on the leading replica; see :func:`rendezvous_port`."""
+    is_port_fixed: bool = False
+    """True if the operator sets the port itself."""
     processes_field: str | None = None
     """Field of ``spec`` for the processes per replica."""
     processes_env: str | None = None
@@ -388,6 +393,7 @@ TRAIN_JOB = JobKind(
     frameworks=("pytorch",),
     port_name="rendezvous",
     port=29500,
+    is_port_fixed=True,
     launcher=PYTORCH_JOB.launcher,
     variables=(
         InjectedVariable("PET_NNODES", "{replicas}"),
@@ -460,6 +466,19 @@ def kind_of(plan: RunPlan) -> JobKind:
             "Use the version of k8sbench that submitted it, or a newer one.",
         )
     return default_kind(plan.framework, plan.kind)
+
+
+def rendezvous_port(plan: RunPlan) -> int:
+    """Return the port of the rendezvous of a run.
+
+    On the nodes' own network it is drawn from the run id, because two pods with one port cannot
+    share a node. The range is below those of NodePorts and of the kernel's own choices.
+    """
+    kind = kind_of(plan)
+    if kind.is_port_fixed or not plan.pool.host_network:
+        return kind.port
+    drawn = int.from_bytes(hashlib.sha256(plan.run_id.encode()).digest()[:4], "big")
+    return HOST_PORTS[drawn % len(HOST_PORTS)]
 
 
 def served(groups: Container[str]) -> list[str]:

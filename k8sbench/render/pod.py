@@ -14,7 +14,7 @@ import msgspec
 from k8sbench.model import identity, sources
 from k8sbench.model import pool as pools
 from k8sbench.model.errors import UsageError
-from k8sbench.model.kinds import filled, kind_of
+from k8sbench.model.kinds import filled, kind_of, rendezvous_port
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import TRAINERS_MOUNT
 from k8sbench.model.pool import NodePool, Toleration
@@ -73,6 +73,7 @@ def pod(
             (name, {"name": secret.name, "key": secret.key})
             for name, secret in sorted(plan.secret_env.items())
         ],
+        "port": rendezvous_port(plan),
         "resources": _resources(plan),
         "mounts": mounts,
         "volumes": list(_volumes(mounts)),
@@ -101,8 +102,8 @@ def environment(plan: RunPlan) -> dict[str, str]:
         fixed["K8SBENCH_SEED"] = str(plan.seed + plan.repeat - 1)
     if kind.processes_env is not None:
         fixed[kind.processes_env] = str(plan.processes_per_replica)
-    shape = {"job": plan.job_name, "replicas": plan.replicas, "port": kind.port, "rank": 0}
-    shape["world_size"] = plan.world_size
+    shape = {"job": plan.job_name, "replicas": plan.replicas, "rank": 0}
+    shape |= {"port": rendezvous_port(plan), "world_size": plan.world_size}
     fixed |= dict(filled(kind.env, shape))
     if plan.trainers_by == "configmap":
         fixed |= {"PYTHONPATH": TRAINERS_MOUNT, "PYTHONDONTWRITEBYTECODE": "1"}

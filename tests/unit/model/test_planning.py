@@ -11,12 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k8sbench.model.choices import Site
-from k8sbench.model.errors import NotFound, UsageError
+from k8sbench.model.errors import DoesNotFit, NotFound, UsageError
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import describe
 from k8sbench.model.spec import FromSecret, SecretKey
 from tests.unit.model.specs import CLUSTER, GPU_BOX, LAPTOP, V100, planned, spec
 from tests.unit.presence import present
+
+
+def on_pool(**changes: Any) -> Site:
+    return msgspec.structs.replace(CLUSTER, pool=msgspec.structs.replace(V100, **changes))
 
 
 def test_an_all_reduce_needs_a_peer_and_counts_what_each_rank_sends() -> None:
@@ -182,6 +186,36 @@ def test_a_gpu_that_the_image_has_no_kernels_for_is_refused_unless_forced() -> N
     on_cpu = msgspec.structs.replace(CLUSTER, pool=msgspec.structs.replace(h100, gpus_per_node=0))
     for plan in (planned(site=site, force=True), planned(on_cpu, framework="paddle")):
         assert not any("no kernels" in note for note in plan.notes)
+
+
+@pytest.mark.parametrize(
+    ("resource", "note"),
+    [
+        ("nvidia.com/gpu", None),
+        ("nvidia.com/mig-1g.10gb", "slices"),
+        ("nvidia.com/gpu.shared", "not comparable"),
+        ("amd.com/gpu", "no GPU metrics"),
+    ],
+)
+def test_a_plan_notes_what_its_pool_s_gpus_are(resource: str, note: str | None) -> None:
+    site = on_pool(gpu_resource=resource)
+    found = [text for text in planned(site=site, image="mine:1").notes if resource in text]
+    assert note in found[0] if note else found == []
+
+
+def test_k8sbench_s_images_are_refused_on_gpus_of_other_vendors() -> None:
+    site = on_pool(gpu_resource="habana.ai/gaudi")
+    with pytest.raises(DoesNotFit, match="is for CUDA") as caught:
+        planned(site=site)
+    assert "--image" in caught.value.action
+    assert planned(site=site, force=True).notes
+
+
+def test_replicas_on_the_nodes_network_are_not_packed() -> None:
+    site = on_pool(host_network=True)
+    with pytest.raises(UsageError, match="cannot share a node"):
+        planned(site=site, replicas=2, gpus=1, pack=True)
+    assert planned(site=site, replicas=2, gpus=1).spread
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
 import pytest
 
 from k8sbench.model import identity
+from k8sbench.model.kinds import default_kind
 from k8sbench.model.plan import RunPlan
 from k8sbench.render import to_yaml
 from k8sbench.render.trainer_sources import mounted_by
 from tests.unit.render.plans import (
+    POOLS,
     PROGRAMS,
     SOURCES,
     Objects,
@@ -47,6 +50,28 @@ def test_equal_plans_give_the_same_bytes_whatever_the_order_of_their_mappings() 
     one, other = plan(env=forwards), plan(env=backwards)
     assert one == other
     assert to_yaml(rendered(one)) == to_yaml(rendered(other))
+
+
+def ports(run: str, pool: str, **settings: Any) -> set[str]:
+    """The ports that a run's manifest names, in its pods and in their variables."""
+    text = to_yaml(rendered(plan("2x8", run_id=run, pool=POOLS[pool], **settings)))
+    return set(re.findall(r"(?:containerPort: |MASTER_PORT\n *value: \"|-0:)(\d+)", text))
+
+
+@pytest.mark.parametrize(
+    ("framework", "kind"), [("pytorch", None), ("paddle", None), ("paddle", "TrainJob")]
+)
+def test_runs_on_the_nodes_network_have_a_port_each(framework: str, kind: str | None) -> None:
+    settings = {"framework": framework, "kind": kind}
+    usual = {str(default_kind(framework, kind).port)}
+    assert ports("run-a", "plain", **settings) == ports("run-b", "plain", **settings) == usual
+    drawn = [ports(run, "rdma", **settings) for run in ("run-a", "run-b", "run-a")]
+    assert len({port for found in drawn for port in found} | usual) == 3
+    assert drawn[0] == drawn[2]
+
+
+def test_the_port_that_kubeflow_trainer_sets_for_pytorch_stays() -> None:
+    assert ports("run-a", "rdma", kind="TrainJob") == {"29500"}
 
 
 def test_the_config_map_shows_the_sources_as_a_package(
