@@ -1,1 +1,1 @@
-"""Everything with a client, a file or a process in it: what stands behind ``ports``."""
+"""Adapters: implementations of ``ports`` with clients, files and processes."""

@@ -1,4 +1,4 @@
-"""The time of this process, which goes on evenly whatever happens to this machine's clock."""
+"""Steady clock of this process, independent of clock changes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ _BEGAN = time.time() - time.monotonic()
 
 
 def steady() -> float:
-    """Return Unix seconds: those of the start of the program, and what has passed since then.
+    """Return Unix seconds: the program's start plus the elapsed time.
 
-    A clock that is set while a run goes on, by hand or by NTP, must neither end it nor a wait.
+    A clock that is set during a run, by hand or by NTP, must not end the run or a wait.
     """
     return _BEGAN + time.monotonic()

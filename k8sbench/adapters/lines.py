@@ -5,15 +5,19 @@ from __future__ import annotations
 import zlib
 
 LIMIT = 256 * 1024
-"""Longest line that is kept, bytes. Beyond it a line is cut, and says so; a program that writes
-without ever ending a line must not fill the memory."""
+"""Maximum length of a line, bytes; longer ones are cut and marked.
+
+A program that never ends a line must not fill the memory.
+"""
 MARKED_BYTES = 64 * 4
-"""Digests of the last lines of a log that a mark has: programs repeat themselves, but hardly 64
-lines of theirs."""
+"""Length of a mark's digests: those of a log's last 64 lines.
+
+Programs repeat lines, but hardly 64 of them.
+"""
 
 
 def digest(text: str) -> bytes:
-    """Return the four bytes by which a line of a log is known again; see ``LogMark.texts``."""
+    """Return a line's four-byte digest; see ``LogMark.texts``."""
     return zlib.crc32(text.encode("utf-8", "surrogateescape")).to_bytes(4, "big")
 
 
@@ -32,7 +36,7 @@ class Lines:
         self._cut = 0
         """Bytes that were dropped of what is in ``_rest``, being beyond the limit."""
         self._has_states = False
-        """Whether the line that is not ended yet has given states already."""
+        """True if the unfinished line has yielded states already."""
 
     def feed(self, data: bytes) -> list[str]:
         """Take what has arrived; returns the lines that it completes."""

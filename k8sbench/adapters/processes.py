@@ -1,4 +1,4 @@
-"""Who a process is, so that a later one can say whether it still runs.
+"""Identity of a process, to find out later if it still runs.
 
 A pid alone says little: pids are used again, every container counts its own, and a boot starts
 over. An :class:`~k8sbench.model.run.Owner` therefore carries the host, the machine's id, the boot,

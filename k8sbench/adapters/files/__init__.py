@@ -1,1 +1,1 @@
-"""What is read from files: the catalog, pools, templates, trainers, logs."""
+"""Files: the catalog, pools, templates, trainers, logs."""

@@ -33,7 +33,7 @@ class LoadedSpec(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     """``built-in``, or the user's path as given."""
     text: str = ""
-    """Of a user's file: a copy of it goes with each run."""
+    """Text of a user's file, copied into each run; empty for built-in ones."""
 
 
 def names(folder: Traversable | None = None) -> list[str]:
@@ -73,7 +73,7 @@ def load_all(folder: Traversable | None = None) -> list[LoadedSpec]:
 
 
 def is_path(text: str, built_in: dict[str, Traversable] | None = None) -> bool:
-    """Whether what was typed for a benchmark means a file; a bare name is first a built-in one."""
+    """Return True for a file's path; a bare name is built-in first."""
     if os.sep in text or text.endswith(SUFFIXES):
         return True
     return text not in (_files(None) if built_in is None else built_in) and os.path.isfile(text)  # noqa: PTH113 - "" is no Path

@@ -18,15 +18,18 @@ OFF = "K8SBENCH_NO_CONFIG"
 
 
 def load(environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """Read the project's and the user's file, as far as there are any: path → its values.
+    """Read the project's and the user's configuration, by path.
 
-    Raises :class:`InputError` for one that cannot be read or understood.
+    Raises :class:`InputError` for a file that cannot be read or understood.
     """
     return {str(path): _read(str(path)) for path in paths(environ)}
 
 
 def paths(environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Find the files: the project's in the working folder or the nearest above, and the user's."""
+    """Return the paths of the existing configuration files.
+
+    The project's is in the working folder or the nearest one above; then comes the user's.
+    """
     if environ.get(OFF):
         return ()
     return tuple(path for path in (_project(), of_user(environ)) if path is not None)

@@ -1,7 +1,7 @@
-"""Log files as they lie on a disk: found, opened, unpacked, read line by line in little memory.
+"""Log files: found, opened, unpacked, read in blocks of lines.
 
-Nothing here knows what a line means. What cannot be read is an
-:class:`~k8sbench.model.errors.InputError` that names the file and says what to do.
+Memory stays small; nothing here interprets a line. An unreadable log is an
+:class:`~k8sbench.model.errors.InputError` with the file and an action.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from k8sbench.model.errors import InputError
 
 STDIN = "-"
 LONGEST_LINE = 64 * 1024
-"""Characters of a line; what follows in it is skipped and counted. No training line is near it."""
+"""Maximum characters of a line; the rest is skipped and counted.
+
+No training line is near it.
+"""
 CHUNK = 128 * 1024
 """Bytes, and characters, read at once."""
 HEAD = 8 * 1024
@@ -34,8 +37,11 @@ _NOT_LOGS = """
 .npz .pkl .h5 .db .sqlite .zip .tar .tgz .bz2 .xz .zst .7z .whl .so .lock .pid
 """
 NOT_LOGS = frozenset(_NOT_LOGS.split())
-"""Endings of files that a folder may hold beside its logs. Everything else in a folder counts as
-a log: their names follow no rule (``GPUx1.log@cb196e2e``, ``workerlog.0``, ``train_fp16``)."""
+"""Endings of files in a folder that are not logs.
+
+All others count as logs, whose names follow no rule (``GPUx1.log@cb196e2e``, ``workerlog.0``,
+``train_fp16``).
+"""
 
 _GZIP = b"\x1f\x8b"
 _PACKED = {
@@ -44,19 +50,22 @@ _PACKED = {
     b"\x28\xb5\x2f\xfd": ("zstd", "unzstd"),
     b"PK\x03\x04": ("zip", "unzip"),
 }
-"""What a packed file begins with → what packed it, and what unpacks it."""
+"""First bytes of a packed file → format and the program that unpacks it."""
 _DOCKER = re.compile(rb'\{"log":".*\\n","stream":"std(?:out|err)","')
-"""What a log file of Docker's begins with."""
+"""Beginning of a log file of Docker's."""
 _ENCODINGS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-"""By the byte order mark that a file begins with; without one it is UTF-8."""
+"""Encoding by byte order mark; UTF-8 without one."""
 # Everything below space but tab, line ends, backspace, form feed and escape; and delete.
 _CONTROL = bytes([*range(8), 11, *range(14, 27), *range(28, 32), 127])
 MANY_CONTROLS = 0.05
-"""Share of such characters from which a file is no text; random bytes have twice as many."""
+"""Minimum share of control characters in binary data.
+
+Random bytes have twice as many.
+"""
 _DIGITS = re.compile(r"(\d+)")
 _TOO_LONG = re.compile(rf"(?<![^\r\n])([^\r\n]{{{LONGEST_LINE}}})[^\r\n]+")
 _Stream = io.BufferedReader | gzip.GzipFile
@@ -82,11 +91,11 @@ def find(paths: Sequence[str]) -> list[str]:
 
 
 def names(given: Sequence[str], files: Iterable[str]) -> dict[str, str | None]:
-    """Map log files to the names that rows and evidence have of them; None: the path itself.
+    """Map log files to their names in rows; None: the path itself.
 
-    What was given as an absolute path is named from the folder that all of those are in: what is
-    printed, recorded and published shows nobody's home. ``given`` are the paths that the files
-    were found at or below.
+    Files under absolute paths are named from the common folder of those paths, so that nothing
+    printed, recorded or published shows a user's home. ``given`` are the paths at or below which
+    the files were found.
     """
     absolute = [path for path in given if Path(path).is_absolute()]
     folders = [path if Path(path).is_dir() else str(Path(path).parent) for path in absolute]
@@ -138,9 +147,9 @@ def opened(files: Mapping[str, str | None]) -> list[LogFile]:
 
 
 class LogFile:
-    """One log: iterate over it once for its lines, in blocks of many, each with its end.
+    """One log; iterate over it once for blocks of whole lines.
 
-    A line ends at a line feed or a carriage return, or both (:mod:`k8sbench.parse.lines`).
+    A line ends at a line feed, a carriage return, or both (:mod:`k8sbench.parse.lines`).
     """
 
     def __init__(self, path: str, name: str | None = None) -> None:

@@ -41,7 +41,7 @@ def load_templates() -> jinja2.Environment:
 
 
 class _Compiled(jinja2.FileSystemBytecodeCache):
-    """A cache that does without a folder that cannot be written, or a file that is damaged."""
+    """Cache that tolerates a read-only folder and damaged files."""
 
     def load_bytecode(self, bucket: Bucket) -> None:
         """Take what was compiled from the same text."""
@@ -66,10 +66,10 @@ def template_texts() -> dict[str, str]:
 
 
 def trainer_sources() -> TrainerSources:
-    """Read every source file under ``k8sbench/trainers``. All of them: a plan's digest then says
-    which version of the trainers ran, whatever the framework.
+    """Read all source files under ``k8sbench/trainers``.
 
-    The package's own file is empty there: a version alone does not change the trainers.
+    A plan's digest of them identifies the trainers' version, whatever the framework. The package's
+    own file is empty there, because a version alone does not change the trainers.
     """
     texts = {
         file.relative_to(PACKAGE.parent).as_posix(): file.read_text(encoding="utf-8")

@@ -1,8 +1,8 @@
-"""Where node pools come from: one file, the first that is there, and its name.
+"""Node pools: the first pools file that is found.
 
-Looked for in this order: ``--pools FILE``, ``K8SBENCH_POOLS``, ``pools.yaml`` in the user's
-configuration folder (``$XDG_CONFIG_HOME/k8sbench``), what the cluster's namespace has, the built-in
-file. Files are not merged: what a pool is can be read in one place.
+The order: ``--pools FILE``, ``K8SBENCH_POOLS``, ``pools.yaml`` in the user's configuration folder
+(``$XDG_CONFIG_HOME/k8sbench``), the pools of the cluster's namespace, the built-in file. Files are
+not merged, so that one file holds a whole pool.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ VARIABLE = "K8SBENCH_POOLS"
 
 
 PublishedPools = tuple[str, str]
-"""The text of a pools file that a cluster has, and its name in messages."""
+"""Text of a cluster's pools file, and its name in messages."""
 
 
 class LoadedPools(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +31,7 @@ class LoadedPools(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     """The path as given, the name of the cluster's, or ``built-in``."""
     default: str | None
-    """The pool that runs get without ``--node-pool``; None where the file names none of several."""
+    """Pool of runs without ``--node-pool``; None: several, none is the default."""
     text: str
     """The file as it is written."""
 

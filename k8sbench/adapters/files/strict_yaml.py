@@ -1,4 +1,6 @@
-"""YAML files that people write: a file → text → values with their lines → a checked value.
+"""Strict YAML for files that people write.
+
+A file becomes text, the text values with their lines, and these one checked value.
 
 Stricter than YAML. One document, a mapping, text in UTF-8; no anchors, aliases, merge keys or tags,
 so that what stands in the file is what it means and nothing can grow. Words that YAML 1.1 alone
@@ -29,7 +31,7 @@ from k8sbench.model.errors import InputError, did_you_mean
 T = TypeVar("T")
 Path = tuple[str | int, ...]
 Rules = Callable[[T], Iterable[tuple[Path, str]]]
-"""What one key alone cannot state: yields the path of an offending key, and what it does wrong."""
+"""Rules for several keys: yields the offending key's path and the problem."""
 
 LIMIT = 1024 * 1024
 """Bytes. The largest file of the catalog has 20 KiB."""
@@ -124,7 +126,7 @@ class _Document:
             raise self.error(f"is not YAML: {problem}.", action, line) from None
 
     def line_of(self, path: Path) -> int:
-        """The line of a key, or of the deepest part of its path that the file has."""
+        """Return a key's line, or that of its nearest parent in the file."""
         while path not in self._lines:
             path = path[:-1]
         return self._lines[path]
@@ -195,7 +197,7 @@ def _line(event: Any) -> int:
 
 
 _Fault = tuple[Path, str, str]
-"""Where something is wrong, what it is, and what to do."""
+"""Path of the fault, the fault, and the action."""
 
 
 def _fault(kind: Any, value: Any, path: Path) -> _Fault | None:
@@ -237,7 +239,10 @@ def _fault(kind: Any, value: Any, path: Path) -> _Fault | None:
 
 
 def _mapping_faults(kind: Any, value: dict[str, Any], path: Path) -> Iterator[_Fault | None]:
-    """Search the keys and values of a mapping that should be a Struct or a dict."""
+    """Yield the faults of a mapping's keys and values.
+
+    ``kind`` is a Struct or a dict.
+    """
     fields = msgspec.structs.fields(kind) if isinstance(kind, type) else ()
     known = {field.encode_name: field.type for field in fields}
     key_kind, item_kind = get_args(kind) or (Literal, None)

@@ -12,7 +12,7 @@ _API_PATHS = {
     "Lease": "/apis/coordination.k8s.io/v1",
     "SelfSubjectAccessReview": "/apis/authorization.k8s.io/v1",
 }
-"""Kind → path of its API group and version; of all others it is the core API."""
+"""Kind → path of its API group and version; others: the core API."""
 _RUNTIMES = {kind.runtime.name: kind for kind in KINDS.values() if kind.runtime is not None}
 _RESOURCE = re.compile(r"/api(?:s/[^/]+)?/[^/]+/(?:namespaces/[^/]+/)?([^/]+)(?:/[^/]+(/.+)?)?$")
 
@@ -33,6 +33,6 @@ def path(kind: str, namespace: str | None = None, name: str = "", subresource: s
 
 
 def resource(requested: str) -> str:
-    """Return the resource of a path as access rules name it: ``pods/log``; else the path."""
+    """Return a path's resource as in access rules (``pods/log``), else the path."""
     found = _RESOURCE.match(requested)
     return requested if found is None else found[1] + (found[2] or "")

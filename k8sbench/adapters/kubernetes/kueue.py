@@ -1,6 +1,6 @@
-"""Kueue's objects: jobs' Workloads, a namespace's queue, and which nodes the queue has quota for.
+"""Kueue's objects: Workloads of jobs, a queue, and its nodes.
 
-They are read as v1beta2; of a Kueue that does not serve it, as v1beta1.
+Read as v1beta2, or as v1beta1 from a Kueue without v1beta2.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def find(api: Api, path: str) -> KubeObject | None:
 
 
 def workloads(api: Api) -> Mapping[str, KubeObject]:
-    """Return the Workloads of a namespace by their jobs' uids; none where they may not be listed.
+    """Return a namespace's Workloads by job uid; none if forbidden.
 
-    One that waits has a ``place`` in its queue.
+    A waiting Workload has its ``place`` in the queue.
     """
     for root in _ROOTS:
         path = f"{root}/namespaces/{api.place.namespace}/workloads"
@@ -53,10 +53,10 @@ def _turn(workload: KubeObject) -> tuple[int, str]:
 
 
 def flavors(api: Api, queue: KubeObject | None, pool: NodePool) -> Mapping[str, Mapping[str, str]]:
-    """Return the flavors of which a queue gives the pool's GPUs, or CPUs, and their node labels.
+    """Return a queue's flavors for the pool's GPUs or CPUs.
 
-    Empty where there is no queue, or it has no ClusterQueue. Raises :class:`ApiFault`, also where
-    the user may not read these objects of the whole cluster.
+    The values are their node labels. Empty without a queue or its ClusterQueue. Raises
+    :class:`ApiFault`, also if the user may not read these cluster-wide objects.
     """
     name = queue and queue["spec"]["clusterQueue"]
     cluster_queue = (name and find(api, f"clusterqueues/{name}")) or {}

@@ -43,13 +43,13 @@ from k8sbench.ports import FoundJob, JobEvent, LogLine
 POOLS, POOLS_KEY = "dlperf-pools", "pools.yaml"
 _GOING = "status.phase!=Succeeded,status.phase!=Failed"
 MOST_RUNS = 20
-"""At most so many are named in a label selector; for more, all jobs are listed."""
+"""Maximum runs in a label selector; for more, all jobs are listed."""
 MOST_NODES = 20
 """At most so many are read by one request each."""
 # Made once, here: msgspec crashes where two threads are the first to use a type.
 _PLANS = msgspec.json.Decoder(RunPlan)
 _READ = ("name", "uid", "creationTimestamp", "labels", "annotations")
-"""Of a job's metadata."""
+"""Kept fields of a job's metadata."""
 
 
 def jobs(
@@ -118,7 +118,7 @@ def _since(condition: Mapping[str, Any] | None) -> float | None:
 
 
 def _plan(job: KubeObject) -> tuple[RunPlan | None, str]:
-    """Read the plan in a job's annotation; None, and why, where that is not possible."""
+    """Read the plan in a job's annotation; without one the reason."""
     text = annotations_of(job).get(PLAN_ANNOTATION)
     if text is None:
         return None, f"it has no annotation {PLAN_ANNOTATION}"
@@ -140,7 +140,7 @@ def _plan(job: KubeObject) -> tuple[RunPlan | None, str]:
 
 
 def look(api: Api, run: Run, user: User | None) -> Sequence[JobEvent]:
-    """Return the state of a job now, then its replicas'; empty where there is no such job."""
+    """Return the states of a job and its replicas; empty without the job."""
     followed = _followed(run)
     try:
         job = api.find(kinds.path(followed.kind, api.place.namespace, run.plan.job_name))
@@ -200,9 +200,9 @@ def objects(api: Api, kind: str, run_id: str) -> Sequence[KubeObject]:
 
 
 def nodes(api: Api, labels: Mapping[str, str], selector: str = "") -> Sequence[KubeObject]:
-    """List the nodes that have all labels, and that a selector as kubectl's ``-l`` takes.
+    """List the nodes with all labels and a selector as kubectl's ``-l``.
 
-    Raises :class:`BenchError`, also where the user may not list nodes, which is a right of its own.
+    Raises :class:`BenchError`, also if the user may not list nodes, a separate permission.
     """
     wanted = [*(f"{key}={value}" for key, value in labels.items()), *filter(None, [selector])]
     try:
@@ -246,16 +246,16 @@ def node_facts(api: Api, names: Sequence[str]) -> Mapping[str, Mapping[str, str]
 
 
 class Around(NamedTuple):
-    """What a job is placed among."""
+    """Nodes and other pods that affect a job's placement."""
 
     nodes: Sequence[KubeObject] | None
     """The cluster's; None: the user may not list them."""
     run_pods: Sequence[KubeObject]
-    """Of all runs in the namespace, that have not ended."""
+    """Pods of all runs in the namespace that have not ended."""
 
 
 def around(api: Api) -> Around:
-    """Return what a job is placed among; what may not be listed the diagnosis goes without."""
+    """Return what affects a job's placement, as far as permitted."""
 
     def listed(kind: str, namespace: str | None = None, **how: Any) -> Sequence[KubeObject] | None:
         with contextlib.suppress(ApiFault):
@@ -267,7 +267,7 @@ def around(api: Api) -> Around:
 
 
 def published_pools(api: Api) -> PublishedPools | None:
-    """Return the namespace's pools file; None: there is none, or the user may not read it.
+    """Return the namespace's pools file; None if absent or forbidden.
 
     Raises :class:`BenchError`.
     """

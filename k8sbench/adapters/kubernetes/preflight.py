@@ -42,17 +42,16 @@ T = TypeVar("T")
 AT_ONCE = 8
 """Concurrent requests: each permission needs one."""
 ANSWER_SECONDS = 5.0
-"""Timeout of the first answer of the API server, and of each source of GPU metrics."""
+"""Timeout of the API server's first answer and of each metrics source."""
 
 
 def ask(
     api: Api, plan: RunPlan, jobs: Iterable[Sequence[Manifest]], prometheus: str = "none"
 ) -> PreflightFacts:
-    """Return all facts; ``jobs`` are k8sbench's own for a dry run, with what each needs before it.
+    """Return all facts; ``jobs`` are tried in a dry run.
 
-    ``prometheus`` is where to look for one: a URL, ``auto`` or ``none``.
-
-    Raises an error of the API server that does not answer, or rejects our credentials.
+    Each job is preceded by the objects that it needs. ``prometheus`` is a URL, ``auto`` or
+    ``none``. Raises an error of the API server that does not answer, or rejects our credentials.
     """
     silence = api.no_answer(ANSWER_SECONDS)
     if silence is not None and silence.status in {None, 401}:
@@ -96,10 +95,10 @@ def ask(
 
 
 def dry_run(api: Api, plan: RunPlan, objects: Sequence[Manifest]) -> list[Finding]:
-    """Have the API server and the operator's webhook check the objects; then check the rest.
+    """Try the objects in a dry run, then run the checks.
 
-    The operator creates the pods later: what the checks find of them is returned, without what is
-    ok. Raises :class:`~k8sbench.model.errors.BenchError` for a rejection.
+    The operator creates the pods later, so the findings about them are returned, without the ok
+    ones. Raises :class:`~k8sbench.model.errors.BenchError` for a rejection.
     """
     for manifest in objects:
         kind, name = manifest["kind"], manifest["metadata"]["name"]
@@ -115,10 +114,9 @@ def dry_run(api: Api, plan: RunPlan, objects: Sequence[Manifest]) -> list[Findin
 
 
 def refuse(api: Api, plan: RunPlan) -> None:
-    """Reject volume claims that the pods could not mount, and a queue for other nodes than theirs.
+    """Reject unmountable claims and a queue for other nodes, before creation.
 
-    That is before anything is created. Raises :class:`Unreachable`, with a sentence for each. What
-    may not be looked at is no reason.
+    Raises :class:`Unreachable` with a sentence for each. Forbidden reads reject nothing.
     """
     facts = PreflightFacts(
         plan=plan,
@@ -134,7 +132,7 @@ def refuse(api: Api, plan: RunPlan) -> None:
 
 
 def is_down(api: Api, operator: Operator) -> bool:
-    """Return whether an operator, or what it needs, is seen to have no available replica."""
+    """Return True if an operator or its dependency has no available replica."""
     return any(
         not (found.get("status") or {}).get("availableReplicas")
         for found in _deployments(api, operator).values()
@@ -166,7 +164,7 @@ def _plurals(api: Api, groups: Collection[str]) -> Collection[str]:
 
 
 def _served(api: Api, version: str) -> Sequence[KubeObject]:
-    """Return the resources of a version of an API group; none where it is not served."""
+    """Return the resources of an API version; none if not served."""
     try:
         resources: Sequence[KubeObject] = api.get(f"/apis/{version}")["resources"]
     except ApiFault as fault:
@@ -177,7 +175,7 @@ def _served(api: Api, version: str) -> Sequence[KubeObject]:
 
 
 def _refusal(api: Api, job: Sequence[Manifest]) -> str | None:
-    """Return why a dry run of a job, and of what it needs, is refused; None: it is not."""
+    """Return the refusal of a job's dry run; None if accepted."""
     try:
         for manifest in job:
             _try(api, manifest)

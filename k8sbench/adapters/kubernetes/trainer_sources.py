@@ -54,7 +54,7 @@ class Trainers:
 
 
 def check(api: Api, name: str) -> str:
-    """Return the uid of a ConfigMap; raises :class:`UsageError` unless it is what its name says."""
+    """Return a ConfigMap's uid; :class:`UsageError` if its content is wrong."""
     namespace = api.place.namespace
     found = api.get(kinds.path("ConfigMap", namespace, name))
     if (why := difference(found)) is not None:

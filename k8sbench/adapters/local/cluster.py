@@ -34,24 +34,25 @@ from k8sbench.ports import Cluster, JobEvent, LogMark, Manifest
 
 MOUNTS = "mounts"
 WORK = "work"
-"""Folder in a run's folder: the working folders of replicas of a user's own program."""
+"""Folder of a run with the working folders of a user's own program."""
 RECORD = "local.json"
 """In a run's folder: what was started."""
 GRACE = 5.0
 """Between SIGTERM and SIGKILL, seconds. A trainer without checkpoints ends at once."""
 FINISH_GRACE = 60.0
-"""For the replicas that run on when the leading one has finished, seconds: they have taken the
-same steps, and only tidy up."""
+"""Seconds for other replicas to finish after the leading one.
+
+They have taken the same steps, and only tidy up.
+"""
 
 SHARED_WAIT = 0.1
-"""Of several jobs, how long the first alone may be waited for, seconds."""
+"""Longest wait for the first of several jobs, seconds."""
 
 
 class LocalCluster(Cluster):
-    """Runs jobs on this machine; they live no longer than the process that holds this.
+    """Jobs as processes of this machine, which end with this process.
 
-    Nobody else sees them, so that nothing is asked of them, and of one that has ended nothing but
-    its files is left: what the port says of no job holds.
+    No other process can see them. Of an ended job only its files are left.
     """
 
     name = "local"
@@ -135,7 +136,7 @@ class LocalCluster(Cluster):
         self.job(run_id).cancel(cause, cause_id)
 
     def close(self) -> None:
-        """End all jobs and wait until nothing of them is left; a second time does nothing."""
+        """End all jobs and wait for their processes; idempotent."""
         with self._creating:
             self._is_closed = True
         for job in self._jobs.values():
@@ -238,9 +239,10 @@ class LocalCluster(Cluster):
 
 
 def make_working_folder(folder: Path, home: Path) -> None:
-    """Make a folder in which relative paths of ``home`` hold, and new files are apart.
+    """Make a working folder with links to the files of ``home``.
 
-    An earlier attempt of the run may have made it.
+    Relative paths of ``home`` hold in it; new files stay in it. An earlier attempt of the run may
+    have made it.
     """
     disk.make_folder(folder)
     for there in home.iterdir():
@@ -254,7 +256,7 @@ def usable_cores() -> int:
 
 
 def machine_cores() -> int:
-    """Count the machine's cores, or those of the cgroup's quota, whatever this process may use."""
+    """Count the cores of the machine, or of the cgroup's quota."""
     cores = os.cpu_count() or 1
     with contextlib.suppress(OSError, ValueError):
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
@@ -264,7 +266,7 @@ def machine_cores() -> int:
 
 @contextlib.contextmanager
 def held_port() -> Iterator[int]:
-    """Give a free port of the loopback address, held from the choice to the job's end.
+    """Reserve a free loopback port until the job ends.
 
     A port that is only looked up may be taken before the job binds it seconds later. So a socket of
     ours stays bound to it and never listens. The kernel gives a port that is held so to nobody who

@@ -1,7 +1,7 @@
-"""The GPUs of this machine, as its driver lists them, and which replica gets which.
+"""GPUs of this machine and their assignment to replicas.
 
-Asked through NVML (nvidia-ml-py), imported when asked. No library, no driver or no GPU is a normal
-answer, with its reason; never an error and never a zero that looks measured.
+Read through NVML (nvidia-ml-py), which is imported on use. No library, driver or GPU is a normal
+answer with a reason.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     driver: str | None = None
     """The driver's version; None where there is none."""
     reason: str | None = None
-    """Why there are none, or fewer than the machine has."""
+    """Reason for missing GPUs; None if all are here."""
 
 
 def inventory(environ: Mapping[str, str] | None = None, library: Any = None) -> Inventory:

@@ -1,8 +1,8 @@
-"""Watches the replicas of one job: their lines, their ends, and what those mean for the job.
+"""One local job: its replicas' lines and ends, and its final state.
 
-It has no thread of its own. Whoever calls :meth:`LocalJob.read` does the reading, so a slow reader
-slows the replicas down through their pipes, and no line is lost or piled up. Ending needs no
-reader: each replica's subreaper does it by itself.
+There is no thread: the caller of :meth:`LocalJob.read` reads, so a slow reader slows the replicas
+through their pipes, and no line is lost. Ending a job needs no reader, because each replica's
+subreaper does it.
 """
 
 from __future__ import annotations
@@ -23,18 +23,22 @@ ENDED = ("k8sbench ended before the job did.", "k8sbench-ended")
 TICK = 0.5
 """Longest time between two looks at what is due, seconds."""
 READS = 64
-"""Of all pipes once a replica failed: what its peers have written by then is evidence."""
+"""Maximum reads of all pipes after a failure, for the peers' evidence."""
 SETTLE_SECONDS = 10.0
-"""How long the others go on when the first failure only says that a peer was lost: the peer is
-dying, and its last lines, by way of its launcher, say why the job failed. A launcher takes a second
-to write them, and several where all cores are busy."""
+"""Wait for the cause if the first failure only lost a peer, seconds.
+
+The peer's last lines, written by its launcher, name the cause. They take a second, and several on
+busy cores.
+"""
 DRAIN_SECONDS = 2.0
-"""How long output may stay open when its subreaper is over: a process that cannot be killed, or
-that lost its subreaper, still holds it then."""
+"""Limit for output that stays open after its subreaper ended, seconds.
+
+An unkillable process, or one that lost its subreaper, still holds it.
+"""
 
 
 class LocalJob:
-    """A running job and, in the end, its final transition. The leading replica comes first."""
+    """A running job and its final transition; the leading replica is first."""
 
     def __init__(
         self,
@@ -50,11 +54,11 @@ class LocalJob:
         self.replicas = tuple(replicas)
         self.final: Transition | None = None
         self.is_over = False
-        """Whether the final transition has been read."""
+        """True once the final transition was read."""
         self._node = node
         self._finish_grace = finish_grace
         self._is_trainer = is_trainer
-        """Whether the replicas run one of our own trainers."""
+        """True if the replicas run one of our own trainers."""
         self._release = release
         """Closes the replicas and gives back what the job holds of the machine."""
         self._events: list[JobEvent] = []
@@ -62,11 +66,11 @@ class LocalJob:
         """The cause and its id, once the end of the job was requested."""
         self._failure: exits.Failure | None = None
         self._settle_by: float | None = None
-        """Until when a replica that failed first waits for the one that made it fail."""
+        """Deadline for the peer that caused the first failure, monotonic seconds."""
         self._finish_by: float | None = None
-        """When those must be over that run on after the leading one has finished (monotonic)."""
+        """Deadline of the replicas after the leading one finished, monotonic seconds."""
         self._kill_by: float | None = None
-        """When all must be over that were asked to end (monotonic)."""
+        """Deadline of replicas that were told to end, monotonic seconds."""
         self._pipes = selectors.DefaultSelector()
         self._move(Phase.STARTING, f"{counted(len(self.replicas), 'replica')} on this machine.")
         for replica in self.replicas:
@@ -78,9 +82,9 @@ class LocalJob:
             self._report_state(replica, Phase.STARTING, f"process {replica.pid}")
 
     def read(self, seconds: float | None) -> list[JobEvent]:
-        """Return what has happened since the last call; waits so long for the first event.
+        """Wait for the first event; return all since the last call.
 
-        The final transition comes last, and nothing follows it.
+        The final transition is the last event.
         """
         until = None if seconds is None else time.monotonic() + seconds
         while not self._events and self.final is None:
@@ -93,7 +97,10 @@ class LocalJob:
         return events
 
     def cancel(self, cause: str, cause_id: str) -> None:
-        """Ask for the job's end. Returns at once; from any thread or signal handler; idempotent."""
+        """Request the end of the job and return at once; idempotent.
+
+        Safe in any thread and in signal handlers.
+        """
         if self._cancellation is None and self._kill_by is None:
             self._cancellation = (cause, cause_id)
             for replica in self.replicas:
@@ -168,7 +175,7 @@ class LocalJob:
                 replica.end()
 
     def _is_settled(self, first: Replica, now: float) -> bool:
-        """Whether what is known of a failure is enough to name its cause."""
+        """Return True if the cause of a failure can be named."""
         for _ in range(READS):
             if not self._read_pipes(0.0):
                 break

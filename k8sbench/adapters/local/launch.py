@@ -1,8 +1,7 @@
-"""Turns a job's replicas into commands of this machine. Pure: what it needs to know is given.
+"""A job's replicas as commands of this machine; pure.
 
-The command stays word for word what the manifest says, but for three things: ``python3`` becomes
-the Python that k8sbench itself runs on, paths below the container's mounts become paths of this
-machine, and ``$(NAME)`` is filled in as the kubelet does.
+The command is the manifest's, except that ``python3`` becomes the Python of k8sbench, paths below
+the container's mounts become local ones, and ``$(NAME)`` is filled in as by the kubelet.
 """
 
 from __future__ import annotations
@@ -24,21 +23,21 @@ MARK = "K8SBENCH_LOCAL_REPLICA"
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job is given of this machine."""
+    """Resources of this machine for one job."""
 
     python: str
     """The interpreter that runs k8sbench."""
     library: Path
-    """The folder that holds the package k8sbench: stands in where an image has the trainers."""
+    """Folder of the package k8sbench, in place of an image's trainers."""
     environ: Mapping[str, str]
     """The user's environment."""
     cores: int
     port: int
-    """Where the job's processes meet, held for it."""
+    """Rendezvous port of the job's processes, reserved for it."""
     gpus: Sequence[str] | None
     """Value of CUDA_VISIBLE_DEVICES of each replica; None on a machine without GPUs."""
     work: Path | None = None
-    """Holds the working folder of each replica of a user's own program; None: our own trainer."""
+    """Parent of the replicas' working folders; None for our trainers."""
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,7 +142,7 @@ def _local(
 
 
 def processes_per_replica(job: ManifestJob, replica: ManifestPod) -> int:
-    """Number of training processes of one replica, by the job's own word; 1 where it says auto."""
+    """Return a replica's processes as the job says; 1 for ``auto``."""
     said = dict(replica.env).get(KINDS[job.kind].processes_env or "", job.processes)
     return int(said) if said.isdigit() and int(said) else 1
 
@@ -194,7 +193,7 @@ def resolved(variables: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def expanded(text: str, variables: Mapping[str, str]) -> str:
-    """Fill in ``$(NAME)``; what is not known stays as it is, and ``$$(NAME)`` means ``$(NAME)``."""
+    """Fill in ``$(NAME)``; unknown names stay, ``$$(NAME)`` is ``$(NAME)``."""
 
     def fill(match: re.Match[str]) -> str:
         if match[0] == "$$":
@@ -212,12 +211,14 @@ KEPT = frozenset(
         *("CUDA_HOME", "CUDA_PATH", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"),
     }
 )
-"""What a replica keeps of the user's environment, beside ``LC_*``: what Python and its packages
-need to be found. All else stays out: a RANK, PET_*, PADDLE_* or NCCL_* left from other work would
-change the job, and a proxy would stand between replicas that talk HTTP to each other."""
+"""Variables that a replica inherits from the user, besides ``LC_*``.
+
+Python and its packages need them. Others stay out: a leftover RANK, PET_*, PADDLE_* or NCCL_* would
+change the job, and a proxy would break HTTP between replicas.
+"""
 
 OF_THE_IMAGE = frozenset({"HOME", "USER", "LOGNAME", "PATH", "LD_LIBRARY_PATH"})
-"""Variables of the manifest that describe the image's file system and user, not this machine's."""
+"""Variables of the image's file system and user, not of this machine."""
 
 
 def users_own(environ: Mapping[str, str]) -> dict[str, str]:

@@ -35,8 +35,10 @@ class ManifestPod(msgspec.Struct, frozen=True, kw_only=True):
     env: tuple[tuple[str, str], ...]
     workdir: str | None
     places: dict[str, str]
-    """Path of a folder in the container → here: ``{mounts}`` stands for where the files of the
-    job's volumes are, ``{scratch}`` for a folder of the replica's own."""
+    """Container folder → local folder.
+
+    ``{mounts}`` is the folder of the job's volumes, ``{scratch}`` the replica's own.
+    """
 
 
 class ManifestJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,18 +47,20 @@ class ManifestJob(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     name: str
     processes: str
-    """Per replica, as the operator hands it on; ``auto`` where the job does not say."""
+    """Processes per replica, as passed by the operator, or ``auto``."""
     replicas: tuple[ManifestPod, ...]
     """The leading one first."""
     files: dict[str, dict[str, bytes]]
-    """Of its ConfigMaps: volume → relative path → contents."""
+    """Files of its ConfigMaps: volume → relative path → contents."""
 
 
 LOOPBACK = "127.0.0.1"
-"""Where the replicas of one machine meet."""
+"""Address of the rendezvous on one machine."""
 _OF_MACHINE = frozenset({"/dev/shm", "/tmp"})  # noqa: S108
-"""Paths inside the container that are this machine's: a user's ``--data`` may lie in ``/tmp``, and
-TMPDIR names a folder of the replica's own."""
+"""Container paths that are also this machine's.
+
+A user's ``--data`` may be in ``/tmp``; TMPDIR is a folder of the replica.
+"""
 
 
 def read(manifests: Sequence[Mapping[str, Any]], *, node: str) -> ManifestJob:
@@ -162,7 +166,7 @@ def check(plan: RunPlan, command: Sequence[str]) -> None:
 
 
 def is_own(plan: RunPlan) -> bool:
-    """Whether the command is one of the user's own file, which the user must confirm."""
+    """Return True for a command of the user's file, which needs confirmation."""
     return plan.impl == "user"
 
 

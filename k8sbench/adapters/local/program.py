@@ -1,4 +1,4 @@
-"""Runs one of the trainers' programs beside us, and gives what it prints as it comes."""
+"""Running a trainers' program as a child process."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ END_SECONDS = 10.0
 
 @contextlib.contextmanager
 def running(module: str, words: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
-    """Start ``python -m module``; stdout and stderr are one stream. It ends with the block.
+    """Start ``python -m module``; it ends with the block.
 
-    It has a session of its own: Ctrl-C is ours to pass on.
+    stdout and stderr are one stream. It has its own session, because Ctrl-C is handled here.
     """
     tree = str(Path(__file__).parents[3])
     path = os.pathsep.join(filter(None, (tree, os.environ.get("PYTHONPATH"))))

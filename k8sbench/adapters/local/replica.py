@@ -20,13 +20,16 @@ CHUNK = 64 * 1024
 LAST_LINES = 400
 """Kept for the diagnosis: torchrun's table and a traceback or two."""
 LAST_LINES_LENGTH = 1000
-"""Of each of them, characters."""
+"""Maximum characters of each kept line."""
 EXTRA_SECONDS = 5.0
-"""Beyond what a subreaper may take to end its replica, seconds; then it is killed itself."""
+"""Seconds beyond a subreaper's limit until it is killed itself."""
 
 
 class Replica:
-    """A started replica. Reading is for one thread; ending is for any, and for signal handlers."""
+    """A started replica.
+
+    One thread reads it; any thread or signal handler may end it.
+    """
 
     def __init__(self, launch: Launch, grace: float) -> None:
         """Start it; ``grace`` is the time between SIGTERM and SIGKILL, seconds.
@@ -39,15 +42,15 @@ class Replica:
         self.longest_end = grace + subreaper.KILL_SECONDS + EXTRA_SECONDS
         """Seconds after :meth:`end` by which even a stubborn replica is over."""
         self.code: int | None = None
-        """How the main process ended, as Kubernetes counts: 128 + N where signal N ended it."""
+        """Exit code of the main process; 128 + N after signal N."""
         self.ended_at = 0.0
-        """When it ended: the machine's monotonic clock, the same for all replicas."""
+        """End of the main process, monotonic seconds; comparable among replicas."""
         self.was_asked = False
-        """Whether it ended after it was asked to."""
+        """True if it ended after a request."""
         self.is_over = False
-        """Whether its subreaper has ended, and with it all processes of the replica."""
+        """True if its subreaper, and so all its processes, ended."""
         self.problem: str | None = None
-        """What became of its subreaper, if that failed."""
+        """Failure of its subreaper; None without one."""
         self.last: deque[str] = deque(maxlen=LAST_LINES)
         self._lines = Lines()
         self.control, control = socket.socketpair()
@@ -104,7 +107,7 @@ class Replica:
         return lines
 
     def read_control(self) -> None:
-        """Read how the main process ended, or that the subreaper is over; one of them is there."""
+        """Read the main process's end or the subreaper's; one is there."""
         report = b""
         with contextlib.suppress(OSError):
             report = self.control.recv(256)
@@ -127,7 +130,7 @@ class Replica:
             self.control.shutdown(socket.SHUT_WR)
 
     def kill(self) -> None:
-        """Kill the subreaper, for one that does not answer; the main process ends with it."""
+        """Kill an unresponsive subreaper; the main process ends with it."""
         self._process.kill()
 
     def close(self) -> None:

@@ -35,11 +35,11 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 """From ``linux/prctl.h``."""
 KILL_SECONDS = 10.0
-"""How long to go on killing; a process in an uninterruptible call may not end."""
+"""Limit for killing, seconds; an uninterruptible process may survive it."""
 KILL_INTERVAL = 0.01
 """Between two signals to what is left, seconds."""
 NO_COMMAND = 127
-"""Exit code of a replica whose program could not be started, as in a shell."""
+"""Exit code of a program that could not be started, as in a shell."""
 
 _SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _LIBC = ctypes.CDLL(None)
@@ -68,14 +68,14 @@ class Subreaper:
 
     @property
     def code(self) -> int | None:
-        """How the main process ended; None as long as it runs."""
+        """Exit code of the main process; None while it runs."""
         code = self._main.returncode
         return code if code is None or code >= 0 else 128 - code
 
     def wait(self, grace: float) -> bool:
-        """Return when the main process has ended, or ``grace`` after the end was asked for.
+        """Wait for the main process's end, at most ``grace`` after a request.
 
-        Returns whether k8sbench had asked for it, be it by its own end.
+        Returns True if k8sbench requested the end, also by its own end.
         """
         was_asked = False
         deadline: float | None = None
@@ -102,10 +102,10 @@ class Subreaper:
             time.sleep(KILL_INTERVAL)
 
     def _reap(self) -> bool:
-        """Collect the children that have ended; False if there is no child at all any more.
+        """Reap ended children; return False if none is left.
 
-        That proves that the whole tree is gone: of all its processes that live, at least one is a
-        child of the subreaper.
+        Then the whole tree is gone: of its living processes at least one is always a child of the
+        subreaper.
         """
         with contextlib.suppress(ChildProcessError):
             while True:
@@ -131,7 +131,7 @@ def _in_child() -> None:
 
 
 def main(grace: str, scratch: str, *command: str) -> None:
-    """Run a replica from its start to its end; see the top of this file."""
+    """Run a replica from start to end; see the module's docstring."""
     try:
         replica = Subreaper(list(command))
     except OSError as error:

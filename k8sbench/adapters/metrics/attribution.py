@@ -1,8 +1,8 @@
-"""Which of DCGM's series are of a run's GPUs: by the labels of any exporter, old or new.
+"""Attribution of DCGM's series to a run's GPUs, by labels.
 
-Pure: labelled samples in, series out. An exporter names the pod that has a GPU, or no pod; a
-Prometheus may add the exporter's own pod, which never counts. A GPU is known by its UUID, and a
-part of a divided one (MIG) by its instance as well.
+Pure: labelled samples in, series out. Old and new exporters are understood. An exporter names the
+GPU's pod or none; a Prometheus may add the exporter's own pod, which never counts. A GPU is
+identified by its UUID, a MIG slice also by its instance.
 """
 
 from __future__ import annotations
@@ -34,11 +34,14 @@ _FIELDS: Mapping[str, tuple[str, int, Field]] = {
     for metric in METRICS
     for place, field in enumerate(metric.dcgm)
 }
-"""Name of a field → metric, its place among that metric's fields, and the field."""
+"""Field name → metric, the field's rank for it, and the field."""
 _OTHERS_SAMPLES = 2
-"""Of another pod on a GPU: one sample may be from the moment at which it got or left it."""
+"""Minimum samples of another pod on a GPU.
+
+One may be from the moment at which the GPU changed hands.
+"""
 _CHANGES = 3
-"""Of a value, from which the interval is known at which the exporter takes it."""
+"""Minimum changes of a value to estimate the exporter's interval."""
 
 
 class Labelled(NamedTuple):
@@ -129,7 +132,7 @@ def _style(labels: Mapping[str, str]) -> tuple[str, str] | None:
 
 
 def _workload(labels: Mapping[str, str], styles: Sequence[tuple[str, str]]) -> _Pod | None:
-    """Return the pod that has the GPU; None where none has it, or none is named for sure."""
+    """Return the GPU's pod; None without one or if uncertain."""
     style = _style(labels)
     return _pod(labels, style) if style in styles and style is not None else None
 
@@ -168,7 +171,7 @@ def _gpu(
 def _of_gpu(
     rows: Iterable[tuple[Labelled, int]], gpu: Gpu, source: SourceName
 ) -> tuple[list[Series], dict[str, str]]:
-    """Return a GPU's series, of each metric the best, and which metrics it does not have."""
+    """Return a GPU's best series per metric, and its missing metrics."""
     by_metric: dict[str, list[tuple[tuple[int, int, int, str], Labelled]]] = defaultdict(list)
     missing: dict[str, str] = {}
     for row, whose in rows:
@@ -201,7 +204,7 @@ def _of_gpu(
 
 
 def _joined(rows: Sequence[Labelled]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Take the best, and of others what was before or after it: an exporter that was restarted."""
+    """Join the best series with earlier and later ones of a restarted exporter."""
     at, values = tuple(rows[0].at), tuple(rows[0].values)
     for row in rows[1:]:
         if row.at[-1] < at[0]:
@@ -218,9 +221,9 @@ def _exporter(labels: Mapping[str, str]) -> str:
 
 
 def _interval(series: Iterable[Series]) -> float | None:
-    """Return the interval at which an exporter takes its values; None: they change too rarely.
+    """Return an exporter's interval, s; None if values change too rarely.
 
-    It may be longer than that of the scrapes, which then repeat a value.
+    It may exceed the scrape interval; scrapes then repeat a value.
     """
     intervals = []
     for samples in series:

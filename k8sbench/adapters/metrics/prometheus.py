@@ -39,13 +39,13 @@ KNOWN_SECONDS = 60.0
 FIND_SECONDS = 300.0
 """Until it is looked again what the chart publishes."""
 POINTS, SAMPLES = 10_000, 200_000
-"""Of one series in one answer, and of all: about 6 MB."""
+"""Maximum points of a series, and of all in one answer: about 6 MB."""
 PIECE_SECONDS, GROWTH = 300.0, 8.0
-"""How long the first piece of a window is, and by how much the next may be longer."""
+"""Length of a window's first piece, s, and maximum growth of the next."""
 LOOK_BACK_SECONDS = 3600.0
-"""How much of a long window shows which GPUs are the run's."""
+"""End of a window in which the run's GPUs are looked up, seconds."""
 NODES_SECONDS = 300.0
-"""How much of the time until now shows whether there are GPU metrics."""
+"""Recent seconds in which any GPU metric is looked for."""
 
 
 class _Reached(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,9 +53,9 @@ class _Reached(msgspec.Struct, frozen=True, kw_only=True):
 
     way: Way
     has_gpus: bool
-    """Whether it has GPU metrics now."""
+    """True if it has GPU metrics now."""
     interval: float
-    """Seconds between two scrapes of an exporter, or between its values, if that is less."""
+    """Interval of scrapes or of an exporter's values, the shorter one, s."""
 
 
 class PrometheusSource(MetricSource):
@@ -189,7 +189,7 @@ class _Window(msgspec.Struct, kw_only=True):
     way: Way
     wanted: SeriesQuery
     uuids: dict[str, set[str]] = {}
-    """Of the run's GPUs, by the label that has them."""
+    """UUIDs of the run's GPUs, by label."""
     warnings: dict[str, None] = {}
 
     def take(self, row: Row, stamps: list[float], values: list[float]) -> None:

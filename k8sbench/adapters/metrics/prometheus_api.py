@@ -1,7 +1,7 @@
-"""Finds a cluster's Prometheus, and sends queries to it or through the API server's service proxy.
+"""Queries to a Prometheus, directly or through the API server's proxy.
 
-Whatever is at the other end, an answer has come within the time that it was given, or there is a
-reason in one sentence. Only GET is used, so that ``get`` on ``services/proxy`` is enough.
+Each query returns in its time limit, with an answer or a one-sentence reason. Only GET is used, so
+``get`` on ``services/proxy`` suffices.
 """
 
 from __future__ import annotations
@@ -38,12 +38,15 @@ WELL_KNOWN = (
     ("prometheus", "prometheus-operated:9090"),
     ("prometheus", "prometheus-server:80"),
 )
-"""Namespace and service of the Prometheus operator and of the usual charts, the likeliest first."""
+"""Usual namespaces and services of a Prometheus, the likeliest first.
+
+Those of the Prometheus operator and of the usual charts.
+"""
 _IN_CLUSTER = re.compile(r"(?P<name>[^.]+)\.(?P<namespace>[^.]+)\.svc(?:\.[a-z.]+)?")
 
 
 class Way(NamedTuple):
-    """How a Prometheus is reached."""
+    """Connection to a Prometheus."""
 
     api: Api | Server
     """The cluster's, or a client of its own."""
@@ -51,8 +54,10 @@ class Way(NamedTuple):
     name: str
     """In sentences."""
     service: tuple[str, str] | None = None
-    """Namespace and service behind the API server's proxy, as its access rules name them:
-    ``prometheus-k8s:web``."""
+    """Namespace and service of a proxied one, as in access rules.
+
+    For example ``prometheus-k8s:web``; None without the API server's proxy.
+    """
 
 
 class PrometheusFault(Exception):
@@ -61,7 +66,7 @@ class PrometheusFault(Exception):
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
         self.status = status
-        """HTTP status of the answer; None: there was none, or it is not what failed."""
+        """HTTP status of the fault; None without an answer."""
 
 
 class Row(msgspec.Struct):
@@ -71,7 +76,7 @@ class Row(msgspec.Struct):
     values: list[tuple[float, str]] = []
     """Its samples, where a range was asked for."""
     value: tuple[float, str] = (0.0, "nan")
-    """When a query was evaluated, and to what."""
+    """Time of a query's evaluation, and the result."""
 
 
 class _Reply(msgspec.Struct):
@@ -98,7 +103,7 @@ def direct(url: str, environ: Mapping[str, str] = os.environ) -> Way:
 
 
 def proxied(api: Api, namespace: str, service: str, prefix: str = "") -> Way:
-    """Reach a service of the cluster through the API server, with the user's own rights."""
+    """Reach a service through the API server, with the user's rights."""
     path = f"/api/v1/namespaces/{namespace}/services/{service}/proxy{prefix.rstrip('/')}"
     name = f"Prometheus {namespace}/{service}"
     return Way(api, f"{path}/api/v1/query", name, (namespace, service))
@@ -153,7 +158,7 @@ def _explained(way: Way, fault: ApiFault) -> str:
 
 
 def shortened(text: str) -> str:
-    """Write a server's own message in one line; a long one ends after a whole word, with "…"."""
+    """Shorten a server's message to one line of whole words."""
     text = " ".join(text.split())
     if len(text) <= _SHOWN:
         return text
@@ -188,9 +193,9 @@ def wrong_address(url: str) -> str | None:
 
 
 def named(url: str, api: Api | None) -> tuple[Way, ...]:
-    """Reach an address; one that is known only in the cluster through its API server.
+    """Return the ways to an address; in-cluster ones through the API server.
 
-    Raises :class:`PrometheusFault` for one that cannot be used.
+    Raises :class:`PrometheusFault` for an unusable address.
     """
     refusal = wrong_address(url)
     if refusal is not None:
@@ -234,10 +239,10 @@ def _published(api: Api) -> str:
 
 
 def first(ways: Sequence[Way], ask: Callable[[Way], T], has: Callable[[T], bool]) -> T:
-    """Return the answer of the first that has GPU metrics, else of the first that answers.
+    """Return the first answer with GPU metrics, or the first answer.
 
-    Raises :class:`PrometheusFault`; of several that of a refusal, which says more than that there
-    is no such service.
+    Raises :class:`PrometheusFault`; of several faults a refusal, which says more than a missing
+    service.
     """
     answers: list[T] = []
     faults: list[PrometheusFault] = []
@@ -273,21 +278,23 @@ ANY_FIELD = "DCGM_FI_.+"
 COMMON = "DCGM_FI_DEV_POWER_USAGE"
 """A field that nearly all exporters give."""
 BATCH = 64
-"""GPUs or pods that one query names, so that its URL stays below 8 KiB."""
+"""Maximum GPUs or pods per query, so that URLs stay below 8 KiB."""
 POD_LABELS = (
     ("exported_namespace", "exported_pod"),
     ("pod_namespace", "pod_name"),
     ("namespace", "pod"),
 )
-"""Labels of the workload's namespace and pod, in the order in which they count. A Prometheus
-without ``honor_labels`` puts ``exported_`` before those that the exporter gives, and sets its own
-of the exporter's pod; the second are old exporters'."""
+"""Labels of the workload's namespace and pod, in order of precedence.
+
+A Prometheus without ``honor_labels`` adds ``exported_`` to the exporter's labels and sets its own
+labels of the exporter's pod; the second pair is of old exporters.
+"""
 UUID_LABELS = ("UUID", "uuid")
 HOST_LABELS = ("hostname", "Hostname")
 
 
 def owned(namespace: str | None, pods: Sequence[str], uuids: Sequence[str], seconds: float) -> str:
-    """Which GPUs pods had, by any style of labels, or which of these GPUs are known."""
+    """Query the GPUs of pods, and the known ones among UUIDs."""
     selectors = []
     if namespace is not None and pods:
         for space, pod in POD_LABELS:
@@ -305,9 +312,9 @@ def samples(label: str, uuids: Sequence[str], seconds: float) -> str:
 
 
 def known_nodes(seconds: float) -> str:
-    """Of which nodes there are GPU metrics, and how often their GPUs were scraped.
+    """Query the nodes with GPU metrics and their number of scrapes.
 
-    0 where a common field does not show it.
+    The number is 0 if a common field does not show it.
     """
     labels = ", ".join(HOST_LABELS)
     scraped = f"count_over_time({_selector(COMMON, (), {})}{_span(seconds)})"
@@ -316,12 +323,12 @@ def known_nodes(seconds: float) -> str:
 
 
 def fields() -> str:
-    """Which of the fields that count there are now."""
+    """Query the present fields among those that count."""
     return f"count by (__name__) ({_named('|'.join(FIELDS), {})})"
 
 
 def batches(names: Iterable[str]) -> list[Sequence[str]]:
-    """Names in an order of their own, so that one run's queries are the same each time."""
+    """Split names into sorted batches, so that queries are reproducible."""
     every = sorted(names)
     return [every[start : start + BATCH] for start in range(0, len(every), BATCH)]
 

@@ -1,7 +1,7 @@
-"""The HTTP client of a Prometheus at an address of its own, configured as promtool is.
+"""HTTP client of a Prometheus at its own address.
 
-Only GET is used. The file of the configuration and what it names are read for each request, since
-tokens and certificates are renewed.
+Configured like promtool. Only GET is used. The configuration and its files are read for each
+request, because tokens and certificates are renewed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ VARIABLE = "K8SBENCH_PROMETHEUS_CONFIG"
 
 
 class ConfigFault(InputError):
-    """The file cannot be used: one sentence that shows nothing of what stands in it."""
+    """Invalid configuration; the sentence shows none of its content."""
 
 
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -61,7 +61,7 @@ class Tls(_Part, frozen=True):
 
 
 class Header(_Part, frozen=True):
-    """The values of one header, in the file, or each a file of its own."""
+    """Values of one header: literal, or from one file each."""
 
     values: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ class Header(_Part, frozen=True):
 
 
 class HttpConfig(_Part, frozen=True):
-    """What the file may hold."""
+    """Content of the file."""
 
     basic_auth: BasicAuth | None = None
     authorization: Authorization | None = None

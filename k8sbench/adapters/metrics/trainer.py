@@ -14,7 +14,7 @@ NEEDLES = (b'K8SBENCH {"event": "gpu"', b'K8SBENCH {"event": "environment"')
 
 
 class TrainerSource(MetricSource):
-    """The samples in the logs of a run; they are there when the run is measured."""
+    """Samples in a run's logs, complete when the run is measured."""
 
     name: SourceName = "trainer"
 

@@ -1,8 +1,8 @@
-"""Claims: one process at a time follows a run, among all that use a store.
+"""Claims: only one process of a store follows a run.
 
-On SQLite a claim is a lock in the store's folder (:class:`FileClaims`). Like the store it covers
-one machine, and the system ends it with the process. On PostgreSQL a claim is a row with a
-heartbeat (:class:`PostgresClaims`). It covers every machine that uses the database.
+On SQLite a claim is a lock in the store's folder (:class:`FileClaims`). It covers one machine, and
+the system ends it with the process. On PostgreSQL a claim is a row with a heartbeat
+(:class:`PostgresClaims`). It covers every machine that uses the database.
 """
 
 from __future__ import annotations

@@ -40,9 +40,9 @@ def create(path: Path, mode: str = "wb", buffering: int = -1) -> BinaryIO:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file atomically; a reader or a kill finds the old or the new.
+    """Write a file atomically; make its folder if missing.
 
-    Makes its folder if it is missing.
+    A reader or a kill finds the old or the new content.
     """
     with translated(f"make {path.parent}"):
         make_folder(path.parent)
@@ -92,7 +92,7 @@ def mapped(path: Path) -> Iterator[mmap.mmap | bytes]:
 
 
 def sync_folder(path: Path) -> None:
-    """Flush a rename or a new folder to the disk, if the file system can."""
+    """Flush a rename or a new folder, if the file system supports it."""
     with contextlib.suppress(OSError):
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:

@@ -1,4 +1,4 @@
-"""What comes into a store, whole runs of another one and logs that become runs; and what leaves it.
+"""Import, export and removal of runs.
 
 Runs go from one store to another as a compressed tar file of their folders.
 
@@ -61,7 +61,7 @@ _END = attrgetter("plan", "history", "measurement")
 PRUNED = "pruned.json"
 SERIES = "gpu/*.jsonl"
 LEVEL = 6
-"""Compression level: 9 takes twice the time of 6 and saves 1 % of a log."""
+"""Compression level; 9 takes twice as long and saves 1 % of a log."""
 
 
 def export(store: SqlStore, run_ids: Sequence[str], out: BinaryIO) -> None:

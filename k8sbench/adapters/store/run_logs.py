@@ -167,7 +167,7 @@ def log_mark(path: Path, begin: int = 0) -> LogMark | None:
 
 
 def _lines_backwards(path: Path, begin: int) -> Iterator[bytes]:
-    """Yield the complete lines of a file from a byte on, the last one first."""
+    """Yield a file's complete lines from a byte on, last first."""
     with disk.mapped(path) as data:
         end = data.rfind(b"\n", begin)
         while end >= begin:

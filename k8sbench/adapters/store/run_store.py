@@ -1,4 +1,4 @@
-"""The store: a folder of plain files for each run, and a database row that is an index over it.
+"""The store: a folder per run, indexed by a database.
 
 Every change goes to the folder inside one transaction that writes the row and excludes other
 writers: a process that is killed before it counts, or meets a full disk there, leaves a row

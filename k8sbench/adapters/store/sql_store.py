@@ -27,7 +27,7 @@ __all__ = ["SqlStore", "open_store"]
 
 STORE_VARIABLE = "K8SBENCH_STORE"
 FILE_VARIABLE = "K8SBENCH_STORE_FILE"
-"""Names a file that holds the same: a mounted Secret, whose password may be rotated."""
+"""Names a file with the URL: a mounted Secret with a rotated password."""
 
 
 def open_store(
@@ -111,10 +111,10 @@ def opened(base: Database, root: Path) -> SqlStore:
 
 
 def reindex(store: SqlStore) -> tuple[int, dict[str, str]]:
-    """Make the index anew from the runs' folders; on PostgreSQL the rows of those that are here.
+    """Rebuild the index from the runs' folders.
 
-    Returns how many runs the index has then, and by run id what is wrong with those that cannot be
-    read.
+    On PostgreSQL only the rows of runs whose folders are here. Returns the number of runs in the
+    index, and unreadable runs by id with the reason.
     """
     store.unreadable.clear()
     with alone(store) as db:
@@ -127,7 +127,7 @@ def reindex(store: SqlStore) -> tuple[int, dict[str, str]]:
 
 
 def delete_damaged_index(where: str | None) -> None:
-    """Delete the SQLite database of a store if it is damaged, or of an older version."""
+    """Delete a store's SQLite database if damaged or outdated."""
     root = _place(where)
     if isinstance(root, Path) and (root / database.DATABASE).is_file():
         with disk.locked(root):
@@ -172,9 +172,9 @@ def index_folders(store: SqlStore, db: sa.Connection, run_ids: Iterable[str]) ->
 
 
 def _newer(kept: Run, row: sa.RowMapping) -> Run:
-    """Return what a folder says of a run, or its row, if that says more.
+    """Return the run of a folder, or of its row if that has more.
 
-    Another machine may have gone on with the run. What is to be asked of its cluster is in the row.
+    Another machine may have continued the run. Open requests to its cluster are in the row.
     """
     kept = replace(kept, wishes=artifacts.pertinent(index.wishes_of(row), kept.phase))
     try:
@@ -187,7 +187,7 @@ def _newer(kept: Run, row: sa.RowMapping) -> Run:
 
 
 def _follow_folders(store: SqlStore) -> None:
-    """Write the rows of folders that have none, and delete those whose folders are gone."""
+    """Index new folders, and delete the rows of missing ones."""
     with store.database.reading() as db:
         known = set(index.ids(db))
     there = artifacts.run_ids(store.root)

@@ -1,4 +1,4 @@
-"""Requests to one API server: retried where that helps, counted, all faults of one type.
+"""Requests to one API server, with retries and one type of fault.
 
 Objects are plain data. Any thread may send requests. Retry-After of 429 and 503 is obeyed; after a
 broken connection a request is repeated where a second one does no harm, with growing pauses, for
@@ -40,7 +40,7 @@ __all__ = ["Api", "ApiFault", "KubeObject", "LineStream"]
 
 FIELD_MANAGER = "k8sbench"
 RETRY_SECONDS = 30.0
-"""How long a request is repeated, unless its caller says otherwise: an API server restarts."""
+"""Default limit of retries, seconds, because API servers restart."""
 PAGE = 250
 """Objects in one part of a list: some MB of pods."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
@@ -50,7 +50,10 @@ LAST_SECONDS = 1.0
 NOTE_SECONDS = 2.0
 """A longer wait before a request is sent again is logged."""
 _SOON = {faults.ABSENT: 1.0, faults.CREDENTIALS: 0.0}
-"""How long to look for a server where there is none, or no such name; and to ask a plugin again."""
+"""Limits of retries with ``within_s``, by reason, seconds.
+
+For a missing server or host name, and for credentials from a plugin.
+"""
 
 
 class Api:
@@ -61,19 +64,21 @@ class Api:
     ) -> None:
         self.place = place
         self.why = why
-        """How it was chosen: ``context a of ~/.kube/config``, ``in-cluster configuration``."""
+        """Origin of the choice, such as ``context a of ~/.kube/config``."""
         self.is_verified = is_verified
         """False if the server's certificate is not checked."""
         self.sender = sender
         self.retry_s = RETRY_SECONDS
         """Longest time, seconds, to wait for an answer and to repeat a request."""
         self.give_up_at = math.inf
-        """Until when requests are repeated, and soon after which none is waited for, monotonic
-        seconds."""
+        """Deadline of all requests and retries, monotonic seconds."""
         self._is_closed = threading.Event()
 
     def time(self) -> float:
-        """Return the API server's time, Unix seconds: its stamps and marks are compared with it."""
+        """Return the API server's time, Unix seconds.
+
+        It is compared with the server's stamps and our marks on objects.
+        """
         return self.sender.time()
 
     # -- requests -------------------------------------------------------------------------------
@@ -105,9 +110,9 @@ class Api:
         keep: Callable[[KubeObject], KubeObject | None] | None = None,
         retry_s: float = RETRY_SECONDS,
     ) -> tuple[list[KubeObject], str]:
-        """Return objects and the resourceVersion that they are of; requests one page at a time.
+        """Return objects and their resourceVersion, read page by page.
 
-        ``keep`` makes what is kept of each; None of an object leaves it out.
+        ``keep`` trims each object; None drops it.
         """
         query = _query(labelSelector=labels, fieldSelector=fields, limit=str(PAGE))
         items: list[KubeObject] = []
@@ -263,12 +268,10 @@ class Api:
         return _decoded(self._ask(request, retry_s))
 
     def _ask(self, request: Request, retry_s: float, *, within_s: float | None = None) -> bytes:
-        """Send a request, repeat it where that helps and does no harm; return the whole answer.
+        """Send a request with retries; return the whole answer.
 
-        With ``within_s``, each answer is waited for that long, and it is asked again only for a
-        moment where no server is at the address, and not at all where there are no credentials.
-        What the server asks to be waited for is waited for up to the limit, and then asked once
-        more.
+        ``within_s`` limits each answer, and limits retries to a moment without a server and to none
+        without credentials. Retry-After is obeyed up to the limit, followed by one last try.
         """
         began = time.monotonic()
         left = self.give_up_at - began

@@ -1,4 +1,4 @@
-"""Chooses the cluster and the namespace of a command as kubectl does, and states why.
+"""Choice of cluster and namespace, like kubectl's.
 
 ``--kubeconfig``, else the files of ``KUBECONFIG``, else ``~/.kube/config``; of these ``--context``
 or the current context; else, in a pod, its service account. Connecting sends no request.

@@ -34,10 +34,10 @@ CLIENT_CERTIFICATE = "client-certificate"
 CERTIFICATES = {CERTIFICATE, CLIENT_CERTIFICATE}
 """Reasons that no retry helps against, but other credentials may."""
 ABSENT = "Absent"
-"""Reason of an ApiFault: no server is at the address, or it is not an address."""
+"""ApiFault reason: no server at the address, or an invalid address."""
 
 NOT_KUBERNETES = "not-kubernetes"
-"""Reason of an ApiFault: something else answers, such as the login page of a proxy."""
+"""ApiFault reason: another server answers, such as a proxy's login page."""
 
 
 class ApiFault(Exception):
@@ -58,7 +58,7 @@ class ApiFault(Exception):
 
     @property
     def answer(self) -> str:
-        """What the API server answered, as the beginning of a sentence."""
+        """The API server's answer as the beginning of a sentence."""
         if self.status is None:
             return f"The API server does not answer ({self.message})"
         if self.status == 429:
@@ -67,12 +67,15 @@ class ApiFault(Exception):
 
     @property
     def denied(self) -> bool:
-        """Whether the user lacks the permission, rather than that a rule forbids this object."""
+        """True if the user lacks the permission.
+
+        False if a rule forbids this object.
+        """
         return self.status == 403 and _RBAC.search(self.message) is not None
 
     @property
     def passes(self) -> bool:
-        """Whether the fault may be temporary, so that a retry helps."""
+        """True if the fault may be temporary, so that a retry helps."""
         if self.status is None:
             return self.reason not in CERTIFICATES
         if self.status == 500 and "failed calling webhook" in self.message:
@@ -104,13 +107,16 @@ _TRANSPORT: tuple[tuple[type[BaseException], str, str], ...] = (
     (ImportError, ABSENT, "this kind of proxy is not supported"),
     (urllib3.exceptions.LocationValueError, ABSENT, "its address is not the URL of a server"),
 )
-"""Error of urllib3, http.client or the socket → reason and message. The first that fits counts."""
+"""Error of urllib3, http.client or the socket → reason and message.
+
+The first match counts.
+"""
 _NO_TLS = {"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE"}
 _ALERT = re.compile(r"(?:SSLV3|TLSV1|TLSV13)_ALERT_")
 
 
 def from_transport(error: BaseException, proxy: str | None = None) -> ApiFault:
-    """Make a fault of an error of urllib3 or of the socket; ``proxy`` is the URL of the proxy."""
+    """Convert an error of urllib3 or the socket; ``proxy`` is a URL."""
     chain = _chain(error)
     reason, message = _meaning(chain)
     if proxy is None:
@@ -155,7 +161,7 @@ def _meaning(chain: list[BaseException]) -> tuple[str, str]:
 
 
 def _tls(error: ssl.SSLError) -> tuple[str, str]:
-    """Return the reason and the message of an error of OpenSSL, also of a file that it reads."""
+    """Return reason and message of an OpenSSL error, also of a file."""
     reason = error.reason or ""
     if reason == "KEY_VALUES_MISMATCH":
         return CLIENT_CERTIFICATE, "cannot be used: the key is another certificate's"
@@ -232,7 +238,7 @@ _ERRORS: Mapping[str, tuple[str, str]] = {
         f"Have {_EITHER} installed. Where one is, --job-kind auto takes it.",
     ),
 }
-"""Cause id → what is wrong with the cluster or the way to it, what to do: exit code 6."""
+"""Cause id → error of the cluster or the connection, action: exit code 6."""
 _USAGE_ERRORS: Mapping[str, tuple[str, str]] = {
     "namespace-missing": (
         "There is no namespace {namespace} on {server}.",

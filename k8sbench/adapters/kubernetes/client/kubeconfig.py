@@ -24,7 +24,7 @@ _TEXTS = ("server", "proxy-url", "token", "namespace", *_PATHS)
 
 
 class KubeconfigFault(Unreachable):
-    """A kubeconfig was named or exists and cannot be used, or a file that it names."""
+    """A kubeconfig, or a file that it names, cannot be used."""
 
 
 class Chosen(NamedTuple):
@@ -97,7 +97,7 @@ class Kubeconfig:
 
 
 def _checked(entry: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Return an entry of a file with absolute paths; rejects a value that is not a text."""
+    """Return an entry with absolute paths; reject values that are no text."""
     if wrong := [key for key in _TEXTS if not isinstance(entry.get(key) or "", str)]:
         raise KubeconfigFault(f"{path}: a {wrong[0]} is not a text.", REPAIR)
     found = entry | {key: str(path.parent / entry[key]) for key in _PATHS if entry.get(key)}

@@ -27,7 +27,7 @@ from k8sbench.model.errors import Unreachable
 from k8sbench.model.plain_text import clean_lines
 
 LIMIT_SECONDS, SIGN_IN_SECONDS = 15.0, 120.0
-"""Limit of a plugin; at a terminal a user may have to sign in in a browser."""
+"""Limits of a plugin, s; the second at a terminal, for browser logins."""
 _LIMITED = """
 import subprocess, sys
 try:
@@ -114,9 +114,10 @@ def as_pod(folder: Path, environ: Mapping[str, str], proxy: str | None) -> Login
 
 @functools.cache
 def private_folder() -> str:
-    """Make a folder that only this user reads, removed at exit; in memory where possible.
+    """Create a private folder, in memory if possible; removed at exit.
 
-    The official client writes certificates and keys there: OpenSSL reads them only from files.
+    The official client writes certificates and keys there, because OpenSSL reads them only from
+    files.
     """
     memory = "/dev/shm"  # noqa: S108 - the folder in it is private
     folder = tempfile.mkdtemp("", "k8sbench-", memory if os.access(memory, os.W_OK) else None)

@@ -1,8 +1,7 @@
-"""One request to a server and its answer, whole or as it arrives, or its fault.
+"""Transport: one request and its answer, whole or streamed, or its fault.
 
-Requests go over the connections of the official client, which signs in. A request is sent once
-more after signing in again where a certificate or a token was rejected. Nothing else is repeated
-here: that is for :mod:`.api`.
+Requests use the connections of the official client, which signs in. After a rejected certificate or
+token, a request is sent once more with a new login. Other retries are those of :mod:`.api`.
 """
 
 from __future__ import annotations
@@ -47,18 +46,23 @@ CONNECT_SECONDS = 5.0
 LARGEST = 64 * 1024 * 1024
 """Bytes of a whole answer; the largest that is asked for has a tenth."""
 READ_SECONDS = 30.0
-"""Until the last header of an answer. A busy server lets requests wait in its queues."""
+"""Timeout until the last header; a busy server queues requests."""
 WHOLE_SECONDS = 120.0
 """Until the last byte of an answer, of at most some MB."""
 _BLOCK, _PIECE = 1 << 20, 1 << 16
-"""Bytes that are read at once of an answer, and of one that is read while it arrives."""
+"""Bytes per read of a whole answer, and of a streamed one."""
 QUICK_CONNECT_SECONDS = 2.0
 """For a connection to a server that may not be there."""
 JUST_BACK_SECONDS = 20.0
-"""For so long after an outage it may reject every request: it has just started, and has not loaded
-the roles yet. Such rejections are raised as 503."""
+"""Seconds after an outage in which every request may be rejected.
+
+A server that has just started has not loaded the roles yet. Such rejections are raised as 503.
+"""
 SAME_TIME_SECONDS = 5.0
-"""Clocks that differ by less count as equal: answers carry whole seconds, and take some time."""
+"""Clock difference that counts as none, seconds.
+
+Answers carry whole seconds and take some time.
+"""
 _METHODS = {"create": "POST", "patch": "PATCH", "delete": "DELETE"}
 """Verb of the access rules → HTTP method; of all others it is GET."""
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
@@ -73,7 +77,7 @@ class Request(NamedTuple):
     query: Mapping[str, str] = {}
     body: Mapping[str, Any] | None = None
     brief: bool = False
-    """Whether an object's metadata are enough."""
+    """True if an object's metadata are enough."""
     headers: Mapping[str, str] = {}
     """Headers besides our own."""
 
@@ -83,9 +87,9 @@ class Sender:
 
     def __init__(self, server: str, proxy: str | None, sign_in: Callable[[], Login]) -> None:
         self.requests: Counter[str] = Counter()
-        """How many requests were sent: ``create pytorchjobs``, ``watch pods``."""
+        """Numbers of requests, by verb and resource (``create pytorchjobs``)."""
         self.errors: Counter[str] = Counter()
-        """How many were refused or not answered, by HTTP status; ``none``: without an answer."""
+        """Numbers of failed requests, by HTTP status; ``none``: no answer."""
         self.server, self.proxy = server, proxy
         self._sign_in = sign_in
         self._login: Login | None = None
@@ -94,7 +98,7 @@ class Sender:
         """Seconds by which the server's clock is ahead of :func:`.clock.steady`, by its latest
         answer."""
         self._away_at = -math.inf
-        """When it last did not answer, monotonic seconds."""
+        """Time of the last missing answer, monotonic seconds."""
 
     def time(self) -> float:
         """Return the server's time, Unix seconds; ours before its first answer.
@@ -201,9 +205,9 @@ class Sender:
 
 
 def _is_own(path: str) -> bool:
-    """Return whether an API server itself answers, and no pod or service behind its proxy.
+    """Return True for the API server's own answers, not proxied ones.
 
-    Only that one refuses everybody for a moment after its start, and only its clock counts.
+    Only the API server refuses everybody just after its start, and only its clock counts.
     """
     return "/proxy/" not in path
 
@@ -232,7 +236,7 @@ def read(
 
 
 def refusal(response: urllib3.BaseHTTPResponse, within_s: float) -> ApiFault:
-    """Make a fault of an answer that is a refusal; a proxy's may be no Status."""
+    """Convert a refusal to a fault; a proxy's may be no Status."""
     seconds = response.headers.get("Retry-After", "")
     # It may also be a date, which is as good as none.
     retry_after = float(seconds) if seconds.isascii() and seconds.isdecimal() else None
@@ -253,7 +257,7 @@ def refusal(response: urllib3.BaseHTTPResponse, within_s: float) -> ApiFault:
 
 
 class _Answer(http.client.HTTPResponse):
-    """Ends the wait for a status and headers in the time in which their first byte must come."""
+    """HTTP response whose status and headers share one time limit."""
 
     def begin(self) -> None:
         """Read the status and the headers, which may come bit by bit."""

@@ -1,7 +1,7 @@
-"""Requests for a log: what is new in it is handed over, and how it ended is returned.
+"""Requests for a log: deliver new lines, return how the request ended.
 
-Lines that the node no longer has are reported as a :class:`~k8sbench.model.sample.LogGap` before
-the next line that is there.
+Lines that the node has dropped are reported as a :class:`~k8sbench.model.sample.LogGap` before the
+next line.
 """
 
 from __future__ import annotations
@@ -26,23 +26,25 @@ from k8sbench.ports import JobEvent, LogLine, LogMark
 NOTE_SECONDS = 5.0
 """A log that cannot be read for so long is reported to the user."""
 SILENT_SECONDS, SLOW_SECONDS = 300.0, 30.0
-"""Read timeouts of a stream and of a fetch: nothing is lost by another request."""
+"""Read timeouts of a stream and of a fetch; retries lose nothing."""
 NEAR_LINES = 1000
-"""Lines at a log's end that are requested to find the mark among them, before the whole log is."""
+"""Lines at a log's end that are searched for the mark first."""
 PLACE_SECONDS = 5.0
-"""For a stream to come to the mark, which is among the first lines that it serves."""
+"""Limit until a stream reaches the mark, near its first lines, seconds."""
 ROTATED = "Its node had rotated this part of the log away before it was read (rotation)."
 _RESTARTED = "Its container was restarted, and the node did not keep this part of the log."
 _REPLACED = "Its pod was replaced before its log was read to the end."
 _REQUEST = re.compile(r'Get "https?://([^/"]+)[^"]*"')
-"""How the API server begins a message about a kubelet that it cannot reach."""
+"""Beginning of the API server's message about an unreachable kubelet."""
 _NOT_FOUND = re.compile(r'pods "([^"]+)" not found')
-"""The API server's answer for a pod that does not exist. For one whose node has no object it names
-the node, and calls that a pod all the same."""
+"""The API server's answer for a missing pod.
+
+For a pod whose node has no object it names the node as if it were a pod.
+"""
 
 
 class Log(msgspec.Struct, eq=False):
-    """One replica's log; thousands are kept, in a fifth of the memory of an ordinary object."""
+    """One replica's log; compact, because thousands are kept."""
 
     run_id: str
     replica: str
@@ -53,17 +55,20 @@ class Log(msgspec.Struct, eq=False):
     urgency: int = 0
     restarts: int = 0
     is_over: bool = False
-    """Whether its container is known to have ended."""
+    """True if its container is known to have ended."""
     is_done: bool = False
-    """Whether everything that exists of it was handed over."""
+    """True if everything that exists of it was delivered."""
     is_gone: bool = False
-    """Whether its pod was deleted."""
+    """True if its pod was deleted."""
     exists: bool = False
-    """Whether its node must have it: its container has run, and is not known to be removed."""
+    """True if its node must have it.
+
+    Its container has run, and is not known to be removed.
+    """
     is_given_up: bool = False
-    """Whether to request it once more, and no more after a failure."""
+    """True for one last request, without retry."""
     is_displaced: bool = False
-    """Whether a more urgent log needs its stream."""
+    """True if a more urgent log needs its stream."""
     wake: threading.Event = msgspec.field(default_factory=threading.Event)
     """Set when something has changed, so that another request may help."""
     held: threading.Lock = msgspec.field(default_factory=threading.Lock)
@@ -72,37 +77,37 @@ class Log(msgspec.Struct, eq=False):
     turn: int = 0
     """Incremented when another thread reads it from now on."""
     last: tuple[str, int] = "", 0
-    """The container of the last line that was read here: its pod's uid, and its restarts."""
+    """Pod uid and restarts of the container of the last line read here."""
     is_in_place: bool = False
-    """Whether its stream goes on from the mark."""
+    """True if its stream continues from the mark."""
     is_intact: bool = False
-    """Whether the last stream went on from the mark and ended without a fault."""
+    """True if the last stream began at the mark and ended without fault."""
     is_new: bool = False
-    """Whether what is served next begins after the mark."""
+    """True if the next answer begins after the mark."""
     looked_back: bool = False
-    """Whether the log of the previous container was requested, or nothing of it can be missing."""
+    """True if the previous container's log was requested or lacks nothing."""
     gap: str | None = None
-    """Why lines are missing before the next one."""
+    """Reason for missing lines before the next one; None without a gap."""
     rest: list[Line] = []
-    """What the last answer ended with, without a line end."""
+    """Unterminated end of the last answer."""
     why: str = ""
     """The last fault."""
     is_node_s_word: bool = False
-    """Whether the node itself named the fault, and not a server on the way to it."""
+    """True if the node named the fault, not a server on the way."""
     failing_since: float | None = None
-    """When the first request failed since which nothing new was read, monotonic seconds."""
+    """First failed request since the last new line, monotonic seconds."""
     failures: int = 0
     """Requests that failed since then."""
     tries: int = 0
     """Answers since the last failure."""
     whole_at: float | None = None
-    """When it was first read to its end after its container ended, monotonic seconds."""
+    """First complete read after its container ended, monotonic seconds."""
     looked_at: LogMark | None = None
     """The mark when a fetch last found less than the stream has read."""
 
 
 class End(enum.Enum):
-    """How one request for a log ended."""
+    """Outcome of one request for a log."""
 
     COMPLETE = "read to its end, from the mark on"
     EMPTY = "it has no lines, or a previous container's that do not come after the mark"
@@ -130,7 +135,7 @@ class LogReader:
     ) -> None:
         self._api, self._namespace, self._sink, self._is_away = api, namespace, sink, is_away
         self.is_closed = False
-        """Whether what streams serve is not taken any more."""
+        """True if lines of streams are no longer accepted."""
         self._lock = threading.Lock()
         self._noted: set[tuple[str, int | None]] = set()
         """Runs, and the status codes by which their logs are known to be rejected."""
@@ -174,10 +179,10 @@ class LogReader:
         return end
 
     def read(self, log: Log, *, previous: bool = False) -> End:
-        """Request a log as it is now, and hand over what is new in it; the caller holds it.
+        """Fetch a log and deliver its new lines; the caller holds its lock.
 
-        LOST counts when the whole log was served twice without the mark: a kubelet that stops cuts
-        an answer short without a word.
+        LOST counts only if two whole answers lack the mark, because a stopping kubelet truncates an
+        answer without an error.
         """
         if not (previous or log.mark is None or log.is_new):
             end = self._request(log, self._resume(log, near=True), near=True)
@@ -187,7 +192,7 @@ class LogReader:
         return self._request(log, self._resume(log), previous=previous) if end is End.LOST else end
 
     def follow(self, log: Log) -> End:
-        """Read a log to its end, and what is printed from then on as it comes.
+        """Read a log to its end, then follow it.
 
         Takes ``log.held`` for each piece.
         """
@@ -220,7 +225,7 @@ class LogReader:
         previous: bool = False,
         followed_in: int | None = None,
     ) -> End:
-        """Request a log once: the last lines of it, if ``near``, and without end, if followed."""
+        """Request a log once: its last lines if ``near``, endlessly if followed."""
         turn, text = followed_in, LogText()
         container = log.uid, log.restarts - previous
         follow = turn is not None
@@ -271,7 +276,7 @@ class LogReader:
         return End.LOST if resume.served and (is_after or not previous) else End.EMPTY
 
     def _is_released(self, log: Log, turn: int | None) -> bool:
-        """Whether a stream was closed here, or another thread reads its log; None: no stream."""
+        """Return True if a stream was closed here or replaced by another thread."""
         return turn is not None and (log.turn != turn or log.is_displaced or self.is_closed)
 
     def _ask(self, log: Log, *, near: bool, follow: bool, previous: bool) -> LineStream:
@@ -333,7 +338,7 @@ class LogReader:
         *,
         alone: bool,
     ) -> None:
-        """Hand over what is new; with ``alone`` no other thread reads this log from now on."""
+        """Deliver new lines; with ``alone`` this thread takes the log over."""
         new = resume.feed(lines)
         if alone and (new or resume.found):
             log.turn += 1

@@ -1,4 +1,4 @@
-"""Resumes a log where its archive ends: no line is lost, none comes twice.
+"""Resuming a log at the end of its archive: no gap, no duplicate.
 
 The place is found by content, never by the order of stamps: a node's clock may be set back, and
 ``sinceTime`` would then leave out what is printed from there on, in an open stream too. What a node
@@ -32,11 +32,11 @@ class Resume:
         near: bool = False,
     ) -> None:
         self.found = mark is None or anew
-        """Whether the mark was found, so that what is served goes on where the archive ends."""
+        """True if the mark was found, so that further lines are new."""
         self.served = 0
         """Lines that were served."""
         self.is_later = False
-        """Whether the first line that was served is later than the mark, by its stamp."""
+        """True if the first served line's stamp is later than the mark."""
         self._mark, self._now, self._near = mark, now, near
         self._is_advanced = False
         self._at: int | None = None
@@ -48,7 +48,7 @@ class Resume:
 
     @property
     def mark(self) -> LogMark | None:
-        """How far the log was read."""
+        """Position up to which the log was read."""
         if not self._is_advanced or self._at is None:
             return self._mark
         return LogMark(self._at / 1_000_000, self._run, self._texts)
@@ -83,9 +83,9 @@ class Resume:
             self._at, self._run, self._texts = marked_at, mark.lines, mark.texts
 
     def _is_counted(self, mark: LogMark) -> bool:
-        """Whether as many lines of one time were served as are archived.
+        """Return True if the lines of the mark's time were all served.
 
-        Where the first of them may not have been served, the last one must be like none of them.
+        If the first of them may be missing, the last one must be unique among them.
         """
         if self._run < self.served:
             return self._run == mark.lines

@@ -1,4 +1,6 @@
-"""Following the logs of pods with a bounded number of streams; lines that are lost are reported.
+"""Following pods' logs with a bounded number of streams.
+
+Lost lines are reported.
 
 Logs are followed from their start: the operator deletes pods, and their logs with them, when
 ``backoffLimit`` or ``activeDeadlineSeconds`` strikes, and once the kubelet has rotated a log the
@@ -30,32 +32,37 @@ from k8sbench.adapters.kubernetes.logs.reading import ROTATED, End, Log, LogRead
 from k8sbench.ports import JobEvent, LogMark
 
 LIMIT = 56
-"""Logs that are followed at the same time; with the fetchers, at most 64 are read."""
+"""Maximum followed logs; with the fetchers at most 64 connections."""
 FETCHERS = 8
 """Threads that fetch the logs of containers that ended."""
 SOONEST, LATEST = 0.25, 10.0
 """Seconds before a broken stream is resumed: the first time, and at most."""
 ENDED_BY_ITSELF = 1.0
-"""Seconds before a stream that ended without an error is requested again: mostly its container has
-ended, and the API server needs about as long to report that."""
+"""Pause after a stream that ended without an error, seconds.
+
+Mostly its container ended, which the API server reports about as late.
+"""
 FETCHES_PER_SECOND = 50.0
-"""Requests that are repeated, at most: of thousands of logs each is requested less often."""
+"""Maximum rate of retries; each of thousands of logs gets fewer."""
 LOOK_SECONDS = 0.5
 """Until a log that had nothing new is requested again."""
 STREAM_FETCHES = 5
-"""Fetches without anything new until the stream of a container that ended is closed. The kubelet
-detects that end within a second; until then the stream may hold what the node has rotated away."""
+"""Fetches without new lines until an ended container's stream is closed.
+
+The kubelet detects the end within a second; until then the stream may hold lines that the node has
+rotated away.
+"""
 UNSETTLED_SECONDS = 10.0
-"""For the log of a container that ended to be served alike twice, once it was read to its end."""
+"""Limit for two equal answers of an ended container's log, seconds."""
 EMPTY_FETCHES = 3
 """Requests for a log that has neither our mark nor anything after it."""
 
 
 class Failing(NamedTuple):
-    """That no log of a run that is left to read can be read now."""
+    """None of the run's remaining logs is readable."""
 
     since: float
-    """When the last of them began to fail, monotonic seconds."""
+    """Start of the last log's failures, monotonic seconds."""
     why: dict[str, str]
     """The last fault of those that may still exist, by replica, rank 0's first."""
 
@@ -106,10 +113,10 @@ class LogStreams:
         exists: bool = False,
         mark: LogMark | None = None,
     ) -> None:
-        """Follow a replica's log as soon as a stream is free; call it again when its pod changes.
+        """Follow a replica's log once a stream is free; repeat when its pod changes.
 
-        Only for a container that has started. ``mark``, what is archived of it, counts the first
-        time only. Of a log that ``exists`` the node's word that there is none is not taken.
+        Only for a started container. ``mark`` is the archived end, used the first time only. If the
+        log ``exists``, a node's denial is not believed.
         """
         with self._lock:
             logs = self._runs.setdefault(run_id, {})
@@ -154,12 +161,12 @@ class LogStreams:
             self._fetch(log, 0.0)
 
     def drained(self, run_id: str) -> bool:
-        """Whether every log of a run that was wanted has ended and was handed over."""
+        """Return True if all requested logs of a run ended and were delivered."""
         with self._lock:
             return all(log.is_done for log in self._runs.get(run_id, {}).values())
 
     def failing(self, run_id: str) -> Failing | None:
-        """What keeps a run from being drained; None while any of its logs may be read on."""
+        """Return the faults that keep a run from draining; None if readable."""
         with self._lock:
             left = [log for log in self._runs.get(run_id, {}).values() if not log.is_done]
             since = [log.failing_since for log in left if log.is_over]
@@ -170,7 +177,7 @@ class LogStreams:
             return Failing(max(known), {log.replica: log.why for log in may_exist})
 
     def give_up(self, run_id: str) -> None:
-        """Request what is left of a run's logs once more; what cannot be read then is a gap."""
+        """Request a run's remaining logs once more; failures become gaps."""
         with self._lock:
             for log in self._runs.get(run_id, {}).values():
                 if not (log.is_done or log.is_given_up):
@@ -206,7 +213,7 @@ class LogStreams:
     # Streams
 
     def _start_streams(self) -> None:
-        """Follow the most urgent logs with the streams that are free; with the lock held."""
+        """Start streams for the most urgent logs; the lock is held."""
         while not self._is_closed:
             log = next(itertools.chain.from_iterable(self._waiting), None)
             if log is None:
@@ -351,9 +358,9 @@ class LogStreams:
         return None
 
     def _unsettled(self, log: Log) -> float | None:
-        """Return after how many seconds to look again at a log that was served otherwise twice.
+        """Return seconds until another look at an inconsistent log.
 
-        None: it has been for too long. The times of its lines may differ from answer to answer.
+        None after too long. Times of lines may differ between answers.
         """
         seconds = time.monotonic() - (log.whole_at or time.monotonic())
         if seconds >= UNSETTLED_SECONDS:

@@ -31,8 +31,11 @@ _ERRORS = re.compile(
     r'|unexpected stream type "|pod "[^"]*" cannot be found'
     r'|(?:previous terminated )?container "[^"]*" in pod "[^"]*" '
 )
-"""How the kubelet's errors begin (cri-client ``logs.go``, ``kubelet_pods.go``,
-``kuberuntime_container.go`` of Kubernetes 1.33)."""
+"""Beginnings of the kubelet's errors.
+
+From cri-client ``logs.go``, ``kubelet_pods.go`` and ``kuberuntime_container.go`` of Kubernetes
+1.33.
+"""
 
 
 class Line(NamedTuple):
@@ -73,7 +76,7 @@ class LogText:
         return found
 
     def end(self) -> list[Line]:
-        """Return what is left of a line without an end: the program's, if it has ended as well."""
+        """Return the unterminated rest; the program's if it ended as well."""
         found: list[Line] = []
         if self._head:
             self._begin(self._head, found, ended=False)

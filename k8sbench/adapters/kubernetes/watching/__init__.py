@@ -1,1 +1,1 @@
-"""Watches: list and watch of every kind, and the record of each job that they feed."""
+"""Watches of each kind, and the job records that they feed."""

@@ -1,4 +1,4 @@
-"""A reflector for the objects of one kind: one list, then one watch from the list's version on.
+"""Reflector: lists the objects of one kind, then watches their changes.
 
 No change is lost: a watch that ends or breaks is resumed from the last resourceVersion; where the
 server no longer has that (410 Expired) everything is listed again, and objects that are missing
@@ -32,8 +32,10 @@ SILENCE_SECONDS = 10.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
 """Before a watch that failed is opened again; twice as long each time."""
 GONE_SECONDS = 15.0
-"""After which a kind that the server says it does not have counts as deleted, and its objects with
-it; a server that starts may not have loaded it yet."""
+"""Seconds until a kind unknown to the server counts as deleted.
+
+Its objects are then deleted, too. A starting server may not have loaded it yet.
+"""
 NOTE_SECONDS = 5.0
 """A watch that fails for so long is reported to the user."""
 _PLURALS = {"Pod": "pods", "Event": "events"}
@@ -43,7 +45,7 @@ _EVENT_FIELDS = ",".join(f"reason!={reason}" for reason in FREQUENT_SILENT_EVENT
 
 
 def selectors(kind: str, labels: str = MANAGED) -> tuple[str, str]:
-    """Return the labels and the fields of the objects of a kind, in general of all runs."""
+    """Return label and field selectors of a kind, by default for all runs."""
     return ("", _EVENT_FIELDS) if kind == "Event" else (labels, "")
 
 
@@ -69,9 +71,9 @@ class Listed(NamedTuple):
 
     kind: str
     names: frozenset[str]
-    """Of the objects that are kept."""
+    """Names of the kept objects."""
     started_at: float
-    """When it was requested, monotonic seconds."""
+    """Time of the request, monotonic seconds."""
 
 
 class Failed(NamedTuple):
@@ -91,7 +93,7 @@ WatchEvent = Changed | Deleted | Listed | Failed | Works
 
 
 class Reflector:
-    """One thread that watches the objects of one kind and reports every change of them."""
+    """Thread that watches the objects of one kind."""
 
     def __init__(
         self,
@@ -179,7 +181,7 @@ class Reflector:
                 failures, was_expired, missing_since = 0, False, None
 
     def _list_and_watch(self) -> None:
-        """List if there is no resourceVersion to watch from, then watch until the watch ends."""
+        """List unless there is a resourceVersion, then watch to the end."""
         with self._lock:
             start, listing = self._from, self._round
         if start is None:
@@ -227,7 +229,7 @@ class Reflector:
         return version
 
     def _take_all(self, items: Sequence[KubeObject], started_at: float) -> None:
-        """Report what is new in a list of everything, and what is missing from it."""
+        """Report changes against a full list, and missing objects."""
         kind = self._kind
         uids = {item["metadata"]["name"]: item["metadata"]["uid"] for item in items}
         for name, (uid, _) in list(self._known.items()):
@@ -278,9 +280,9 @@ class Watches:
         self._api, self._runs, self._on_event = api, runs, on_event
         self._reflectors: dict[str, Reflector] = {}
         self._is_stale = False
-        """Whether earlier changes of a job that is followed now may have been left out."""
+        """True if changes of a newly followed job may have been dropped."""
         self._refreshed_at = 0.0
-        """When everything was last listed again, monotonic seconds."""
+        """Time of the last relisting, monotonic seconds."""
         self._listed: set[str] = set()
         """Kinds whose list was received completely since then."""
 
@@ -306,7 +308,7 @@ class Watches:
                 )
 
     def take(self, event: Listed | Failed | Works, now: float = 0.0) -> bool:
-        """Take in the state of a watch; return whether more is known to be complete now."""
+        """Process a watch's state; return True if more is now complete."""
         match event:
             case Listed():
                 if event.started_at >= self._refreshed_at:
@@ -322,17 +324,17 @@ class Watches:
         return False
 
     def has_all(self, kind: str) -> bool:
-        """Whether all objects of a kind were received since they were last listed again."""
+        """Return True if a kind was listed completely since the last relisting."""
         return kind in self._listed
 
     def report_at(self) -> float:
-        """When a failure is to be reported, monotonic seconds."""
+        """Return the time at which to report a failure, monotonic seconds."""
         if not self.failing or self._reported is not None:
             return math.inf
         return min(since for since, _ in self.failing.values()) + NOTE_SECONDS
 
     def report(self, now: float) -> str | None:
-        """Return a sentence once when a watch fails for a while, and once when all work again."""
+        """Return a sentence once for a lasting failure, once for recovery."""
         if self._reported is not None and not self.failing:
             text = f"The API server answers again, after {now - self._reported:.0f} s."
             self._reported = None
@@ -358,7 +360,7 @@ class Watches:
 
 
 def pause(failures: int, wanted: float | None) -> float:
-    """Return the seconds to wait after so many failures in a row; ``wanted`` is Retry-After.
+    """Return the pause after consecutive failures; ``wanted`` is Retry-After.
 
     Random, so that all clients of a server do not return at the same time.
     """

@@ -1,7 +1,7 @@
-"""Trimming of the API server's objects before they are kept in memory, for thousands of pods.
+"""Trimming of API objects to save memory with thousands of pods.
 
-Pure. What a diagnosis reads is kept, by the shapes below; not managed fields, the containers'
-environment and commands, the plan's annotation, addresses.
+Pure. The shapes keep what a diagnosis reads; not managed fields, the containers' environment and
+commands, the plan's annotation, addresses.
 """
 
 from __future__ import annotations
@@ -46,8 +46,9 @@ _NODE = {"metadata": _all("name", "labels"), "status": _all("allocatable")}
 
 
 def job(found: KubeObject) -> dict[str, Any]:
-    """Keep of a job its metadata, its run policy and its status; of its replicas their counts, and
-    the images and the resources of their containers.
+    """Trim a job: metadata, run policy, status, and replicas.
+
+    Of replicas it keeps their counts, and the images and resources of their containers.
     """
     whole = found.get("spec") or {}
     spec = _kept(whole, _all("runPolicy", "suspend"))
@@ -61,7 +62,7 @@ def job(found: KubeObject) -> dict[str, Any]:
 
 
 def pod(found: KubeObject) -> dict[str, Any]:
-    """Keep of a pod its run, its owners' uids, what places it, its claims and its status."""
+    """Trim a pod: run, owners' uids, placement, claims and status."""
     return _trimmed(found, _POD)
 
 
@@ -86,7 +87,7 @@ def keeper(kind: str, runs: Container[str]) -> Callable[[KubeObject], KubeObject
 
 
 def run_of(kind: str, found: KubeObject) -> str | None:
-    """Return the run that an object may belong to; an event's by the object that it is about.
+    """Return the run that an object or an event's object may belong to.
 
     By its label or, where that was removed, by its name.
     """
@@ -121,7 +122,7 @@ def _trimmed(found: KubeObject, shape: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _kept(found: Any, shape: Any) -> Any:
-    """Keep of plain data what has a place in a shape; that of a list is that of its items."""
+    """Trim plain data to a shape; a list's shape is its items'."""
     if shape is ...:
         return found
     if isinstance(found, list):
