@@ -22,7 +22,6 @@ from k8sbench.ports import JobEvent
 from tests.unit.kubernetes.log_files import T0, served, stamp
 
 SECONDS = 20.0
-MISSING = 'previous terminated container "pytorch" in pod "p" not found'
 WAITING = 'container "pytorch" in pod "p" is waiting to start: PodInitializing'
 UNKNOWN = 'container "pytorch" in pod "p" is not available'
 KUBELET = 'Get "https://10.0.0.9:10250/containerLogs/ns/p/pytorch?timestamps=true"'
@@ -57,7 +56,6 @@ class Node:
     """Serves one pod's log; a stream ends when the container has, or is cut."""
 
     def __init__(self) -> None:
-        self.before: Lines | None = None
         self.runs = True
         self.breaks = False
         """Whether the open stream's connection breaks."""
@@ -86,10 +84,6 @@ class Node:
             if isinstance(answer, ApiFault):
                 raise answer
             lines = self.now
-            if "previous" in query:
-                if self.before is None:
-                    raise ApiFault(400, "BadRequest", MISSING)
-                lines = self.before
             near = int(query.get("tailLines", 0)) or len(lines)
             if isinstance(answer, int):
                 return Stream(self, [], 0, False, served(lines[-near:])[:answer])
@@ -102,7 +96,7 @@ class Node:
 
     def restart(self) -> None:
         """Begin the next container, with the node held."""
-        self.before, self.now = self.now, []
+        self.now = []
 
     def do(self, change: Callable[[Node], object]) -> None:
         with self.changed:
@@ -332,14 +326,22 @@ def test_what_passes_is_not_noted_and_a_missing_permission_is_at_once(pod: Pod) 
     assert "pods/log is forbidden" in pod.notes[0]
 
 
-def test_of_several_restarts_only_the_last_log_is_kept(pod: Pod) -> None:
-    pod.node.before, pod.node.now, pod.restarts = lines(4, 6), lines(8, 9), 3
+@pytest.mark.parametrize("read", [0, 3])
+def test_a_restart_of_the_container_is_a_gap(pod: Pod, read: int) -> None:
+    """The jobs' policy is Never: somebody else's rule has changed it."""
+    pod.node.now, pod.restarts = lines(0, read), 0 if read else 3
+    if read:
+        pod.want()
+        pod.until_lines(read)
+        pod.node.do(Node.restart)
+        pod.restarts = 1
+    pod.node.do(lambda node: node.now.extend(lines(8, 9)))
     pod.want()
-    pod.until_lines(3)
+    pod.until_lines(read + 1)
     pod.end()
-    assert pod.lines == texts((4, 6), (8, 9))
+    assert pod.lines == texts((0, read), (8, 9))
     (gap,) = pod.gaps
-    assert (gap.after, gap.before) == (None, T0 / 1_000_000 + 4)
+    assert gap.before == T0 / 1_000_000 + 8
     assert "restarted" in gap.why
 
 

@@ -35,8 +35,6 @@ class Resume:
         """True if the mark was found, so that further lines are new."""
         self.served = 0
         """Lines that were served."""
-        self.is_later = False
-        """True if the first served line's stamp is later than the mark."""
         self._mark, self._now, self._near = mark, now, near
         self._is_advanced = False
         self._at: int | None = None
@@ -73,8 +71,6 @@ class Resume:
     def _look(self, mark: LogMark, at: int) -> None:
         """Look whether the archive ends with the line that was served last."""
         marked_at = round(mark.at * 1_000_000)
-        if self.served == 1:
-            self.is_later = at > marked_at
         # Fewer were served where the log begins amid them, or archived.
         if not (mark.texts.endswith(self._texts) or self._texts.endswith(mark.texts)):
             return
