@@ -73,8 +73,6 @@ BROKEN: dict[str, tuple[Act, str]] = {
     "dropped": (saying(b""), "it closed the connection without an answer"),
     "reset": (reset, "connection reset by peer"),
     "silent": (wait, LATE),
-    "a status without an end": (dripping(b"HTTP/1.1 200 "), LATE),
-    "headers without an end": (dripping(OK + b"A: "), LATE),
     "a refusal without an end": (
         dripping(b"HTTP/1.1 500 No\r\nContent-Length: 100000\r\n\r\n"),
         f"{LATE}: its answer has no end",

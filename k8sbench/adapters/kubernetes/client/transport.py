@@ -7,7 +7,6 @@ token, a request is sent once more with a new login. Other retries are those of 
 from __future__ import annotations
 
 import contextlib
-import http.client
 import math
 import socket
 import threading
@@ -256,44 +255,9 @@ def refusal(response: urllib3.BaseHTTPResponse, within_s: float) -> ApiFault:
     return ApiFault(response.status, "", message[:300] or str(response.reason or ""), retry_after)
 
 
-class _Answer(http.client.HTTPResponse):
-    """HTTP response whose status and headers share one time limit."""
-
-    def begin(self) -> None:
-        """Read the status and the headers, which may come bit by bit."""
-        raw: Any = self.fp.raw
-        connection: socket.socket = raw._sock
-        if (limit := connection.gettimeout()) is None:
-            super().begin()
-            return
-        until = time.monotonic() + limit
-
-        def readinto(buffer: Any) -> int | None:
-            connection.settimeout(max(until - time.monotonic(), 0.001))
-            return socket.SocketIO.readinto(raw, buffer)
-
-        raw.readinto = readinto
-        try:
-            super().begin()
-        finally:
-            del raw.readinto
-            connection.settimeout(limit)
-
-
-class _Pool(urllib3.HTTPConnectionPool):
-    class ConnectionCls(urllib3.connection.HTTPConnection):
-        response_class = _Answer
-
-
-class _SecurePool(urllib3.HTTPSConnectionPool):
-    class ConnectionCls(urllib3.connection.HTTPSConnection):
-        response_class = _Answer
-
-
 def connect_within_limits(pool: urllib3.PoolManager) -> None:
-    """Have new connections keep our limits of time and number."""
+    """Limit the silence and the number of new connections."""
     pool.connection_pool_kw |= {"socket_options": _KEEPALIVE, "maxsize": CONNECTIONS}
-    pool.pool_classes_by_scheme = {"http": _Pool, "https": _SecurePool}
 
 
 class LineStream:
