@@ -48,16 +48,6 @@ def honored(pod: str, node: str = "node-0", namespace: str = NAMESPACE) -> dict[
     return {"namespace": namespace, "pod": pod}
 
 
-def old(pod: str, node: str = "node-0", namespace: str = NAMESPACE) -> dict[str, str]:
-    """Of an old exporter, with the exporter's own pod from Prometheus."""
-    return {
-        "namespace": "gpu-operator",
-        "pod": EXPORTERS.get(node, f"dcgm-exporter-{node}"),
-        "pod_namespace": namespace,
-        "pod_name": pod,
-    }
-
-
 def points(
     values: Sequence[float] | float = 97.0,
     *,

@@ -19,7 +19,6 @@ from tests.prometheus.examples import (
     honored,
     labels,
     of,
-    old,
     points,
     renamed,
     utilization,
@@ -27,7 +26,7 @@ from tests.prometheus.examples import (
 )
 
 Style = Callable[..., dict[str, str]]
-STYLES = (renamed, honored, old)
+STYLES = (renamed, honored)
 EXPORTER_ONLY = {"namespace": "gpu-operator", "pod": "dcgm-exporter-x1"}
 
 
@@ -73,15 +72,6 @@ def test_pods_of_the_same_name_in_another_namespace_are_others(start: Start) -> 
     found = fetch(server.url)
     assert [one.gpu.uuid for one in found.series] == ["GPU-node-0-0"]
     assert [one.other for one in found.shared] == [f"other-team/{PODS[0]}"]
-
-
-def test_labels_of_other_versions_of_the_exporter_are_known(start: Start) -> None:
-    other = {"Hostname": "hostname", "UUID": "uuid"}
-    given = {other.get(name, name): value for name, value in labels(UUIDS[0]).items()}
-    server = start(utilization({**given, **renamed(PODS[0])}))
-    # The cluster was not asked for the node.
-    (series,) = fetch(server.url, wanted(dict.fromkeys(PODS))).series
-    assert (series.gpu.uuid, series.gpu.node) == (UUIDS[0], "node-0")
 
 
 def test_a_pod_of_the_exporters_name_has_no_gpu(start: Start) -> None:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from k8sbench.adapters.metrics.prometheus_api import HOST_LABELS, POD_LABELS, UUID_LABELS
+from k8sbench.adapters.metrics.prometheus_api import HOST, POD_LABELS, UUID
 from k8sbench.model.gpu_metrics import (
     BY_ID,
     METRICS,
@@ -57,16 +57,6 @@ _Key = tuple[str, str]
 """UUID of a GPU; id of its instance, empty for a whole one."""
 _Pod = tuple[str, str]
 """Namespace and name."""
-
-
-def uuid(labels: Mapping[str, str]) -> str:
-    """Return the UUID of a series' GPU; empty where there is none."""
-    return next((labels[name] for name in UUID_LABELS if labels.get(name)), "")
-
-
-def host(labels: Mapping[str, str]) -> str | None:
-    """Return the node that an exporter names."""
-    return next((labels[name] for name in HOST_LABELS if labels.get(name)), None)
 
 
 def short(node: str) -> str:
@@ -142,7 +132,7 @@ def _pod(labels: Mapping[str, str], style: tuple[str, str]) -> _Pod:
 
 
 def _key(labels: Mapping[str, str]) -> _Key:
-    return uuid(labels), labels.get("GPU_I_ID", "")
+    return labels.get(UUID, ""), labels.get("GPU_I_ID", "")
 
 
 def _gpu(
@@ -152,7 +142,7 @@ def _gpu(
     labels: dict[str, str] = {}
     for row, _ in rows:
         labels |= {name: value for name, value in row.labels.items() if value}
-    node = host(labels)
+    node = labels.get(HOST)
     pod = min((name for _, name in pods), default=None)
     if pod is None and node is not None:
         there = [pod for pod, its in wanted.nodes.items() if its and short(its) == short(node)]

@@ -36,8 +36,6 @@ TRIED_SECONDS = 1.5
 """For that of one that may be a Prometheus."""
 KNOWN_SECONDS = 60.0
 """Until it is asked again whether it answers, and has GPU metrics."""
-FIND_SECONDS = 300.0
-"""Until it is looked again what the chart publishes."""
 POINTS, SAMPLES = 10_000, 200_000
 """Maximum points of a series, and of all in one answer: about 6 MB."""
 PIECE_SECONDS, GROWTH = 300.0, 8.0
@@ -66,8 +64,6 @@ class PrometheusSource(MetricSource):
     def __init__(self, find: Callable[[], tuple[Way, ...]]) -> None:
         self._find = find
         self._finding = threading.Lock()
-        self._found: tuple[Way, ...] = ()
-        self._found_at = -math.inf
         self._reached: _Reached | str = ""
         """Or why there is none."""
         self._reached_at = -math.inf
@@ -118,11 +114,10 @@ class PrometheusSource(MetricSource):
             return self._reached
 
     def _reach(self, deadline: float) -> _Reached:
-        if time.monotonic() >= self._found_at + FIND_SECONDS:
-            self._found, self._found_at = self._find(), time.monotonic()
-        seconds = FIRST_SECONDS if len(self._found) == 1 else TRIED_SECONDS
+        ways = self._find()
+        seconds = FIRST_SECONDS if len(ways) == 1 else TRIED_SECONDS
         return prometheus_api.first(
-            self._found,
+            ways,
             lambda way: self._opened(way, min(seconds, _left(deadline))),
             lambda reached: reached.has_gpus,
         )
@@ -132,9 +127,7 @@ class PrometheusSource(MetricSource):
         scrapes = max((prometheus_api.number(row.value[1]) for row in rows), default=0.0)
         return _Reached(
             way=way,
-            has_gpus=any(
-                row.metric.get(label) for row in rows for label in prometheus_api.HOST_LABELS
-            ),
+            has_gpus=any(row.metric.get(prometheus_api.HOST) for row in rows),
             interval=min(EXPORTER_SECONDS, NODES_SECONDS / max(scrapes, 1.0)),
         )
 
@@ -149,30 +142,27 @@ class PrometheusSource(MetricSource):
         named = prometheus_api.batches(wanted.uuids)
         for pods, uuids in zip_longest(every, named, fillvalue=()):
             query = prometheus_api.owned(wanted.namespace, pods, uuids, seconds)
-            for row in self._ask(window, query, window.wanted.end, deadline):
-                for label in prometheus_api.UUID_LABELS:
-                    if row.metric.get(label):
-                        window.uuids.setdefault(label, set()).add(row.metric[label])
+            rows = self._ask(window, query, wanted.end, deadline)
+            window.uuids |= {row.metric.get(prometheus_api.UUID, "") for row in rows} - {""}
         return window
 
     def _samples(self, window: _Window, deadline: float) -> list[Labelled]:
         samples: dict[frozenset[tuple[str, str]], tuple[list[float], list[float]]] = {}
-        for label, known in window.uuids.items():
-            for uuids in prometheus_api.batches(known):
-                at, seconds = window.wanted.start, PIECE_SECONDS
-                while at < window.wanted.end:
-                    end = min(at + seconds, window.wanted.end)
-                    # From Prometheus 3 on a range does not include its beginning.
-                    query = prometheus_api.samples(label, uuids, end - at + 0.001)
-                    rows = self._ask(window, query, end, deadline)
-                    for row in rows:
-                        stamps, values = samples.setdefault(frozenset(row.metric.items()), ([], []))
-                        window.take(row, stamps, values)
-                    sizes = [len(row.values) for row in rows]
-                    at = end
-                    # There may be no series at all, and a server may send some without a sample.
-                    most, every = max([1, *sizes]), max(1, sum(sizes))
-                    seconds *= min(GROWTH, POINTS / most, SAMPLES / every)
+        for uuids in prometheus_api.batches(window.uuids):
+            at, seconds = window.wanted.start, PIECE_SECONDS
+            while at < window.wanted.end:
+                end = min(at + seconds, window.wanted.end)
+                # From Prometheus 3 on a range does not include its beginning.
+                query = prometheus_api.samples(uuids, end - at + 0.001)
+                rows = self._ask(window, query, end, deadline)
+                for row in rows:
+                    stamps, values = samples.setdefault(frozenset(row.metric.items()), ([], []))
+                    window.take(row, stamps, values)
+                sizes = [len(row.values) for row in rows]
+                at = end
+                # There may be no series at all, and a server may send some without a sample.
+                most, every = max([1, *sizes]), max(1, sum(sizes))
+                seconds *= min(GROWTH, POINTS / most, SAMPLES / every)
         series = [Labelled(dict(labels), *sampled) for labels, sampled in samples.items()]
         return sorted((row for row in series if row.at), key=lambda row: sorted(row.labels.items()))
 
@@ -188,8 +178,8 @@ class _Window(msgspec.Struct, kw_only=True):
 
     way: Way
     wanted: SeriesQuery
-    uuids: dict[str, set[str]] = {}
-    """UUIDs of the run's GPUs, by label."""
+    uuids: set[str] = set()
+    """UUIDs of the run's GPUs."""
     warnings: dict[str, None] = {}
 
     def take(self, row: Row, stamps: list[float], values: list[float]) -> None:

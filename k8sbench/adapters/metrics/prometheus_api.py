@@ -281,16 +281,15 @@ BATCH = 64
 """Maximum GPUs or pods per query, so that URLs stay below 8 KiB."""
 POD_LABELS = (
     ("exported_namespace", "exported_pod"),
-    ("pod_namespace", "pod_name"),
     ("namespace", "pod"),
 )
 """Labels of the workload's namespace and pod, in order of precedence.
 
 A Prometheus without ``honor_labels`` adds ``exported_`` to the exporter's labels and sets its own
-labels of the exporter's pod; the second pair is of old exporters.
+labels of the exporter's pod.
 """
-UUID_LABELS = ("UUID", "uuid")
-HOST_LABELS = ("hostname", "Hostname")
+UUID, HOST = "UUID", "Hostname"
+"""Labels of a GPU and its node."""
 
 
 def owned(namespace: str | None, pods: Sequence[str], uuids: Sequence[str], seconds: float) -> str:
@@ -300,15 +299,15 @@ def owned(namespace: str | None, pods: Sequence[str], uuids: Sequence[str], seco
         for space, pod in POD_LABELS:
             selectors.append(_named(ANY_FIELD, {space: [namespace], pod: pods}))
     if uuids:
-        selectors += [_named(ANY_FIELD, {label: uuids}) for label in UUID_LABELS]
+        selectors.append(_named(ANY_FIELD, {UUID: uuids}))
     span = _span(seconds)
     latest = " or ".join(f"last_over_time({selector}{span})" for selector in selectors)
-    return f"group by ({', '.join(UUID_LABELS)}) ({latest})"
+    return f"group by ({UUID}) ({latest})"
 
 
-def samples(label: str, uuids: Sequence[str], seconds: float) -> str:
+def samples(uuids: Sequence[str], seconds: float) -> str:
     """The samples of GPUs, whoever has them and whichever exporter gives them."""
-    return _named("|".join(FIELDS), {label: uuids}) + _span(seconds)
+    return _named("|".join(FIELDS), {UUID: uuids}) + _span(seconds)
 
 
 def known_nodes(seconds: float) -> str:
@@ -316,10 +315,9 @@ def known_nodes(seconds: float) -> str:
 
     The number is 0 if a common field does not show it.
     """
-    labels = ", ".join(HOST_LABELS)
     scraped = f"count_over_time({_selector(COMMON, (), {})}{_span(seconds)})"
     latest = f"last_over_time({_named(ANY_FIELD, {})}{_span(seconds)})"
-    return f"max by ({labels}) ({scraped}) or 0 * count by ({labels}) ({latest})"
+    return f"max by ({HOST}) ({scraped}) or 0 * count by ({HOST}) ({latest})"
 
 
 def fields() -> str:

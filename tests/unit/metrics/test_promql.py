@@ -14,8 +14,8 @@ QUERIES: dict[str, Callable[[], str]] = {
     "owned: on Kubernetes": lambda: prometheus_api.owned("team", PODS, (), 600),
     "owned: the log names GPUs": lambda: prometheus_api.owned("team", PODS, UUIDS, 600),
     "owned: a local run": lambda: prometheus_api.owned(None, PODS, UUIDS[:1], 600),
-    "samples": lambda: prometheus_api.samples("UUID", UUIDS, 600.001),
-    "samples: an old exporter, one GPU": lambda: prometheus_api.samples("uuid", UUIDS[:1], 600.001),
+    "samples": lambda: prometheus_api.samples(UUIDS, 600.001),
+    "samples: one GPU": lambda: prometheus_api.samples(UUIDS[:1], 600.001),
     "known_nodes": lambda: prometheus_api.known_nodes(300),
     "fields": prometheus_api.fields,
 }
@@ -28,11 +28,11 @@ def test_the_queries_are_the_golden_ones() -> None:
 
 
 def test_text_in_a_query_ends_neither_its_quotes_nor_its_pattern() -> None:
-    assert prometheus_api.samples("UUID", ['a"}\\\n'], 1).endswith(r'UUID="a\"}\\\n"}[1000ms]')
-    assert r'UUID=~"a\\.b|c\\+"' in prometheus_api.samples("UUID", ("a.b", "c+"), 1)
+    assert prometheus_api.samples(['a"}\\\n'], 1).endswith(r'UUID="a\"}\\\n"}[1000ms]')
+    assert r'UUID=~"a\\.b|c\\+"' in prometheus_api.samples(("a.b", "c+"), 1)
 
 
 def test_the_url_of_a_query_stays_below_8_kib() -> None:
     uuids = [f"GPU-{number:08x}-0000-0000-0000-000000000000" for number in range(1000)]
     (first, *_) = prometheus_api.batches(uuids)
-    assert len(prometheus_api.samples("UUID", first, 600).replace('"', "%22")) < 6000
+    assert len(prometheus_api.samples(first, 600).replace('"', "%22")) < 6000
