@@ -31,7 +31,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import BinaryIO, Self
+from typing import BinaryIO
 
 import msgspec
 
@@ -53,6 +53,7 @@ _MEMBER = re.compile(r"runs/[a-z0-9-]+/((logs|gpu)/)?(?!wishes\.json$)[A-Za-z0-9
 
 Requests to the cluster are the store's own and not exported.
 """
+_FILES = {tarfile.REGTYPE, tarfile.AREGTYPE}
 MOST_BYTES = 64 << 20
 """Maximum size of a file that is read whole: all but logs and series."""
 REMOVED = "removed"
@@ -91,21 +92,6 @@ def _exported(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
     return info
 
 
-class _PlainInfo(tarfile.TarInfo):
-    """Header of a plain file or folder; others end the reading.
-
-    They may hold gigabytes.
-    """
-
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        """Read a header."""
-        info = super().frombuf(buf, encoding, errors)
-        if info.type not in {tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE}:
-            raise tarfile.TarError(f"{info.name!r} does not belong there")
-        return info
-
-
 def import_runs(store: SqlStore, file: BinaryIO, shown: str) -> tuple[list[str], list[str]]:
     """Add the runs of an export: all of them, or none.
 
@@ -133,12 +119,12 @@ def _unpack(incoming: Path, file: BinaryIO) -> list[str]:
     """Unpack all runs into ``incoming``; returns their ids."""
     with (
         gzip.GzipFile(fileobj=file, mode="rb") as packed,
-        tarfile.open(fileobj=packed, mode="r|", tarinfo=_PlainInfo) as tar,
+        tarfile.open(fileobj=packed, mode="r|") as tar,
     ):
         # Python before 3.11.4, which Debian 12 has, knows no filters; all names are checked here.
         tar.extraction_filter = getattr(tarfile, "data_filter", None)
         for info in tar:
-            if info.isreg():
+            if not info.isdir():
                 _extract(tar, info, incoming)
             tar.members.clear()  # type: ignore[attr-defined]  # it keeps every header otherwise
         # To the end, where the checksum is compared.
@@ -152,7 +138,7 @@ def _unpack(incoming: Path, file: BinaryIO) -> list[str]:
 
 def _extract(tar: tarfile.TarFile, info: tarfile.TarInfo, incoming: Path) -> None:
     """Unpack one file of a run; what is none is an error."""
-    match = _MEMBER.fullmatch(info.name)
+    match = info.type in _FILES and _MEMBER.fullmatch(info.name)
     path = incoming / (info.name.removeprefix(f"{artifacts.RUNS}/") if match else "")
     if path.exists() or (path.parent.parent == incoming and info.size > MOST_BYTES):
         raise tarfile.TarError(f"{info.name!r} does not belong there")
