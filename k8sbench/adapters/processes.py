@@ -19,9 +19,9 @@ from k8sbench.model.run import Owner
 PROC = Path("/proc")
 MACHINE_ID = Path("/etc/machine-id")
 _DEAD_STATES = frozenset("ZXx")
-"""Zombie and dead: the process has ended, its parent has not asked how."""
+"""Zombie and dead: the process ended, its parent has not reaped it."""
 _STATE, _START = 0, 19
-"""Fields 3 and 22 of ``/proc/PID/stat``, counted behind the command's closing bracket."""
+"""Fields 3 and 22 of ``/proc/PID/stat``, counted after the command."""
 
 
 def this_process() -> Owner:
@@ -43,7 +43,7 @@ def describe(pid: int) -> Owner:
 
 
 def alive(owner: Owner) -> bool | None:
-    """Say whether a process still runs; None where that cannot be known from here."""
+    """Return True if a process still runs; None if unknown here."""
     if owner.host != platform.node():
         return None
     if owner.boot_id != _boot_id():
@@ -63,7 +63,7 @@ def alive(owner: Owner) -> bool | None:
 
 
 def _stat(pid: int) -> list[str] | None:
-    """Fields of ``/proc/PID/stat`` from the state on; None if there is no such process."""
+    """Return ``/proc/PID/stat`` from the state on; None without the process."""
     try:
         text = (PROC / str(pid) / "stat").read_text(errors="replace")
     except OSError:
@@ -81,7 +81,7 @@ def _boot_id() -> str:
 
 
 def _machine() -> str:
-    """Name the machine; the id itself is not for others to know, says machine-id(5)."""
+    """Return a hash of the machine's id, which machine-id(5) keeps private."""
     try:
         machine_id = MACHINE_ID.read_text().strip()
     except OSError:

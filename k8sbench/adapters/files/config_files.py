@@ -45,7 +45,7 @@ def _project() -> Path | None:
 
 
 def of_user(environ: Mapping[str, str], name: str = NAME) -> Path | None:
-    """Find a file of the user's configuration folder; None: there is none."""
+    """Return a file of the user's configuration folder; None without one."""
     # The XDG specification says to ignore a path that is not absolute.
     folder = Path(environ.get("XDG_CONFIG_HOME", ""))
     if not folder.is_absolute():

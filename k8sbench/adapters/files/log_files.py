@@ -59,7 +59,7 @@ _ENCODINGS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 """Encoding by byte order mark; UTF-8 without one."""
-# Everything below space but tab, line ends, backspace, form feed and escape; and delete.
+# Controls but tab, line ends, backspace, form feed and escape.
 _CONTROL = bytes([*range(8), 11, *range(14, 27), *range(28, 32), 127])
 MANY_CONTROLS = 0.05
 """Minimum share of control characters in binary data.
@@ -72,7 +72,7 @@ _Stream = io.BufferedReader | gzip.GzipFile
 
 
 def find(paths: Sequence[str]) -> list[str]:
-    """Expand folders, recursively and in natural order; each log once, in the order given."""
+    """Expand folders in natural order; return each log once."""
     files: dict[str, None] = {}
     for path in paths:
         if path != STDIN and _is_folder(path):
@@ -104,7 +104,7 @@ def names(given: Sequence[str], files: Iterable[str]) -> dict[str, str | None]:
         file: str(Path(file).relative_to(above)) if Path(file).is_absolute() else None
         for file in files
     }
-    # One given as a/b.log and one as /c/a/b.log are told apart by what was typed.
+    # a/b.log and /c/a/b.log would have one name.
     is_unique = len({name or file for file, name in parts.items()}) == len(parts)
     return parts if is_unique else dict.fromkeys(parts)
 
@@ -142,7 +142,7 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 
 def opened(files: Mapping[str, str | None]) -> list[LogFile]:
-    """Open logs by path, under the names that they are given; None: their path."""
+    """Open logs by path, with their names; None: the path."""
     return [LogFile(file, name) for file, name in files.items()]
 
 
@@ -202,7 +202,7 @@ class LogFile:
         head = raw.peek(HEAD)[:HEAD]
         empty = not head
         while head and not head.strip(b"\x00"):
-            # A log that was cut while it was being written begins with a run of NULs.
+            # A log that was truncated while it was written begins with NULs.
             raw.read(len(head))
             head = raw.peek(HEAD)[:HEAD]
         encoding = next((name for mark, name in _ENCODINGS.items() if head.startswith(mark)), None)
@@ -226,11 +226,11 @@ class LogFile:
         limit = LONGEST_LINE + 1
         try:
             while block := text.read(CHUNK):
-                # Up to the end of a line; or its line feed, where only that is missing.
+                # Complete the last line, or only its line feed.
                 last = text.readline(limit)
                 block += last
                 while last and last[-1] not in "\r\n":
-                    # It is too long already. Of the rest only its end is needed.
+                    # The line is too long already: keep only the end of the rest.
                     last = text.readline(limit)
                     block += last[-1:] if last[-1:] in "\r\n" else ""
                 if "\r" in block:  # blocks without one are searched faster

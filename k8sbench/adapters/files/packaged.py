@@ -1,4 +1,4 @@
-"""Files that the package brings: templates, the trainers' sources, the table of images.
+"""Files of the package: templates, trainers' sources, table of images.
 
 The templates are in the package once installed, and at the top of the source tree.
 """

@@ -36,7 +36,7 @@ class LoadedPools(msgspec.Struct, frozen=True, kw_only=True):
     """The file as it is written."""
 
     def pool(self, name: str | None = None) -> NodePool:
-        """The pool of that name, or the default; else says which there are."""
+        """Return the named pool or the default; an error lists the pools."""
         wanted = self.default if name is None else name
         known = ", ".join(self.pools)
         if wanted is None:
@@ -59,7 +59,7 @@ def load(
     environ: Mapping[str, str] | None = None,
     published: Callable[[], PublishedPools | None] | None = None,
 ) -> LoadedPools:
-    """Read the pools file that comes first; ``file`` is what ``--pools`` was given.
+    """Read the first pools file; ``file`` is the value of ``--pools``.
 
     ``published`` is asked for the cluster's where the user has none.
     """

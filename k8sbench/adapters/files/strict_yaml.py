@@ -38,7 +38,7 @@ LIMIT = 1024 * 1024
 DEPTH = 50
 """Levels of nesting. The catalog needs 6."""
 LONGEST_NUMBER = 100
-"""Letters. No reader takes more digits than this for a number that anybody meant."""
+"""Maximum characters of a number; longer words are text."""
 
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?")
@@ -56,11 +56,11 @@ _WORDS = {
     "null": "nothing",
     "str": "text",
 }
-"""msgspec's names of types in the words of people who write YAML."""
+"""Names of msgspec's types in plain words."""
 
 
 def read_text(file: str) -> str:
-    """Read a file of UTF-8 text, at most 1 MiB of it."""
+    """Read a file of at most 1 MiB of UTF-8 text."""
     try:
         with pathlib.Path(file).open("rb") as stream:
             content = stream.read(LIMIT + 1)
@@ -86,7 +86,7 @@ def decode(content: bytes, *, file: str) -> str:
 
 
 def parse(text: str, type_: type[T], *, file: str, rules: Rules[T] | None = None) -> T:
-    """Turn YAML text into a value of ``type_`` (a msgspec Struct) that keeps ``rules``."""
+    """Parse YAML text into a checked value of ``type_``, a msgspec Struct."""
     document = _Document(text, file)
     if not isinstance(document.value, dict):
         what = "is empty" if document.value is None else "is not a mapping"
@@ -132,7 +132,7 @@ class _Document:
         return self._lines[path]
 
     def error(self, message: str, action: str = "", line: int | None = None) -> InputError:
-        """An error in this file; without a line it is about the whole document."""
+        """Return an error of this file; without a line, of the document."""
         return InputError(message, action, file=self._file, line=line or self._lines[()])
 
     def _node(self, event: Any, path: Path) -> Any:
@@ -176,7 +176,7 @@ class _Document:
         return key
 
     def _scalar(self, event: Any) -> Any:
-        """Read a scalar; one without quotes as YAML 1.2 does, numbers in decimals alone."""
+        """Read a scalar: unquoted ones as in YAML 1.2, numbers as decimals."""
         text: str = event.value
         if event.style or len(text) > LONGEST_NUMBER:
             return text
@@ -201,7 +201,7 @@ _Fault = tuple[Path, str, str]
 
 
 def _fault(kind: Any, value: Any, path: Path) -> _Fault | None:
-    """Find the first and innermost part of ``value`` that is not of ``kind``."""
+    """Return the first and innermost fault of ``value``; None without one."""
     try:
         msgspec.convert(value, kind)
         return None
@@ -225,7 +225,7 @@ def _fault(kind: Any, value: Any, path: Path) -> _Fault | None:
             f"{name} {is_}, not one of {', '.join(known)}.",
             did_you_mean(str(value), known).strip(),
         )
-    # Of "Expected `int | null`, got `str` - at `$.x`" or "Expected `int` >= 1" what was expected.
+    # The expected type of "Expected `int | null`, got `str` - at `$.x`" or "Expected `int` >= 1".
     _, wanted, limit = re.split(r"`([^`]*)`", re.sub(r"(, got| - at) .*", "", problem), maxsplit=1)
     wanted = " or ".join(_WORDS[item] for item in wanted.split(" | ") if item != "null") + limit
     if value is None:
@@ -264,7 +264,7 @@ def _mapping_faults(kind: Any, value: dict[str, Any], path: Path) -> Iterator[_F
 
 
 def _arms(kind: Any) -> tuple[list[Any], str]:
-    """The types that a union allows, and the description that msgspec.Meta gives, if any."""
+    """Return a union's types and the description from msgspec.Meta."""
     if get_origin(kind) is Annotated:
         arms, description = _arms(get_args(kind)[0])
         return arms, next((m.description for m in kind.__metadata__ if m.description), description)

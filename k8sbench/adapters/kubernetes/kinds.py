@@ -1,4 +1,4 @@
-"""The API server's paths of the kinds of objects that k8sbench requests."""
+"""Paths of API objects by kind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _RESOURCE = re.compile(r"/api(?:s/[^/]+)?/[^/]+/(?:namespaces/[^/]+/)?([^/]+)(?:
 
 
 def path(kind: str, namespace: str | None = None, name: str = "", subresource: str = "") -> str:
-    """Return the path of the objects of a kind, or of one of them."""
+    """Return the path of a kind's objects, or of one object."""
     if kind in KINDS:
         root, plural = f"/apis/{KINDS[kind].api_version}", KINDS[kind].plural
     elif kind in _RUNTIMES:

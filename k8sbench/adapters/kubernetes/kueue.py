@@ -20,7 +20,7 @@ _JOB = "kueue.x-k8s.io/job-uid"
 
 
 def find(api: Api, path: str) -> KubeObject | None:
-    """Return an object of the group; None: there is none. Raises :class:`ApiFault`."""
+    """Return an object of the group, or None; raises :class:`ApiFault`."""
     return next(filter(None, (api.find(f"{root}/{path}") for root in _ROOTS)), None)
 
 
@@ -48,7 +48,7 @@ def _without_pods(workload: KubeObject) -> KubeObject:
 
 
 def _turn(workload: KubeObject) -> tuple[int, str]:
-    """Sort key of Workloads as Kueue takes them: by priority, then by age."""
+    """Sort key of Workloads in Kueue's order: priority, then age."""
     return -workload["spec"].get("priority", 0), workload["metadata"]["creationTimestamp"]
 
 

@@ -84,7 +84,7 @@ def jobs(
 
 
 def _head(job: KubeObject) -> KubeObject:
-    """Return of a job what its plan and its phase are read from."""
+    """Trim a job to the fields for its plan and phase."""
     metadata = {key: job["metadata"].get(key) for key in _READ}
     spec = {key: (job.get("spec") or {}).get(key) for key in ("runPolicy", "suspend")}
     return {"metadata": metadata, "spec": spec, "status": job.get("status")}
@@ -101,7 +101,7 @@ def _found_job(kind: str, job: KubeObject, api: Api, user: User | None) -> Found
         known_plan=plan,
         unreadable=f"The plan of {which} cannot be read: {why}." if why else "",
         removal=ownership.removal(kind, job, api.place.namespace),
-        # Never after the run's next state, which is by this clock.
+        # Not after the run's next state, which has this clock's time.
         created_at=min(created_at, api.time()),
         attempt=attempt_of(job),
         uid=job["metadata"].get("uid"),
@@ -164,7 +164,7 @@ def look(api: Api, run: Run, user: User | None) -> Sequence[JobEvent]:
 
 
 def printed(api: Api, run: Run) -> Iterator[LogLine]:
-    """Return what a job's replicas have printed so far, rank 0's first."""
+    """Yield the lines printed so far, rank 0's first."""
     namespace, followed = api.place.namespace, _followed(run)
     try:
         followed.take_pods(objects(api, "Pod", run.run_id))
@@ -223,11 +223,11 @@ NODE_FACTS = {
     "kubeletVersion": "kubelet",
     "containerRuntimeVersion": "container_runtime",
 }
-"""Fields of a node's ``nodeInfo`` that are recorded → names in a run's environment."""
+"""Recorded fields of a node's ``nodeInfo`` → names in the environment."""
 
 
 def node_facts(api: Api, names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
-    """Return what nodes say of themselves, by node; without those that cannot be read.
+    """Return the recorded facts of readable nodes, by node.
 
     Few nodes are read one by one; for more, all of the cluster are listed.
     """

@@ -194,7 +194,7 @@ def _try(api: Api, manifest: Manifest) -> None:
     try:
         api.create(kinds.path(manifest["kind"], api.place.namespace), manifest, dry_run=True)
     except ApiFault as fault:
-        # A dry run has not made the runtime; the webhook that misses it has read the job.
+        # A dry run creates no runtime; a webhook that misses it has accepted the job.
         if not job_changes.misses_runtime(manifest, fault):
             raise
 

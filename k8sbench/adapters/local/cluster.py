@@ -175,7 +175,7 @@ class LocalCluster(Cluster):
                     environ=self._environ,
                     cores=usable_cores(),
                     port=held.enter_context(held_port()),
-                    # An empty list hides them all: a replica planned without GPUs gets none.
+                    # An empty list hides all GPUs from a replica planned without any.
                     gpus=None
                     if assigned is None
                     else [gpus.listed(of_replica) for of_replica in assigned],
@@ -231,7 +231,7 @@ class LocalCluster(Cluster):
     def _assign(self, plan: RunPlan) -> tuple[tuple[gpus.GPU, ...], ...] | None:
         """Choose the GPUs of each replica; None on a machine without a driver."""
         inventory = self._inventory()
-        # A list at once: another thread may give GPUs back meanwhile.
+        # A copy, because another thread may release GPUs meanwhile.
         taken = [gpu for others in list(self._taken.values()) for gpu in others]
         assigned = gpus.assign(inventory, plan.replicas, plan.gpus_per_replica, taken)
         self._taken[plan.run_id] = tuple(gpu for of_replica in assigned for gpu in of_replica)

@@ -124,7 +124,7 @@ class LocalJob:
         if self._failure is not None or self._cancellation is not None:
             self._end_all(now)
         elif self.replicas[0].code == 0:
-            # A cluster's job is over with its leading replica. Here the others may finish.
+            # On a cluster the job ends with its leading replica; here the others may finish.
             self._finish_by = self._finish_by or now + self._finish_grace
             if now >= self._finish_by:
                 self._end_all(now)
@@ -227,7 +227,7 @@ class LocalJob:
     # -- reporting --------------------------------------------------------------------------
 
     def _report_lines(self, replica: Replica, lines: Sequence[str]) -> None:
-        # As the program stamps its own lines; both are compared.
+        # The same clock as the stamps in lines of programs, for comparison.
         now = time.time()
         if lines and replica.phase is Phase.STARTING:
             self._report_state(replica, Phase.RUNNING, "")

@@ -77,7 +77,7 @@ def _launch(
     temporary = f"{scratch}/temporary"
     own = (place for place in places.values() if place.startswith(f"{scratch}/"))
     folders = (temporary, *own)
-    # An image that brings the trainers along has them where a ConfigMap would put them.
+    # Images have the trainers at the mount point of the ConfigMap.
     places.setdefault(TRAINERS_MOUNT, str(machine.library))
     operator = injected(job, replica, LOOPBACK, machine.port, pod_ip=LOOPBACK)
     given = [
@@ -95,7 +95,7 @@ def _launch(
     environ = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": scratch} | kept | container | local
     environ[MARK] = f"{job.name}/{replica.name}"
     if machine.work is not None:
-        # Where torchrun and the like are that belong to this Python.
+        # torchrun and other programs of this Python.
         environ["PATH"] = f"{Path(machine.python).parent}:{environ['PATH']}"
     if search:
         environ["PYTHONPATH"] = ":".join(search)
@@ -133,7 +133,7 @@ def _local(
         if name not in container
     }
     if machine.gpus is not None:
-        # NVML and nvidia-smi count so; CUDA alone would count the fastest first.
+        # The order of NVML and nvidia-smi; the default of CUDA is the fastest first.
         variables |= {
             "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
             "CUDA_VISIBLE_DEVICES": machine.gpus[number],

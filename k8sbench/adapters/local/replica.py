@@ -1,4 +1,4 @@
-"""One replica as k8sbench sees it: its subreaper, its output, and how it ended."""
+"""One replica: its subreaper, its output, and its end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from k8sbench.model.phase import Phase
 CHUNK = 64 * 1024
 """Most that is read from the output at once, bytes."""
 LAST_LINES = 400
-"""Kept for the diagnosis: torchrun's table and a traceback or two."""
+"""Lines kept for the diagnosis: torchrun's table and some tracebacks."""
 LAST_LINES_LENGTH = 1000
 """Maximum characters of each kept line."""
 EXTRA_SECONDS = 5.0
@@ -38,7 +38,7 @@ class Replica:
         """
         self.name = launch.replica
         self.phase = Phase.STARTING
-        """As it was last reported."""
+        """Phase that was last reported."""
         self.longest_end = grace + subreaper.KILL_SECONDS + EXTRA_SECONDS
         """Seconds after :meth:`end` by which even a stubborn replica is over."""
         self.code: int | None = None
@@ -71,7 +71,7 @@ class Replica:
                 stderr=writer,
                 env=launch.environ,
                 cwd=launch.cwd,
-                # The terminal's signals are for k8sbench, which then ends its replicas in order.
+                # Signals of the terminal go to k8sbench, which then ends its replicas.
                 start_new_session=True,
             )
         except BaseException:
@@ -87,7 +87,7 @@ class Replica:
         return self._process.pid
 
     def read_output(self) -> list[str] | None:
-        """Return the lines that are there; None at the end of all output."""
+        """Return available lines; None at the end of the output."""
         assert self.output is not None
         try:
             data = os.read(self.output, CHUNK)
@@ -125,7 +125,7 @@ class Replica:
             self.ended_at = time.monotonic()
 
     def end(self) -> None:
-        """Ask for the end: SIGTERM, and SIGKILL after the grace. Returns at once; idempotent."""
+        """Request the end: SIGTERM, SIGKILL after the grace; idempotent."""
         with contextlib.suppress(OSError):  # it is over, or closed
             self.control.shutdown(socket.SHUT_WR)
 
@@ -134,7 +134,7 @@ class Replica:
         self._process.kill()
 
     def close(self) -> None:
-        """End it if it still runs, wait for that, and close what is open."""
+        """End it if it runs, wait, and close the pipes."""
         self._close_pipes()
         try:
             self._process.wait(self.longest_end)

@@ -1,4 +1,4 @@
-"""Runs one replica and ends everything that it started: a program of its own.
+"""Program that runs one replica and ends all of its processes.
 
 Started as ``python -I subreaper.py GRACE SCRATCH COMMAND...`` in the replica's environment. It runs
 COMMAND as the replica's main process, in a session and process group of its own, and is the
@@ -37,7 +37,7 @@ PR_SET_CHILD_SUBREAPER = 36
 KILL_SECONDS = 10.0
 """Limit for killing, seconds; an uninterruptible process may survive it."""
 KILL_INTERVAL = 0.01
-"""Between two signals to what is left, seconds."""
+"""Pause between signals to remaining processes, seconds."""
 NO_COMMAND = 127
 """Exit code of a program that could not be started, as in a shell."""
 
@@ -48,7 +48,7 @@ _VANISHED = contextlib.suppress(psutil.Error, OSError)
 
 
 class Subreaper:
-    """The main process of a replica, and all that comes from it."""
+    """The main process of a replica and all its descendants."""
 
     def __init__(self, command: list[str]) -> None:
         """Start the main process; raises OSError if its program cannot be."""

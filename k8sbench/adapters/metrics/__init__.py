@@ -1,1 +1,1 @@
-"""Sources of GPU metrics: the port ``MetricSource``, over Prometheus' HTTP API and on logs."""
+"""Sources of GPU metrics: Prometheus, and the trainers' logs."""

@@ -45,16 +45,16 @@ _CHANGES = 3
 
 
 class Labelled(NamedTuple):
-    """The samples of one series as a source has them, oldest first."""
+    """Samples of one series, oldest first."""
 
     labels: Mapping[str, str]
-    """With ``__name__``."""
+    """Labels with ``__name__``."""
     at: Sequence[float]
     values: Sequence[float]
 
 
 _Key = tuple[str, str]
-"""UUID of a GPU; id of its instance, empty for a whole one."""
+"""UUID of a GPU, and id of its instance or empty."""
 _Pod = tuple[str, str]
 """Namespace and name."""
 
@@ -69,7 +69,7 @@ def attribute(
     wanted: SeriesQuery,
     source: SourceName,
 ) -> Fetched:
-    """Choose the series of a run's GPUs, one for each metric and GPU."""
+    """Choose one series per metric and GPU of the run."""
     own = {(wanted.namespace, pod) for pod in wanted.nodes} if wanted.namespace else set()
     # A Prometheus may have put the exporter's own pod there. It has not where a pod of ours stands
     # there.
@@ -84,7 +84,7 @@ def attribute(
     for key, pod in zip(keys, workloads, strict=True):
         if pod in own and pod is not None:
             has.setdefault(key, set()).add(pod)
-    # With the rank of the pod that its labels name: ours, none, another.
+    # Series with the rank of their pod: 0 ours, 1 none, 2 another.
     ours: dict[_Key, list[tuple[Labelled, int]]] = defaultdict(list)
     others: dict[_Key, dict[_Pod, int]] = defaultdict(lambda: defaultdict(int))
     for row, key, pod in zip(rows, keys, workloads, strict=True):
@@ -95,13 +95,13 @@ def attribute(
             continue
         others[key][pod] = max(others[key][pod], len(row.at))
         if not has[key]:
-            # The run's log says that it is ours, and the exporter names one pod of several.
+            # Ours by the run's log; the exporter names one of several pods.
             ours[key].append((row, 2))
     gpus = {key: _gpu(rows_of_gpu, key, has[key], wanted) for key, rows_of_gpu in ours.items()}
     shared = []
     for key, gpu in gpus.items():
         beside = {pod for pod, samples in others[key].items() if samples >= _OTHERS_SAMPLES}
-        # Two of the run's own pods on one GPU are no less in each other's way.
+        # Two pods of the run on one GPU also share it.
         beside |= {pod for pod in has[key] if pod[1] != gpu.pod}
         shared += [Shared(gpu=gpu, other="/".join(pod)) for pod in sorted(beside)]
     series: list[Series] = []
@@ -110,7 +110,7 @@ def attribute(
         added, lacks = _of_gpu(ours[key], gpu, source)
         series += added
         missing |= lacks
-    # Of a metric that some GPUs have there are series; which lack it is seen from those.
+    # Not missing if any GPU has the metric.
     for known in series:
         missing.pop(known.metric, None)
     series.sort(key=_place)
@@ -205,7 +205,7 @@ def _joined(rows: Sequence[Labelled]) -> tuple[tuple[float, ...], tuple[float, .
 
 
 def _exporter(labels: Mapping[str, str]) -> str:
-    """Name an exporter, and the Prometheus that scraped it where there are several."""
+    """Identify an exporter and the Prometheus replica that scraped it."""
     names = ("job", "instance", "prometheus_replica", "replica")
     return " ".join(labels.get(name, "") for name in names)
 

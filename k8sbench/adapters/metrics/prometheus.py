@@ -1,4 +1,4 @@
-"""The port ``MetricSource`` over Prometheus' HTTP API, of any server that speaks it.
+"""``MetricSource`` of any server with Prometheus' HTTP API.
 
 Which Prometheus there is, and whether it has GPU metrics, is asked once for all runs, and again
 after :data:`KNOWN_SECONDS`. A fetch asks for the UUIDs of the run's GPUs, and then for all
@@ -27,15 +27,15 @@ from k8sbench.model.gpu_metrics import EXPORTER_SECONDS, Fetched, SeriesQuery, S
 from k8sbench.ports import MetricSource
 
 SECONDS = 30.0
-"""For all queries of a fetch."""
+"""Limit of all queries of a fetch, seconds."""
 FIRST_SECONDS = 4.0
-"""For the first answer of one that was named."""
+"""Timeout of the first answer of a named Prometheus, seconds."""
 QUERY_SECONDS = 10.0
-"""For one query of a fetch."""
+"""Timeout of one query of a fetch, seconds."""
 TRIED_SECONDS = 1.5
-"""For that of one that may be a Prometheus."""
+"""Timeout of the first answer of a guessed Prometheus, seconds."""
 KNOWN_SECONDS = 60.0
-"""Until it is asked again whether it answers, and has GPU metrics."""
+"""Lifetime of the choice of a Prometheus, seconds."""
 POINTS, SAMPLES = 10_000, 200_000
 """Maximum points of a series, and of all in one answer: about 6 MB."""
 PIECE_SECONDS, GROWTH = 300.0, 8.0
@@ -65,11 +65,11 @@ class PrometheusSource(MetricSource):
         self._find = find
         self._finding = threading.Lock()
         self._reached: _Reached | str = ""
-        """Or why there is none."""
+        """The chosen Prometheus, or the reason why there is none."""
         self._reached_at = -math.inf
 
     def settles_in(self, wanted: SeriesQuery) -> float:
-        """One interval of the samples; 0 where there are none to wait for."""
+        """Return one interval of the samples; 0 without samples."""
         deadline = time.monotonic() + SECONDS
         try:
             has = self._window(wanted, deadline).uuids
@@ -78,7 +78,7 @@ class PrometheusSource(MetricSource):
             return 0.0
 
     def fetch(self, wanted: SeriesQuery) -> Fetched:
-        """Return the series of the run's GPUs, or why there are none."""
+        """Return the series of the run's GPUs, or the reason for none."""
         try:
             return self._fetch(wanted, time.monotonic() + SECONDS)
         except PrometheusFault as fault:
@@ -160,7 +160,7 @@ class PrometheusSource(MetricSource):
                     window.take(row, stamps, values)
                 sizes = [len(row.values) for row in rows]
                 at = end
-                # There may be no series at all, and a server may send some without a sample.
+                # There may be no series, or series without samples.
                 most, every = max([1, *sizes]), max(1, sum(sizes))
                 seconds *= min(GROWTH, POINTS / most, SAMPLES / every)
         series = [Labelled(dict(labels), *sampled) for labels, sampled in samples.items()]
@@ -183,7 +183,7 @@ class _Window(msgspec.Struct, kw_only=True):
     warnings: dict[str, None] = {}
 
     def take(self, row: Row, stamps: list[float], values: list[float]) -> None:
-        """Add an answer's samples; one on the boundary of two parts is in both."""
+        """Add new samples; those on a boundary are in both answers."""
         for at, value in row.values:
             moment = round(at, 3)
             if self.wanted.start <= moment <= self.wanted.end and (

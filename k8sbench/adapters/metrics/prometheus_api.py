@@ -24,11 +24,11 @@ from k8sbench.model.gpu_metrics import METRICS
 
 T = TypeVar("T")
 AGAIN_SECONDS = 4.0
-"""For which a server that starts or is busy is asked again."""
+"""Limit of retries for a server that starts or is busy, seconds."""
 _SHOWN = 200
 """Letters of a server's own message that a reason repeats."""
 CONFIG_MAP, KEY = "dlperf-prometheus", "url"
-"""The ConfigMap of the run's namespace in which the chart publishes an address."""
+"""ConfigMap in the run's namespace with the chart's address."""
 WELL_KNOWN = (
     ("monitoring", "kube-prometheus-stack-prometheus:9090"),
     ("monitoring", "prometheus-k8s:9090"),
@@ -52,7 +52,7 @@ class Way(NamedTuple):
     """The cluster's, or a client of its own."""
     path: str
     name: str
-    """In sentences."""
+    """Name in sentences."""
     service: tuple[str, str] | None = None
     """Namespace and service of a proxied one, as in access rules.
 
@@ -112,7 +112,7 @@ def proxied(api: Api, namespace: str, service: str, prefix: str = "") -> Way:
 def ask(
     way: Way, query: str, seconds: float, *, at: float | None = None
 ) -> tuple[list[Row], list[str]]:
-    """Return the rows of an answer and the warnings with it; raises :class:`PrometheusFault`."""
+    """Return an answer's rows and warnings; raises :class:`PrometheusFault`."""
     # The server gives up when we do.
     words = {"query": query, "timeout": f"{max(1, int(seconds))}s"}
     if at is not None:
@@ -132,7 +132,7 @@ def ask(
 
 
 def number(text: str) -> float:
-    """Read a value; what is none is NaN, which counts as no sample."""
+    """Parse a value; invalid text is NaN, which counts as no sample."""
     try:
         return float(text)
     except ValueError:
@@ -199,7 +199,7 @@ def named(url: str, api: Api | None) -> tuple[Way, ...]:
     """
     refusal = wrong_address(url)
     if refusal is not None:
-        # Not shown: it may hold what nobody is to see.
+        # Not shown, because it may hold a password.
         raise PrometheusFault(f"The address of Prometheus cannot be used: {refusal}.")
     parts = urlsplit(url)
     inside = _IN_CLUSTER.fullmatch(parts.hostname or "")
@@ -215,7 +215,7 @@ def named(url: str, api: Api | None) -> tuple[Way, ...]:
 
 
 def ways(place: str, api: Api | None) -> tuple[Way, ...]:
-    """Reach that of ``--prometheus``: a URL, or ``auto`` for the cluster's own.
+    """Return the ways to ``--prometheus``: a URL, or ``auto``.
 
     That is what the chart publishes in the namespace, or else the ``usual`` ones, the likeliest
     first. Raises :class:`PrometheusFault`. The API client stays its owner's to close.
@@ -306,7 +306,7 @@ def owned(namespace: str | None, pods: Sequence[str], uuids: Sequence[str], seco
 
 
 def samples(uuids: Sequence[str], seconds: float) -> str:
-    """The samples of GPUs, whoever has them and whichever exporter gives them."""
+    """Query the samples of GPUs, regardless of pod and exporter."""
     return _named("|".join(FIELDS), {UUID: uuids}) + _span(seconds)
 
 

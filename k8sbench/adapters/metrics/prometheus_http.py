@@ -78,7 +78,7 @@ class HttpConfig(_Part, frozen=True):
     http_headers: dict[str, Header] = {}
 
     def headers(self, folder: Path) -> urllib3.HTTPHeaderDict:
-        """Return what each request is sent with; reads the files that are named."""
+        """Return the headers of a request; reads the files that they name."""
         headers = urllib3.HTTPHeaderDict({"User-Agent": "k8sbench"})
         for name, one in self.http_headers.items():
             for value in (*one.values, *one.secrets, *(_read(folder, file) for file in one.files)):
@@ -162,7 +162,7 @@ class Server:
 
 
 def _read_config(environ: Mapping[str, str]) -> tuple[HttpConfig, Path]:
-    """Read the file, and say in which folder it lies; raises :class:`ConfigFault`."""
+    """Read the file and its folder; raises :class:`ConfigFault`."""
     path = environ.get(VARIABLE)
     if not path:
         return HttpConfig(), Path()

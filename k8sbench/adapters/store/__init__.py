@@ -1,1 +1,1 @@
-"""The store: a database row for each run, beside a folder of plain files."""
+"""The store: a folder of plain files per run, and a database index."""

@@ -1,4 +1,4 @@
-"""A run's folder of plain files: what the database is an index over.
+"""A run's folder of plain files, which the database indexes.
 
 ::
 
@@ -51,17 +51,17 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     plan: RunPlan
     """The case with all its parameters, fixed before it started."""
     case_key: str
-    """For other readers; this program computes it from the plan."""
+    """Case key for other readers; this program computes it from the plan."""
     created_at: Moment
     """Unix seconds at which the run was recorded."""
     owner: Owner | None
-    """The process that owns a local run; None for a run on a cluster."""
+    """Process that owns a local run; None on a cluster."""
     location: Location | None = None
     """Location of the job on a cluster; None for a local run."""
 
 
 class Wishes(msgspec.Struct, frozen=True, kw_only=True):
-    """``wishes.json``: what is to happen to a run's job and has not happened yet."""
+    """``wishes.json``: open requests for a run's job."""
 
     schema: int = SCHEMA
     """Version of the document."""
@@ -70,7 +70,7 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_ids(root: Path) -> set[str]:
-    """List the valid names of run folders in a store, damaged ones included."""
+    """List the run folders of a store, damaged ones included."""
     absent = (FileNotFoundError, NotADirectoryError)
     with disk.translated(f"read {root / RUNS}"), contextlib.suppress(*absent):
         return {path.name for path in (root / RUNS).iterdir() if path.name.isprintable()}
@@ -84,7 +84,7 @@ class RunFolder:
         self.path = path
 
     def save(self, run: Run) -> None:
-        """Write those files of a run that are not as they should be.
+        """Write the files of a run that have changed.
 
         Its wishes stand before the event: a run that has ended never lacks what it owes. The
         measurement of one that goes on is gone before that.
@@ -117,11 +117,11 @@ class RunFolder:
 
     @property
     def holds_a_run(self) -> bool:
-        """True for the folder of a run that has begun, also a damaged one."""
+        """True for the folder of a started run, even a damaged one."""
         return any((self.path / name).exists() for name in (RUN_FILE, MEASUREMENT, LOGS))
 
     def write(self, name: str, data: bytes) -> None:
-        """Write one file whole, or not at all; makes the folder that it names."""
+        """Write one file atomically; create its folder."""
         disk.write_whole(self.path / name, data)
 
     def read(self, name: str, kind: type[_T]) -> _T | None:
@@ -131,7 +131,7 @@ class RunFolder:
         return None if data is None else decoded(data, kind, path)
 
     def run(self) -> Run:
-        """Read the whole run; :class:`StoreError` names the first file that cannot be read."""
+        """Read the whole run; :class:`StoreError` names an unreadable file."""
         record = self.read(RUN_FILE, RunRecord)
         if record is None:
             raise StoreError(f"{self.path} holds no {RUN_FILE}.", DAMAGED_OR_OTHER)
@@ -185,7 +185,7 @@ DAMAGED_OR_OTHER = "It was damaged, or written by another version of k8sbench."
 
 
 def decoded(data: bytes | str, kind: type[_T], where: object, action: str = DAMAGED_OR_OTHER) -> _T:
-    """Decode JSON that k8sbench wrote once; :class:`StoreError` says where it is not that."""
+    """Decode JSON of k8sbench; raises :class:`StoreError` if damaged."""
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:

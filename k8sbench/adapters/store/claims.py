@@ -29,11 +29,11 @@ CLAIMS = "claims.lock"
 HEARTBEAT_SECONDS = 5.0
 """Interval of heartbeats."""
 LIMIT_SECONDS = 30.0
-"""Age of a heartbeat after which others may take over, by the database's clock."""
+"""Age of a heartbeat that ends a claim, by the database's clock, s."""
 
 
 class FileClaims:
-    """Claims as record locks on single bytes of one file in the store's folder.
+    """Claims as locks on single bytes of one file of the store.
 
     The run's id decides the byte, so that any number of claims take one open file.
     """
@@ -111,7 +111,7 @@ class PostgresClaims:
         self._thread: threading.Thread | None = None
 
     def claim(self, run_id: str) -> bool:
-        """Claim a run; False if another process has it or took it over."""
+        """Claim a run; False if another process has it."""
         with self._mutex:
             if run_id in self._claims:
                 self._renew()
@@ -129,7 +129,7 @@ class PostgresClaims:
                 self._give_up([run_id])
 
     def check(self, run_id: str, db: sa.Connection | None = None) -> None:
-        """Raise :class:`StoreError` if this process claimed a run and has lost the claim.
+        """Raise :class:`StoreError` if this process has lost its claim.
 
         Within a transaction ``db`` the claim's row is asked; else what the last heartbeat found.
         """
@@ -155,7 +155,7 @@ class PostgresClaims:
     def _insert(self, run_id: str) -> bool:
         dead, ours = "", artifacts.encoded(self._process).decode()
         for row in self._rows("SELECT owner, process FROM claims WHERE run_id = :id", id=run_id):
-            # What has ended on this machine for certain need not grow old.
+            # A process that ended on this machine is taken over at once.
             process = artifacts.decoded(row.process, Owner, "The claim's row")
             dead = row.owner if processes.alive(process) is False else ""
         asked = {"run_id": run_id, "process": ours, "limit": self._limit, "dead": dead}
@@ -174,7 +174,7 @@ class PostgresClaims:
             self._claims |= {run_id: run_id in kept for run_id in held}
 
     def _give_up(self, run_ids: list[str]) -> None:
-        # The database may be away: then the row grows old by itself.
+        # Without the database the row expires by itself.
         with contextlib.suppress(StoreError):
             if run_ids:
                 self._rows(_RELEASE, runs=run_ids)

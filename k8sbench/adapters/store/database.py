@@ -27,9 +27,9 @@ DATABASE = "k8sbench.db"
 BUSY_SECONDS = 30.0
 """Timeout for another process's transaction."""
 POSTGRES_CONNECT_SECONDS = 10
-"""For a connection to a PostgreSQL server."""
+"""Connect timeout for a PostgreSQL server, seconds."""
 POOL_SIZE = 5
-"""Connections to PostgreSQL that a process keeps; as many more for a moment."""
+"""Pooled PostgreSQL connections; twice as many for a moment."""
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -39,11 +39,11 @@ OUTAGE_SECONDS = 120.0
 Longer than a restart or a failover.
 """
 PAUSE_SECONDS = 1.0
-"""Between two tries to reach it."""
+"""Pause between two tries, seconds."""
 LOCK_SECONDS = 30.0
-"""For another transaction to give a row or a table free."""
+"""Limit of a wait for another transaction's lock, seconds."""
 STATEMENT_SECONDS = 60.0
-"""For one statement. The largest reads every row of the store."""
+"""Limit of one statement, s; the largest reads every row."""
 IDLE_SECONDS = 30.0
 """Idle limit within a transaction; a suspended process locks out others."""
 
@@ -148,7 +148,7 @@ def _sqlite(path: Path | str, shown: str, **options: Any) -> Database:
 
 
 def open_postgres(url: str) -> Database:
-    """Open a PostgreSQL database by its URL, whose password may hold ``/`` and ``@``."""
+    """Open a PostgreSQL database; the URL's password may have ``/`` and ``@``."""
     address, mark, query = url.partition("?")
     login, at, place = address.rpartition("@")
     try:
@@ -208,7 +208,7 @@ def postgres_engine(url: sa.URL, *, connections: int = POOL_SIZE) -> sa.Engine:
 
 def sqlite_error(wrong: sqlite3.Error, folder: str) -> StoreError:
     """Translate an error of SQLite."""
-    # Without what only specifies it: SQLITE_IOERR_WRITE is a SQLITE_IOERR.
+    # The general code: SQLITE_IOERR for SQLITE_IOERR_WRITE.
     code = "_".join(getattr(wrong, "sqlite_errorname", "").split("_")[:2])
     if code in {"SQLITE_BUSY", "SQLITE_LOCKED"}:
         return StoreError(
@@ -234,11 +234,11 @@ class ConnectionLost(StoreError):
 
 
 def explained(wrong: sa.exc.DBAPIError, shown: str, *, was_reached: bool) -> StoreError:
-    """Say what an error of PostgreSQL means; the driver's text never holds the password."""
+    """Explain an error of PostgreSQL, without the password."""
     state = getattr(wrong.orig, "sqlstate", None)
     # A server's refusal to connect comes after the names of all addresses that were tried.
     reason = " ".join(str(wrong.orig).split()).rpartition("FATAL: ")[2].strip().rstrip(".")[:300]
-    # Of a failed connection the driver gives no code; the texts are in the server's language.
+    # Failed connections have no code, and texts in the server's language.
     is_away = isinstance(wrong, sa.exc.OperationalError) and state is None
     if is_away or wrong.connection_invalidated:
         return (ConnectionLost if was_reached else StoreError)(

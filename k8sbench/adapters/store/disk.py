@@ -1,4 +1,4 @@
-"""Files that a kill at any moment leaves readable, and their errors as :class:`.StoreError`.
+"""File access that survives kills, with errors as :class:`.StoreError`.
 
 They are their owner's alone, whatever the umask: logs and plans hold what others need not know.
 
@@ -34,7 +34,7 @@ def make_folder(path: Path) -> None:
 
 
 def create(path: Path, mode: str = "wb", buffering: int = -1) -> BinaryIO:
-    """Open a file to write it; one that is made is its owner's alone."""
+    """Open a file for writing; a new one is readable for its owner only."""
     opener = functools.partial(os.open, mode=0o600)
     return open(path, mode, buffering, opener=opener)  # type: ignore[return-value]
 
@@ -82,7 +82,7 @@ def whole_size(path: Path) -> int:
 
 @contextlib.contextmanager
 def mapped(path: Path) -> Iterator[mmap.mmap | bytes]:
-    """Map a file into memory: only the parts that are looked at are read."""
+    """Map a file into memory, to read only parts."""
     with path.open("rb") as file:
         if not os.fstat(file.fileno()).st_size:
             yield b""  # nothing can be mapped
@@ -115,7 +115,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def translated(doing: str, option: str = "--store or K8SBENCH_STORE") -> Iterator[None]:
-    """Turn the system's errors into :class:`StoreError`; ``option`` is what names another place."""
+    """Convert system errors to :class:`StoreError`; ``option`` names the place."""
     try:
         yield
     except OSError as wrong:

@@ -55,7 +55,7 @@ Requests to the cluster are the store's own and not exported.
 """
 _FILES = {tarfile.REGTYPE, tarfile.AREGTYPE}
 MOST_BYTES = 64 << 20
-"""Maximum size of a file that is read whole: all but logs and series."""
+"""Maximum size of a file that is read whole: not logs or series."""
 REMOVED = "removed"
 """Folder of the store with what is being removed."""
 _END = attrgetter("plan", "history", "measurement")
@@ -66,7 +66,7 @@ LEVEL = 6
 
 
 def export(store: SqlStore, run_ids: Sequence[str], out: BinaryIO) -> None:
-    """Write runs that are over, with all their files, to a stream."""
+    """Write ended runs with all their files to a stream."""
     with (
         gzip.GzipFile(fileobj=out, mode="wb", compresslevel=LEVEL) as packed,
         tarfile.open(fileobj=packed, mode="w|", format=tarfile.GNU_FORMAT) as tar,
@@ -127,7 +127,7 @@ def _unpack(incoming: Path, file: BinaryIO) -> list[str]:
             if not info.isdir():
                 _extract(tar, info, incoming)
             tar.members.clear()  # type: ignore[attr-defined]  # it keeps every header otherwise
-        # To the end, where the checksum is compared.
+        # Read to the end, where the checksum is compared.
         while packed.read(1 << 20):
             pass
     run_ids = sorted(path.name for path in incoming.iterdir())
@@ -137,7 +137,7 @@ def _unpack(incoming: Path, file: BinaryIO) -> list[str]:
 
 
 def _extract(tar: tarfile.TarFile, info: tarfile.TarInfo, incoming: Path) -> None:
-    """Unpack one file of a run; what is none is an error."""
+    """Unpack one file of a run; raises TarError for other members."""
     match = info.type in _FILES and _MEMBER.fullmatch(info.name)
     path = incoming / (info.name.removeprefix(f"{artifacts.RUNS}/") if match else "")
     if path.exists() or (path.parent.parent == incoming and info.size > MOST_BYTES):
@@ -150,7 +150,7 @@ def _extract(tar: tarfile.TarFile, info: tarfile.TarInfo, incoming: Path) -> Non
 
 @contextlib.contextmanager
 def unpacking(root: Path) -> Iterator[Path]:
-    """Give an empty folder of the store to one import at a time.
+    """Provide an empty folder of the store to one import at a time.
 
     Runs are built there first, so that a killed import changes nothing. Nothing is left in it.
     """
@@ -206,7 +206,7 @@ def _is_same(here: Run, run: Run | None) -> bool:
 
 
 def _whole(folder: RunFolder) -> Run | None:
-    """Read a run to be moved; None if it is damaged or not over."""
+    """Read a run for a move; None if damaged or not ended."""
     with contextlib.suppress(BenchError):
         run = folder.run()
         checked_run_id(run.run_id)
@@ -217,7 +217,7 @@ def _whole(folder: RunFolder) -> Run | None:
 
 
 def put_in_place(store: SqlStore, folders: Mapping[str, Path]) -> None:
-    """Move runs, by id, to their places and write their rows: all or none."""
+    """Move runs, by id, to their places and index them, all or none."""
     runs, moved = store.root / artifacts.RUNS, dict[Path, Path]()
     try:
         with sql_store.alone(store) as db, disk.translated(f"put runs into {runs}"):
@@ -256,12 +256,12 @@ def remove(store: SqlStore, run_id: str) -> None:
     removed = store.root / REMOVED
     with store.database.writing() as db, disk.translated(f"remove run {run_id}"):
         index.delete(db, run_id)
-        # The id of a damaged row may be anything, also the name of a folder that is no run's.
+        # A damaged row's id may name a folder that is not a run's.
         if run_id in artifacts.run_ids(store.root):
             disk.make_folder(removed)
             shutil.rmtree(removed / run_id, ignore_errors=True)  # of a removal that was killed
             store.run_folder(run_id).path.rename(removed / run_id)
-    # With what others left that were killed; what another process is just removing is its own.
+    # Also remains of killed removals; those of active ones are removed twice, which is harmless.
     shutil.rmtree(removed, ignore_errors=True)
 
 
@@ -271,7 +271,7 @@ def printed(folder: Path) -> list[Path]:
 
 
 def prune(store: SqlStore, run_id: str, *, at: float, rule: str, dry_run: bool = False) -> Pruned:
-    """Remove the logs and series of an ended run; record it first."""
+    """Remove an ended run's logs and series; record it first."""
     folder = RunFolder(store.folder(run_id))
     with disk.translated(f"remove the logs in {folder.path}"):
         files = printed(folder.path)
@@ -292,7 +292,7 @@ def prune(store: SqlStore, run_id: str, *, at: float, rule: str, dry_run: bool =
 
 
 def pruned(folder: Path) -> Pruned | None:
-    """Return what was removed of a run's logs; None if nothing was."""
+    """Return the record of removed logs; None without one."""
     return RunFolder(folder).read(PRUNED, Pruned)
 
 
@@ -303,7 +303,7 @@ class ImportedFile(msgspec.Struct, frozen=True, kw_only=True):
     """One log that was imported."""
 
     name: str
-    """As results name it: relative to what was given."""
+    """Name in results, relative to the given path."""
     kept_as: str
     """Path of the copy below the run's folder."""
     bytes: int
@@ -324,7 +324,7 @@ class ImportedLogs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def copied(folder: Path, logs: Mapping[str, str | None]) -> tuple[ImportedFile, ...]:
-    """Copy the logs of one run, by path and name, unpacked but unchanged.
+    """Copy the logs of one run, by path and name, unpacked.
 
     ``folder`` is one of :func:`unpacking`, until the run is put in its place. Raises
     :class:`~k8sbench.model.errors.InputError` for an unreadable log.
@@ -332,7 +332,7 @@ def copied(folder: Path, logs: Mapping[str, str | None]) -> tuple[ImportedFile, 
     found = []
     for number, (path, name) in enumerate(logs.items()):
         log, kept_as = LogFile(path, name), f"{LOGS}/log-{number}{LOG_SUFFIX}"
-        # What is measured is the copy: standard input can be read only once.
+        # The copy is measured, because standard input can be read only once.
         with disk.translated(f"copy to {folder}"):
             disk.make_folder(folder / LOGS)
             with disk.whole_file(folder / kept_as) as file:
@@ -344,7 +344,7 @@ def copied(folder: Path, logs: Mapping[str, str | None]) -> tuple[ImportedFile, 
 
 
 def add(store: SqlStore, runs: Sequence[tuple[Path, Run, tuple[ImportedFile, ...]]]) -> None:
-    """Put runs whose logs were copied into the store: all of them, or none."""
+    """Add runs whose logs were copied, all or none."""
     for path, run, files in runs:
         folder = RunFolder(path)
         about = ImportedLogs(imported_at=run.created_at, files=files)

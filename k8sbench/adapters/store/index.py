@@ -1,4 +1,4 @@
-"""Tables of the database: an index over the runs' folders, and shared data.
+"""Tables of the database: index of the runs' folders, shared data.
 
 A run's row holds the whole run as JSON text, and as columns the values for lists and filters.
 Requests to a cluster, claims and (on PostgreSQL) baselines and the store's identity are rows of
@@ -79,7 +79,7 @@ BASELINES = sa.Table(
     sa.Column("content", sa.Text, nullable=False),
 )
 
-# What each change of state sends is built once: that takes SQLAlchemy longer than SQLite.
+# Queries of each change of state, built once: building takes longer than SQLite.
 ROWS = sa.select(RUNS, REQUESTS.c.wishes).outerjoin(REQUESTS)
 RUN = ROWS.where(RUNS.c.run_id == sa.bindparam("id"))
 LOCKED_RUN = RUN.with_for_update(of=RUNS)
@@ -92,7 +92,7 @@ _UPDATED = sa.update(RUNS).where(RUNS.c.run_id == sa.bindparam("id"))
 
 
 def layout(db: sa.Connection) -> int:
-    """Return the version of a database's tables: :data:`LAYOUT`, or 0 for an empty database.
+    """Return a database's layout, :data:`LAYOUT` or 0 if empty.
 
     A database with tables but without a record of their version belongs to another program.
     Raises :class:`StoreError` for every other version.
@@ -259,7 +259,7 @@ def baselines(root: Path, db: sa.Connection) -> dict[str, bytes]:
 
 
 def put_baseline(root: Path, db: sa.Connection, name: str, new: Baseline | None) -> None:
-    """Keep a baseline in place of that of its name, or remove that."""
+    """Save or remove a baseline."""
     path, content = root / BASELINE_FOLDER / f"{name}.json", artifacts.as_file(new) if new else b""
     if db.dialect.name == "postgresql":
         db.execute(sa.delete(BASELINES).where(BASELINES.c.name == name))

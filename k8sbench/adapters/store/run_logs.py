@@ -25,7 +25,7 @@ MOST_BYTES = 256 << 20
 Beyond it the middle is dropped, so that an endless program does not fill the disk.
 """
 FIRST_BYTES, LAST_BYTES = MOST_BYTES // 2, MOST_BYTES // 4
-"""Sizes kept of a shortened log: its beginning, and at least its end."""
+"""Kept sizes of a shortened log: beginning, and at least the end."""
 LEFT_OUT = (
     f"The log has grown beyond {MOST_BYTES >> 20} MiB, and its middle is left out: have the program"
     " print less."
@@ -53,9 +53,9 @@ class LogWriter:
         self._shortened = shortened
         """Called with replica, position and bytes before a log is shortened."""
         self._cuts: dict[str, tuple[int, int]] = {}
-        """By replica: from where to where the log is to be left out, bytes."""
+        """Part of a log to be left out, by replica, bytes."""
         self._paths: dict[str, Path] = {}
-        """By replica, of the logs that were written here."""
+        """Paths of the logs that were written here, by replica."""
         self._failed = False
 
     def write(self, first: LogLine, *more: LogLine) -> LogGap | None:
@@ -82,7 +82,7 @@ class LogWriter:
                 self._shorten(replica)
 
     def _too_long(self, replica: str) -> LogGap:
-        """Choose the lines of a log that are to be left out."""
+        """Choose the lines to leave out of a log."""
         with disk.mapped(self._paths[replica]) as data:
             begin = data.rfind(b"\n", 0, FIRST_BYTES) + 1
             end = data.find(b"\n", len(data) - LAST_BYTES) + 1
@@ -109,14 +109,14 @@ class LogWriter:
         path = self._folder / f"{replica}{LOG_SUFFIX}"
         file = disk.create(path, "ab")
         if file.tell():
-            # Half a line of a writer that was killed goes: no mark counts it, so it is read again.
+            # Drop half a line of a killed writer; no mark counts it, so it is fetched again.
             file.truncate(disk.whole_size(path))
         self._paths[replica] = path
         return file
 
 
 class LogTail:
-    """Reads a log file in pieces, as far as it is written."""
+    """Reader of a growing log file."""
 
     def __init__(self, path: Path) -> None:
         self.replica = path.stem
@@ -126,7 +126,7 @@ class LogTail:
         self._at = 0.0
 
     def lines(self, *, to_end: bool = False) -> Iterator[tuple[float, bytes]]:
-        """Yield (time, line) of the lines that have come since the last call.
+        """Yield time and text of the lines since the last call.
 
         A line still without its end is left for the next call, or yielded with ``to_end``. Lines
         without a stamp get that of the line before; times never go back.
@@ -146,7 +146,7 @@ class LogTail:
 
 
 def log_mark(path: Path, begin: int = 0) -> LogMark | None:
-    """Return the archive mark of a log from a byte on; None without lines.
+    """Return a log's archive mark from a byte on; None without lines.
 
     It reads from the end, as far back as needed, because a log may be large.
     """
@@ -179,12 +179,15 @@ def _lines_backwards(path: Path, begin: int) -> Iterator[bytes]:
 def _stamped(line: LogLine) -> bytes:
     begin = stamp(line.at) + b" "
     text = line.text.encode("utf-8", "surrogateescape")
-    # What looks like several lines to a reader is written as several.
+    # A text with line ends becomes several stamped lines.
     return begin + text.replace(b"\n", b"\n" + begin) + b"\n"
 
 
 def stamp(at: float) -> bytes:
-    """Write a time (Unix seconds) as log lines begin with it: ``2026-11-20T08:15:30.123456Z``."""
+    """Format Unix seconds as the stamp of a log line.
+
+    For example ``2026-11-20T08:15:30.123456Z``.
+    """
     moment = datetime.datetime.fromtimestamp(at, datetime.UTC).replace(tzinfo=None)
     return f"{moment.isoformat(timespec='microseconds')}Z".encode()
 

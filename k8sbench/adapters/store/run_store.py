@@ -62,11 +62,11 @@ class SqlStore:
         self.here = f"{platform.node()}:{root}"
         """Location of this process's files: a hint for people only."""
         self.has_all_folders = base.kind == "sqlite"
-        """True if every run has its folder here: then the folders decide."""
+        """True if every run's folder is here; then the folders decide."""
         self.absent = False
-        """True where there is no store yet, and this one only reads as empty."""
+        """True without a store; this one is empty and cannot be written."""
         self.unreadable: dict[str, str] = {}
-        """Run id → why it could not be read, of those met so far."""
+        """Reason by run id for runs that could not be read."""
         self.claims = FileClaims(root) if self.has_all_folders else PostgresClaims(base)
 
     @property
@@ -92,7 +92,7 @@ class SqlStore:
 
     @made_again
     def next_repeat(self, set_name: str, case_key: str) -> int:
-        """The first repeat number that no run of this case has in this set."""
+        """Return the first free repeat of a case in a set."""
         with self.database.reading() as db:
             return index.free_repeat(db, set_name, case_key)
 
@@ -106,7 +106,7 @@ class SqlStore:
         location: Location | None = None,
         has_job: bool = False,
     ) -> Run:
-        """Record a run before it starts; with ``has_job`` one that another store has submitted."""
+        """Record a new run; ``has_job``: another store has submitted it."""
         # A plan may come from a job's annotation: its names become a folder and labels.
         checked_set_name(plan.set_name)
         folder = self.run_folder(checked_run_id(plan.run_id))
@@ -168,7 +168,7 @@ class SqlStore:
         return self._change(run_id, moved)
 
     def wish(self, run_id: str, wish: Wish) -> Run:
-        """Record a request in place of an earlier one of its kind.
+        """Record a request in place of the previous one of its kind.
 
         A final run is not cancelled any more.
         """
@@ -232,7 +232,7 @@ class SqlStore:
 
     @made_again
     def runs(self, wanted: RunFilter) -> list[Run]:
-        """The runs that match, oldest first; what cannot be read is in :attr:`unreadable`."""
+        """Return the matching runs, oldest first; see also :attr:`unreadable`."""
         with self.database.reading() as db:
             found = self.load(db, index.filtered(wanted))
             runs = [run for run in found if index.matches(run, wanted)]
@@ -271,7 +271,7 @@ class SqlStore:
         RunFolder(self.folder(run_id)).write(name, text.encode("utf-8", "backslashreplace"))
 
     def kept(self, run_id: str, name: str) -> bytes | None:
-        """Read one artifact; None where the run has none of the name."""
+        """Read one artifact; None without it."""
         return disk.read(self.folder(run_id) / name)
 
     def archive(self, run_id: str) -> LogWriter:
@@ -280,14 +280,14 @@ class SqlStore:
         return LogWriter(self.folder(run_id), check, partial(self._shorten_log, run_id))
 
     def _shorten_log(self, run_id: str, replica: str, at: int, by: int) -> None:
-        """Record that a log is about to lose bytes from a position on."""
+        """Record that a log will lose bytes from a position on."""
         begins = self._log_begins(run_id)
         if (begin := begins.get(replica, 0)) > at:
             begins[replica] = max(at, begin - by)
             self.keep(run_id, artifacts.LOG_BEGINS, msgspec.json.encode(begins).decode() + "\n")
 
     def _log_begins(self, run_id: str) -> dict[str, int]:
-        """Read where the logs of the present attempt begin, by replica, in bytes."""
+        """Return the start of the present attempt's logs, by replica, bytes."""
         return RunFolder(self.folder(run_id)).read(artifacts.LOG_BEGINS, dict[str, int]) or {}
 
     def log_marks(self, run_id: str) -> dict[str, LogMark]:
@@ -334,7 +334,7 @@ class SqlStore:
 
     @made_again
     def remove_baseline(self, name: str) -> None:
-        """Remove a baseline, also one that cannot be read, or raise :class:`NotFound`."""
+        """Remove a baseline, even an unreadable one; raises :class:`NotFound`."""
         with self.database.writing() as db:
             names = list(index.baselines(self.root, db))
             if name not in names:
@@ -343,7 +343,7 @@ class SqlStore:
             index.put_baseline(self.root, db, name, None)
 
     def check_writable(self) -> None:
-        """Raise :class:`StoreError` where runs cannot be recorded now: no room, no database."""
+        """Raise :class:`StoreError` if runs cannot be recorded now."""
         disk.write_whole(self.root / PROBE, bytes(PROBE_BYTES))
         with self.database.writing():
             pass
@@ -362,7 +362,7 @@ class SqlStore:
     def load(
         self, db: sa.Connection, query: sa.Select[Any], *, wholly: bool = False, **values: str
     ) -> list[Run]:
-        """Read the runs of rows; active ones from their folders, if all are here.
+        """Read the runs of rows; active ones from folders that are here.
 
         With ``wholly`` also closed ones. :attr:`unreadable` lists the failures.
         """

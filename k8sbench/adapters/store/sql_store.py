@@ -1,4 +1,4 @@
-"""Opening a store, and keeping its index in step with the runs' folders.
+"""Opening a store, and updating its index from the folders.
 
 A store is a folder with a SQLite index, or a PostgreSQL database by its URL. The folders are the
 truth. On SQLite every run has its folder here: opening the store adds the rows of folders that have
@@ -62,9 +62,9 @@ def open_store(
 
 
 def _place(where: str | None) -> Path | str:
-    """Return what a ``--store`` means: a folder, or (as text) a database's URL."""
+    """Return the folder or the database URL of ``--store``."""
     if where is None:
-        # From a file or a Secret it may come with a line end.
+        # The value may end with a line feed of a file or Secret.
         where = os.environ.get(STORE_VARIABLE, "").strip() or None
         file = os.environ.get(FILE_VARIABLE)
         if where is None and file:
@@ -76,14 +76,14 @@ def _place(where: str | None) -> Path | str:
 
 
 def _folder(named: str | None = None) -> Path:
-    """Return a folder by its name, or where a user's data lies by default."""
+    """Return a named folder, or the default for users' data."""
     data = os.environ.get("XDG_DATA_HOME", "")
     try:
         if named is not None:
             if not named.strip() or "\0" in named:
                 raise RuntimeError("It is empty, or holds a NUL.")
             return Path(named).expanduser().absolute()
-        # A relative one is to be ignored, says the XDG specification.
+        # The XDG specification says to ignore a relative path.
         base = Path(data) if data.startswith("/") else Path.home() / ".local" / "share"
     except RuntimeError as error:  # no home
         raise UsageError(
@@ -94,7 +94,7 @@ def _folder(named: str | None = None) -> Path:
 
 
 def opened(base: Database, root: Path) -> SqlStore:
-    """Open a store on a database; an empty one gets its tables."""
+    """Open a store on a database; create missing tables."""
     store = SqlStore(base, root)
     try:
         with base.reading() as db:
@@ -148,13 +148,13 @@ def _is_sound(root: Path) -> bool:
 def _delete_database(root: Path) -> None:
     path = root / database.DATABASE
     with disk.translated(f"delete {path}"):
-        # The log goes first: that of the old file must not be taken for the new one's.
+        # The write-ahead log first, so that it is not applied to a new file.
         for suffix in ("-wal", "-shm", "-journal", ""):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
 def index_folders(store: SqlStore, db: sa.Connection, run_ids: Iterable[str]) -> None:
-    """Write the rows of folders anew; what cannot be read is in :attr:`SqlStore.unreadable`."""
+    """Index folders again; :attr:`SqlStore.unreadable` lists failures."""
     for folder in map(store.run_folder, sorted(run_ids)):
         run_id = folder.path.name
         if not folder.holds_a_run:
@@ -196,14 +196,14 @@ def _follow_folders(store: SqlStore) -> None:
         with store.database.writing() as db:
             index_folders(store, db, new)
             for run_id in known - there:
-                # Looked at again now that nobody else writes: an import may have put it there.
+                # Checked again under the lock: an import may have put it there.
                 if not store.run_folder(run_id).path.exists():
                     index.delete(db, run_id)
 
 
 @contextlib.contextmanager
 def alone(store: SqlStore) -> Iterator[sa.Connection]:
-    """A transaction that writes rows of many runs, and excludes all others that write."""
+    """Run a transaction over many rows, excluding other writers."""
     with store.database.writing() as db:
         if store.database.kind == "postgresql":
             db.execute(sa.text("LOCK TABLE runs IN EXCLUSIVE MODE"))

@@ -44,9 +44,9 @@ RETRY_SECONDS = 30.0
 PAGE = 250
 """Objects in one part of a list: some MB of pods."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
-"""Before a request is repeated; twice as long each time."""
+"""First and longest pause before a retry, s; it doubles each time."""
 LAST_SECONDS = 1.0
-"""For an answer when it is time to give up."""
+"""Timeout of the last try, seconds."""
 NOTE_SECONDS = 2.0
 """A longer wait before a request is sent again is logged."""
 _SOON = {faults.ABSENT: 1.0, faults.CREDENTIALS: 0.0}
@@ -69,7 +69,7 @@ class Api:
         """False if the server's certificate is not checked."""
         self.sender = sender
         self.retry_s = RETRY_SECONDS
-        """Longest time, seconds, to wait for an answer and to repeat a request."""
+        """Limit of each answer and of retries, seconds."""
         self.give_up_at = math.inf
         """Deadline of all requests and retries, monotonic seconds."""
         self._is_closed = threading.Event()
@@ -90,7 +90,7 @@ class Api:
     def find(
         self, path: str, *, brief: bool = False, retry_s: float = RETRY_SECONDS
     ) -> KubeObject | None:
-        """Return an object, or with ``brief`` its metadata; None where there is none.
+        """Return an object or, with ``brief``, its metadata; None without one.
 
         Raises :class:`ApiFault`.
         """
@@ -137,7 +137,7 @@ class Api:
         timeout_s: int,
         silence_s: float = 10.0,
     ) -> LineStream:
-        """Return changes since a resourceVersion; the server ends the watch after ``timeout_s``.
+        """Watch changes since a resourceVersion, for ``timeout_s`` seconds.
 
         A connection without data for ``silence_s`` longer is closed.
         """
@@ -185,9 +185,10 @@ class Api:
         foreground: bool = False,
         retry_s: float = RETRY_SECONDS,
     ) -> KubeObject | None:
-        """Delete an object and, in the background, what it owns; None: there was none.
+        """Delete an object and its dependents; return None without one.
 
-        In the ``foreground`` it stays until what it owns is gone.
+        Dependents are deleted in the background; with ``foreground`` the object stays until they
+        are gone.
 
         Returns the object while a finalizer keeps it, else the server's Status. With a uid only the
         object that has it is deleted, and no other one of the same name; with a ``version`` only
@@ -223,7 +224,7 @@ class Api:
         silence_s: float | None = None,
         headers: Mapping[str, str] = {},
     ) -> LineStream:
-        """Return an answer as it arrives, such as a log that is followed."""
+        """Return a streamed answer, such as a followed log."""
         connect_s = CONNECT_SECONDS if silence_s is None else min(CONNECT_SECONDS, silence_s)
         request = Request("get", path, query, headers=headers)
         return LineStream(self.sender.send(request, read_s=silence_s, connect_s=connect_s))
@@ -231,7 +232,7 @@ class Api:
     def no_answer(
         self, seconds: float = QUICK_CONNECT_SECONDS, *, retry_s: float = 0.0
     ) -> ApiFault | None:
-        """Request the server's version; return the fault where it does not answer in time.
+        """Request the server's version; return the fault without a timely answer.
 
         A server that runs accepts the connection at once, but its answer may be slow. Where there
         is none, or there are no credentials, soon after is as good as later.
@@ -250,7 +251,7 @@ class Api:
         return None
 
     def explained(self, fault: ApiFault, doing: str) -> BenchError:
-        """Return the error that a fault means to the user; see :func:`.faults.explained`."""
+        """Return the user's error for a fault; see :func:`.faults.explained`."""
         return faults.explained(fault, doing, self.place)
 
     def pause(self, seconds: float) -> None:

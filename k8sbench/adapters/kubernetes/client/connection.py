@@ -24,7 +24,7 @@ DEFAULT_NAMESPACE = "default"
 
 
 class NoCluster(Unreachable):
-    """No cluster is configured: there is no kubeconfig, and this is not a pod."""
+    """No cluster is configured: no kubeconfig, and not in a pod."""
 
 
 def connect(
@@ -35,13 +35,13 @@ def connect(
     environ: Mapping[str, str] = os.environ,
     service_account: Path = SERVICE_ACCOUNT,
 ) -> Api:
-    """Choose the cluster; no request is sent, and no credential is read.
+    """Choose the cluster; sends no request and reads no credential.
 
     Raises :class:`NoCluster` if none is configured, :class:`NamedNotThere` for a kubeconfig or a
     context that was named and does not exist, :class:`KubeconfigFault` where it cannot be used.
     """
     paths, source = _files(kubeconfig, environ)
-    # Also a link to a file that has gone: it was meant.
+    # lexists: a dangling link was meant, too.
     existing = [path for path in paths if os.path.lexists(path)]
     config = Kubeconfig(existing)
     if not config.is_empty:
@@ -55,7 +55,7 @@ def connect(
     if kubeconfig is None and is_pod and service_account.is_dir():
         return _in_cluster(namespace, environ, service_account)
     if existing or kubeconfig is not None or environ.get("KUBECONFIG"):
-        # Somebody meant a cluster: this is no machine that has none.
+        # A cluster was meant, so this is an error, not a machine without one.
         raise (KubeconfigFault if existing else NamedNotThere)(
             f"The kubeconfig {missing}.",
             "Correct its path or its content, or name another with --kubeconfig or KUBECONFIG.",
@@ -99,7 +99,7 @@ def _from_kubeconfig(
     chosen = config.chosen(context)
     cluster = chosen.cluster
     scheme, _, rest = cluster["server"].rstrip("/").rpartition("://")
-    # A name and a password there are not used, and must not be shown or recorded.
+    # User and password in the URL are unused, and must not be shown or recorded.
     host, slash, path = rest.partition("/")
     server = f"{scheme or 'https'}://{host.rpartition('@')[2]}{slash}{path}"
     place = Location(
@@ -133,7 +133,7 @@ def _in_cluster(namespace: str | None, environ: Mapping[str, str], folder: Path)
 
 
 def proxy_for(server: str, environ: Mapping[str, str]) -> str | None:
-    """Return the proxy that the environment sets for a server; None: no proxy.
+    """Return the environment's proxy for a server; None without one.
 
     As Go programs read the variables, kubectl among them: ``NO_PROXY`` may hold networks
     (10.0.0.0/8), and this machine itself is never reached through a proxy.
@@ -145,7 +145,7 @@ def proxy_for(server: str, environ: Mapping[str, str]) -> str | None:
     is_own = host == "localhost" or _in(host, "127.0.0.0/8") or _in(host, "::1")
     if proxy is None or is_own:
         return None
-    # Imported here: few need it, and it takes a while.
+    # Imported on use, because it is slow.
     from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
 
     exceptions = environ.get("NO_PROXY") or environ.get("no_proxy") or ""
@@ -157,7 +157,7 @@ def proxy_for(server: str, environ: Mapping[str, str]) -> str | None:
 
 
 def _in(host: str, network: str) -> bool:
-    """Return whether a host is an address of a network; a name is none."""
+    """Return True if a host is an address of a network."""
     try:
         return ipaddress.ip_address(host) in ipaddress.ip_network(network, strict=False)
     except ValueError:

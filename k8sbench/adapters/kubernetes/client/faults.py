@@ -1,4 +1,4 @@
-"""Faults of requests to the API server, and what they mean to the user.
+"""Faults of requests to the API server, and their meaning.
 
 :class:`ApiFault` is for the adapter, which needs to know whether a retry helps. :func:`explained`
 turns one into the error that the user reads: one sentence on what is wrong, one on what to do.
@@ -24,13 +24,13 @@ from k8sbench.model.run import Location
 
 E = TypeVar("E", bound=BaseException)
 ROLE = Path(__file__).parents[3] / "role.yaml"
-"""The rules that k8sbench needs, as a Role and, for nodes, a ClusterRole."""
+"""Permissions of k8sbench: a Role, and a ClusterRole for nodes."""
 CREDENTIALS = "Credentials"
-"""Reason of an ApiFault: there are no credentials. ``__cause__`` is the BenchError."""
+"""ApiFault reason: no credentials; ``__cause__`` is the BenchError."""
 CERTIFICATE = "api-not-trusted"
-"""Reason of an ApiFault: the server's certificate is not trusted."""
+"""ApiFault reason: the server's certificate is not trusted."""
 CLIENT_CERTIFICATE = "client-certificate"
-"""Reason of an ApiFault: our certificate cannot be used, or the server rejects it."""
+"""ApiFault reason: our certificate is unusable or rejected."""
 CERTIFICATES = {CERTIFICATE, CLIENT_CERTIFICATE}
 """Reasons that no retry helps against, but other credentials may."""
 ABSENT = "Absent"
@@ -50,7 +50,7 @@ class ApiFault(Exception):
         self.status = status
         """HTTP status; None: no answer (refused, reset, timed out)."""
         self.reason = reason
-        """Kubernetes' Status.reason (``NotFound``), one of those above, a cause id, or empty."""
+        """Status.reason (``NotFound``), a reason above, a cause id, or empty."""
         self.message = message
         """Status.message, or the transport's message."""
         self.retry_after = retry_after
@@ -93,7 +93,7 @@ def from_status(status: Mapping[str, Any], retry_after: float | None = None) -> 
 
 _TRANSPORT: tuple[tuple[type[BaseException], str, str], ...] = (
     (ssl.SSLEOFError, "", "it closed the connection during the TLS handshake"),
-    # The same of an end that OpenSSL takes for one in good order.
+    # The same, if OpenSSL sees an orderly end.
     (ssl.SSLZeroReturnError, "", "it closed the connection during the TLS handshake"),
     (socket.gaierror, ABSENT, "its name cannot be resolved"),
     (ConnectionRefusedError, ABSENT, "connection refused"),
@@ -134,7 +134,7 @@ def from_transport(error: BaseException, proxy: str | None = None) -> ApiFault:
 
 
 def _meaning(chain: list[BaseException]) -> tuple[str, str]:
-    """Return the reason and the message of an error with its causes."""
+    """Return the reason and message of an error with its causes."""
 
     def first(kind: type[E]) -> E | None:
         return next((cause for cause in chain if isinstance(cause, kind)), None)
@@ -178,7 +178,7 @@ def _tls(error: ssl.SSLError) -> tuple[str, str]:
 
 
 def _chain(error: BaseException | None) -> list[BaseException]:
-    """Return an error and its causes; urllib3 passes some of them as arguments."""
+    """Return an error and its causes, also those passed as arguments."""
     chain: list[BaseException] = []
     while error is not None and error not in chain:
         chain.append(error)
@@ -251,7 +251,7 @@ _USAGE_ERRORS: Mapping[str, tuple[str, str]] = {
     "manifest-refused": (_REFUSED, _SEE_MANIFEST),
     "refused": (_REFUSED, _SEE_MANIFEST),
 }
-"""The same of what was asked for: exit code 2."""
+"""Cause id → error of the request, action: exit code 2."""
 _MESSAGES = (
     *(
         (f'failed calling webhook "[^"]*{re.escape(one.webhook)}', "operator-down")
@@ -271,7 +271,7 @@ _MESSAGES = (
 
 
 def explained(fault: ApiFault, doing: str, place: Location) -> BenchError:
-    """Return the error that a fault means to the user, with its ``cause_id``.
+    """Return the user's error for a fault, with its ``cause_id``.
 
     ``doing`` completes "... does not let ...", such as ``job x be created``.
     """
@@ -318,7 +318,7 @@ def _cause_id(fault: ApiFault) -> str:
     if fault.passes:
         return "api-busy"
     causes = (cause_id for pattern, cause_id in _MESSAGES if re.search(pattern, fault.message))
-    # Admission names the object that it forbids; else it is the user who may not, or a proxy.
+    # Admission names the forbidden object; otherwise the user or a proxy is refused.
     is_of_user = fault.status == 403 and '" is forbidden: ' not in fault.message
     return next(causes, "forbidden-to-all" if is_of_user else "refused")
 

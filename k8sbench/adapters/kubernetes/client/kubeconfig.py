@@ -1,4 +1,4 @@
-"""Kubeconfigs: the entries of one file or several, and the context among them.
+"""Kubeconfigs: entries of one or several files, and their context.
 
 The first file that has an entry or a value wins, and relative paths are relative to the file in
 which they stand, as with kubectl. The official client's own merger takes the last file's current
@@ -59,7 +59,7 @@ class Kubeconfig:
 
     @property
     def is_empty(self) -> bool:
-        """True if it names no cluster, as one that ``kubectl config`` has emptied."""
+        """True without any cluster, for example after ``kubectl config``."""
         return not (self.current or self._entries["context"] or self._entries["cluster"])
 
     def chosen(self, context: str | None) -> Chosen:

@@ -1,4 +1,6 @@
-"""Signing in by the official ``kubernetes`` client: kubeconfig users, plugins, service accounts.
+"""Sign-in through the official ``kubernetes`` client.
+
+By kubeconfig users, plugins and service accounts.
 
 The client is imported here, when the first request is sent. Credential plugins are run through its
 ``ExecProvider`` and not by its loader, which only logs that one failed, goes on without
@@ -38,7 +40,7 @@ except subprocess.TimeoutExpired:
 except KeyboardInterrupt:
     sys.exit(130)
 """
-"""Runs a command for a limited time; the official client waits without end."""
+"""Program that limits a command's time; the official client does not."""
 _SIGN_IN = "Sign in again (`kubectl get pods` asks the same plugin), or correct the user's entry."
 
 
@@ -100,7 +102,7 @@ def as_user(chosen: Chosen, server: str, proxy: str | None) -> Login:
 
 
 def as_pod(folder: Path, environ: Mapping[str, str], proxy: str | None) -> Login:
-    """Sign in as a pod's service account, whose token is read again each minute."""
+    """Sign in as a pod's service account; its token is reread each minute."""
 
     def load(configuration: Any) -> urllib3.HTTPHeaderDict:
         from kubernetes.config.incluster_config import InClusterConfigLoader
@@ -133,7 +135,7 @@ def _login(load: Callable[[Any], urllib3.HTTPHeaderDict], whose: str, proxy: str
         headers = load(configuration)
     except Unreachable:
         raise
-    # It lets through whatever is raised where a value is not as it should be.
+    # The client raises many types for invalid values.
     except Exception as error:
         raise KubeconfigFault(f"{whose} cannot be used: {error}.", REPAIR) from error
     # Versions below 36 read neither proxy-url nor NO_PROXY.
@@ -144,7 +146,7 @@ def _login(load: Callable[[Any], urllib3.HTTPHeaderDict], whose: str, proxy: str
         pool = ApiClient(configuration).rest_client.pool_manager
     except (urllib3.exceptions.HTTPError, ImportError) as error:
         raise faults.from_transport(error, proxy) from error
-    # Where no authority is given, the system's count, as for kubectl.
+    # Without an authority the system's are used, as by kubectl.
     pool.connection_pool_kw["ca_certs"] = configuration.ssl_ca_cert
     return Login(configuration, pool, headers, whose)
 
@@ -170,7 +172,7 @@ class _Impersonation(msgspec.Struct, rename="kebab"):
 
 
 def _from_plugin(plugin: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, str]:
-    """Run a credential plugin; returns what it gives as a user's entry has it."""
+    """Run a credential plugin; return its credentials as a user's entry."""
     from kubernetes.config.exec_provider import ExecProvider
     from kubernetes.config.kube_config import ConfigNode
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.login import Login
 
 CONNECTIONS = 80
-"""Kept in the pool: 64 log streams, the watches and other requests."""
+"""Maximum pooled connections: 64 log streams, watches and other requests."""
 _KEEPALIVE = (
     *urllib3.connection.HTTPConnection.default_socket_options,
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -41,17 +41,17 @@ _KEEPALIVE = (
 )
 """A connection is closed after 60 s without an acknowledgement."""
 CONNECT_SECONDS = 5.0
-"""For a connection to a server that is expected to be there."""
+"""Connect timeout for a server that should exist, seconds."""
 LARGEST = 64 * 1024 * 1024
-"""Bytes of a whole answer; the largest that is asked for has a tenth."""
+"""Maximum bytes of a whole answer; the largest real one has a tenth."""
 READ_SECONDS = 30.0
 """Timeout until the last header; a busy server queues requests."""
 WHOLE_SECONDS = 120.0
-"""Until the last byte of an answer, of at most some MB."""
+"""Timeout until the last byte of an answer of some MB, seconds."""
 _BLOCK, _PIECE = 1 << 20, 1 << 16
 """Bytes per read of a whole answer, and of a streamed one."""
 QUICK_CONNECT_SECONDS = 2.0
-"""For a connection to a server that may not be there."""
+"""Connect timeout for a server that may not exist, seconds."""
 JUST_BACK_SECONDS = 20.0
 """Seconds after an outage in which every request may be rejected.
 
@@ -63,7 +63,7 @@ SAME_TIME_SECONDS = 5.0
 Answers carry whole seconds and take some time.
 """
 _METHODS = {"create": "POST", "patch": "PATCH", "delete": "DELETE"}
-"""Verb of the access rules → HTTP method; of all others it is GET."""
+"""Verb of access rules → HTTP method; GET for others."""
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
 
@@ -71,7 +71,7 @@ class Request(NamedTuple):
     """One request."""
 
     verb: str
-    """As access rules call it: get, list, watch, create, patch, delete."""
+    """Verb of access rules: get, list, watch, create, patch, delete."""
     path: str
     query: Mapping[str, str] = {}
     body: Mapping[str, Any] | None = None
@@ -82,7 +82,7 @@ class Request(NamedTuple):
 
 
 class Sender:
-    """Sends the requests of one user to one API server; any thread may."""
+    """Requests of one user to one API server, from any thread."""
 
     def __init__(self, server: str, proxy: str | None, sign_in: Callable[[], Login]) -> None:
         self.requests: Counter[str] = Counter()
@@ -94,8 +94,7 @@ class Sender:
         self._login: Login | None = None
         self._lock, self._signing_in = threading.Lock(), threading.Lock()
         self._ahead = 0.0
-        """Seconds by which the server's clock is ahead of :func:`.clock.steady`, by its latest
-        answer."""
+        """Lead of the server's clock over :func:`.clock.steady`, s."""
         self._away_at = -math.inf
         """Time of the last missing answer, monotonic seconds."""
 
@@ -113,7 +112,7 @@ class Sender:
         read_s: float | None = READ_SECONDS,
         connect_s: float = CONNECT_SECONDS,
     ) -> urllib3.BaseHTTPResponse:
-        """Send a request; raises :class:`ApiFault`, also for an answer that is a refusal."""
+        """Send a request; raises :class:`ApiFault`, also for refusals."""
         timeout = urllib3.Timeout(connect=connect_s, read=read_s)
         try:
             response = self._send_signed(request, timeout)
@@ -143,7 +142,7 @@ class Sender:
             self.errors[code] += 1
 
     def login(self, rejected: Login | None = None) -> Login:
-        """Return the login, a new one in place of one that was rejected."""
+        """Return the login; replace a rejected one."""
         with self._signing_in:
             login = self._login
             if login is None or login is rejected:
@@ -152,7 +151,7 @@ class Sender:
             return login
 
     def _send_signed(self, request: Request, timeout: urllib3.Timeout) -> urllib3.BaseHTTPResponse:
-        """Send a request, once more where a certificate or token was rejected."""
+        """Send a request, and once more after a rejected certificate or token."""
         login = self.login()
         try:
             response = self._send_once(request, timeout, login)
@@ -214,7 +213,7 @@ def _is_own(path: str) -> bool:
 def read(
     response: urllib3.BaseHTTPResponse, within_s: float = WHOLE_SECONDS, proxy: str | None = None
 ) -> bytes:
-    """Read a whole answer; raises :class:`ApiFault` for one that has not ended in time."""
+    """Read a whole answer; raises :class:`ApiFault` after the time limit."""
     until, size = time.monotonic() + within_s, 0
     parts = []
     try:
@@ -237,7 +236,7 @@ def read(
 def refusal(response: urllib3.BaseHTTPResponse, within_s: float) -> ApiFault:
     """Convert a refusal to a fault; a proxy's may be no Status."""
     seconds = response.headers.get("Retry-After", "")
-    # It may also be a date, which is as good as none.
+    # A date is ignored.
     retry_after = float(seconds) if seconds.isascii() and seconds.isdecimal() else None
     text = read(response, min(within_s, WHOLE_SECONDS))
     status: Any = None
@@ -246,11 +245,11 @@ def refusal(response: urllib3.BaseHTTPResponse, within_s: float) -> ApiFault:
     if isinstance(status, dict) and status.get("kind") == "Status":
         return faults.from_status({**status, "code": response.status}, retry_after)
     if response.status < 400:
-        # To a page where users sign in: its query holds state of its own.
+        # The query of a sign-in page holds private state.
         where = response.headers.get("Location", "").partition("?")[0]
         message = f"it sends us on to {where[:200]}"
         return ApiFault(response.status, faults.NOT_KUBERNETES, message)
-    # Of a load balancer's page its title says nothing more than the status.
+    # A load balancer's page says no more than the status.
     message = "" if text.lstrip().startswith(b"<") else text.decode(errors="replace").strip()
     return ApiFault(response.status, "", message[:300] or str(response.reason or ""), retry_after)
 
@@ -261,7 +260,7 @@ def connect_within_limits(pool: urllib3.PoolManager) -> None:
 
 
 class LineStream:
-    """An answer that is read while it arrives; one thread reads, any may close.
+    """Streamed answer; one thread reads it, any thread may close it.
 
     Reading ends with the answer or after :meth:`close`; it raises :class:`ApiFault` where the
     connection breaks, or no data arrives within the read timeout.
@@ -277,11 +276,11 @@ class LineStream:
             while data := self._read():
                 yield data
         finally:
-            # Not returned to the pool: a stream that is left early still holds data.
+            # Not returned to the pool, because it may still hold data.
             self._response.close()
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield lines with their line ends; the last one may have none."""
+        """Yield lines with their ends; the last one may lack its end."""
         rest = b""
         for data in self.chunks():
             *lines, rest = (rest + data).split(b"\n")
@@ -309,7 +308,7 @@ class LineStream:
             yield event
 
     def close(self) -> None:
-        """Close the answer; a thread that waits for the next line stops waiting."""
+        """Close the answer and wake a waiting reader."""
         self._is_closed = True
         # It may have ended in the meantime.
         with contextlib.suppress(OSError, ValueError, RuntimeError, AttributeError):
@@ -318,7 +317,7 @@ class LineStream:
     def _read(self) -> bytes:
         try:
             return b"" if self._is_closed else self._response.read1(_PIECE)
-        # ValueError and AttributeError: from a socket that was shut down while it was read.
+        # ValueError and AttributeError: the socket was shut down during a read.
         except (urllib3.exceptions.HTTPError, OSError, ValueError, AttributeError) as error:
             if self._is_closed:
                 return b""

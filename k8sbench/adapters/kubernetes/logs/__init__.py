@@ -1,1 +1,1 @@
-"""The logs of pods: followed, resumed after a break, split into lines."""
+"""Logs of pods: followed, resumed, split into lines."""

@@ -24,7 +24,7 @@ from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, LogLine, LogMark
 
 NOTE_SECONDS = 5.0
-"""A log that cannot be read for so long is reported to the user."""
+"""Seconds until an unreadable log is reported to the user."""
 SILENT_SECONDS, SLOW_SECONDS = 300.0, 30.0
 """Read timeouts of a stream and of a fetch; retries lose nothing."""
 NEAR_LINES = 1000
@@ -72,7 +72,10 @@ class Log(msgspec.Struct, eq=False):
     wake: threading.Event = msgspec.field(default_factory=threading.Event)
     """Set when something has changed, so that another request may help."""
     held: threading.Lock = msgspec.field(default_factory=threading.Lock)
-    """Held while lines are handed over; guards what follows. ``want`` never takes it."""
+    """Held while lines are delivered; guards the fields below.
+
+    ``want`` never takes it.
+    """
     stream: LineStream | None = None
     turn: int = 0
     """Incremented when another thread reads it from now on."""
@@ -99,7 +102,7 @@ class Log(msgspec.Struct, eq=False):
     tries: int = 0
     """Answers since the last failure."""
     looked_at: LogMark | None = None
-    """The mark when a fetch last found less than the stream has read."""
+    """Mark of the last fetch that found less than the stream."""
 
 
 class End(enum.Enum):
@@ -134,7 +137,7 @@ class LogReader:
         """True if lines of streams are no longer accepted."""
         self._lock = threading.Lock()
         self._noted: set[tuple[str, int | None]] = set()
-        """Runs, and the status codes by which their logs are known to be rejected."""
+        """Runs and status codes of rejections that were reported."""
 
     def forget(self, run_id: str) -> None:
         """Forget what was noted of a run."""
@@ -223,7 +226,7 @@ class LogReader:
         if follow:
             log.is_intact = log.is_intact or (resume.found and container == (log.uid, log.restarts))
         elif log.is_over:
-            # The container has ended, and so has its last line; this, too, only after two answers.
+            # The container ended, and so did its last line, once two answers agree.
             is_new = resume.found
             if not is_new or rest == log.rest:
                 self._take(log, resume, rest, container, alone=True)
@@ -254,7 +257,7 @@ class LogReader:
         if log.is_gone or (missing is not None and missing[1] == log.pod):
             return End.GONE
         if fault.status == 400 and not log.exists:
-            # Not available: a node that rejected or evicted the pod never had the container.
+            # A node that rejected or evicted the pod never had the container.
             never = "is not available" in fault.message and log.mark is None
             log.why = fault.message.rstrip(".")
             waits = "waiting to start" in fault.message
@@ -267,7 +270,7 @@ class LogReader:
         return self._failed(log, why, fault.status, is_node_s_word=fault.status == 400)
 
     def _failed(self, log: Log, why: str, status: int | None, *, is_node_s_word: bool) -> End:
-        """Record that a request failed, and report it once for each run and status."""
+        """Record a failed request; report it once per run and status."""
         now = time.monotonic()
         log.why, log.is_node_s_word = why.rstrip("."), is_node_s_word
         log.failures += 1
@@ -307,7 +310,7 @@ class LogReader:
         log.mark, log.is_new, log.last = resume.mark, False, container
 
     def gap(self, log: Log, before: int | None, why: str) -> None:
-        """Report that lines are missing before a time, Unix microseconds; None: to the end."""
+        """Report missing lines until a time, Unix µs; None: to the end."""
         log.gap = None
         gap = LogGap(
             replica=log.replica,

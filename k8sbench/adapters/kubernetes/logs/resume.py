@@ -40,9 +40,9 @@ class Resume:
         self._at: int | None = None
         """Stamp of the last line."""
         self._run = 0
-        """Lines up to the last one that bear its stamp, without another between them."""
+        """Latest consecutive lines with the same stamp."""
         self._texts = mark.texts if mark is not None and anew else b""
-        """Digests of the last lines; once the mark is found, of the archive's."""
+        """Digests of the last lines; the archive's once the mark is found."""
 
     @property
     def mark(self) -> LogMark | None:
@@ -55,7 +55,7 @@ class Resume:
         """Return those that are new, each with a stamp."""
         new: list[Line] = []
         for line in lines:
-            # Without a stamp: that of the line before it; at the very beginning there is none.
+            # A line without a stamp gets that of the line before it, or now.
             at = line.at or (self._now if self._at is None else self._at)
             self._run = self._run + 1 if at == self._at else 1
             self._texts = (self._texts + digest(line.text))[-MARKED_BYTES:]
@@ -69,9 +69,9 @@ class Resume:
         return new
 
     def _look(self, mark: LogMark, at: int) -> None:
-        """Look whether the archive ends with the line that was served last."""
+        """Check whether the last served line is the archive's last."""
         marked_at = round(mark.at * 1_000_000)
-        # Fewer were served where the log begins amid them, or archived.
+        # The log, or the archive, may have fewer lines than a mark has digests.
         if not (mark.texts.endswith(self._texts) or self._texts.endswith(mark.texts)):
             return
         if at == marked_at and self._is_counted(mark):

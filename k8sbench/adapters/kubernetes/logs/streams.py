@@ -36,7 +36,7 @@ LIMIT = 56
 FETCHERS = 8
 """Threads that fetch the logs of containers that ended."""
 SOONEST, LATEST = 0.25, 10.0
-"""Seconds before a broken stream is resumed: the first time, and at most."""
+"""First and longest pause before a broken stream is resumed, seconds."""
 ENDED_BY_ITSELF = 1.0
 """Pause after a stream that ended without an error, seconds.
 
@@ -45,7 +45,7 @@ Mostly its container ended, which the API server reports about as late.
 FETCHES_PER_SECOND = 50.0
 """Maximum rate of retries; each of thousands of logs gets fewer."""
 LOOK_SECONDS = 0.5
-"""Until a log that had nothing new is requested again."""
+"""Pause after a fetch without new lines, seconds."""
 MOST_FETCHES = 5
 """Fetches of an ended container's log until its end or loss is final.
 
@@ -60,11 +60,11 @@ class Failing(NamedTuple):
     since: float
     """Start of the last log's failures, monotonic seconds."""
     why: dict[str, str]
-    """The last fault of those that may still exist, by replica, rank 0's first."""
+    """Last faults of logs that may still exist, by replica, rank 0 first."""
 
 
 class LogStreams:
-    """Follows logs with at most ``limit`` streams; hands lines and gaps over to ``sink``.
+    """Follows logs with at most ``limit`` streams, and calls ``sink``.
 
     ``sink`` may block: nothing is read faster than it takes. It is called by many threads, for one
     replica by one at a time and in order. ``when_drained`` gets a run's id, at least once, when the
@@ -88,7 +88,7 @@ class LogStreams:
         self._runs: dict[str, dict[str, Log]] = {}
         self._following: set[Log] = set()
         self._waiting: tuple[dict[Log, None], ...] = ({}, {}, {})
-        """By urgency, in the order in which they came."""
+        """Waiting logs by urgency, in order of arrival."""
         self._due: list[tuple[float, int, Log]] = []
         """Logs that ended and are to be fetched, and when."""
         self._order = itertools.count()
@@ -127,7 +127,7 @@ class LogStreams:
                     self._end_streams([log])
             if log.mark is None and restarts != log.restarts:
                 log.gap = RESTARTED
-            # Of what the container before this one has printed its stream says nothing.
+            # A stream of this container says nothing of the previous one.
             log.is_intact = log.is_intact and (uid != log.uid or restarts == log.restarts)
             log.is_gone, log.exists = log.is_gone and uid == log.uid, exists
             log.pod, log.uid, log.container, log.restarts = pod, uid, container, restarts
@@ -141,7 +141,7 @@ class LogStreams:
             self._start_streams()
 
     def ended(self, run_id: str, replica: str, *, gone: bool = False) -> None:
-        """Record that a replica's container has ended: the rest of its log is fetched.
+        """Fetch the rest of a log whose container ended.
 
         Not where its pod is ``gone``: another pod may have the name.
         """
@@ -193,7 +193,7 @@ class LogStreams:
         self._end_streams(logs)
 
     def close(self) -> None:
-        """Close all streams; does not wait for lines that are being handed over."""
+        """Close all streams, without waiting for deliveries."""
         with self._lock:
             self._is_closed = self._reader.is_closed = True
             logs = [log for logs in self._runs.values() for log in logs.values()]
@@ -225,7 +225,7 @@ class LogStreams:
             threading.Thread(target=self._follow, args=(log,), name=name, daemon=True).start()
 
     def _displace(self, urgency: int) -> None:
-        """Close the least urgent stream for a more urgent log; one at a time."""
+        """Close the least urgent stream for a more urgent log."""
         last = max(self._following, key=lambda log: log.urgency, default=None)
         if last is None or last.urgency <= urgency or any(x.is_displaced for x in self._following):
             return
@@ -253,7 +253,7 @@ class LogStreams:
             if log.is_over and not log.is_done:
                 self._fetch(log, 0.0)
             elif not log.is_over:
-                # It was displaced, or wanted again just now.
+                # Displaced, or requested again.
                 self._waiting[log.urgency][log] = None
             log.is_displaced = False
             self._start_streams()
@@ -324,7 +324,7 @@ class LogStreams:
             if log.stream is not None:
                 log.turn += 1
                 log.stream.close()
-                # It was connected until after the end, and silent: nothing more was printed.
+                # The stream was open past the end and silent: nothing is missing.
                 log.is_intact = log.is_intact or log.is_in_place
         if end in {End.LOST, End.EMPTY}:
             if end is End.LOST or not log.is_intact:
@@ -339,7 +339,7 @@ class LogStreams:
         return None
 
     def _pause(self, log: Log) -> float:
-        """Return after how many seconds to request a log again whose request failed."""
+        """Return the pause before a failed log is requested again, seconds."""
         pause = min(SOONEST * 2 ** min(log.failures, 10), LATEST)
         return _jittered(max(pause, len(self._due) / FETCHES_PER_SECOND))
 
@@ -348,5 +348,5 @@ _DELETED = "Its pod was deleted before its log was read to the end."
 
 
 def _jittered(seconds: float) -> float:
-    """Vary a delay, so that streams which broke together do not return together."""
+    """Vary a delay, so that broken streams do not return together."""
     return seconds * random.uniform(0.7, 1.3)  # noqa: S311 - no secret

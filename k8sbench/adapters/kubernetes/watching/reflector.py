@@ -167,7 +167,7 @@ class Reflector:
                     # Also after a restart of the server, which has no older versions. Twice in a
                     # row it is a fault like any other.
                     continue
-                # A connection that worked for long and broke counts as the first failure.
+                # A break of a long-lived connection counts as the first failure.
                 failures = 1 if time.monotonic() - begun > LONGEST_PAUSE else failures + 1
                 self._fails = True
                 self._on_event(Failed(self._kind, fault))
@@ -221,7 +221,7 @@ class Reflector:
             self._path, labels=self._labels, fields=self._fields, keep=self._keep, retry_s=0.0
         )
         if self._reported != listing:
-            # A job that was left and is followed again has not changed in between.
+            # Report unchanged objects, too: a job may be followed again.
             self._reported = listing
             self._known = {name: (uid, "") for name, (uid, _) in self._known.items()}
         self._take_all(items, started_at)
