@@ -1,6 +1,7 @@
-"""Whether a log is of what was expected: benchmark, model, GPUs, batch, precision.
+"""Comparison of a log with its expectation.
 
-What a log says of one of them more than once must be the same, too.
+Benchmark, model, GPUs, batch and precision must match. Statements that a log repeats must be equal,
+too.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from k8sbench.model.finding import Finding
 from k8sbench.parse.reading import OURS
 
 OTHER_BATCH = 0.05
-"""Relative difference of a batch by the log's rates and times from the one given, which the last
-digit of a time does not explain."""
+"""Relative difference of two batches that rounding does not explain.
+
+One is given, one follows from the log's rates and times, whose last digit is rounded.
+"""
 
 
 def reasons(case: Case) -> Iterator[Finding]:
@@ -48,7 +51,7 @@ def _identity(case: Case) -> Iterator[Finding]:
 def _other(
     case: Case, rule: IntegrityRule, name: str, wanted: str | None, stated: str | None
 ) -> Iterator[Finding]:
-    """What the log states of a fact, where that is not what was expected."""
+    """Yield a finding if the stated fact is not the expected one."""
     if wanted and stated and wanted != stated:
         text = f"The {name.replace('_', ' ')} {wanted} was expected, the log says {stated}."
         yield rule.finding(text, case.log.place(name))
@@ -158,7 +161,7 @@ def _batch(case: Case) -> Iterator[Finding]:
 
 
 def _redundancy(case: Case) -> Iterator[Finding]:
-    """What a log says of its batch more than once: it must be the same."""
+    """Yield contradictions among the log's own statements of its batch."""
     log, rank, batch = case.log, case.rank, case.batch
     if rank is not None and rank.sums.other_batches:
         odd = rank.sums.other_batches
@@ -185,7 +188,7 @@ def _redundancy(case: Case) -> Iterator[Finding]:
 
 
 def _confirmed(case: Case) -> bool:
-    """Whether the log shows the product of GPUs and batch, which are known apart from it."""
+    """True if the log confirms GPUs × batch, both known independently."""
     log = case.log
     knows_batch = log.expected.knows_batch or log_statements.printed_batch(log) is not None
     if case.batch is None or log.expected.gpus is None or not knows_batch:

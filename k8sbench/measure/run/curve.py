@@ -1,4 +1,4 @@
-"""How the throughput and the loss of a run went, from its archived log: for pictures."""
+"""Throughput and loss of a run over time, for plots."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from k8sbench.parse.reading import FamilyLog
 
 
 class Curve(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run printed of its steps, in the log's order; all of equal length."""
+    """Training lines of a run, in log order.
+
+    Iterations, rates, losses and times have equal length.
+    """
 
     iterations: tuple[int, ...]
     """Counted through all epochs."""
@@ -28,9 +31,9 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
     target: float | None = None
     """In the metric's unit."""
     began: float | None = None
-    """When our own trainer began first, Unix seconds."""
+    """First start of our own trainer, Unix seconds; None if not stated."""
     restarts: tuple[float, ...] = ()
-    """When it began again."""
+    """Later starts, Unix seconds."""
 
     def minutes(self) -> list[float] | None:
         """Since the run began, of each step; None where these times are not known."""

@@ -1,8 +1,9 @@
-"""Lines of a log as evidence, redacted: the first few that share an oddity, the rest counted.
+"""Redacted log lines as evidence.
 
-Logs hold internal addresses, host names, ports and users' folders. Evidence and the environment
-are published, so these are removed wherever a line is quoted; the last part of a path stays,
-because it shows the reader which file was meant.
+Of lines that share an oddity the first few are quoted, the rest are counted. Logs hold internal
+addresses, host names, ports and users' folders. Evidence and the environment are published, so
+these are removed wherever a line is quoted; the last part of a path stays, because it shows the
+reader which file was meant.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is known of a run before its log is opened, and its source.
+"""Expected properties of a run, before its log is read.
 
 A plan states everything; a catalog entry states windows, batches and models; the flags of
 ``k8sbench measure`` may state little. A log is compared with these values only: without a plan it
@@ -24,31 +24,31 @@ from k8sbench.model.spec import (
 
 
 class Expectation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a log is measured by. None: not known; the log decides, if it states it."""
+    """Expected properties of a run. None: unknown; the log decides."""
 
     format: str | LogFormat
     """A family's name or a declared format; our own trainers' logs are always understood."""
     declared_in: str | None = None
-    """The user's file that declares the format; None: a built-in one, or a run's plan."""
+    """User's file that declares the format; None if built-in or planned."""
     impl: str | None = None
-    """Whose program it is; None: what the log shows."""
+    """Origin of the program; None: as the log shows."""
     framework: str | None = None
     benchmark: str | None = None
     variant: str | None = None
     model: str | None = None
     """Architecture as text."""
     logged_models: tuple[str, ...] = ()
-    """Parts of names, one of which the model has in logs; none: its name is not compared."""
+    """Substrings of the model's name in logs; empty: not compared."""
     parameters: int | None = None
-    """Of the model at full size."""
+    """Parameters of the full-size model."""
     fingerprint: Fingerprint | None = None
     """The model at full size, whose arithmetic no GPU does faster than its peak."""
     gpu_model: str | None = None
-    """The GPU of a log that does not state it: as its user says, or its node pool."""
+    """GPU model by the user or the node pool, if not logged."""
     gpus: int | None = None
     """GPUs (or CPU processes) of the whole job."""
     trainers: int | None = None
-    """Ranks whose start must be in the logs, where all of the run's logs are given."""
+    """Ranks that must start; None unless all of a run's logs are given."""
     nodes: int | None = None
     """Nodes that the ranks must be spread over."""
     batch_size: int | None = None
@@ -66,27 +66,29 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
     at_least: int | None = None
     """Iterations that must have been measured for the figure to count."""
     to_its_end: bool = False
-    """So must all that the log says were planned: of a training, whose length may be epochs."""
+    """Require all iterations that the log plans; for trainings counted in epochs."""
     window_by_catalog: bool = False
-    """The window is the catalog's general one: our own log's, which was planned, comes first."""
+    """True for the catalog's general window; our own log's planned window wins."""
     unit: str | None = None
     metric: str | None = None
     """Metric of the benchmark's evaluations. None: the target's, else the log's first."""
     target: Accuracy | None = None
     """Accuracy up to which Time2Train counts."""
     smoke: bool = False
-    """A small run that checks the path: the model's size and AMP's effect do not matter."""
+    """Functional test: do not check model size and AMP's effect."""
     by_user: bool = False
-    """The values are what a user says of a log from anywhere, and not those of a run that was
-    started with them: what the log does not show is remarked. Not for declared formats, which
-    read none of it."""
+    """Values from a user, not from the run's plan.
+
+    Properties that the log does not show cause a warning. False for declared formats, which read
+    none of them.
+    """
     if_stated: bool = False
-    """Applies only to logs that state the benchmark's model, or its name (our trainers' logs)."""
+    """Apply only to logs that state this model or benchmark."""
     accept: tuple[str, ...] = ()
     """Ids of reasons that are overruled."""
 
     def batch_sizes_of(self, precision: str | None) -> set[int]:
-        """The catalog's batch at a precision; all that it has where the precision is not known."""
+        """Return the catalog's batches at a precision; all if it is None."""
         if precision is None:
             return set(self.batch_sizes.values())
         size = self.batch_sizes.get("amp" if precision == "amp" else "fp32")
@@ -94,12 +96,12 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def knows_batch(self) -> bool:
-        """Whether a batch is given, or the catalog has one."""
+        """True if a batch is given or in the catalog."""
         return self.batch_size is not None or bool(self.batch_sizes)
 
     @property
     def planned(self) -> bool:
-        """Whether there is a benchmark that the log may differ from."""
+        """True if a benchmark is expected."""
         return self.benchmark is not None
 
 
@@ -145,7 +147,10 @@ def from_plan(plan: RunPlan, *, accept: tuple[str, ...] = ()) -> Expectation:
 def from_variant(
     spec: BenchmarkSpec, variant: Variant, *, warmup: int | None = None, **given: Any
 ) -> Expectation:
-    """The expectation of a log from a catalog entry; ``given`` are fields that the user gives."""
+    """Build the expectation from a catalog entry.
+
+    ``given`` are fields that the user gives.
+    """
     fingerprint = variant.fingerprint
     return Expectation(
         format=variant.log,

@@ -1,6 +1,6 @@
-"""What GPU metrics say of a run: reasons against its throughput, and what held it back.
+"""Findings and bottleneck of a run, by its GPU metrics.
 
-Both are based on figures that cover at least half of the steady part.
+Both use figures that cover at least half of the steady part.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.sample import Place
 
 COVERED = 0.5
-"""Share of the steady part below which a figure is no base for a reason or a judgement."""
+"""Minimum coverage of the steady part for a finding or a bottleneck."""
 THROTTLED_SHARE = 0.01
-"""Of the time; less is within what a throughput shows."""
+"""Minimum throttled share to report; less does not affect throughput."""
 SLOW_CLOCK = 0.9
-"""A clock below this share of its peers' is no spread of the chips any more."""
+"""Minimum clock ÷ the GPUs' median; less exceeds chip variation."""
 BUSY = 0.05
 """Utilization from which a GPU works for someone."""
 ACTIVITY = ("gpu_utilization", "gr_engine_active", "sm_active", "tensor_active")
@@ -34,13 +34,12 @@ ACTIVITY = ("gpu_utilization", "gr_engine_active", "sm_active", "tensor_active")
 NAMED = 3
 """GPUs that a sentence names."""
 WAITING, IDLE = 0.1, 0.9
-"""A run is bound by its input if its loader takes this share of a step, and its GPUs are busy for
-less than that share of the time."""
+"""Minimum loader share and maximum GPU utilization of an input-bound run."""
 LINK_BOUND = 0.5
-"""Of what the links can carry: the rest of a step computes."""
+"""Minimum share of the link's capacity; computation takes the rest."""
 DRAM_BOUND = 0.8
 POWER_BOUND = 0.97
-"""Of the power limit."""
+"""Minimum share of the power limit."""
 NVLINK_BYTES = 25e9
 """Per second, link and direction, from V100 on."""
 PCIE_LANE_BYTES = {3: 0.985e9, 4: 1.969e9, 5: 3.938e9}
@@ -48,7 +47,7 @@ PCIE_LANE_BYTES = {3: 0.985e9, 4: 1.969e9, 5: 3.938e9}
 
 
 class PlannedGpus(NamedTuple):
-    """What counts of a plan, where there is only a log."""
+    """Plan properties for a log without a plan."""
 
     world_size: int
     preset: str
@@ -61,7 +60,10 @@ def reasons(
     gpus: Sequence[Gpu],
     fetched: Sequence[Fetched],
 ) -> Iterator[Finding]:
-    """What the metrics say against the figures; of several of one id the first."""
+    """Yield findings by the GPU metrics.
+
+    Of several findings with one id the caller keeps the first.
+    """
     throttled = chosen.get("throttled")
     if throttled is not None:
         held = [i for i, of_gpu in throttled.by_gpu.items() if of_gpu.value >= THROTTLED_SHARE]
@@ -148,7 +150,10 @@ def _at_odds(
 
 
 def _same_model(name: str, other: str) -> bool:
-    """Whether two names may be of one model: one may name its memory, or its part (MIG), too."""
+    """True if two names may be of one model.
+
+    One may name its memory, or its part (MIG), too.
+    """
     first, second = sorted(map(plain_name, (name, other)), key=len)
     return second.startswith(first)
 
@@ -156,7 +161,7 @@ def _same_model(name: str, other: str) -> bool:
 def judgement(
     measurement: Measurement, plan: RunPlan | PlannedGpus, figures: Mapping[str, GpuFigure]
 ) -> str | None:
-    """Say in a sentence what held the throughput back, with the figures that show it."""
+    """Return the bottleneck as a sentence with its figures; None if unclear."""
     known = {name: figure.value for name, figure in figures.items() if figure.coverage >= COVERED}
     waiting, busy = measurement.data_fraction, known.get("gpu_utilization")
     link = _busiest_link(measurement, known) if plan.world_size > 1 else None
@@ -184,7 +189,7 @@ def judgement(
 def _busiest_link(
     measurement: Measurement, known: Mapping[str, float]
 ) -> tuple[str, float, float] | None:
-    """Return the link between GPUs, how much of it is used, and the bytes/s of one direction."""
+    """Return the busiest link, its utilization, and bytes/s of one direction."""
     links = _number(measurement, "nvlinks")
     generation, width = _number(measurement, "pcie_generation"), _number(measurement, "pcie_width")
     lane = PCIE_LANE_BYTES.get(int(generation or 0))

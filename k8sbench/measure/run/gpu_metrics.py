@@ -1,7 +1,7 @@
-"""GPU metrics of a run: from the series of several sources to figures, reasons and a judgement.
+"""GPU metrics of a run: from series to figures and findings.
 
-Of each metric the source with the best coverage counts. A figure is taken over time for each GPU
-first, and over the job's GPUs then.
+Each metric comes from the source with the best coverage. It is aggregated over time for each GPU,
+then over the job's GPUs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from k8sbench.model.measurement import GpuFigure, GpuMetrics, GpuOfRun, Measurem
 from k8sbench.model.plan import RunPlan
 
 PATH = "gpu_metrics"
-"""Of the figures in ``missing``."""
+"""Prefix of the figures' keys in ``missing``."""
 PREFERRED: tuple[SourceName, ...] = ("prometheus", "dcgm", "trainer", "nvml")
 """Sources, the first of them counting where coverage is equal."""
 TITLES = {"prometheus": "Prometheus", "dcgm": "DCGM", "trainer": "trainer", "nvml": "NVML"}
@@ -39,7 +39,7 @@ _OVER_GPUS: dict[str, Callable[[Sequence[float]], float]] = {
     "peak": max,
     "sum": sum,
 }
-"""Of ``union`` the number of codes."""
+"""Aggregations over GPUs; ``union`` counts distinct codes instead."""
 
 _K = TypeVar("_K")
 
@@ -98,7 +98,7 @@ def completed(
 def _chosen(
     metric: GpuMetric, gpus: Gpus, wanted: SeriesQuery, ranked: Sequence[Fetched], planned: int
 ) -> Chosen | str:
-    """Take a metric from the source that covers it best, or say why no source gives it."""
+    """Return a metric by its best source, or why none has it."""
     best: tuple[tuple[float, int], Chosen] | None = None
     why: dict[str, str] = {}
     for answer in ranked:
@@ -190,10 +190,10 @@ class Gpus:
             self._pair(pod, nameless)
 
     def _pair(self, pod: str | None, nameless: Sequence[Gpu]) -> None:
-        """Take the GPUs that a pod's ranks use for those that another source names there.
+        """Match a pod's unnamed GPUs with those that another source names.
 
-        CUDA gives a pod's ranks its GPUs in the driver's order. Where there are more or fewer of
-        them it cannot be said which is whose.
+        CUDA gives a pod's ranks its GPUs in the driver's order. If the numbers differ, no GPU is
+        matched.
         """
         named = [i for i, gpu in enumerate(self.all) if pod is not None and gpu.pod == pod]
         if len(named) == len(nameless):
@@ -224,7 +224,7 @@ class Gpus:
 
 
 def plain_uuid(uuid: str) -> str:
-    """Write a GPU's UUID as all sources can share it: NVML puts ``GPU-`` before it."""
+    """Normalize a GPU's UUID: NVML puts ``GPU-`` before it."""
     return uuid.lower().removeprefix("gpu-")
 
 
@@ -240,11 +240,14 @@ class LatestSample(msgspec.Struct, frozen=True, kw_only=True):
     """The latest sample of one metric of one GPU."""
 
     value: float
-    """In the metric's unit; of a counter as it stands, of ``throttled`` and ``xid`` the code."""
+    """Value in the metric's unit.
+
+    Counters are as read, ``throttled`` and ``xid`` are codes.
+    """
     unit: str
     """As in the table of metrics; empty for codes."""
     source: SourceName
-    """Which source took it."""
+    """Source of the sample."""
     at: float
     """Unix seconds."""
     age: float
@@ -255,9 +258,9 @@ class GpuNow(msgspec.Struct, frozen=True, kw_only=True):
     """One of a run's GPUs and what it does now, by metric."""
 
     gpu: Gpu
-    """Which one."""
+    """The GPU."""
     metrics: dict[str, LatestSample]
-    """By id of a metric, the newest sample of each metric, at most two minutes old."""
+    """Newest sample by metric id, at most two minutes old."""
 
 
 def latest(fetched: Sequence[Fetched], now: float) -> tuple[GpuNow, ...]:
@@ -289,7 +292,10 @@ def latest(fetched: Sequence[Fetched], now: float) -> tuple[GpuNow, ...]:
 
 
 def missing(fetched: Sequence[Fetched], gpus: Sequence[GpuNow]) -> dict[str, str]:
-    """Say why there are metrics that no GPU has; key ``*``: why there is none of any metric."""
+    """Return the reason for each metric without samples.
+
+    Key ``*`` if there are no metrics at all.
+    """
     if not any(gpu.metrics for gpu in gpus):
         return {"*": joined({answer.source: _why(answer, "*") for answer in fetched})}
     known = {name for gpu in gpus for name in gpu.metrics}

@@ -31,7 +31,7 @@ from k8sbench.model.measurement import GpuFigure
 from k8sbench.model.sample import GpuSamples, Item, Mark, Place
 
 Samples = Sequence[tuple[float, float]]
-"""When each was taken, and its value."""
+"""Pairs of time and value."""
 FEWEST = 4
 """Intervals that the steady part must have, and samples in it, for a figure."""
 STALE = 2.0
@@ -92,7 +92,7 @@ def over_time(series: Series, metric: GpuMetric, start: float, end: float) -> Ov
 
 
 def _samples(inside: Samples, interval: float) -> int:
-    """Count the samples; one that repeats the value within an interval was only scraped again."""
+    """Count the samples; a scrape that repeats a value does not count."""
     count, last, kept = 0, -interval, None
     for at, value in inside:
         if value != kept or (at - last) * SLACK >= interval:
@@ -170,7 +170,7 @@ class TrainerSeries:
         self._found: dict[tuple[Gpu, str], tuple[float | None, list[float], list[float]]] = {}
         """By GPU and metric: the interval, times and values."""
         self._places: list[Place] = []
-        """Of each series its first line."""
+        """First line of each series."""
 
     def take(self, item: Item, file: str) -> None:
         """Take which GPU a rank has, and what it did; of other items nothing."""
@@ -190,7 +190,7 @@ class TrainerSeries:
                         kept.append(value)
 
     def place(self, line: int) -> Place:
-        """Where the log has the series of a line, from 1, of those that :meth:`fetched` returns."""
+        """Return the log line of a series in :meth:`fetched`, by its number from 1."""
         return self._places[line - 1]
 
     def fetched(self) -> Fetched:

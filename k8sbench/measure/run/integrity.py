@@ -20,14 +20,16 @@ from k8sbench.model.sample import LogGap
 from k8sbench.parse.reading import OURS
 
 ENOUGH = 0.98
-"""Share of the asked iterations that must have been measured: programs that stop after N
-iterations may print one less."""
+"""Minimum share of the required iterations.
+
+Programs that stop after N iterations may print one less.
+"""
 OF_ONE_RUN = ("run_id", "batch_size", "mode", "data.digest", "weights.digest")
-"""Facts of our own logs that ranks and attempts of a run have in common."""
+"""Facts of our own logs that all ranks and attempts share."""
 SLOW_LOADER = 0.1
 UNSTEADY = 0.05
 LEAST_OF_MEDIAN = 0.7
-"""Of the records' median: a headline below it is that of a few records, not of the run."""
+"""Minimum headline ÷ median; below it, a few records dominate."""
 
 
 def reasons(case: Case) -> Iterator[Finding]:
@@ -53,7 +55,7 @@ def reasons(case: Case) -> Iterator[Finding]:
 
 
 def _transport(log: LogFacts) -> Iterator[Finding]:
-    """How the nodes communicated: by InfiniBand, by RoCE or, which is slower, by TCP."""
+    """Warn if NCCL used TCP between nodes, not InfiniBand or RoCE."""
     # As NCCL names it: of gloo, which runs on CPUs use, the trainers say "socket".
     sockets = log.facts.get("transport", {}).get("Socket")
     nodes = log.facts.get("node") or log.facts.get("host") or {}  # a pod's host is the pod
@@ -108,10 +110,10 @@ def _whole_length(case: Case, asked: int) -> int:
 
 
 def _cut_at_the_edges(rank: RankRecords, asked: int) -> int:
-    """Iterations of the window in lines that lie partly outside it, which do not count.
+    """Return the window's iterations in lines that cross its edges.
 
-    Programs whose first line comes with their first iteration (PLSC, TSM) have a line across
-    either edge of any window in round numbers.
+    Such lines do not count. Programs whose first line comes with their first iteration (PLSC, TSM)
+    have a line across either edge of any window in round numbers.
     """
     first, last = rank.tally.first_iteration, rank.tally.last_iteration
     if first is None or last is None:
@@ -241,11 +243,11 @@ def _times(count: int) -> str:
 # print it in a zone that they do not name.
 
 BUFFERED_SECONDS = 5.0
-"""At most between the time that a program prints and the one at which its line was taken."""
+"""Maximum delay from a printed time to the node's time stamp."""
 
 
 def gaps_reason(measurement: Measurement, gaps: Sequence[LogGap], *, first: str) -> Finding:
-    """Build the reason that gaps in a run's logs are for or against its measurement.
+    """Build the finding for gaps in a run's logs.
 
     ``first`` is the replica of rank 0, from whose log the figures are.
     """
@@ -262,7 +264,7 @@ def gaps_reason(measurement: Measurement, gaps: Sequence[LogGap], *, first: str)
 
 
 def _may_matter(gap: LogGap, measurement: Measurement) -> bool:
-    """Whether a gap in rank 0's log may hold lines of the window, as far as can be known."""
+    """True if a gap may hold lines of the window."""
     window = measurement.window
     if measurement.format != OURS.name or window is None or window.seconds is None:
         return True

@@ -1,8 +1,8 @@
-"""The clock of a log, its time stamps, beside the times that its lines print.
+"""Comparison of printed times with the log's time stamps.
 
-Between two lines between which nothing else happened, both say how much time passed. Where they
-differ, the number of GPUs or the batch given is wrong, the clock was set, or a rate averages other
-than over time: the log is rejected, whichever it is.
+If only training lies between two lines, both give the elapsed time. If they differ, the number of
+GPUs or the batch is wrong, the clock was set, or a rate does not average over time. The log is
+rejected in each case.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from k8sbench.model.sample import Shape
 
 
 class Tolerance(NamedTuple):
-    """How far printed times and stamps of a log may be apart, beyond the stamps' resolution."""
+    """Allowed difference of printed times and stamps, beyond the stamps' resolution."""
 
     share: float
-    """Of the time of all compared lines."""
+    """Share of the total time of all compared lines."""
     digit: float = 0.0
-    """Last digit of the printed seconds; half of it may be lost in every iteration."""
+    """Last digit of printed seconds; half of it may be lost per iteration."""
     median: float | None = None
     """The same of the median line's ratio; None: not compared."""
 
@@ -54,9 +54,9 @@ TOLERANCES = {
 }
 """By the name of the shape."""
 OTHERS = Tolerance(0.05)
-"""Of formats of which no logs were compared."""
+"""Default for formats without compared logs."""
 LAG = 0.05
-"""Seconds by which a line may be written later after its time was taken than another one."""
+"""Variation of the delay from taking a time to writing it, s."""
 APART = 0.05
 """Relative difference of the headline and the figure by the stamps that is remarked."""
 FEWEST = 5
@@ -75,7 +75,7 @@ class LogClock:
         self._began_anew = 0.0
         """Seconds that stamps without a year or a date lack by now."""
         self._unstamped = False
-        """Whether the record before has no stamp, so that the latest is of an earlier one."""
+        """True if the previous record has no stamp; ``latest`` is then older."""
         self._back = Occurrences()
         """Lines of the window that are stamped before the line before them."""
         self._records = 0
@@ -83,9 +83,9 @@ class LogClock:
         self._time = 0.0
         self._clock = 0.0
         self._leaves_out = False
-        """Whether lines print times of fewer iterations than lie between them."""
+        """True if lines time fewer iterations than lie between them."""
         self._stretches = 0
-        """Runs of lines that were compared one after the other: each begins and ends once."""
+        """Runs of consecutive compared lines; each adds two stamp errors."""
         self._end = -1
         self._paces = array("d")
 
@@ -94,9 +94,9 @@ class LogClock:
         return stamp + self._began_anew
 
     def advance(self, stamp: float | None, paused: float) -> float | None:
-        """Take the stamp of the next line; return the time since that of the line before.
+        """Advance to a line's stamp; return seconds since the previous line.
 
-        ``paused``: seconds of it that the line says its own time leaves out.
+        ``paused``: seconds that the line's own time leaves out.
         """
         before = None if self._unstamped else self.latest
         self._unstamped = stamp is None
@@ -170,7 +170,7 @@ class LogClock:
 
 
 def apart(unit: float | None, tally: Tally, shape: Shape) -> Iterator[Finding]:
-    """The rate by the stamps and by the lines' own times, over the same lines of the window."""
+    """Warn if rates by stamps and by printed times differ."""
     if unit is None or tally.stamped is None:
         return
     first, last = tally.stamped

@@ -1,7 +1,7 @@
-"""The contents of one run's logs, read in one pass: facts, records by rank, evaluations, marks.
+"""Contents of one run's logs, read in one pass.
 
-This module decides nothing: :mod:`k8sbench.measure.run.integrity` and
-:mod:`k8sbench.measure.run.measuring` do, when the pass is over.
+Facts, records by rank, evaluations and marks. :mod:`k8sbench.measure.run.integrity` and
+:mod:`k8sbench.measure.run.measuring` judge them when the pass is over.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ RANKS = 4096
 VALUES = 16
 """Different values of one fact that are kept."""
 LONGEST_WARMUP = 0.25
-"""Of the planned iterations, where the warm-up is the family's."""
+"""Maximum share of planned iterations for a family's default warm-up."""
 SAME_RUN = ("model", "gpus", "batch_size", "precision")
 """Facts that no restart changes."""
 _TIMES = ("mean", "median", "p95", "max")
@@ -49,7 +49,10 @@ class OpenedLog(Protocol):
     name: str
 
     def __iter__(self) -> Iterator[str]:
-        """Whole lines with their ends, in blocks of one or many; none is longer than 64 KiB."""
+        """Yield blocks of whole lines with their ends.
+
+        No line is longer than 64 KiB.
+        """
 
 
 class EpochEnd(msgspec.Struct, frozen=True):
@@ -62,16 +65,16 @@ class EpochEnd(msgspec.Struct, frozen=True):
     last: Record
     records: int
     fits: bool
-    """Whether its number of steps, if it has one, follows from the records."""
+    """True if its number of steps follows from the records, or is unknown."""
 
 
 class _Marks(NamedTuple):
-    """How often something happened so far that records alone do not show."""
+    """Counts of events between records."""
 
     events: int = 0
     """Evaluations, checkpoints and further headers."""
     restarts: int = 0
-    """Of the program, or of the file."""
+    """Restarts of the program, and new files."""
     resumptions: int = 0
     """Restarts that the log itself states."""
 
@@ -92,7 +95,7 @@ class LogFacts:
         self.files: list[str] = []
         self.empty = True
         self.facts: defaultdict[str, dict[str, Place]] = defaultdict(dict)
-        """Name → the values that the log states, the first one first, and where each stands."""
+        """Name → value → first line with it; values in log order."""
         self.ranks: dict[str, RankRecords] = {}
         self.window: CountedSteps | None = None
         self.evaluations: dict[tuple[str, str], Evaluations] = {}
@@ -107,29 +110,34 @@ class LogFacts:
         self.whole_run: tuple[Mark, str] | None = None
         self.epoch_ends: list[EpochEnd] = []
         self.unread: dict[str, tuple[str, Place, int]] = {}
-        """Group of a declared format → the first text of it that is no number, and how many."""
+        """Group of a declared format → first non-number, its line, count."""
         self.finished = False
         self.restarts: list[Place] = []
         """The first of them."""
         self.restarted = 0
-        """How often."""
+        """Number of restarts."""
         self.other_runs: list[tuple[str, list[Place]]] = []
-        """What shows that the log holds another run, and the lines that do."""
+        """Signs of another run in the log, each with its lines."""
         self._marks = _Marks()
         self._marks_before: dict[str, _Marks] = {}
         """By rank, those before its last record."""
         self._header: Place | None = None
         self._anew: dict[str, tuple[str, Place]] | None = None
-        """Facts of a further header, name and value; None: there was none since the last record."""
+        """Facts of a further header: name → value and line.
+
+        None: no header since the last record.
+        """
         self._count = 0
         """Records so far."""
         self._received: dict[str, list[float | None]] = {}
-        """By rank, when its last line before the window was received, or its first one, and when
-        the last one of all; None where that is not known."""
+        """Rank → when its window began and its last line was received.
+
+        The first is its last line before the window, or its first line. None if unknown.
+        """
         self._gpu_uuids: dict[str, None] = {}
 
     def read(self, source: OpenedLog) -> None:
-        """Read one log; the second and later ones must be of the first one's family."""
+        """Read one log; later logs must be of the same family."""
         families = {family.name: family for family in self.families}
         log = FamilyLog(
             source,
@@ -156,7 +164,7 @@ class LogFacts:
 
     @property
     def rank(self) -> RankRecords | None:
-        """The rank whose records are the job's: the most counted records, then the lowest rank."""
+        """Rank whose records count: most counted records, then lowest rank."""
         return min(
             self.ranks.values(),
             key=lambda t: (-t.tally.records, -t.all_records, len(t.source), t.source),
@@ -181,7 +189,10 @@ class LogFacts:
 
     @property
     def trains(self) -> bool:
-        """Whether the program trains to an accuracy: it measures all steps after the warm-up."""
+        """True if the program trains to an accuracy.
+
+        All steps after the warm-up are then measured.
+        """
         return self.fact("mode") == "train"
 
     def fact(self, name: str) -> str | None:
@@ -199,7 +210,7 @@ class LogFacts:
         return None if value is None else int(value)
 
     def place(self, name: str) -> list[Place]:
-        """Where the log states it."""
+        """Return the first line that states a fact."""
         return list(self.facts.get(name, {}).values())[:1]
 
     @property
@@ -276,7 +287,7 @@ class LogFacts:
         self._count += 1
 
     def _compare(self, rank: RankRecords, *, resumed: bool) -> None:
-        """Compare a further header with the first, now that it shows how the records go on."""
+        """Compare a further header with the first, knowing its first record."""
         anew, header = self._anew or {}, self._header
         self._anew = self._header = None
         names = SAME_RUN if resumed else (*SAME_RUN, "planned_iterations")
@@ -380,7 +391,7 @@ class LogFacts:
             rank.end_epoch(mark)
 
     def _choose_window(self, first: Record | None) -> CountedSteps:
-        """Decide what the log is measured by, now that its head is known, and its first record."""
+        """Decide the window, knowing the log's head and first record."""
         if self.window is None:
             self.expected = expected = self._choose()
             self.stated = next(filter(self._states, self.candidates), None)
@@ -404,7 +415,7 @@ class LogFacts:
         return usual if planned is None else min(usual, int(planned * LONGEST_WARMUP))
 
     def _states(self, expected: Expectation) -> bool:
-        """True if an expectation applies only to logs of a benchmark, and the log states it."""
+        """True if the log states the benchmark of a conditional expectation."""
         if self.family is OURS:
             stated = (self.fact("benchmark"), self.fact("variant"))
             return expected.if_stated and stated == (expected.benchmark, expected.variant)

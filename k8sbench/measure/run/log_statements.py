@@ -1,6 +1,6 @@
-"""What a log states of its run, and the case of a run that the checks look at.
+"""Statements of a log on its run, and input of the checks.
 
-It states batch, precision, data, start weights, program, environment and time to train.
+Batch, precision, data, start weights, program, environment and time to train.
 """
 
 from __future__ import annotations
@@ -35,11 +35,14 @@ _NOT_ENVIRONMENT = frozenset(
         *("broken_samples", "ended_by", "mode"),
     }
 )
-"""Facts that have a field of their own, or are of no use to a reader."""
+"""Facts with a field of their own, or of no use to readers."""
 
 
 def batch(log: LogFacts) -> int | None:
-    """Batch per GPU: as the log has it, else as the user or plan gives it, else the catalog's."""
+    """Return the batch per GPU.
+
+    From the log, else the user or plan, else the catalog.
+    """
     expected = log.expected
     given = printed_batch(log) or expected.batch_size
     if given is not None:
@@ -50,7 +53,7 @@ def batch(log: LogFacts) -> int | None:
 
 
 def precision(log: LogFacts) -> str | None:
-    """What the log shows; what was asked only where it shows nothing."""
+    """Return the logged precision; the requested one if none is logged."""
     return log.fact("precision") or log.fact("precision_assumed") or log.expected.precision
 
 
@@ -62,7 +65,7 @@ def amp_dtype(log: LogFacts) -> str | None:
 
 
 def arithmetic(log: LogFacts, missing: dict[str, str]) -> Arithmetic | None:
-    """What our trainers state; other programs do not."""
+    """Return the operations' types; only our trainers state them."""
     types = {
         name.removeprefix(_TYPES): next(iter(values))
         for name, values in sorted(log.facts.items())
@@ -98,7 +101,7 @@ def weights(log: LogFacts, missing: dict[str, str]) -> Weights | None:
 
 
 def impl(log: LogFacts) -> str:
-    """The program that wrote the log, as far as the log itself or the plan states it."""
+    """Return the program's origin, by the log or the plan."""
     known = (log.fact("impl") if log.family is OURS else None) or log.expected.impl
     if known is not None:
         return known
@@ -110,7 +113,10 @@ def impl(log: LogFacts) -> str:
 def environment(
     log: LogFacts, accuracy: AccuracyResult | None
 ) -> dict[str, str | int | float | bool | None]:
-    """What else a reader may want to know; ``accuracy`` is the one that has a field of its own."""
+    """Return further facts for readers.
+
+    ``accuracy`` is the metric with a field of its own.
+    """
     known: dict[str, str | int | float | bool | None] = {
         name: log.fact(name)
         for name in sorted(log.facts)
@@ -130,13 +136,13 @@ def environment(
 
 
 def printed_batch(log: LogFacts) -> int | None:
-    """Batch per GPU by the log: as it states it, or its rate times its seconds."""
+    """Return the logged batch per GPU, else rate × seconds."""
     logged = log.whole("batch_size")
     return product(log) if logged is None else logged
 
 
 def product(log: LogFacts) -> int | None:
-    """A card's batch by its rate and seconds; None where these give no whole number."""
+    """Return a card's batch by rate × seconds; None if not whole."""
     rank = log.rank
     samples = rank.sums.products.batch if rank is not None else None
     if rank is None or samples is None or rank.shape.per != "card":
@@ -166,7 +172,7 @@ def planned_iterations(log: LogFacts) -> int | None:
 
 
 def possible_samples(log: LogFacts, unit: int = 1) -> range | None:
-    """How many times ``unit`` samples a step of the job may have; None where nothing tells."""
+    """Return the range of samples per job step ÷ ``unit``; None if unknown."""
     rank, known = log.rank, log.airank.samples
     if rank is None or known is None or not rank.by_epoch:
         return None
@@ -199,21 +205,24 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     gpus: int
     batch: int | None
     job_batch: float | None
-    """What a step of the whole job counts, in the unit of the throughput."""
+    """Amount per job step in the throughput's unit; None if unknown."""
     precision: str | None
     seconds_per_unit: float | None
-    """Seconds in one unit of the rank's times: 1, or samples per iteration of the printed scope."""
+    """Seconds per unit of the rank's times; None if unknown.
+
+    1, or samples per iteration of the printed scope.
+    """
     throughput: Throughput | None
     goal: TimeToTrain
 
     @property
     def ended_at_target(self) -> bool:
-        """Whether it was to end at the target, and did."""
+        """True if it ended at its target as planned."""
         return self.log.fact("ended_by") == "target" and self.goal.reached is not None
 
     @property
     def smoke(self) -> bool:
-        """Whether the run only checks the path, with a small model."""
+        """True for functional tests with a small model."""
         return self.log.expected.smoke or self.log.fact("preset") == "smoke"
 
 
@@ -237,7 +246,7 @@ class TimeToTrain(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def time_to_train(log: LogFacts) -> TimeToTrain:
-    """Time to train of a log that was read, to what it is measured by."""
+    """Return the time to train, or why there is none."""
     target, evaluations = log.expected.target, log.airank.percent()
     own = list(log.training.evaluations.values())
     if log.family is OURS:
@@ -261,7 +270,7 @@ def time_to_train(log: LogFacts) -> TimeToTrain:
 
 
 def _not_comparable(log: LogFacts, target: Accuracy | None) -> str | None:
-    """Why a log of our own trainers cannot reach a target at all."""
+    """Return why our own trainer's run cannot reach a target; else None."""
     if log.family is not OURS:
         return None
     if (log.fact("data") or "").startswith("synthetic"):

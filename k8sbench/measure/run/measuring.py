@@ -37,9 +37,12 @@ class Judged(NamedTuple):
     measurement: Measurement
     expected: Expectation
     stated: Expectation | None
-    """That of the benchmark that the log states (:attr:`Expectation.if_stated`)."""
+    """Expectation of the benchmark that the log states; None without one.
+
+    See :attr:`Expectation.if_stated`.
+    """
     unfit: list[str]
-    """Ids of the reasons for which the benchmark alone rejects the log, and so did not apply."""
+    """Ids of rejections by the stated benchmark alone, which then did not apply."""
 
 
 def measure(
@@ -50,12 +53,12 @@ def measure(
 
 
 def judge(sources: Iterable[OpenedLog], candidates: Sequence[Expectation]) -> Judged:
-    """Measure one run from its logs: one file, or those of its ranks or pieces in their order.
+    """Measure one run from its logs.
 
-    The candidate that the log states applies, unless it has a reason of its own to reject the log;
-    else the first one of the log's family. GPU metrics are those that our trainers print.
-    Raises :class:`~k8sbench.model.errors.InputError` for a log in which there is nothing to
-    measure; a log that is not to be trusted is measured and rejected, with its reasons.
+    One file, or those of its ranks or pieces in order. The candidate that the log states applies,
+    unless it has a reason of its own to reject the log; else the first one of the log's family. GPU
+    metrics are those that our trainers print. Raises :class:`~k8sbench.model.errors.InputError` if
+    nothing can be measured. An untrustworthy log is measured and rejected, with its reasons.
     """
     log = _read(sources, candidates)
     found, stated, unfit = _of_log(log), log.stated, list[str]()
@@ -114,7 +117,7 @@ def _with_gpu_metrics(measurement: Measurement, log: LogFacts) -> Measurement:
 
 
 def _check_declared(log: LogFacts, declared: LogFormat) -> None:
-    """A declared format that reads no record, although there seem to be some, is wrong."""
+    """Raise an error if a declared format matches no record."""
     for name, (text, place, _) in log.unread.items():
         raise InputError(
             f"{name} matches {text!r}, which is not a number.",
@@ -275,7 +278,7 @@ def _above_peak(measurement: Measurement, expected: Expectation) -> Iterator[Fin
 
 
 def _scale(shape: Shape, gpus: int, job_batch: float | None) -> tuple[float | None, float | None]:
-    """What a printed unit is worth: job samples/s in one rate unit, seconds in one time unit."""
+    """Return samples/s per rate unit and seconds per time unit."""
     if shape.number == "seconds":
         return job_batch, 1.0
     cards = float(gpus if shape.per == "card" else 1)
@@ -336,7 +339,7 @@ def _throughput(
 
 
 def _estimator(rank: RankRecords | None) -> Estimator:
-    """The headline's name, which says whether it is of all steps or of the printed ones."""
+    """Return the headline's estimator: of all steps, or of printed ones."""
     if rank is None or not (rank.samples_steps and rank.tally.printed_alone):
         return "time_weighted"
     return "printed_steps"

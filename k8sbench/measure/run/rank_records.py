@@ -1,4 +1,4 @@
-"""The records of one rank, taken in one pass: what they cover, their sums, and what is odd.
+"""Records of one rank, accumulated in one pass.
 
 Only the rate of each counted record is kept, eight bytes each, for the median. All sums are in the
 unit of the shape's deciding number (seconds per iteration, or seconds per sample for printed
@@ -21,8 +21,10 @@ ROUNDED = 1e-4
 
 
 Replay = Literal["repeated", "redone", "back"]
-"""Why a record leads no further than the log was already: it is a copy or another rank's, the
-program was restarted, or there is no known reason."""
+"""Cause of a record that does not advance the iteration.
+
+``repeated``: a copy, or another rank's. ``redone``: the program was restarted. ``back``: unknown.
+"""
 
 
 class RankRecords:
@@ -37,7 +39,7 @@ class RankRecords:
         self._running = shape.averaged == "running"
         self._single = shape.averaged == "step"
         self.last = (every or shape.last) if shape.averaged == "last" else 0
-        """Iterations that each mean is of, where that is no matter of the records' distance."""
+        """Iterations per printed mean if fixed; 0 if it covers the interval."""
         self.by_epoch = shape.numbering != "run"
         """True if iterations restart in each epoch, as far as known."""
         self._decided = shape.numbering is not None
@@ -55,15 +57,14 @@ class RankRecords:
         """Iteration of the record before, as numbered in the log."""
         self._mean = RunningMean(shape)
         self._furthest = (0, self._mean.printed)
-        """Where the log stood, and its mean, at the record that led furthest, while the log goes
-        through iterations again."""
+        """Iteration and mean at the furthest record, during a replay."""
         self.resumed = False
         """True once the program or the file began anew between two records."""
         self.unprinted = 0
-        """Iterations that are known to have run, and of which a restart lost the line."""
+        """Iterations that ran, but whose lines a restart lost."""
         self._pending: tuple[Record, str, bool, bool] | None = None
         self.replay: Replay | None = None
-        """Why the log goes through iterations again; None: it leads further."""
+        """Cause of the current replay; None if the log advances."""
         self.distances = Distances(shape, window, every)
         self.opening: Occurrence | None = None
         """The first record; None where the log resumes a run."""
@@ -107,14 +108,17 @@ class RankRecords:
             self.position = max(self.position, self._base + iteration)
 
     def resume_after(self, iteration: int) -> None:
-        """Take a restart that goes on after an iteration: those since the last record ran, too."""
+        """Record a restart from a checkpoint after ``iteration``.
+
+        The iterations since the last record ran, too.
+        """
         if self.all_records and iteration > self.position:
             self.unprinted += max(iteration - max(self.position, self.window.warmup), 0)
             self.position = self._previous = iteration
             self.replay = None
 
     def end_epoch(self, mark: Mark) -> None:
-        """Take the log's own total of an epoch: it covers all its steps, printed or not."""
+        """Add the log's own total of an epoch, unprinted steps included."""
         total, steps = mark.number("sum_seconds"), self.steps_of(mark)
         if self.replay is not None or steps is None or total is None or self.sums.epoch.ended:
             return
@@ -137,7 +141,7 @@ class RankRecords:
         self.position = max(self.position, end)
 
     def steps_of(self, mark: Mark) -> int | None:
-        """Steps that an epoch's total covers: its sum by its mean, or its samples by the batch."""
+        """Return the steps of an epoch's total: sum ÷ mean, or samples ÷ batch."""
         total, mean = mark.number("sum_seconds") or 0.0, mark.number("mean_seconds") or 0.0
         rate = mark.number("all_steps_rate") or mark.number("mean_rate") or 0.0
         if not 0 < total < math.inf:
@@ -149,7 +153,7 @@ class RankRecords:
         return None
 
     def fits(self, steps: int) -> bool:
-        """Whether an epoch of so many steps ends between its last record and the next one."""
+        """True if an epoch of ``steps`` ends before the next record."""
         tail = steps + self.shape.skips - self._previous
         # The total is rounded, and whether it leaves out the first steps differs by generation.
         slack = 1 + ROUNDED * steps
@@ -157,18 +161,18 @@ class RankRecords:
 
     @property
     def samples_steps(self) -> bool:
-        """Whether the lines' own times are of some of the steps alone."""
+        """True if the printed times cover only some of the steps."""
         return self.usual > self.last if self.last else self._single and self.usual != 1
 
     @property
     def _batch(self) -> int:
-        """Samples of a step by its rate and seconds; 0 where they are not printed."""
+        """Samples per step by rate × seconds; 0 if not printed."""
         return round(self.sums.products.batch or 0)
 
     def is_extended(self, record: Record) -> bool:
-        """Whether another total is that of this run, which plans more iterations after its last.
+        """True if another planned total is an extension of this run.
 
-        Our trainers do that until their GPU metrics cover enough time. A repeated line has the
+        Our trainers extend a run until its GPU metrics cover enough time. A repeated line has the
         total of before.
         """
         totals = {self.total or 0, record.total or 0}
@@ -177,7 +181,7 @@ class RankRecords:
         return totals <= self._extended
 
     def begins_with(self, record: Record) -> bool:
-        """Whether a record is of iterations that the log began with, or of earlier ones."""
+        """True if a record is of the log's first iterations, or earlier ones."""
         epoch = (record.epoch or 0) <= min(self._bases, default=math.inf)
         return epoch and record.iteration <= self._opening_position
 
@@ -255,7 +259,7 @@ class RankRecords:
         return self.by_epoch and epoch != before
 
     def _turn(self, record: Record, file: str, *, opens: bool, restart: bool) -> bool:
-        """Go to the epoch of a record; True if it is one that the log had not reached yet."""
+        """Switch to a record's epoch; True if it is new."""
         epoch, total = record.epoch, record.total or 0
         number = epoch or 0
         new = number not in self._bases and (not self._bases or number > max(self._bases))
@@ -282,10 +286,9 @@ class RankRecords:
         return new
 
     def _look_back(self, record: Record, file: str, position: int, restart: bool) -> None:
-        """A record that leads no further than the log was already; it counts once, or not at all.
+        """Handle a record that does not advance the iteration.
 
-        It is another rank's copy, work that was done again after a restart, or a log that goes
-        back: three different findings.
+        It is a copy, was redone after a restart, or the log goes back: three different findings.
         """
         line = Occurrence(file, record, position)
         if self.replay is None:
@@ -308,7 +311,7 @@ class RankRecords:
             self.clock.latest = self.clock.at(record.stamp)
 
     def _ended_before(self, record: Record) -> bool:
-        """Whether a log that begins like this one, of about its length, was over as it began."""
+        """True if an earlier run of about this length had ended before."""
         stamp, first, last = record.stamp, self.sums.first_stamp, self.sums.last_stamp
         if stamp is None or first is None or last is None:
             return False
@@ -349,7 +352,7 @@ class RankRecords:
 
 
 def _distance(first: Record, second: Record) -> int | None:
-    """Iterations from the log's first record to its second, if they stand in one epoch."""
+    """Return iterations between the first two records; None across epochs."""
     by_epoch = first.shape.numbering == "epoch"
     if (by_epoch and first.epoch != second.epoch) or second.iteration <= first.iteration:
         return None

@@ -1,5 +1,6 @@
-"""What the records of one rank add up to: sums and last values, how far they are apart, which
-iterations are in no record, and printed running means unrolled.
+"""Sums over the records of one rank.
+
+Also last values, distances, missing iterations, and unrolled running means.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class Covered(NamedTuple):
 
     iterations: int
     seconds: float
-    """Of all of them together; per sample, where rates are printed."""
+    """Total time of all iterations; per sample, for printed rates."""
 
 
 NOTHING = Covered(0, 0.0)
@@ -33,15 +34,20 @@ class RunningMean:
     def __init__(self, shape: Shape) -> None:
         self._shape = shape
         self.printed = NOTHING
-        """What the mean at the record before is of."""
+        """Iterations and time of the previous record's mean."""
         self._carried = 0
         """Iterations of the epoch before that the mean covers, too."""
         self._untimed = 0
-        """Iterations of the epoch before its mean: some programs time no first step, and their
-        first line is of the second."""
+        """Iterations before the epoch's mean begins.
+
+        Some programs do not time the first step, and print a first line at the second.
+        """
 
     def turn(self, total: int, *, goes_on: bool) -> None:
-        """Go to an epoch of ``total`` iterations; ``goes_on``: from the one before, in one run."""
+        """Start an epoch of ``total`` iterations.
+
+        ``goes_on``: it follows the previous epoch in the same run.
+        """
         if goes_on and self._shape.carries and self.printed.iterations:
             self._carried = max(total - self._shape.skips, 0)
         else:
@@ -94,9 +100,9 @@ class Distances:
         self.stated = every if shape.averaged == "interval" else None
         """Iterations that a record averages by the log's configuration; None: it does not tell."""
         self.usual = self.stated or 0
-        """Iterations from one record to the next, most often, and no more than the log states."""
+        """Most frequent distance of records, at most the stated one; 0 if unknown."""
         self._once: Occurrence | None = None
-        """The first record after the usual distance: one that is no gap for all that is known."""
+        """First record after the usual distance, which is no gap so far."""
 
     def same(self) -> None:
         """Count the usual distance."""
@@ -134,7 +140,7 @@ class Distances:
         return not explained
 
     def gap(self, distance: int, line: Occurrence, usual: int) -> None:
-        """Keep a record before which iterations are in no record, if they are of the window."""
+        """Add a gap before a record, if it lies in the window."""
         if line.position > self._window.warmup and line.position - distance < self._window.end:
             key = distance if len(self._gaps) < DISTINCT else math.inf
             self._gaps.setdefault(key, Occurrences()).add(line, distance - usual)
@@ -160,7 +166,7 @@ class Distances:
 
 
 PRODUCT = 0.02
-"""Relative difference of the products of rate and seconds of two records of one batch …"""
+"""Relative difference of rate × seconds within one batch …"""
 ROUNDING = 0.002
 """… and what their last digits may add, in seconds."""
 
@@ -173,28 +179,28 @@ class Epoch(msgspec.Struct):
     rates: float = 0.0
     last: Record | None = None
     complete: bool = True
-    """Whether no record of it is missing."""
+    """True if none of its records is missing."""
     ended: bool = False
-    """Whether the log has summed it up; each rank may print that."""
+    """True if its summary was read; each rank may print one."""
 
 
 class Products(msgspec.Struct):
     """Rate times seconds of the records that print both: their batch."""
 
     batch: float | None = None
-    """Of the record with the longest iteration, where rounding matters least."""
+    """Batch by the record with the longest iteration, where rounding matters least."""
     _longest: float = 0.0
     first: float = 0.0
-    """Of the first record."""
+    """Batch by the first record; 0 if none."""
     _other: Occurrence | None = None
     """The record before, if its product is not the first one's."""
 
     def differ(self, batch: int) -> bool:
-        """Whether they are of another batch, by more than rounding."""
+        """True if the records have another batch, beyond rounding."""
         return abs((self.batch or batch) / batch - 1) > PRODUCT + ROUNDING / (self._longest or 1)
 
     def add(self, line: Occurrence) -> Occurrence | None:
-        """Add a record; return the one before it if that is of another batch than the first.
+        """Add a record; return the previous one if its batch is another.
 
         The last batch of an epoch may be smaller.
         """
@@ -216,7 +222,7 @@ class Products(msgspec.Struct):
 
 
 class RankSums:
-    """What the records of a rank add up to, and what is odd about their numbers."""
+    """Sums and oddities of a rank's records."""
 
     def __init__(self, shape: Shape, window: CountedSteps) -> None:
         self.first_stamp: float | None = None

@@ -1,4 +1,4 @@
-"""Summaries that a log prints, of the run or of an epoch, against its own lines."""
+"""Comparison of a log's summaries with its own lines."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from k8sbench.model.finding import Finding
 from k8sbench.model.sample import Record
 
 OWN_SUMMARY = 0.005
-"""Relative difference allowed between a log's lines and a summary made from the same numbers."""
+"""Maximum relative difference of a log's lines and its summary."""
 WHOLE_RUN = (0.5, 1.1)
-"""A whole run's rate by a window's: it holds the warm-up and evaluations, so it may be lower."""
+"""Limits of a whole run's rate ÷ the window's.
+
+It includes the warm-up and evaluations, so it may be lower.
+"""
 SLOW_TAIL = 10.0
-"""How much slower than the mean the iterations after an epoch's last record may be."""
+"""Maximum slowdown of the iterations after an epoch's last record."""
 EPOCH_SUMMARY = 0.05
 """The same for summaries that also hold the few iterations after the last record."""
 
@@ -59,7 +62,7 @@ def _whole_run(case: Case) -> Iterator[Finding]:
 
 
 def of_epoch(case: Case, end: EpochEnd) -> Iterator[Finding]:
-    """A family's line at the end of an epoch, against the records of that epoch."""
+    """Compare an epoch's summary with the epoch's records."""
     number, last = end.mark.number, end.last
     if end.records < FEWEST_RECORDS:
         return
@@ -89,7 +92,7 @@ def of_epoch(case: Case, end: EpochEnd) -> Iterator[Finding]:
 
 
 def _running_summary(end: EpochEnd, last: Record) -> Iterator[Finding]:
-    """A running mean and its sum at the epoch's end: they go on from those of the last record."""
+    """Compare an epoch's last running mean with its final mean and sum."""
     mean, total = end.mark.number("mean_seconds"), end.mark.number("sum_seconds")
     if mean is None or total is None or not last.mean_seconds:
         return

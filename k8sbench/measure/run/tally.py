@@ -32,7 +32,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     """Iterations since the record before."""
     covered: int
     time: float
-    """Of all iterations that it covers, in the unit of the shape's deciding number."""
+    """Time of all covered iterations, in the deciding number's unit."""
     printed: tuple[int, float]
     """Iterations that the number on its line is of, and their time."""
     at: float | None
@@ -40,15 +40,15 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     passed: float
     """Seconds since the record before by the stamps; 0 where they do not tell."""
     counts: bool
-    """Whether all that it covers lies in the window."""
+    """True if all covered iterations lie in the window."""
     steady: bool
-    """Whether nothing but training lies in its time."""
+    """True if its time holds only training."""
     compares: bool
-    """Whether nothing but it lies between its stamp and the one before."""
+    """True if only this record lies between the last two stamps."""
 
 
 class Span(NamedTuple):
-    """Iterations that a figure is of, and their time in the unit of the deciding number."""
+    """Iterations of a figure, and their time in the deciding number's unit."""
 
     first: int
     last: int
@@ -57,7 +57,7 @@ class Span(NamedTuple):
 
 
 class Stamped(msgspec.Struct, frozen=True, gc=False):
-    """A counted record that carries a stamp, and the sums up to and with it."""
+    """Counted record with a stamp, and the sums up to it."""
 
     position: int
     stamp: float
@@ -159,17 +159,17 @@ class Tally:
 
     @property
     def printed_alone(self) -> bool:
-        """Whether the figure is of no more iterations than the lines' own numbers."""
+        """True if the figure covers no more iterations than the printed numbers."""
         return not self.all_steps and self.iterations <= self.printed_iterations
 
     @property
     def all_steps(self) -> bool:
-        """Whether a log of single steps states totals of epochs, which the figure is of then."""
+        """True if epoch totals cover steps that are not printed."""
         return self._epochs is not None
 
     @property
     def span(self) -> Span | None:
-        """What the time-weighted figure is of; None: nothing lies in the window."""
+        """Iterations and time of the time-weighted figure; None without any."""
         if self._epochs is not None:
             return self._epochs
         if self.first_iteration is None or self.last_iteration is None:
@@ -183,7 +183,7 @@ class Tally:
 
     @property
     def stamps(self) -> tuple[float | None, float | None]:
-        """When the window began, as far as a stamp shows, and when it ended."""
+        """Begin and end of the window; None if no stamp shows them."""
         if self.stamped is None:
             return self.began, None
         first, last = self.stamped

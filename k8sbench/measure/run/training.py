@@ -1,8 +1,8 @@
-"""Trainings to an accuracy: what AI-Rank's lines and our own trainers' events state of them.
+"""Trainings to an accuracy: AI-Rank's lines and our trainers' events.
 
-Time to train follows AI-Rank's definition: its lines say when the test began. Our own events say
-what the evaluations of all attempts reached: one that is repeated after a restart counts once, as
-the first time; where a line was torn an event is missing, and never another number.
+Time to train follows AI-Rank's definition: its lines say when the test began. Our own events have
+the evaluations of all attempts: one that is repeated after a restart counts once, at its first
+time. A torn line loses its event, and never yields another number.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Evaluated(msgspec.Struct, frozen=True):
     value: float
     place: Place
     is_whole: bool = True
-    """Whether it is of all samples; else it reaches no target."""
+    """True if all samples were evaluated; else no target is reached."""
 
 
 def reaching(evaluations: Iterable[Evaluated], target: Accuracy | None) -> Evaluated | None:
@@ -86,7 +86,7 @@ class AiRankEvents:
 
     @property
     def accuracy(self) -> AccuracyResult | None:
-        """What the evaluations reached, by AI-Rank's lines alone."""
+        """Best and final accuracy by AI-Rank's lines; None without any."""
         values = [evaluated.value for evaluated in self.evaluations]
         if not values:
             return None
@@ -119,7 +119,7 @@ class AiRankEvents:
         return reached.at - self.begun.stamp, ""
 
     def reasons(self) -> Iterator[Finding]:
-        """What is odd in the lines."""
+        """Yield contradictions in the lines."""
         if self._odd is not None:
             text = "AI-Rank's stamps go back."
             yield rules.AIRANK_CLOCK.finding(text, [self._odd])
@@ -132,15 +132,15 @@ NAMED = 10_000
 
 
 class TrainingFacts:
-    """What the events of one run say beyond its steps."""
+    """Events of our trainers, except steps."""
 
     def __init__(self) -> None:
         self.metric: str | None = None
-        """That of the first evaluation's headline."""
+        """Headline metric of the first evaluation; None without any."""
         self.target: float | None = None
         """As the evaluations state it, percent."""
         self.evaluations: dict[int, Evaluated] = {}
-        """Of the headline, in percent, by the iterations before each, as they came."""
+        """Iterations before an evaluation → its headline, in percent."""
         self._partial: tuple[Evaluation, Place] | None = None
         """The last evaluation that could not read all of its samples."""
         self._broken: dict[tuple[str, str], Place] = {}
@@ -180,7 +180,7 @@ class TrainingFacts:
                 self._failed.append((str(values["failed"]), place))
 
     def reasons(self) -> Iterator[Finding]:
-        """What its reader should know of the data and the checkpoints."""
+        """Yield findings on broken samples and failed checkpoints."""
         if self._broken or self._partial is not None:
             yield rules.BROKEN_SAMPLES.finding(self._broken_text(), self._broken_places())
         if self._failed:
@@ -220,7 +220,7 @@ class Evaluations(msgspec.Struct):
     """Iterations before each of them, where lines state them."""
 
     def add(self, value: float, records_before: int, step: int | None) -> None:
-        """Add an evaluation, unless it is another rank's line of the same one, or repeats it."""
+        """Add an evaluation; ignore repetitions and other ranks' lines."""
         if step in self.steps or (step is None and records_before == self.records_before):
             return
         if step is not None:
@@ -232,7 +232,7 @@ class Evaluations(msgspec.Struct):
 
     @property
     def result(self) -> AccuracyResult:
-        """What these evaluations reached."""
+        """Best and final value."""
         return AccuracyResult(
             metric=self.metric,
             best=self.best,
