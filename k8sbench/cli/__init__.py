@@ -1,1 +1,1 @@
-"""argv → one call of ``app`` → text and an exit code. A command parses, calls, prints, returns."""
+"""Command line: parse, call ``app`` once, print, return an exit code."""

@@ -1,4 +1,4 @@
-"""What a shell completes besides commands, options and choices, which click completes itself."""
+"""Shell completion of benchmarks and files; click completes the rest."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Benchmark(click.Path):
 
 
 def prepare(command: click.Command) -> None:
-    """Give the texts of a command, and of those below it, the type that completes them."""
+    """Set parameter types for completion, in a command and its subcommands."""
     for param in command.params:
         if type(param.type) is not click.types.StringParamType:
             continue

@@ -27,13 +27,13 @@ ENVIRONMENT = {
     "pools_file": "K8SBENCH_POOLS",
     "kubeconfig": "KUBECONFIG",
 }
-"""Parameter → the variable that counts where the option is not given, and that others read."""
+"""Parameter → environment variable with precedence over configuration files."""
 
 
 def options(command: click.Command) -> dict[str, click.Option]:
-    """Map what a file calls an option, its long name without dashes → the option of a command.
+    """Map key in a file → option of a command.
 
-    ``--yes`` is none: it answers a question, and a file does not answer for a person.
+    Keys are long names without dashes. ``--yes`` has none: a file must not answer for a person.
     """
     return {
         max(param.opts, key=len).lstrip("-"): param
@@ -100,7 +100,7 @@ def default_map(name: str, command: click.Command, files: Files) -> dict[str, An
 
 
 def _value(key: str, param: click.Option, value: Any, path: str) -> Any:
-    """Return a value as click takes it, which checks the rest when the command is run."""
+    """Convert a value for click, which validates the rest at run time."""
     words = value if isinstance(value, list) else [value]
     is_plain = all(isinstance(word, str | int | float) for word in words)
     if not is_plain or any(isinstance(word, bool) != param.is_flag for word in words):

@@ -1,5 +1,7 @@
-"""From outcomes to exit codes: 0 valid, 3 failed, 4 timed out, 5 rejected, 8 target not reached;
-errors have theirs."""
+"""Exit codes of runs, rows and node checks; errors have their own.
+
+0 valid, 3 failed, 4 timed out, 5 rejected, 8 target not reached.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +29,14 @@ ORDER = (
     *(1, 6, REGRESSION_EXIT_CODE, 3, 4, REJECTED_EXIT_CODE, NOT_REACHED_EXIT_CODE),
     *(UNDECIDED_EXIT_CODE, 0),
 )
-"""Of several runs' exit codes, the first of these that occurs is the command's."""
+"""Precedence among the exit codes of several runs."""
 
 
 def of_run(run: Run) -> int:
-    """The exit code that one run stands for, finished or left because its logs cannot be read."""
+    """Return the exit code of one run.
+
+    The run has ended, or its logs cannot be read.
+    """
     if not run.phase.final:
         return Unreachable.exit_code
     if run.phase is Phase.SUCCEEDED:
@@ -50,16 +55,16 @@ def of_runs(runs: Iterable[Run]) -> int:
 
 
 def of_rows(rows: Rows) -> int:
-    """The exit code of a command that prints these rows; a group may reject a run that is valid.
+    """Return the exit code of a command that prints these rows.
 
-    A run that was refused has failed, or could not reach a cluster that is ready.
+    A group may reject a valid run. A refused run has the code of its error.
     """
     refused = (error.exit_code for error in rows.refusals)
     return worst([of_runs(rows.runs), REJECTED_EXIT_CODE if rows.rejected else 0, *refused])
 
 
 def of_nodes(to_cordon: Collection[str], rows: Rows) -> int:
-    """The exit code of a check of nodes: a slow or faulty one counts more than a failed run."""
+    """Return the exit code of a node check; slow nodes precede failed runs."""
     return worst([REGRESSION_EXIT_CODE if to_cordon else 0, of_rows(rows)])
 
 

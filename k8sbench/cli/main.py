@@ -1,7 +1,7 @@
-"""The command line: its commands, loaded only when one is run, and how errors reach the user.
+"""The command line: loading of commands, configuration, error output.
 
-``k8sbench --help`` imports no command, so that it answers at once: names and help lines stand in
-:data:`GROUPS`, and a test holds them equal to what the commands say of themselves.
+``k8sbench --help`` imports no command, to answer quickly: names and help are in :data:`GROUPS`. A
+test compares them with the commands.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
-"""Why a write to stdout fails that is redirected into a file."""
+"""Errors of a full disk, when writing redirected stdout."""
 COMPLETE = "_K8SBENCH_COMPLETE"
-"""In it a shell says what it asks for; the words are in variables of click's."""
+"""Variable that a shell sets to request completion; click reads the words from others."""
 GROUPS: dict[str, dict[str, str]] = {
     "Run": {
         "benchmarks": "List the catalog with images and GPUs, or one benchmark with figures.",
@@ -67,7 +67,10 @@ GROUPS: dict[str, dict[str, str]] = {
         "completion": "Print the completion script of a shell.",
     },
 }
-"""Heading in the help → name, also of the module in ``commands/`` that holds ``command`` → help."""
+"""Heading in the help → command → help line.
+
+The module of that name in ``commands/`` holds ``command``.
+"""
 MODULES = {
     "delete": "cancel",
     "render": "submit",
@@ -134,7 +137,7 @@ class Commands(click.Group):
 
 
 def find(name: str) -> click.Command | None:
-    """Return a command as it is typed; None where there is none, or others below it."""
+    """Return a command by its full name; None if unknown, or a group."""
     top, _, below = name.partition(" ")
     command = cli.get_command(click.Context(cli), top)
     if isinstance(command, click.Group):
@@ -143,7 +146,7 @@ def find(name: str) -> click.Command | None:
 
 
 def names(first: str | None = None) -> Iterator[str]:
-    """Give every command as it is typed, imported when its turn comes: ``first``'s come first."""
+    """Yield the full name of every command, importing lazily, ``first`` first."""
     for name in sorted(COMMANDS, key=lambda name: name != first):
         command = cli.get_command(click.Context(cli), name)
         if isinstance(command, click.Group):
@@ -260,23 +263,23 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _reader_gone() -> int:
-    """End as quietly as any other program, with the exit code that a shell gives SIGPIPE.
+    """Return the exit code of SIGPIPE, silently.
 
-    Python would complain once more when it flushes at exit, so stdout goes to nowhere.
+    Stdout is redirected to /dev/null: Python would report the error again when it flushes at exit.
     """
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return 141
 
 
 def _open_what_is_closed() -> None:
-    """Point standard streams that are closed (``>&-``) at nowhere, before a file takes a place."""
+    """Open closed standard streams (``>&-``) on /dev/null, before a file takes their number."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w" if number else "r"))  # noqa: SIM115, PTH123
 
 
 def _tell_help(error: click.ClickException) -> int:
-    """Print the help that is the answer to a command without the word that must follow it."""
+    """Print the help of a command without its required subcommand."""
     with contextlib.suppress(OSError):
         print(clean_lines(error.format_message()), file=sys.stderr)
     return 2

@@ -1,4 +1,4 @@
-"""Options that several commands share; those of a submit are made of its request's flags."""
+"""Options shared by several commands; submit's come from the request's flags."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FC = TypeVar("FC", bound=Callable[..., Any] | click.Command)
 Decorator = Callable[[Any], Any]
 
 LONGEST_SECONDS = 366 * 86400.0
-"""Of any length of time that is typed: a year."""
+"""Maximum of any duration option: a year."""
 TYPED = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 
 
@@ -60,7 +60,7 @@ def _timeout(_: click.Context, param: click.Parameter, value: str | None) -> flo
 
 
 def _declared(kind: type[msgspec.Struct], flags: Mapping[str, Flag]) -> tuple[Decorator, ...]:
-    """Make an option of each field that has a flag, in the order of the fields."""
+    """Make an option of each field with a flag, in order."""
     fields = msgspec.structs.fields(kind)
     return tuple(_option(field, flags[field.name]) for field in fields if field.name in flags)
 
@@ -147,7 +147,7 @@ def access_options(function: F) -> F:
 
 
 def since_option(what: str) -> Callable[[FC], FC]:
-    """Make ``--since``: a length of time back from now, or a date; becomes Unix seconds."""
+    """Make ``--since``: a duration before now, or a date; gives Unix seconds."""
     return click.option("--since", metavar="TIME", callback=_since, help=what)
 
 
@@ -166,7 +166,7 @@ accept_option = click.option(
 def unseen_password(
     context: click.Context, option: click.Parameter, value: str | None
 ) -> str | None:
-    """Reject a password on the command line, which every user of this machine can read there."""
+    """Reject a password on the command line, where ``ps`` shows it."""
     typed = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
     if typed and value is not None and without_passwords(value) != value:
         raise UsageError(
@@ -198,7 +198,7 @@ rows_option = format_option(
     *formats.offered("table", "wide", "markdown", "flat", "document", "names"),
     about="Format of the rows.",
 )
-"""How a command prints the rows of the runs that it has closed."""
+"""Option ``-o`` of commands that print the rows of closed runs."""
 
 
 def grouped(
@@ -208,9 +208,9 @@ def grouped(
     names: Collection[str],
     function: F,
 ) -> F:
-    """Add options to a command, which receives what is built of their values as one argument.
+    """Add options to a command, passed as one built argument.
 
-    ``names`` are those of the options' values, which the command does not receive.
+    ``names`` are the options' parameters, which the command does not receive.
     """
 
     # wraps() also carries over the options that the command declared itself.

@@ -70,7 +70,7 @@ def write_by(report: ModuleType, content: object, output_format: str) -> None:
 
 
 def text_of(shown: Sequence[Table]) -> str:
-    """Lay tables out for people: fitted to the terminal, with colour where that is wanted."""
+    """Lay out tables for people: terminal width, colour if wanted."""
     from k8sbench.report import tables
 
     return tables.text(shown, width=terminal_width(), paint=output.paint())
@@ -105,7 +105,7 @@ plot_option = click.option(
 
 
 def write_plot(plot: str, draw: Callable[[str], bytes]) -> None:
-    """Write what ``draw`` draws in the format that the file's name asks for, and say so."""
+    """Write a plot, in the format of the file's suffix, and report the file."""
     data = draw(_plot_format(plot))
     try:
         Path(plot).write_bytes(data)

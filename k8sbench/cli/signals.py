@@ -16,10 +16,9 @@ CAUSES = {
 
 
 class SignalStop(Stop):
-    """Is asked for by a signal while it is entered; a second signal ends the program at once.
+    """A Stop set by a signal; a second signal ends the program immediately.
 
-    Outside, signals do what Python has them do: nothing is followed that would have to be ended in
-    good order.
+    Signals have Python's behaviour outside the context: nothing needs an orderly end there.
     """
 
     def __init__(self) -> None:

@@ -53,7 +53,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """None: not known."""
     b: str | None
     change: float | None = None
-    """b ÷ a − 1 of a GPU metric; None for values that are not numbers."""
+    """b ÷ a − 1 of a GPU metric; None without numbers."""
     cases: tuple[int, ...] = ()
     """Places of the cases in the comparison."""
 
@@ -84,10 +84,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     """Smallest p that so many observations can have; None without a ratio."""
     finding: Finding
     regression: bool = False
-    """True if slower by more than the limit, and p ≤ 5 % of this case.
-
-    False without a limit.
-    """
+    """True if slower by more than the limit, p ≤ 5 %; otherwise False."""
     not_comparable: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     """Allowed differences."""

@@ -18,7 +18,7 @@ CREATION_UNKNOWN = "creation-unknown"
 QUOTA_FULL = "quota-full"
 NOT_CREATED = "not-created"
 RESTART_WAITS = "restart-waits"
-"""Cause id of a run whose next attempt waits for the previous one to go."""
+"""Cause id of a run whose next attempt waits for the previous job's deletion."""
 OPEN = frozenset({None, CREATION_UNKNOWN, RESTART_WAITS})
 """Cause ids of Created runs that may have no job."""
 AGAIN = "Submit it again, under its name with --run-id {run_id}."

@@ -180,7 +180,7 @@ def has_kernels(build: Build, capability: str) -> bool:
 def image_failure(
     table: ImageTable, *, gpu_model: str | None, image: str | None
 ) -> tuple[str, str] | None:
-    """Return why ``image`` fails on a GPU, with an action; None if it may work."""
+    """Return why ``image`` fails on a GPU, and an action; None if unknown."""
     content = None if image is None else table.content(image)
     if content is None:
         return None

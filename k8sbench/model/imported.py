@@ -85,7 +85,7 @@ class LogOrigin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_id(benchmark: str, set_name: str, digests: Sequence[str]) -> str:
-    """Return the run id of logs in a set; the same logs get the same id."""
+    """Return the run id of logs in a set, equal for equal logs."""
     text = "\n".join((set_name, *digests)).encode()
     digest = hashlib.sha256(text).hexdigest()[:ID_DIGITS]
     return f"{benchmark[: NAME_LIMIT - ID_DIGITS - 1].rstrip('-')}-{digest}"

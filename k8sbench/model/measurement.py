@@ -176,7 +176,7 @@ class SteadyPart(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     started_at: float
-    """Unix seconds by the clock of the program, or of the receiver of its lines."""
+    """Unix seconds by the clock of the program or of the log's receiver."""
     ended_at: float
     """By the same clock."""
     gpu_uuids: tuple[str, ...] = ()
@@ -248,7 +248,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     precision_effective: str | None = None
     """Effective precision: ``fp32`` if AMP had no effect; None if not stated."""
     amp_dtype: str | None = None
-    """Half type of AMP; None without AMP, or if the log does not state it."""
+    """Half type of AMP; None without AMP or if not in the log."""
     arithmetic: Arithmetic | None = None
     """Types of the operations; None if the log does not state them.
 
@@ -269,7 +269,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     estimator: str = "time_weighted"
     """Estimator of the headline."""
     final_loss: float | None = None
-    """Loss of the last record; None if the log has none, or it is no number."""
+    """Loss of the last record; None if missing or not a number."""
     accuracy: AccuracyResult | None = None
     """Results of the evaluations; None without evaluation."""
     time_to_train_s: float | None = None

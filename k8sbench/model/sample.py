@@ -1,9 +1,9 @@
-"""The contents of a log, before anything is computed.
+"""Contents of a log, as parsed.
 
-Parsing turns lines into *records* (one printed training line each), *evaluations*, *facts* (what
-the log states of its own run: batch, GPUs, versions) and *marks* (AI-Rank events, checkpoints,
-restarts, the log's own summary). Numbers stand here as printed, with what they are per; scaling
-them to the whole job is measuring, not parsing.
+Parsing turns lines into *records* (one printed training line each), *evaluations*, *facts*
+(statements of the log about its run: batch, GPUs, versions) and *marks* (AI-Rank events,
+checkpoints, restarts, the log's own summary). Numbers are as printed, with their reference (job or
+GPU); scaling them to the whole job is measuring, not parsing.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ import msgspec
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where something was read: evidence."""
+    """Evidence: a line of a file."""
 
     file: str
-    """The log's name, relative to what the user gave; of a run's log, to the run's logs; or
-    ``gpu/SOURCE.jsonl`` in the run's folder."""
+    """Path of the log.
+
+    Relative to the user's argument; of a run's log, relative to the run's logs; or
+    ``gpu/SOURCE.jsonl`` in the run's folder.
+    """
     line: int
     """1-based."""
     text: str = ""
@@ -26,38 +29,42 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogGap(msgspec.Struct, frozen=True, kw_only=True):
-    """Lines of a replica's log that the cluster no longer had when they were asked for."""
+    """Lines of a replica's log that the cluster no longer had."""
 
     replica: str
     after: float | None
-    """Stamp of the last line before the gap; None: its beginning is missing. Unix seconds."""
+    """Unix seconds of the last line before; None: the log's beginning is missing."""
     before: float | None
-    """Stamp of the first line after it; None: its end is missing. Unix seconds."""
+    """Unix seconds of the first line after; None: the log's end is missing."""
     why: str
     """One sentence."""
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
-    """What the number of one kind of record is: of what, per whom, averaged over what."""
+    """Meaning of a record's number: quantity, reference, averaging."""
 
     name: str
-    """The family, and its generation where there are several."""
+    """Log family, with its generation if there are several."""
     number: Literal["rate", "seconds"]
-    """Which of a record's numbers decides: samples/s, or seconds per iteration."""
+    """The number of a record that counts: samples/s, or seconds per iteration."""
     per: Literal["job", "card"] = "job"
-    """Whether a printed rate is the whole job's or one GPU's."""
+    """Reference of a printed rate: the whole job or one GPU."""
     averaged: Literal["interval", "step", "running", "last"] = "interval"
-    """The mean covers the iterations since the record before, that one iteration, all of them since
-    the epoch began, or the last few, however many lie between two records."""
+    """Iterations that a printed mean covers.
+
+    Those since the previous record, one, all since the epoch's beginning, or the ``last`` few.
+    """
     averages_rates: bool = False
-    """True if a printed rate is a mean of the rates of steps or ranks, not samples by time."""
+    """True if a printed rate is a mean of rates, not samples by time."""
     last: int = 0
-    """How many the last few are, where the log does not state it."""
+    """Iterations of an averaging window that the log does not state."""
     skips: int = 0
-    """Iterations of an epoch after which the program's means begin anew."""
+    """Iterations of an epoch after which running means restart."""
     carries: bool = False
-    """Whether they begin anew there alone, so that the mean of an epoch's first iterations goes on
-    from the epoch before."""
+    """True if running means restart only after ``skips`` iterations.
+
+    Means at an epoch's beginning then continue the previous epoch.
+    """
     numbering: Literal["run", "epoch"] | None = "run"
     """``run``: iterations are counted through the run; ``epoch``: they restart in each.
 
@@ -67,14 +74,13 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     begins_late: bool = False
     """True if the program prints no line for its first interval."""
     holds_events: bool = False
-    """Whether an evaluation or a checkpoint between two records lies in the second one's time."""
+    """True if evaluations and checkpoints before a record are in its time."""
     complete: bool = True
-    """Whether the printed times add up to the time that passes, so that the log's stamps must
-    agree with them."""
+    """True if printed times cover all time, so that stamps must agree."""
     resolution: float | None = None
-    """Seconds between two stamps that can be distinguished; None where records carry no stamp."""
+    """Seconds between two distinguishable stamps; None without stamps."""
     wraps: float | None = None
-    """Seconds after which stamps that lack the year or the date begin anew."""
+    """Seconds after which stamps without year or date repeat."""
     events_known: bool = True
     """True if the lines of evaluations and checkpoints are read.
 
@@ -82,7 +88,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def dated(self) -> bool:
-        """Whether stamps carry the year."""
+        """True if stamps have the year."""
         return self.wraps is None
 
     def first_epoch_of(self, first: Record) -> int:
@@ -91,13 +97,13 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Printed(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an item stands in its log."""
+    """Position of an item in its log."""
 
     line: int
     """1-based."""
     text: str
     source: str = ""
-    """Rank that printed it, where the line states it."""
+    """Rank that printed the line; empty if not stated."""
 
 
 class Record(_Printed, frozen=True, kw_only=True, gc=False):
@@ -105,10 +111,10 @@ class Record(_Printed, frozen=True, kw_only=True, gc=False):
 
     shape: Shape
     iteration: int
-    """1-based number of the last iteration that it covers."""
+    """1-based number of the last covered iteration."""
     epoch: int | None = None
     total: int | None = None
-    """Planned iterations (of the epoch, where they are counted so)."""
+    """Planned iterations, of the epoch if ``numbering`` is by epoch."""
     rate: float | None = None
     """Samples per second."""
     seconds: float | None = None
@@ -117,18 +123,18 @@ class Record(_Printed, frozen=True, kw_only=True, gc=False):
     """Running mean of the seconds of an iteration."""
     loss: float | None = None
     waiting: float | None = None
-    """Share of the time that was spent waiting for data, 0–1."""
+    """Share of the time spent waiting for data, 0–1."""
     stamp: float | None = None
     """Unix seconds, the text read as UTC."""
     taken: float | None = None
-    """Unix seconds at which the node took the line, where that stands in front of it."""
+    """Unix seconds of the node's prefix on the line; None without one."""
     steps: int | None = None
-    """How many iterations it covers, where the line states it."""
+    """Covered iterations; None if the line does not state them."""
     memory_mib: float | None = None
     holds: tuple[str, ...] = ()
-    """What else lies in its time, where the line states it."""
+    """Other work in the record's time, as stated by the line."""
     paused: float = 0.0
-    """Seconds since the record before that its time leaves out, where the line states them."""
+    """Seconds since the previous record that the record's time excludes."""
 
 
 class Evaluation(_Printed, frozen=True, kw_only=True):
@@ -138,15 +144,15 @@ class Evaluation(_Printed, frozen=True, kw_only=True):
     value: float
     unit: Literal["%", "fraction", "unknown"]
     subset: str = ""
-    """Which data set, where a program evaluates several."""
+    """Evaluated data set; empty if the program evaluates one."""
     stamp: float | None = None
     step: int | None = None
-    """Iterations before it, where the line states them."""
+    """Iterations before the evaluation; None if not stated."""
     samples: int | None = None
     of: int | None = None
-    """Samples that the data set has of this part; ``samples`` of them could be read."""
+    """Samples in the data set; ``samples`` of them were readable."""
     target: float | None = None
-    """What the run aims at, in the unit of the value."""
+    """Target of the run, in the unit of ``value``."""
 
 
 class Fact(_Printed, frozen=True, kw_only=True):
@@ -156,7 +162,7 @@ class Fact(_Printed, frozen=True, kw_only=True):
     value: str
 
     def like(self, name: str, value: str) -> Fact:
-        """Another fact that follows from this one and stands on the same line."""
+        """Derive another fact of the same line."""
         return msgspec.structs.replace(self, name=name, value=value)
 
 
@@ -165,28 +171,28 @@ MarkKind = _Event | Literal["rank", "gpu", "summary", "airank", "unread", "resum
 
 
 class Mark(_Printed, frozen=True, kw_only=True):
-    """An event in the run that the log reports at this line."""
+    """An event of the run, reported at this line."""
 
     kind: MarkKind
     values: dict[str, float | str | None] = {}
     stamp: float | None = None
 
     def number(self, name: str) -> float | None:
-        """A value that is a number; None for all others."""
+        """Return a numeric value; None for others."""
         value = self.values.get(name)
         return value if isinstance(value, float) else None
 
 
 class GpuSamples(_Printed, frozen=True, kw_only=True):
-    """What the GPU of a rank did for some seconds, as the rank itself sampled it."""
+    """GPU samples of some seconds, taken by the rank itself."""
 
     rank: int
     every: float | None
-    """Seconds between two samples, as they are meant."""
+    """Intended seconds between samples; None if unknown."""
     at: tuple[float, ...]
     """Unix seconds by the rank's clock."""
     values: dict[str, tuple[float | None, ...]]
-    """By metric, in its unit: one for each time; None: not known then."""
+    """Metric → value per time, in its unit; None: unknown."""
 
 
 Item = Record | Evaluation | Fact | Mark | GpuSamples

@@ -349,7 +349,7 @@ def _source(result: Result) -> Cell:
 def _identity(
     name: str, chinese: str, forms: tuple[Form, ...], key: str | None = None
 ) -> ResultColumn:
-    """Build a column of a key's field; the default table has it if rows differ."""
+    """Build a column of a key field, shown by default if rows differ."""
     least = 1 if forms == _FULL else 2
     return _text(name, chinese, _key(key or name), *forms, tells_apart=True, optional=least)
 

@@ -406,5 +406,5 @@ def _xml(text: str) -> str:
 
 
 def lacks_figure(case: Compared) -> bool:
-    """True if the first side has a figure and the second side's runs have none."""
+    """True if only the first side has a figure."""
     return bool(case.a and case.b and case.a.values and case.b.runs and not case.b.values)

@@ -1,4 +1,4 @@
-"""How a figure was computed, as text, one fact per line.
+"""The computation of a figure as text, one fact per line.
 
 All of it comes from the record; no log is read again.
 """

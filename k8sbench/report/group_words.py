@@ -40,7 +40,7 @@ def run_rate(rate: float | None, unverified: float | None, unit: str) -> str:
 
 
 def trained(measured: Measurement) -> str:
-    """Write the best result of a training: ``top-1 49.333 % (40 % after 98.109 s)``.
+    """Write a training's best result: ``top-1 49.333 % (40 % after 98.109 s)``.
 
     Empty without evaluations.
     """

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 WIDTH_INCHES = 9.0
 PAGE_INCHES = 5.0
-"""Width of a chart of the page; on a phone its letters are large enough."""
+"""Width of a page's chart; letters are readable on a phone."""
 NAMED = 8
 """Maximum number of lines that are named in a chart."""
 NAME = 60

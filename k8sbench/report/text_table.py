@@ -43,7 +43,7 @@ class Column(msgspec.Struct, frozen=True):
 
     title: str
     cell: Callable[[Any], Any] | None = None
-    """Function from an item to its text, to None, or to a cell with notes.
+    """Function from an item to text, None, or a cell with notes.
 
     None itself: the rows have the text.
     """
@@ -52,7 +52,7 @@ class Column(msgspec.Struct, frozen=True):
     whole: bool = False
     """True if its cells are never folded, as identifiers that people copy."""
     cut: bool = False
-    """True if a long cell is cut with ``…``, so that a row is one line."""
+    """True if long cells are cut with ``…`` to keep one line."""
     stays: bool = False
     """True if results always show it.
 

@@ -96,7 +96,7 @@ def _size(case: str) -> tuple[int, int]:
 
 
 def _one(loaded: LoadedSpec) -> None:
-    """Show what it is, how to run it, its variants, and what was published of it."""
+    """Print a benchmark: how to run it, variants, published figures."""
     spec, target = loaded.spec, loaded.spec.target_accuracy
     _write(f"{spec.name}: {spec.title}. {spec.task}.")
     _write(f"Unit: {spec.unit}/s, of the whole job")
@@ -152,7 +152,7 @@ VARIANTS = (
 def _write_figures(
     unit: str, figures: Sequence[tuple[Variant, Published]], cited: Mapping[str, str]
 ) -> None:
-    """Write a row for each case and precision, and a column for each variant and source."""
+    """Print published figures: rows of cases, columns of variants."""
     by_row: dict[tuple[str, str], dict[str, str]] = {}
     for variant, figure in figures:
         mark = "*" if figure.anomalous else ""
@@ -181,7 +181,7 @@ def _number(value: float | None) -> str:
 
 
 def _write(line: str) -> None:
-    """Write a paragraph: folded on a terminal, one line in a pipe, where grep finds all of it."""
+    """Write a paragraph; folded on a terminal, one line in a pipe."""
     start = line[: len(line) - len(line.lstrip())]
     text = wrapped(start + clean(line.strip()), terminal_width(), indent=f"{start}  ")
     output.write(f"{text}\n")

@@ -117,7 +117,10 @@ def command(
 
 
 def _exit_code(compared: Comparison) -> int:
-    """Judge a comparison that has a limit: one that could show nothing is no success."""
+    """Return the exit code of a comparison with a limit.
+
+    A comparison that cannot show a change is not a success.
+    """
     from k8sbench.report.comparing import case_names, lacks_figure
 
     if compared.regressions:

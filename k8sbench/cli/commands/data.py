@@ -25,7 +25,7 @@ COLUMNS = (
     Column("SOURCE", lambda data_set: data_set.source),
 )
 MISSING = "missing: "
-"""How the program begins a line about something that is not there."""
+"""First word of the program's lines about missing files."""
 _place = click.option(
     "--data", "place", required=True, metavar="DIR", help="Where the data set is."
 )
@@ -54,7 +54,7 @@ def list_(output_format: str) -> None:
 @click.option("--size", metavar="HxW", help="Size of a picture, as 64x128.")
 @click.option("--seed", type=click.IntRange(0), metavar="N", help="Default 0.")
 def make_sample(**given: Any) -> int:
-    """Draw a small set of the same form, for checks: a tiny model learns it in seconds."""
+    """Draw a small data set of the same form, for tests."""
     if given["size"] and not re.fullmatch("[1-9][0-9]*x[1-9][0-9]*", given["size"]):
         raise UsageError(
             f"--size {given['size']!r} is not a size.", "Write HEIGHTxWIDTH, as 64x128."
@@ -80,7 +80,7 @@ def _run(action: Any, words: list[str], **given: Any) -> int:
     missing: list[str] = []
 
     def tell(line: str) -> None:
-        """Show a line of the program; what is missing is the data, and goes to stdout."""
+        """Print a line of the program; missing files go to stdout."""
         if line.startswith(MISSING):
             missing.append(clean(line.removeprefix(MISSING)))
             output.write(f"{missing[-1]}\n")

@@ -31,7 +31,7 @@ FLAGS = {
         *("data", "prometheus", "job_kind"),
     )
 }
-"""Of the run that is planned."""
+"""Options of the planned run."""
 
 
 @click.command()

@@ -23,7 +23,7 @@ from k8sbench.report.text_table import Column
 WIDE = ("set", "repeat", "variant", "impl", "preset", "backend", "group", "cause")
 """Titles of the columns that a wide table has besides."""
 NOT_RECORDED = "not recorded"
-"""In the place of the verdict of a run that this store does not know."""
+"""Verdict of a run that this store has no record of."""
 
 
 @click.command()
@@ -66,7 +66,7 @@ def _print(rows: Sequence[ListedRun], output_format: str, now: float) -> None:
 
 
 def _table(rows: Sequence[ListedRun], now: float, *, wide: bool) -> str:
-    """Lay out runs; the columns that a narrow terminal has no room for are in the wide table."""
+    """Lay out runs; ``wide`` keeps columns that narrow terminals drop."""
     duration = functools.partial(Column, right=True, whole=True)
     columns = [
         Column("RUN", lambda row: row.run_id, whole=True),

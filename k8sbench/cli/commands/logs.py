@@ -48,9 +48,9 @@ def command(
 
 
 class _Printer:
-    """Prints lines as bytes, as the programs wrote them: a log may hold what is no text at all.
+    """Prints lines as bytes, because logs may hold invalid text.
 
-    A terminal gets them as text, without what it would obey.
+    A terminal gets text without control characters.
     """
 
     def __init__(self, since: float | None, timestamps: bool) -> None:

@@ -98,7 +98,7 @@ PROPOSED = (
 
 
 def log_options(function: F) -> F:
-    """Add logs and what is said of them; the command receives the latter as ``options``."""
+    """Add logs and their options; the command receives ``options``."""
     names = MeasureOptions.__struct_fields__
     return grouped(_LOGS, "options", lambda values: MeasureOptions(**values), names, function)
 
@@ -240,7 +240,7 @@ def _name_benchmarks(recognised: Mapping[str, str | None], done: str) -> None:
 
 
 def _name_failures(failures: Sequence[InputError], kind: str) -> int:
-    """Write each cause once, with its logs and what to do; returns the number of causes."""
+    """Print each cause once, with its logs and action; return the number of causes."""
     causes: dict[tuple[str, str], list[InputError]] = {}
     for error in failures:
         what = error.message.removeprefix(f"{error.file}: ")

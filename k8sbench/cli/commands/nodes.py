@@ -1,4 +1,4 @@
-"""``k8sbench nodes``: the same case on each node of a pool; which node or GPU is slow."""
+"""``k8sbench nodes``: one case on each node, to find slow nodes and GPUs."""
 
 from __future__ import annotations
 

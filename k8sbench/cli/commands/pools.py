@@ -16,14 +16,14 @@ from k8sbench.report.text_table import Column
 
 
 class PoolList(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``pools -o json`` prints."""
+    """Output of ``pools -o json``."""
 
     schema: int = SCHEMA
     """Version of the document."""
     source: str
     """Path of the pools file, name of the cluster's ConfigMap, or ``built-in``."""
     default: str | None
-    """The pool of runs without ``--node-pool``; None if there are several and none is named."""
+    """Pool of runs without ``--node-pool``; None: the option is required."""
     pools: tuple[NodePool, ...]
     """In the order of the file."""
 

@@ -1,4 +1,4 @@
-"""``k8sbench status``: what was planned, what became of it, what was measured, where it lies."""
+"""``k8sbench status``: state, plan, measurement and files of a run."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _print(status: RunStatus) -> None:
 
 
 def _now(status: RunStatus) -> list[tuple[str, str]]:
-    """Say how the job is on the cluster, where the record does not say the same."""
+    """Return the job's state on the cluster if it differs from the record."""
     here = status.on_cluster
     if here is None or (here.phase, here.cause_id) == (status.phase, status.cause_id):
         return []

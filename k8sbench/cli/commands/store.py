@@ -1,4 +1,4 @@
-"""``k8sbench store``: what is in it, whether it is whole; and runs that come to it and leave it."""
+"""``k8sbench store``: content and checks of a store; export, import, removal."""
 
 from __future__ import annotations
 

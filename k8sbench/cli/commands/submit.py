@@ -1,4 +1,4 @@
-"""``k8sbench submit``: plan → create → watch → collect → measure → store → print the row."""
+"""``k8sbench submit`` and ``k8sbench render``: run one benchmark, or print its manifest."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _print_dry_run(done: DryRun, output_format: str) -> int:
 
 
 def _print_detached(runs: Sequence[Run], output_format: str) -> int:
-    """Say which runs go on; one that was over before has its own exit code."""
+    """Name the detached runs; return the exit code of those that had ended."""
     if output_format == "json":
         output.write_json([records.listed(run) for run in runs])
     else:

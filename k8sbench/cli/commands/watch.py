@@ -70,7 +70,7 @@ def command(
 
 @contextlib.contextmanager
 def _shown() -> Iterator[Callable[[LiveMetrics], None]]:
-    """Give what shows the GPUs: renewed in place on a terminal, one after the other in a pipe."""
+    """Yield a function that prints GPU metrics; a terminal redraws in place."""
     from rich.console import Console
     from rich.live import Live
 

@@ -1,1 +1,1 @@
-"""What a command shows on a terminal: tables, progress, live states."""
+"""Terminal output: tables, progress, live states."""

@@ -1,7 +1,7 @@
-"""Progress on a terminal: the state of the runs is drawn at its bottom, a few times a second.
+"""Live progress on a terminal, drawn below the printed lines.
 
-Printed lines go above the drawing and stay in the scrollback. A thread of its own draws every
-:data:`PAUSE`, so that times advance without events and many events cost no more.
+Printed lines stay in the scrollback. A thread draws every :data:`PAUSE`, so that times advance
+without events and many events cost no more.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The drawing of the runs that have not ended, for a terminal of any size.
+"""Drawings of active runs, for a terminal of any size.
 
-One run is drawn with its replicas, several with a line each. No line is broken: where columns are
-few the less important ones are left out, where lines are few the rest is counted. Text from logs
-and clusters is shown without control characters and markup.
+One run is drawn with its replicas, several with a line each. No line is broken: a narrow terminal
+drops optional columns, a low one counts the remaining rows. Text from logs and clusters has no
+control characters or markup.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ TROUBLE_FIRST = (
     *reversed(STARTING_UP),
     *(Phase.RUNNING, Phase.SUCCEEDED),
 )
-"""The order in which replicas are shown where not all fit: the others wait for the first."""
+"""Order of replicas if not all fit: failed and waiting ones first."""
 ACTIVE_FIRST = (Phase.RUNNING, *STARTING_UP)
-"""The order in which runs are shown where not all fit, and in which they are counted."""
+"""Order of runs if not all fit, and in counts."""
 
 
 _field = functools.partial(Column, whole=True)
@@ -76,10 +76,9 @@ def several_runs(
     room: int,
     words: str = "",
 ) -> RenderableType:
-    """Draw a line for each run that goes on, on at most ``room`` lines; count the others.
+    """Draw a line per active run within ``room`` lines; count the others.
 
-    ``left`` is the number of those that were left alone and are to be collected, and ``words`` say
-    how far their sweep is.
+    ``left`` is the number of runs to be collected, ``words`` the progress of their sweep.
     """
     ended = ended + Counter(live.phase for live in runs if live.phase.final)
     active = [live for live in runs if not live.phase.final]
@@ -94,7 +93,7 @@ def several_runs(
 
 
 def gpus(metrics: LiveMetrics, width: int) -> RenderableType:
-    """Draw a run's state, a line for each of its GPUs, and why columns are empty."""
+    """Draw a run's state, its GPUs, and the reasons for empty columns."""
     live, (found, missing) = metrics.live, metrics.gpus()
     parts: list[RenderableType] = [*_head(live, metrics.clock(), width)]
     if found:
@@ -197,7 +196,7 @@ def _by_activity(live: LiveRun) -> tuple[bool, int]:
 
 
 def _fitting(items: Sequence[Item], room: int) -> tuple[Sequence[Item], Sequence[Item]]:
-    """Split into those that fit below the table's head, and the rest, which take one line."""
+    """Split items: those with a line, and those counted in the last line."""
     if len(items) < room:
         return items, ()
     fit = max(0, room - 2)

@@ -1,7 +1,6 @@
-"""The log of a process that nobody watches: a line for each report, with time, level and run.
+"""Log of an unattended process: a line per report, with time, level and run.
 
-Lines are text, or JSON for those who collect them. Passwords in URLs are not shown, and what the
-programs of runs print is left out.
+Lines are text or JSON. Passwords in URLs and the output of runs are left out.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from k8sbench.ports import Clock, JobEvent
 FORMATS = ("text", "json")
 LOG = logging.getLogger("k8sbench")
 _LEVELS = {"warning": logging.WARNING, "error": logging.ERROR}
-"""What a note begins with → its level; others are for information."""
+"""First word of a note → level; others are INFO."""
 
 
 class LogLines(Progress):
-    """Reports on runs as lines of a log on stderr, those of the HTTP server among them."""
+    """Reports on runs, and on the HTTP server, as log lines on stderr."""
 
     def __init__(self, clock: Clock, form: str) -> None:
         super().__init__(clock)
@@ -41,7 +40,7 @@ class LogLines(Progress):
         self._print(self._followed(run), f"{run.phase}: {describe(run.plan)} ({where})")
 
     def on_event(self, run: Run, event: JobEvent) -> None:
-        """Log a change; what programs print is archived, and not for those who read this log."""
+        """Log a change; output of programs is archived and not logged."""
         if event.line is None:
             super().on_event(run, event)
 

@@ -31,7 +31,7 @@ class ReaderGone(Exception):
 
 
 quiet = False
-"""Whether notes and progress are left out (``--quiet``)."""
+"""True with ``--quiet``: no notes and no progress."""
 
 
 def note(text: str) -> None:
@@ -94,7 +94,10 @@ def write_table(columns: Sequence[Column], items: Iterable[Any]) -> None:
 
 
 def table_text(columns: Sequence[Column], items: Iterable[Any], *, is_whole: bool = False) -> str:
-    """Lay a table out for people: fitted to a terminal, of any width in a pipe or ``is_whole``."""
+    """Lay out a table for people.
+
+    Fitted to a terminal; of any width in a pipe or if ``is_whole``.
+    """
     is_fitted = sys.stdout.isatty() and not is_whole
     room = shutil.get_terminal_size().columns if is_fitted else None
     return plain_table(*of_items(columns, items), room=room, paint=paint())
@@ -107,7 +110,7 @@ def write_items(
     document: object,
     names: Iterable[str] = (),
 ) -> None:
-    """Write items as a table, and in the formats for programs as a document or by their names."""
+    """Write items as a table, a document, or their names."""
     view: formats.View = {
         "table": lambda: table_text(columns, items),
         "document": lambda: document,
@@ -163,7 +166,7 @@ def paint() -> Paint | None:
 
 
 def painted(state: str, text: str) -> str:
-    """Colour a text as its state looks; the blanks around it stay as they are."""
+    """Colour a text as its state; surrounding blanks stay."""
     color = COLOURS.get(state)
     words = text.strip()
     if color is None or not words:

@@ -29,9 +29,9 @@ QUIET_SECONDS = 5.0
 STEP_LINES_PER_SECOND = 2.0
 """Plain lines about steps, of all runs together."""
 SILENT_SECONDS = 30.0
-"""Of silence, after which its length is shown."""
+"""Seconds without output after which the silence is shown."""
 MOST_TAILS = 3
-"""Failed replicas whose last lines are shown: the others mostly report the loss of those."""
+"""Maximum failed replicas with last lines; the others mostly report the lost peers."""
 
 
 class Progress:
@@ -43,16 +43,16 @@ class Progress:
         """Those that have not ended, in the order of their first event."""
         self._ended: Counter[Phase] = Counter()
         self._left: set[str] = set()
-        """Those that were left alone and are to be collected: they have not ended for k8sbench."""
+        """Ids of runs that are no longer followed, but need collection."""
         self._several = False
-        """Whether several ran at once: from then on each line names its run."""
+        """True once several runs were active: each line then names its run."""
         self._printed_plan = ""
         self._printed_notes: set[str] = set()
         self._sweep: Sweep | None = None
-        """Of several runs; one run is no sweep."""
+        """Progress of several runs; None for one run."""
 
     def plan(self, plan: RunPlan) -> None:
-        """Print the plan line, unless it was printed last, and each note the first time."""
+        """Print the plan line unless just printed, and new notes."""
         described = describe(plan)
         if described != self._printed_plan:  # repeats of a case share one plan
             self.note(described)
@@ -122,7 +122,7 @@ class Progress:
         """Restore the terminal; idempotent. Later reports are printed as lines."""
 
     def _swept(self, run: Run, sweep: Sweep) -> None:
-        """Print what a run of a sweep has reached, and how far the sweep is."""
+        """Print the result of a sweep's run, and the sweep's progress."""
         plan, measured = run.plan, run.measurement
         node = f" on {plan.node}" if plan.node is not None else ""
         case = f"{plan.benchmark} {plan.framework} {plan.precision} {plan.case}{node}"
@@ -163,7 +163,7 @@ class Progress:
 
 
 def sweep_words(sweep: Sweep, now: float) -> str:
-    """Say how far a sweep is: ``7 of 20 ended, about 40m left (estimated from their times)``."""
+    """Write a sweep's progress: ``7 of 20 ended, about 40m left …``."""
     words = f"{sweep.ended} of {sweep.wanted} ended"
     seconds = sweep.remaining(now)
     if sweep.ended >= sweep.wanted:
@@ -185,7 +185,7 @@ def figure_words(measured: Measurement, plan: RunPlan) -> str:
 
 
 def state_words(live: LiveRun, now: float) -> Iterator[str]:
-    """Describe a run in parts: its state, its latest step, and for how long it has been silent."""
+    """Yield a run's state, latest step, and time of silence."""
     yield f"{live.phase} {times.duration(now - live.created_at)}"
     if live.restarts:
         yield counted(live.restarts, "restart")
@@ -197,7 +197,7 @@ def state_words(live: LiveRun, now: float) -> Iterator[str]:
 
 
 def step_words(steps: Output, plan: RunPlan, now: float) -> Iterator[str]:
-    """Describe the latest step in parts: its number, the rate, the loss, the remaining time."""
+    """Yield the latest step's number, rate, loss and remaining time."""
     step = steps.last
     if step is None:
         return

@@ -1,4 +1,4 @@
-"""Who reports on runs to the user: a display on a terminal, plain lines elsewhere."""
+"""Selection of the reporter: a display on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
