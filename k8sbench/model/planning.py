@@ -61,7 +61,7 @@ def make_plan(
     world_size = replicas * processes
     if is_bandwidth(spec.unit) and world_size == 1:
         raise DoesNotFit(
-            "One GPU alone has nobody to talk to.", "Ask for more with --replicas or --gpus."
+            "An all-reduce needs two GPUs or more.", "Ask for more with --replicas or --gpus."
         )
     if is_bandwidth(spec.unit) and case.precision == "amp":
         raise UsageError(f"{spec.name} has no AMP: it sums float32.", "Leave out --amp.")

@@ -287,7 +287,7 @@ def _unfit(toleration: Toleration) -> Iterator[tuple[str, str]]:
     if toleration.operator == "Exists" and toleration.value:
         yield "value", f"is {toleration.value}, and the operator Exists takes none"
     if toleration.operator == "Equal" and toleration.key is None:
-        yield "operator", "must be Exists where there is no key"
+        yield "operator", "must be Exists without a key"
     if toleration.toleration_seconds is not None and toleration.effect != "NoExecute":
         yield "tolerationSeconds", "is for the effect NoExecute alone"
 

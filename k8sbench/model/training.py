@@ -71,7 +71,7 @@ def training(
             f"from scratch, where the report starts from {train.start}: no accuracy to compare"
         )
     if size == "full" and case.impl == "k8sbench" and request.checkpoints is None:
-        notes.append("no --checkpoints: a run that is cut short begins anew")
+        notes.append("no --checkpoints: an interrupted run starts from the beginning")
     target = _target(case, size)
     return PlannedTraining(
         length=length,

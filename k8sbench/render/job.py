@@ -68,7 +68,7 @@ def mounted(plan: RunPlan, trainers: TrainerSources) -> TrainerSources | None:
         raise UsageError(
             f"Run {plan.run_id} was planned with other trainers "
             f"({str(plan.trainers_digest)[:12]}) than this k8sbench has ({trainers.digest[:12]}).",
-            "Submit it anew, so that the row says what really ran.",
+            "Submit it again: the row must name the sources that ran.",
         )
     return trainers
 

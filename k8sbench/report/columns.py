@@ -266,7 +266,7 @@ def _published(result: Result) -> Cell:
     """Write the published figure of the row's own case, else nothing."""
     one = nearest(result)
     if one is None:
-        return absent(result.deviations_reason or "nothing was published of it")
+        return absent(result.deviations_reason or "no figure of it was published")
     if not is_of_case(one, result):
         return absent("the reports have no figure of this case and precision")
     write = formats.seconds if one.quantity == "time_to_train" else formats.rate

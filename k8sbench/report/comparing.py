@@ -166,7 +166,7 @@ def tables(compared: Comparison, *, is_short: bool = False) -> list[Table]:
     if compared.differences:
         columns = (Column("differs in"), Column("A"), Column("B"), Column("cases"))
         lines = tuple(_difference(one, compared, names) for one in compared.differences)
-        made.append(Table(title="What differs besides the figures", columns=columns, rows=lines))
+        made.append(Table(title="Differences besides the figures", columns=columns, rows=lines))
     return made
 
 

@@ -130,7 +130,7 @@ def row(result: Result) -> dict[str, Any]:
     missing["baseline"] = result.speedup.reason or "none"
     missing["changed"] = "the history of the case up to this set shows no change"
     missing["newer"] = "no newer set is without a figure"
-    missing["published"] = result.deviations_reason or "not asked for: --published"
+    missing["published"] = result.deviations_reason or "not requested (--published)"
     return fields | {"missing": _of_nulls(missing, fields)}
 
 

@@ -101,7 +101,7 @@ def picture(form: str, panels: Sequence[Panel], width: float = WIDTH_INCHES) -> 
         from matplotlib.figure import Figure  # noqa: PLC0415
     except ImportError as error:
         raise UsageError(
-            "--plot needs matplotlib, which is not installed beside k8sbench.",
+            "--plot needs matplotlib, which is not installed.",
             extras.how_to_install("report"),
         ) from error
 

@@ -114,7 +114,7 @@ class LocalCluster(Cluster):
         """Refuse: a local job ends with the process that started it."""
         raise UsageError(
             f"Run {run.run_id} ran on a machine, and ended with the k8sbench that started it.",
-            f"What it left is there: k8sbench logs {run.run_id}",
+            f"Its archived logs: k8sbench logs {run.run_id}",
         )
 
     def wait(self, seconds: float | None) -> Sequence[JobEvent]:

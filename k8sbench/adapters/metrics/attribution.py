@@ -179,7 +179,7 @@ def _of_gpu(
         ]
         if not kept:
             if row.at:
-                missing[metric] = f"The GPU does not have {name}: DCGM says that it is no value."
+                missing[metric] = f"The GPU does not have {name}: DCGM reports no value."
             continue
         at, values = zip(*kept, strict=True)
         rank = (place, whose, -len(at), _exporter(row.labels))

@@ -140,7 +140,7 @@ class PostgresClaims:
             raise StoreError(
                 f"Another k8sbench process has taken over run {run_id}: this one did not reach the"
                 f" database for more than {self._limit:g} s.",
-                f"See what became of it with: k8sbench watch {run_id}",
+                f"Follow the run: k8sbench watch {run_id}",
             )
 
     def close(self) -> None:

@@ -219,7 +219,7 @@ def sqlite_error(wrong: sqlite3.Error, folder: str) -> StoreError:
         # SQLITE_ERROR: a table or a column is not there; without a code: a text is no UTF-8.
         return DamagedDatabase(
             f"The database of the store {folder} is damaged: {wrong}.",
-            "Every run has its folder. Make the index anew with: k8sbench store reindex --store"
+            "The run folders are complete. Rebuild the index: k8sbench store reindex --store"
             f" {shlex.quote(folder)}",
         )
     return NotWritable(

@@ -116,7 +116,7 @@ def layout(db: sa.Connection) -> int:
         if db.dialect.name == "postgresql":
             action = "Read it with that version, or name another database with --store."
             raise StoreError(sentence, action)
-        raise DamagedDatabase(sentence, "Make its index anew with: k8sbench store reindex")
+        raise DamagedDatabase(sentence, "Rebuild its index: k8sbench store reindex")
     return LAYOUT
 
 

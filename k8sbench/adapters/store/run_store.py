@@ -47,7 +47,7 @@ IDENTITY_FILE = "store.id"
 """Keeps the identity of a SQLite store."""
 PROBE, PROBE_BYTES = "writable", 4096
 """A file that is written to see whether there is room."""
-REINDEX = "Make the index anew, and see what is damaged, with: k8sbench store reindex"
+REINDEX = "Rebuild the index and list damaged runs: k8sbench store reindex"
 
 
 class SqlStore:

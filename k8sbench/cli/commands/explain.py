@@ -33,7 +33,7 @@ def command(target: str, log: str | None, accept: tuple[str, ...], where: str | 
         made = log_formats.explain(target, log)
     elif target.endswith((".yaml", ".yml")):
         raise UsageError(
-            f"{target} is a benchmark's file: a log is needed beside it.",
+            f"{target} is a benchmark file: explain also needs a log.",
             f"Name one: k8sbench explain {target} LOG",
         )
     else:

@@ -55,7 +55,7 @@ def reindex(where: str | None) -> int:
         output.write_table(columns, list(damaged.items()))
         output.note("Bring back the files from a copy, or: k8sbench store remove RUN")
     runs = counted(count, "run")
-    output.note(f"Rows were made anew from the folders here; {shown} has {runs}.")
+    output.note(f"Index rebuilt from the run folders here; {shown} has {runs}.")
     return int(bool(damaged))
 
 
@@ -108,11 +108,11 @@ def remove(runs: tuple[str, ...], yes: bool, where: str | None) -> None:
     def confirm(runs: Sequence[str]) -> bool:
         if not yes and not sys.stdin.isatty():
             raise UsageError(
-                f"{counted(len(runs), 'run')} would be removed for ever.", "Add --yes if so."
+                f"{counted(len(runs), 'run')} would be removed permanently.", "Add --yes if so."
             )
         if not yes:
             output.error("\n".join(runs))
-        return yes or output.agreed(f"Remove {counted(len(runs), 'run')} for ever?")
+        return yes or output.agreed(f"Remove {counted(len(runs), 'run')} permanently?")
 
     done = stores.remove(runs, where, output.note, confirm)
     output.note(f"{counted(len(done), 'run')} removed.")

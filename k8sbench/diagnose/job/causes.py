@@ -45,7 +45,7 @@ CAUSES: Mapping[str, Cause] = {
         "Name another --queue ('kubectl -n {namespace} get localqueues'), or ask an administrator.",
     ),
     "queue-silent": Cause(
-        "The job waits in queue {queue}: Kueue has said nothing yet.",
+        "The job waits in queue {queue}: Kueue has not answered yet.",
         "Wait: Kueue answers within seconds where it runs.",
     ),
     "queue-too-small": Cause(
@@ -58,7 +58,7 @@ CAUSES: Mapping[str, Cause] = {
     ),
     "queue-evicted": Cause(
         "Kueue has stopped the job, which waits again in queue {queue}{place}: {why}.",
-        "Wait: Kueue starts it again by itself, and its training then begins anew.",
+        "Wait: Kueue starts the job again, and the training from the beginning.",
     ),
     "operator-down": Cause(
         "In {seconds} s {operator} has done nothing for the job: it does not run.",

@@ -277,7 +277,7 @@ def _calm(facts: Facts, phase: Phase) -> str:
             pulling = [replica for replica in replicas if _replica_phase(replica) is phase]
             return f"Image being pulled for {names(pulling)}."
         case Phase.RUNNING if _unseen_for(facts) is not None:
-            return "The operator says that the job runs; none of its pods is seen."
+            return "The operator reports a running job, but no pod is visible."
         case Phase.RUNNING if not any(replica.ended for replica in replicas):
             return f"{_all(replicas)} run{'s' * (len(replicas) == 1)}."
         case Phase.RUNNING:

@@ -101,7 +101,7 @@ def _queue(facts: Facts) -> tuple[Finding, float | None]:
     why = _queue_message(facts)
     if not why and facts.age >= QUEUE_SECONDS:
         named = f"its integrations.frameworks must name {where['kind']}"
-        silence = f"in {QUEUE_SECONDS:.0f} s Kueue has said nothing; {named}"
+        silence = f"in {QUEUE_SECONDS:.0f} s Kueue has not answered; {named}"
         return finding_of("queue-unusable", where, why=silence), None
     if not why:
         # A cause of its own: what Kueue says then is reported as a change.

@@ -58,14 +58,14 @@ MIXED_ESTIMATOR = reject(
 """The run has no figure by the estimator of the others."""
 OUTLIER = reject(
     "outlier",
-    "Repeat the case until a clear majority agrees, and find out what else ran beside the outlier.",
+    "Repeat the case until a clear majority agrees; look for other load on the outlier's nodes.",
 )
 """The figure is not that of a clear majority; not checked for smoke runs."""
 EFFICIENCY_ABOVE_LIMIT = reject(
     "efficiency-above-limit", "Repeat both cases: one of the two is wrong."
 )
 """An efficiency above 1.05 is no scaling effect; one side is wrong."""
-UNSTEADY_RUNS = warn(UNSTEADY, "Find out what else ran beside them, and repeat the case.")
+UNSTEADY_RUNS = warn(UNSTEADY, "Look for other load on their nodes, and repeat the case.")
 """The runs are more than a quarter apart, without a gap that shows which are right: all count,
 there is no interval, and the row is not valid."""
 WIDE_INTERVAL = warn("wide-interval", "Run more repeats.")

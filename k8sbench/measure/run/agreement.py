@@ -41,7 +41,7 @@ def _identity(case: Case) -> Iterator[Finding]:
     if not expected.planned:
         return
     if case.smoke and not expected.smoke:
-        text = "The log is of a smoke run, which checks the path with a small model."
+        text = "The log is of a smoke run, a functional test with a small model."
         yield rules.PRESET.finding(text, log.place("preset"))
     for name in ("benchmark", "variant"):
         wanted = getattr(expected, name)
@@ -214,7 +214,7 @@ def _precision(case: Case) -> Iterator[Finding]:
     elif (wanted or logged) == "amp" and effective == "fp32":
         on_cpu = (log.fact("device") or expected.device) == "cpu"
         yield rules.PRECISION_WITHOUT_EFFECT.finding(
-            "AMP was asked for and had no effect: the program computed in fp32.",
+            "AMP was requested and had no effect: the program computed in fp32.",
             log.place("precision_effective"),
             severity="warn" if case.smoke and on_cpu else "reject",
         )

@@ -98,12 +98,12 @@ PRECISION_WITHOUT_EFFECT = reject(
     "precision-without-effect",
     "Use a device and a framework whose AMP works; the figure is one of fp32.",
 )
-"""AMP was asked for, and the program reports that it computed in fp32. A warning for a smoke run on
+"""AMP was requested, and the program reports that it computed in fp32. A warning for a smoke run on
 a CPU."""
 PRESET = reject(
     "preset", "Measure it with --format; only runs of full size have figures of the benchmark."
 )
-"""The log is of a smoke run, which checks the path with a small model, and was measured as the
+"""The log is of a smoke run, a functional test with a small model, and was measured as the
 benchmark."""
 SHARED_NODE = reject(
     "shared-node", "Run it on more nodes; a case whose replicas may share nodes has --pack."

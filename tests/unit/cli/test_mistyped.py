@@ -115,7 +115,7 @@ WRONG_WITH_RUNS = [
         (f"store remove {names} --yes", "Run going-on is Created, not over.")
         for names in ("going-on", "seg-1 going-on", "weekly")
     ),
-    ("store remove seg-1", "1 run would be removed for ever"),
+    ("store remove seg-1", "1 run would be removed permanently"),
     ("store prune --keep-logs-for=90", "--keep-logs-for '90' is not a length of time."),
 ]
 

@@ -31,7 +31,7 @@ def test_on_a_terminal_it_is_asked(cli: Cli, monkeypatch: pytest.MonkeyPatch, an
     monkeypatch.setattr(click, "confirm", confirm)
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
     err = cli("store", "remove", "weekly", code=0 if answer else 130).err
-    assert asked == ["Remove 1 run for ever?"]
+    assert asked == ["Remove 1 run permanently?"]
     assert "old-1\n" in err
     assert ("old-1" in cli("list", "-o", "name").out) is not answer
 

@@ -510,7 +510,7 @@ READINGS: list[tuple[Seen, str]] = [
     (seen(CREATING), "Starting -: 1 of 2 replicas have started."),
     (seen(pod()), "Running -: All 2 replicas run."),
     # Pods that are gone or may not be read run as the operator says.
-    (at(60, alone(of=RUNNING)), "Running -: The operator says that the job runs;"),
+    (at(60, alone(of=RUNNING)), "Running -: The operator reports a running job,"),
     # A job that its queue let go again is pending until its pods come.
     (seen(GONE, of=LET_GO), "Pending"),
     (seen(GONE, of=RUNNING), "Running"),

@@ -25,7 +25,7 @@ def on_pool(**changes: Any) -> Site:
 
 def test_an_all_reduce_needs_a_peer_and_counts_what_each_rank_sends() -> None:
     of = msgspec.structs.replace(spec(), unit="GB")
-    with pytest.raises(UsageError, match="nobody to talk to"):
+    with pytest.raises(UsageError, match="needs two GPUs or more"):
         planned(of=of, replicas=1, gpus=1)
     with pytest.raises(UsageError, match="has no AMP"):
         planned(of=of, replicas=2, precision="amp")
