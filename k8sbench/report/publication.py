@@ -11,9 +11,11 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any, TypeVar
 
 import msgspec
 
+from k8sbench.model.counts import ABSENT
 from k8sbench.model.group import Group, Member, Result
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.measurement import Measurement
@@ -27,6 +29,7 @@ from k8sbench.report.tables import Cell, Table
 from k8sbench.report.text_table import Column
 
 README = "README.md"
+Value = TypeVar("Value", str, tuple[str, ...])
 
 
 class Publication(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,11 +112,8 @@ def _gpus_per_node(run: Run, _: Measurement) -> int | None:
 
 
 def _nodes(_: Run, measured: Measurement) -> str | None:
-    known = {rank.host for rank in measured.ranks if rank.host}
-    known |= {
-        str(measured.environment[name]) for name in ("node",) if measured.environment.get(name)
-    }
-    return ", ".join(sorted(known)) or None
+    known = {measured.environment.get("node"), *(rank.host for rank in measured.ranks)}
+    return ", ".join(sorted(str(name) for name in known if name)) or None
 
 
 def _memory(_: Run, measured: Measurement) -> str | None:
@@ -229,28 +229,20 @@ class _Readme:
             yield self._say("not_stated", names=self._listed(unknown))
 
     def _programs(self) -> Iterator[str]:
-        lines: dict[tuple[str, ...], list[str]] = {}
-        for group in self._groups:
-            plan = group.plan
-            image = group.key.image if group.key.image != "-" else "–"
+        def line(group: Group) -> tuple[str, ...]:
+            plan, image = group.plan, group.key.image
             program = f"{plan.benchmark} {plan.framework} {plan.variant}"
-            line = (program, image, self._program(plan))
-            lines.setdefault(line, []).append(self._names[group.key.id])
-        heads = ("benchmark", "image", "program", "row")
-        yield self._table(heads, [(*line, ", ".join(rows)) for line, rows in lines.items()])
+            return program, ABSENT if image == "-" else image, self._program(plan)
+
+        yield self._table_by(("benchmark", "image", "program", "row"), line)
 
     def _data(self) -> Iterator[str]:
-        lines: dict[tuple[str, ...], list[str]] = {}
-        for group in self._groups:
+        def line(group: Group) -> tuple[str, ...]:
             plan = group.plan
-            line = (
-                f"{plan.benchmark} {plan.framework}",
-                self._used(group),
-                self._published_data(plan),
-            )
-            lines.setdefault(line, []).append(self._names[group.key.id])
-        heads = ("benchmark", "data_used", "data_published", "row")
-        yield self._table(heads, [(*line, ", ".join(rows)) for line, rows in lines.items()])
+            program = f"{plan.benchmark} {plan.framework}"
+            return program, self._used(group), self._published_data(plan)
+
+        yield self._table_by(("benchmark", "data_used", "data_published", "row"), line)
 
     def _commands(self) -> Iterator[str]:
         if text := commands(self._made.results):
@@ -259,29 +251,21 @@ class _Readme:
         imported = [self._names[g.key.id] for g in self._groups if g.plan.backend == "imported"]
         if imported:
             yield self._say("no_command", names=self._listed(imported))
-        by_words: dict[str, list[str]] = {}
-        for group in self._groups:
-            plan, variant = group.plan, self._variant(group.plan)
-            upstream = variant and variant.upstream
-            if upstream and plan.precision in upstream.command:
-                words = upstream.words(plan.precision, world_size=plan.world_size, mode=plan.mode)
-                by_words.setdefault(shlex.join(words), []).append(self._names[group.key.id])
-        for text, rows in by_words.items():
+        for text, rows in self._by(self._upstream_command).items():
             yield self._say("upstream_command", names=self._listed(rows))
             yield f"```sh\n{text}\n```"
 
+    def _upstream_command(self, group: Group) -> str | None:
+        plan, variant = group.plan, self._variant(group.plan)
+        upstream = variant and variant.upstream
+        if not upstream or plan.precision not in upstream.command:
+            return None
+        words = upstream.words(plan.precision, world_size=plan.world_size, mode=plan.mode)
+        return shlex.join(words)
+
     def _method(self) -> Iterator[str]:
-        windows: dict[str, list[str]] = {}
-        for group in self._groups:
-            plan, name = group.plan, self._names[group.key.id]
-            warmup, iterations = plan.window.warmup, plan.window.iterations
-            if plan.training is not None:
-                length = in_words(plan.training)
-                text = self._say("training", names="{names}", length=length, warmup=warmup)
-            else:
-                text = self._say("window", names="{names}", warmup=warmup, iterations=iterations)
-            windows.setdefault(text, []).append(name)
-        lines = [text.format(names=self._listed(rows)) for text, rows in windows.items()]
+        windows = self._by(self._planned).items()
+        lines = [text.format(names=self._listed(rows)) for text, rows in windows]
         lines.append(self._say("headline"))
         lines += [
             self._say("estimator", name=name, what=self._say(name))
@@ -293,14 +277,16 @@ class _Readme:
             lines.append(self._say("left_out", number=left, runs=runs))
         yield "\n".join(f"- {line}" for line in lines)
 
+    def _planned(self, group: Group) -> str:
+        window, training = group.plan.window, group.plan.training
+        facts = {"names": "{names}", "warmup": window.warmup}
+        if training is not None:
+            return self._say("training", length=in_words(training), **facts)
+        return self._say("window", iterations=window.iterations, **facts)
+
     def _results(self) -> Iterator[str]:
         yield tables.markdown(report_tables.tables(self._made.results, self._made.lang))
-        missing: dict[str, list[str]] = {}
-        for group in self._groups:
-            why = "why_smoke" if group.smoke else "why_cpu" if group.on_cpu else "why_invalid"
-            if group.smoke or group.on_cpu or group.state != "valid":
-                missing.setdefault(why, []).append(self._names[group.key.id])
-        for why, rows in missing.items():
+        for why, rows in self._by(_why_not_in_tables).items():
             yield self._say("not_in_tables", names=self._listed(rows), why=self._say(why))
         yield f"### {self._say('all_rows')}"
         heads = (
@@ -312,23 +298,20 @@ class _Readme:
 
     def _line(self, result: Result) -> tuple[str, ...]:
         group, spread = result.group, result.group.spread
-        speedup, efficiency = result.speedup.value, result.efficiency.value
-        state = self._say("smoke") if group.smoke else self._say(group.state)
+        ends = (spread.minimum, spread.maximum) if spread and group.counted > 1 else ()
         return (
             self._names[group.key.id],
             group.plan.case,
             str(group.plan.batch_size),
             f"{group.counted}/{len(group.members)}",
-            "–" if spread is None else f"{formats.rate(spread.median)} {group.unit}",
-            "–"
-            if spread is None or group.counted < 2
-            else f"{formats.rate(spread.minimum)}–{formats.rate(spread.maximum)}",
-            "–" if spread is None or spread.cv is None else formats.percent(spread.cv),
-            "–" if speedup is None else formats.ratio(speedup),
-            "–" if efficiency is None else formats.percent(efficiency),
-            f"{group.estimator}",
+            f"{formats.rate(spread.median)} {group.unit}" if spread else ABSENT,
+            "–".join(map(formats.rate, ends)) or ABSENT,
+            _shown(spread.cv if spread else None, formats.percent),
+            _shown(result.speedup.value, formats.ratio),
+            _shown(result.efficiency.value, formats.percent),
+            group.estimator,
             _day(group.began[1]),
-            state,
+            self._say("smoke" if group.smoke else group.state),
         )
 
     def _published(self) -> Iterator[str]:
@@ -338,7 +321,7 @@ class _Readme:
                 cited[one.source] = one.title
                 unlike = self._say("not_comparable", ids=", ".join(one.not_comparable))
                 deviation = formats.deviation(one) or unlike
-                ours = "–" if one.ours is None else formats.rate(one.ours)
+                ours = _shown(one.ours, formats.rate)
                 row = self._names[result.group.key.id]
                 figure = f"{formats.plain(one.published, 7)} ({one.quantity}, {one.estimator})"
                 if one.corrected is not None:
@@ -361,40 +344,30 @@ class _Readme:
 
     def _logs(self) -> Iterator[str]:
         yield self._say("logs_lead")
-        lines = []
-        for group in self._groups:
-            for member in group.members:
-                paths = self._made.logs.get(member.run_id, ())
-                state = member.verdict or str(member.phase).lower()
-                lines.append(
-                    (
-                        Cell(self._names[group.key.id]),
-                        Cell(member.run_id),
-                        Cell(self._say(state) if state in WORDS else state),
-                        Cell(", ".join(reason.id for reason in member.reasons) or "–"),
-                        Cell(
-                            ", ".join(f"[{path.rpartition('/')[2]}]({path})" for path in paths)
-                            or self._say("no_logs"),
-                            is_markdown=True,
-                        ),
-                    )
-                )
+        lines = (self._log(group, member) for group in self._groups for member in group.members)
         yield self._table(("row", "run", "verdict", "reasons", "logs"), lines)
+
+    def _log(self, group: Group, member: Member) -> tuple[str | Cell, ...]:
+        paths = self._made.logs.get(member.run_id, ())
+        links = ", ".join(f"[{path.rpartition('/')[2]}]({path})" for path in paths)
+        return (
+            self._names[group.key.id],
+            member.run_id,
+            self._word(member.verdict or str(member.phase).lower()),
+            ", ".join(reason.id for reason in member.reasons) or ABSENT,
+            Cell(links or self._say("no_logs"), is_markdown=True),
+        )
 
     # -- parts ------------------------------------------------------------------------------------
 
     def _counted(self) -> Iterator[tuple[Group, Run, Measurement]]:
         """Yield the runs that count, or all measured runs if none counts."""
-        found = [
-            (group, run, run.measurement, member.rate is not None)
-            for group in self._groups
-            for member in group.members
-            if (run := self._made.runs[member.run_id]).measurement is not None
-        ]
-        some = any(counts for *_, counts in found)
-        for group, run, measured, counts in found:
-            if measured is not None and (counts or not some):
-                yield group, run, measured
+        some = any(group.counted for group in self._groups)
+        for group in self._groups:
+            for member in group.members:
+                run = self._made.runs[member.run_id]
+                if run.measurement is not None and (member.rate is not None or not some):
+                    yield group, run, run.measurement
 
     def _variant(self, plan: RunPlan) -> Variant | None:
         spec = self._made.specs.get(plan.benchmark)
@@ -409,37 +382,47 @@ class _Readme:
             return self._say("upstream", repository=of.repository, commit=of.commit[:12])
         if plan.backend == "imported":
             return self._say("foreign")
-        return self._say("own_command", digest=(plan.program_digest or "–")[:12])
+        return self._say("own_command", digest=(plan.program_digest or ABSENT)[:12])
 
     def _used(self, group: Group) -> str:
         for member in group.members:
             measured = self._made.runs[member.run_id].measurement
             if measured is not None and (read := measured.data_set) is not None:
-                facts = {name: "–" if (v := getattr(read, name)) is None else v for name in _READ}
+                facts = {name: _shown(getattr(read, name)) for name in _READ}
                 return self._say("real_data", **facts)
-        data = "image_data" if group.plan.data == "image" else group.plan.data
-        return self._say(data) if data in WORDS else data
+        return self._word("image_data" if group.plan.data == "image" else group.plan.data)
 
     def _published_data(self, plan: RunPlan) -> str:
         variant = self._variant(plan)
         if variant is None or variant.data_set is None:
-            return "–"
-        values = {
-            name: getattr(variant.data_set, name) for name in ("name", "file", "md5", "samples")
-        }
-        words = {"name": "data_set", "file": "archive", "md5": "md5", "samples": "samples"}
-        return ", ".join(
-            self._say(words[name], **{name: value}) for name, value in values.items() if value
-        )
+            return ABSENT
+        of = variant.data_set
+        md5 = f"MD5 {of.md5}" if of.md5 else None
+        samples = self._say("samples", samples=of.samples) if of.samples else None
+        return ", ".join(filter(None, (of.name, of.file, md5, samples)))
+
+    def _word(self, text: str) -> str:
+        """Translate a word; another text stays."""
+        return self._say(text) if text in WORDS else text
+
+    def _by(self, fact: Callable[[Group], Value | None]) -> dict[Value, list[str]]:
+        """Map a fact → names of its rows; None leaves a row out."""
+        found: dict[Value, list[str]] = {}
+        for group in self._groups:
+            if (value := fact(group)) is not None:
+                found.setdefault(value, []).append(self._names[group.key.id])
+        return found
+
+    def _table_by(self, heads: Sequence[str], line: Callable[[Group], tuple[str, ...]]) -> str:
+        """Write a table of equal lines, with the names of their rows at the end."""
+        found = self._by(line).items()
+        return self._table(heads, [(*cells, ", ".join(rows)) for cells, rows in found])
 
     def _listed(self, items: Iterable[str]) -> str:
         return ("、" if self._made.lang == "zh" else ", ").join(items)
 
     def _table(self, heads: Sequence[str], lines: Iterable[Sequence[str | Cell]]) -> str:
-        columns = tuple(
-            Column(self._say(head) if head in WORDS else head, whole=True, stays=True)
-            for head in heads
-        )
+        columns = tuple(Column(self._word(head), whole=True, stays=True) for head in heads)
         rows = tuple(
             tuple(cell if isinstance(cell, Cell) else Cell(cell) for cell in line) for line in lines
         )
@@ -447,6 +430,19 @@ class _Readme:
 
 
 _READ = ("name", "digest", "train", "val")
+
+
+def _why_not_in_tables(group: Group) -> str | None:
+    """Return the id of the reason; None for rows in the tables."""
+    if group.smoke:
+        return "why_smoke"
+    if group.on_cpu:
+        return "why_cpu"
+    return None if group.state == "valid" else "why_invalid"
+
+
+def _shown(value: float | str | None, write: Callable[[Any], str] = str) -> str:
+    return ABSENT if value is None else write(value)
 
 
 def _day(at: float) -> str:

@@ -24,30 +24,21 @@ WORDS: dict[str, tuple[str, str]] = {
     "files": ("Files", "文件"),
     # Overview
     "smoke_only": (
-        "This is a functional test: its runs are a few small steps. It measures no speed.",
-        "这是功能测试：每次运行只有少量小规模的步骤，不代表任何性能。",
+        "This is a functional test of a few small steps. It measures no speed.",
+        "这是功能测试：只有少量小规模的步骤，不代表任何性能。",
     ),
     "overview": (
-        (
-            "{valid} of {rows} rows are valid. They come from {runs} runs of the sets {sets},"
-            " from {dates}."
-        ),
+        "{valid} of {rows} rows are valid. {runs} runs of the sets {sets}, {dates}.",
         "共 {rows} 行结果，其中 {valid} 行有效；来自测试集 {sets} 的 {runs} 次运行，日期 {dates}。",
     ),
     "made_by": (
-        (
-            "Measured and written by k8sbench {version}. `results.json` has every figure with its"
-            " sources and reasons."
-        ),
-        "由 k8sbench {version} 测量并生成。`results.json` 包含全部数据及其来源和原因。",
+        "Written by k8sbench {version}. `results.json` has every figure with its sources.",
+        "由 k8sbench {version} 测量并生成。`results.json` 包含全部数据及其来源。",
     ),
     # Environment
-    "same": (
-        "All runs that count report the same {names}.",
-        "所有计入结果的运行，其{names}均相同。",
-    ),
+    "same": ("All counted runs report the same {names}.", "所有计入结果的运行，其{names}均相同。"),
     "differs": (
-        "Not all runs that count ran in the same environment. They differ in: {names}.",
+        "The environments of the counted runs differ in: {names}.",
         "计入结果的运行并非都在相同环境中执行，不同之处：{names}。",
     ),
     "not_stated": (
@@ -95,77 +86,59 @@ WORDS: dict[str, tuple[str, str]] = {
     "image_data": ("the program's own", "程序自带"),
     "unknown": ("not stated", "没有说明"),
     "real_data": (
-        "{name}, digest {digest}, {train} samples to train on, {val} to validate",
+        "{name}, digest {digest}, {train} training and {val} validation samples",
         "{name}，摘要 {digest}，训练样本 {train} 个，验证样本 {val} 个",
     ),
-    "data_set": ("{name}", "{name}"),
-    "archive": ("{file}", "{file}"),
-    "md5": ("MD5 {md5}", "MD5 {md5}"),
     "samples": ("{samples} training samples", "训练样本 {samples} 个"),
     # Commands
     "commands_lead": (
-        (
-            "Each command repeats one row with k8sbench {version} on a cluster or machine of the"
-            " same kind. `commands.sh` holds all of them, `manifests/` the jobs as created."
-        ),
-        (
-            "每条命令用 k8sbench {version} 在同类集群或机器上复现一行结果。"
-            "全部命令见 `commands.sh`，实际创建的作业见 `manifests/`。"
-        ),
+        "Commands for k8sbench {version} (`commands.sh`); `manifests/` has the created jobs.",
+        "`commands.sh` 用 k8sbench {version} 复现各行结果；实际创建的作业见 `manifests/`。",
     ),
     "no_command": (
-        "The runs of {names} were imported from logs: k8sbench did not start them.",
-        "{names} 的运行来自导入的日志，并非由 k8sbench 启动。",
+        "The runs of {names} were imported from logs.",
+        "{names} 的运行来自导入的日志。",
     ),
     "upstream_command": (
-        "The published program's own command ({names}); k8sbench fills in what is in braces:",
+        "The published program's command ({names}); k8sbench fills in the braces:",
         "公开程序自己的命令（{names}），花括号中的内容由 k8sbench 填写：",
     ),
     # Method
     "window": (
-        "{names}: {warmup} iterations of warm-up, then {iterations} measured iterations.",
+        "{names}: {warmup} warm-up iterations, then {iterations} measured iterations.",
         "{names}：先预热 {warmup} 次迭代，再测量 {iterations} 次迭代。",
     ),
     "training": (
-        (
-            "{names}: a training of {length}; {warmup} iterations of warm-up do not count for"
-            " throughput."
-        ),
+        "{names}: a training of {length}; throughput excludes {warmup} warm-up iterations.",
         "{names}：训练 {length}；吞吐不计前 {warmup} 次预热迭代。",
     ),
     "headline": (
-        (
-            "The throughput of a row is the median of its valid runs, in samples per second of the"
-            " whole job."
-        ),
+        "Throughput: the median of the valid runs, in samples/s of the whole job.",
         "每行的吞吐取有效运行的中位数，单位为整个作业每秒的样本数。",
     ),
     "estimator": ("`{name}` of a run: {what}.", "单次运行的 `{name}`：{what}。"),
-    "time_weighted": (
-        "samples in the window ÷ time in the window",
-        "窗口内的样本数 ÷ 窗口时间",
-    ),
+    "time_weighted": ("samples ÷ time of the window", "窗口内的样本数 ÷ 窗口时间"),
     "time_weighted_steady": (
-        "the same without log records that contain an evaluation, checkpoint or restart",
+        "the same without records of evaluations, checkpoints and restarts",
         "同上，但不含带有评估、保存或重启的日志记录",
     ),
     "median": ("median of the rates of the log's records", "各条日志记录吞吐的中位数"),
     "arithmetic": ("mean of the rates of the log's records", "各条日志记录吞吐的算术平均"),
     "timestamps": (
-        "samples between the first and the last stamped record ÷ time between their stamps",
-        "首末两条带时间戳的记录之间的样本数 ÷ 时间差",
+        "samples ÷ time between the first and the last stamp",
+        "首末时间戳之间的样本数 ÷ 时间差",
     ),
     "printed_steps": ("samples of the printed steps ÷ their time", "已打印步骤的样本数 ÷ 用时"),
     "cv": (
-        "CV is the coefficient of variation (standard deviation ÷ mean). One run has no spread.",
+        "CV: coefficient of variation (standard deviation ÷ mean) of several runs.",
         "CV 为变异系数（标准差 ÷ 平均值）；只有一次运行时没有离散度。",
     ),
     "speedup_rule": (
-        "Speedup is relative to the row on one GPU with the same program, precision and batch.",
+        "Speedup: relative to one GPU with the same program, precision and batch.",
         "加速比以同一程序、精度和批大小的单GPU结果为基准。",
     ),
     "left_out": (
-        "{number} of {runs} runs do not count; the list of logs says why.",
+        "{number} of {runs} runs do not count; the list of logs has the reasons.",
         "{runs} 次运行中有 {number} 次不计入结果，原因见日志列表。",
     ),
     "gaps": (
@@ -206,30 +179,26 @@ WORDS: dict[str, tuple[str, str]] = {
     "deviation": ("deviation", "偏差"),
     "not_comparable": ("not comparable: {ids}", "不可比：{ids}"),
     "ids": (
-        "The ids of what differs are explained in k8sbench's page on results.",
+        "Ids of differences: see k8sbench's page on results.",
         "差异编号的含义见 k8sbench 的结果说明页。",
     ),
     "none_published": ("Nothing is published for these rows.", "这些结果没有对应的公开数据。"),
-    "sources": ("Sources", "来源"),
     # Charts, logs
     "no_charts": (
-        "There are no charts: matplotlib was not installed where this report was written.",
-        "没有图表：生成报告的环境中没有安装 matplotlib。",
+        "No charts: matplotlib was not installed.",
+        "没有图表：环境中没有安装 matplotlib。",
     ),
     "run": ("run", "运行"),
     "verdict": ("verdict", "结论"),
     "reasons": ("reasons", "原因"),
     "no_logs": ("its logs are not in this store", "日志不在此存储中"),
     "logs_lead": (
-        (
-            "One file per replica, as archived, named by its first rank. The ids of reasons are"
-            " explained in k8sbench's page on integrity."
-        ),
-        "每个副本一个文件，保持归档原样，以其首个 rank 命名。原因编号的含义见 k8sbench 的说明页。",
+        "One file per replica, named by its first rank. Reasons: see k8sbench's page on integrity.",
+        "每个副本一个文件，以其首个 rank 命名。原因编号的含义见 k8sbench 的说明页。",
     ),
     "files_lead": (
-        "`SHA256SUMS` has the digest of every file: check them with `sha256sum -c SHA256SUMS`.",
-        "`SHA256SUMS` 含每个文件的摘要，可用 `sha256sum -c SHA256SUMS` 校验。",
+        "`SHA256SUMS` has the digests of all files: `sha256sum -c SHA256SUMS`.",
+        "`SHA256SUMS` 含每个文件的摘要：`sha256sum -c SHA256SUMS`。",
     ),
 }
 """Id → text in English and Chinese, with the same ``{placeholders}``."""
