@@ -6,7 +6,6 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 import click
@@ -52,19 +51,6 @@ def write_report(
         "flat": lambda: document.flat(report.results),
         "document": lambda: document.document(*parts),
         "names": lambda: run_ids,
-    }
-    output.write(formats.written(output_format, view))
-
-
-def write_by(report: ModuleType, content: object, output_format: str) -> None:
-    """Print what a command has found by a module of :mod:`k8sbench.report`."""
-    from k8sbench.report import tables
-
-    view: formats.View = {
-        "table": lambda: text_of(report.tables(content)),
-        "markdown": lambda: tables.markdown(report.tables(content)),
-        "document": lambda: report.document(content),
-        "flat": lambda: report.flat(content),
     }
     output.write(formats.written(output_format, view))
 

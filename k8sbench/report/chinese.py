@@ -53,7 +53,7 @@ def translated(tables: Sequence[Table]) -> list[Table]:
             table,
             title=table.title and title(table.title),
             columns=tuple(
-                msgspec.structs.replace(column, title=column.chinese or column.title)
+                msgspec.structs.replace(column, title=column.chinese or title(column.title))
                 for column in table.columns
             ),
             rows=tuple(

@@ -23,7 +23,7 @@ Form = Literal["table", "wide", "document"]
 ``table``: the default, for 80 columns. ``document``: Markdown and the page.
 """
 _ALL: tuple[Form, ...] = ("table", "wide", "document")
-_FULL: tuple[Form, ...] = ("wide", "document")
+FULL: tuple[Form, ...] = ("wide", "document")
 _WIDE: tuple[Form, ...] = ("wide",)
 BARS = "▁▂▃▄▅▆▇█"
 Shown = Callable[[Sequence[Result], Form], bool]
@@ -41,7 +41,7 @@ class ResultColumn(Column, frozen=True, kw_only=True):
     """True if other forms need the column to distinguish rows."""
 
 
-def _text(
+def text(
     title: str, chinese: str, cell: Callable[[Any], Cell], *forms: Form, **more: Any
 ) -> ResultColumn:
     """Build a text column; its cells may be cut unless ``whole``."""
@@ -49,11 +49,11 @@ def _text(
     return ResultColumn(title, chinese=chinese, cell=cell, forms=forms or _ALL, **more)
 
 
-def _number(
+def number(
     title: str, chinese: str, cell: Callable[[Any], Cell], *forms: Form, **more: Any
 ) -> ResultColumn:
     """Make a column of figures."""
-    return _text(title, chinese, cell, *forms, right=True, whole=True, **more)
+    return text(title, chinese, cell, *forms, right=True, whole=True, **more)
 
 
 # Cells
@@ -99,39 +99,32 @@ def _optional(name: str, write: Callable[[Any], str]) -> Callable[[Result], Cell
     return cell
 
 
-def _of_spread(write: Callable[[Spread], str | None]) -> Callable[[Result], Cell]:
+def _of_spread(
+    write: Callable[[Spread], str | None], why: str | None = "no valid figure"
+) -> Callable[[Result], Cell]:
+    """Write figures of the runs; ``why`` there are none, None if another cell tells it."""
+
     def cell(result: Result) -> Cell:
         spread = result.group.spread
         if spread is None:
-            return absent("no valid figure")
-        text = write(spread)
-        return absent(spread.interval_reason) if text is None else Cell(text)
+            return absent(why) if why else Cell(ABSENT)
+        written = write(spread)
+        return absent(spread.interval_reason) if written is None else Cell(written)
 
     return cell
 
 
-def _min_max(result: Result) -> Cell:
-    """Write the slowest and the fastest valid run; empty for one run.
-
-    The throughput's note tells why no run is valid.
-    """
-    spread = result.group.spread
-    if spread is None:
-        return Cell(ABSENT)
+def _min_max(spread: Spread) -> str | None:
+    """Write the slowest and the fastest valid run; None for one run."""
     if spread.cv is None:
-        return absent(spread.interval_reason)
-    return Cell(f"{formats.rate(spread.minimum)}–{formats.rate(spread.maximum)}")
-
-
-def _variation(result: Result) -> Cell:
-    """Write the variation of runs; the throughput's note tells why none is valid."""
-    spread = result.group.spread
-    if spread is None or spread.cv is None:
-        return absent(spread.interval_reason) if spread else Cell(ABSENT)
-    return Cell(f"{100 * spread.cv:.1f} %")
+        return None
+    return f"{formats.rate(spread.minimum)}–{formats.rate(spread.maximum)}"
 
 
 _cv = _of_spread(lambda spread: None if spread.cv is None else formats.percent(spread.cv))
+_variation = _of_spread(
+    lambda spread: None if spread.cv is None else f"{100 * spread.cv:.1f} %", None
+)
 
 
 def _gpus(result: Result) -> Cell:
@@ -350,8 +343,8 @@ def _identity(
     name: str, chinese: str, forms: tuple[Form, ...], key: str | None = None
 ) -> ResultColumn:
     """Build a column of a key field, shown by default if rows differ."""
-    least = 1 if forms == _FULL else 2
-    return _text(name, chinese, _key(key or name), *forms, tells_apart=True, optional=least)
+    least = 1 if forms == FULL else 2
+    return text(name, chinese, _key(key or name), *forms, tells_apart=True, optional=least)
 
 
 GPU = {metric.column: name for name, metric in ROW_FIGURES.items() if metric.column}
@@ -385,20 +378,20 @@ def _gpu(title: str) -> ResultColumn:
         return Cell(gpu_figures(result.group).get(title, ABSENT))
 
     is_shown = _any(lambda r: title in gpu_figures(r.group))
-    return _number(title, _GPU_CHINESE.get(title, title), cell, *_FULL, when=is_shown)
+    return number(title, _GPU_CHINESE.get(title, title), cell, *FULL, when=is_shown)
 
 
 COLUMNS: tuple[ResultColumn, ...] = (
-    _text("benchmark", "模型", _key("benchmark")),
-    _text("framework", "框架", _key("framework"), whole=True),
-    _text("case", "节点×卡", _key("case"), stays=True, whole=True),
-    _text("precision", "精度类型", _short_precision, "table", whole=True),
-    _text("precision", "精度类型", lambda r: Cell(precision(r.group)), *_FULL, whole=True),
-    _text("node", "节点", _key("node"), when=_any_pinned, stays=True, whole=True),
-    _number("GPUs", "卡数", _gpus, *_FULL),
-    _identity("variant", "变体", _FULL),
-    _identity("impl", "实现", _FULL),
-    _identity("batch", "单卡批大小", _FULL, "batch_size"),
+    text("benchmark", "模型", _key("benchmark")),
+    text("framework", "框架", _key("framework"), whole=True),
+    text("case", "节点×卡", _key("case"), stays=True, whole=True),
+    text("precision", "精度类型", _short_precision, "table", whole=True),
+    text("precision", "精度类型", lambda r: Cell(precision(r.group)), *FULL, whole=True),
+    text("node", "节点", _key("node"), when=_any_pinned, stays=True, whole=True),
+    number("GPUs", "卡数", _gpus, *FULL),
+    _identity("variant", "变体", FULL),
+    _identity("impl", "实现", FULL),
+    _identity("batch", "单卡批大小", FULL, "batch_size"),
     _identity("set", "测试组", _WIDE, "set_name"),
     _identity("preset", "预设", _WIDE),
     _identity("mode", "模式", _WIDE),
@@ -410,34 +403,34 @@ COLUMNS: tuple[ResultColumn, ...] = (
     _identity("GPU model", "GPU型号", _WIDE, "gpu_model"),
     _identity("image", "镜像", _WIDE),
     _identity("program", "程序", _WIDE),
-    _text("source", "来源", _source, when=_any_source, optional=1),
-    _number("runs", "有效次数", _runs, optional=3),
-    _number("time to train (s)", "训练时间(s)", _time, when=_any(trains), stays=True),
-    _number("accuracy (%)", "准确率(%)", _accuracy, when=_any(trains), stays=True),
-    _number("throughput", "吞吐", _throughput, stays=True),
-    _number("±", "±", _variation, "table", when=_any_figure, stays=True, optional=5),
-    _number("published", "公布值", _beside, "table", when=_any_published, stays=True),
-    _number("published", "公布值", _published, *_FULL, when=_any_published, stays=True),
-    _number("deviation", "偏差", _deviation, *_FULL, when=_any_published, stays=True),
-    _number("speedup", "加速比", _speedup, when=_if_any_scales, stays=True, optional=4),
-    _number("min–max", "最小–最大", _min_max, "wide"),
-    _text("estimator", "统计方法", lambda r: Cell(r.group.estimator), *_FULL),
-    _number("interval", "区间", _of_spread(interval), *_FULL),
-    _number("efficiency", "扩展效率", _figure("efficiency", formats.percent), *_FULL),
-    _number("history", "历史", _history, "document", when=_any_history, stays=True),
-    _number("mean", "平均值", _of_spread(lambda spread: formats.rate(spread.mean)), *_WIDE),
-    _number("CV", "变异系数", _cv, *_WIDE),
-    _number("TFLOP/s per GPU", "单卡TFLOP/s", _figure("tflops_per_gpu", formats.plain), *_WIDE),
-    _number("of peak", "占峰值", _figure("peak_share", formats.percent), *_WIDE),
-    _number("GPU-hours", "GPU小时", _optional("gpu_hours", formats.plain), *_WIDE),
-    _number("queued (s)", "排队(s)", _optional("queued_s", formats.seconds), "wide", when=_queued),
-    _number("data wait", "等待数据", _optional("data_fraction", formats.percent), *_WIDE),
-    _number("parameters", "参数量", _optional("parameters", formats.millions), *_WIDE),
-    _number("GMAC", "GMAC", _optional("gmac", gmac), *_WIDE),
-    _number("restarts", "重启次数", _restarts, when=_any(lambda r: r.group.training), optional=5),
+    text("source", "来源", _source, when=_any_source, optional=1),
+    number("runs", "有效次数", _runs, optional=3),
+    number("time to train (s)", "训练时间(s)", _time, when=_any(trains), stays=True),
+    number("accuracy (%)", "准确率(%)", _accuracy, when=_any(trains), stays=True),
+    number("throughput", "吞吐", _throughput, stays=True),
+    number("±", "±", _variation, "table", when=_any_figure, stays=True, optional=5),
+    number("published", "公布值", _beside, "table", when=_any_published, stays=True),
+    number("published", "公布值", _published, *FULL, when=_any_published, stays=True),
+    number("deviation", "偏差", _deviation, *FULL, when=_any_published, stays=True),
+    number("speedup", "加速比", _speedup, when=_if_any_scales, stays=True, optional=4),
+    number("min–max", "最小–最大", _of_spread(_min_max), "wide"),
+    text("estimator", "统计方法", lambda r: Cell(r.group.estimator), *FULL),
+    number("interval", "区间", _of_spread(interval), *FULL),
+    number("efficiency", "扩展效率", _figure("efficiency", formats.percent), *FULL),
+    number("history", "历史", _history, "document", when=_any_history, stays=True),
+    number("mean", "平均值", _of_spread(lambda spread: formats.rate(spread.mean)), *_WIDE),
+    number("CV", "变异系数", _cv, *_WIDE),
+    number("TFLOP/s per GPU", "单卡TFLOP/s", _figure("tflops_per_gpu", formats.plain), *_WIDE),
+    number("of peak", "占峰值", _figure("peak_share", formats.percent), *_WIDE),
+    number("GPU-hours", "GPU小时", _optional("gpu_hours", formats.plain), *_WIDE),
+    number("queued (s)", "排队(s)", _optional("queued_s", formats.seconds), "wide", when=_queued),
+    number("data wait", "等待数据", _optional("data_fraction", formats.percent), *_WIDE),
+    number("parameters", "参数量", _optional("parameters", formats.millions), *_WIDE),
+    number("GMAC", "GMAC", _optional("gmac", gmac), *_WIDE),
+    number("restarts", "重启次数", _restarts, when=_any(lambda r: r.group.training), optional=5),
     *map(_gpu, GPU),
     _identity("group", "组编号", _WIDE, "id"),
-    _text("verdict", "结论", _verdict, "table", stays=True, states=True),
-    _text("verdict", "结论", _full_verdict, *_FULL, stays=True, states=True),
+    text("verdict", "结论", _verdict, "table", stays=True, states=True),
+    text("verdict", "结论", _full_verdict, *FULL, stays=True, states=True),
 )
 """In the order of the tables."""

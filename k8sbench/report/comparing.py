@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import msgspec
+
 from k8sbench.measure.group import permutation
 from k8sbench.model.compared import Compared, Comparison, Difference, Figures
 from k8sbench.model.counts import ABSENT, counted
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.plain_text import clean
+from k8sbench.report import document as fields
 from k8sbench.report import formats, group_words, repeating
 from k8sbench.report import tables as layouts
 from k8sbench.report.tables import Cell, Table, absent
@@ -299,40 +302,28 @@ def document(compared: Comparison) -> dict[str, Any]:
             case_fields(case, name) for case, name in zip(compared.cases, names, strict=True)
         ],
         "differences": [
-            {
-                "kind": one.kind,
-                "name": one.name,
-                "a": one.a,
-                "b": one.b,
-                "change": one.change,
-                "cases": [names[n] for n in one.cases],
-            }
+            msgspec.structs.asdict(one) | {"cases": [names[n] for n in one.cases]}
             for one in compared.differences
         ],
     }
 
 
+_OF_CASE = (
+    *("benchmark", "framework", "variant", "case", "precision", "batch_size_per_gpu"),
+    "gpu_model",
+)
+_OF_COMPARED = ("ratio", "p", "p_adjusted", "p_least", "finding", "regression")
+
+
 def case_fields(case: Compared, name: str) -> dict[str, Any]:
     """Build the fields of one case."""
-    key = case.group.key
     why = " ".join(_without_ratio(case)) or "There is no counterpart."
     return {
         "name": name,
-        "benchmark": key.benchmark,
-        "framework": key.framework,
-        "variant": key.variant,
-        "case": key.case,
-        "precision": key.precision,
-        "batch_size_per_gpu": key.batch_size,
-        "gpu_model": None if key.gpu_model == "unknown" else key.gpu_model,
+        **fields.group_fields(case.group, _OF_CASE),
         "a": _side(case.a),
         "b": _side(case.b),
-        "ratio": case.ratio,
-        "p": case.p,
-        "p_adjusted": case.p_adjusted,
-        "p_least": case.p_least,
-        "finding": case.finding,
-        "regression": case.regression,
+        **{name: getattr(case, name) for name in _OF_COMPARED},
         "not_comparable": list(case.not_comparable),
         "notes": list(case.notes),
         "earlier": case.earlier,

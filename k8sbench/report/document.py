@@ -108,7 +108,7 @@ def row(result: Result) -> dict[str, Any]:
     """Build the fields of one group, figures against other groups included."""
     group = result.group
     missing = _missing(group)
-    fields = _group_fields(group, _OF_GROUP)
+    fields = group_fields(group, _OF_GROUP)
     for name in _DERIVED:
         figure = getattr(result, name)
         fields[name] = figure.value
@@ -116,7 +116,7 @@ def row(result: Result) -> dict[str, Any]:
     fields |= {
         "baseline": result.baseline,
         **{name: getattr(group, name) for name in _LAST},
-        **_group_fields(group, _OF_TRAINING),
+        **group_fields(group, _OF_TRAINING),
         "accuracy": msgspec.to_builtins(group.accuracy),
         "changed": msgspec.to_builtins(result.changed),
         "newer": msgspec.to_builtins(result.newer),
@@ -134,7 +134,8 @@ def row(result: Result) -> dict[str, Any]:
     return fields | {"missing": _of_nulls(missing, fields)}
 
 
-def _group_fields(group: Group, names: Iterable[str]) -> dict[str, Any]:
+def group_fields(group: Group, names: Iterable[str]) -> dict[str, Any]:
+    """Build the named fields of a group; an unknown value is None."""
     fields = {name: (_OF_GROUP | _OF_TRAINING)[name](group) for name in names}
     for name in ("precision_effective", "gpu_model", "image", *_DIGESTS):
         if fields.get(name) in ("unknown", "-"):
@@ -197,7 +198,7 @@ def _parity(pair: Parity) -> dict[str, Any]:
 
 
 def _side(group: Group) -> dict[str, Any]:
-    fields = _group_fields(group, _SIDE)
+    fields = group_fields(group, _SIDE)
     fields["precision_effective"] = group.precision_effective
     fields |= {"parameters": group.parameters, "gmac": group.gmac}
     fields["arithmetic"] = group.arithmetic and group.arithmetic.types

@@ -11,6 +11,7 @@ from typing import Any
 
 from k8sbench.model.compared import Point, Series
 from k8sbench.model.measurement import SCHEMA
+from k8sbench.report import document as document_fields
 from k8sbench.report import formats, group_words
 from k8sbench.report.tables import Cell, Table, absent
 from k8sbench.report.text_table import Column
@@ -88,20 +89,23 @@ def document(series: Sequence[Series]) -> dict[str, Any]:
         "series": [
             {
                 "name": name,
-                "benchmark": one.group.key.benchmark,
-                "framework": one.group.key.framework,
-                "variant": one.group.key.variant,
-                "case": one.group.key.case,
-                "precision": one.group.key.precision,
-                "batch_size_per_gpu": one.group.key.batch_size,
-                "unit": one.group.unit,
-                "estimator": one.group.estimator,
+                **document_fields.group_fields(one.group, _OF_SERIES),
                 "unmarked": one.unmarked,
                 "points": [_point(point) for point in one.points],
             }
             for one, name in zip(series, names(series), strict=True)
         ],
     }
+
+
+_OF_SERIES = (
+    *("benchmark", "framework", "variant", "case", "precision", "batch_size_per_gpu"),
+    *("unit", "estimator"),
+)
+_OF_POINT = (
+    *("throughput", "interval_low", "interval_high", "interval_coverage"),
+    *("runs_valid", "runs_total", "image", "program", "gpu_model"),
+)
 
 
 def _point(point: Point) -> dict[str, Any]:
@@ -112,18 +116,9 @@ def _point(point: Point) -> dict[str, Any]:
     if spread is None or spread.low is None:
         missing["interval"] = (spread and spread.interval_reason) or "no valid figure"
     return {
-        "group": group.key.id,
-        "set": group.key.set_name,
+        **document_fields.group_fields(group, ("group", "set")),
         "began_at": point.at,
-        "throughput": spread and spread.median,
-        "interval_low": spread and spread.low,
-        "interval_high": spread and spread.high,
-        "interval_coverage": spread and spread.coverage,
-        "runs_valid": group.counted,
-        "runs_total": len(group.members),
-        "image": None if group.key.image == "-" else group.key.image,
-        "program": group.key.program,
-        "gpu_model": None if group.key.gpu_model == "unknown" else group.key.gpu_model,
+        **document_fields.group_fields(group, _OF_POINT),
         "marks": list(group_words.marks(group)),
         "change": point.change,
         "p": point.p,

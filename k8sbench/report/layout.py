@@ -7,6 +7,7 @@ differ. ``wide`` has all columns of :mod:`.columns`.
 
 from __future__ import annotations
 
+import functools
 import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,7 +19,6 @@ from k8sbench.model.group import Group, Parity, Result
 from k8sbench.report import columns, formats, group_words
 from k8sbench.report.columns import COLUMNS, Form, ResultColumn
 from k8sbench.report.tables import Cell, Table, absent
-from k8sbench.report.text_table import Column
 
 OF_ONE_SET = "intervals cover repeats of one set; sets differ more (see `history`)"
 
@@ -104,47 +104,14 @@ def _titled(column: ResultColumn, unit: str | None, form: Form) -> ResultColumn:
 
 # Paddle : PyTorch
 
-_PARITY: dict[str, Callable[[Parity], Cell]] = {
-    "benchmark": lambda pair: Cell(pair.paddle.key.benchmark),
-    "case": lambda pair: Cell(pair.paddle.key.case),
-    "precision": lambda pair: Cell(pair.paddle.key.precision),
-    "batch": lambda pair: _both(str(pair.paddle.key.batch_size), str(pair.pytorch.key.batch_size)),
-    "Paddle": lambda pair: _rate(pair.paddle),
-    "PyTorch": lambda pair: _rate(pair.pytorch),
-    "estimator": lambda pair: _both(pair.paddle.estimator, pair.pytorch.estimator),
-    "parameters": lambda pair: _both_optional(pair, "parameters", "parameters", formats.millions),
-    "GMAC": lambda pair: _both_optional(pair, "GMAC", "gmac", columns.gmac),
-    "in effect": lambda pair: Cell(f"{_effective(pair.paddle)} : {_effective(pair.pytorch)}"),
-    "Paddle ÷ PyTorch": lambda pair: (
-        absent(parity_text(pair))
-        if pair.ratio is None
-        else Cell(formats.rate(pair.ratio), pair.notes)
-    ),
-}
-_FEW_OF_PARITY = ("benchmark", "case", "precision", "Paddle", "PyTorch", "Paddle ÷ PyTorch")
-"""Those of the default table."""
-_RIGHT = ("batch", "Paddle", "PyTorch")
-_CHINESE = {column.title: column.chinese for column in COLUMNS} | {"in effect": "实际精度"}
-
 
 def _parities(pairs: Sequence[Parity], form: Form) -> Table:
-    names = _FEW_OF_PARITY if form == "table" else tuple(_PARITY)
     units = dict.fromkeys(pair.paddle.unit for pair in pairs)
-    titles = [
-        Column(
-            name,
-            right=name in _RIGHT,
-            whole=name in _RIGHT,
-            cut=name not in _RIGHT,
-            stays=True,
-            chinese=_CHINESE.get(name, ""),
-        )
-        for name in names
-    ]
+    shown = [column for column in _PARITY if form in column.forms]
     return Table(
         title=f"Paddle : PyTorch ({', '.join(units)})",
-        columns=tuple(titles),
-        rows=tuple(tuple(_PARITY[name](pair) for name in names) for pair in pairs),
+        columns=tuple(shown),
+        rows=tuple(tuple(column.cell(pair) for column in shown) for pair in pairs),
     )
 
 
@@ -161,23 +128,64 @@ def parity_text(pair: Parity) -> str:
     return f"not comparable: {formats.unlike(pair.not_comparable)}{notes}"
 
 
-def _both(paddle: str, pytorch: str) -> Cell:
+def _ratio(pair: Parity) -> Cell:
+    if pair.ratio is None:
+        return absent(parity_text(pair))
+    return Cell(formats.rate(pair.ratio), pair.notes)
+
+
+def _both(write: Callable[[Group], str]) -> Callable[[Parity], Cell]:
     """Write the values of both sides, or one value if equal."""
-    return Cell(paddle if paddle == pytorch else f"{paddle} : {pytorch}")
+
+    def cell(pair: Parity) -> Cell:
+        return Cell(" : ".join(dict.fromkeys((write(pair.paddle), write(pair.pytorch)))))
+
+    return cell
 
 
-def _both_optional(pair: Parity, title: str, name: str, write: Callable[[Any], str]) -> Cell:
-    texts, notes = [], []
-    for group in (pair.paddle, pair.pytorch):
-        value = getattr(group, name)
-        texts.append(ABSENT if value is None else write(value))
-        if value is None:
-            why = group.missing.get(name, "not known")
-            notes.append(f"{title} on {group.key.framework}: {why}")
-    return Cell(" : ".join(texts), tuple(notes))
+def _both_optional(title: str, name: str, write: Callable[[Any], str]) -> Callable[[Parity], Cell]:
+    def cell(pair: Parity) -> Cell:
+        texts, notes = [], []
+        for group in (pair.paddle, pair.pytorch):
+            value = getattr(group, name)
+            texts.append(ABSENT if value is None else write(value))
+            if value is None:
+                why = group.missing.get(name, "not known")
+                notes.append(f"{title} on {group.key.framework}: {why}")
+        return Cell(" : ".join(texts), tuple(notes))
+
+    return cell
 
 
 def _rate(group: Group) -> Cell:
     if group.spread is None:
         return absent(f"{group.key.framework}: {group.state}")
     return Cell(formats.rate(group.spread.median))
+
+
+_text = functools.partial(columns.text, stays=True)
+_number = functools.partial(columns.number, stays=True)
+_PARITY: tuple[ResultColumn, ...] = (
+    _text("benchmark", "", lambda pair: Cell(pair.paddle.key.benchmark)),
+    _text("case", "", lambda pair: Cell(pair.paddle.key.case)),
+    _text("precision", "", lambda pair: Cell(pair.paddle.key.precision)),
+    _number("batch", "", _both(lambda group: str(group.key.batch_size)), *columns.FULL),
+    _number("Paddle", "", lambda pair: _rate(pair.paddle)),
+    _number("PyTorch", "", lambda pair: _rate(pair.pytorch)),
+    _text("estimator", "", _both(lambda group: group.estimator), *columns.FULL),
+    _text(
+        "parameters",
+        "",
+        _both_optional("parameters", "parameters", formats.millions),
+        *columns.FULL,
+    ),
+    _text("GMAC", "", _both_optional("GMAC", "gmac", columns.gmac), *columns.FULL),
+    _text(
+        "in effect",
+        "实际精度",
+        lambda pair: Cell(f"{_effective(pair.paddle)} : {_effective(pair.pytorch)}"),
+        *columns.FULL,
+    ),
+    _text("Paddle ÷ PyTorch", "", _ratio),
+)
+"""Columns of Paddle beside PyTorch; titles of other tables are translated as there."""

@@ -92,13 +92,11 @@ def html(page: Page) -> str:
         )
         sections[benchmark] = {
             "tables": [
-                (table, [next(details, None) for _ in table.rows])
+                _table(table, [next(details, None) for _ in table.rows])
                 for table in (chinese.translated(tables) if page.lang == "zh" else tables)
             ],
             "scaling": _drawn(plot.scaling(results)),
         }
-    for its in sections.values():
-        its["tables"] = [_table(table, rows) for table, rows in its["tables"]]
     script = importlib.resources.files(__package__).joinpath("page.js").read_text("utf-8")
     text = _template().render(
         lang="zh-CN" if page.lang == "zh" else "en",

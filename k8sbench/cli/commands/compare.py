@@ -174,9 +174,16 @@ def history_command(
     scope = StoresRead(where=where, access=access, accept=accept)
     chosen = msgspec.structs.replace(chosen, benchmark=benchmark)
     series = comparing.history(chosen, scope, output.note, since=since)
-    from k8sbench.report import history
+    from k8sbench.report import history, tables
 
-    rows.write_by(history, series, output_format)
+    shown = history.tables(series)
+    view: formats.View = {
+        "table": lambda: rows.text_of(shown),
+        "markdown": lambda: tables.markdown(shown),
+        "document": lambda: history.document(series),
+        "flat": lambda: history.flat(series),
+    }
+    output.write(formats.written(output_format, view))
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

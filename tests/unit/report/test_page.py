@@ -211,7 +211,7 @@ def test_every_column_has_a_chinese_title_or_is_a_name() -> None:
         for form in ("table", "wide")
         for table in layout.tables(made.results, made.parities, form)
         for column in table.columns
-        if not column.chinese
+        if column.title not in chinese.TITLES and not column.chinese
     }
     assert titles == {"Paddle", "PyTorch", "Paddle ÷ PyTorch"}
 
