@@ -18,7 +18,8 @@ from k8sbench.model.planning import describe
 from k8sbench.model.run import Run
 from k8sbench.model.sample import Place
 from k8sbench.parse.declared import Expression
-from k8sbench.report import formats, group_words
+from k8sbench.report import group_words
+from k8sbench.report.formats import rate
 from k8sbench.report.text_table import wrapped
 
 WIDTH = 100
@@ -53,7 +54,7 @@ def of_measurement(found: Measurement) -> Iterator[Row]:
         yield 1, f"no figure: {found.missing.get('throughput', 'not measured')}  {verdict}"
     else:
         rates = {name: getattr(figures, name) for name in ESTIMATORS}
-        texts = {k: ABSENT if rate is None else formats.rate(rate) for k, rate in rates.items()}
+        texts = {k: ABSENT if one is None else rate(one) for k, one in rates.items()}
         unsure = " (unverified)" if found.throughput is None else ""
         yield 1, f"{texts[found.estimator]} {figures.unit} {found.estimator}{unsure}  {verdict}"
         del texts[ESTIMATORS[0]]
@@ -81,15 +82,15 @@ def of_run(run: Run, group: Group) -> Iterator[Row]:
     """Explain a run, with the reasons of its group against it."""
     measurement = run.measurement
     (member,) = (each for each in group.members if each.run_id == run.run_id)
-    rate = group_words.run_rate(member.rate, member.unverified, group.unit)
+    figure = group_words.run_rate(member.rate, member.unverified, group.unit)
     if measurement is None:
         state = str(run.phase)
     elif member.rate is None:
         state = "rejected"
     else:
         state = "valid"
-        rate += f" by {measurement.estimator}"
-    yield 0, f"{run.run_id}: {rate}, {state}"
+        figure += f" by {measurement.estimator}"
+    yield 0, f"{run.run_id}: {figure}, {state}"
     yield 1, _title(run.plan, group)
     if measurement is not None:
         # Measurements of earlier versions do not say how many lines there were, nor which count.
@@ -110,14 +111,14 @@ def of_group(result: Result) -> Iterator[Row]:
     """Explain a group: its runs, and what follows from them."""
     group = result.group
     median = None if group.spread is None else group.spread.median
-    rate = group_words.run_rate(median, None, group.unit)
+    figure = group_words.run_rate(median, None, group.unit)
     by = "" if median is None else f" by {group.estimator}"
-    yield 0, f"{group.key.id}: {rate}{by}, {group.state}"
+    yield 0, f"{group.key.id}: {figure}{by}, {group.state}"
     yield 1, _title(group.plan, group)
     yield 0, "Runs"
     for member in group.members:
-        rate = group_words.run_rate(member.rate, member.unverified, group.unit)
-        yield 1, f"{member.repeat}. {member.run_id}: {rate}"
+        figure = group_words.run_rate(member.rate, member.unverified, group.unit)
+        yield 1, f"{member.repeat}. {member.run_id}: {figure}"
         yield from _reasons(member.reasons, 2)
     yield from _formulas(group_formulas(result))
     yield 0, "Reasons" if group.reasons else "Reasons: none"
@@ -215,7 +216,7 @@ def formulas(measurement: Measurement) -> tuple[Formula, ...]:
         value = getattr(known, name)
         text = measurement.missing.get(f"throughput.{name}", "it is not known")
         if value is not None:
-            text = f"{_numbers(name, measurement, known.unit)} = {_shown(value)} {known.unit}"
+            text = f"{_numbers(name, measurement, known.unit)} = {rate(value)} {known.unit}"
         made.append(Formula(name, value, text))
     return tuple(made)
 
@@ -254,18 +255,18 @@ def group_formulas(result: Result) -> list[Formula]:
         return [Formula("median", None, "no run counts")]
     rates = sorted(m.rate for m in group.members if m.rate is not None)
     count, unit = len(rates), group.unit
-    median = f"{_middle(count)} of {', '.join(map(_shown, rates))} = {_shown(spread.median)} {unit}"
-    mean = f"{_shown(sum(rates))} ÷ {count} = {_shown(spread.mean)} {unit}"
+    median = f"{_middle(count)} of {', '.join(map(rate, rates))} = {rate(spread.median)} {unit}"
+    mean = f"{rate(sum(rates))} ÷ {count} = {rate(spread.mean)} {unit}"
     interval = spread.interval_reason or "it is not known"
     if spread.low is not None and spread.high is not None and spread.coverage is not None:
-        ends = f"{_shown(spread.low)}–{_shown(spread.high)}"
+        ends = f"{rate(spread.low)}–{rate(spread.high)}"
         interval = f"{ends} of {count} runs, coverage {spread.coverage:.4g}"
-    alone = f"{_shown(spread.median / (result.speedup.value or 1))} (1x1, group {result.baseline})"
+    alone = f"{rate(spread.median / (result.speedup.value or 1))} (1x1, group {result.baseline})"
     return [
         Formula("median", spread.median, median),
         Formula("mean", spread.mean, mean),
         Formula("interval", spread.coverage, interval),
-        _of_figure("speedup", result.speedup, f"{_shown(spread.median)} ÷ {alone}"),
+        _of_figure("speedup", result.speedup, f"{rate(spread.median)} ÷ {alone}"),
         _of_figure("efficiency", result.efficiency, f"speedup ÷ {group.plan.world_size} GPUs"),
     ]
 
@@ -275,11 +276,6 @@ def _of_figure(name: str, figure: Figure, numbers: str) -> Formula:
         return Formula(name, None, figure.reason or "it is not known")
     notes = f" ({'; '.join(figure.notes)})" if figure.notes else ""
     return Formula(name, figure.value, f"{numbers} = {figure.value:.3f}{notes}")
-
-
-def _shown(value: float) -> str:
-    """Write a figure with two decimals, small ones with more digits."""
-    return f"{value:.2f}" if value >= 10 else f"{value:.4g}"
 
 
 def _middle(count: int) -> str:

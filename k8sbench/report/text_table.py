@@ -77,8 +77,6 @@ def folded(text: str, width: int, *, breaking: bool = False) -> list[str]:
     """Break text between words into lines of at most ``width`` columns.
 
     A longer word stays whole unless ``breaking`` is set.
-
-    A longer word stays whole, or is broken too where ``breaking`` is set.
     """
     lines = [""]
     for word in _words(text):
