@@ -1,8 +1,8 @@
-"""Options from configuration files: what ``k8sbench.toml`` gives click as defaults.
+"""Options from configuration files (``k8sbench.toml``), as defaults of click.
 
-A flag comes before the environment, that before the project's file, the user's file, and the
-default. In a file an option stands under its long name, for every command that has it, or in a
-table named as a command is typed, for that alone (``[submit]``, ``["store prune"]``).
+Precedence: flag, environment, the project's file, the user's file, default. A key is an option's
+long name. At the top level it applies to every command with that option; in a table named like a
+command (``[submit]``, ``["store prune"]``) to that command.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from k8sbench.model import sources
 from k8sbench.model.errors import InputError, did_you_mean
 
 Files = dict[str, dict[str, Any]]
-"""Path → what the file says, the project's first."""
+"""Path → content of the file, the project's first."""
 ENVIRONMENT = {
     "where": "K8SBENCH_STORE",
     "store": "K8SBENCH_STORE",
@@ -80,9 +80,9 @@ def _unknown(path: str, key: str, what: str, known: Iterable[str], action: str) 
 
 
 def default_map(name: str, command: click.Command, files: Files) -> dict[str, Any]:
-    """Make what click takes defaults from, for a command and those below it.
+    """Build click's defaults for a command and its subcommands.
 
-    An option that the environment gives is left out.
+    Options that the environment sets are left out.
     """
     if isinstance(command, click.Group):
         below = command.commands.items()

@@ -69,9 +69,9 @@ def of_nodes(to_cordon: Collection[str], rows: Rows) -> int:
 
 
 def of_failures(errors: Iterable[BenchError]) -> int:
-    """The exit code of a command that could not collect some runs.
+    """Return the exit code of a command that could not collect some runs.
 
-    A run whose files are on another machine is no failure: it is collected there.
+    A run with files on another machine is no failure: that machine collects it.
     """
     return worst(0 if isinstance(error, FilesElsewhere) else error.exit_code for error in errors)
 

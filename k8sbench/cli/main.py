@@ -46,18 +46,18 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Results": {
         "results": "Print tables of the measured results.",
-        "report": "Write a report of some sets that can be published.",
+        "report": "Write a publishable report of sets.",
         "explain": "Show how a figure was computed, or what a log format matches.",
-        "compare": "Compare two sides: how much they differ, and how surely.",
-        "baseline": "Save, list and remove runs that later ones are compared with.",
+        "compare": "Compare two sides: changes with their significance.",
+        "baseline": "Save, list and remove baselines for compare.",
         "history": "Show a benchmark over its sets, and mark its changes.",
         "measure": "Measure existing logs, from any source.",
         "import": "Record existing logs as runs, and print their rows.",
     },
     "Cluster": {
-        "doctor": "Say whether a cluster is ready, and if not, what to do.",
+        "doctor": "Check whether a cluster is ready; name a fix for each failure.",
         "nodes": "Run one case on each node of a pool, and name the slow nodes.",
-        "pools": "List the node pools that --node-pool names.",
+        "pools": "List the node pools for --node-pool.",
         "collector": "Collect every run of some namespaces, until SIGTERM.",
     },
     "Data, store and settings": {
@@ -156,7 +156,7 @@ def names(first: str | None = None) -> Iterator[str]:
 
 
 def _from_files(name: str, command: click.Command) -> dict[str, Any] | None:
-    """Make what click takes defaults from, of the configuration files; None without any."""
+    """Build click's defaults from configuration files; None without files."""
     from k8sbench.app import config
 
     files = config.files()

@@ -98,7 +98,7 @@ def _prometheus(_: click.Context, __: click.Parameter, value: str) -> str:
 
 
 class GroupedHelp(click.Command):
-    """A command with the options of a submit, whose help has them in groups."""
+    """A command with grouped options in its help."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options of each group below its title."""
@@ -126,9 +126,9 @@ def _title(name: str) -> str:
 def request_options(
     flags: Mapping[str, Flag], *, access: bool = True, benchmark: str | None = None
 ) -> Callable[[F], F]:
-    """Add options of a submit to a command; it receives them as one :class:`SubmitRequest`.
+    """Add options of a submit to a command, passed as :class:`SubmitRequest`.
 
-    ``benchmark`` is what is to be run; None: the command has an argument for it.
+    ``benchmark`` is a fixed benchmark; None: the command has an argument for it.
     """
     fixed = {} if benchmark is None else {"benchmark": benchmark}
     declared = (
@@ -187,7 +187,10 @@ store_option = click.option(
 
 
 def format_option(*offered: str, about: str = "Format.", **more: Any) -> Callable[[F], F]:
-    """Give a command ``-o``, its argument ``output_format``; the first format is the default."""
+    """Add ``-o`` to a command; the first format is the default.
+
+    The command receives ``output_format``.
+    """
     kind = click.Choice(offered)
     return click.option(
         "-o", "--output", "output_format", type=kind, default=offered[0], help=about, **more

@@ -1,4 +1,4 @@
-"""Printing the rows of a report in the format that was asked for."""
+"""Printing of report rows in the requested format."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def text_of(shown: Sequence[Table]) -> str:
 
 
 def terminal_width() -> int | None:
-    """Columns of the terminal; None where stdout is none: a pipe gets everything."""
+    """Return the terminal's columns; None in a pipe, which gets everything."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 

@@ -61,7 +61,7 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def kept(run: Run) -> KeptRun:
-    """Return what a baseline keeps of a run."""
+    """Return a baseline's copy of a run."""
     return KeptRun(
         plan=run.plan,
         created_at=run.created_at,

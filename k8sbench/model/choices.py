@@ -140,7 +140,7 @@ def choose_variant(
 
 
 def shape(case: PlanChoices, notes: list[str]) -> tuple[int, int]:
-    """Replicas, and processes (GPUs, where there are any) per replica."""
+    """Return replicas, and processes (GPUs, if any) per replica."""
     request, pool = case.request, case.site.pool
     local, there = case.site.backend == "local", pool.gpus_per_node
     replicas = request.replicas or 1

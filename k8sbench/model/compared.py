@@ -45,7 +45,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that is not the same on both sides."""
+    """A difference between the sides besides the figures."""
 
     kind: Literal["plan", "image", "environment", "gpu"]
     name: str
@@ -70,7 +70,7 @@ class Earlier(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
-    """One case, and what can be said of it."""
+    """One case on both sides: figures, change, finding."""
 
     a: Figures | None
     b: Figures | None
@@ -89,7 +89,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     """Allowed differences."""
     earlier: Earlier | None = None
-    """The case in earlier sets, if undecided; None if those are too few."""
+    """The case in earlier sets, if undecided; None if they are too few."""
 
     @property
     def group(self) -> Group:

@@ -31,7 +31,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 
 FEW = 5
-"""Names that an error lists before it says how many more there are."""
+"""Maximum names that an error lists before it counts the rest."""
 
 
 class BenchError(Exception):

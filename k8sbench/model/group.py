@@ -94,7 +94,7 @@ class TrainingOfGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Common values of the counted runs that train to an accuracy."""
 
     target: float | None
-    """Percent; None: there is none, or they have different ones."""
+    """Percent; None without a target, or if the runs' targets differ."""
     ended_by: str | None
     """``target`` or ``length``; both, where the runs differ."""
     restarts: int
@@ -226,7 +226,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 
     value: float | None
     reason: str | None = None
-    """Reason why the value is missing; None if it is there."""
+    """Reason for a missing value, else None."""
     notes: tuple[str, ...] = ()
 
 
@@ -266,7 +266,7 @@ class Deviation(msgspec.Struct, frozen=True, kw_only=True):
     Present if the published rule is unknown and nothing else differs.
     """
     not_comparable: tuple[str, ...] = ()
-    """Ids of what does not match."""
+    """Ids of the differences that forbid a ratio."""
     notes: tuple[str, ...] = ()
     """Allowed differences: ``impl k8sbench``, ``data synthetic``."""
     remark: str | None = None
@@ -310,20 +310,20 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     newer: Newer | None = None
     """Newest set of the case if newer than the row's, else None."""
     deviations: tuple[Deviation, ...] | None = None
-    """None where published figures were not asked for."""
+    """Published figures with deviations; None if not requested."""
     deviations_reason: str | None = None
     """Reason why no published figure can be compared."""
 
 
 class Parity(msgspec.Struct, frozen=True, kw_only=True):
-    """Paddle beside PyTorch: one case of one benchmark on both."""
+    """Paddle and PyTorch on one case of one benchmark."""
 
     paddle: Group
     pytorch: Group
     ratio: float | None
     """Paddle ÷ PyTorch, by the median of the common estimator."""
     not_comparable: tuple[str, ...] = ()
-    """Ids of what is unequal."""
+    """Ids of the differences that forbid a ratio."""
     notes: tuple[str, ...] = ()
 
 

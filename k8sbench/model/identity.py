@@ -28,7 +28,7 @@ OWN_LABELS = {
     "app.kubernetes.io/managed-by": "k8sbench",
     "app.kubernetes.io/part-of": "dlperf",
 }
-"""Labels of what k8sbench makes for runs."""
+"""Labels of all objects that k8sbench creates for runs."""
 PLAN_ANNOTATION = f"{LABEL_DOMAIN}/plan"
 NONCE_ANNOTATION = f"{LABEL_DOMAIN}/nonce"
 """Annotation with a job's nonce.

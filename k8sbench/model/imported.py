@@ -81,7 +81,7 @@ class LogOrigin(msgspec.Struct, frozen=True, kw_only=True):
     shape: Shape | None = None
     """Nodes and GPUs, as the user gives them."""
     gpu_model: str | None = None
-    """GPU model as the user gives it, for logs that do not state it."""
+    """The user's GPU model, for logs that do not state one."""
 
 
 def run_id(benchmark: str, set_name: str, digests: Sequence[str]) -> str:

@@ -59,7 +59,7 @@ class InjectedVariable(msgspec.Struct, frozen=True):
 
 
 class JobRuntime(msgspec.Struct, frozen=True, kw_only=True):
-    """The object beside a job that holds its pods' template."""
+    """The separate object with the pod template of a job."""
 
     name: str
     plural: str
@@ -93,7 +93,7 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     policy_key: str | None = "runPolicy"
     """Field of ``spec`` that suspends the job and limits its time; None: ``spec`` itself."""
     pod_suffix: str = r"-[a-z]+-[0-9]+"
-    """Pattern of what follows the job's name in names of its pods.
+    """Pattern of a pod's name after the job's name.
 
     It also matches the objects that create the pods. The group ``rank`` is present if the pod's
     name does not end with its replica's.

@@ -65,7 +65,7 @@ def conditions(kube_object: KubeObject) -> Mapping[str, KubeObject]:
 
 
 def is_true(condition: KubeObject | None) -> bool:
-    """Return whether a condition is there and true."""
+    """Return True if the condition exists and is true."""
     return condition is not None and condition.get("status") == "True"
 
 

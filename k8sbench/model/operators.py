@@ -10,12 +10,12 @@ import msgspec
 
 
 class Operator(msgspec.Struct, frozen=True, kw_only=True):
-    """A program that makes what a job consists of."""
+    """A controller that creates the objects of a job."""
 
     name: str
     """For people, as it stands within a sentence."""
     group: str
-    """API group of what it serves."""
+    """API group of its custom resources."""
     version: tuple[int, int]
     """The one that is tested."""
     install: str
@@ -31,7 +31,7 @@ class Operator(msgspec.Struct, frozen=True, kw_only=True):
     quicker: str
     """Settings with which it makes more pods a second."""
     needs: tuple[Operator, ...] = ()
-    """Those without which it makes no pods."""
+    """Operators without which it creates no pods."""
 
     @property
     def title(self) -> str:

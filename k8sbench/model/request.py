@@ -164,7 +164,7 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def amp_dtype(self) -> AmpDtype | None:
-        """The half type of AMP that was asked for."""
+        """Requested half type of AMP; None: the catalog's."""
         return self.precision if self.precision in {"fp16", "bf16"} else None
 
 
@@ -201,7 +201,7 @@ ACCESS_FLAGS = {
     "context": Flag("Context of the kubeconfig.", "NAME", cluster_only=True),
     "kubeconfig": Flag("Kubeconfig; default: kubectl's.", "FILE", cluster_only=True),
 }
-"""Those of every command that asks a cluster."""
+"""Options of every command that uses a cluster."""
 CASE_FLAGS = {
     "framework": Flag("Framework; default: the benchmark's own default, printed in the plan."),
     "variant": Flag("Variant of the framework; see benchmarks.", "NAME"),
@@ -317,4 +317,4 @@ _OF_ONE_CALL = frozenset({"set_name", "resume", "run_id", "dry_run", "detach"})
 """Fields that the command which resumes a set does not repeat."""
 
 EXCLUDING = [(name, other) for name, flag in FLAGS.items() for other in flag.excludes]
-"""Fields of which a request has one at most."""
+"""Pairs of fields that exclude each other."""

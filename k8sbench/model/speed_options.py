@@ -30,7 +30,7 @@ _LACKING: dict[str, frozenset[str]] = {
     "resnet50": frozenset({"overlap"}),
     "tsm": frozenset({"overlap"}),
 }
-"""By framework and by trainer: what it does not have."""
+"""Framework or trainer → options that it lacks."""
 _YES, _NO = ("true", "on", "yes"), ("false", "off", "no")
 
 

@@ -102,7 +102,10 @@ def _optional(name: str, write: Callable[[Any], str]) -> Callable[[Result], Cell
 def _of_spread(
     write: Callable[[Spread], str | None], why: str | None = "no valid figure"
 ) -> Callable[[Result], Cell]:
-    """Write figures of the runs; ``why`` there are none, None if another cell tells it."""
+    """Write a figure of the valid runs.
+
+    ``why`` is the note without valid runs; None if another cell has it.
+    """
 
     def cell(result: Result) -> Cell:
         spread = result.group.spread
@@ -267,7 +270,7 @@ def _published(result: Result) -> Cell:
 
 
 def _deviation(result: Result) -> Cell:
-    """Write the deviation, or in what the two figures differ."""
+    """Write the deviation, or the differences that forbid one."""
     one = nearest(result)
     if one is None or not is_of_case(one, result) or "no-figure" in one.not_comparable:
         return Cell(ABSENT)  # the published figure, or ours, has the reason

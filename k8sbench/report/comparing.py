@@ -22,7 +22,7 @@ from k8sbench.report.tables import Cell, Table, absent
 from k8sbench.report.text_table import Column, Paint, wrapped
 
 WIDTH = 100
-"""Columns where there is no terminal."""
+"""Columns without a terminal."""
 NO_DIFFERENCE = "~"
 """Sign of "no difference shown", as in benchstat."""
 QUIET = 3.0
@@ -132,7 +132,7 @@ def text(compared: Comparison, *, width: int | None = None, paint: Paint | None 
 
 
 def markdown(compared: Comparison) -> str:
-    """Write the same as GitHub's Markdown."""
+    """Write the answer and the tables as GitHub's Markdown."""
     head = clean(f"A: {compared.a}, B: {compared.b}. {summary(compared)}")
     return f"{head}\n\n{layouts.markdown(tables(compared))}"
 
@@ -188,7 +188,7 @@ def case_names(compared: Comparison, *, with_batch: bool = False) -> list[str]:
 
 
 def _rank(case: Compared) -> tuple[int, float]:
-    """Order the cases: those that changed, then by how much."""
+    """Return the sort key: changed cases first, larger changes first."""
     is_shown = case.finding in ("faster", "slower") or case.regression
     size = 0.0 if case.ratio is None else abs(case.ratio - 1)
     return (0 if is_shown else 1 if case.outside else 2, -size)
@@ -232,7 +232,7 @@ def _figure(side: Figures | None) -> str:
 
 
 def _below(compared: Comparison, names: Sequence[str]) -> list[str]:
-    """Say what holds for several cases, by its cause."""
+    """Write the notes below the table, each cause once."""
     sides = [side for case in compared.cases for side in (case.a, case.b) if side is not None]
     by = ", ".join(sorted({side.estimator for side in sides if side.values}))
     lines = [f"A, B: median ±coefficient of variation of the runs, by {by}."] if by else []
@@ -289,7 +289,7 @@ def _difference(one: Difference, compared: Comparison, names: Sequence[str]) -> 
 
 
 def document(compared: Comparison) -> dict[str, Any]:
-    """All of it, as ``-o json`` prints it."""
+    """Build the document of ``-o json``."""
     names = case_names(compared)
     return {
         "schema": SCHEMA,
@@ -392,7 +392,7 @@ def junit(compared: Comparison) -> str:
 
 
 def _xml(text: str) -> str:
-    """Leave out what no XML document may hold, even escaped."""
+    """Remove characters that XML forbids even when escaped."""
     return "".join(char for char in clean(text) if char not in "\ufffe\uffff")
 
 

@@ -96,7 +96,7 @@ PLAIN = (
 
 
 def document(results: Sequence[Result], parities: Sequence[Parity]) -> dict[str, Any]:
-    """All of it, as ``-o json`` prints it."""
+    """Build the document of ``-o json``."""
     return {
         "schema": SCHEMA,
         "rows": [row(result) for result in results],

@@ -108,7 +108,7 @@ def of_run(run: Run, group: Group) -> Iterator[Row]:
 
 
 def of_group(result: Result) -> Iterator[Row]:
-    """Explain a group: its runs, and what follows from them."""
+    """Explain a group: its runs and the figures from them."""
     group = result.group
     median = None if group.spread is None else group.spread.median
     figure = group_words.run_rate(median, None, group.unit)
@@ -279,5 +279,5 @@ def _of_figure(name: str, figure: Figure, numbers: str) -> Formula:
 
 
 def _middle(count: int) -> str:
-    """Say what the median of so many values is."""
+    """Describe the median of ``count`` values."""
     return "the middle" if count % 2 else "the mean of the middle two"

@@ -46,7 +46,7 @@ def json_text(value: Any) -> str:
 
 
 def yaml_text(value: Any) -> str:
-    """Write one YAML document of the same content as :func:`json_text`."""
+    """Write one YAML document with the content of :func:`json_text`."""
     import yaml  # noqa: PLC0415
 
     # Through JSON: plain values, and no number that JSON does not have.

@@ -31,7 +31,7 @@ def no_figure(group: Group) -> str:
 
 
 def run_rate(rate: float | None, unverified: float | None, unit: str) -> str:
-    """Write a run's figure, its unverified figure, or that there is none."""
+    """Write a run's figure, its unverified figure, or "no figure"."""
     if rate is not None:
         return f"{formats.rate(rate)} {unit}"
     if unverified is not None:

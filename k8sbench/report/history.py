@@ -83,7 +83,7 @@ def began(point: Point) -> str:
 
 
 def document(series: Sequence[Series]) -> dict[str, Any]:
-    """All of it, as ``-o json`` prints it."""
+    """Build the document of ``-o json``."""
     return {
         "schema": SCHEMA,
         "series": [

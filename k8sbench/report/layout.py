@@ -79,7 +79,7 @@ def _results(title: str | None, results: Sequence[Result], form: Form) -> Table:
 
 
 def _shown(results: Sequence[Result], form: Form) -> list[ResultColumn]:
-    """Return the columns of the form, and those that distinguish rows."""
+    """Select the columns of the form, and those that distinguish rows."""
     shown = [c for c in COLUMNS if form in c.forms and c.when(results, form)]
     identity = [c for c in shown if not (c.right or c.states)]
     rows = [tuple(c.cell(result).text for c in identity) for result in results]
@@ -123,7 +123,7 @@ def _effective(group: Group) -> str:
 
 
 def parity_text(pair: Parity) -> str:
-    """Write what forbids a ratio; and what else differs."""
+    """Write the reasons against a ratio, and other differences."""
     notes = f" ({', '.join(pair.notes)})" if pair.notes else ""
     return f"not comparable: {formats.unlike(pair.not_comparable)}{notes}"
 

@@ -60,7 +60,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     lang: str = "en"
     """``en`` or ``zh``."""
     title: str | None = None
-    """None: one that says what the page is."""
+    """Title; None: the default title."""
 
 
 def html(page: Page) -> str:
@@ -118,7 +118,7 @@ def html(page: Page) -> str:
 
 
 def _head(page: Page) -> list[tuple[str, str]]:
-    """Return the head of the page: what was measured, where and when."""
+    """Build the head: GPU, driver, framework, image and dates."""
     groups = [result.group for result in page.results]
     measured = [history.measured.environment for history in page.histories if history.measured]
 
@@ -140,7 +140,7 @@ def _head(page: Page) -> list[tuple[str, str]]:
 
 
 def _sentence(results: Sequence[Result], names: Mapping[str, str]) -> str:
-    """Say how many rows hold, and which have changed."""
+    """Write the numbers of valid rows and of changes."""
     states = collections.Counter(result.group.state for result in results)
     counts = [f"{count} {state}" for state, count in states.most_common() if state != "valid"]
     parts = [f"{states['valid']} of {counted(len(results), 'row')} valid", *counts]
@@ -186,7 +186,7 @@ def _kind(text: str) -> str:
 
 
 def _drawn_history(text: str) -> tuple[str, str]:
-    """Draw a history as a line beside its scale."""
+    """Draw a history as a line next to its scale."""
     bars, _, scale = text.partition(" ")
     if len(bars) < 2 or not set(bars) <= set(columns.BARS):
         return text, ""

@@ -59,7 +59,7 @@ class Panel(NamedTuple):
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
-    """One run, and what it did over time."""
+    """One run's measurement and its series over time."""
 
     run_id: str
     unit: str = "samples/s"

@@ -40,7 +40,7 @@ class Publication(msgspec.Struct, frozen=True, kw_only=True):
     runs: Mapping[str, Run]
     """The runs of the rows by id."""
     specs: Mapping[str, BenchmarkSpec]
-    """Catalog entries by benchmark, as far as they are known."""
+    """Catalog entries by benchmark; unknown ones are missing."""
     logs: Mapping[str, Sequence[str]] = {}
     """Run id → paths of its logs in the report's folder."""
     charts: Sequence[tuple[str, str]] | None = None
@@ -48,7 +48,7 @@ class Publication(msgspec.Struct, frozen=True, kw_only=True):
     has_published: bool = False
     """True if the rows are compared with published figures."""
     sets: Sequence[str]
-    """The sets that the report was asked for."""
+    """Names of the requested sets."""
     version: str
     """Version of k8sbench."""
     title: str | None = None
@@ -414,7 +414,7 @@ class _Readme:
         return found
 
     def _table_by(self, heads: Sequence[str], line: Callable[[Group], tuple[str, ...]]) -> str:
-        """Write a table of equal lines, with the names of their rows at the end."""
+        """Write distinct lines with the names of their rows."""
         found = self._by(line).items()
         return self._table(heads, [(*cells, ", ".join(rows)) for cells, rows in found])
 

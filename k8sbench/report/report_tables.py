@@ -35,7 +35,7 @@ _HEADINGS = {
     "throughput": "吞吐",
     "accuracy": "准确率",
 }
-"""Headings in English → those of the reports in Chinese."""
+"""English heading → heading of the Chinese reports."""
 
 
 class Rows(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ class Rows(msgspec.Struct, frozen=True):
 
     results: Sequence[Result]
     beside: Sequence[Result]
-    """PyTorch rows of the benchmark, for tables of Paddle beside PyTorch."""
+    """PyTorch rows of the benchmark, for the tables of both frameworks."""
     gpus: tuple[int, ...]
     """GPU counts of the published rows; measured counts are added."""
     lang: Lang

@@ -124,7 +124,7 @@ def _marks(numbers: Sequence[int]) -> str:
 
 
 def without(table: Table, gone: Sequence[int]) -> Table:
-    """Leave columns out, and what their notes say."""
+    """Drop columns with their notes."""
     kept = [n for n in range(len(table.columns)) if n not in gone]
     return msgspec.structs.replace(
         table,
@@ -248,5 +248,5 @@ def _markdown_line(cells: Iterable[Cell]) -> str:
 
 
 def escaped(text: str) -> str:
-    """Write text so that Markdown shows it as it is."""
+    """Escape text for Markdown."""
     return re.sub(r"[\\|<*`\[]", r"\\\g<0>", clean(text))

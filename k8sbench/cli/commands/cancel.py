@@ -1,4 +1,4 @@
-"""``k8sbench cancel``: end a run that goes on; its logs are kept."""
+"""``k8sbench cancel`` and ``k8sbench delete``: end runs, delete their objects."""
 
 from __future__ import annotations
 

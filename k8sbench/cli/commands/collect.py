@@ -1,4 +1,4 @@
-"""``k8sbench collect``: fetch and measure what detached and interrupted runs left on a cluster."""
+"""``k8sbench collect``: fetch and measure detached and interrupted runs."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def command(
 
 
 def _note(runs: Sequence[Run], verbs: tuple[str, str], what: str) -> None:
-    """Note what becomes of runs, those of a few by their names."""
+    """Note the state of runs, by name if they are few."""
     if len(runs) > FEW:
         output.note(f"  {counted(len(runs), 'run', verbs)} {what}")
         return

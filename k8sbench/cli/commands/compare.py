@@ -1,4 +1,4 @@
-"""``k8sbench compare``: two sides beside each other, and how sure the difference is."""
+"""``k8sbench compare``, ``history`` and ``baseline``: changes between sets."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def command(
     access: ClusterAccess,
     where: str | None,
 ) -> int:
-    """Compare two sides: how much they differ, and how surely.
+    """Compare two sides: changes with their significance.
 
     A is the old side, B the new one. A side is a set, a group, a run, a baseline, or several of
     them with commas between. Write set:NAME if several things have that name. The first line says
@@ -188,7 +188,7 @@ def history_command(
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def baseline_command() -> None:
-    """Save, list and remove runs that later ones are compared with."""
+    """Save, list and remove baselines for compare."""
 
 
 @baseline_command.command()

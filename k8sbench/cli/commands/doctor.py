@@ -1,4 +1,4 @@
-"""``k8sbench doctor``: is this cluster ready, and if not, what to do."""
+"""``k8sbench doctor``: readiness of a cluster, with a fix per failure."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ FLAGS = {
 )
 @format_option("table", "json")
 def command(request: SubmitRequest, init_template: bool, output_format: str) -> int:
-    """Say whether a cluster is ready, and if not, what to do.
+    """Check whether a cluster is ready; name a fix for each failure.
 
     The options are those of the submit that you plan. It only reads from the cluster. Exit code:
     0 ready, perhaps with warnings; 6 for any failure.

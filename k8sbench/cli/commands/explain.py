@@ -1,4 +1,4 @@
-"""``k8sbench explain``: what a figure was made of."""
+"""``k8sbench explain``: computation of a figure, matches of a log format."""
 
 from __future__ import annotations
 

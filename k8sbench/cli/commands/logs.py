@@ -1,4 +1,4 @@
-"""``k8sbench logs``: what a run's replicas printed, as it was archived line by line."""
+"""``k8sbench logs``: archived output of a run's replicas."""
 
 from __future__ import annotations
 
@@ -75,5 +75,5 @@ class _Printer:
         self._out.flush()
 
     def note(self, text: str) -> None:
-        """Say something that is no line."""
+        """Print a note."""
         output.note(text)

@@ -1,7 +1,7 @@
-"""``k8sbench measure``: logs that exist already, whoever wrote them.
+"""``k8sbench measure`` and ``k8sbench import``: existing logs of any source.
 
-Exit codes: 0 all valid, 5 any rejected, 2 any that cannot be read or recognised; those that could
-be measured are printed all the same.
+Exit codes: 0 all valid, 5 any rejected, 2 any unreadable or unrecognised; the other logs are still
+printed.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def import_command(
 
 
 def _confirm(proposed: Sequence[Proposed], set_name: str) -> None:
-    """Show what would be recorded; what names alone say is recorded after a question."""
+    """Show the proposed runs; ask if file names alone state some values."""
     output.error(output.table_text(PROPOSED, proposed).rstrip("\n"))
     typed: tuple[str, ...] = click.get_current_context().obj
     words = () if "--set" in typed else ("--set", set_name)
@@ -218,7 +218,7 @@ def _confirm(proposed: Sequence[Proposed], set_name: str) -> None:
 
 
 def _told(done: ImportedLogs) -> int:
-    """Note what was recorded and what was not; returns the exit code."""
+    """Note the recorded and the rejected logs; return the exit code."""
     causes = _name_failures(done.failures, "error" if done.rows is None else "left out")
     if done.rows is None:
         output.error(f"Nothing was imported: {counted(causes, 'error')}.")

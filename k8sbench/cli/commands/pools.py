@@ -55,7 +55,7 @@ COLUMNS = (
 def command(
     pools_file: str | None, from_cluster: bool, access: ClusterAccess, output_format: str
 ) -> None:
-    """List the node pools that --node-pool names.
+    """List the node pools for --node-pool.
 
     They come from one pools file: that of --pools, of K8SBENCH_POOLS, of your configuration folder,
     of the cluster's namespace, or the built-in one. GPUS is per node; CPU and MEMORY are per GPU.

@@ -35,7 +35,7 @@ def command(
     accept: tuple[str, ...],
     where: str | None,
 ) -> None:
-    """Write a report of some sets that can be published.
+    """Write a publishable report of sets.
 
     FOLDER gets a README with environment, commands, method, tables and charts, as the published
     reports have them, and beside it the data, the manifests and the logs of all runs. Written

@@ -1,4 +1,4 @@
-"""``k8sbench results``: summary tables of what was measured."""
+"""``k8sbench results``: summary tables of measured runs."""
 
 from __future__ import annotations
 

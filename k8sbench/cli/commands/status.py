@@ -26,7 +26,7 @@ _TO_DO = {
     "cancel": "Its job is still to be cancelled:",
     "delete": "Its job is still to be deleted:",
 }
-"""Kind of a wish → what is shown of it."""
+"""Kind of a pending request → its text."""
 REPLICAS = (
     Column("REPLICA", lambda one: one.replica, whole=True),
     Column("STATE", lambda one: one.phase),

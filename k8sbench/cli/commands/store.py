@@ -25,7 +25,7 @@ def command() -> None:
 @command.command()
 @store_option
 def info(where: str | None) -> None:
-    """Say where the store is and what is in it."""
+    """Show the store's place, database and number of runs."""
     with stores.to_read(where, output.note) as store:
         try:
             identity = "none: it is not made yet" if store.absent else store.identity
@@ -44,7 +44,7 @@ def info(where: str | None) -> None:
 @command.command()
 @store_option
 def reindex(where: str | None) -> int:
-    """Make the database anew from the runs' folders.
+    """Rebuild the index from the run folders.
 
     Names runs that cannot be read; exit code 1 if there is any. On PostgreSQL it writes the rows of
     the runs whose folders are on this machine.

@@ -58,7 +58,7 @@ def _agrees(text: str) -> bool:
 
 
 def _print_dry_run(done: DryRun, output_format: str) -> int:
-    """Print the manifests, and what the cluster says to them."""
+    """Print the manifests, and the cluster's answer."""
     findings = done.checks or ()
     for finding in findings:
         output.note(f"  {finding.severity} {finding.id}: {finding.sentence}")

@@ -35,13 +35,13 @@ quiet = False
 
 
 def note(text: str) -> None:
-    """Write what is neither data nor an error to stderr."""
+    """Write a note to stderr, unless ``--quiet``."""
     if not quiet:
         error(text)
 
 
 def error(text: str) -> None:
-    """Write to stderr what the user has to know."""
+    """Write to stderr, also with ``--quiet``."""
     write(clean_lines(text) + "\n", sys.stderr)
 
 
@@ -55,7 +55,7 @@ def agreed(question: str) -> bool:
 
 
 def write(text: str, stream: TextIO | None = None) -> None:
-    """Write text; what the stream's encoding lacks becomes ``?``."""
+    """Write text, with ``?`` for characters outside the stream's encoding."""
     stream = sys.stdout if stream is None else stream
     try:
         with piped():
@@ -121,7 +121,7 @@ def write_items(
 
 
 def stamp(at: float | None) -> str | None:
-    """Write a time as :func:`.times.utc` does, where there is one."""
+    """Write a time like :func:`.times.utc`; None without one."""
     return None if at is None else times.utc(at)
 
 
@@ -153,7 +153,7 @@ COLOURS: dict[str, str] = {
 
 
 def wanted(stream: TextIO | None = None) -> bool:
-    """Say whether what goes to a stream (default stdout) is to be coloured."""
+    """Return True if output to a stream (default stdout) has colours."""
     stream = sys.stdout if stream is None else stream
     if os.environ.get("NO_COLOR") or os.environ.get("TERM", "") in PLAIN_TERMS:
         return False
@@ -161,7 +161,7 @@ def wanted(stream: TextIO | None = None) -> bool:
 
 
 def paint() -> Paint | None:
-    """Return what colours the states of tables on stdout; None where they stay plain."""
+    """Return the function that colours states; None without colours."""
     return painted if wanted() else None
 
 

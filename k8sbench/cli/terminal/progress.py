@@ -40,7 +40,7 @@ class Progress:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._runs: dict[str, LiveRun] = {}
-        """Those that have not ended, in the order of their first event."""
+        """Active runs, in the order of their first event."""
         self._ended: Counter[Phase] = Counter()
         self._left: set[str] = set()
         """Ids of runs that are no longer followed, but need collection."""
@@ -174,7 +174,7 @@ def sweep_words(sweep: Sweep, now: float) -> str:
 
 
 def figure_words(measured: Measurement, plan: RunPlan) -> str:
-    """Describe what was measured: the figure, its estimator, the verdict, whether it was smoke."""
+    """Describe a measurement: figure, estimator, verdict, smoke mark."""
     rate, figure = measured.rate, measured.throughput
     text = "no figure"
     if rate is not None and figure is not None:
