@@ -45,9 +45,7 @@ def options(command: click.Command) -> dict[str, click.Option]:
 
 
 def check(
-    files: Files,
-    names: Callable[[], Iterable[str]],
-    find: Callable[[str], click.Command | None],
+    files: Files, names: Callable[[], Iterable[str]], find: Callable[[str], click.Command | None]
 ) -> None:
     """Reject keys that no command has; raises :class:`InputError` with the nearest key.
 

@@ -203,8 +203,7 @@ def preset(case: PlanChoices, notes: list[str]) -> Preset:
         check_ours(case, "--preset smoke")
     if chosen == "smoke" and case.variant.smoke is None:
         raise UsageError(
-            f"{case.label} has no smoke preset.",
-            "Add smoke: to its YAML, or use --preset full.",
+            f"{case.label} has no smoke preset.", "Add smoke: to its YAML, or use --preset full."
         )
     if chosen == "smoke" and asked is None:
         notes.append("no GPU here: smoke preset, a functional test, not a speed measurement")

@@ -36,11 +36,7 @@ The API server gives up a request after 60 s.
 def created(at: float, uid: str | None = None) -> Transition:
     """Build the transition after the API server confirmed the job."""
     return Transition(
-        phase=Phase.CREATED,
-        at=at,
-        cause="Its job was created.",
-        cause_id=JOB_CREATED,
-        job_uid=uid,
+        phase=Phase.CREATED, at=at, cause="Its job was created.", cause_id=JOB_CREATED, job_uid=uid
     )
 
 

@@ -364,9 +364,7 @@ _TRAIN_JOB: dict[str, Any] = {
     "operator": TRAINER,
     "template": "trainjob.yaml.j2",
     "runtime": JobRuntime(
-        name="TrainingRuntime",
-        plural="trainingruntimes",
-        template="trainingruntime.yaml.j2",
+        name="TrainingRuntime", plural="trainingruntimes", template="trainingruntime.yaml.j2"
     ),
     "replicas_key": "trainer",
     "policy_key": None,

@@ -57,8 +57,7 @@ LabelKey = Annotated[
 # The API server checks the keys of annotations in lower case.
 _PREFIX = _SUBDOMAIN.replace("a-z", "A-Za-z")
 AnnotationKey = Annotated[
-    str,
-    form(rf"^{_FITS}({_PREFIX}/)?{_QUALIFIED}\Z", "a Kubernetes name such as example.com/team"),
+    str, form(rf"^{_FITS}({_PREFIX}/)?{_QUALIFIED}\Z", "a Kubernetes name such as example.com/team")
 ]
 # A quota counts a resource as "requests." and its name, which must be a name, too.
 _COUNTED = rf"(?!requests\.)(?=[^/]{{1,{LONGEST - len('requests.')}}}/)"

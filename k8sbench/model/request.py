@@ -193,10 +193,7 @@ def option_names(field: str, flag: Flag) -> tuple[str, ...]:
 
 ACCESS_FLAGS = {
     "namespace": Flag(
-        "Namespace; default: the context's.",
-        "NAME",
-        names=("-n", "--namespace"),
-        cluster_only=True,
+        "Namespace; default: the context's.", "NAME", names=("-n", "--namespace"), cluster_only=True
     ),
     "context": Flag("Context of the kubeconfig.", "NAME", cluster_only=True),
     "kubeconfig": Flag("Kubeconfig; default: kubectl's.", "FILE", cluster_only=True),

@@ -153,13 +153,7 @@ def tables(compared: Comparison, *, is_short: bool = False) -> list[Table]:
         Table(
             title=None,
             columns=tuple(
-                Column(
-                    title,
-                    right=0 < n < 5,
-                    whole=n < 5,
-                    stays=True,
-                    states=title == "verdict",
-                )
+                Column(title, right=0 < n < 5, whole=n < 5, stays=True, states=title == "verdict")
                 for n, title in enumerate(titles)
             ),
             rows=tuple(_row(case, name) for case, name in loud),

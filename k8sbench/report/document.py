@@ -13,14 +13,7 @@ from typing import Any
 import msgspec
 
 from k8sbench.model.gpu_metrics import ROW_FIGURES
-from k8sbench.model.group import (
-    SCRATCH,
-    Deviation,
-    Group,
-    Parity,
-    Result,
-    TrainingOfGroup,
-)
+from k8sbench.model.group import SCRATCH, Deviation, Group, Parity, Result, TrainingOfGroup
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.report import group_words
 

@@ -101,8 +101,7 @@ def picture(form: str, panels: Sequence[Panel], width: float = WIDTH_INCHES) -> 
         from matplotlib.figure import Figure  # noqa: PLC0415
     except ImportError as error:
         raise UsageError(
-            "--plot needs matplotlib, which is not installed.",
-            extras.how_to_install("report"),
+            "--plot needs matplotlib, which is not installed.", extras.how_to_install("report")
         ) from error
 
     metadata: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}

@@ -33,12 +33,7 @@ NOT_RECORDED = "not recorded"
 @since_option("Only runs created since: 2h, 3d, 2026-11-20, …")
 @access_options
 @store_option
-def command(
-    output_format: str,
-    access: ClusterAccess,
-    where: str | None,
-    **wanted: Any,
-) -> None:
+def command(output_format: str, access: ClusterAccess, where: str | None, **wanted: Any) -> None:
     """List the recorded runs, or all runs of a namespace.
 
     Oldest first, each with its throughput, or the reason why it has none. A run whose process was

@@ -110,10 +110,7 @@ def log_options(function: F) -> F:
 )
 @format_option(*formats.offered("table", "document"), show_default=True)
 def command(
-    logs: tuple[str, ...],
-    options: MeasureOptions,
-    output_format: str,
-    declare: bool,
+    logs: tuple[str, ...], options: MeasureOptions, output_format: str, declare: bool
 ) -> int:
     """Measure existing logs, from any source.
 
@@ -209,10 +206,7 @@ def _confirm(proposed: Sequence[Proposed], set_name: str) -> None:
     if not any(log.by_name for log in proposed):
         output.note(f"The same again: {again}")
     elif not sys.stdin.isatty():
-        raise UsageError(
-            "Some values come from file names only.",
-            f"To record it so: {again}",
-        )
+        raise UsageError("Some values come from file names only.", f"To record it so: {again}")
     elif not output.agreed(f"Record {counted(len(proposed), 'run')} so, in set {set_name}?"):
         raise Interrupted("Nothing was imported.", f"To record it so: {again}")
 

@@ -23,11 +23,7 @@ from k8sbench.report import formats
     *formats.offered("table", "wide", "markdown", "flat", "document", "names"),
     about="Format of the rows; name: the nodes to cordon.",
 )
-def command(
-    request: SubmitRequest,
-    output_format: str,
-    selector: str,
-) -> int:
+def command(request: SubmitRequest, output_format: str, selector: str) -> int:
     """Run one case on each node of a pool, and name the slow nodes.
 
     One run is pinned to each node. A node is slow if its throughput is far below the median of the

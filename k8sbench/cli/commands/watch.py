@@ -59,10 +59,7 @@ def command(
             follow.look(run, where, access, output.note, stop, show, prometheus=prometheus)
     with reporter.reporting() as progress:
         followed = follow.watch(
-            *(run, where, access, progress, stop),
-            keep=keep,
-            wait=wait,
-            prometheus=prometheus,
+            *(run, where, access, progress, stop), keep=keep, wait=wait, prometheus=prometheus
         )
     rows.write(followed, output_format)
     return exit_codes.of_rows(followed)
