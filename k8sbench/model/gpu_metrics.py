@@ -73,9 +73,9 @@ class GpuMetric(msgspec.Struct, frozen=True, kw_only=True):
     row_figure: str | None = None
     """Id of the column's figure; None: the metric's own."""
     live: tuple[str, int] | None = None
-    """Heading and priority in ``watch --gpu``; None: no column.
+    """Heading in ``watch --gpu``, and order in which narrow terminals drop it.
 
-    A narrow terminal keeps priority 0 always, else the highest longest.
+    The highest first, 0 never. None: no column.
     """
     is_plotted: bool = False
     """True if plots show it over time."""
@@ -130,7 +130,7 @@ METRICS: tuple[GpuMetric, ...] = (
         unit="ratio",
         dcgm=(Field("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"),),
         column="tensor active",
-        live=("TENSOR", 7),
+        live=("TENSOR", 3),
         is_plotted=True,
         meaning="The share of cycles in which the tensor cores worked: what mixed precision is"
         " for.",
@@ -152,7 +152,7 @@ METRICS: tuple[GpuMetric, ...] = (
         over_time="peak",
         over_gpus="peak",
         column="peak memory",
-        live=("MEMORY", 6),
+        live=("MEMORY", 4),
         is_plotted=True,
         meaning="The most device memory in use on any GPU, by all of its processes.",
     ),
@@ -189,7 +189,7 @@ METRICS: tuple[GpuMetric, ...] = (
         nvml=True,
         over_time="peak",
         over_gpus="peak",
-        live=("TEMP", 2),
+        live=("TEMP", 8),
         meaning="The highest of any GPU; near its limit the driver lowers the clocks.",
     ),
     GpuMetric(
@@ -198,7 +198,7 @@ METRICS: tuple[GpuMetric, ...] = (
         unit="MHz",
         dcgm=(Field("DCGM_FI_DEV_SM_CLOCK"),),
         nvml=True,
-        live=("CLOCK", 3),
+        live=("CLOCK", 7),
         is_plotted=True,
         meaning="The clock of the multiprocessors; throughput follows it.",
     ),

@@ -124,10 +124,8 @@ def _min_max(spread: Spread) -> str | None:
     return f"{formats.rate(spread.minimum)}–{formats.rate(spread.maximum)}"
 
 
-_cv = _of_spread(lambda spread: None if spread.cv is None else formats.percent(spread.cv))
-_variation = _of_spread(
-    lambda spread: None if spread.cv is None else f"{100 * spread.cv:.1f} %", None
-)
+def _cv(spread: Spread) -> str | None:
+    return None if spread.cv is None else formats.percent(spread.cv)
 
 
 def _gpus(result: Result) -> Cell:
@@ -411,7 +409,7 @@ COLUMNS: tuple[ResultColumn, ...] = (
     number("time to train (s)", "训练时间(s)", _time, when=_any(trains), stays=True),
     number("accuracy (%)", "准确率(%)", _accuracy, when=_any(trains), stays=True),
     number("throughput", "吞吐", _throughput, stays=True),
-    number("±", "±", _variation, "table", when=_any_figure, stays=True, optional=5),
+    number("±", "±", _of_spread(_cv, None), "table", when=_any_figure, stays=True, optional=5),
     number("published", "公布值", _beside, "table", when=_any_published, stays=True),
     number("published", "公布值", _published, *FULL, when=_any_published, stays=True),
     number("deviation", "偏差", _deviation, *FULL, when=_any_published, stays=True),
@@ -422,7 +420,7 @@ COLUMNS: tuple[ResultColumn, ...] = (
     number("efficiency", "扩展效率", _figure("efficiency", formats.percent), *FULL),
     number("history", "历史", _history, "document", when=_any_history, stays=True),
     number("mean", "平均值", _of_spread(lambda spread: formats.rate(spread.mean)), *_WIDE),
-    number("CV", "变异系数", _cv, *_WIDE),
+    number("CV", "变异系数", _of_spread(_cv), *_WIDE),
     number("TFLOP/s per GPU", "单卡TFLOP/s", _figure("tflops_per_gpu", formats.plain), *_WIDE),
     number("of peak", "占峰值", _figure("peak_share", formats.percent), *_WIDE),
     number("GPU-hours", "GPU小时", _optional("gpu_hours", formats.plain), *_WIDE),

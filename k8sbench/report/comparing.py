@@ -221,7 +221,7 @@ def _figure(side: Figures | None) -> str:
         return ABSENT
     if side.spread is None:
         return side.groups[-1].state
-    spread = ABSENT if side.spread.cv is None else f"{100 * side.spread.cv:.1f} %"
+    spread = ABSENT if side.spread.cv is None else formats.percent(side.spread.cv)
     return f"{formats.rate(side.spread.median)} ±{spread}"
 
 

@@ -29,8 +29,6 @@ from k8sbench.report.text_table import Column, of_items, plain_table
 
 Item = TypeVar("Item")
 
-MOST_KEPT = 10
-"""More than the metric that is kept longest on a narrow terminal has (``GpuMetric.live``)."""
 STARTING_UP = (Phase.STARTING, Phase.PULLING, Phase.PENDING, Phase.QUEUED, Phase.CREATED)
 TROUBLE_FIRST = (
     *(Phase.FAILED, Phase.LOST, Phase.CANCELLED),
@@ -141,14 +139,13 @@ def _age(one: GpuNow) -> str | None:
 GPU_COLUMNS = (
     _field("REPLICA", _gpu_replica),
     _number("GPU", _gpu_number),
-    _field("NODE", _gpu_node, optional=MOST_KEPT - 4),
+    _field("NODE", _gpu_node, optional=6),
     *(
-        _number(title, functools.partial(_value, metric), optional=keep and MOST_KEPT - keep)
+        _number(metric.live[0], functools.partial(_value, metric), optional=metric.live[1])
         for metric in METRICS
         if metric.live
-        for title, keep in [metric.live]
     ),
-    _number("AGE", _age, optional=MOST_KEPT - 1),
+    _number("AGE", _age, optional=9),
 )
 
 
