@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,12 +57,7 @@ def text_of(shown: Sequence[Table]) -> str:
     """Lay out tables for people: terminal width, colour if wanted."""
     from k8sbench.report import tables
 
-    return tables.text(shown, width=terminal_width(), paint=output.paint())
-
-
-def terminal_width() -> int | None:
-    """Return the terminal's columns; None in a pipe, which gets everything."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    return tables.text(shown, width=output.terminal_width(), paint=output.paint())
 
 
 PLOT_FORMATS = ("svg", "png", "pdf")

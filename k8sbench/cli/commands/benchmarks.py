@@ -9,7 +9,6 @@ import click
 
 from k8sbench.app import catalog
 from k8sbench.cli.options import format_option
-from k8sbench.cli.rows import terminal_width
 from k8sbench.cli.terminal import output
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.plain_text import clean
@@ -183,5 +182,5 @@ def _number(value: float | None) -> str:
 def _write(line: str) -> None:
     """Write a paragraph; folded on a terminal, one line in a pipe."""
     start = line[: len(line) - len(line.lstrip())]
-    text = wrapped(start + clean(line.strip()), terminal_width(), indent=f"{start}  ")
+    text = wrapped(start + clean(line.strip()), output.terminal_width(), indent=f"{start}  ")
     output.write(f"{text}\n")

@@ -99,7 +99,7 @@ def command(
     compared = comparing.compare(a, b, scope, output.note, limit=limit, chosen=chosen)
     from k8sbench.report import comparing as report
 
-    width, paint = rows.terminal_width(), output.paint()
+    width, paint = output.terminal_width(), output.paint()
     view: formats.View = {
         "table": lambda: report.text(compared, width=width, paint=paint),
         "markdown": lambda: report.markdown(compared),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from k8sbench.app import explain, log_formats
-from k8sbench.cli import rows
 from k8sbench.cli.options import accept_option, store_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.errors import UsageError
@@ -38,4 +37,4 @@ def command(target: str, log: str | None, accept: tuple[str, ...], where: str | 
         )
     else:
         made = explain.explain(target, where, output.note, accept=accept)
-    output.write(explanation.text(made, rows.terminal_width() or explanation.WIDTH))
+    output.write(explanation.text(made, output.terminal_width() or explanation.WIDTH))

@@ -18,7 +18,6 @@ from k8sbench.app import measure as measuring
 from k8sbench.app.measure import AUTO, PRECISIONS, ImportedLogs, MeasureOptions, Proposed
 from k8sbench.cli import exit_codes, rows
 from k8sbench.cli.options import accept_option, format_option, grouped, rows_option, store_option
-from k8sbench.cli.rows import terminal_width
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError, Interrupted, UsageError, few
@@ -137,7 +136,7 @@ def command(
 
 
 def _write(found: Sequence[Measurement], output_format: str) -> None:
-    width = terminal_width()
+    width = output.terminal_width()
     view: formats.View = {
         "table": lambda: "\n".join(
             explanation.text(explanation.of_measurement(each), width) for each in found

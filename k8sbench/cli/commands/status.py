@@ -8,7 +8,6 @@ import click
 
 from k8sbench.app import listing
 from k8sbench.app.records import RunStatus
-from k8sbench.cli import rows
 from k8sbench.cli.options import access_options, format_option, store_option
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.progress import figure_words
@@ -88,7 +87,7 @@ def _print(status: RunStatus) -> None:
     for name, text in facts:
         shown = "" if name == last else f"{name}:"
         line = f"{shown:<{width}} {clean(text)}"
-        output.write(wrapped(line, rows.terminal_width(), indent=" " * (width + 1)) + "\n")
+        output.write(wrapped(line, output.terminal_width(), indent=" " * (width + 1)) + "\n")
         last = name
     output.write("\n")
     if status.on_cluster is not None:

@@ -93,13 +93,17 @@ def write_table(columns: Sequence[Column], items: Iterable[Any]) -> None:
     write(table_text(columns, items))
 
 
+def terminal_width() -> int | None:
+    """Return the terminal's columns; None in a pipe, which gets everything."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
 def table_text(columns: Sequence[Column], items: Iterable[Any], *, is_whole: bool = False) -> str:
     """Lay out a table for people.
 
     Fitted to a terminal; of any width in a pipe or if ``is_whole``.
     """
-    is_fitted = sys.stdout.isatty() and not is_whole
-    room = shutil.get_terminal_size().columns if is_fitted else None
+    room = None if is_whole else terminal_width()
     return plain_table(*of_items(columns, items), room=room, paint=paint())
 
 
