@@ -168,7 +168,7 @@ def _from_files(name: str, command: click.Command) -> dict[str, Any] | None:
     return {name: configuration.default_map(name, command, files)}
 
 
-def _where_set(message: str) -> str:
+def _setting_files(message: str) -> str:
     """Name the files that may have set an option that an error names."""
     from k8sbench.app import config
 
@@ -207,11 +207,11 @@ def cli() -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns its exit code."""
-    _open_what_is_closed()
+    _open_closed_streams()
     try:
         os.getcwd()  # noqa: PTH109
     except FileNotFoundError:
-        return _tell("The working folder was deleted.", "Change to one that exists.", 2)
+        return _print_error("The working folder was deleted.", "Change to one that exists.", 2)
     if instruction := os.environ.get(COMPLETE):
         from click.shell_completion import shell_complete
 
@@ -227,41 +227,41 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BenchError as error:
         if debug:
             raise
-        action = f"{error.action} {_where_set(error.message)}".rstrip()
-        return _tell(error.message, action, error.exit_code)
+        action = f"{error.action} {_setting_files(error.message)}".rstrip()
+        return _print_error(error.message, action, error.exit_code)
     except click.exceptions.NoArgsIsHelpError as error:
-        return _tell_help(error)
+        return _print_help(error)
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx else "k8sbench"
-        action = f"See '{where} --help'. {_where_set(error.format_message())}".rstrip()
+        action = f"See '{where} --help'. {_setting_files(error.format_message())}".rstrip()
         # A URL at a wrong place.
-        return _tell(without_passwords(error.format_message()), action, 2)
+        return _print_error(without_passwords(error.format_message()), action, 2)
     except click.ClickException as error:
-        return _tell(error.format_message(), "", 2)
+        return _print_error(error.format_message(), "", 2)
     except (click.Abort, KeyboardInterrupt) as error:
         # click has an Abort of its own made of what was raised.
-        return _tell("Interrupted.", str(error.__cause__ or error), 130)
+        return _print_error("Interrupted.", str(error.__cause__ or error), 130)
     except (ReaderGone, BrokenPipeError, SystemExit):
         # SystemExit: so click ends, outside of its standalone mode, where nobody reads its help.
-        return _reader_gone()
+        return _end_silently()
     except Exception as error:
         if debug:
             raise
         if isinstance(error, OSError) and error.filename is None and error.errno in NO_ROOM:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            return _tell(
+            return _print_error(
                 f"The output cannot be written: {str(error.strerror).lower()}.",
                 "Free some space there. What was recorded or created before is not lost.",
                 1,
             )
-        return _tell(
+        return _print_error(
             f"Internal error: {type(error).__name__}: {error}",
             "Run it again with --debug for the traceback, and report that.",
             1,
         )
 
 
-def _reader_gone() -> int:
+def _end_silently() -> int:
     """Return the exit code of SIGPIPE, silently.
 
     Stdout is redirected to /dev/null: Python would report the error again when it flushes at exit.
@@ -270,21 +270,21 @@ def _reader_gone() -> int:
     return 141
 
 
-def _open_what_is_closed() -> None:
+def _open_closed_streams() -> None:
     """Open closed standard streams (``>&-``) on /dev/null, before a file takes their number."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w" if number else "r"))  # noqa: SIM115, PTH123
 
 
-def _tell_help(error: click.ClickException) -> int:
+def _print_help(error: click.ClickException) -> int:
     """Print the help of a command without its required subcommand."""
     with contextlib.suppress(OSError):
         print(clean_lines(error.format_message()), file=sys.stderr)
     return 2
 
 
-def _tell(message: str, action: str, code: int) -> int:
+def _print_error(message: str, action: str, code: int) -> int:
     try:
         print(clean_lines(f"error: {message}\n  {action}").rstrip(), file=sys.stderr, flush=True)
     except OSError:

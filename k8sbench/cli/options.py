@@ -163,7 +163,7 @@ accept_option = click.option(
 )
 
 
-def unseen_password(
+def reject_password(
     context: click.Context, option: click.Parameter, value: str | None
 ) -> str | None:
     """Reject a password on the command line, where ``ps`` shows it."""
@@ -180,7 +180,7 @@ store_option = click.option(
     "--store",
     "where",
     metavar="FOLDER|URL",
-    callback=unseen_password,
+    callback=reject_password,
     help="Store; default K8SBENCH_STORE, else the user's data folder. results, compare, "
     "history, baseline list, list, status and logs also take cluster: the collector's store.",
 )

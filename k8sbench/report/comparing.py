@@ -157,7 +157,7 @@ def tables(compared: Comparison, *, is_short: bool = False) -> list[Table]:
                 for n, title in enumerate(titles)
             ),
             rows=tuple(_row(case, name) for case, name in loud),
-            notes=(*_rest(quiet), *_below(compared, names)),
+            notes=(*_quiet_line(quiet), *_notes(compared, names)),
         )
     ]
     if compared.differences:
@@ -197,7 +197,7 @@ def _is_quiet(case: Compared) -> bool:
     return not case.outside and not case.regression and abs(case.ratio - 1) <= QUIET * varies
 
 
-def _rest(quiet: Sequence[Compared]) -> list[str]:
+def _quiet_line(quiet: Sequence[Compared]) -> list[str]:
     """Write the line for the cases without a change."""
     changes = [case.ratio - 1 for case in quiet if case.ratio is not None]
     if not changes:
@@ -225,7 +225,7 @@ def _figure(side: Figures | None) -> str:
     return f"{formats.rate(side.spread.median)} ±{spread}"
 
 
-def _below(compared: Comparison, names: Sequence[str]) -> list[str]:
+def _notes(compared: Comparison, names: Sequence[str]) -> list[str]:
     """Write the notes below the table, each cause once."""
     sides = [side for case in compared.cases for side in (case.a, case.b) if side is not None]
     by = ", ".join(sorted({side.estimator for side in sides if side.values}))

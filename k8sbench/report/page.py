@@ -105,7 +105,7 @@ def html(page: Page) -> str:
         where=page.where,
         at=datetime.fromtimestamp(page.at, UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=page.version,
-        sentence=_sentence(page.results, names),
+        sentence=_lead(page.results, names),
         head=[(word(name), value) for name, value in _head(page)],
         compared=page.compared,
         summary=page.compared and comparing.summary(page.compared, advises=False),
@@ -139,7 +139,7 @@ def _head(page: Page) -> list[tuple[str, str]]:
     return [(name, value) for name, value in facts.items() if value]
 
 
-def _sentence(results: Sequence[Result], names: Mapping[str, str]) -> str:
+def _lead(results: Sequence[Result], names: Mapping[str, str]) -> str:
     """Write the numbers of valid rows and of changes."""
     states = collections.Counter(result.group.state for result in results)
     counts = [f"{count} {state}" for state, count in states.most_common() if state != "valid"]

@@ -170,7 +170,8 @@ def causes(table: Table, most: int | None = None) -> tuple[list[str], list[str]]
         listed, left_out = listed[: most - 1], len(listed) - most + 1
     some = [cause for cause in listed if len(cause.rows) < len(table.rows)]
     lines = [
-        (f"[{some.index(cause) + 1}] " if cause in some else "") + _said(cause, len(table.rows))
+        (f"[{some.index(cause) + 1}] " if cause in some else "")
+        + _cause_line(cause, len(table.rows))
         for cause in listed
     ]
     if left_out:
@@ -189,7 +190,7 @@ def _id_of(note: str) -> str | None:
     return name if colon and " " not in name else None
 
 
-def _said(cause: _Cause, rows: int) -> str:
+def _cause_line(cause: _Cause, rows: int) -> str:
     """Write a cause with the number of its rows."""
     name, first = _id_of(cause.texts[0]), cause.texts[0]
     if len(cause.rows) == 1 and len(cause.texts) == 1:

@@ -11,7 +11,7 @@ import click
 
 from k8sbench.app import serve
 from k8sbench.app.serve import Leadership
-from k8sbench.cli.options import F, unseen_password
+from k8sbench.cli.options import F, reject_password
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import log_lines
 from k8sbench.model import extras
@@ -36,7 +36,7 @@ def _setting(name: str, metavar: str, about: str, **more: Any) -> Callable[[F], 
     help="Namespace to collect from; may be repeated. Default: its own.",
 )
 @_setting(
-    "store", "FOLDER|URL", "Store; default: the user's data folder.", callback=unseen_password
+    "store", "FOLDER|URL", "Store; default: the user's data folder.", callback=reject_password
 )
 @_setting(
     "prometheus", "URL|auto|none", "Where GPU metrics are; default auto: found in the cluster."

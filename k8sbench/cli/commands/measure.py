@@ -128,8 +128,8 @@ def command(
     outcome = measuring.measure(logs, options)
     _write(outcome.measurements, output_format)
     sys.stdout.flush()
-    _name_benchmarks(outcome.recognised, "measured")
-    _name_failures(outcome.failures, "error")
+    _note_benchmarks(outcome.recognised, "measured")
+    _print_failures(outcome.failures, "error")
     if outcome.failures:
         return InputError.exit_code
     return REJECTED_EXIT_CODE if outcome.rejected else 0
@@ -193,7 +193,7 @@ def import_command(
     )
     if done.rows is not None:
         rows.write(done.rows, output_format)
-    return _told(done)
+    return _note_outcome(done)
 
 
 def _confirm(proposed: Sequence[Proposed], set_name: str) -> None:
@@ -210,13 +210,13 @@ def _confirm(proposed: Sequence[Proposed], set_name: str) -> None:
         raise Interrupted("Nothing was imported.", f"To record it so: {again}")
 
 
-def _told(done: ImportedLogs) -> int:
+def _note_outcome(done: ImportedLogs) -> int:
     """Note the recorded and the rejected logs; return the exit code."""
-    causes = _name_failures(done.failures, "error" if done.rows is None else "left out")
+    causes = _print_failures(done.failures, "error" if done.rows is None else "left out")
     if done.rows is None:
         output.error(f"Nothing was imported: {counted(causes, 'error')}.")
         return InputError.exit_code
-    _name_benchmarks(done.recognised, "recorded")
+    _note_benchmarks(done.recognised, "recorded")
     here = f"; {counted(len(done.there), 'run', ('was', 'were'))} there already"
     output.note(
         f"{counted(len(done.added), 'run')} imported into set {done.set_name}"
@@ -225,14 +225,14 @@ def _told(done: ImportedLogs) -> int:
     return exit_codes.of_rows(done.rows)
 
 
-def _name_benchmarks(recognised: Mapping[str, str | None], done: str) -> None:
+def _note_benchmarks(recognised: Mapping[str, str | None], done: str) -> None:
     """Note which benchmarks were recognised, one line for each, and how to choose another."""
     for text in dict.fromkeys(filter(None, recognised.values())):
         logs = [log for log, stated in recognised.items() if stated == text]
         output.note(f"{few(logs)}: {done} as {text}")
 
 
-def _name_failures(failures: Sequence[InputError], kind: str) -> int:
+def _print_failures(failures: Sequence[InputError], kind: str) -> int:
     """Print each cause once, with its logs and action; return the number of causes."""
     causes: dict[tuple[str, str], list[InputError]] = {}
     for error in failures:

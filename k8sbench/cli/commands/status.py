@@ -64,7 +64,7 @@ def _print(status: RunStatus) -> None:
         ("Run", status.run_id),
         ("Phase", f"{status.phase}{id_part}: {status.cause}"),
         *([("Phase", status.action)] if status.action else []),
-        *_now(status),
+        *_on_cluster(status),
         *(
             ("To do", f"{_TO_DO[wish.kind]} k8sbench collect {status.run_id}")
             for wish in status.wishes
@@ -102,7 +102,7 @@ def _print(status: RunStatus) -> None:
     output.write_table(columns, status.history)
 
 
-def _now(status: RunStatus) -> list[tuple[str, str]]:
+def _on_cluster(status: RunStatus) -> list[tuple[str, str]]:
     """Return the job's state on the cluster if it differs from the record."""
     here = status.on_cluster
     if here is None or (here.phase, here.cause_id) == (status.phase, status.cause_id):

@@ -36,7 +36,7 @@ def command(request: SubmitRequest, output_format: str) -> int:
     k8sbench submit all --all-cases --repeats 5      after a kill: --resume SET
     """
     stop = SignalStop()
-    agree = _agrees if sys.stdin.isatty() else None
+    agree = _confirm if sys.stdin.isatty() else None
     quiet = request.detach or request.dry_run is not None
     with reporter.reporting(drawn=not quiet) as progress:
         done = submit.submit(request, progress, stop, agree)
@@ -52,7 +52,7 @@ def command(request: SubmitRequest, output_format: str) -> int:
     return exit_codes.of_rows(done)
 
 
-def _agrees(text: str) -> bool:
+def _confirm(text: str) -> bool:
     output.error(text)
     return output.agreed("Run it here?")
 

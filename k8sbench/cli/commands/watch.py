@@ -55,7 +55,7 @@ def command(
     """
     stop = SignalStop()
     if gpu:
-        with _shown() as show:
+        with _gpu_printer() as show:
             follow.look(run, where, access, output.note, stop, show, prometheus=prometheus)
     with reporter.reporting() as progress:
         followed = follow.watch(
@@ -66,7 +66,7 @@ def command(
 
 
 @contextlib.contextmanager
-def _shown() -> Iterator[Callable[[LiveMetrics], None]]:
+def _gpu_printer() -> Iterator[Callable[[LiveMetrics], None]]:
     """Yield a function that prints GPU metrics; a terminal redraws in place."""
     from rich.console import Console
     from rich.live import Live

@@ -124,7 +124,7 @@ def test_in_a_pipe_it_prints_blocks_until_the_run_ends(
                 store.move("seg-1", step(Phase.SUCCEEDED, time.time(), cause="All ended with 0."))
 
     source.then = then
-    with watch._shown() as show:
+    with watch._gpu_printer() as show:
         follow.look("seg-1", None, ClusterAccess(), print, Stop(), show)
     out = capsys.readouterr().out
     blocks = out.rstrip().split("\n\n")
