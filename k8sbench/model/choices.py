@@ -16,7 +16,7 @@ from k8sbench.model import speed_options
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import DoesNotFit, NotFound, UsageError, did_you_mean
 from k8sbench.model.image import ImageTable, built_image, checked_image, image_failure, number
-from k8sbench.model.plan import Backend, Device, PlannedWindow, TrainersBy
+from k8sbench.model.plan import SMOKE_MARK, Backend, Device, PlannedWindow, TrainersBy
 from k8sbench.model.pool import OTHER_VENDOR, NodePool, gpu_remark
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.spec import AmpDtype, BenchmarkSpec, Framework, Impl, Precision, Preset, Variant
@@ -206,7 +206,7 @@ def preset(case: PlanChoices, notes: list[str]) -> Preset:
             f"{case.label} has no smoke preset.", "Add smoke: to its YAML, or use --preset full."
         )
     if chosen == "smoke" and asked is None:
-        notes.append("no GPU here: smoke preset, a functional test, not a speed measurement")
+        notes.append(f"no GPU here: smoke preset, {SMOKE_MARK}")
     return chosen
 
 

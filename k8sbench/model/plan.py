@@ -24,6 +24,8 @@ Backend = Literal["kubernetes", "local", "imported"]
 SCHEMA = 2
 """Version of the plan's fields; readers know it and the earlier ones."""
 TrainersBy = Literal["configmap", "image"]
+SMOKE_MARK = "a functional test, not a speed measurement"
+"""Remark on a run with the preset ``smoke``."""
 
 
 class PlannedWindow(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from k8sbench.model.choices import PlanChoices, Site
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import DoesNotFit, UsageError
 from k8sbench.model.kinds import default_kind
-from k8sbench.model.plan import RunPlan, is_bandwidth
+from k8sbench.model.plan import SMOKE_MARK, RunPlan, is_bandwidth
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.spec import BenchmarkSpec
 
@@ -252,7 +252,7 @@ def describe(plan: RunPlan) -> str:
     if plan.image:
         parts.append(f"image {plan.image}")
     if plan.preset == "smoke":
-        parts.append("smoke: a functional test, not a speed measurement")
+        parts.append(f"smoke: {SMOKE_MARK}")
     return " · ".join(parts)
 
 

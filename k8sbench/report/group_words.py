@@ -9,9 +9,8 @@ from k8sbench.model import speed_options
 from k8sbench.model.finding import Finding
 from k8sbench.model.group import Group, Spread
 from k8sbench.model.measurement import Measurement
+from k8sbench.model.plan import SMOKE_MARK
 from k8sbench.report import formats
-
-SMOKE_MARK = "a functional test, not a speed measurement"
 
 
 def precision(group: Group) -> str:

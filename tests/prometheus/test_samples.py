@@ -134,8 +134,8 @@ def test_what_a_gpu_does_not_have_is_missing_with_its_reason(start: Start) -> No
     )
     found = fetch(server.url)
     assert [series.metric for series in found.series] == ["gpu_utilization"]
-    assert "DCGM says that it is no value" in found.missing["sm_active"]
-    assert "DCGM says that it is no value" in found.missing["dram_active"]
+    assert "DCGM reports no value" in found.missing["sm_active"]
+    assert "DCGM reports no value" in found.missing["dram_active"]
     assert "There is no DCGM_FI_PROF_PIPE_TENSOR_ACTIVE" in found.missing["tensor_active"]
     assert {metric.id for metric in METRICS} == {"gpu_utilization", *found.missing}
 

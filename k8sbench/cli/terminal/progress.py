@@ -17,7 +17,7 @@ from k8sbench.model.counts import ABSENT, counted
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import clean
-from k8sbench.model.plan import RunPlan
+from k8sbench.model.plan import SMOKE_MARK, RunPlan
 from k8sbench.model.planning import describe
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
@@ -179,7 +179,7 @@ def figure_words(measured: Measurement, plan: RunPlan) -> str:
     text = "no figure"
     if rate is not None and figure is not None:
         text = f"{formats.rate(rate)} {figure.unit} ({measured.estimator})"
-    smoke = ", smoke: a functional test, not a speed measurement" if plan.preset == "smoke" else ""
+    smoke = f", smoke: {SMOKE_MARK}" if plan.preset == "smoke" else ""
     trained = f", trained to {words}" if (words := group_words.trained(measured)) else ""
     return f"measured {text}{trained}, {measured.verdict}{smoke}"
 
