@@ -1,4 +1,4 @@
-"""What all tests share: their tiers, a private home, and no stray environment."""
+"""Fixtures of all tests: tiers, a private home, a clean environment."""
 
 from __future__ import annotations
 
@@ -48,11 +48,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the soak tests to ``make soak``; mark the tests whose fixtures need a tier.
+    """Deselect soak tests; mark tests whose fixtures need a tier.
 
-    So ``-m "not tier"`` leaves these out as well.
-
-    Where a fixture has a parameter for each kind of store, ``postgres`` is the one that needs it.
+    So ``-m "not tier"`` leaves these out as well. Of a fixture with a parameter per kind of store,
+    only ``postgres`` needs its tier.
     """
     asked: list[pytest.Item] = []
     others: list[pytest.Item] = []
@@ -82,7 +81,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Name every tier that tests of this run belong to, and why one could not run."""
+    """Name every tier of this run, and why one could not run."""
     reports = (each for reports in terminalreporter.stats.values() for each in reports)
     met = {
         tier
@@ -107,7 +106,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[postgres.Server]:
-    """Give a PostgreSQL server of this run; each test asks it for a database of its own."""
+    """Yield a PostgreSQL server; each test gets its own database."""
     tiers.demand("postgres")
     server = postgres.Server()
     yield server
@@ -118,7 +117,7 @@ def postgres_server() -> Iterator[postgres.Server]:
 def private_home(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> pathlib.Path:
-    """Give each test a home of its own: no test reads or writes the user's store or settings."""
+    """Give each test its own home, isolated from the user's settings."""
     home = tmp_path_factory.mktemp("home")
     for name in STRAY:
         monkeypatch.delenv(name, raising=False)

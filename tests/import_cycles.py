@@ -1,7 +1,7 @@
-"""No two files of k8sbench import each other, directly or in a circle: ``make imports``.
+"""Checks k8sbench's files for import cycles: ``make imports``.
 
-Imports inside functions and under ``TYPE_CHECKING`` count, too. import-linter looks at folders;
-this looks at files, by the same graph.
+Imports inside functions and under ``TYPE_CHECKING`` count, too. import-linter checks folders; this
+checks files, by the same graph.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How much memory and time a log of a gigabyte takes.
+"""Memory and time of measuring a log of a gigabyte.
 
 Three logs are generated straight into a pipe, so that neither the disk nor the page cache takes
 part: one with a training line in twenty; a dense one of training lines alone (7 million, whose
@@ -29,7 +29,7 @@ NOISE = (
 )
 BEGAN = datetime.datetime(2026, 3, 1, tzinfo=datetime.UTC)
 SPARSE_STEP = datetime.timedelta(seconds=0.448)
-"""Of one iteration; a line has ten."""
+"""Seconds of one iteration; a line covers ten."""
 DENSE_STEP = datetime.timedelta(seconds=0.35)
 
 
@@ -45,7 +45,7 @@ def sparse() -> Iterator[bytes]:
 
 
 def dense() -> Iterator[bytes]:
-    """DeepLearningExamples' lines and nothing else, 0.35 s apart; each with a rate of its own."""
+    """Yield only DeepLearningExamples' lines, 0.35 s apart, each with another rate."""
     for iteration in itertools.count(1):
         yield (
             f"DLL {BEGAN + iteration * DENSE_STEP:%Y-%m-%d %H:%M:%S.%f} - Epoch: 0 Iteration: "
@@ -76,8 +76,10 @@ def tell():
 atexit.register(tell)
 runpy.run_module("k8sbench", run_name="__main__")
 """
-"""Runs the command and says at its end what it took at most, in KiB. What ``wait4`` says of a
-child begins with what its parent had."""
+"""Runs the command and prints its peak memory in KiB.
+
+``wait4`` alone would report a child with its parent's memory included.
+"""
 
 
 def feed(kind: str, megabytes: int, out: int) -> None:

@@ -1,10 +1,9 @@
-"""What thousands of followed jobs of four pods take of our memory; no cluster is needed.
+"""Memory of thousands of followed jobs of four pods; needs no cluster.
 
     python tests/bench/memory.py [JOBS]
 
-The objects are those that an API server sent (``tests/fixtures/objects``), under other names.
-Printed are the bytes of each job, and the peak memory of a process that holds so many. Exit code 1
-if a limit is missed.
+The objects are those of an API server (``tests/fixtures/objects``), renamed. Prints the bytes per
+job, and the peak memory of a process that holds that many. Exit code 1 if a limit is missed.
 """
 
 from __future__ import annotations

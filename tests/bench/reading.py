@@ -1,4 +1,4 @@
-"""How long reading and measuring a log takes, against a plain loop over the same file.
+"""Time to read and measure a log, compared with a plain loop.
 
 For each of five families a log is made of the lines of our own fixtures: a dense one, all training
 lines, a sparse one, with nineteen other lines for each of those, and one whose ten training lines
@@ -57,9 +57,9 @@ class Family:
 
     fixture: str
     stamp: str
-    """Where a training line's stamp stands, as ``strftime`` writes it."""
+    """Time stamp in front of a training line, in ``strftime`` format."""
     count: str
-    """What stands in front of the number of its iteration."""
+    """Text in front of the iteration number."""
     every: int
     """Iterations from line to line."""
     expression: str
@@ -120,7 +120,7 @@ FAMILIES = {
 
 
 def write(family: Family, kind: str, count: int, path: Path) -> None:
-    """Write a log of so many lines: the fixture's first training line again and again."""
+    """Write a log of ``count`` lines that repeats the fixture's first training line."""
     head, line = family.lines()
     stamp = re.search(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[,.]\d+)?", line)
     assert stamp is not None
@@ -147,7 +147,7 @@ def write(family: Family, kind: str, count: int, path: Path) -> None:
 
 
 def plain(path: Path, expression: re.Pattern[str]) -> tuple[int, float]:
-    """Read a log by hand: how many training lines, and the seconds between the first and last."""
+    """Read a log by hand; return its training lines and their seconds."""
     match, parse, utc = expression.match, datetime.datetime.fromisoformat, datetime.UTC
     records, began, ended, total = 0, 0.0, 0.0, 0.0
     with path.open(encoding="utf-8", errors="replace") as log:

@@ -1,4 +1,4 @@
-"""Start-up of the command line, as the difference to ``python -c pass`` in the same run.
+"""Start-up time of the command line, relative to ``python -c pass``.
 
 Prints medians of 10 interleaved runs; the limits are the project's own (a help page within 100 ms,
 a rendered manifest within 250 ms above the bare interpreter). Exit code 1 if one is missed.

@@ -1,4 +1,4 @@
-"""The page of results in a real browser: on a phone, on a dark screen, on paper."""
+"""The results page in a browser: phone, dark mode, print."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ OVERLAPS = """() => [...document.querySelectorAll('svg')].flatMap(svg => {
       && one.top + 2 < other.bottom && other.top + 2 < one.bottom)
     .map(([b]) => a + ' | ' + b));
 })"""
-"""Texts of one chart that lie on each other; two pixels of line spacing may."""
+"""Overlapping texts of one chart; two pixels of line spacing may overlap."""
 CUT = """() => [...document.querySelectorAll('svg')].flatMap(svg => {
   const right = svg.getBoundingClientRect().right;
   return [...svg.querySelectorAll('text')]

@@ -1,4 +1,7 @@
-"""Fixtures of the cluster tier; the programs are built before the first test's time begins."""
+"""Fixtures of the cluster tier.
+
+The programs are built before the first test's time begins.
+"""
 
 from __future__ import annotations
 
@@ -50,12 +53,14 @@ FIRST = (
     HERE / "test_granted.py",
     HERE / "test_watching.py",
 )
-"""What begins first where two processes take a file at a time: what takes long, so that both end at
-about the same time."""
+"""Slow files, started first so that both workers finish together."""
 
 
 class NodesTogether(LoadFileScheduling):  # type: ignore[misc]
-    """Gives a process a file at a time, and all that needs real nodes, another cluster, to one."""
+    """Assigns test files to workers; all files on real nodes to one.
+
+    Those need another cluster.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         nodes = f"{NODE.relative_to(ROOT)}/"

@@ -41,7 +41,7 @@ def config_map(name: str, **data: str) -> dict[str, Any]:
 
 
 MINE = "metadata.name=a"
-"""Of a namespace's maps the one that a test makes: the cluster adds one when it comes to that."""
+"""Selects the test's own map; the cluster adds another one later."""
 
 
 def maps(api: Api, name: str = "") -> str:

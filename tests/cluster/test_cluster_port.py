@@ -1,6 +1,6 @@
-"""The port to a cluster: jobs are created once, followed to their end, and deleted.
+"""The port to a cluster: creating, following and deleting jobs.
 
-All of it as a user who may do what ``k8sbench/role.yaml`` says, and nothing else.
+The user has only the permissions of ``k8sbench/role.yaml``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def port(user: Path) -> Iterator[Port]:
 
 
 def finish_master(namespace: Namespace, run_id: str) -> None:
-    """Let rank 0 alone come to its end; the workers are there by now, and run on."""
+    """End rank 0 alone; the workers are running and go on."""
     namespace.kubectl("annotate", "pod", f"{run_id}-master-0", f"{RUN_FOR}=0s")
 
 
@@ -121,7 +121,7 @@ def test_someone_else_s_job_of_the_name_is_neither_joined_nor_deleted(
 def test_the_end_of_a_job_is_reported_after_its_last_line(
     port: Port, user: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However long the thread that waits is held up when it asks whether all logs were read."""
+    """The thread is delayed while it checks that all logs were read."""
     plan = port.submit(following.plan("2x1"))
     port.end_of(plan)
     with following.opened(user) as other:
@@ -221,7 +221,7 @@ KEPT = (
 
 @pytest.fixture
 def held(user: Path, namespace: Namespace) -> Iterator[tuple[Port, RunPlan]]:
-    """Give a job that runs, and that a finalizer keeps until the end of the test."""
+    """Yield a running job that a finalizer keeps until the test ends."""
     with following.opened(user, end_s=1.0) as port:
         plan = port.submit(following.plan("2x1"), None)
         port.until_phase(plan, Phase.RUNNING)

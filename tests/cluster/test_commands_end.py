@@ -1,4 +1,4 @@
-"""How runs end before their time: cancelled, deleted, timed out, or without hope."""
+"""Runs that end early: cancelled, deleted, timed out, failed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a slip on the command line, a refusal half-way or somebody's edit must not cost: a run.
+"""Mistyped commands, refusals half-way and foreign edits must not lose a run.
 
-And what commands say of jobs that others record, edit or take over meanwhile.
+Also the messages about jobs that others record, edit or adopt meanwhile.
 """
 
 from __future__ import annotations

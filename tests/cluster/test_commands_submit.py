@@ -1,4 +1,4 @@
-"""``submit`` and ``watch`` on a real cluster: from what is typed to the row that is printed."""
+"""``submit`` and ``watch`` on a real cluster, from command to row."""
 
 from __future__ import annotations
 

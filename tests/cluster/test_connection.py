@@ -1,4 +1,4 @@
-"""Ways to sign in to a real API server, ways that lead nowhere, and what is replaced meanwhile."""
+"""Signing in to a real API server, failed sign-ins and rotated credentials."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def token(user: Path) -> str:
 
 @pytest.fixture
 def kubeconfig(namespace: Namespace, tmp_path: Path) -> Kubeconfig:
-    """Write kubeconfigs for users who sign in in some way, to a cluster as it is or changed."""
+    """Write kubeconfigs with various credentials, to the cluster or an altered one."""
 
     def write(user: dict[str, Any], **cluster: Any) -> Path:
         path = users.write_kubeconfig(namespace, tmp_path / "config", user)

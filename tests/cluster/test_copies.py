@@ -1,4 +1,4 @@
-"""A copy of a run's job under another name, with the run's labels: it is no job of that run."""
+"""A copied job with the labels of a run does not belong to it."""
 
 from __future__ import annotations
 

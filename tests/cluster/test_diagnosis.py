@@ -1,7 +1,8 @@
-"""Why a job does not run, or ended: the cause that the real scheduler, API server, operator give.
+"""Causes of waiting and failed jobs, from real components.
 
-All causes are read from small objects in ``tests/unit/kubernetes``; what pods and containers end
-by, the node tier shows on kubelets. Here exit codes are kwok's word.
+The components are the scheduler, API server and operator. ``tests/unit/kubernetes`` covers every
+cause with small objects, and the node tier shows ended pods and containers on kubelets. Exit codes
+here are kwok's.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Waiting(NamedTuple):
     """With ``!`` where it is unrecoverable."""
     words: str
     nodes: bool = True
-    """Whether the user may read nodes."""
+    """True if the user may read nodes."""
 
 
 def job_of(name: str, gpus: int = 1, **pod: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""``k8sbench doctor`` on a real cluster: what it says when all is well, and of each trouble."""
+"""``k8sbench doctor`` on a real cluster, healthy and with each problem."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAKE_NAMESPACE = Callable[..., Namespace]
 
 
 class Report:
-    """What one call said."""
+    """Output of one call."""
 
     def __init__(self, code: int, text: str) -> None:
         self.code = code

@@ -1,4 +1,4 @@
-"""Processes that are killed between any two of their writes, or read what is not so any more."""
+"""Processes killed between any two writes, or reading stale data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST = 8
 
 
 def killed(shell: Shell, proxy: FaultProxy, writes: int, *words: str) -> bool:
-    """Kill a command as it is about to make one more write; False: it makes no more, and ends."""
+    """Kill a command before its next write; return False if it ended instead."""
     written = {shell.kind.plural, "configmaps"}
     if shell.kind.runtime is not None:
         written.add(shell.kind.runtime.plural)

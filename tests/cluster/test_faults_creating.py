@@ -1,4 +1,4 @@
-"""Creations whose requests or answers are lost, a kill before one of them, and a full quota."""
+"""Lost creation requests and answers, a kill before creation, a full quota."""
 
 from __future__ import annotations
 

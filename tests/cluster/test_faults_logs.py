@@ -1,4 +1,4 @@
-"""Logs that cannot be read for a while: nothing is deleted before they are, or a user wants it."""
+"""Unreadable logs delay deletion until they are read or a user insists."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What is to be cancelled or deleted is on record before the API server is asked for it.
+"""Cancel and delete are recorded before the API server is called.
 
-Each fault is one that lets k8sbench forget what it was about: an outage, a kill before a deletion,
-a store that cannot be written. Nor do logs that are not served keep it from being asked.
+Each fault could make k8sbench forget the request: an outage, a kill before a deletion, a read-only
+store. Unavailable logs do not delay the request.
 """
 
 from __future__ import annotations

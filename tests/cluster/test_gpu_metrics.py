@@ -1,4 +1,7 @@
-"""A row on a real cluster waits for its GPU metrics; their source is ours, at the port."""
+"""A row on a real cluster waits for its GPU metrics.
+
+Their source is a fake at the port.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the chart grants is what whole sessions ask for: the API server's audit log decides."""
+"""The chart grants exactly the rights that sessions use, by audit log."""
 
 from __future__ import annotations
 
@@ -54,8 +54,10 @@ class Right(NamedTuple):
 ELSEWHERE: dict[Right, str] = {
     Right("", "services/proxy", "get"): "Prometheus is in a namespace of its own",
 }
-"""What is asked for without being granted, since it is of other namespaces or nobody's to give →
-what for. Each is a note, and no run fails by it."""
+"""Ungranted right that sessions use → its purpose.
+
+It concerns other namespaces or cannot be granted. Each is only a note; no run fails without it.
+"""
 OF_USERS = ELSEWHERE | {
     Right("apps", "deployments", "get"): "the training operator is elsewhere, too",
     Right("apps", "deployments", "list"): "wherever that is",
@@ -63,7 +65,7 @@ OF_USERS = ELSEWHERE | {
 
 
 class Account:
-    """A service account of the chart: what it was granted, and what it has asked for."""
+    """A service account of the chart with its granted and used rights."""
 
     def __init__(self, namespace: Namespace, name: str, *roles: str) -> None:
         self.namespace, self.name = namespace, name
@@ -178,7 +180,7 @@ def install(
 
 
 def superfluous(account: Account) -> set[Right]:
-    """Rights that a session does not use, but for those on jobs that the cluster does not serve."""
+    """Return unused rights, except on job kinds that the cluster lacks."""
     unused: set[Right] = account.granted() - account.used()
     return {right for right in unused if right.group != "trainer.kubeflow.org"}
 

@@ -43,7 +43,7 @@ def detached(shell: Shell, run_id: str, kind: str, *words: str) -> None:
 
 
 class Gate:
-    """Keeps pods of a run from nodes until what they print is known: by their names, once made."""
+    """Schedules pods of a run only after their logs are set."""
 
     def __init__(self, namespace: Namespace) -> None:
         self.namespace = namespace
@@ -159,7 +159,7 @@ NEVER = {
     "held": ("v1", "is inactive", "queue-unusable"),
     QUEUE: ("trainjob", "maximum capacity (1)", "queue-too-small"),
 }
-"""Queue → the kind of a job in it, what Kueue says of it, and the cause that is read from that."""
+"""Queue → job kind, Kueue's message, diagnosed cause."""
 
 
 def test_a_queue_that_never_takes_a_job_is_named(own_shell: Shell) -> None:

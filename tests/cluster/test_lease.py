@@ -1,4 +1,4 @@
-"""A Lease on a real API server: one of several holds it, and another takes over what is left."""
+"""A Lease on a real API server: one holder, and takeover on expiry."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ Start = Callable[..., LogStreams]
 
 
 class Reported:
-    """What was reported, by replica; what is to happen can be waited for."""
+    """Reported log lines by replica; tests can wait for more."""
 
     def __init__(self) -> None:
         self.lines: dict[str, list[str]] = {}
@@ -96,7 +96,7 @@ class Pods:
             file.write(log_text(lines))
 
     def _until_kwok_knows(self, name: str) -> None:
-        """Wait until the pod's log is its own file, not the one of pods that have none."""
+        """Wait until the pod's log is its own file, not the default."""
         path = f"/api/v1/namespaces/{self.namespace.name}/pods/{name}/log"
         until = time.monotonic() + SECONDS
         # kwok's watch may still be coming back from a test that took the API server away.

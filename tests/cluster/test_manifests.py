@@ -1,4 +1,4 @@
-"""What ``k8sbench render`` prints, as the real API server, webhook and operator see it."""
+"""Output of ``k8sbench render`` against real API server, webhook and operator."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def render(capsys: pytest.CaptureFixture[str]) -> Render:
 
 
 def accepted_jobs(namespace: Namespace, text: str) -> int:
-    """Have the API server and the webhook check objects without keeping them; count the jobs."""
+    """Check objects by a server-side dry run; return the number of jobs."""
     names = namespace.kubectl(
         "create", *STRICT, "--dry-run=server", "--output=name", given=text
     ).splitlines()

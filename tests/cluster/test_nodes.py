@@ -1,4 +1,4 @@
-"""``nodes`` on a real cluster: a run pinned to each node, and the slow and the faulty one named."""
+"""``nodes`` on a real cluster: one run per node, slow and faulty nodes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CASE = ("nodes", "resnet50", "--gpus=1", "--batch-size=4", "--warmup=2", "--iter
 
 @pytest.fixture(scope="module")
 def rack_nodes(cluster: OwnCluster) -> Iterator[None]:
-    """Six nodes that take the case, one that has no GPU and one that is cordoned."""
+    """Add six fitting nodes, one without a GPU and one cordoned."""
     names = rack.start(cluster, "rack", NODES + 2, small=[NODES], away=1)
     yield
     cluster.kubectl("delete", "nodes", *names)

@@ -1,4 +1,4 @@
-"""A cluster's Prometheus is found with the user's own rights; what they lack is said at once."""
+"""Discovery of a cluster's Prometheus with the user's rights; missing rights are reported."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A training whose pod fails goes on as attempt 2, whatever happens to k8sbench in between.
+"""A training whose pod fails continues as attempt 2, despite k8sbench faults.
 
-The fake pods of a run fail where a test says so, and the next attempt's run until it lets them end.
-What is printed comes from files: one for each attempt.
+The fake pods of a run fail on request; the next attempt's run until released. Each attempt's output
+comes from files.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def jobs(shell: Shell) -> str:
 
 
 class Training:
-    """A run of which the test says what its pods print, and how they end."""
+    """A run whose output and end the test controls."""
 
     def __init__(self, shell: Shell, run_id: str) -> None:
         self.shell, self.run_id = shell, run_id
@@ -56,7 +56,7 @@ class Training:
         pod_logs.serve(shell.namespace, run_id, self._files, shell.proxy)
 
     def prints(self, *lines: str) -> None:
-        """Write what the pods of the next attempt print: the files of those before are gone."""
+        """Write the output of the next attempt's pods; earlier files are gone."""
         for file in self._files.values():
             file.write_text(log_text(lines))
 
@@ -78,7 +78,7 @@ class Training:
         until(lambda: text in self.shell.archived(self.run_id, self.last), "the lines")
 
     def fails(self, *, alone: bool = False) -> None:
-        """Have the worker killed for want of memory; the master ends, too, unless it is alone."""
+        """Kill the worker for want of memory; end the master unless ``alone``."""
         end = ("--overwrite", f"{RUN_FOR}=0s", f"{EXIT_CODE}=137")
         pods = self.shell.on_cluster("pods")
         (pod,) = (pod for pod in pods if self.shell.kind.replica_of(pod, self.run_id) == self.last)
@@ -92,7 +92,7 @@ class Training:
         return self.shell.json("status", self.run_id)
 
     def check_succeeded(self) -> None:
-        """Check that the second attempt is the run's end, and that no line is lost or doubled."""
+        """Check that attempt 2 ended the run, without lost or duplicate lines."""
         status = self.status()
         assert (status["phase"], status["restarts"]) == ("Succeeded", 1)
         (restart,) = [one for one in status["history"] if one["cause_id"] == "restarting"]
@@ -112,7 +112,7 @@ def _attempt(found: Any) -> int:
 
 
 def failed(training: Training) -> None:
-    """Bring a run to the failure of its first attempt, with everything archived until then."""
+    """Fail the first attempt of a run, with everything archived until then."""
     training.runs(1)
     training.archives("one")
     training.fails()
@@ -147,7 +147,7 @@ def test_a_run_whose_worker_is_killed_goes_on_as_attempt_two_and_succeeds(
 def test_a_restart_that_was_killed_before_the_job_is_created_is_gone_on_with(
     shell: Shell, proxy: FaultProxy
 ) -> None:
-    """Of the other moments tests/simulation has all."""
+    """tests/simulation covers the other moments."""
     training = Training(shell, "left")
     held = proxy.hold(jobs(shell), method="POST", skip=1)
     with training.started() as submit:

@@ -1,4 +1,4 @@
-"""Many jobs at once: what one process asks of the API server for them, by its audit log."""
+"""API requests of one process for many jobs, from the audit log."""
 
 from __future__ import annotations
 
@@ -22,25 +22,28 @@ from tests.harness.cluster.shell import POOLS
 from tests.tiers import ROOT
 
 JOBS, REPLICAS = 8, 4
-"""kwok takes one of a machine's 128 instances of inotify for each log that is followed."""
+"""kwok takes one of a machine's 128 inotify instances per followed log."""
 MORE_NODES, GPUS = 2, 32
-"""Room for twice the pods of all, whatever other tests have left: they run at once. (The master of
-a job that waits for a node would end without it.)
+"""Room for twice all pods, so that all run at once.
+
+Other tests may leave pods. The master of a job that waits for a node would end without it.
 """
 RUN_FOR = "4s"
 REQUESTS_PER_LOG = 15
-"""Two where nothing is late: it is followed, and read once more at its end. A stream that a busy
-machine slows down is opened again; a log that is polled takes more than these.
+"""Upper limit.
+
+A log takes two requests where nothing is late: one to follow, one more at its end. A stream that a
+busy machine slows down is reopened; a polled log takes more than this limit.
 """
 REQUESTS_PER_JOB = 15
-"""Created, deleted, its pods listed if the watch is late; and the lists of all, which are few."""
+"""Upper limit: creation, deletion, listed pods where the watch is late, lists of all."""
 PRINTED = "a fake pod; tests/harness/cluster/nodes.py can give it a log"
-"""What the pods of the test cluster print."""
+"""Output of fake pods without a log of their own."""
 PROGRAM = {"small": benchmark_files.variant(("python", "small.py"), "registry.example.com/small:1")}
 
 
 def asked_by(log: Path, namespace: str) -> tuple[Counter[str], int]:
-    """Count k8sbench's requests in a namespace by verb and resource, and its watches at a time."""
+    """Return k8sbench's requests by verb and resource, and its concurrent watches."""
     spans = dict[str, dict[str, Any]]()
     for entry in audit.requests(log):
         about = entry.get("objectRef") or {}

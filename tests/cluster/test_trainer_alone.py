@@ -1,4 +1,4 @@
-"""TrainJobs on a cluster that has Kubeflow Trainer v2 alone: their life, ends and faults."""
+"""TrainJobs on a cluster that has Kubeflow Trainer v2 alone."""
 
 from __future__ import annotations
 
@@ -31,15 +31,17 @@ __all__ = [
     "test_a_run_ends_whose_job_is_deleted_without_its_pods",
     "test_a_submit_that_is_killed_before_any_write_is_repeated_and_makes_one_job",
 ]
-"""Faults that a run with two objects, whose deletion cascades, may take in another way: the tests
-of PyTorchJobs, of which the jobs are TrainJobs here."""
+"""Tests of PyTorchJobs that run here on TrainJobs.
+
+A run with two objects, whose deletion cascades, may handle these faults differently.
+"""
 MADE = ("trainjobs", "trainingruntimes", "jobsets", "jobs", "pods")
 """All that there is of a run, beside the trainers."""
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnCluster]:
-    """Give a cluster with fake nodes, Trainer v2 and JobSet, and no operator of v1."""
+    """Yield a cluster with fake nodes, Trainer v2 and JobSet, without v1."""
     yield from fixture.with_operators(tmp_path_factory, Options(has_v1=False, has_trainer=True))
 
 
@@ -64,7 +66,7 @@ def shell(own_shell: Shell) -> Iterator[Shell]:
 
 @pytest.fixture
 def trained(cluster: OwnCluster, tmp_path: Path) -> Iterator[Shell]:
-    """Give a user with the permissions of role.yaml, where restricted pods alone are let in."""
+    """Yield a user with role.yaml's permissions in a restricted namespace."""
     namespace = Namespace.make(cluster, "trained", {ENFORCED: "restricted"})
     yield Shell(namespace, namespace.user(tmp_path), tmp_path / "shell")
     namespace.delete()
@@ -125,7 +127,7 @@ def test_training_that_begins_again_because_its_job_was_deleted_is_said(trained:
 
 
 def left_by_a_killed_submit(shell: Shell, run_id: str) -> None:
-    """Kill a submit that has created the runtime of its job, and not the job."""
+    """Kill a submit between creating its job's runtime and the job."""
     assert shell.proxy is not None
     with shell.proxy.drop("/trainjobs", method="POST") as lost, shell.submitted(run_id) as submit:
         lost.wait()

@@ -1,6 +1,6 @@
-"""Following goes on through whatever happens to the API server, the way to it, and the operator.
+"""Following survives outages of the API server, the network and the operator.
 
-Nothing is lost, nothing reported twice, nothing waits without end.
+Nothing is lost or reported twice, and nothing waits forever.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def behind(user: Path) -> Iterator[tuple[Port, FaultProxy]]:
 
 
 def check_told_once(port: Port, plan: RunPlan) -> None:
-    """Check that the end was reported, no state twice, and every line of each replica once."""
+    """Check for one end, no repeated state, each line once."""
     assert port.end_of(plan).phase is Phase.SUCCEEDED
     reported = [(one.phase, one.cause_id) for one in port.transitions(plan)]
     assert len(reported) == len(set(reported))
@@ -47,7 +47,7 @@ def check_told_once(port: Port, plan: RunPlan) -> None:
 
 
 def running(port: Port, of: JobKind = PYTORCH_JOB) -> RunPlan:
-    """Submit a job and wait until it runs; it ends when it is asked to."""
+    """Submit a job and wait until it runs; it ends on request."""
     plan = port.submit(following.plan("4x1", of), None)
     port.until_phase(plan, Phase.RUNNING)
     return plan

@@ -1,4 +1,4 @@
-"""The corpus' own table of the figures that its logs hold: ``INDEX.md``, made by others."""
+"""The corpus' own table of known figures, ``INDEX.md``."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def rows() -> list[Row]:
 
 
 def accuracy(row: Row) -> dict[str, object] | None:
-    """What the table says of a log's evaluations."""
+    """Return the table's figures of a log's evaluations."""
     said = row.facts.get("accuracy")
     if said is None:
         return None

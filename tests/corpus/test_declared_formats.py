@@ -27,7 +27,7 @@ DECLARED = {
     ),
     ("ResNet50 v1.5 / MXNet (NVIDIA DeepLearningExamples)", "amp"): ("resnet50-mxnet", "mxnet"),
 }
-"""The table's name of a program and its precision → the example file and its variant."""
+"""Program and precision in the table → example file and variant."""
 NO_PUBLIC_LOG = {"my-model"}
 
 

@@ -1,4 +1,4 @@
-"""Every log of the corpus gives the figures that its INDEX.md has, from ``k8sbench measure``."""
+"""``k8sbench measure`` gives the figures of INDEX.md for every log."""
 
 from __future__ import annotations
 
@@ -29,13 +29,16 @@ BESIDE_THE_TABLE = {
     "ResNet50V1.5__paddle_gpu1_amp_bs128.txt@88e03412": 5,
     "airank_pytorch_samples_tsm__GPUx1_AMP.log@00a14bf9": 32,
 }
-"""Iterations that the table leaves out: those of which the line at an epoch's end alone tells, and
-those of a running mean whose last digit is more than their time."""
+"""Iterations that the table omits.
+
+Only the line at an epoch's end tells of them, or the last digit of a running mean is more than
+their time.
+"""
 ADDRESS = re.compile(r"\b(?:10|127|192\.168|172\.\d+)\.\d+\.\d+\b|/(?:home|root|Users)/")
 
 
 def measured(row: Row, *words: str) -> dict[str, Any]:
-    """What the command prints of one log, which must be valid."""
+    """Return the command's output for one log, which must be valid."""
     assert row.family is not None
     given = [row.path, "--format", row.family, "--gpus", str(row.gpus), *words]
     done = CliRunner().invoke(command, [*given, "--warmup", str(row.warmup), "-o", "json"])

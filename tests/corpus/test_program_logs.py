@@ -1,4 +1,4 @@
-"""Real logs of the programs themselves, of few iterations on CPUs, with figures made by hand."""
+"""Real logs of published programs on CPUs, with figures computed by hand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.corpus.index import PROGRAM_LOGS
 
 
 class Known(NamedTuple):
-    """What is known of a log: samples behind the warm-up by the seconds of their lines."""
+    """Known figures of a log: samples after the warm-up and their seconds."""
 
     family: str
     warmup: int

@@ -1,4 +1,4 @@
-"""How trainers end where the GPU fails them: exit code, last words, and what is made of those."""
+"""GPU failures of trainers: exit code, last lines and diagnosis."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FAULT = "CUDA error: an illegal memory access was encountered"
 
 
 def ended(arguments: Sequence[str], **variables: str) -> tuple[int, list[str]]:
-    """Exit code and lines of `python ARGUMENTS`, in one stream, as a container's log has them."""
+    """Run ``python ARGUMENTS``; return exit code and lines of both streams."""
     with subprocess.Popen(
         [sys.executable, *arguments],
         env=environment(**variables),

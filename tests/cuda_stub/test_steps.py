@@ -1,4 +1,4 @@
-"""What the steps of trainers ask of a GPU: types, flags, layouts, waits, copies and memory."""
+"""GPU use of training steps: types, flags, layouts, waits, copies, memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CASES: list[Case] = list(itertools.product(TRAINERS, PRECISIONS))
 # The steps that are looked at, between two records but where upstream has one in each step.
 STEPS = slice(2, 4)
 LAYOUTS = {case: ["NCHW"] for case in CASES} | {("resnet50", "fp16"): ["NHWC"]}
-"""How images and weights lie in memory: NVIDIA's own recipe alone has NHWC, in AMP alone."""
+"""Memory layouts of images and weights; only NVIDIA's AMP recipe has NHWC."""
 # Peaks at full size of what tensors hold, in MiB. cuDNN's workspaces come on top of them.
 MEMORY = {
     ("deeplabv3p_pytorch", "none"): 7203,
@@ -53,7 +53,7 @@ def events_of() -> dict[Case, list[Event]]:
 
 
 def seen_of(trainer: str, amp: str) -> dict[str, Any]:
-    """What the stub saw of a case."""
+    """Return the stub's records of a case."""
     found: dict[str, Any] = only(events_of()[trainer, amp], "stub")[0]
     return found
 
@@ -79,7 +79,7 @@ def test_convolutions_and_products_have_the_types_and_flags_of_the_run(
 def test_the_host_waits_for_the_device_as_often_as_upstream_and_no_more(
     trainer: str, amp: str
 ) -> None:
-    """Whoever asks for it: all that the runtime counts. And no tensor of a step is on the host."""
+    """Counts all waits of the runtime; no tensor of a step is on the host."""
     reads, asked = upstreams_waits(trainer, amp)
     seen = seen_of(trainer, amp)
     for taken in seen["steps"][STEPS]:

@@ -1,5 +1,7 @@
-"""What only a GPU can show: the trainers on CUDA and NCCL."""
+"""Tests that need a GPU: the trainers on CUDA and NCCL."""
 
 LONG = 240.0
-"""Seconds that a trainer may take: on a machine that has just come up, importing a framework and
-making its first kernels ready take most of a minute."""
+"""Timeout of a trainer, seconds.
+
+On a cold machine, importing a framework and compiling its first kernels take most of a minute.
+"""

@@ -1,8 +1,7 @@
-"""What the tests on a GPU need on this machine; asked by ``tests/tiers.py``.
+"""Requirements of the GPU tests on this machine; read by ``tests/tiers.py``.
 
-Whether there is a GPU, the files of its driver tell; whether a framework can use it is tried out,
-by a process of its own, since an import of either takes seconds and a GPU once taken is not given
-back.
+The driver's files tell if there is a GPU. A separate process tries if a framework can use it, since
+importing one takes seconds and keeps the GPU.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def gpus() -> tuple[str, ...]:
 
 @functools.cache
 def usable(framework: str) -> tuple[int, str | None]:
-    """How many GPUs a framework can use here, and why none."""
+    """Return how many GPUs a framework can use, and why none."""
     if not gpus():
         return 0, "no GPU here"
     if importlib.util.find_spec(framework) is None:
@@ -81,5 +80,5 @@ def count(framework: str = "torch") -> int:
 
 
 def demanded() -> bool:
-    """Whether "all tiers" means this one: only where there is a GPU, which cannot be installed."""
+    """True if "all tiers" includes this one: only on a GPU machine."""
     return bool(gpus()) and os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() not in ("", "-1")

@@ -1,4 +1,4 @@
-"""What the hardware really computes: FP32 is FP32 unless TF32 was asked for."""
+"""FP32 on hardware is FP32 unless TF32 was requested."""
 
 from __future__ import annotations
 

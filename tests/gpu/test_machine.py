@@ -1,4 +1,4 @@
-"""What a run tells of its GPU, held against what nvidia-smi says."""
+"""A run's record of its GPU, compared with nvidia-smi."""
 
 from __future__ import annotations
 

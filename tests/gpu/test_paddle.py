@@ -60,8 +60,9 @@ def two_gpus() -> None:
 
 @functools.cache
 def run(case: str, amp: str) -> str:
-    """What a narrow trainer prints that takes its few samples again and again; twice as long as on
-    a CPU, since a scaler that adapts leaves out its first steps.
+    """Return the output of a narrow trainer that repeats a few samples.
+
+    Twice as long as on a CPU, since an adaptive scaler skips its first steps.
     """
     trainer, options, steps, _ = LEARNING[case]
     words = ("--device", "cuda", *SIZES[trainer], *options, *length(2 * steps), "--amp-dtype", amp)

@@ -1,4 +1,4 @@
-"""Several ranks on GPUs: by NCCL where each has its own, by gloo where two share one."""
+"""Several ranks on GPUs: NCCL on separate GPUs, gloo on a shared one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FROZEN_TOLERANCE = 2e-4
 
 @pytest.fixture(params=["gloo", "nccl"])
 def backend(request: pytest.FixtureRequest) -> str:
-    """How the ranks talk."""
+    """Backend of the ranks' communication."""
     wanted: str = request.param
     if wanted == "nccl" and needs.count() < 2:
         pytest.skip("one GPU: NCCL takes no two ranks on the same")
@@ -31,7 +31,7 @@ def options(backend: str) -> tuple[str, ...]:
 
 @pytest.fixture(scope="module")
 def one() -> list[list[Event]]:
-    """What one rank tells of the jobs below, one after the other."""
+    """Events of the jobs below on one rank, in order."""
     found = on_ranks([*frozen("pytorch"), TRAINING], 1, "cuda", timeout=LONG)
     return [each for (each,) in found]
 

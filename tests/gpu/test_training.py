@@ -27,7 +27,7 @@ LEARNING = {
 
 @functools.cache
 def run(trainer: str, amp: str) -> str:
-    """What a trainer prints that takes its few samples again and again."""
+    """Return the output of a trainer that repeats a few samples."""
     rates, _ = LEARNING[trainer]
     options = ("--device", "cuda", *length(STEPS), "--amp-dtype", amp)
     words = ["-m", f"k8sbench.trainers.{trainer}", *options, *SIZES[trainer], *rates]

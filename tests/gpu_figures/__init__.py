@@ -1,1 +1,1 @@
-"""Figures of a machine with a GPU in less than nine minutes: ``python3 -m tests.gpu_figures``."""
+"""Figures of a GPU machine in under nine minutes: ``python3 -m tests.gpu_figures``."""

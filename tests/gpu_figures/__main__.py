@@ -1,4 +1,4 @@
-"""Figures of a machine with a GPU, then what the tests find on it, within a limit of time.
+"""Figures of a GPU machine, then the GPU tests, within a time limit.
 
     python3 -m tests.gpu_figures FILE [--wheels FOLDER] [--rehearse] ...
 
@@ -35,7 +35,7 @@ from tests.gpu_figures.bounded import ROOT, Ended
 
 SECONDS = 520.0
 LATER = {"rows": 320.0, "submit": 90.0, "tests": 0.0}
-"""Part → seconds that it leaves to the later parts; `submit` measures a GPU for 180 s."""
+"""Part → seconds reserved for later parts; `submit` measures for 180 s."""
 LEAST_SECONDS = 10.0
 """A program is not started with less."""
 MODULES = {"pytorch": "torch", "paddle": "paddle"}
@@ -44,7 +44,7 @@ NEEDED = ("click", "jinja2", "msgspec", "psutil", "pynvml", "sqlalchemy", "yaml"
 """Modules that k8sbench imports for a local run."""
 NO_GPU = 6
 Verdict = tuple[str, bool]
-"""What came of a part, and whether it has succeeded."""
+"""Result text of a part, and its success."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Run:
     file: TextIO
     folder: Path
     deadline: float
-    """Of `time.monotonic`."""
+    """In terms of `time.monotonic`."""
     environ: dict[str, str]
     frameworks: Sequence[str]
     """Those that can use the device."""
@@ -125,7 +125,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _unusable(module: str, given: argparse.Namespace) -> str | None:
-    """Why a framework cannot use the device."""
+    """Return why a framework cannot use the device."""
     if given.rehearse:
         return None if importlib.util.find_spec(module) else "not installed"
     return needs.missing(module)
@@ -150,7 +150,7 @@ def _environment(
 
 
 def _rows(run: Run) -> Verdict:
-    """Print the table; each row has its share of the time, and what the rows before it left."""
+    """Print the table; a row gets its time share and what remained."""
     run.say("## Full size on one GPU", "", rows.HEADER)
     found = rows.cases(run.options.only, rehearsal=run.options.rehearse)
     cases = [case for case in found if case.variant["framework"] in run.frameworks]
@@ -182,7 +182,7 @@ def _submit(run: Run) -> Verdict:
 
 
 def _tests(run: Run) -> Verdict:
-    """Print what the tests on a GPU give; where some fail, all of their text."""
+    """Print the result of the GPU tests; on a failure, all output."""
     words = ["-m", "pytest", "-v", "-p", "no:cacheprovider", "-p", without_timeout.__name__]
     if importlib.util.find_spec("xdist"):
         words += ["-p", "xdist", "--numprocesses", "4"]

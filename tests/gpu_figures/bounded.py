@@ -18,22 +18,25 @@ GRACE_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Ended:
-    """How a program ended, and what it printed on stdout and stderr."""
+    """Exit and output of a program."""
 
     lines: list[str]
     code: int | None
-    """Exit code, a signal's number below 0; None if the program was stopped at its limit."""
+    """Exit code; negative for a signal; None if stopped at its limit."""
     stopped: str | None = None
-    """The limit at which it was stopped, as a phrase; None if it ended by itself."""
+    """Limit that stopped it, as a phrase; None if it ended itself."""
 
     @property
     def how(self) -> str:
-        """How it ended, as a phrase."""
+        """Return its end as a phrase."""
         return self.stopped or f"exit code {self.code}"
 
 
 def run(words: Sequence[str], *, seconds: float, environ: Mapping[str, str]) -> Ended:
-    """Run a command from the top of the tree, as a process group of its own, which ends with it."""
+    """Run a command at the tree's root, in its own process group.
+
+    The group ends with it.
+    """
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
             words, cwd=ROOT, env=environ, stdout=output, stderr=output, start_new_session=True

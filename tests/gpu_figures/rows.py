@@ -1,4 +1,4 @@
-"""The systems at full size on one GPU, a row of a table for each precision.
+"""Table rows of the systems at full size on one GPU, per precision.
 
 Sizes, windows and multiply-adds are the catalog's, read as plain YAML: msgspec, which the catalog
 needs, may be missing here. A row is computed from the trainer's records, so that it has a figure
@@ -31,7 +31,10 @@ SYSTEMS = (
 )
 PRECISIONS = ("FP32", "AMP")
 MOST_WARMUP = 20
-"""Steps of the warm-up: TSM's 100 are for its data loaders, and take 40 s on a V100."""
+"""Warm-up limit, steps.
+
+TSM's 100 are for its data loaders, and take 40 s on a V100.
+"""
 MOST_ITERATIONS = 50
 """Steps of the window: `submit` and the tests need most of the time."""
 HEADER = (
@@ -54,7 +57,7 @@ class Case:
     precision: str
     """FP32 or AMP."""
     rehearsal: bool = False
-    """Whether it runs on the CPU, narrow and in small shapes."""
+    """True for small models on a CPU."""
 
     @property
     def name(self) -> str:
@@ -112,8 +115,9 @@ def cases(only: str = "", *, rehearsal: bool = False) -> Iterator[Case]:
 
 
 def row(case: Case, ended: Ended) -> tuple[str, bool]:
-    """Make a row of what a trainer printed: a figure, or a dash and the reason; whether it has a
-    credible figure and its trainer did not fail.
+    """Return a row, and True if figure and trainer are sound.
+
+    The row has a figure, or a dash and the reason.
     """
     events: list[dict[str, Any]] = [
         json.loads(line[len(PREFIX) :]) for line in ended.lines if line.startswith(PREFIX)
@@ -168,7 +172,7 @@ def _model(case: Case) -> Any:
 
 
 def _of_the_gpu(events: Sequence[dict[str, Any]], since: float, until: float) -> Iterator[str]:
-    """Means of the samples that the trainer has taken of its GPU within the window."""
+    """Yield means of the trainer's GPU samples within the window."""
     for metric, shown in (
         ("gpu_utilization", "GPU {:.0%}"),
         ("power", "{:.0f} W"),
@@ -196,7 +200,7 @@ def _software(start: dict[str, Any], about: dict[str, Any]) -> str:
 
 
 def _reason(ended: Ended) -> str:
-    """Why a trainer has ended without its whole window, in one line."""
+    """Return in one line why a trainer did not finish its window."""
     if ended.stopped:
         return ended.stopped
     said = [line.strip() for line in ended.lines if not line.startswith(PREFIX)]

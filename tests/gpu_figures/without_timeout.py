@@ -1,4 +1,4 @@
-"""A plug-in of pytest: stands in for pytest-timeout, which may be missing where the GPU is."""
+"""Pytest plugin that replaces pytest-timeout where it is missing."""
 
 from __future__ import annotations
 

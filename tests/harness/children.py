@@ -42,9 +42,9 @@ sys.addaudithook(die)
 
 
 def killed_at(event: str, part: str, code: str, *words: object, count: int = 1) -> None:
-    """Run a program with a store, in ``words``, that is killed at an audit event.
+    """Run a program on a store in ``words``, killed at an audit event.
 
-    At the one of that name whose first argument holds ``part`` for the ``count``-th time.
+    The event is the ``count``-th of that name whose first argument contains ``part``.
     """
     command = [sys.executable, "-c", DIES + code, event, part, str(count), *map(str, words)]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL

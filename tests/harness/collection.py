@@ -13,21 +13,21 @@ from tests.harness.cluster.limits import TEST_SECONDS
 
 
 def set_timeouts(items: list[pytest.Item], folder: Path) -> None:
-    """Give the tests of a folder their time, unless one has a limit of its own."""
+    """Set the timeout of a folder's tests that have none."""
     for item in items:
         if item.path.is_relative_to(folder) and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(TEST_SECONDS))
 
 
 def will_run(session: pytest.Session, folder: Path) -> bool:
-    """Whether a test of this folder is about to run."""
+    """Return True if a test of this folder is about to run."""
     return not session.config.option.collectonly and any(
         item.path.is_relative_to(folder) for item in session.items
     )
 
 
 def build(session: pytest.Session, folder: Path, tier: str, *modules: tools.Module) -> None:
-    """Build what tests of this folder need before their time begins; without it they fail."""
+    """Build programs before the folder's tests start; without them these fail."""
     if will_run(session, folder) and tiers.missing(tier) is None:
         plugin = session.config.pluginmanager.get_plugin("terminalreporter")
         say = plugin.write_line if plugin else print

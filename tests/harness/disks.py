@@ -13,7 +13,7 @@ import pytest
 
 @contextlib.contextmanager
 def small(place: Path, size: str) -> Iterator[Path]:
-    """Mount a disk of a size ("64k") until the end of the block; skips where nobody may mount."""
+    """Mount a disk of a size ("64k"); skip without permission to mount."""
     if os.geteuid() != 0:
         pytest.skip("only root may mount a small disk")
     place.mkdir()

@@ -1,4 +1,4 @@
-"""Helm 3 and Helm 4, as a user of the chart runs them, with folders of their own."""
+"""Helm 3 and Helm 4, as users run them, with own folders."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class HelmFailed(Exception):
 
 
 class Told(NamedTuple):
-    """What a command has printed."""
+    """Output of a command."""
 
     out: str
     err: str

@@ -1,4 +1,4 @@
-"""A plugin of pytest: each of its workers, and all that it starts, keeps to one core.
+"""Pytest plugin that pins each worker and its children to one core.
 
 Frameworks start a thread per core that they see. Where tests run side by side those threads spin
 while they wait for each other, and take three times as long as with a core for each worker.

@@ -15,7 +15,7 @@ import time
 import uuid
 
 PASSWORD = "seldom"
-"""Of the URLs: the server asks for none, and nobody may print it."""
+"""Password in the URLs; unused by the server, and never to be printed."""
 ROTATED = "rotated"
 """A role, and its database, whose password is asked for."""
 PATIENCE = 100.0
@@ -68,23 +68,23 @@ class Server:
         self._wait_until_it_answers()
 
     def halt(self) -> None:
-        """End the server at once, as a machine that goes down does; its data stay."""
+        """Kill the server, as a power failure does; its data stay."""
         self._server.send_signal(signal.SIGQUIT)
         self._server.wait(PATIENCE)
 
     def database(self) -> str:
-        """Make an empty schema, which serves as a database of its own; returns its URL."""
+        """Create an empty schema as a database; return its URL."""
         name = self._make("SCHEMA")
         place = f"host={self._folder}&options=-csearch_path%3D{name}"
         return f"postgresql://k8sbench:{PASSWORD}@/postgres?{place}"
 
     def database_of_bytes(self) -> str:
-        """Make a database that knows no encoding, as a machine without a locale makes them."""
+        """Create a database without an encoding, as a machine without a locale does."""
         name = self._make("DATABASE", "ENCODING SQL_ASCII TEMPLATE template0")
         return f"postgresql://k8sbench:{PASSWORD}@/{name}?host={self._folder}"
 
     def with_password(self, password: str) -> str:
-        """Give a role that must name its password a new one; returns the URL, as it is typed."""
+        """Set the password of a role that needs one; return its URL."""
         import psycopg
 
         rules = self._folder / "data" / "pg_hba.conf"

@@ -1,6 +1,6 @@
-"""Debian's Prometheus, started by a test on a free port, and exporters for it to scrape.
+"""Debian's Prometheus on a free port, and exporters for it.
 
-Where exact times matter its blocks are made beforehand, by ``promtool``, from samples with stamps.
+Where exact times matter, ``promtool`` makes its blocks beforehand from samples with stamps.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Server:
         wait(self._is_ready, "Prometheus is ready")
 
     def stop(self) -> None:
-        """End it at once; what it has written to its log of samples is kept."""
+        """Kill it; its write-ahead log is kept."""
         self._process.send_signal(signal.SIGKILL)
         self._process.wait(PATIENCE)
 
@@ -104,11 +104,11 @@ class Server:
 
 
 class Exporter:
-    """An exporter on a port of its own, which a test changes, holds and ends."""
+    """An exporter on its own port, which a test changes, blocks and stops."""
 
     def __init__(self, text: str = "", port: int = 0) -> None:
         self.text = text
-        """What it exposes."""
+        """Exposed text."""
         self.registry: Any = None
         """If given, a registry of prometheus-client, which is exposed instead."""
         self._goes_on = threading.Event()

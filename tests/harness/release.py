@@ -1,4 +1,4 @@
-"""The chart as a release on a cluster: Helm's commands on it, its volume, and its collector."""
+"""The chart as a Helm release: commands, volume and collector."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def configuration(namespace: Namespace) -> dict[str, str]:
 
 @contextlib.contextmanager
 def volume(cluster: Cluster, name: str, path: Path | str) -> Iterator[dict[str, Any]]:
-    """Have a volume for the store, a folder of the nodes; gives the values that ask for it."""
+    """Create a volume for the store in a node folder; yield its values."""
     by_hand = {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",

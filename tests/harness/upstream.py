@@ -21,7 +21,7 @@ from tests.harness.cluster import tools
 FOLDER = tiers.ROOT / "tests" / "upstream" / "requirements"
 CACHE = tiers.CACHE / "k8sbench" / "upstream"
 KEPT = 3
-"""Installations of a file that stay in the cache: branches need not install each time."""
+"""Installations per file kept in the cache, so that branches share them."""
 # The user's own downloads; and an index that is slow for a moment is asked again.
 PIP = {"PIP_CACHE_DIR": str(tiers.CACHE / "pip"), "PIP_RETRIES": "10", "MMCV_WITH_OPS": "0"}
 
@@ -31,7 +31,7 @@ class InstallFailed(Exception):
 
 
 def installed(*names: str, say: Callable[[str], None] = print) -> str:
-    """Return a ``PYTHONPATH`` of the files of these names, installed now if they are not yet."""
+    """Return a ``PYTHONPATH`` of these files, installed if missing."""
     return os.pathsep.join(_installed(name, say) for name in names)
 
 

@@ -20,7 +20,7 @@ from tests.harness.node.cluster import NodeCluster
 
 
 def main() -> int:
-    """Start a cluster, print how to reach it, and end it; returns the exit code."""
+    """Start a cluster, print its access, and stop it; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.harness.cluster", description=__doc__)
     parser.add_argument("--nodes", type=int, default=bringup.NODES, help="fake nodes of 8 GPUs")
     parser.add_argument("--real", type=int, default=0, help="real nodes, with DNS")

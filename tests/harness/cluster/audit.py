@@ -8,9 +8,9 @@ from typing import Any
 
 
 def requests(log: Path) -> list[dict[str, Any]]:
-    """Read them in the order of their answers; a line that is still being written is left out.
+    """Return logged requests in order of their answers, without an unfinished line.
 
-    One is written when its answer has gone out: the newest may be missing.
+    A line is written after the answer, so the newest may be missing.
     """
     *whole, _ = log.read_bytes().split(b"\n")
     return [json.loads(line) for line in whole]

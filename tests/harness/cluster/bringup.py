@@ -39,13 +39,13 @@ _CREATE = ("create", "--validate=ignore")
 
 @dataclass(frozen=True)
 class Options:
-    """What may differ from one own cluster to another."""
+    """Options of an own cluster."""
 
     nodes: int = NODES
     has_v1: bool = True
-    """Whether the training operator (v1) runs."""
+    """True to run the training operator (v1)."""
     has_trainer: bool = False
-    """Whether Kubeflow Trainer v2 and JobSet run."""
+    """True to run Kubeflow Trainer v2 and JobSet."""
     has_kueue: bool = False
 
     @property
@@ -65,7 +65,7 @@ def start(
     say: Callable[[str], None] = print,
     kind: Kind = OwnCluster,
 ) -> OwnCluster:
-    """Start a cluster in a new folder; it ends with this process, if not before."""
+    """Start a cluster in a new folder; it ends with this process."""
     options = options or Options()
     programs = tools.built(say=say)
     others = {name: tools.built(tools.OPERATORS, say=say) for name in options.operators}

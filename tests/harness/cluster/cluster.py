@@ -26,7 +26,7 @@ class Cluster:
     """A cluster that a kubeconfig reaches, with kubectl to look at it."""
 
     kind: JobKind = PYTORCH_JOB
-    """Of the jobs of runs on PyTorch where none is asked for."""
+    """Default kind of PyTorch jobs."""
 
     def __init__(
         self, kubeconfig: Path, kubectl: Path, scratch: Path, *, direct: str | None = None

@@ -1,4 +1,4 @@
-"""A collector as a process of the test, with the permissions of one in the cluster."""
+"""A collector as a test process with its in-cluster permissions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Collector(Shell):
 
     @contextlib.contextmanager
     def collecting(self, *words: str) -> Iterator[Running]:
-        """Run it until the end of the block, and kill it then, if it runs still."""
+        """Run it during the block; kill it at the end."""
         with self.started("collector", "--listen=:0", *words) as running:
             yield running
 
@@ -46,7 +46,7 @@ def make(namespace: Namespace, folder: Path) -> Collector:
 
 
 def check_collected(collector: Collector, run_id: str, logs: TrainerLogs) -> None:
-    """Check that a run is measured, its job deleted, and each state and line on record once."""
+    """Check a collected run: measured, job deleted, no duplicate records."""
     until(lambda: run_id not in collector.on_cluster(), f"the deletion of {run_id}")
     status = collector.json("status", run_id)
     assert status["measurement"]["verdict"] == "valid", status["measurement"]["reasons"]
@@ -64,10 +64,10 @@ def end(running: Running) -> None:
 
 
 def expose(namespace: Namespace, port: int, address: str) -> None:
-    """Make the service of a collector that runs at an address outside of the cluster.
+    """Create the service of a collector that runs outside of the cluster.
 
-    The API server's proxy goes to addresses of pods alone, so that one stands for it which never
-    runs.
+    The API server's proxy reaches only addresses of pods, so a pod that never runs stands for the
+    collector.
     """
     labels = {"app.kubernetes.io/name": "dlperf", "app.kubernetes.io/component": "collector"}
     name = {"name": "dlperf-collector"}

@@ -1,8 +1,8 @@
-"""The programs of a cluster: their arguments, and the question that tells that they are ready.
+"""Programs of a cluster: their arguments and readiness checks.
 
-Pure: paths, ports and certificates come in. Every server listens on the cluster's address and
-shows the cluster's one server certificate; only the operator's webhook server has its own, and
-listens on all addresses, for it knows no flag for that.
+Pure: paths, ports and certificates come in. Every server listens on the cluster's address and has
+the cluster's one server certificate. Only the operator's webhook server has its own and listens on
+all addresses, since it has no flag for that.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class Component:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where everything of one cluster is."""
+    """Paths, ports and addresses of one cluster."""
 
     folder: Path
     place: Place
     pki: Pki
     programs: Programs
     has_v1: bool = True
-    """Whether the training operator (v1) runs."""
+    """True if the training operator (v1) runs."""
     operators: Mapping[str, Programs] = field(default_factory=dict)
     """The other operators that run, by name: see ``operators.py``."""
 

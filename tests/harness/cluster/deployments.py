@@ -1,4 +1,4 @@
-"""The operator's Deployment as objects: on the test cluster it runs as a process of the host."""
+"""The operator's Deployment as objects; the operator itself runs on the host."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QUICK = ("--kube-api-qps=400", "--kube-api-burst=800", "--controller-threads=8")
 def operator_deployment(
     namespace: Namespace, *flags: str, template: str | None = None
 ) -> Iterator[None]:
-    """Have a Deployment like upstream's, whose fake pod runs; gone at the end of the block."""
+    """Create a Deployment like upstream's during the block, with a fake pod."""
     config = {
         "apiVersion": "v1",
         "kind": "ConfigMap",

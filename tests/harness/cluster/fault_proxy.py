@@ -1,4 +1,4 @@
-"""A proxy before the API server that understands requests, and places faults in them exactly.
+"""An HTTP proxy before the API server that injects faults by request.
 
 Clients reach it by plain HTTP on the loopback address. It passes their tokens on, or presents the
 client certificate of the kubeconfig, so that the API server sees the same user.
@@ -37,7 +37,7 @@ class Request(NamedTuple):
 
 
 class Which(TypedDict, total=False):
-    """Which requests a fault is for, besides their path; see :class:`FaultProxy`."""
+    """Further criteria of a fault's requests; see :class:`FaultProxy`."""
 
     method: str
     skip: int
@@ -45,7 +45,7 @@ class Which(TypedDict, total=False):
 
 
 class Fault:
-    """What happens to some requests, until :meth:`end`, or to the first ``times`` of them.
+    """A fault of some requests, until :meth:`end` or for ``times`` requests.
 
     Also a context manager, which ends it.
     """
@@ -70,7 +70,7 @@ class Fault:
         self.end()
 
     def meets(self, request: Request) -> bool:
-        """Whether it is for this request, which then counts."""
+        """Return True if the fault applies to this request; count the request."""
         methods = self._wanted.method.split("|")
         if self._is_over.is_set() or not {"", request.method} & set(methods):
             return False
@@ -98,11 +98,11 @@ class Fault:
 
 
 class FaultProxy:
-    """Forwards requests to the API server of a kubeconfig, but for those that faults are for.
+    """Forwards requests to a kubeconfig's API server unless a fault applies.
 
-    Faults are for requests of a method (any, if empty; ``POST|PATCH``: of one of these) whose path
-    and query a regular expression is found in; the first that was added and fits is taken.
-    ``skip`` lets so many of them through before it begins, ``times`` is how many it is for.
+    A fault applies to a method (any, if empty; ``POST|PATCH``: one of these) and to paths with
+    query in which a regular expression is found. The first fault that was added and fits is used.
+    It skips the first ``skip`` requests and ends after ``times``.
     """
 
     def __init__(self, kubeconfig: Path) -> None:
@@ -117,7 +117,7 @@ class FaultProxy:
         self.connections: set[socket.socket] = set()
         """Those with clients."""
         self.is_mute = False
-        """Whether what the API server sends is lost."""
+        """True while responses of the API server are dropped."""
         self._server = _Server(self)
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
@@ -133,7 +133,7 @@ class FaultProxy:
         headers: Mapping[str, str] = {},
         **which: Unpack[Which],
     ) -> Fault:
-        """Answer with a status instead of forwarding; the body is a Status object or a text."""
+        """Answer with a status and a Status object or text; forward nothing."""
         fault = self._fault("answer", path, **which)
         fault.status, fault.headers = status, {**headers}
         given = body or {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": status}
@@ -152,7 +152,7 @@ class FaultProxy:
         return self._added(self._fault("lose", path, **which))
 
     def hold(self, path: str = "", **which: Unpack[Which]) -> Fault:
-        """Neither forward nor answer before the fault's end; then go on as if nothing had been."""
+        """Hold requests until the fault ends, then process them normally."""
         return self._added(self._fault("hold", path, **which))
 
     def freeze(self, path: str) -> Fault:
@@ -174,7 +174,7 @@ class FaultProxy:
 
     @contextlib.contextmanager
     def down(self) -> Iterator[None]:
-        """Break all connections, and each new one at its first request, until the block's end."""
+        """Break connections, and new ones at their first request, during the block."""
         with self.drop():
             self.cut()
             yield
@@ -357,7 +357,7 @@ _numbers = itertools.count()
 
 @contextlib.contextmanager
 def before(kubeconfig: Path) -> Iterator[tuple[FaultProxy, Path]]:
-    """Put a proxy before the server of a kubeconfig; returns it and a kubeconfig that uses it."""
+    """Yield a proxy before a kubeconfig's server, and a kubeconfig for it."""
     config = json.loads(kubeconfig.read_text())
     proxy = FaultProxy(kubeconfig)
     config["clusters"][0]["cluster"] = {"server": proxy.url}

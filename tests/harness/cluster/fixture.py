@@ -1,4 +1,4 @@
-"""The cluster as pytest fixtures; a tier takes them by importing them into its conftest."""
+"""The cluster as pytest fixtures; a tier's conftest imports them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnCluster]:
 def with_operators(
     factory: pytest.TempPathFactory, options: bringup.Options
 ) -> Iterator[OwnCluster]:
-    """Give a cluster that has other operators, to a fixture of those that ask for one."""
+    """Provide a cluster with additional operators, shared by its fixtures."""
     own = bringup.start(new_folder(factory), options)
     yield own
     own.end()
@@ -81,7 +81,7 @@ def user(namespace: Namespace, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def monitoring(own_cluster: OwnCluster) -> Iterator[None]:
-    """Let the cluster know the Prometheus operator's types, as it defines them; it does not run."""
+    """Install the Prometheus operator's types without running the operator."""
     files = [tools.built(tools.MONITORING).file(name) for name in tools.MONITORING.files]
     own_cluster.create(*(yaml.safe_load(file.read_text()) for file in files))
     served = "/apis/monitoring.coreos.com/v1"

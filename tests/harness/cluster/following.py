@@ -1,4 +1,4 @@
-"""Jobs for tests of the port to a cluster, and what the port tells of them."""
+"""Jobs and recorded events for tests of the port to a cluster."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def plan(case: str = "2x1", of: JobKind = PYTORCH_JOB, **changes: Any) -> RunPla
 
 
 def objects(a_plan: RunPlan, run_for: str | None = "0s", **reported: str) -> list[dict[str, Any]]:
-    """Render a plan; its fake pods run for a time, or do what they are asked."""
+    """Render a plan; its fake pods run for a time, or until released."""
     found = list(manifests(a_plan, templates=plans.ready(), trainers=TRAINERS))
     reported = dict(reported) if run_for is None else {RUN_FOR: run_for, **reported}
     job = found[-1]
@@ -109,7 +109,7 @@ class Port:
         return self.transitions(a_plan)[-1]
 
     def is_over(self, a_plan: RunPlan) -> bool:
-        """Whether the job's end was reported."""
+        """Return True if the job's end was reported."""
         return any(one.phase.final for one in self.transitions(a_plan))
 
     def transitions(self, a_plan: RunPlan) -> list[Transition]:
@@ -146,7 +146,7 @@ LIMITS = {
 
 @contextlib.contextmanager
 def opened(kubeconfig: Path, **options: Any) -> Iterator[Port]:
-    """Open the port as the user of a kubeconfig, with other limits of time until it is closed."""
+    """Open the port as a kubeconfig's user, with other time limits."""
     limits = {name: options.pop(name) for name in LIMITS if name in options}
     with (
         pytest.MonkeyPatch.context() as patch,
@@ -162,7 +162,7 @@ def opened(kubeconfig: Path, **options: Any) -> Iterator[Port]:
 
 
 def deny(namespace: Namespace, resource: str) -> Callable[[], None]:
-    """Take a resource out of the user's role, and wait for that; returns what gives it back."""
+    """Revoke a resource from the user's role; return a function that restores it."""
     (role,) = namespace.get("roles")
 
     def allow(rules: list[Any]) -> None:

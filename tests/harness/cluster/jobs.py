@@ -19,7 +19,7 @@ def pytorch_job(
     pod: dict[str, Any] | None = None,
     **spec: Any,
 ) -> dict[str, Any]:
-    """Make a PyTorchJob with master and workers; its fake pods run for a time or until released."""
+    """Return a PyTorchJob; its fake pods run for a time or until released."""
     container: dict[str, Any] = {"name": "pytorch", "image": "example.invalid/trainer:1"}
     if gpus:
         container["resources"] = {"limits": {"nvidia.com/gpu": gpus}}

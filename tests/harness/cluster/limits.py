@@ -1,11 +1,11 @@
-"""How long tests wait, and other limits of time for commands of k8sbench."""
+"""Timeouts of tests and shortened time limits of k8sbench."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 SECONDS = 400.0
-"""For anything that a test waits for, also on a machine that is busy with other things."""
+"""Timeout of every wait in tests, also on a busy machine."""
 TEST_SECONDS = 900
 """For a test."""
 LOOKS = {
@@ -17,11 +17,14 @@ LOOKS = {
     "lifecycle__serving__LIST_SECONDS": 1.0,
     "lifecycle__serving__RETRY_SECONDS": 1.0,
 }
-"""A collector is waited for, and the next look, of 15 s, is not: that would prove nothing."""
+"""Leaves the 15 s poll interval unchanged.
+
+Tests wait for a collector; its next poll must not be what ends the wait.
+"""
 
 
 def shortening(limits: Mapping[str, float]) -> str:
-    """Write the beginning of a program: it sets limits, by name, that are others in k8sbench."""
+    """Return the start of a program that overrides k8sbench's limits by name."""
     lines = []
     for name, seconds in limits.items():
         constant = f"k8sbench.{name.replace('__', '.')}"

@@ -1,4 +1,4 @@
-"""Loads all of k8sbench, with other limits of time: for ``forks.py``, in a process of its own."""
+"""Imports all of k8sbench with other time limits, for ``forks.py``."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def service(name: str, port: dict[str, Any], labels: Mapping[str, str], **spec: 
 
 
 def limit(namespace: Namespace, hard: dict[str, str], name: str = "few") -> None:
-    """Create a quota, and wait until it counts: before that nothing is refused by it."""
+    """Create a quota, and wait until it is enforced."""
     head = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": name}}
     namespace.create({**head, "spec": {"hard": hard}})
 
@@ -45,9 +45,9 @@ def limit(namespace: Namespace, hard: dict[str, str], name: str = "few") -> None
 def refusing(
     namespace: Namespace, operation: str, resource: str, expression: str, message: str
 ) -> Iterator[None]:
-    """Have a policy refuse an operation on jobs of the namespace where an expression is false.
+    """Apply a policy that rejects an operation on jobs unless an expression holds.
 
-    The API server hears of the policy a moment later, and of its end as well.
+    Waits until the API server enforces it, and at the end no longer does.
     """
     rule = {"apiGroups": ["kubeflow.org"], "apiVersions": ["v1"], "operations": [operation]}
     here = {"matchLabels": {"kubernetes.io/metadata.name": namespace.name}}

@@ -1,4 +1,4 @@
-"""k8sbench with GPU metrics of ours: a program whose only source of them stands at the port."""
+"""k8sbench as a program with one fake source of GPU metrics."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ class Source:
 metric_sources.found = lambda prometheus, *_: [Source()] if prometheus != "none" else []
 runpy.run_module("k8sbench", run_name="__main__", alter_sys=True)
 """
-"""Is to follow what says what the source has: ``metrics(node)``, its metrics with a value for each
-of the ``SAMPLES``, and ``MISSING``. It settles ``SETTLES_IN`` seconds after it was asked.
+"""To be followed by definitions of the source's data.
+
+``metrics(node)`` returns its metrics with a value per ``SAMPLES``; ``MISSING`` names the absent. It
+settles ``SETTLES_IN`` seconds after the first query.
 """

@@ -111,7 +111,7 @@ class Namespace:
         self.wait(f"condition={conditions[Phase.SUCCEEDED]}", self.job(run_id))
 
     def create_again(self, job: dict[str, Any], name: str | None = None) -> str:
-        """Create a job as somebody may who copies it, perhaps by another name; returns its uid."""
+        """Create a copy of a job, perhaps renamed; return its uid."""
         metadata = {key: job["metadata"][key] for key in ("name", "labels", "annotations")}
         kept = {key: job[key] for key in ("apiVersion", "kind", "spec")}
         self.create({**kept, "metadata": {**metadata, "name": name or metadata["name"]}})

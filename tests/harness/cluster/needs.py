@@ -1,4 +1,4 @@
-"""What the tests on a cluster need on this machine; used by ``tests/tiers.py``."""
+"""Requirements of the cluster tests on this machine; read by ``tests/tiers.py``."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Where a cluster listens: in a network namespace of its own.
+"""A network namespace for a cluster.
 
-The namespace hangs on the host by one pair of links whose ends are in both, so that tests,
-``kubectl`` and a browser reach the API server as they reach any other: a dead one refuses
-connections, and no forwarder stands between. The namespace has no way out. The pair is gone when
-the last process in the namespace is.
+One pair of links joins it to the host, with the addresses of both ends in both, so that tests,
+``kubectl`` and a browser reach the API server directly: a dead one refuses connections, and no
+forwarder is between. The namespace has no way out. The pair is gone when the last process in the
+namespace is.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ _NETWORK = ipaddress.IPv4Network("198.18.0.0/16")
 LINK = "k8sbench-{}"
 SERVICES = "10.96.0.0/16"
 API_SERVICE = "10.96.0.1"
-"""Of the service ``kubernetes``, by which pods reach the API server. Nothing forwards it here, so
-that the API server listens on it itself, at the service's port."""
+"""Address of the service ``kubernetes``, by which pods reach the API server.
+
+Nothing forwards it here, so the API server itself listens on it, at the service's port.
+"""
 PORTS = {
     "api": 443,
     "etcd": 2379,

@@ -23,19 +23,21 @@ SELECTED = "kwok.x-k8s.io/node=fake"
 """Annotation of the nodes that kwok simulates; others, real ones, it leaves alone."""
 GPUS = 8
 CPUS, MEMORY_GIB = 48, 502
-"""The machines of the reports; the product's pool for them asks for 40 cores and 384 GiB of it."""
+"""Machines of the reports; our pool requests 40 cores and 384 GiB."""
 _CAPACITY = {
     "ephemeral-storage": "1Ti",
     "pods": "110",
 }
 AT_ONCE = 32
-"""Pods whose state kwok changes at a time. Each node of a cluster has a kubelet of its own; with
-kwok's 4 a thousand jobs wait for it."""
+"""Pods that kwok updates concurrently.
+
+Real nodes have a kubelet each; with kwok's default of 4 a thousand jobs wait for it.
+"""
 _STAGES = ("node-initialize.yaml", "node-heartbeat.yaml", "pod-ready.yaml", "pod-delete.yaml")
 
 
 def fake_nodes(count: int, gpus: int = GPUS) -> list[dict[str, Any]]:
-    """Make the node objects ``gpu-0`` and so on; with more GPUs, with more of all."""
+    """Return nodes ``gpu-0`` etc.; more GPUs mean more CPUs and memory."""
     return [_node(f"gpu-{number}", gpus) for number in range(count)]
 
 
@@ -72,7 +74,7 @@ def _node(name: str, gpus: int) -> dict[str, Any]:
 
 
 def write_rules(path: Path, programs: Programs, default_log: Path) -> Path:
-    """Write kwok's configuration: stages, options, the log of pods that have none of their own."""
+    """Write kwok's configuration: stages, options, default log."""
     everything = {
         "apiVersion": "kwok.x-k8s.io/v1alpha1",
         "kind": "ClusterLogs",
@@ -95,7 +97,7 @@ def write_rules(path: Path, programs: Programs, default_log: Path) -> Path:
 
 
 def log_object(namespace: str, pod: str, file: Path) -> dict[str, Any]:
-    """Make the object that gives a pod a log of its own; the file may go on growing."""
+    """Return the object that assigns a log file to a pod."""
     return {
         "apiVersion": "kwok.x-k8s.io/v1alpha1",
         "kind": "Logs",

@@ -1,4 +1,4 @@
-"""What is installed into the empty API server: the operator's types, role and webhook."""
+"""Objects installed into the empty API server: types, role, webhook."""
 
 from __future__ import annotations
 

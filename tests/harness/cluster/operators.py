@@ -1,8 +1,8 @@
-"""Kubeflow Trainer v2 with JobSet, and Kueue, with the types, roles and webhooks that each ships.
+"""Kubeflow Trainer v2 with JobSet, and Kueue, as each ships.
 
 They run outside the cluster, as the training operator of v1 does, and as users with their own
-roles. The cluster's authority signs the certificates of their webhooks, but for Kueue: it ends
-without its own rotation of them, and finds here what that would have made.
+roles. The cluster's authority signs the certificates of their webhooks. Kueue does not start
+without its own rotation of certificates, and finds here what the rotation would have made.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ class Operator:
     name: str
     program: str
     group: str
-    """Of its types; that of its configuration is named after it."""
+    """API group of its types; part of its configuration's group."""
     version: str
-    """Of its types."""
+    """API version of its types."""
     types: frozenset[str]
     namespace: str
     service: str
-    """Of its webhook."""
+    """Service of its webhook."""
     config_version: str = "v1alpha1"
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Of its configuration, beside what all have."""
+    """Additional settings of its configuration."""
     secret: str | None = None
-    """Of the certificates that it rotates itself."""
+    """Secret of the certificates that it rotates itself."""
     hooks: frozenset[str] | None = None
     """Kinds that its webhooks are installed for; None: all it ships."""
     converted: frozenset[str] = frozenset()
@@ -63,7 +63,7 @@ class Operator:
 
     @property
     def user(self) -> str:
-        """The user that it is to the API server; a service account's name may be too long."""
+        """Return its user name; a service account's name may be too long."""
         return f"k8sbench:{self.name}"
 
 
@@ -140,7 +140,7 @@ def _running(layout: Layout) -> list[Operator]:
 
 
 def types(layout: Layout) -> dict[str, set[str]]:
-    """Return the types that must be served before the operators start, by group and version."""
+    """Return the types to serve before operators start, by group and version."""
     return {f"{one.group}/{one.version}": {*one.types} for one in _running(layout)}
 
 

@@ -1,4 +1,4 @@
-"""A cluster of our own: its components may be stopped, killed, frozen and started again."""
+"""A cluster whose components can be stopped, killed, frozen and restarted."""
 
 from __future__ import annotations
 
@@ -24,12 +24,15 @@ from tests.harness.cluster.processes import Processes, ProcessTrouble
 _LOOK_SECONDS = 0.03
 _RESTARTED = ("kube-controller-manager", "kube-scheduler")
 _STANDING_STILL = ("training-operator", "kwok", *operators.NAMES)
-"""While the API server is away. Were they made anew, too, an operator's webhook would refuse what
-is created as soon as that is back, and kwok would have to learn which logs its pods have."""
+"""Frozen while the API server is down.
+
+If they restarted, an operator's webhook would reject creations as soon as the API server is back,
+and kwok would have to learn the pods' logs again.
+"""
 
 
 class DidNotStart(Exception):
-    """A component did not become ready; the message ends with the end of its log."""
+    """A component is not ready; the message ends with its log."""
 
 
 class OwnCluster(Cluster):
@@ -67,11 +70,10 @@ class OwnCluster(Cluster):
 
     @contextlib.contextmanager
     def without(self, *names: str) -> Iterator[None]:
-        """Kill components, and start them again, in this order, at the end of the block.
+        """Kill components for the block; then restart them in this order.
 
-        The API server's other clients are not there or stand still while it is away: each of them
-        waits longer from try to try, up to a minute, and goes on so for two minutes after it is
-        back. That would be what a test waits for.
+        The API server's other clients are stopped or frozen while it is down: their retries back
+        off up to a minute, for two minutes after it is back, and tests would wait for that.
         """
         with contextlib.ExitStack() as after:
             if "kube-apiserver" in names:
@@ -113,7 +115,7 @@ class OwnCluster(Cluster):
             self.processes.signal(name, signal.SIGCONT)
 
     def wait_for(self, *names: str) -> None:
-        """Wait until components are ready; raises DidNotStart with the log of one that is not."""
+        """Wait until components are ready, or raise DidNotStart with a log."""
         waiting = list(names)
 
         def ready() -> bool:
@@ -123,16 +125,16 @@ class OwnCluster(Cluster):
         self.until(ready, lambda: waiting[0])
 
     def is_ready(self, name: str) -> bool:
-        """Whether a component answers that it is."""
+        """Return True if a component reports readiness."""
         return self._answer(self.components[name].ready) is not None
 
     def ask(self, path: str) -> Any:
-        """Get something from the API server; None if it has no such thing, or is not there."""
+        """Get a path of the API server; None if missing or unreachable."""
         text = self._answer(self.layout.server + path)
         return None if text is None else json.loads(text)
 
     def until(self, condition: Callable[[], bool], guilty: Callable[[], str]) -> None:
-        """Wait for something; if a component ends meanwhile, or the time is over, raise its log."""
+        """Wait for a condition; raise the log of a failed component."""
         until = time.monotonic() + SECONDS
         while not condition():
             for state in self.processes.list():
@@ -180,7 +182,7 @@ class OwnCluster(Cluster):
 
 
 def tail(log: Path, start: int = 0, lines: int = 25, wanted: Callable[[str], bool] = bool) -> str:
-    """Return the last lines of a log, of those after an offset that are wanted."""
+    """Return the last matching lines of a log after an offset."""
     if not log.exists():
         return ""
     with log.open("rb") as file:

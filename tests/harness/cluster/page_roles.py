@@ -14,7 +14,7 @@ PROMETHEUS = "k8sbench-prometheus"
 
 
 def grant(name: str, namespace: Namespace, service: str | None = None) -> None:
-    """Apply one of the Roles; ``service`` is that of the Prometheus in the proxy's path."""
+    """Apply a Role; ``service`` names Prometheus in the proxy's path."""
     role, binding = printed()[name]
     for document in (role, binding):
         document["metadata"]["namespace"] = namespace.name
@@ -27,7 +27,7 @@ def grant(name: str, namespace: Namespace, service: str | None = None) -> None:
 
 
 def printed() -> dict[str, list[Any]]:
-    """Return the documents of each of the page's manifests, by the name of the first."""
+    """Return the page's manifests by the name of their first document."""
     page = (ROOT / "docs/gpu-metrics.md").read_text()
     blocks = re.findall(r"^```text\n(apiVersion: .*?)^```", page, re.MULTILINE | re.DOTALL)
     manifests = [list(yaml.safe_load_all(block)) for block in blocks]

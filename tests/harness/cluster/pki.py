@@ -1,4 +1,4 @@
-"""Certificates and keys of one test cluster, made with the openssl program (3.0 or later).
+"""Certificates and keys of one test cluster, made with openssl (3.0 or later).
 
 Everything lives for a year in the cluster's own folder and goes with it. Elliptic keys, for they
 take no time; but the training operator and Kueue accept only RSA keys in PKCS#1 for their webhooks,
@@ -24,7 +24,7 @@ MASTERS = "system:masters"
 
 @dataclass(frozen=True)
 class Identity:
-    """A client of the API server: user name and group, as the certificate has them."""
+    """A client of the API server: user name and group in its certificate."""
 
     name: str
     user: str
@@ -51,7 +51,7 @@ IDENTITIES = (
 
 @dataclass(frozen=True)
 class Pki:
-    """Where the files are: ``NAME.crt`` and ``NAME.key``."""
+    """Folder of the files ``NAME.crt`` and ``NAME.key``."""
 
     folder: Path
 

@@ -13,16 +13,15 @@ from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.nodes import log_object
 
 _OF_ALL = "a fake pod"
-"""Begins the log of pods that have none of their own, which is one line."""
+"""Start of the one-line log of pods without a log file."""
 
 
 def serve(
     namespace: Namespace, run_id: str, files: Mapping[str, Path], proxy: FaultProxy | None = None
 ) -> None:
-    """Make files the logs of a run's replicas, before its pods are there; they may go on growing.
+    """Assign growing log files to a run's replicas, before their pods exist.
 
-    kwok serves them by the names of pods; where those end at random ``proxy`` does, to who reads
-    by way of it.
+    kwok serves them by pod names; where those end at random, ``proxy`` serves them to its clients.
     """
     if namespace.cluster.kind.makers:
         assert proxy is not None, "kwok cannot know the names of these pods"
@@ -46,10 +45,10 @@ def _served(namespace: Namespace, pod: str) -> str:
 
 
 def serve_again(namespace: Namespace, pod: str, file: Path) -> None:
-    """Make a file that is empty yet the log of a pod, which has none of a container before.
+    """Assign a new, empty log file to a recreated pod.
 
-    The pod before may have had the name: to who still reads its log kwok serves what that file
-    gains, where a kubelet ends the answer. And without a log of before kwok fails to read it.
+    For readers of the earlier pod's log, kwok serves the lines of the new file, where a kubelet
+    would end the response. And kwok fails to read a previous container's log that does not exist.
     """
     (empty := file.with_suffix(".before")).touch()
     paths = {"logsFile": file, "previousLogsFile": empty}

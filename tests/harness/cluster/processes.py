@@ -38,7 +38,7 @@ class State:
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended."""
+        """Return True if it has not ended."""
         return self.status is None
 
 
@@ -48,12 +48,12 @@ class Processes:
     def __init__(self, folder: Path, pid: int = 0) -> None:
         self.folder = folder
         self.pid = pid
-        """Of the first process in their namespaces."""
+        """First process in their namespaces."""
         self._subreaper: subprocess.Popen[bytes] | None = None
 
     @classmethod
     def begin(cls, folder: Path) -> Self:
-        """Start a subreaper that lives no longer than this process, for a folder of its own."""
+        """Start a subreaper with a folder; it ends with this process."""
         log = cls(folder).log("subreaper")
         log.parent.mkdir(parents=True)
         with log.open("wb") as errors:

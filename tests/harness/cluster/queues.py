@@ -12,7 +12,7 @@ QUEUE = "team-queue"
 """The LocalQueue that :func:`queue_of` makes."""
 QUEUE_LABEL, PRIORITY_LABEL = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
 _PLENTY = {"cpu": "10k", "memory": "100Ti"}
-"""Of what is not the point: a resource that no quota covers keeps out the jobs that ask for it."""
+"""Ample quota; a resource without quota would block the jobs that request it."""
 
 
 def kueue(kind: str, name: str, **fields: Any) -> dict[str, Any]:
@@ -30,9 +30,9 @@ def local_queue(name: str, cluster_queue: str) -> dict[str, Any]:
 def queue_of(
     namespace: Namespace, gpus: int, labels: Mapping[str, str] | None = None, **spec: Any
 ) -> Iterator[str]:
-    """Give a namespace the queue :data:`QUEUE` for so many GPUs, of nodes with these labels.
+    """Create the queue :data:`QUEUE` in a namespace with a GPU quota.
 
-    Yields the name of its ClusterQueue, which is the namespace's, as that of its ResourceFlavor is.
+    Yields the name of its ClusterQueue and ResourceFlavor, which is the namespace's.
     """
     name = namespace.name
     quota = {"nvidia.com/gpu": str(gpus), **_PLENTY}
@@ -68,6 +68,6 @@ def priorities(namespace: Namespace, **values: int) -> Iterator[None]:
 
 
 def is_admitted(workload: dict[str, Any]) -> bool:
-    """Whether Kueue has let a workload start."""
+    """Return True if Kueue admitted a workload."""
     found = workload.get("status", {}).get("conditions") or ()
     return any(one["type"] == "Admitted" and one["status"] == "True" for one in found)

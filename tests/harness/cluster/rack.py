@@ -1,4 +1,4 @@
-"""Nodes of a test alone, a pool of them, and runs whose ids are known before, so that they log."""
+"""A private pool of nodes, and runs with predictable ids and logs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from k8sbench.app import context
 numbers = itertools.count(int(os.environ.get("FIRST_RUN", 1)))
 context.draw_run_id = lambda benchmark, *, at, token: f"{benchmark}-{next(numbers)}"
 """
-"""k8sbench's runs are called ``resnet50-1`` and so on; the module is to be run by what follows."""
+"""Prelude that makes run ids ``resnet50-1`` etc.; the command follows."""
 ENDLESS = """
 pools:
   - name: rack
@@ -41,7 +41,7 @@ def pools(rack: str, *, endless: bool = False) -> str:
 def start(
     cluster: OwnCluster, rack: str, count: int, *, small: Iterable[int] = (), away: int = 0
 ) -> list[str]:
-    """Make nodes ``RACK-0`` and so on; some have no GPU, and the last ones are cordoned."""
+    """Create nodes ``RACK-0`` etc.; some without a GPU, the last ones cordoned."""
     names = [f"{rack}-{number}" for number in range(count)]
     found = fake_nodes(count)
     for number, (name, node) in enumerate(zip(names, found, strict=True)):
@@ -63,7 +63,7 @@ def start(
 def logs(
     shell: Shell, runs: Iterable[int], lacking: Mapping[int, float] | None = None, **more: str
 ) -> None:
-    """Give runs of one GPU the logs of a whole training; some lack a share of the speed."""
+    """Assign logs of whole trainings to one-GPU runs; some are slower."""
     for number in runs:
         lack = (lacking or {}).get(number, 0.001 * number)
         log = TrainerLogs(

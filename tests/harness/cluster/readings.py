@@ -1,4 +1,4 @@
-"""Reads the state of a job on a live cluster with the product's functions and kubectl."""
+"""State of a job on a live cluster, by the product's functions."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Follower:
         return state.read(facts.look(self.seen, self.plan, time.time()), {})
 
     def until(self, wanted: Callable[[state.JobState], bool]) -> state.JobState:
-        """Read until a reading is as wanted, and return it; AssertionError has the last one."""
+        """Read until the state matches and return it, else raise the last one."""
         end = time.monotonic() + SECONDS
         while not wanted(reading := self.read()):
             if time.monotonic() > end:
@@ -134,7 +134,7 @@ def wait_for_nodes(cluster: Cluster, *names: str) -> None:
 
 
 def on_node(name: str) -> dict[str, Any]:
-    """What a pod's spec needs for such a node."""
+    """Return the pod spec's fields for such a node."""
     return {
         "nodeSelector": {"kubernetes.io/hostname": name},
         "tolerations": [{"key": "test", "operator": "Exists"}],

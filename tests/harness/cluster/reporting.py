@@ -1,4 +1,4 @@
-"""What a failed test on a cluster shows: its namespaces, and what components wrote meanwhile."""
+"""Report of a failed cluster test: its namespaces and component logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""k8sbench as users run it: commands, a store, a kubeconfig, exit codes, and a terminal."""
+"""k8sbench as users run it: commands, store, kubeconfig, exit codes, terminal."""
 
 from __future__ import annotations
 
@@ -50,8 +50,10 @@ pools:
     gpu_model: Tesla V100-SXM2-32GB
     selector: {{no.such/label: "true"}}
 """
-"""Pods of the pool ``quick`` end at once, those of ``endless`` when they are released, and those of
-``nowhere`` never begin."""
+"""Pods of ``quick`` end at once, of ``endless`` when released.
+
+Those of ``nowhere`` never start.
+"""
 IMPATIENT = {
     "adapters__kubernetes__watching__job_reader__LOGS_SECONDS": 2.0,
     "adapters__kubernetes__watching__job_reader__SETTLE_SECONDS": 0.1,
@@ -97,9 +99,9 @@ class Shell:
         """Names of those of the usual case, rank 0's first."""
 
     proxy: FaultProxy | None = None
-    """Before the API server, where there is one: it gives the pods of some kinds their logs."""
+    """Proxy before the API server, if any; serves some pods' logs."""
     program: tuple[str, ...] = ("-m", "k8sbench")
-    """What Python is to run; a test may put another in its place."""
+    """Program that Python runs; a test may replace it."""
     limits: Mapping[str, float] = {}
     """Other limits of its commands, as :func:`hurried` takes them."""
 
@@ -111,7 +113,7 @@ class Shell:
 
     @property
     def identity(self) -> str:
-        """What its store is known by on clusters."""
+        """Return the identity of its store on clusters."""
         return (self.store / "store.id").read_text().strip()
 
     def colleague(self) -> Shell:
@@ -122,7 +124,7 @@ class Shell:
 
     @contextlib.contextmanager
     def behind_proxy(self) -> Iterator[FaultProxy]:
-        """Put a proxy between the API server and the user, whose colleagues are behind it, too."""
+        """Put a proxy between the API server and the user, colleagues included."""
         if self.proxy is not None:
             yield self.proxy
             return
@@ -131,7 +133,7 @@ class Shell:
             yield self.proxy
 
     def run(self, *words: str, code: int | None = 0, **changes: str | None) -> Ended:
-        """Run a command to its end, which is to be this exit code; None: whichever it is."""
+        """Run a command; check its exit code, unless None."""
         if self.program == Shell.program and not self.limits:
             done = forks.run(words, self.folder, self._changed(changes), SECONDS)
         else:
@@ -155,7 +157,10 @@ class Shell:
 
     @contextlib.contextmanager
     def started(self, *words: str, columns: int | None = None) -> Iterator[Running]:
-        """Start a command, with a terminal of so many columns or with none, and end it."""
+        """Start a command, with a terminal of so many columns or none.
+
+        It ends with the block.
+        """
         running = Running(self.argv(words), self, columns)
         try:
             yield running
@@ -183,13 +188,13 @@ class Shell:
         return TrainerLogs(self.namespace, run_id, self.folder, proxy=self.proxy)
 
     def printing(self, run_id: str) -> TrainerLogs:
-        """Submit a run and leave it; its pods print the first part of their logs."""
+        """Submit a run detached; its pods print the first part of their logs."""
         logs = self.logs(run_id).begin()
         self.submit(run_id, ENDLESS, "--detach")
         return logs
 
     def archived(self, run_id: str, replica: str | None = None) -> list[str]:
-        """Return the lines of a log in the store, without their stamps: rank 0's, or this one's."""
+        """Return a replica's archived lines without stamps; by default rank 0's."""
         file = self.store / "runs" / run_id / "logs" / f"{replica or self.replicas[0]}.log"
         text = file.read_text() if file.exists() else ""
         return [line.partition(" ")[2] for line in text.splitlines()]
@@ -214,7 +219,7 @@ class Shell:
         until(lambda: not any(map(self.on_cluster, kinds)), f"no {', '.join(kinds)}")
 
     def on_cluster(self, kind: str | None = None) -> list[str]:
-        """Return the names of what k8sbench has made: the jobs, or the objects of a kind."""
+        """Return the names of k8sbench's jobs, or of another kind."""
         ours = "--selector=app.kubernetes.io/managed-by=k8sbench"
         kinds = kind or self.kind.plural
         found = self.namespace.kubectl("get", kinds, ours, "--output=name").split()
@@ -258,17 +263,17 @@ class Running:
 
     @property
     def out(self) -> str:
-        """What was written to stdout, or to the terminal."""
+        """Output on stdout or the terminal."""
         return self._read["out"].decode(errors="replace")
 
     @property
     def err(self) -> str:
-        """What was written to stderr; nothing where there is a terminal."""
+        """Output on stderr; empty on a terminal."""
         return self._read["err"].decode(errors="replace")
 
     @property
     def drawn(self) -> str:
-        """What was written, without colours and movements of the cursor."""
+        """Output without colours and cursor movements."""
         return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.out)
 
     def until(self, text: str) -> None:
@@ -289,7 +294,7 @@ class Running:
         assert re.search(pattern, self.drawn), f"no {pattern!r} in:\n{self.drawn}"
 
     def ends(self, *codes: int) -> Running:
-        """Wait for its end, which is to be one of these exit codes, 0 without any."""
+        """Wait for its end; check that the exit code is expected, default 0."""
         found = self.process.wait(SECONDS)
         for reader in self._readers:
             reader.join(SECONDS)
@@ -342,7 +347,7 @@ def until(condition: Callable[[], Any], what: str) -> None:
 def common(
     cluster: Cluster, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Namespace, Path]]:
-    """Give the tests of a module a namespace, and a user with the permissions of role.yaml."""
+    """Provide a module's namespace, and a user with role.yaml's permissions."""
     namespace = Namespace.make(cluster, request.module.__name__.rpartition(".")[2])
     yield namespace, namespace.user(tmp_path_factory.mktemp("user"))
     namespace.delete()
@@ -350,7 +355,7 @@ def common(
 
 @pytest.fixture
 def shell(common: tuple[Namespace, Path], tmp_path: Path) -> Shell:
-    """Give the user a command line, with an empty store, in the namespace of the module."""
+    """Provide a command line with an empty store in the module's namespace."""
     return Shell(*common, tmp_path / "shell")
 
 

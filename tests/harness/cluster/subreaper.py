@@ -1,4 +1,4 @@
-"""Starts the processes of a test cluster and sees to it that none outlives it: a program.
+"""A program that starts a test cluster's processes and ends all of them.
 
 It is the first process of a PID namespace of its own: with it the kernel ends every other one
 there. Before that it ends what it has started, the last to have started first, kills whatever is
@@ -34,14 +34,14 @@ ALONE = (
     *("unshare", "--mount", "--net", "--pid", "--mount-proc", "--propagation=slave"),
     *("--kill-child", sys.executable, "-m"),
 )
-"""Begins the command of a Python program in namespaces of its own, which ends with the command."""
+"""Start of a Python command in own namespaces, which end with it."""
 GRACE = 5.0
 """Seconds from SIGTERM to SIGKILL."""
 Answer = dict[str, Any]
 
 
 class Process:
-    """One process that was asked for; its name may start again when it has ended."""
+    """A requested process; its name is reusable after its end."""
 
     def __init__(self, popen: subprocess.Popen[bytes]) -> None:
         self.popen = popen
@@ -74,7 +74,7 @@ class Subreaper:
         self._told = False
 
     def watch(self) -> None:
-        """Answer until it is time to end; then end everything, and say so to who asked."""
+        """Serve requests until the end; then end everything and confirm."""
         asked: socket.socket | None = None
         waiting: list[Any] = [self._door, self._alarm, 0]
         while asked is None and not self._told:
@@ -90,7 +90,7 @@ class Subreaper:
                 asked.sendall(b'{"ended": true}\n')
 
     def _hear(self) -> None:
-        """Empty the alarm, remember whether a signal asked us to end, and wait for the dead."""
+        """Drain the alarm, note a signal to end, and reap children."""
         with contextlib.suppress(BlockingIOError):
             heard = set(os.read(self._alarm, 4096))
             self._told = self._told or bool(heard - {signal.SIGCHLD})

@@ -1,4 +1,4 @@
-"""Programs of the tests, built from a Go module that pins them, once, into the user's cache.
+"""Test programs, built once from a pinned Go module into the user's cache.
 
 A build is a folder named after the checksum of everything that decides what is in it. It appears
 under that name only when it is whole; a build that failed or was killed leaves nothing that could
@@ -32,7 +32,7 @@ GO_ENVIRONMENT = dict(os.environ)
 
 
 class BuildFailed(Exception):
-    """The programs could not be built; the message ends with the output of the Go command."""
+    """The build failed; the message ends with the Go command's output."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Module:
     """Name that Go gives a program → the name that it has here."""
     ldflags: str = "-s -w"
     files: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Name of a file here → module that it comes from, and its path there."""
+    """Local file name → its module and path there."""
 
     @property
     def key(self) -> str:
@@ -62,7 +62,7 @@ class Module:
 
     @property
     def folder_of_build(self) -> Path:
-        """Where its programs are, once they are built."""
+        """Folder of its built programs."""
         return CACHE / f"{self.name}-{self.key}"
 
     @property
@@ -74,7 +74,7 @@ class Module:
 
     @property
     def has_programs(self) -> bool:
-        """Whether there is anything to build."""
+        """Return True if it has programs to build."""
         return re.search(r"^tool\b", self._text, re.MULTILINE) is not None
 
     @property
@@ -83,7 +83,7 @@ class Module:
 
 
 def _stamps() -> str:
-    """Stamp versions as the projects' own builds do: else the API server calls itself v0.0.0."""
+    """Return version flags as upstream sets them; the default is v0.0.0."""
     major, minor, _ = KUBERNETES.split(".")
     values = {
         "gitVersion": f"v{KUBERNETES}",
@@ -125,9 +125,9 @@ CLUSTER = Module(
         "pod-delete.yaml": (_KWOK, "kustomize/stage/pod/fast/pod-delete.yaml"),
     },
 )
-"""What the test cluster consists of."""
+"""Programs of the test cluster."""
 NODE = Module(name="node", folder=TOOLS / "node")
-"""What its real nodes need besides: the cluster's DNS, and the program that holds a pod."""
+"""Programs of real nodes: the cluster's DNS and the pause program."""
 HELM_4 = Module(name="helm", folder=TOOLS / "helm")
 """The other major version of Helm; Helm 3 is built with the cluster."""
 _JOBSET, _TRAINER = "sigs.k8s.io/jobset", "github.com/kubeflow/trainer/v2"
@@ -204,7 +204,7 @@ class Programs:
 
 
 def missing(module: Module = CLUSTER) -> str | None:
-    """Say why there is no build and none can be made; None if there is one or Go is here."""
+    """Return why there is no build; None if built or buildable."""
     if module.folder_of_build.is_dir():
         return None
     if shutil.which("go", path=GO_ENVIRONMENT.get("PATH")) is None:

@@ -1,4 +1,4 @@
-"""What our trainer would print in the pods of a run, written where kwok serves it as their logs."""
+"""Output of our trainer, written as the logs of a run's pods."""
 
 from __future__ import annotations
 

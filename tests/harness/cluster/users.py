@@ -19,7 +19,7 @@ LIFETIME = "3600s"
 
 
 def make(namespace: Namespace, folder: Path, name: str, *, sees_nodes: bool) -> Path:
-    """Make a service account with those rules; returns the kubeconfig that signs in as it."""
+    """Create a service account with those rules; return its kubeconfig."""
     rules: dict[str, list[Any]] = {}
     for one in yaml.safe_load_all(RULES.read_text()):
         rules.setdefault(one["kind"], []).extend(one["rules"])
@@ -49,7 +49,7 @@ def grant(namespace: Namespace, name: str, what: str, rules: list[Any]) -> None:
 
 
 def may(namespace: Namespace, name: str, verb: str, resource: str) -> bool:
-    """Whether a user may do something, by the rules that the API server has at present."""
+    """Return True if the API server currently allows a user's request."""
     who = f"--as=system:serviceaccount:{namespace.name}:{name}"
     try:
         namespace.kubectl("auth", "can-i", verb, resource, who)

@@ -19,7 +19,7 @@ from tests.harness.cluster.namespace import Namespace
 def claimed(
     namespace: Namespace, name: str, folder: Path | str, mode: str = "ReadWriteMany"
 ) -> Iterator[None]:
-    """Have a claim in a namespace, bound; the volume goes with the end of the block."""
+    """Bind a claim in a namespace; its volume ends with the block."""
     volume = f"{name}-{namespace.name}"
     common: dict[str, Any] = {"accessModes": [mode], "storageClassName": ""}
     namespace.create(manifests.claim(name, mode))
@@ -57,7 +57,7 @@ def claimed_all(namespace: Namespace, *names: str) -> Iterator[None]:
 
 
 def shared(folder: Path) -> Path:
-    """Make a folder that the users of pods may write to; ``folder`` lies in a test's own."""
+    """Create a folder writable by pod users; ``folder`` is the test's own."""
     folder.mkdir()
     folder.chmod(0o777)
     for above in folder.parents[:4]:

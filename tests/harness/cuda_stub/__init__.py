@@ -1,4 +1,4 @@
-"""A CUDA runtime without a GPU, for PyTorch: its programs run as on a machine with one V100.
+"""A CUDA runtime without a GPU, which simulates one V100 for PyTorch.
 
 `runtime.c` is compiled with the headers of PyTorch's own wheels, once, into the user's cache.
 A program that is started with `variables` has it, and the operators of `operators.py`; `watched.py`
@@ -78,7 +78,7 @@ def built() -> Path:
 
 
 def variables() -> dict[str, str]:
-    """What a program's environment has in addition; `runtime.c` names what else it may have."""
+    """Return a program's additional environment; `runtime.c` lists optional variables."""
     paths = (str(tiers.ROOT), str(FOLDER / "startup"), os.environ.get("PYTHONPATH"))
     return {
         "LD_PRELOAD": str(built()),

@@ -1,8 +1,8 @@
-"""PyTorch's operators for CUDA, as far as they need more than a runtime whose kernels do nothing.
+"""PyTorch's CUDA operators that need more than a stub runtime.
 
-What cuDNN and cuBLAS would compute has the right shape, type and layout, and no values; what
-reached them is noted. The few operators by whose values trainers decide (whether batches are equal,
-how long to go on) compute them where tensors are small, by PyTorch's own kernels for CPUs.
+Results of cuDNN and cuBLAS have the right shape, type and layout, and no values; their arguments
+are recorded. The few operators whose values trainers branch on (whether batches are equal, how long
+to go on) compute them where tensors are small, by PyTorch's own kernels for CPUs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 SEEN: dict[str, set[Any]] = collections.defaultdict(set)
-"""What convolutions and products of matrices were told: name → values."""
+"""Arguments of convolutions and matrix products: name → values."""
 SMALL = 1 << 18
 """Elements of the largest tensors whose values are computed."""
 COMPUTED = ("all", "cat", "div_.Tensor", "eq.Scalar", "fill_.Scalar", "mul.Tensor")
@@ -45,7 +45,7 @@ def _types(*tensors: Tensor) -> set[str]:
 
 
 def _layouts(*images: Tensor) -> set[str]:
-    """How axes lie in memory; nothing of what has one pixel or one channel, which has no order."""
+    """Return memory layouts; a single pixel or channel has none."""
     orders = {
         (image.is_contiguous(), image.is_contiguous(memory_format=torch.channels_last))
         for image in images
@@ -57,7 +57,7 @@ def _layouts(*images: Tensor) -> set[str]:
 def _images(
     x: Tensor, weight: Tensor, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Tensor:
-    """What a convolution gives, which lies in memory as its input does."""
+    """Return a convolution's result, in the layout of its input."""
     options = (None, stride, padding, dilation, False, [0, 0], groups)
     shape = torch.ops.aten.convolution(x.to("meta"), weight.to("meta"), *options).shape
     last = _layouts(x) == {"NHWC"}
@@ -140,7 +140,7 @@ def _product_and_sum(_: Tensor, a: Tensor, b: Tensor, **__: Any) -> Tensor:
 
 
 def _on_host(tensor: Tensor) -> Tensor:
-    """The same memory as a tensor of a CPU: the stub's device memory is the host's."""
+    """Return a CPU tensor on the stub's device memory, which is host memory."""
     if not tensor.is_cuda:
         return tensor
     if tensor.numel() == 0:

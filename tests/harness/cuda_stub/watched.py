@@ -1,5 +1,5 @@
 # mypy: allow-subclassing-any
-"""Trainers on the stub, watched: each tells in an event ``stub`` what it asked of its GPU."""
+"""Trainers on the stub; each logs its GPU use in ``stub`` events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from k8sbench.trainers.parts import loop, steps, torch_loop
 from tests.harness.cuda_stub.operators import SEEN
 
 COUNTS = ("launches", "waits", "in", "out", "pageable")
-"""Of the struct in ``runtime.c``, in its order."""
+"""Fields of the struct in ``runtime.c``, in order."""
 _READ = ctypes.CDLL(None).cuda_stub_counts
 
 

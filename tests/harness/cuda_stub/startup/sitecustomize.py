@@ -1,4 +1,4 @@
-"""Python runs this at its start: whoever imports PyTorch then has the stub's operators, too."""
+"""Start-up hook of Python: adds the stub's operators to PyTorch."""
 
 from __future__ import annotations
 
