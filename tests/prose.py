@@ -45,7 +45,7 @@ def summaries(source: str) -> Iterator[tuple[int, str]]:
 
 
 def main(root: pathlib.Path = ROOT) -> int:
-    """Print each count and its limit; return 1 if one is too far above it, else 0."""
+    """Print each count with its limit; return 1 if one fails."""
     offenders: dict[str, list[str]] = {kind: [] for kind in LIMITS}
     for folder in ("k8sbench", "tests"):
         for path in sorted((root / folder).rglob("*.py")):

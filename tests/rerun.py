@@ -1,4 +1,4 @@
-"""Run the tiers that start servers; run failed tests once more: part of ``make tests``.
+"""Runs the server tiers, and failed tests once more: part of ``make tests``.
 
     python -m tests.rerun [arguments of pytest for the first run] FOLDER...
 
@@ -22,7 +22,7 @@ FAILED = 1
 
 
 def _pytest(cache: pathlib.Path, log: pathlib.Path, *arguments: str) -> int:
-    """Run pytest, print its output as it comes, append it to the log; return its exit code."""
+    """Run pytest; print and log its output; return its exit code."""
     command = [sys.executable, "-m", "pytest", "-o", f"cache_dir={cache}", *arguments]
     with (
         log.open("a") as file,

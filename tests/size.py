@@ -1,4 +1,4 @@
-"""How large the project is, held by limits: ``make size``.
+"""Limits on the size of the project: ``make size``.
 
 Code lines are lines that hold code: no blank lines, comments or docstrings (those of fields
 included). Words of pages are those written by hand: parts between ``<!-- NAME -->`` and
@@ -82,7 +82,7 @@ def sizes(root: pathlib.Path) -> dict[str, int]:
 
 
 def main(root: pathlib.Path = ROOT) -> int:
-    """Print each size and its limit; return 1 if one is too far above it, else 0."""
+    """Print each size with its limit; return 1 if one fails."""
     limits = tomllib.loads((root / LIMITS).read_text())
     measured = sizes(root)
     if set(limits) != set(measured):

@@ -15,7 +15,7 @@ from typing import Any
 
 
 def descriptions(struct: type[Any]) -> dict[str, str]:
-    """Field → the string below it in the source on one line; empty where there is none.
+    """Return field → description on one line; empty without one.
 
     Fields of base classes are included.
     """
@@ -35,7 +35,7 @@ def descriptions(struct: type[Any]) -> dict[str, str]:
 
 
 def assert_generated(page: pathlib.Path, name: str, table: str) -> None:
-    """Assert that a page has this text between its markers of this name, or write it there."""
+    """Assert that a page's marked part has this text, or write it there."""
     text = page.read_text()
     pattern = re.compile(rf"(<!-- {name} -->\n\n)(.*?)(\n\n<!-- {name}: end -->)", re.DOTALL)
     if os.environ.get("K8SBENCH_UPDATE_GOLDEN"):
@@ -52,7 +52,7 @@ def summary(struct: type[Any]) -> str:
 
 
 def constants(module: ModuleType) -> dict[str, str]:
-    """Constant of a module → the string below it in the source, on one line."""
+    """Return a module's constants → their descriptions, on one line."""
     body = _tree(module).body
     return {
         node.targets[0].id: " ".join(str(below.value.value).split())

@@ -42,7 +42,7 @@ FIXTURES = {
     "go": "go",
     "driver": "compiler",
 }
-"""Fixture → tier of a test that asks for it, unless the test is marked otherwise."""
+"""Fixture → tier of its tests, unless they are marked otherwise."""
 
 
 def _linux() -> str | None:
@@ -143,7 +143,7 @@ def corpus() -> pathlib.Path:
 
 
 MADE_UP = "SYNTHETIC_"
-"""What names of logs begin with that no program printed."""
+"""Start of the names of made-up logs."""
 
 
 def corpus_logs() -> list[pathlib.Path]:
@@ -191,20 +191,20 @@ def missing(tier: str) -> str | None:
 
 
 def required(tier: str) -> bool:
-    """Whether a missing need of this tier is a failure."""
+    """Return True if a missing need of this tier is a failure."""
     wanted = os.environ.get("K8SBENCH_REQUIRE_TIERS", "").replace(",", " ").split()
     return tier in wanted or ("all" in wanted and OF_ALL.get(tier, lambda: True)())
 
 
 def demand(tier: str) -> None:
-    """Skip the test that asks if the tier lacks something; fail it where the tier is required."""
+    """Skip the test if the tier lacks something; fail if it is required."""
     reason = missing(tier)
     if reason is not None:
         absent(tier, reason)
 
 
 def absent(tier: str, reason: str) -> NoReturn:
-    """End the test that asks: fail it where the tier is required, else skip it with the reason."""
+    """Fail the test if the tier is required; else skip it."""
     # Here, for the programs of the harness are also built where pytest is not installed yet.
     import pytest
 

@@ -14,7 +14,7 @@ from tests.local.jobs import PATIENCE, Machine, MakeMachine
 
 @pytest.fixture
 def make_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeMachine]:
-    """Make local clusters with settings; all are closed, and nothing of them may be left."""
+    """Create local clusters with settings; close all and check for remains."""
     # On a machine however slow, the replica that is to blame is heard out.
     monkeypatch.setattr(job, "SETTLE_SECONDS", PATIENCE)
     made: list[Machine] = []

@@ -1,4 +1,4 @@
-"""Runs small trainers on the local cluster and looks at what becomes of their processes."""
+"""Small trainers on the local cluster, and their processes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def wait_for(condition: Callable[[], object], what: str, patience: float = PATIE
 
 
 def living(are_meant: Callable[[psutil.Process], bool]) -> list[psutil.Process]:
-    """The living processes that are meant; one that ends while it is looked at is none."""
+    """Return the living processes that match, without those that end meanwhile."""
     found = []
     for process in psutil.process_iter():
         try:
@@ -50,7 +50,7 @@ def processes_of(run_id: str) -> list[psutil.Process]:
 
 
 class Seen(msgspec.Struct, kw_only=True):
-    """What a watch has yielded."""
+    """Events of a watch."""
 
     events: list[JobEvent]
 
@@ -103,7 +103,7 @@ class Running:
         raise AssertionError(f"the watch ended before: {self.seen.events}")
 
     def until_line(self, text: str, *replicas: str) -> None:
-        """Watch until a line with ``text`` has come of each, which it may have already."""
+        """Watch until each replica has a line with ``text``, earlier lines included."""
         for replica in replicas or (None,):
 
             def is_it(event: JobEvent, replica: str | None = replica) -> bool:
@@ -129,7 +129,7 @@ class Machine:
     def start(
         self, trainer: str, /, *words: str, files: Mapping[str, str] | None = None, **changes: Any
     ) -> Running:
-        """Start a trainer, given as its source text, as the job of a new run."""
+        """Start a trainer, given as source text, as a new run's job."""
         run_id = f"little-{os.getpid()}-{next(_numbers)}"
         sources = {"little.py": trainer} | dict(files or {})
         plan = examples.plan(*words, files=sources, **({"run_id": run_id} | changes))

@@ -154,7 +154,7 @@ def test_one_failing_replica_fails_the_job_and_ends_the_others(machine: Machine)
 
 
 def test_the_replica_that_broke_is_named_not_the_one_that_lost_it(machine: Machine) -> None:
-    """As launchers have it: what its rank said comes out when its peers are dead already."""
+    """Launchers may print a rank's error after its peers have died."""
     speak_late = """
 if leads:
     peer.sendall(str(os.getpid()).encode())
@@ -391,7 +391,7 @@ def test_a_made_up_kind_runs_here(machine: Machine, monkeypatch: pytest.MonkeyPa
 
 
 PIPE = 64 * 1024
-"""What a pipe holds on Linux, bytes."""
+"""Capacity of a pipe on Linux, bytes."""
 
 
 def test_both_streams_come_in_the_order_of_writing(machine: Machine) -> None:
@@ -406,7 +406,7 @@ for n in range(50):
 
 
 def test_no_line_is_lost_and_none_doubled(machine: Machine) -> None:
-    """More than all pipes hold, from four replicas at once, up to the very end."""
+    """Four replicas print more than their pipes hold, until their end."""
     trainer = """
 import os, sys
 sys.stdout.write("".join(f"{n:06d} {'x' * 60}\\n" for n in range(20_000)))
@@ -516,7 +516,7 @@ def output_of(replica: Replica) -> list[str]:
 
 
 def test_a_program_starts_with_its_signals_as_the_kernel_has_them(make: Make) -> None:
-    """Python ignores SIGPIPE, and what is ignored would stay so in a program of another kind."""
+    """Python ignores SIGPIPE, and programs of another kind would inherit that."""
     replica = make("/bin/cat", "/proc/self/status")
     state = dict(line.split(":\t", 1) for line in output_of(replica) if ":\t" in line)
     # Signals 32 and 33 are the C library's own: no program can set them, so they stay inherited.

@@ -1,4 +1,4 @@
-"""However a job or k8sbench ends, no process, folder, thread, open file or port of it is left."""
+"""No process, folder, thread, file or port outlives a job or k8sbench."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ Start = Callable[..., subprocess.Popen[str]]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Start a parent whose replicas are up, and see at the end that nothing of it is left."""
+    """Start a parent with running replicas; check at the end for remains."""
     started: list[subprocess.Popen[str]] = []
 
     def start_parent(
@@ -185,14 +185,14 @@ def test_when_the_job_is_cancelled(make_machine: MakeMachine, how: str, trainer:
 
 
 def test_when_the_main_processes_end(machine: Machine) -> None:
-    """A pod's processes end with its first one. So here, whatever session they moved to."""
+    """As in a pod, all processes end with the first, whatever their session."""
     running = machine.start(FAMILY)
     assert running.to_the_end().exit_codes() == {"master-0": 0, "worker-0": 0}
     assert not processes_of(running.run_id)
 
 
 def test_when_a_process_forks_and_ends_again_and_again(machine: Machine) -> None:
-    """At any look it may be between two of its lives. It is killed in its last one."""
+    """It may be between two processes at any look; its last one is killed."""
     trainer = """
 import os, signal
 if os.fork() == 0:

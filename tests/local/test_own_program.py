@@ -1,4 +1,4 @@
-"""A program of the user's own on this machine: asked for first, with the operator's variables."""
+"""A user's own program on this machine: confirmation and the operator's variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program on this machine that is killed once goes on as the next attempt of its run."""
+"""A local program that is killed once continues as its run's next attempt."""
 
 from __future__ import annotations
 

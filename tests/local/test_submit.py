@@ -21,7 +21,7 @@ from tests.local.jobs import living, wait_for
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.tier("frameworks")]
 PATIENCE = 240.0
-"""Seconds to wait for a condition before the test fails; nothing is asserted of the time."""
+"""Timeout of a condition, seconds."""
 
 
 class Shell:

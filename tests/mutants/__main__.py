@@ -1,4 +1,4 @@
-"""Changes single tokens, one at a time, and runs the tests that should notice: ``make mutants``.
+"""Changes single tokens and runs the tests that should notice: ``make mutants``.
 
 It works on copies in a temporary folder. It fails where a mutant survives that
 ``survivors.toml`` does not list, where that list is not true any more, and where fewer than
@@ -44,7 +44,7 @@ GOAL = 0.95
 NEAREST = 60
 """Tests of the first of two runs: most mutants need no second one."""
 SLOWER = 10
-"""Factor of the tests' time without a mutant after which a mutant loops: it counts as killed."""
+"""Factor of the usual test time after which a mutant counts as killed."""
 START_SECONDS = 6.0
 """Start of pytest: imports and collection."""
 DURATION = re.compile(r"^(\d+\.\d+)s (?:call|setup|teardown) +(.+)$", re.MULTILINE)
@@ -96,7 +96,7 @@ def _pytest(folder: pathlib.Path, *arguments: str, limit: float | None = None) -
 
 
 def measured(folder: pathlib.Path, jobs: int) -> tuple[CoverageMap, defaultdict[str, float]]:
-    """Run all tests once, without a mutant; return the tests of each line and their seconds."""
+    """Run all tests without a mutant; return tests per line and their seconds."""
     shutil.copytree(
         tiers.ROOT, folder, ignore=shutil.ignore_patterns(*LEFT_OUT), dirs_exist_ok=True
     )
@@ -114,7 +114,7 @@ def measured(folder: pathlib.Path, jobs: int) -> tuple[CoverageMap, defaultdict[
 def survives(
     mutant: Mutant, tests: list[str], seconds: defaultdict[str, float], folder: pathlib.Path
 ) -> bool:
-    """Whether all tests pass with a mutant in the place of its file."""
+    """Return True if all tests pass with a mutant in its file."""
     file = folder / mutant.file
     for compiled in (file.parent / "__pycache__").glob(f"{file.stem}.*"):
         compiled.unlink()
@@ -166,7 +166,7 @@ def run(chosen: list[Mutant], jobs: int, folder: pathlib.Path) -> list[Mutant]:
 
 
 def complaints(chosen: list[Mutant], alive: list[Mutant], listed: list[Survivor]) -> list[str]:
-    """What is wrong, after a run."""
+    """Return the problems of a run."""
     names = {each.name: each for each in listed}
     wrong = [
         f"survives, and is not listed: {each.file}:{each.row} {each.becomes}"

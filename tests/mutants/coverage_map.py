@@ -1,4 +1,4 @@
-"""Which tests run a line, by the contexts of one measured run of the tests."""
+"""Tests that run a line, by the contexts of one measured run."""
 
 from __future__ import annotations
 
@@ -29,18 +29,21 @@ class Source:
                 self._bodies.update(range(node.body[0].lineno, (node.end_lineno or 0) + 1))
 
     def runs_on_import(self, row: int) -> bool:
-        """Whether a line is outside of all functions: its context is whoever imported first."""
+        """Return True if a line is outside of functions.
+
+        Its context is then whichever test imported it first.
+        """
         return row not in self._bodies
 
     def rows(self, row: int) -> set[int]:
-        """A line and those of its statement, of which the interpreter may report only some."""
+        """Return a line and its statement's others; the interpreter may report few."""
         around = self._statements.get(row)
         if around is None or hasattr(around, "body"):
             return {row}
         return set(range(around.lineno, (around.end_lineno or 0) + 1))
 
     def names(self, row: int) -> set[str]:
-        """What the statement around a line binds."""
+        """Return the names that the statement around a line binds."""
         around = self._statements.get(row)
         if around is None:
             return set()
@@ -81,11 +84,10 @@ class CoverageMap:
                 self._share[file].update(tests)
 
     def tests(self, file: str, row: int) -> list[str]:
-        """The tests that run a line, first those that run little else than its file.
+        """Return the tests that run a line, the most specific to its file first.
 
-        A line that runs on import has the tests of the lines where what it defines is named, and
-        then those of its file: who runs the lines that make a table when it is first asked for
-        is chance.
+        A line that runs on import has the tests of the lines that name what it defines, and then
+        those of its file: which test runs the lines that make a table first is chance.
         """
         found: set[str] = set()
         seen: set[Line] = set()
@@ -108,7 +110,7 @@ class CoverageMap:
         )
 
     def _of_room(self, file: str) -> Counter[str]:
-        """The tests of all that is beside a file of data alone, and in the folder above it."""
+        """Return the tests of a data file's neighbours and of its parent folder."""
         room = str(pathlib.PurePath(file).parent.parent)
         found = Counter[str]()
         for each, tests in self._share.items():

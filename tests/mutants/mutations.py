@@ -1,4 +1,4 @@
-"""The single-token mutants of the sources, and a sample of them that survives moves of lines."""
+"""Single-token mutants of the sources, and a sample stable under moved lines."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ OTHER = {
     "break": "continue",
     "continue": "break",
 }
-"""A token and what it becomes, numbers apart. Not ``|``, which is mostly of types."""
+"""Token → its replacement, numbers apart.
+
+Not ``|``, which is mostly of types.
+"""
 BINARY = {"*", "**", "/"}
 """Operators that are also signs of a list of arguments."""
 
@@ -57,7 +60,7 @@ class Mutant(msgspec.Struct, frozen=True):
     row: int
     column: int
     line: str
-    """The line as it is, and what it becomes, both without indentation: they name the mutant."""
+    """Line before and after, without indentation: they name the mutant."""
     becomes: str
     end: int
     """The column after the token."""
@@ -72,7 +75,7 @@ class Mutant(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> tuple[str, str, str]:
-        """What stays the same when the line moves."""
+        """Identity of the mutant, independent of line numbers."""
         return (self.file, self.line, self.becomes)
 
 

@@ -1,4 +1,4 @@
-"""Fixtures of the node tier: those of the cluster tier, on a cluster that has real nodes."""
+"""Fixtures of the node tier: the cluster tier's, with real nodes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BUILD_SECONDS = 900
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give the tests of this folder their time; the first one with an image has to build it."""
+    """Set the timeouts of this folder; the first test may build an image."""
     for item in items:
         if "collector_archive" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.timeout(BUILD_SECONDS))
@@ -42,6 +42,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Build the programs if a test of this folder will run, before its time begins."""
+    """Build the programs before the first test of this folder starts."""
     modules = (tools.CLUSTER, tools.NODE, tools.OPERATORS)
     collection.build(session, HERE, "node", *modules)

@@ -1,6 +1,6 @@
-"""What a user reads of each way in which a run can end on a real node.
+"""Diagnosis of each way in which a run can end on a node.
 
-All runs are submitted at once, each by a k8sbench of its own, and go on beside each other.
+All runs are submitted at once, each by a k8sbench of its own.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if not again:
 {GATE}
 wait_at_gate()
 """
-"""Fails, and when it is started again goes on until it is asked to end."""
+"""Fails once; when restarted it runs until released."""
 VARIANTS = {
     "memory": variant(faults.OUT_OF_MEMORY),
     "child": variant(faults.CHILD_OUT_OF_MEMORY),
@@ -51,7 +51,7 @@ BY_HAND = "again"
 
 
 class Expected(NamedTuple):
-    """What a user is to read of a run's end."""
+    """Expected output about a run's end."""
 
     cause_id: str
     sentence: str
@@ -133,7 +133,7 @@ ENDINGS = {
     "disk": Expected("evicted", f"exceeds the total limit of containers {DISK}", "use other nodes"),
 }
 DISTURBED = {"evicted": evict, "pod": delete_pod}
-"""What somebody does to a run that goes on."""
+"""Disturbances of a run in progress."""
 
 
 @pytest.mark.parametrize("name", ENDINGS)

@@ -1,4 +1,4 @@
-"""The collector's image: what is in it, and that a real kubelet runs it as the chart asks for."""
+"""The collector's image: its contents, and the chart's pod on a kubelet."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COMPILERS = {"as", "c++", "cc", "clang", "cpp", "g++", "gcc", "go", "ld", "make"
 
 
 class Image:
-    """An image in an archive: its configuration, and the files of all its layers together."""
+    """Configuration and merged files of an archived image."""
 
     def __init__(self, archive: Path) -> None:
         self.size = 0

@@ -1,4 +1,4 @@
-"""GPU metrics of a run on a real node: from its own program, and from a Prometheus there."""
+"""GPU metrics of a run on a node, from its program and Prometheus."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ for number in itertools.count(1):
     if opened.wait(0.5):
         break
 """
-"""A program that goes on until the gate is opened, and prints samples as our trainers do."""
+"""Program that prints our trainers' samples until its gate opens."""
 STEPS = 8
-"""That the program goes on for after somebody has looked at it."""
+"""Further steps of the program after its gate opened."""
 
 
 @pytest.fixture
 def programs(node_cluster: NodeCluster, namespace: Namespace, tmp_path: Path) -> Iterator[Programs]:
-    """A program on a node with a GPU, for a user who may only run jobs."""
+    """Yield a program on a GPU node, for a user who may only run jobs."""
     shell = Shell(namespace, namespace.user(tmp_path), tmp_path / "shell")
     found = Programs(shell, **{RUN: variant(TRAINS)})
     selector = {"nvidia.com/gpu.product": faults.GPU_PRODUCT}

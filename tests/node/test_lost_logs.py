@@ -1,4 +1,4 @@
-"""Logs on a node that is away when they are to be read: its kubelet, or its object."""
+"""Logs on a node whose kubelet or object is gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The chart on real nodes: its night submits a set, its collector measures it, results stay."""
+"""The chart on real nodes: scheduled submission, collector and lasting results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SUBMITS = (
 
 @pytest.fixture
 def ann(node_cluster: NodeCluster, trained_in: Namespace, tmp_path: Path) -> Shell:
-    """Give a user, by a certificate, with a machine that has neither store nor pools file."""
+    """Provide a user with a certificate, without store and pools file."""
     made, folder = node_cluster.layout.pki, tmp_path / PERSON
     pki.sign(made, PERSON, Subject(PERSON, use="clientAuth"))
     signed = {
@@ -52,7 +52,7 @@ def ann(node_cluster: NodeCluster, trained_in: Namespace, tmp_path: Path) -> She
 def values(
     node_cluster: NodeCluster, trained_in: Namespace, collector_image_name: str, tmp_path: Path
 ) -> Iterator[dict[str, Any]]:
-    """Give the values of the team's chart, whose volume is a folder of this machine."""
+    """Return the values of the team's chart; its volume is a local folder."""
     (disk := tmp_path / "disk").mkdir()
     os.chown(disk, USER, USER)
     group = "rbac.authorization.k8s.io"
@@ -67,7 +67,7 @@ def values(
 
 
 def everything(shell: Shell) -> Any:
-    """Return what a machine without a store is told: the runs, their rows, every line of theirs."""
+    """Return runs, rows and lines that a machine without a store gets."""
     runs = shell.json("list")
     logs = {run["run_id"]: shell.run("logs", run["run_id"]).out for run in runs}
     return runs, shell.json("results"), logs

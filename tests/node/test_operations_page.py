@@ -44,7 +44,7 @@ def team(node_cluster: NodeCluster) -> Iterator[Namespace]:
 
 @pytest.fixture
 def disks(node_cluster: NodeCluster, tmp_path: Path) -> Iterator[dict[str, Path]]:
-    """Make volumes of both nodes, which are this machine; gives the folder of each claim."""
+    """Create volumes of both nodes, on this machine; return folders by claim."""
     folders = {claim: tmp_path / claim for claim in (STORE_CLAIM, BACKUP_CLAIM)}
     for claim, folder in folders.items():
         folder.mkdir()

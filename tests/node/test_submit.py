@@ -1,4 +1,4 @@
-"""``k8sbench submit`` on real nodes: real trainers to a valid row, and logs of real kubelets."""
+"""``k8sbench submit`` on real nodes: trainers, rows and kubelets' logs."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tests.harness.node.programs import GATE, Programs, variant
 from tests.tiers import ROOT
 
 FIRST, MANY, LAST = 100, 300, 10
-"""Lines: a few, nearly as many as a node keeps in one file, and a few in the next."""
+"""Lines: a few, nearly a full log file, and a few in the next."""
 SHORT, LONG = 80, 14_000
-"""Characters of these lines, and of the one before the last: with it the file is too large.
+"""Characters of these lines, and of the second last, which overfills its file.
 
-What is written while a kubelet goes over to the next file it may lose to whoever follows. A single
-line is written at once, and nothing more until the next file is there.
+A follower may lose lines that are written while the kubelet rotates. A single line is written at
+once, and nothing more until the next file exists.
 """
 PARTS = ((FIRST, SHORT), (MANY, SHORT), (1, LONG), (LAST, SHORT))
 WRITES = f"""
@@ -166,7 +166,7 @@ EPOCHS = 10
 
 @pytest.fixture
 def folder(trained_in: Namespace, tmp_path: Path) -> Iterator[Path]:
-    """Give the folder of this machine that the claim ``training`` stands for; it holds a set."""
+    """Yield the local folder behind the claim ``training``; it holds a data set."""
     made = volumes.shared(tmp_path / "volume")
     program = (sys.executable, "-m", "k8sbench.trainers.check_data", "make-sample", "imagenet")
     subprocess.run([*program, str(made / "imagenet")], check=True, cwd=ROOT, capture_output=True)

@@ -1,4 +1,4 @@
-"""Checking and drawing a data set as a process: what is printed, and the exit code."""
+"""Checking and drawing a data set as a process: output and exit code."""
 
 from __future__ import annotations
 

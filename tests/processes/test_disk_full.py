@@ -1,4 +1,4 @@
-"""A disk that is full is one clear error, and what was recorded before is kept."""
+"""A full disk is one clear error and keeps earlier records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""On a terminal: drawn at the bottom, printed above, and the terminal as it was at the end.
+"""The live display, the lines above it, and the restored terminal.
 
 Each test runs the display in a process of its own on a pseudo-terminal, and looks at what a
 terminal would show.
@@ -33,14 +33,14 @@ with reporter.reporting(lambda: NOW) as tell:
     for said in sys.stdin:
         exec(said)
 """
-"""Does what it reads on stdin, line by line, and takes the display down whatever happens."""
+"""Executes the lines of its stdin; always removes the display at its end."""
 PIECES = re.compile(r"\x1b\[\??(?P<number>[0-9;]*)(?P<what>[A-Za-z])|.", re.DOTALL)
 BEGUN = re.compile(r"\x1b(\[\??[0-9;]*)?\Z")
 """A code of which the rest has not come yet."""
 
 
 class Screen:
-    """What is used of a terminal: lines, cursor up, erasing a line, hiding the cursor."""
+    """Emulates the used part of a terminal: lines, cursor up, erasing, hiding."""
 
     def __init__(self, width: int) -> None:
         self.width = width

@@ -1,7 +1,7 @@
-"""Killed at any moment, a process leaves a store that opens and runs that say what became of them.
+"""A killed process leaves a store that opens and runs with a reason.
 
-The processes here are real and are really killed (SIGKILL): some wherever they happen to be, some
-at the exact points where a file is written and its row is not.
+Real processes are killed (SIGKILL): some at any moment, some exactly between writing a file and its
+row.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import pytest
 from tests.bench import log_streaming
 
 FLOOR = 45
-"""MB that the interpreter and the program take before the first line, with room to spare."""
+"""Memory of interpreter and program before the first line, MB, generously."""
 
 
 pytestmark = pytest.mark.tier("linux")

@@ -11,7 +11,7 @@ from k8sbench.model.gpu_metrics import Fetched, Series, SeriesQuery
 from tests.harness.prometheus import Samples
 
 START = float(int(time.time()) // 7200 * 7200 - 86_400)
-"""Of a window, yesterday: within the time that Prometheus keeps."""
+"""Start of a window, yesterday: within Prometheus' retention."""
 END = START + 600
 NAMESPACE = "team"
 PODS = ("r50-master-0", "r50-worker-0")
@@ -20,7 +20,7 @@ EXPORTERS = {"node-0": "dcgm-exporter-x1", "node-1": "dcgm-exporter-x2"}
 
 
 def labels(uuid: str, *, node: str = "node-0", **more: str) -> dict[str, str]:
-    """What every exporter says of a GPU, and what Prometheus adds."""
+    """Return the labels of every exporter, with those that Prometheus adds."""
     return {
         "gpu": uuid[-1],
         "UUID": uuid,

@@ -1,4 +1,4 @@
-"""Servers that stand where a Prometheus is looked for, and behave as real ones do at times."""
+"""Faulty servers in the place of a Prometheus."""
 
 from __future__ import annotations
 

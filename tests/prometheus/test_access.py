@@ -1,4 +1,4 @@
-"""Signing in, and what answers that is no Prometheus: each is a reason, soon, without secrets."""
+"""Authentication and wrong endpoints: each has a prompt reason without secrets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.prometheus.examples import PODS, UUIDS, fetch, labels, renamed, utili
 
 PASSWORD = "seldom"
 HASH = "$2b$04$abcdefghijklmnopqrstuuhi8wuxsu2QwJXU62pnKpoHU4CoDnAcC"
-"""Of that password, as Prometheus' configuration has it."""
+"""Hash of that password in Prometheus' configuration."""
 TOKEN = "a-token-that-nobody-may-see"
 SAMPLES = utilization(labels(UUIDS[0], **renamed(PODS[0])))
 

@@ -1,4 +1,4 @@
-"""Which GPUs are the run's: every style of labels, several jobs on a node, parts of GPUs."""
+"""GPUs of a run: label styles, shared nodes, parts of GPUs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EXPORTER_ONLY = {"namespace": "gpu-operator", "pod": "dcgm-exporter-x1"}
 
 
 def gpus(*owners: str | None, style: Style = renamed, node: str = "node-0") -> list[Samples]:
-    """GPUs of a node by the pods that have them; without labels of a pod where none has it."""
+    """Return a node's GPUs by owning pod; None: no pod label."""
     return [
         utilization(
             labels(
@@ -188,7 +188,7 @@ def test_series_of_two_prometheus_and_of_an_exporter_that_moved_count_once(start
 
 
 def test_what_may_be_the_exporters_own_pod_is_no_evidence_of_sharing(start: Start) -> None:
-    """Where nothing says what Prometheus scraped, as in a copy of some of its series."""
+    """Nothing names the scrape target, as in a partial copy of series."""
     server = start(utilization(labels(UUIDS[0], **EXPORTER_ONLY)))
     found = fetch(server.url, wanted(uuids=UUIDS[:1]))
     assert (len(found.series), found.shared) == (1, ())
@@ -222,7 +222,7 @@ def test_without_labels_and_without_a_log_there_is_a_reason(start: Start) -> Non
 
 
 def test_a_gpu_of_the_log_that_the_exporter_gives_to_another_pod_is_shared(start: Start) -> None:
-    """As an exporter does that knows one pod of the several that share a GPU."""
+    """The exporter names only one of several pods on a GPU."""
     server = start(*gpus("notebook-0"))
     found = fetch(server.url, wanted(uuids=["GPU-node-0-0"]))
     assert [(one.gpu.uuid, one.gpu.pod) for one in found.series] == [("GPU-node-0-0", PODS[0])]

@@ -1,4 +1,4 @@
-"""A Prometheus that scrapes while the run goes on: labels, and an exporter that goes away."""
+"""A Prometheus that scrapes during the run: labels and a vanishing exporter."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ UTILIZATION, ENERGY = "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPT
 
 
 class Gpus(Collector):
-    """What an exporter exposes; tests change it."""
+    """Exposed metrics; tests change them."""
 
     def __init__(self, labels: Mapping[str, str] = GPU) -> None:
         self.labels = dict(labels)

@@ -1,4 +1,4 @@
-"""What the preflight says of a Prometheus."""
+"""Preflight checks of a Prometheus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples come as they were stored: their stamps, holes, resets; and only those of the window."""
+"""Samples of the window as stored: their stamps, gaps and resets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``watch --gpu`` reads of a real Prometheus that scrapes while the run goes on."""
+"""``watch --gpu`` with a Prometheus that scrapes during the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ArcFace's classifier against numpy in double precision, on the device that Paddle is set to."""
+"""ArcFace's classifier against numpy in double precision, on Paddle's current device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the trainers of both frameworks must do: asked here of a CPU, in `tests/gpu` of a GPU.
+"""Checks of both frameworks' trainers, on a CPU here, on GPUs in `tests/gpu`.
 
 A device is named as on the command line: "cpu" or "cuda".
 """
@@ -66,15 +66,19 @@ MATCHED = {
     "loss": "float32",
     "resize": "2 float16 + 2 float32",
 }
-"""DeepLabV3+ in fp16 on PyTorch, and on Paddle by its recipe `matched`: the shortcuts of 16 blocks
-in half precision and the sum of the losses in FP32; two features resized in half precision and the
-logits of two heads in FP32.
+"""DeepLabV3+ in fp16 on PyTorch, and on Paddle with recipe `matched`.
+
+The shortcuts of 16 blocks are in half precision and the sum of the losses in FP32; two features are
+resized in half precision and the logits of two heads in FP32.
 """
 DEFAULTS = settings.Defaults(benchmark="b", recipes=("v",), batch_size=2, shares_gpu=True)
 
 
 def frozen(framework: str) -> list[Job]:
-    """A job of each trainer with frozen batch norm; the last sums all gradients at once."""
+    """Return a job per trainer with frozen batch norm.
+
+    The last one sums all gradients at once.
+    """
     jobs = [(trainer, *STEEP[trainer], "--frozen-norm") for trainer in of(framework)]
     return [*jobs, (*jobs[0], "--no-overlap")]
 
@@ -93,7 +97,7 @@ def part(framework: str, name: str) -> Any:
 
 
 def session(framework: str, gpu: int | None = None, ranks: int = 1, *argv: str) -> Any:
-    """The session of the first of some ranks, on a CPU or as if it had a GPU."""
+    """Return rank 0's session on a CPU, or as if it had a GPU."""
     place = Place(rank=0, local_rank=0, world_size=ranks)
     return part(framework, "session").Session(read(*argv), place, gpu)
 
@@ -121,8 +125,9 @@ def length(steps: int) -> tuple[str, ...]:
 def learns(
     text: str, trainer: str, *, steps: int, factor: float, device: str = "cpu", amp: str = "none"
 ) -> None:
-    """A run of that length: its loss falls below `factor` of the first one, and its lines tell its
-    whole story.
+    """Train so long; the loss falls below `factor` of the first.
+
+    The run's lines are complete.
     """
     found = events(text)
     trained = losses(found)
@@ -191,7 +196,7 @@ NUMBERS = (
 
 
 def tells_its_device(found: Sequence[Event], device: str) -> None:
-    """The start line, the environment at its beginning and that at its end name the device."""
+    """Check the device in the start line and both environment events."""
     start, begun, summary = only(found, "start")[0], only(found, "environment")[0], found[-1]
     assert start["device"] == device
     assert {"rank": 0, **summary["machine"]}.keys() == begun.keys() - {"event"}
@@ -218,7 +223,7 @@ def tells_its_device(found: Sequence[Event], device: str) -> None:
 def on_ranks(
     jobs: Sequence[Job], world_size: int, device: str, *options: str, **how: Any
 ) -> list[list[list[Event]]]:
-    """Five steps of each trainer with four samples, on one rank or two; each rank's events."""
+    """Run five steps of each trainer on one or two ranks; return events by rank."""
     shared = (
         *("--device", device, "--threads", "1", "--warmup", "0", "--iterations", "5"),
         *("--log-interval", "1", "--batch-size", str(4 // world_size), *options),
@@ -228,7 +233,7 @@ def on_ranks(
 
 
 def computes_the_same(one: Sequence[Event], first: Sequence[Event], tolerance: float) -> None:
-    """Five steps on two ranks, of which `first` tells, give the losses of the one rank."""
+    """Compare the losses of five steps on two ranks with one rank's."""
     single, both = losses(one), losses(first)
     assert len(single) == 5
     assert abs(single[4] - single[0]) > 0.01 * single[0], "five steps that change nothing"
@@ -254,7 +259,7 @@ def sums_up(framework: str, device: str, *options: str, timeout: float = 400.0) 
 
 
 def noted_runs(monkeypatch: pytest.MonkeyPatch, framework: str) -> list[Any]:
-    """The runs of a framework's loop from now on, for what only they themselves know."""
+    """Record the runs of a framework's loop from now on."""
     runs: list[Any] = []
     loop = part(framework, "loop")
     to_its_end = loop._Run.to_its_end

@@ -22,9 +22,9 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def driver(libraries: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
-    """Put the library of a machine with one GPU where trainers find it; what is given is otherwise.
+    """Install a fake NVML library of one GPU, with the given changes.
 
-    What they begin with it they also end.
+    Trainers must shut down what they initialise.
     """
     loaded: list[ctypes.CDLL] = []
 

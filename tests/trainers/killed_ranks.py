@@ -1,4 +1,4 @@
-"""Kills a rank of a job that trains, under the launcher that its container runs."""
+"""Kills a rank of a training job under its container's launcher."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ TOLD = {
 
 
 def a_killed_rank_ends_its_job(framework: str, *options: str) -> None:
-    """Kill the second of two ranks that are at work: the job ends by itself and names the rank.
+    """Kill the second of two working ranks; the job ends and names it.
 
-    It does so in the last lines, which are shown, and in the sentence that is made of them.
+    The name is in the displayed last lines and in the diagnosis.
     """
     arguments, variables, local_rank = JOBS[framework]
     mark = f"{framework}-{os.getpid()}"

@@ -1,4 +1,4 @@
-"""Which operations DeepLabV3+ consists of, and on PyTorch of which types, seen while it trains."""
+"""Operations of DeepLabV3+, and on PyTorch their types, recorded while training."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ print(json.dumps(operation_types.types(seen)))
 
 
 def watched(put: Callable[[Any, str, Any], None]) -> Seen:
-    """Count the operations, by kind and type, of all losses that are computed from now on."""
+    """Count operations by kind and type of all losses from now on."""
     from torch import Tensor
     from torch.overrides import TorchFunctionMode
 
@@ -59,9 +59,7 @@ def watched(put: Callable[[Any, str, Any], None]) -> Seen:
 
 
 def called_in_paddle(put: Callable[[Any, str, Any], None]) -> list[tuple[str, bool]]:
-    """The name of each function that Paddle's losses call from now on, in order, and whether mixed
-    precision is switched on there.
-    """
+    """Record Paddle's function calls of losses, and if AMP was on."""
     import paddle
 
     from k8sbench.trainers import deeplabv3p_paddle

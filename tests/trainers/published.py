@@ -20,7 +20,7 @@ Tensors = dict[str, Any]
 
 
 class Names(NamedTuple):
-    """What a publisher calls things: a convolution and its norm, by their place."""
+    """A publisher's names of a convolution and its norm, by their place."""
 
     stem: Callable[[int], tuple[str, str]]
     block: Callable[[int, int, int | None], tuple[str, str]]  # stage, block, part (None: shortcut)
@@ -104,7 +104,7 @@ def features(
     *,
     averaged: bool = False,
 ) -> list[Any]:
-    """The four stages' outputs of images [N, 3, H, W], in evaluation: tensors of PyTorch.
+    """Return the four stages' outputs of images [N, 3, H, W] in evaluation.
 
     `dilations` of each stage's blocks; `averaged`: a shortcut with a stride has it in an average.
     """

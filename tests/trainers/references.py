@@ -13,16 +13,17 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def coordinates(height: int, width: int) -> Array:
-    """A picture whose red grows to the right and whose green grows downwards, with some noise."""
+    """Return a noisy picture; red grows to the right, green grows downwards."""
     rows, columns = np.mgrid[0:height, 0:width]
     blue = np.random.default_rng(0).integers(0, 256, (height, width))
     return np.stack([columns * 200 // width, rows * 200 // height, blue], 2).astype(np.uint8)
 
 
 def triangle(pixels: Array, height: int, width: int) -> Array:
-    """Bilinear with a filter that grows with the reduction: each side by itself, as bytes between.
+    """Resize bilinearly, each side separately, with bytes in between.
 
-    Nearly Pillow's, which computes with whole numbers: see :func:`near`.
+    The filter grows with the reduction. Nearly Pillow's, which computes with whole numbers: see
+    :func:`near`.
     """
     for axis, size in ((1, width), (0, height)):
         scale = pixels.shape[axis] / size
@@ -46,13 +47,13 @@ def interpolated(values: Array, axis: int, size: int) -> Array:
 
 
 def near(found: Array, told: Array) -> bool:
-    """Whether bytes are the same but for roundings of the two passes of :func:`triangle`."""
+    """Return True if bytes are equal up to two roundings of :func:`triangle`."""
     away = np.abs(found.astype(int) - told.astype(int))
     return form(found) == form(told) and bool(away.max() <= 2 and away.mean() < 0.1)
 
 
 def middle(pixels: Array, shorter: int, size: int) -> Array:
-    """Resized so that the shorter side is `shorter`; then the `size` pixels in the middle."""
+    """Resize the shorter side to `shorter`; crop the middle `size` pixels."""
     height, width = pixels.shape[:2]
     if width <= height:
         resized = triangle(pixels, int(shorter * height / width), shorter)
@@ -72,7 +73,7 @@ def form(array: Array) -> str:
 
 
 def saved(path: Path, pixels: Array, form: str = "PNG") -> Path:
-    """A picture's file; PNG holds the pixels as they are, whatever the name ends in."""
+    """Save a picture; PNG is lossless, whatever the file is called."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(encoded(pixels, form))
     return path

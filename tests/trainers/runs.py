@@ -1,4 +1,4 @@
-"""Runs a trainer inside the test's process, or as ranks of its own, and reads its lines."""
+"""Runs a trainer in the test's process or as separate ranks."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def run(capfd: Captured, trainer: str, *options: str) -> list[Event]:
 
 
 def free_port() -> int:
-    """A port that nobody listens on, and nobody else is given as long as these tests run."""
+    """Return an unused port, reserved as long as these tests run."""
     # Bound and not listening: who sets this option, as both frameworks do, can listen on it.
     held = socket.socket()
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -121,8 +121,9 @@ def together(
     timeout: float = 400.0,
     code: int = 0,
 ) -> list[str]:
-    """Start `python ARGUMENTS` in each environment; what each one printed, once all have ended by
-    that code.
+    """Run `python ARGUMENTS` in each environment; return the outputs.
+
+    Each process must end with that exit code.
     """
     with contextlib.ExitStack() as stack:
         started = [
@@ -148,7 +149,7 @@ def together(
 
 
 def rank_variables(framework: str, world_size: int) -> list[dict[str, str]]:
-    """What a launcher tells each rank of a new job on one machine."""
+    """Return the environment of each rank that a launcher would set."""
     ports = [free_port() for _ in range(world_size + 1)]
     endpoints = [f"127.0.0.1:{port}" for port in ports[1:]]
     ranks = [*map(str, range(world_size))]
@@ -190,7 +191,7 @@ def refuse(message: str) -> NoReturn:
 
 
 def refusal(arguments: Sequence[str], *, begun: bool = False) -> str:
-    """Run `python ARGUMENTS`, which refuses to go on, `begun` or not: the one line that it says."""
+    """Run a failing `python ARGUMENTS`; return its one line of error."""
     words = [sys.executable, *arguments]
     ended = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout != "") == (2, begun)
@@ -235,9 +236,10 @@ def in_turn(
     full_size: bool = False,
     timeout: float = 400.0,
 ) -> list[list[list[Event]]]:
-    """Run trainers of one framework one after the other, narrow ones unless `full_size`, all in one
-    process per rank: of each job each rank's events. `before` is a program that runs first, on
-    every rank.
+    """Run trainers of a framework in sequence, one process per rank.
+
+    Returns each job's events by rank. Trainers are narrow unless `full_size`. `before` is a program
+    that runs first, on every rank.
     """
     framework = FRAMEWORKS[jobs[0][0]]
     arguments = program(jobs, before=before, full_size=full_size)

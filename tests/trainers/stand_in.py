@@ -10,7 +10,7 @@ from tests import tiers
 
 NAME = "libnvidia-ml.so.1"
 ADDRESS, UUID = "00000000:3b:00.0", "8c6f"
-"""Of the GPU that it knows."""
+"""PCI address and UUID of its only GPU."""
 PREAMBLE = f"""
 from k8sbench.trainers.parts import nvml, session
 plain = session.Session.environment
@@ -19,7 +19,7 @@ session.Session.environment = lambda here: {{
     **plain(here), "gpu_model": "Tesla V100-SXM2-32GB", "gpu_uuid": {UUID!r}, "gpu_index": 0
 }}
 """
-"""What makes a trainer's rank on a CPU believe that this GPU is its own."""
+"""Program that assigns this GPU to a trainer's rank on a CPU."""
 
 
 def built(library: pathlib.Path, **given: object) -> pathlib.Path:

@@ -26,7 +26,7 @@ def batch_norm_gather_stats_with_counts(
     eps: float,
     counts: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Of all ranks' statistics those of all samples; the running ones follow."""
+    """Combine all ranks' statistics; update the running ones."""
     samples = counts.to(means.dtype).sum()
     shares = (counts / samples).unsqueeze(1)
     mean = (means * shares).sum(0)
@@ -47,7 +47,7 @@ def batch_norm_elemt(
 def batch_norm_backward_reduce(
     gradient: Tensor, x: Tensor, mean: Tensor, invstd: Tensor, weight: Tensor, *_: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Sums of the gradient, and of it times the distance from the mean; and what follows."""
+    """Return the sums of the batch norm's gradient, and their followers."""
     wide, but_channels = _wide(gradient), _but_channels(x)
     total = wide.sum(but_channels)
     by_distance = (wide * (_wide(x) - _column(mean, x))).sum(but_channels)

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore
 
 @pytest.fixture(autouse=True, scope="module")
 def on_cpu() -> None:
-    """Have Paddle imported, with a CPU for its device, for all tests of this module."""
+    """Import Paddle on a CPU for all tests of this module."""
     import_paddle()
     import paddle
 
@@ -41,7 +41,7 @@ def test_loss_and_gradients_are_those_of_the_definition(head: str) -> None:
 
 
 def test_the_fused_head_is_asked_for_the_same_loss(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Paddle's kernel is for GPUs only; in its place stands here what its documentation says."""
+    """Paddle's kernel runs on GPUs only; this one follows its documentation."""
     import paddle
     from paddle.nn import functional
 

@@ -1,4 +1,4 @@
-"""Under AMP a run states which operations of its model compute in half precision, and they do."""
+"""Under AMP a run states its model's half-precision operations, truthfully."""
 
 from __future__ import annotations
 
@@ -75,8 +75,10 @@ def test_nothing_is_stated_in_fp32_nor_of_a_compiled_model(
 def test_paddles_matched_recipe_computes_in_the_types_of_pytorch(
     capfd: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By Paddle's lists, as Paddle leaves AMP off on a CPU: what is on the white list computes in
-    half precision, what is on the black one in FP32, and what is on none follows those before it.
+    """On a CPU Paddle leaves AMP off; its lists decide here.
+
+    The white list is in half precision, the black one in FP32; other operations follow their
+    inputs.
     """
     called = operation_types.called_in_paddle(monkeypatch.setattr)
     found = run(capfd, "deeplabv3p_paddle", "--recipe", "matched", *SHORT)

@@ -1,4 +1,4 @@
-"""Checkpoints in a folder: whole or not there, whatever ends the process that writes them."""
+"""Checkpoints are whole or absent, however their process ended."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ print(json.dumps([total, found]))
 
 
 def test_a_process_killed_at_any_moment_leaves_whole_ones(tmp_path: pathlib.Path) -> None:
-    """What the killed attempt began is gone with the next one's first look."""
+    """The next attempt's first look removes the killed attempt's remains."""
     before = Checkpoints(tmp_path / "before")
     for step in (10, 20):
         before.save(step, writes("before"), {})

@@ -1,4 +1,4 @@
-"""Cityscapes' folders: what is paired, what is missing and what is broken, each by its name."""
+"""Cityscapes' folders: pairs, missing files and broken files, by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The data: the right shapes, the same samples for any number of ranks, and loaders that load."""
+"""The data: shapes, samples independent of the rank count, working loaders."""
 
 from __future__ import annotations
 

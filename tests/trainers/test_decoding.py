@@ -1,4 +1,4 @@
-"""Pictures of every kind are read as RGB, and files that are broken in any way are told."""
+"""Pictures of every kind are RGB; broken files are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a trainer ends: the exit code says why, and nothing is waited for."""
+"""Ends of a trainer: prompt, with an exit code that gives the cause."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_an_error_ends_with_1_and_its_traceback_though_a_thread_hangs() -> None:
 
 
 def test_sigterm_ends_a_trainer_that_is_blocked_in_native_code() -> None:
-    """A lock is waited for outside of Python, as a collective is: no handler would run."""
+    """It waits for a native lock, as in a collective; no handler would run."""
     process = start(
         "def main():\n"
         "    import ctypes, os\n"
@@ -90,7 +90,7 @@ def test_the_end_of_a_loader_process_is_not_the_trainers() -> None:
     ],
 )
 def test_no_loader_process_outlives_its_trainer(how: str, code: int) -> None:
-    """One that did would keep the output open, whose reader waits for it, or was killed itself."""
+    """A loader that lived on would keep the output's pipe open."""
     process = start(
         "def main():\n"
         "    import atexit, os, signal, threading\n"
@@ -130,7 +130,7 @@ def test_a_refusal_is_one_line_and_a_code(how: str, code: int, line: str) -> Non
 
 @pytest.mark.tier("frameworks")
 def test_paddles_loader_processes_leave_no_batch_in_shared_memory() -> None:
-    """However the trainer ends: here at once, with batches that it has not asked for."""
+    """The trainer ends at once, with unread batches."""
     process = start(
         "import multiprocessing, os, signal\n"
         "import numpy as np\n"

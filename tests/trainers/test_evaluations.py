@@ -23,7 +23,7 @@ DIVISIONS = [(24, 1, 24), (24, 1, 7), (24, 2, 5), (23, 3, 4), (5, 8, 2), (24, 4,
 
 
 def batches(samples: int, ranks: int, size: int) -> list[list[int]]:
-    """Of all ranks: rank r has the numbers r, r + ranks, …"""
+    """Return the batches of all ranks: rank r has r, r + ranks, …"""
     found = []
     for rank in range(ranks):
         mine = list(range(rank, samples, ranks))
@@ -150,9 +150,10 @@ CLASSES = 19
 
 
 def of_pixels(layout: str | None) -> tuple[Any, Any, Callable[[Any, Any], Any]]:
-    """An evaluation, what makes its tensors, and what a model gives of logits at half the size.
+    """Return an evaluation, its tensor constructor and a fake model.
 
-    On PyTorch without a layout; Paddle's models resize their logits themselves.
+    The model gives logits at half the size. On PyTorch without a layout; Paddle's models resize
+    their logits themselves.
     """
     if layout is None:
         import torch

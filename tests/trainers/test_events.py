@@ -36,7 +36,7 @@ RECORD = StepRecord(
 
 
 class Written(list[str]):
-    """What a journal wrote, parsed."""
+    """Parsed lines of a journal."""
 
     @property
     def last(self) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The list of faces, pairs in .bin files of every age, and what upstream does with both."""
+"""Face lists and pairs in .bin files, compared with upstream's readers."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_pair_is_both_pictures_and_whether_they_are_of_one_person(tmp_path: Pa
 
 
 def python_2(texts: list[bytes], same: list[bool]) -> bytes:
-    """As Python 2 pickled a pair of lists with protocol 2: its texts are bytes."""
+    """Pickle a pair of lists like Python 2, protocol 2: texts are bytes."""
     strings = b"".join(b"T" + len(text).to_bytes(4, "little") + text for text in texts)
     truths = b"".join(b"\x88" if each else b"\x89" for each in same)
     return b"\x80\x02](" + strings + b"e](" + truths + b"e\x86."
@@ -129,7 +129,7 @@ def test_pairs_that_python_2_wrote_are_read(tmp_path: Path) -> None:
 
 
 class Harm:
-    """What a pickle may do when it is loaded without care."""
+    """Harmful object in a pickle."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

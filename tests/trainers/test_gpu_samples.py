@@ -1,4 +1,4 @@
-"""What trainers sample of their GPU, with a library in the place of the driver's."""
+"""GPU samples of trainers, with a fake NVML library."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_the_metrics_are_those_that_the_table_has_of_nvml() -> None:
 @pytest.mark.tier("frameworks")
 @pytest.mark.timeout(240)
 def test_a_log_of_a_trainer_alone_gives_the_metrics_of_its_gpu(tmp_path: pathlib.Path) -> None:
-    """The real trainer in a process of its own, whose loader finds the library by its name."""
+    """A real trainer process finds the fake library by its name."""
     pytest.importorskip("msgspec", reason="k8sbench itself, which measures, needs msgspec")
     from k8sbench.app.measure import MeasureOptions, measure
 

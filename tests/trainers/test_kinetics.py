@@ -25,7 +25,7 @@ from tests.trainers.references import (
 
 
 def sample_indices(frames: int, segments: int, random: np.random.Generator) -> list[int]:
-    """TSM's `_sample_indices` with a new length of 1; its middle branch is never reached then."""
+    """TSM's `_sample_indices` with new length 1, without its unreachable branch."""
     duration = (frames - 1 + 1) // segments
     if duration > 0:
         offsets = random.integers(duration, size=segments)

@@ -1,4 +1,4 @@
-"""What a trainer tells of its machine: facts or None."""
+"""A trainer's facts of its machine, or None."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ WARNING = "h:1:2 [0] net.cc:7 NCCL WARN no route"
 
 
 class Nccl:
-    """Stands in for NCCL, which opens its log when it connects and keeps it open."""
+    """Fake NCCL, which opens its log on connecting and keeps it open."""
 
     def __init__(self) -> None:
         self.said = ""

@@ -1,4 +1,4 @@
-"""The container's entry point for Paddle: what comes out, what is left behind, how it ends."""
+"""Paddle's entry point in containers: output, remains and exit."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ Launch = Callable[..., Launched]
 
 
 def until(true: Callable[[], bool]) -> None:
-    """Wait for a condition; a test that waits in vain says so instead of hanging."""
+    """Wait for a condition, or fail after a time limit."""
     deadline = time.monotonic() + PATIENCE
     while not true():
         assert time.monotonic() < deadline, "waited in vain"
@@ -85,7 +85,7 @@ DEAF = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
 
 @pytest.fixture
 def launch(tmp_path: pathlib.Path) -> Iterator[Launch]:
-    """Start the entry point on a program text with two ranks; nothing of it outlives the test."""
+    """Start the entry point on a program with two ranks; clean up afterwards."""
     started: list[Launched] = []
 
     def start(
@@ -286,7 +286,7 @@ def test_wrong_usage_is_one_line_and_code_2(tmp_path: pathlib.Path) -> None:
 def test_the_first_rank_does_not_speak_before_those_it_has_heard(
     launch: Launch, tmp_path: pathlib.Path
 ) -> None:
-    """Its summary is the job's last line, also where all was written before any of it was read."""
+    """Its summary is the job's last line, even if all was written before."""
     job = launch(
         "begin()\nwait((here / ('now' if rank == '1' else 'heard')).exists)\n"
         "print('end of', rank)\n(here / ('heard' if rank == '1' else 'done')).touch()\n"

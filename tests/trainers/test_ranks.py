@@ -139,8 +139,9 @@ JOBS: dict[str, tuple[list[Job], list[Job], str]] = {
 
 @functools.cache
 def ran(framework: str) -> tuple[list[list[Event]], list[list[list[Event]]]]:
-    """What one rank tells of these jobs, one after the other, and what two ranks tell of them and
-    of those that only two can do.
+    """Return events of these jobs on one rank and on two.
+
+    Two ranks also run the jobs that need two.
     """
     jobs, more, before = JOBS[framework]
     one = [each for (each,) in on_ranks(jobs, 1, "cpu")]
@@ -149,7 +150,7 @@ def ran(framework: str) -> tuple[list[list[Event]], list[list[list[Event]]]]:
 
 @on_each
 def test_two_ranks_compute_what_one_computes_with_twice_the_batch(framework: str) -> None:
-    """Losses over five steps, per trainer; also where the trainer sums all gradients up at once."""
+    """Five steps of each trainer, and one that sums gradients at once."""
     one, two = ran(framework)
     for (trainer, *_), alone, (first, second) in zip(frozen(framework), one, two, strict=False):
         assert alone[0]["benchmark"] in trainer
@@ -168,7 +169,7 @@ def test_paddles_gradients_are_summed_up_at_once_where_that_is_asked_for() -> No
 
 
 def test_ranks_sum_their_gradients_only_in_the_step_that_changes_the_weights() -> None:
-    """Inner steps of an accumulation sum up no more than the loss, which upstream prints."""
+    """Inner accumulation steps sum only the loss, which upstream prints."""
     one, two = ran("pytorch")
     first, _ = two[ALONE.index(ADDED_UP)]
     computes_the_same(one[ALONE.index(ADDED_UP)], first, FROZEN_TOLERANCE)
@@ -196,7 +197,7 @@ def test_synchronised_batch_norm_trains_two_ranks_as_one_with_twice_the_batch() 
 
 
 def test_in_amp_mmseg_sums_all_gradients_at_once_unless_asked_to_overlap() -> None:
-    """As mmcv 1.2.7, in FP32; in FP32 training data parallelism sums them, as upstream's does."""
+    """As mmcv 1.2.7; in FP32, data parallelism sums them, as upstream's does."""
     _, two = ran("pytorch")
     found = [first for first, _ in (two[0], *two[len(ALONE) :][:2])]
     told = [only(first, "costs")[0] for first in found]
@@ -218,7 +219,7 @@ def test_ranks_agree_on_how_long_they_go_on() -> None:
 
 @pytest.mark.parametrize("world_size", [1, 2])
 def test_a_process_group_sums_up_and_agrees(world_size: int) -> None:
-    """Also of one rank: the way of a single GPU through NCCL is the way of many."""
+    """One rank uses the same path as many."""
     told = meeting("cpu", world_size)
     assert len(told) == world_size
     for each in told:
@@ -245,7 +246,7 @@ def test_a_rank_alone_has_nobody_to_sum_up_with(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_killed_rank_ends_the_job_and_is_named() -> None:
-    """That of PyTorch: tests/local/test_submit.py."""
+    """PyTorch's launcher: tests/local/test_submit.py."""
     a_killed_rank_ends_its_job("paddle", "--device", "cpu", "--threads", "1")
 
 
@@ -275,7 +276,7 @@ def test_unequal_batches_are_refused_and_not_averaged(monkeypatch: pytest.Monkey
 
 
 def test_layers_keep_their_parameters_and_evaluate_as_batch_norm_does() -> None:
-    """No rank is asked in evaluation, so that the checks with frozen batch norm need none."""
+    """Evaluation needs no other rank; checks with frozen batch norm use that."""
     torch = pytest.importorskip("torch")
     from k8sbench.trainers.parts.torch_sync_norm import SyncNorm, synchronise
 
@@ -327,7 +328,7 @@ dist.barrier()
 def test_a_sharded_layer_is_not_trained_with_a_scaler_on_several_ranks(
     capfd: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each rank would judge the overflow of its own shard, and step or not on its own."""
+    """Each rank would detect overflow of its own shard only."""
     from k8sbench.trainers.parts import paddle_loop, paddle_session
 
     monkeypatch.setattr(paddle_loop, "refuse", refuse)

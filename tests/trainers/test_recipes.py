@@ -70,7 +70,7 @@ RECIPES: dict[str, tuple[str, tuple[str, ...], tuple[int, int], float, float, di
 
 @pytest.fixture
 def work(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Read a trainer's options as in a job of a shape, and give what it would train."""
+    """Return a function from a trainer's options to its plan of work."""
     runs.import_paddle()
 
     def read(trainer: str, options: tuple[str, ...], shape: tuple[int, int]) -> Any:
@@ -140,7 +140,7 @@ def test_a_rate_falls_over_the_length_of_a_training(
 def test_resnet50_adds_gradients_up_to_2048_samples_where_it_trains_as_upstream(
     options: tuple[str, ...], accumulated: int, work: Any
 ) -> None:
-    """And its rate is that of so many samples: 0.256 for 256, after 8 epochs that rise to it."""
+    """The learning rate fits: 0.256 per 256 samples, after 8 warm-up epochs."""
     data = ("--data", "/data", "--length", "2") if options else ()
     found = work("resnet50", ("--batch-size", "8", *data, *options), (1, 1))
     assert found.accumulate == found.options["accumulate"] == accumulated
@@ -170,7 +170,7 @@ def test_pictures_are_normalised_as_upstream_does_it(work: Any) -> None:
 
 
 def test_loss_scales_are_upstreams(work: Any) -> None:
-    """Fixed in mmsegmentation (and its twin) and in DLE; PaddleSeg's adapts, and begins at 1024."""
+    """Fixed in mmsegmentation and DLE; PaddleSeg's adapts from 1024."""
     found = {name: work(*RECIPES[name][:3]) for name in RECIPES}
     fixed = {name: one.static_scale for name, one in found.items() if one.static_scale is not None}
     assert fixed == {"mmseg": 512.0, "matched": 512.0, "dle": 128.0}

@@ -1,8 +1,7 @@
-"""Each trainer that goes on from a checkpoint trains to the same bits as one that was never ended
-(on a CPU: no tolerance).
+"""Resumed trainers reach bitwise the results of uninterrupted ones (on a CPU).
 
-Generated pictures and networks of a sixteenth of the width. When a process may be killed
-that writes a checkpoint: `test_checkpoints`.
+Generated pictures and networks of a sixteenth of the width. Kills while a checkpoint is written:
+`test_checkpoints`.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ CASES: dict[str, tuple[tuple[str, ...], int, int]] = {
 
 
 def words(trainer: str, sets: pathlib.Path, *more: str) -> list[str]:
-    """The arguments of Python that train on the set of this trainer, drawn where it is missing."""
+    """Return arguments that train on the trainer's set; draw it if missing."""
     name, tiny = TRAINERS[trainer]
     if not (sets / name).exists():
         SETS[name](sets / name)
@@ -62,7 +61,7 @@ def words(trainer: str, sets: pathlib.Path, *more: str) -> list[str]:
 
 
 def goes_on(whole: list[Event], resumed: list[Event]) -> int:
-    """Whether a run that was resumed trains as the whole one, to the bit; the step before it."""
+    """Check bitwise equality of a resumed run; return the step before it."""
     (event,) = only(resumed, "resume")
     done = int(event["step"])
     assert losses(resumed) == losses(whole)[done:]

@@ -1,4 +1,4 @@
-"""What a session settles before the first step: synchronised batch norm, TF32, half precision."""
+"""Session setup before the first step: batch norm, TF32, half precision."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_bf16_is_refused_on_a_gpu_that_would_emulate_it(
 def on_one_gpu(
     torch_session: Any, monkeypatch: pytest.MonkeyPatch, local_rank: int, *argv: str
 ) -> Any:
-    """A session of PyTorch's on a machine with one GPU, for one of two ranks there."""
+    """Return PyTorch's session of one of two ranks that share one GPU."""
     visible(monkeypatch)
     for name in ("RANK", "LOCAL_RANK"):
         monkeypatch.setenv(name, str(local_rank))
@@ -86,7 +86,7 @@ def on_one_gpu(
 def test_ranks_share_a_gpu_only_if_they_are_asked_to_and_then_by_gloo(
     torch_session: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """NCCL, which a GPU of one's own is for, ends with an error where two ranks have the same."""
+    """NCCL fails where two ranks share a GPU."""
     joined: list[tuple[Any, Any]] = []
 
     def join(backend: str, *, device_id: Any, **_: Any) -> None:
@@ -110,7 +110,7 @@ def test_ranks_share_a_gpu_only_if_they_are_asked_to_and_then_by_gloo(
 
 
 class FakeDriver:
-    """libcuda.so as a machine with two GPUs has it; `old` lacks what came with CUDA 11.4."""
+    """Fake libcuda.so of two GPUs; `old` lacks additions of CUDA 11.4."""
 
     IDENTITY = ("0000:3b:00.0", "00010203-0405-0607-0809-0a0b0c0d0e0f")
 
@@ -187,7 +187,7 @@ def test_a_session_tells_of_its_gpu_and_asks_nvml_for_the_same_one(
 
 
 def test_paddle_gets_the_ranks_gpu(paddle_session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Left to itself it takes the first GPU for every rank, or refuses to begin."""
+    """By default Paddle takes the first GPU for every rank, or refuses to begin."""
     nccl = ("NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE")
     for name in (*nccl, "FLAGS_selected_gpus", "PADDLE_DISTRI_BACKEND"):
         monkeypatch.setenv(name, "")
@@ -304,9 +304,9 @@ def test_paddles_mixed_precision_has_the_recipe_s_own_lists(
 def test_a_model_of_paddles_on_several_gpus_has_all_its_norms_synchronised_and_is_data_parallel(
     paddle_session: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What can be seen of it without a GPU: the layers, and that they keep their parameters.
+    """Without a GPU: the layers, and that they keep their parameters.
 
-    Of PyTorch's: test_ranks.
+    PyTorch's: test_ranks.
     """
     from k8sbench.trainers.models.deeplabv3p_paddle import DeepLabV3P
 

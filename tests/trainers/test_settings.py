@@ -149,8 +149,9 @@ def test_an_option_that_a_trainer_lacks_is_unknown(capsys: Captured) -> None:
 def test_help_needs_no_framework_and_is_shown_from_anywhere(
     name: str, tmp_path: pathlib.Path
 ) -> None:
-    """Paddle's are run as files, as `paddle_launch` does; a module beside the caller's shadows
-    nothing there.
+    """Paddle's trainers run as files, as under `paddle_launch`.
+
+    Modules beside the caller's shadow nothing there.
     """
     for module in ("torch", "paddle", "numpy"):
         (tmp_path / f"{module}.py").write_text("raise ImportError('help imported a framework')")
@@ -171,7 +172,7 @@ def test_help_needs_no_framework_and_is_shown_from_anywhere(
 
 
 OF_EITHER = {"allreduce.py"}
-"""It sums vectors by the framework that it is told, and imports that one alone."""
+"""Trainers of either framework; each imports only the requested one."""
 
 
 def sources() -> list[pathlib.Path]:

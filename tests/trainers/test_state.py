@@ -1,4 +1,4 @@
-"""What a checkpoint holds of a run beside what `test_train_mode` and `test_resume` go on from."""
+"""Parts of a checkpoint that `test_train_mode` and `test_resume` do not cover."""
 
 from __future__ import annotations
 

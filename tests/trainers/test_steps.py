@@ -30,8 +30,9 @@ def drive(
     pauses: Mapping[int, float] = types.MappingProxyType({}),
     end: int = 0,
 ) -> tuple[StepTimer, list[StepRecord]]:
-    """Run a whole plan; each step waits `data`, computes 0.75 s, then logs for `after`. There is a
-    pause after some, and `end` is the last step of a run that is ended before its time.
+    """Run a plan; steps wait `data`, compute 0.75 s and log for `after`.
+
+    There is a pause after some, and `end` is the last step of an interrupted run.
     """
     clock = Clock()
     timer = StepTimer(plan, clock=clock)

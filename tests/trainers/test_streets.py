@@ -1,6 +1,6 @@
-"""Street scenes augmented as upstream does it: beside its rules, written down plainly and slowly.
+"""Augmentation of street scenes, compared with a slow, plain reference.
 
-A reference resizes the whole picture and cuts the crop out of it, and takes its random numbers in
+The reference resizes the whole picture and cuts the crop out of it, and takes its random numbers in
 the order in which the augmentation takes them.
 """
 
@@ -33,7 +33,7 @@ def scene(height: int, width: int, seed: int = 0) -> tuple[Array, Array]:
 
 
 def plain_scene(height: int, width: int, seed: int) -> tuple[Array, Array]:
-    """The same with little but one class, and much that has none: most crops are drawn again."""
+    """Return a scene of mostly one or no class: most crops are redrawn."""
     picture, labels = scene(height, width, seed)
     return picture, np.choose(labels.clip(0, 5) // 2, [0, 1, IGNORE]).astype(np.uint8)
 
@@ -65,7 +65,7 @@ def test_windows_are_drawn_at_all_places_and_are_no_larger_than_the_picture() ->
 
 
 def in_hsv(pixel: tuple[int, int, int]) -> tuple[int, int, int]:
-    """Hue in 0–179, saturation and value in 0–255, by OpenCV's whole-number tables of 12 bits."""
+    """Return hue (0–179), saturation and value by OpenCV's 12-bit integer tables."""
     red, green, blue = pixel
     value = max(pixel)
     spread = value - min(pixel)

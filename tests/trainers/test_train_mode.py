@@ -1,5 +1,6 @@
-"""--mode train on files, on both frameworks, with one rank and with two: what is evaluated, saved
-and told, and that a run that goes on from a checkpoint trains as one that was never ended.
+"""--mode train on files, by framework, with one rank and two.
+
+Evaluations, checkpoints, events, and equality of resumed and uninterrupted runs.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ EPOCHS = (*ALL, "--length", "3", "--length-unit", "epochs", "--evaluate-every", 
 OF_ONE = TRAINING // 2  # steps of an epoch of one rank with 2 samples
 OF_TWO = TRAINING // 4
 Runs = Callable[[int, Sequence[str]], list[str]]
-"""Of a number of ranks and the lines of `toy_training`: what each rank printed."""
+"""Rank count and lines of `toy_training` → output by rank."""
 
 
 @pytest.fixture(scope="module", params=["pytorch", "paddle"])
@@ -47,9 +48,10 @@ def told(found: list[Event], *names: str) -> list[tuple[Any, ...]]:
 
 @pytest.fixture(scope="module")
 def alone(toy: Runs, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[list[Event]]]:
-    """One rank: trained, gone on with from step 28, trained without checkpoints and by loader
-    processes, trained to a target without a validation sample, and with all of them; and the first
-    gone on with to another target.
+    """Output of one rank's trainings.
+
+    Trained; resumed from step 28; trained without checkpoints and by loader processes; trained to a
+    target without a validation sample, and with all of them; the first resumed with another target.
     """
     folder = tmp_path_factory.mktemp("runs")
     saving = [*EPOCHS, "--target", "45", "--checkpoints", f"{folder}/run"]
@@ -118,7 +120,7 @@ def test_what_is_done_between_steps_is_in_no_steps_time(
 def test_a_resumed_run_trains_as_one_that_was_never_ended(
     alone: tuple[str, list[list[Event]]],
 ) -> None:
-    """To the bit on a CPU: samples, their augmentation and dropout follow from the step alone."""
+    """Bitwise on a CPU: samples, augmentation and dropout follow from the step."""
     whole, resumed, *_ = alone[1]
     (event,) = only(resumed, "resume")
     assert (event["step"], event["restored"]) == (28, f"step-{28:010d}")
@@ -214,7 +216,7 @@ def test_ai_ranks_lines_tell_the_same(alone: tuple[str, list[list[Event]]]) -> N
 
 @pytest.fixture(scope="module")
 def together(toy: Runs, tmp_path_factory: pytest.TempPathFactory) -> list[list[list[Event]]]:
-    """Two ranks: trained; gone on with from the second epoch; and evaluated on one sample."""
+    """Events of two ranks: trained; resumed from epoch 2; one sample evaluated."""
     folder = pathlib.Path(tmp_path_factory.mktemp("runs")) / "run"
     saving = " ".join([*EPOCHS, "--checkpoints", str(folder), "--broken", "5", "--broken-val", "3"])
     last = f"{folder}/step-{3 * OF_TWO:010d}"
@@ -239,7 +241,7 @@ def test_two_ranks_go_on_as_they_would_have(together: list[list[list[Event]]]) -
 
 
 def ended(framework: str, *options: str) -> tuple[list[Event], str]:
-    """A run that ends itself with code 2: its events, and its last line on stderr."""
+    """Run a training that fails with code 2; return events and error line."""
     done = subprocess.run(
         command(framework, *options),
         env=runs.environment(),

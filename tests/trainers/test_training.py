@@ -1,7 +1,7 @@
-"""A trainer that does not learn is not a benchmark: each overfits a handful of fixed samples.
+"""Each trainer overfits a handful of fixed samples.
 
 Tiny pictures and narrow networks, upstream's loop: loss, optimizer, precision and lines are those
-of a full run. What one framework alone has is in `test_training_alone`.
+of a full run. `test_training_alone` has what only one framework supports.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def test_an_option_of_speed_changes_no_loss_and_is_reported(trainer: str, capfd:
 def test_a_fused_optimizer_is_one_where_it_is_asked_for(
     framework: str, capfd: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What other options of speed do to convolutions: tests/cuda_stub."""
+    """Other performance options affect convolutions: tests/cuda_stub."""
     runs = noted_runs(monkeypatch, framework)
     for options in ((), ("--fused-optimizer",)):
         toy(capfd, framework, *options)
@@ -111,7 +111,7 @@ def test_a_loss_that_is_not_a_number_is_reported_as_such(framework: str, capfd: 
 
 
 def scaling(framework: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the loss be scaled; Paddle's scaler has to believe that it is on a GPU."""
+    """Enable loss scaling; make Paddle's scaler believe in a GPU."""
     if framework == "paddle":
         monkeypatch.setattr(part("paddle", "session").Session, "scales", True)
         from paddle.amp import grad_scaler
@@ -140,8 +140,9 @@ def overflowing(
     *options: str,
     **work: Any,
 ) -> tuple[list[float], list[Any]]:
-    """Five steps in fp16, of which the `bad` ones have infinite gradients: the scale after each
-    step, and the weights before each and at the end.
+    """Train five fp16 steps with infinite gradients in the `bad` ones.
+
+    Returns the scale after each step, and the weights before each and at the end.
     """
     scaling(framework, monkeypatch)
     runs = noted_runs(monkeypatch, framework)

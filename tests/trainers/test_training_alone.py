@@ -1,4 +1,4 @@
-"""What trainers of one framework have: PyTorch's compiler, groups, clipping, Paddle's layout."""
+"""Features of one framework: PyTorch's compiler and groups, Paddle's layout."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ def test_as_many_loader_processes_are_at_work_as_were_asked_for(capfd: Captured)
 def test_a_compiled_model_gives_the_losses_of_a_plain_one(
     trainer: str, capfd: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The model's program is caught, in one graph for each of its modes, and run as it is: to make
-    code of it takes minutes and a compiler.
+    """The model's graphs are captured, one per mode, and run uncompiled.
+
+    Their compilation takes minutes and a compiler.
     """
     from torch import nn
 
@@ -115,7 +116,7 @@ def test_gradients_of_two_batches_change_the_weights_as_those_of_one_twice_as_la
 
 
 def test_each_parameter_group_learns_at_its_own_rate(capfd: Captured) -> None:
-    """TSM's classifier learns 5 times as fast, its bias 10 times; by 0 it does not learn at all."""
+    """TSM's classifier learns 5× as fast, its bias 10×; factor 0 freezes."""
 
     def changes(of_weight: float, of_bias: float) -> tuple[Any, Any]:
         held: list[tuple[Any, Any]] = []

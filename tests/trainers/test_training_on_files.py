@@ -1,4 +1,4 @@
-"""Whole runs of --mode train on small sets of files: what is learned, saved and told."""
+"""Whole runs of --mode train on small file sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What PyTorch's own parts must do on any device: asked here of a CPU, in `tests/gpu` of a GPU.
+"""Checks of PyTorch's own parts, on a CPU here, on GPUs in `tests/gpu`.
 
 A device is named as on the command line: "cpu" or "cuda".
 """
@@ -22,11 +22,11 @@ PRECISIONS = ("none", "fp16")
 
 
 def upstreams_waits(trainer: str, amp: str) -> tuple[int, int]:
-    """How often a step reads from the device, and waits for it by name.
+    """Return upstream's device reads and named waits per step.
 
-    Upstream's programs read each of their values by itself, which is more; a scaler that adapts
-    asks once whether gradients were finite, but not mmcv's and apex's with a fixed scale; NVIDIA's
-    program waits besides.
+    Upstream's programs read each of their values separately, which is more. An adaptive scaler
+    checks once for finite gradients, but not mmcv's and apex's with a fixed scale; NVIDIA's program
+    waits besides.
     """
     return 1 + (amp == "fp16" and trainer == "tsm"), int(trainer == "resnet50")
 
@@ -98,11 +98,11 @@ print(json.dumps([far(ours, theirs) for ours, theirs in zip(*found)]))
 
 
 def sync_norm_differs(dtype: str, device: str, *options: str, timeout: float = 100.0) -> float:
-    """How far our batch norm over two ranks is from PyTorch's own: outputs, gradients and running
-    statistics after six steps, of the largest value.
+    """Return the largest relative difference from PyTorch's batch norm over two ranks.
 
-    PyTorch's own refuses CPUs; there both are given formulas as kernels. With NCCL a
-    wait for the device, after the first step, is an error.
+    Of outputs, gradients and running statistics after six steps. PyTorch's own refuses CPUs; there
+    both are given formulas as kernels. With NCCL a wait for the device, after the first step, is an
+    error.
     """
     printed = ranks(["-c", SYNC_NORM, dtype, device, *options], 2, timeout=timeout)
     lines = [line for text in printed for line in text.splitlines() if line.startswith("[")]
@@ -171,7 +171,7 @@ print("MET " + json.dumps({**told, "sum": sum.tolist(), "agreed": here.agree(7 +
 def meeting(
     device: str, world_size: int, *options: str, timeout: float = 100.0
 ) -> list[dict[str, Any]]:
-    """What each rank of a process group tells, which a rank alone forms with itself."""
+    """Return the events of each rank in a process group of one."""
     arguments = ["-c", MEETING, "--device", device, *options]
     printed = ranks(arguments, world_size, timeout=timeout)
     lines = [line for text in printed for line in text.splitlines() if line.startswith("MET ")]

@@ -47,7 +47,7 @@ NORMALISE: Normalise = ((120.0, 110.0, 100.0), (60.0, 50.0, 40.0))
 
 @dataclass(frozen=True)
 class Part:
-    """Pictures of 4×4 pixels, each as bright as its class says, with noise by the random state."""
+    """Noisy 4×4 pictures whose brightness encodes their class."""
 
     samples: int
     broken: frozenset[int]
@@ -65,7 +65,7 @@ class Part:
 
 
 def figures(sums: Array) -> dict[str, float]:
-    """Of the evaluation's sums: the hits, and each sample's number of evaluations."""
+    """Return hits and each sample's number of evaluations."""
     hits, batches, once, squared, *times = sums
     assert set(times) <= {0.0, 1.0}, times  # no sample is counted twice
     assert squared / batches == pytest.approx((once / batches) ** 2)  # all by the same model
@@ -73,7 +73,7 @@ def figures(sums: Array) -> dict[str, float]:
 
 
 def evaluation(framework: str, given: argparse.Namespace, files: Files) -> Evaluation:
-    """Sums of hits, of what tells the batch norm's statistics, and of which samples were seen."""
+    """Sum hits, batch norm statistics and counts of samples."""
     seen = np.eye(len(files.validation))
 
     def sums(model: Any, inputs: Any, targets: Any, numbers: list[int]) -> Any:

@@ -17,10 +17,7 @@ LOOKS = {
     "lifecycle__serving__LIST_SECONDS": 1.0,
     "lifecycle__serving__RETRY_SECONDS": 1.0,
 }
-"""Leaves the 15 s poll interval unchanged.
-
-Tests wait for a collector; its next poll must not be what ends the wait.
-"""
+"""Short polls instead of those of 15 s, and full waits for a collector."""
 
 
 def shortening(limits: Mapping[str, float]) -> str:

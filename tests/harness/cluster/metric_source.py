@@ -29,5 +29,5 @@ runpy.run_module("k8sbench", run_name="__main__", alter_sys=True)
 """To be followed by definitions of the source's data.
 
 ``metrics(node)`` returns its metrics with a value per ``SAMPLES``; ``MISSING`` names the absent. It
-settles ``SETTLES_IN`` seconds after the first query.
+settles ``SETTLES_IN`` seconds after the window.
 """
