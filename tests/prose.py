@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from tests.size import ROOT, TOLERANCE
 
 MOST_WORDS = 14
-LIMITS = {"whether": 180, "clause": 715, "long": 1_760}
+LIMITS = {"whether": 160, "clause": 480, "long": 1_140}
 """Kind of summary → how many there may be."""
 EXAMPLES = 5
 """Offenders shown for a count above its limit."""

@@ -79,7 +79,7 @@ def test_convolutions_and_products_have_the_types_and_flags_of_the_run(
 def test_the_host_waits_for_the_device_as_often_as_upstream_and_no_more(
     trainer: str, amp: str
 ) -> None:
-    """Counts all waits of the runtime; no tensor of a step is on the host."""
+    """Counts all of the runtime; no tensor is on the host."""
     reads, asked = upstreams_waits(trainer, amp)
     seen = seen_of(trainer, amp)
     for taken in seen["steps"][STEPS]:

@@ -49,7 +49,7 @@ STEPS = 8
 
 @pytest.fixture
 def programs(node_cluster: NodeCluster, namespace: Namespace, tmp_path: Path) -> Iterator[Programs]:
-    """Yield a program on a GPU node, for a user who may only run jobs."""
+    """Yield a GPU node's program; its user may only run jobs."""
     shell = Shell(namespace, namespace.user(tmp_path), tmp_path / "shell")
     found = Programs(shell, **{RUN: variant(TRAINS)})
     selector = {"nvidia.com/gpu.product": faults.GPU_PRODUCT}

@@ -223,7 +223,7 @@ def tells_its_device(found: Sequence[Event], device: str) -> None:
 def on_ranks(
     jobs: Sequence[Job], world_size: int, device: str, *options: str, **how: Any
 ) -> list[list[list[Event]]]:
-    """Run five steps of each trainer on one or two ranks; return events by rank."""
+    """Run five steps of 4 samples per trainer; return events by rank."""
     shared = (
         *("--device", device, "--threads", "1", "--warmup", "0", "--iterations", "5"),
         *("--log-interval", "1", "--batch-size", str(4 // world_size), *options),

@@ -47,7 +47,7 @@ def batch_norm_elemt(
 def batch_norm_backward_reduce(
     gradient: Tensor, x: Tensor, mean: Tensor, invstd: Tensor, weight: Tensor, *_: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return the sums of the batch norm's gradient, and their followers."""
+    """Return the gradient's sums, plain and weighted by distance, and the parameters' gradients."""
     wide, but_channels = _wide(gradient), _but_channels(x)
     total = wide.sum(but_channels)
     by_distance = (wide * (_wide(x) - _column(mean, x))).sum(but_channels)

@@ -130,10 +130,7 @@ def test_steps_of_real_data_are_counted_by_epochs_as_each_family_does(
 
 
 def test_a_resumed_runs_means_and_remaining_time_are_of_its_own_steps() -> None:
-    """30 steps in 16.5 s are 0.55 s each; 10 are 1.65 s each.
-
-    70 steps are left.
-    """
+    """10 steps in 16.5 s are 1.65 s each; 70 are left."""
     told = dataclasses.replace(
         progress("loss", "top1", "top5"), record=dataclasses.replace(RECORD, done=20)
     )

@@ -171,7 +171,7 @@ print("MET " + json.dumps({**told, "sum": sum.tolist(), "agreed": here.agree(7 +
 def meeting(
     device: str, world_size: int, *options: str, timeout: float = 100.0
 ) -> list[dict[str, Any]]:
-    """Return the events of each rank in a process group of one."""
+    """Return the report of each rank; a single rank forms a group, too."""
     arguments = ["-c", MEETING, "--device", device, *options]
     printed = ranks(arguments, world_size, timeout=timeout)
     lines = [line for text in printed for line in text.splitlines() if line.startswith("MET ")]

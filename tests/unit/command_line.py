@@ -11,7 +11,7 @@ from k8sbench.cli.main import main
 
 
 class Printed(NamedTuple):
-    """What a command has printed."""
+    """Output of a command."""
 
     out: str
     err: str
@@ -24,7 +24,7 @@ class Cli:
         self._capsys = capsys
 
     def __call__(self, *words: str, code: int | None = 0) -> Printed:
-        """Run a command, which is to end with this exit code, or with any where it is None."""
+        """Run a command; check its exit code, unless None."""
         ended = main([*words])
         printed = Printed(*self._capsys.readouterr())
         assert code in (ended, None), f"exit {ended}: {printed}"

@@ -1,4 +1,4 @@
-"""How Hypothesis looks for examples, the same in every run; and a command line for tests."""
+"""Hypothesis' settings, the same in every run, and a command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A third job kind, made up: nothing of it stands anywhere but in this entry."""
+"""A made-up third job kind, defined by this entry alone."""
 
 from __future__ import annotations
 

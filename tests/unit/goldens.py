@@ -1,7 +1,7 @@
-"""What golden files hold: rows of values, each short enough to be read.
+"""Golden files with rows of short values.
 
 A row is the name of a case and its values. The file shows all values of the first row, and of each
-other what differs from that row above it which is most alike. Values of one struct share a line.
+other its differences from the most similar row above it. Values of one struct share a line.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Row = Mapping[str, Any]
 
 
 def flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Name every value below a struct, with points between the names; leave out what is empty."""
+    """Yield dotted names and values of a struct, without empty ones."""
     value = msgspec.to_builtins(value) if isinstance(value, msgspec.Struct) else value
     if isinstance(value, dict):
         for key, each in value.items():
@@ -79,7 +79,7 @@ def _parent(name: str) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Write a value, floats to six places; quote a text with spaces that is not yet quoted."""
+    """Format a value: six decimals, unquoted texts with spaces quoted."""
     if isinstance(value, float):
         return str(round(value, 6))
     if isinstance(value, Sequence) and not isinstance(value, str):

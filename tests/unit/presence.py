@@ -1,4 +1,4 @@
-"""What is there, where its type says that it may be missing."""
+"""Narrows optional values that a test knows are present."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from tests.tiers import ROOT
 
 Recipe = Mapping[str, str | tuple[tuple[str, str], ...]]
-"""File → the text of a new one, or what is inserted before which line."""
+"""File → text of a new one, or (anchor line, inserted lines) pairs."""
 
 
 def carried_out(tree: pathlib.Path, *recipes: Recipe) -> pathlib.Path:

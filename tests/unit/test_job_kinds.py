@@ -1,4 +1,4 @@
-"""A job kind is one entry: a third one is added here, and whoever asks for a kind has it."""
+"""A job kind is one entry: an added third one works everywhere."""
 
 from __future__ import annotations
 

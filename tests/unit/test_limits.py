@@ -20,7 +20,7 @@ class Limit(NamedTuple):
 
 
 def limits() -> list[Limit]:
-    """The time limits of all modules but the trainers', which are programs of their own."""
+    """Return all modules' time limits, except the trainers'."""
     paths = sorted((ROOT / "k8sbench").rglob("*.py"))
     return [
         Limit(str(path.relative_to(ROOT)), *found)
@@ -48,7 +48,7 @@ def of_module(body: list[ast.stmt]) -> Iterator[tuple[str, float, str]]:
 
 
 def number(node: ast.expr) -> float | None:
-    """The value of a number or of a product of two; None: it is another thing."""
+    """Return a number or a product of two; None for anything else."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
         left, right = number(node.left), number(node.right)
         return None if left is None or right is None else left * right

@@ -1,4 +1,4 @@
-"""What is added without a change elsewhere: the recipes, each carried out on one copy."""
+"""Additions in one place: the recipes, each on one copy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An option that reaches the manifest is five files: the recipe, carried out on a copy."""
+"""An option that reaches the manifest is five files: its recipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of published programs on this machine, as a user of theirs starts and measures them."""
+"""Published programs on this machine, run and measured like a user's."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Run:
     row: dict[str, Any]
     """Its row, as JSON has it."""
     log: str
-    """What its first replica printed."""
+    """Output of its first replica."""
 
     def numbers(self, pattern: str) -> list[float]:
-        """Return a number of each training line of the window; the first line is the warm-up's."""
+        """Return a number per line of the window; line one is warm-up."""
         found = [float(text) for text in re.findall(pattern, self.log, re.MULTILINE)]
         assert len(found) == TOTAL, self.log
         return found[WARMUP:]

@@ -1,8 +1,7 @@
-"""The images of published programs: each is built, and runs the catalog's command in it.
+"""Images of published programs: build them and run the catalog's command.
 
-In place of k8sbench's images of the frameworks, on which they are built, stands one of Debian's
-packages, where those of their requirements are mounted that this Python has; mmcv is the one
-without operators.
+Their base is an image of Debian's packages instead of k8sbench's images of frameworks. It mounts
+those requirements that this Python has; mmcv is the one without operators.
 """
 
 from __future__ import annotations
@@ -119,7 +118,7 @@ def ran(
     variables: dict[str, str],
     *volumes: str,
 ) -> str:
-    """Run a command in an image as the user of pods; return what it printed, and its files."""
+    """Run a command as the pod's user; return its output and files."""
     container = builder.buildah("from", "--pull-never", image).strip()
     volumes += (f"--volume={PROGRAMS}:/programs:ro",)
     # The container's host name has no address.

@@ -1,4 +1,4 @@
-"""Training loops of libraries, in scripts that users write; rows are what the logs come to."""
+"""Libraries' training loops in users' scripts; rows match the logs."""
 
 from __future__ import annotations
 

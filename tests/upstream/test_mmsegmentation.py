@@ -1,4 +1,4 @@
-"""mmsegmentation, old and new, trains unchanged; its row is what its log's lines come to."""
+"""mmsegmentation, old and new, trains unchanged; rows match its logs."""
 
 from __future__ import annotations
 

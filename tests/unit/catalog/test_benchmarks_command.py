@@ -61,7 +61,7 @@ def test_json_of_one_holds_everything_that_its_file_holds(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_the_reports_published_is_shown_golden(name: str) -> None:
-    """Every figure, run, note and source: a slip in the YAML is a line of the diff."""
+    """All figures, runs, notes and sources of the catalog's YAML."""
     goldens.check(GOLDEN / f"{name}.txt", run(name).stdout)
 
 

@@ -1,4 +1,4 @@
-"""What every built-in benchmark plans with each option, or the error: golden files."""
+"""Plans or errors of every built-in benchmark with each option: golden files."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ SITES = {
 
 
 def planned(name: str, site: Site, **asked: Any) -> dict[str, Any]:
-    """The plan by its fields, how it is described, and what its case is told apart by."""
+    """Return the plan's fields, its description and its case fields."""
     loaded = catalog.find(name)
     try:
         plan = planning.make_plan(
@@ -100,7 +100,7 @@ def planned(name: str, site: Site, **asked: Any) -> dict[str, Any]:
 
 
 def options(command: Sequence[str]) -> dict[str, str]:
-    """Name what follows each option of a command; one that comes again by its place."""
+    """Return a command's options with their values; repeated ones by place."""
     found = dict[str, str]()
     for each in " ".join(("program", *command)).split(" --"):
         name, _, value = each.partition(" ")

@@ -1,4 +1,4 @@
-"""What is wrong with a benchmark file as a whole, and how upstream's command is put together."""
+"""Faults of a benchmark file as a whole, and construction of upstream's command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading YAML that people wrote: what is taken, and what each mistake is answered with."""
+"""Strict reading of handwritten YAML, and the error of each mistake."""
 
 from __future__ import annotations
 

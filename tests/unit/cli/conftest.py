@@ -30,7 +30,7 @@ Told = Callable[..., None]
 
 @pytest.fixture
 def root(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    """Where the commands' store is, which is not made yet; the working folder is above it."""
+    """Return the future store of the commands, in the working folder."""
     monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
     monkeypatch.chdir(tmp_path)
     return tmp_path / "store"
@@ -87,7 +87,7 @@ def no_cluster(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def runs(store: SqlStore, no_cluster: None, monkeypatch: pytest.MonkeyPatch) -> SqlStore:
-    """A valid, a rejected and a lost run, one that restarted elsewhere, one of a cluster."""
+    """Provide valid, rejected and lost runs, one restarted elsewhere, one on a cluster."""
     monkeypatch.setattr(time, "time", lambda: NOW + 3 * DAY)
     store.record(plan(replicas=2), at=NOW, owner=OWNER)
     store.move("seg-1", step(Phase.RUNNING, NOW + 4))

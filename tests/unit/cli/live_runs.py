@@ -1,4 +1,4 @@
-"""Runs that go on, and what happens to them, for the tests of what users see of it."""
+"""Active runs and their events, for tests of the live output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["NOW", "ended", "gap", "line", "moved", "note", "replica", "run", "st
 
 
 def run(run_id: str = "seg-1", **changes: Any) -> Run:
-    """Make a run that was just recorded; its trainer is ours unless ``log`` says otherwise."""
+    """Return a new run; its trainer is ours unless ``log`` differs."""
     planned = plan(run_id, **{"log": "k8sbench", **changes})
     recorded = Transition(phase=Phase.CREATED, at=NOW, cause="Recorded.")
     return Run(

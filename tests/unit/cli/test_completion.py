@@ -1,4 +1,4 @@
-"""What a shell completes, and that it does so quickly: nothing heavy is imported for it."""
+"""Shell completion, without heavy imports."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ sys.exit(main())
 
 
 def completed(*words: str) -> tuple[list[str], set[str]]:
-    """What bash is told for the last of the words; and which modules that took."""
+    """Return bash completions of the last word, and the imported modules."""
     done = subprocess.run(
         [sys.executable, "-c", PROBE],
         env={

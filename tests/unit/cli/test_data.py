@@ -1,4 +1,4 @@
-"""``k8sbench data`` as typed: what is listed, what is drawn and checked, what is refused."""
+"""``k8sbench data`` as typed: listing, drawing, checking and refusals."""
 
 from __future__ import annotations
 

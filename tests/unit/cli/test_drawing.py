@@ -1,4 +1,4 @@
-"""What is drawn of the runs that go on: the right thing first, and never more than fits."""
+"""Live view of active runs: the important first, within the terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The collector's log: a line for each report, with time, level and run, as text or JSON."""
+"""The collector's log: time, level and run, as text or JSON."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ONE = run(100.0)
 
 @pytest.fixture
 def report(capsys: pytest.CaptureFixture[str]) -> Iterator[Report]:
-    """Report a run's life in a format; gives the lines, of which none has the secret."""
+    """Log a run's events; return the lines, checked for the secret."""
     log = logging.getLogger()
     before, level = log.handlers[:], log.level
 

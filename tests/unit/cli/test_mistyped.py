@@ -1,4 +1,4 @@
-"""What is typed wrong: exit code 2 and one sentence, before anything starts."""
+"""Mistyped commands: exit code 2 and one sentence, before anything starts."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ WRONG = [
     ("store prune --keep-logs-for=90d --store=mistyped", NO_STORE),
     ("store export --store=mistyped x.tar.gz", "nothing to export"),
 ]
-"""The line that is typed, where no store is made yet, and what is said of it."""
+"""Command line without a store → its error."""
 WRONG_WITH_RUNS = [
     (f"{HERE} --resume=nigthly", "Did you mean nightly? Latest sets: "),
     ("list --set=nope", "error: There is no set 'nope'."),

@@ -1,4 +1,4 @@
-"""Commands against what is no API server, or one that refuses everything: exit code 6, in words."""
+"""Unusable API servers: exit code 6 and an explanation."""
 
 from __future__ import annotations
 
@@ -22,8 +22,11 @@ from tests.unit.kubernetes.servers import Act, saying, serving
 from tests.unit.store import examples
 
 answer = partial(servers.answer, Connection="close")
-"""A client that kept the connection would take the next request's failure for an outage, after
-which a refusal is told as that of a server that has just come back."""
+"""Closes each connection.
+
+On a kept one, the client would take the next request's failure for an outage, and report a later
+refusal as that of a restarting server.
+"""
 PAGE = b"<!DOCTYPE html><title>Sign in</title>"
 FORBIDDEN = (
     b'{"kind":"Status","code":403,"message":"forbidden: User \\"x\\" cannot get path \\"/\\""}'
@@ -31,7 +34,7 @@ FORBIDDEN = (
 
 
 def version_alone(rest: bytes) -> Act:
-    """Answer the request for the version as an API server does, and all others otherwise."""
+    """Answer the version request correctly, and others by ``rest``."""
 
     def act(connection: socket.socket) -> None:
         text = connection.recv(1 << 16)
@@ -41,7 +44,7 @@ def version_alone(rest: bytes) -> Act:
 
 
 def endless(connection: socket.socket) -> None:
-    """Answer a little at a time, so that no read takes long, until the client breaks off."""
+    """Send bytes slowly until the client disconnects; no read times out."""
     connection.recv(1 << 16)
     connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n")
     while True:
@@ -78,7 +81,7 @@ COMMANDS = {
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait for an answer for long, and ask nothing twice: these servers do not get better."""
+    """Wait long for each response, and retry nothing."""
     for name in ("ANSWER_SECONDS", "GLIMPSE_SECONDS", "LOOK_SECONDS"):
         monkeypatch.setattr(connections, name, PATIENCE)
     monkeypatch.setattr(client, "LAST_SECONDS", PATIENCE)

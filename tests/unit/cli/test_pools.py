@@ -11,7 +11,7 @@ from tests.unit.command_line import Cli
 from tests.unit.kubernetes import servers
 
 NOWHERE = "https://127.0.0.1:1"
-"""Where nobody listens."""
+"""Address without a server."""
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Where there is no terminal: plain lines on stderr, few enough for a CI log."""
+"""Progress without a terminal: few plain lines on stderr."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ FOLDER = Path(__file__).parent / "golden"
 
 
 Told = JobEvent | Run | float | list[Run]
-"""An event of a run, a run that is planned or has ended, seconds that pass, or a whole sweep."""
+"""Event, planned or ended run, passing seconds, or whole sweep."""
 Printed = Callable[..., str]
 
 
 @pytest.fixture
 def printed(capsys: pytest.CaptureFixture[str]) -> Printed:
-    """Tell something; gives what is printed of it, of which nothing may go to stdout."""
+    """Report an event; return its lines on stderr, with none on stdout."""
 
     def printed(*told: Told) -> str:
         now = [NOW]

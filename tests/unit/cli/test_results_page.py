@@ -1,4 +1,4 @@
-"""``results -o html`` and ``--lang``, and the command on the page that repeats a row."""
+"""``results -o html`` and ``--lang``, and each row's command on the page."""
 
 from __future__ import annotations
 

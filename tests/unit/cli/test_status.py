@@ -1,4 +1,4 @@
-"""``k8sbench status``: what was planned, what became of it, what was measured, where it lies."""
+"""``k8sbench status``: plan, state, measurement and files of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``store remove`` asks, and what it leaves alone; goldens show the rest of ``store``."""
+"""Prompts and refusals of ``store remove``; goldens cover other ``store`` commands."""
 
 from __future__ import annotations
 

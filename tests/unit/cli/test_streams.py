@@ -1,4 +1,4 @@
-"""Where output goes that cannot go anywhere: a full disk, a closed stream, a reader that went."""
+"""Unwritable output: a full disk, a closed stream, a closed pipe."""
 
 from __future__ import annotations
 

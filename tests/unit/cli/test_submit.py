@@ -1,4 +1,4 @@
-"""What ``submit`` prints, and that it asks the API server before it makes anything."""
+"""Output of ``submit``, and its check of the API server beforehand."""
 
 from __future__ import annotations
 

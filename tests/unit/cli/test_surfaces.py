@@ -1,4 +1,4 @@
-"""What commands print of a store with runs: each line that is typed, and what follows it."""
+"""Golden output of commands on a store with runs."""
 
 from __future__ import annotations
 

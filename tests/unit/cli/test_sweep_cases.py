@@ -1,4 +1,4 @@
-"""Which cases a sweep has, in which order, and what is left out of it by name."""
+"""Cases of a sweep, their order, and named exclusions."""
 
 from __future__ import annotations
 

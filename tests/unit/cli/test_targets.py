@@ -1,4 +1,4 @@
-"""Where ``submit`` runs without ``--backend``: on the cluster that is configured, or nowhere."""
+"""Target of ``submit`` without ``--backend``: the configured cluster or an error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.unit.kubernetes.servers import answer, saying, serving
 
 DETACHED = ("submit", "resnet50", "--replicas=2", "--gpus=1", "--detach")
 NOWHERE = "https://127.0.0.1:1"
-"""Where nobody listens."""
+"""Address without a server."""
 Submit = Callable[..., Printed]
 
 

@@ -1,4 +1,4 @@
-"""``k8sbench watch --gpu``: a run's GPUs, in a pipe and on terminals of any width."""
+"""``k8sbench watch --gpu`` in pipes and on terminals of any width."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ WITHOUT_DCP = "The exporter collects no DCP metrics."
 
 
 class Source:
-    """Has samples of each pod's two GPUs, a second old; stands at our own port."""
+    """Fake source with one-second-old samples of each pod's two GPUs."""
 
     name: SourceName = "dcgm"
 
@@ -162,7 +162,7 @@ def test_before_a_run_has_begun_no_source_is_asked(source: Source) -> None:
 
 
 def watched(width: int, **changes: Any) -> list[str]:
-    """What is shown of a running run whose replica has GPUs of a changed source, in lines."""
+    """Return the displayed lines of a running run with changed GPU samples."""
     run = live_runs.run("seg-1", device="cuda")
     metrics = LiveMetrics(run, [Source(**changes)], lambda: NOW + 83)
     metrics.take(
@@ -179,7 +179,7 @@ def watched(width: int, **changes: Any) -> list[str]:
 
 
 def test_what_is_drawn_of_gpus_is_the_golden_text() -> None:
-    """Columns are left out in a fixed order; notes are text, no wider than the terminal."""
+    """Columns are dropped in a fixed order; notes fit the terminal."""
     scenes = {
         "80 columns": watched(80),
         "60 columns": watched(60, gpus=1),

@@ -1,6 +1,6 @@
-"""The drawn sample sets: the form of the real ones, and the same every time.
+"""Drawn sample sets: reproducible, in the form of the real ones.
 
-That they are whole: tests/unit/cli/test_data.py. That networks learn them:
+Completeness: tests/unit/cli/test_data.py. Training on them:
 tests/trainers/test_training_on_files.py.
 """
 

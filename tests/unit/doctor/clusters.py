@@ -1,4 +1,4 @@
-"""Facts of a cluster that is ready for anything, and of others that differ in one thing."""
+"""Facts of a healthy cluster, and variants with one difference."""
 
 from __future__ import annotations
 
@@ -163,5 +163,5 @@ def request(case: str = "1x8", **changes: Any) -> RunPlan:
 
 
 def findings(**changes: Any) -> tuple[Finding, ...]:
-    """What is found on a ready cluster in which some facts are changed."""
+    """Return the findings on a healthy cluster with changed facts."""
     return checks.findings(msgspec.structs.replace(copy.deepcopy(READY), **changes))

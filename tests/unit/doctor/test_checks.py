@@ -1,4 +1,4 @@
-"""What doctor says of what it was told: each finding's severity, and in a golden its sentence."""
+"""Doctor's findings by facts: severities, and sentences in a golden file."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ CASES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("a queue of other nodes", "fail queue-nodes", queued(flavors=OTHERS)),
     ("a queue of nodes that are not seen", "warn queue-nodes", queued(flavors=FORBIDDEN)),
 )
-"""A cluster that differs from a ready one, severity and id of the finding that says so."""
+"""Name, severity and changed facts of each finding."""
 
 
 @pytest.mark.parametrize(

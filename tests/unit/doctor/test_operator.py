@@ -1,4 +1,4 @@
-"""What the operator's Deployment says of it."""
+"""Facts from the operator's Deployment."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from tests.tiers import ROOT
 FRAMEWORKS: tuple[Framework, ...] = ("pytorch", "paddle")
 IMAGES = (*FRAMEWORKS, "collector")
 UPSTREAM: dict[str, Framework] = {"upstream-mmseg": "pytorch", "upstream-paddleseg": "paddle"}
-"""Image of a published program → framework of the image that it is built on."""
+"""Image of a published program → framework of its base image."""
 
 
 class Instruction(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ def environment(framework: str) -> dict[str, str]:
 
 
 def pins(file: str) -> dict[str, str]:
-    """Name → version of a file that pins every package, names in their one canonical form."""
+    """Return package → version of a fully pinned requirements file."""
     found: dict[str, str] = {}
     for line in (ROOT / file).read_text().splitlines():
         if not line or line.startswith("#"):

@@ -1,4 +1,4 @@
-"""What a build may see of the tree: the files that the Dockerfiles take, and nothing else."""
+"""The build context holds the files that Dockerfiles copy, and no others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.unit.images import dockerfiles
 
 
 def seen(path: str) -> bool:
-    """Whether the context holds a file, by the rules of ``.dockerignore``: the last match wins."""
+    """Return True if ``.dockerignore`` keeps a file; its last match wins."""
     kept = True
     for line in (ROOT / ".dockerignore").read_text().splitlines():
         if not line or line.startswith("#"):

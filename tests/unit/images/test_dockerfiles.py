@@ -1,5 +1,7 @@
-"""The Dockerfiles themselves. The collector's is built in ``tests/node``; the frameworks' are not:
-no registry is at hand where the tests run."""
+"""The Dockerfiles as text.
+
+The collector's is built in ``tests/node``; the frameworks' are not, without a registry.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which GPUs have kernels in which build, and what is said where they have none."""
+"""GPU architectures of each build's kernels, and the advice for others."""
 
 from __future__ import annotations
 

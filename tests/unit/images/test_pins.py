@@ -1,4 +1,4 @@
-"""What is pinned in the images: complete, equal to what the tests run with, true to its labels."""
+"""Pins of the images: complete, as tested, and as labelled."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_the_table_says_of_the_installed_torch_what_it_says_of_itself() -> None:
 
 
 def direct() -> list[Requirement]:
-    """What k8sbench declares to need where the collector runs."""
+    """Return k8sbench's declared requirements in the collector."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     texts = (*project["dependencies"], *project["optional-dependencies"]["collector"])
     return [Requirement(text) for text in texts]

@@ -1,4 +1,4 @@
-"""Logs in the form of a TensorFlow program's, and the file that declares how they are read."""
+"""Logs like a TensorFlow program's, and their format file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CASES = {
 def log(
     gpus: int = 1, amp: str = "True", *, rate: float = 1200.0, batch: int = 256, day: int = 2
 ) -> str:
-    """One log: thirty lines of ten steps each, the first of which is of the warm-up."""
+    """Return one log: thirty lines of ten steps; the first is warm-up."""
     at = datetime.datetime(2026, 3, day, 4, tzinfo=datetime.UTC)
     lines = [
         f"DLL {at:%Y-%m-%d %H:%M:%S.%f} - PARAMETER batch_size : {batch}  xla : True  amp : {amp} ",
@@ -39,7 +39,7 @@ def log(
 
 
 def folder(path: Path) -> Path:
-    """A folder of the logs of every case, each repeated: thirty logs of six cases."""
+    """Write thirty logs: six cases, repeated."""
     path.mkdir(parents=True, exist_ok=True)
     for (gpus, amp), rate in CASES.items():
         for repeat in range(1, 6):

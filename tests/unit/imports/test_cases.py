@@ -1,4 +1,4 @@
-"""The case of an imported log: what it states, what is given, what the catalog has."""
+"""Case of an imported log: from the log, options and catalog."""
 
 from __future__ import annotations
 

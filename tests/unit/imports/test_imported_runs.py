@@ -1,4 +1,4 @@
-"""Runs that were imported, in every command that lists, shows, ends, keeps or moves runs."""
+"""Imported runs in all commands on runs."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def shown(page: str) -> list[list[str]]:
 
 @pytest.fixture
 def printed(place: Path, cli: Cli) -> dict[str, str]:
-    """What the pages' commands print, by the command."""
+    """Return command → output of the pages' commands."""
     shutil.copytree(ROOT / EXAMPLES, place / EXAMPLES)
     logs = f"{EXAMPLES}/tensorflow/logs"
     benchmark = ["--benchmark", f"{EXAMPLES}/tensorflow/benchmark.yaml"]

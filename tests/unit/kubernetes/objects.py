@@ -1,4 +1,4 @@
-"""Small Kubernetes objects of one job: a master and a worker that run, but for what is said."""
+"""Small Kubernetes objects of one job: by default running master and worker."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tests.unit.render.plans import plan
 
 JOB = "job"
 START = 1_700_000_000.0
-"""When the job was created, Unix seconds."""
+"""Creation time of the job, Unix seconds."""
 GPU = "nvidia.com/gpu"
 PLAN: RunPlan = plan("2x8", run_id=JOB)
 Object = dict[str, Any]
 
 
 def stamp(after: float) -> str:
-    """A time stamp so many seconds after the job was created, as Kubernetes writes it."""
+    """Return a Kubernetes time stamp, ``after`` seconds after the job's creation."""
     at = datetime.datetime.fromtimestamp(START + after, datetime.UTC)
     return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -80,7 +80,10 @@ def pod(
     restarts: int = 0,
     **more: Any,
 ) -> Object:
-    """A pod; it runs, on a node, but for what is said. ``more``: metadata, spec and status."""
+    """Return a running pod on a node, with changes.
+
+    ``more``: metadata, spec and status.
+    """
     state = RUNS if state is None else state
     if phase is None:
         code = state.get("terminated", {}).get("exitCode")
@@ -152,7 +155,7 @@ def node(name: str = "gpu-0", gpus: str = "8", **labels: str) -> Object:
 
 
 def seen(*pods: Object, of: Object | None = None, **more: Any) -> state.JobSnapshot:
-    """What was seen of the job; the master runs unless a pod of it is given."""
+    """Return a snapshot of the job; by default with a running master."""
     found = {one["metadata"]["name"]: one for one in (pod("master-0"), *pods)}
     return state.JobSnapshot(job=of or job(condition("Created")), pods=found, **more)
 

@@ -40,7 +40,7 @@ def saying(text: bytes) -> Act:
 def serving(
     *acts: Act, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1"
 ) -> Iterator[str]:
-    """Serve connections, the first by the first act and so on; the last serves all others.
+    """Serve connections by the acts in turn; the last act repeats.
 
     Returns host and port.
     """

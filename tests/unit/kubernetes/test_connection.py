@@ -1,4 +1,4 @@
-"""Which cluster and namespace are meant is decided as kubectl does, and said."""
+"""Cluster and namespace are chosen as by kubectl, and named."""
 
 from __future__ import annotations
 

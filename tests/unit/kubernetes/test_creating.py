@@ -1,6 +1,6 @@
-"""Creating a run's objects: which failures leave it open, and which job is the same.
+"""Creating a run's objects: uncertain failures and existing jobs.
 
-What a real API server does with lost answers, refusals and full quotas is in
+Lost answers, refusals and full quotas of a real API server are in
 ``tests/cluster/test_faults_creating.py``.
 """
 

@@ -1,6 +1,6 @@
-"""Each cause from small objects; the texts are those of Kubernetes 1.33 and the operator 1.9.
+"""Each cause from small objects, with texts of Kubernetes 1.33 and operator 1.9.
 
-``causes.txt`` holds what is said of each of these states: ``K8SBENCH_UPDATE_GOLDEN=1`` renews it.
+``causes.txt`` holds each state's sentences: ``K8SBENCH_UPDATE_GOLDEN=1`` renews it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ NO_VICTIMS = "preemption: 0/4 nodes are available: 4 No preemption victims found
 
 
 def lacking(why: str, hint: str = UNHELPFUL) -> str:
-    """What the scheduler says of four nodes."""
+    """Return the scheduler's message about four nodes."""
     return f"0/4 nodes are available: {why}. {hint}"
 
 
@@ -81,7 +81,7 @@ TAINTED = ("DeletionByTaintManager", "Taint manager: deleting due to NoExecute")
 
 
 def alone(*pods: dict[str, Any], **more: Any) -> state.JobSnapshot:
-    """What was seen of a job without the master that otherwise runs."""
+    """Return a snapshot without the default running master."""
     snapshot = seen(**more)
     snapshot.pods = {one["metadata"]["name"]: one for one in pods}
     return snapshot
@@ -160,7 +160,7 @@ def created(count: int) -> dict[str, Any]:
 
 
 def at(after: float, snapshot: state.JobSnapshot) -> tuple[state.JobSnapshot, float]:
-    """Give a state so many seconds after the job was created, in place of 10."""
+    """Return a state ``after`` seconds from the job's creation, instead of 10."""
     return snapshot, after
 
 
@@ -406,7 +406,7 @@ BY_CAUSE: dict[str, list[Seen]] = {
         seen(pod(), of=job(annotations={"k8sbench.io/cancelled": json.dumps({"cause": "Enough."})}))
     ],
 }
-"""By the id of the cause, with ``!`` where it is unrecoverable: states that show it."""
+"""Cause id, with ``!`` if unrecoverable → states that show it."""
 STATES = [(cause_id, found) for cause_id, states in BY_CAUSE.items() for found in states]
 
 
@@ -706,7 +706,7 @@ PLANS = [
 
 
 def differences(found: dict[str, Any], of: RunPlan = PLAN) -> list[str]:
-    """What is unlike the plan in a job as it is kept while it is followed."""
+    """Return differences between the plan and a job as kept by following."""
     return list(facts.differences(trimming.job(found), of))
 
 
@@ -767,7 +767,7 @@ WORDS = {
     "quicker": "settings of more requests a second",
     **dict.fromkeys(("code", "most"), ""),
 }
-"""What parts of sentences stand for that are not names."""
+"""Placeholders of sentences that are not names → examples."""
 
 
 def table() -> str:

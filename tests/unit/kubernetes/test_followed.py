@@ -1,4 +1,4 @@
-"""What is reported of a job that is followed, beside its readings."""
+"""Events of a followed job, apart from its readings."""
 
 from __future__ import annotations
 
@@ -334,7 +334,10 @@ def test_the_nodes_of_a_large_job_are_read_by_one_list(count: int, requests: int
 
 
 MOST_BYTES = 32_000
-"""Of a job of four pods. With the program's own 40 MB, 5,000 jobs then take less than 200 MB."""
+"""Memory limit of a job of four pods.
+
+With the program's own 40 MB, 5,000 jobs then take less than 200 MB.
+"""
 
 
 def test_five_thousand_jobs_of_four_pods_fit_into_200_megabytes() -> None:

@@ -1,6 +1,6 @@
-"""Every state of the table of causes over time, and with one thing changed: a golden file.
+"""Golden file of all states of the causes, over time and edited.
 
-Of sentences it holds the numbers; their words are in the golden file of the causes.
+Of sentences it holds only the numbers; the golden file of the causes has their words.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def told(result: JobState, after: float) -> goldens.Row:
 
 
 def over_time(name: str, snapshot: JobSnapshot, **more: Any) -> list[goldens.Row]:
-    """Tell a state at each time at which it, or a replica, is another than before."""
+    """Return a state at each time when it or a replica changes."""
     found: list[goldens.Row] = []
     before = None
     for after in SECONDS:
@@ -88,7 +88,7 @@ def over_time(name: str, snapshot: JobSnapshot, **more: Any) -> list[goldens.Row
 
 
 def apart(state: goldens.Row, plain: goldens.Row) -> dict[str, Any]:
-    """Keep what is another than in the plain state; "gone" is a replica that only that has."""
+    """Return differences from the plain state; missing replicas are "gone"."""
     return {
         key: state.get(key, "gone")
         for key in state.keys() | plain.keys()
@@ -97,7 +97,7 @@ def apart(state: goldens.Row, plain: goldens.Row) -> dict[str, Any]:
 
 
 def row(name: str, snapshot: JobSnapshot) -> goldens.Row:
-    """Tell the states over time, and what is another in the last of them with each edit."""
+    """Return a state over time, and each edit's effect on its last."""
     plain = over_time(name, snapshot)
     with_lines = over_time(name, snapshot, lines=LINES)
     found = dict[str, Any](states=plain)

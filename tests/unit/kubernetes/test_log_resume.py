@@ -1,4 +1,4 @@
-"""A log that is read again goes on where it ended: nothing lost, nothing twice, nothing guessed."""
+"""A log continues where its reading ended: no line lost or repeated."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_whatever_the_stamps_do_the_last_lines_have_the_mark_at_its_place_or_not
 
 
 def test_texts_alone_say_nothing_where_a_line_keeps_its_stamp() -> None:
-    """A log that was rotated, of a program that prints the same again and again."""
+    """A rotated log whose program repeats the same lines."""
     file = [(T0 + number * SECOND, f"step {number % 70}") for number in range(700)]
     for first in (200, 270, 350, 690):
         new, resume = go_on(mark_of(file[:130]), file[first:])
@@ -92,7 +92,7 @@ def test_texts_alone_say_nothing_where_a_line_keeps_its_stamp() -> None:
 @pytest.mark.parametrize("first", [20, 21, 25])
 @pytest.mark.parametrize("seconds", [0, 30, 3600])
 def test_a_file_that_begins_after_the_mark_does_not_have_it(first: int, seconds: int) -> None:
-    """Whether the node's clock was set back before that or not."""
+    """The node's clock may have been set back."""
     new, resume = go_on(mark_of(set_back(seconds)[:20]), set_back(seconds)[first:])
     assert (new, resume.found, resume.served) == ([], False, 30 - first)
 
@@ -104,7 +104,7 @@ def test_a_file_that_begins_amid_the_marks_lines_is_gone_on_with() -> None:
 
 
 def test_a_file_that_begins_amid_lines_of_one_time_has_the_mark_if_it_can_be_told() -> None:
-    """Where they are alike: how many of them there were before is not known."""
+    """Among equal lines, the number of earlier ones is unknown."""
     file = [(T0, "."), (T0, "."), (T0, "."), (T0 + 10, "later")]
     new, resume = go_on(mark_of(file[:3]), file[1:])
     assert (new, resume.found) == ([], False)

@@ -1,6 +1,6 @@
-"""What a node or the API server may answer about a log, and what becomes of its lines.
+"""Responses to log requests, and the resulting lines.
 
-Against a node at our own port; what a real API server does is in ``tests/cluster/test_logs.py``.
+The node is a fake at our port; real API servers are in ``tests/cluster/test_logs.py``.
 """
 
 from __future__ import annotations
@@ -58,10 +58,9 @@ class Node:
     def __init__(self) -> None:
         self.runs = True
         self.breaks = False
-        """Whether the open stream's connection breaks."""
+        """True if the open stream's connection breaks."""
         self.answers: list[ApiFault | bytes | int] = []
-        """What is answered first, one request each: a refusal, a text at the log's end, or so
-        many bytes of it."""
+        """First answers, one request each: refusal, text, or a byte count."""
         self.asked: list[dict[str, str]] = []
         self.files: list[Lines] = [[]]
         """Those of the present container; streams go on from one in the next."""
@@ -136,7 +135,7 @@ class Stream:
         return self._done < len(self._lines) or self._is_over()
 
     def _is_over(self) -> bool:
-        """Whether the container has ended, or was started again, or nobody listens."""
+        """Return True if the container ended or restarted, or nobody reads."""
         files = self._node.files
         ended = self._lines is files[-1] and not self._node.runs
         is_there = any(file is self._lines for file in files)
@@ -253,7 +252,7 @@ def test_a_container_that_never_started_has_no_log_and_no_gap(pod: Pod, said: st
 
 
 def fail(pod: Pod, failure: ApiFault | bytes) -> streams.Failing:
-    """Let the container end, and every request for its log fail; return what is known then."""
+    """End the container and fail its log requests; return the failure."""
     pod.node.answers, pod.node.runs = [failure] * 100_000, False
     pod.want(exists=True)
     pod.streams.ended("run", "master-0")
@@ -397,8 +396,11 @@ WORLDS = {
     "broken and rotated": (*PRINTS, *BREAKS, "rotate"),
     "broken and restarted": (*PRINTS, *BREAKS, "restart"),
 }
-"""What may happen. Rotation and restarts together lose the beginning of a container's log, and the
-cluster does not say so; the measurement notices."""
+"""Events of each world.
+
+Rotation and restarts together lose the beginning of a container's log without a sign from the
+cluster; the measurement notices.
+"""
 
 
 class Story:

@@ -1,7 +1,7 @@
-"""Every state and reason that Kubernetes is known to write has a meaning here, or says nothing.
+"""Every known Kubernetes state and reason is classified or ignored.
 
-These are what Kubernetes 1.33 and the training operator 1.9 write, by their source. Paths are those
-of ``k8s.io/kubernetes`` unless another module is named.
+As in the sources of Kubernetes 1.33 and the training operator 1.9. Paths are those of
+``k8s.io/kubernetes`` unless another module is named.
 """
 
 from __future__ import annotations
@@ -48,8 +48,11 @@ EVENTS = """Pulling Pulled FailedMount FailedAttachVolume FailedMapVolume
     FailedCreatePodContainer FailedPrepareDynamicResources SuccessfulCreatePod FailedCreatePod
     TriggeredScaleUp Nominated SuccessfulCreate FailedCreate JobCreationFailed
     TrainJobResourcesCreationFailed"""
-"""Of pkg/kubelet/events/event.go, the operators (with JobSet and batch/v1 Jobs), Cluster Autoscaler
-and Karpenter, those that say what the objects do not."""
+"""Reasons that objects' states do not show.
+
+Of pkg/kubelet/events/event.go, the operators (with JobSet and batch/v1 Jobs), Cluster Autoscaler
+and Karpenter.
+"""
 
 
 def every(lists: dict[str, str]) -> set[str]:

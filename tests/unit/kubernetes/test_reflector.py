@@ -1,4 +1,4 @@
-"""How a watch goes on after a failure; the watching itself is in ``tests/cluster/``."""
+"""Recovery of watches after failures; ``tests/cluster/`` covers watching itself."""
 
 from __future__ import annotations
 

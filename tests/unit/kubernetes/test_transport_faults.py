@@ -1,4 +1,4 @@
-"""What a broken connection means is said in the words of the field, never in Python's."""
+"""Errors of broken connections, in networking terms, never Python's."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def wait(connection: socket.socket) -> None:
 
 
 def dripping(begin: bytes) -> Act:
-    """Say something, and more bit by bit, so that no read takes long, until the client leaves."""
+    """Send ``begin`` and then single bytes until the client disconnects."""
 
     def act(connection: socket.socket) -> None:
         connection.recv(1 << 16)
@@ -238,7 +238,7 @@ def test_a_list_of_what_are_no_objects_is_no_api_servers(tmp_path: Path, item: o
     "change", [[1], {"a": 1}, {"type": "ADDED", "object": {"metadata": {}}}, {"type": "ERROR"}]
 )
 def test_a_watch_of_what_are_no_changes_has_failed(tmp_path: Path, change: object) -> None:
-    """An exception would end the thread that watches, and nothing would be seen any more."""
+    """An exception would end the watching thread unnoticed."""
     with (
         serving(closing(change)) as address,
         reached(tmp_path, f"http://{address}") as api,

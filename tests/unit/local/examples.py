@@ -78,7 +78,7 @@ def job(wanted: RunPlan, files: Mapping[str, str] | None = None) -> manifest.Man
 
 
 def machine(**changes: Any) -> Machine:
-    """Describe a machine of two cores without a GPU, whose user has little in the environment."""
+    """Return a machine of two cores without GPU, with changes."""
     fields: dict[str, Any] = {
         "python": "/venv/bin/python",
         "library": Path("/venv/lib/site-packages"),

@@ -19,7 +19,10 @@ TRACEBACK = """
 
 
 def torchrun(*entries: tuple[int, int], ends: tuple[int, ...] = ()) -> list[str]:
-    """Its last lines for ranks and their exit codes, the root cause last; those it ended itself."""
+    """Return torchrun's last lines; the root cause is the last entry.
+
+    ``ends``: ranks that it ended itself.
+    """
     lines = [
         f"W1120 14 torch/x/api.py:1010] Sending process {1000 + rank} closing signal SIGTERM"
         for rank in ends
@@ -90,7 +93,7 @@ def ended(replica: str, code: int | None, *last: str, is_trainer: bool = False) 
 
 
 def torch_1(how: str) -> list[str]:
-    """What the launcher of torch 1.x ends with."""
+    """Return the last lines of torch 1.x's launcher."""
     words = "['/opt/conda/bin/python', '-u', 'tools/train.py', '--local_rank=0']"
     return [
         "Traceback (most recent call last):",

@@ -14,7 +14,7 @@ from k8sbench.model.measurement import Measurement
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "logs"
 
 NOT_SUPPORTED = 9223372036854775794
-"""What DCGM gives for a field that a GPU does not have, as do the numbers above it."""
+"""First of DCGM's values for fields that a GPU lacks."""
 NOT_COMPARABLE = (
     *("smoke", "cpu", "no-figure", "benchmark", "case", "precision", "batch", "gpu-model"),
     *("device", "estimator", "model", "arithmetic", "data", "backend", "mode"),
@@ -94,7 +94,7 @@ def mmseg(
 def run(
     times: Iterable[float], *, interval: int = 10, first: int = 0, at: float = 0.0, total: int = 0
 ) -> list[str]:
-    """The lines of a run whose records took ``times`` per iteration, stamped as they say."""
+    """Return a run's lines; records took ``times`` per iteration, stamped accordingly."""
     lines, iteration, clock = [], first, at
     seconds = list(times)
     last = total or first + interval * len(seconds)

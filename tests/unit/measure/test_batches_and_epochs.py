@@ -1,4 +1,4 @@
-"""What a log tells of its batch and its epochs, and the figures that follow."""
+"""Batch and epochs from a log, and the figures that follow."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def test_the_window_begins_with_the_first_record_or_rest_of_an_epoch_in_it(
 
 
 def test_a_first_step_that_is_in_no_running_mean_is_in_no_figure() -> None:
-    """A line per step from the second on, whose mean is of that step; anew at step 5."""
+    """Lines from step 2 on; the mean restarts at step 5."""
     seconds = [0.0, 3.6, *[0.2] * 28]
     lines = []
     for step in range(1, 30):
@@ -232,7 +232,10 @@ def test_a_first_step_that_is_in_no_running_mean_is_in_no_figure() -> None:
 
 
 def paddlevideo(epoch: int, seconds: list[float], total: float, steps: int = 161) -> list[str]:
-    """An epoch of 16 clips a step, whose first step took 4 s and whose every 20th is printed."""
+    """Return an epoch of 16 clips a step.
+
+    The first step took 4 s; every 20th is printed.
+    """
     lines = [
         f"[03/02 10:{epoch:02d}:{index:02d}] epoch:[ {epoch:2}/50 ] train step:{index * 20} "
         f"loss: 6.0 lr: 0.08 top1: 0.1 top5: 0.2 elapse: {each:.3f} reader: 0.001s "
@@ -248,7 +251,7 @@ def paddlevideo(epoch: int, seconds: list[float], total: float, steps: int = 161
 
 
 def test_an_epochs_total_is_the_headline_where_single_steps_are_printed() -> None:
-    """The printed steps over-weight the first: 9 steps in 5.6 s, all 161 in 36 s."""
+    """Printed steps over-weight the first: 9 steps take 5.6 s, all 161 36 s."""
     lines = paddlevideo(1, [0.2] * 8, 36.0)
     known: dict[str, Any] = {"format": "paddlevideo", "gpus": 2, "batch_size": 16}
     known["accept"] = ("below-median",)

@@ -1,4 +1,4 @@
-"""Where a series changed for good, by the rule that docs/compare.md states."""
+"""Lasting changes of a series, by the rule in docs/compare.md."""
 
 from __future__ import annotations
 

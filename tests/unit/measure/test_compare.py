@@ -1,4 +1,4 @@
-"""Two sides: which case meets which, what may have no ratio, and what is a regression."""
+"""Comparing two sides: matching cases, missing ratios and regressions."""
 
 from __future__ import annotations
 

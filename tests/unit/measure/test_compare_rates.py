@@ -1,7 +1,6 @@
-"""How often ``compare`` and ``history`` are wrong: simulated, and as docs/compare.md states it.
+"""Simulated error rates of ``compare`` and ``history``, as in docs/compare.md.
 
-A change that is there and noise alone, from fixed seeds. ``make golden`` writes the tables of the
-page again.
+A true change and noise alone, from fixed seeds. ``make golden`` updates the page's tables.
 """
 
 from __future__ import annotations
@@ -26,29 +25,30 @@ SETS, HISTORIES = 30, 300
 
 
 def sides(draw: random.Random, runs: int, noise: float, slower: float) -> tuple[TwoSides, float]:
-    """A case of so many runs on each side, and the ratio of its medians."""
+    """Return a case of ``runs`` per side and its ratio of medians."""
     a = [math.exp(draw.gauss(0, noise)) for _ in range(runs)]
     b = [(1 - slower) * math.exp(draw.gauss(0, noise)) for _ in range(runs)]
     return TwoSides(a, b), statistics.median(b) / statistics.median(a)
 
 
 def tries_of(runs: int) -> int:
-    """How many comparisons are simulated: one of eight runs takes fifty times as long."""
+    """Return the number of simulations; eight runs take fifty times as long."""
     return 100 if runs == 8 else 500
 
 
 def alarms(runs: int, noise: float, slower: float) -> float:
-    """Of how many single cases of so many runs on each side one is a regression."""
+    """Return the share of single cases with a regression."""
     draw = random.Random(runs * 1000 + round(slower * 100))
     made = (sides(draw, runs, noise, slower) for _ in range(tries_of(runs)))
     return sum(compare.is_regression(ratio, test, LIMIT) for test, ratio in made) / tries_of(runs)
 
 
 def called(cases: int, runs: int) -> list[float]:
-    """Of how many comparisons of unchanged cases any is called faster or slower; and, for each
-    noise, of how many the first case is called slower that is slower by 5 %.
+    """Return shares of false alarms, and of detections per noise level.
 
-    What chance does is the same for any noise: of the logarithms the test sees no scale.
+    A false alarm is any unchanged case called faster or slower. A detection is a first case, slower
+    by 5 %, called slower. False alarms do not depend on the noise, since the test of logarithms has
+    no scale.
     """
     draw = random.Random(cases * 1000 + runs)
     counts = [0] * (1 + len(NOISE))
@@ -65,10 +65,10 @@ def called(cases: int, runs: int) -> list[float]:
 def marked(
     noise: float, *, slower: float = 0.0, drift: float = 0.0, alike: float = 0.0
 ) -> tuple[float, float]:
-    """Share of histories with a mark, and with one within a set of the middle.
+    """Return shares of histories with a mark, and with one near the middle.
 
-    From there on they are slower; ``drift`` is that of a set, ``alike`` the correlation of
-    neighbours.
+    Near means within one set. From the middle on they are slower; ``drift`` is that of a set,
+    ``alike`` the correlation of neighbours.
     """
     draw, some, right = random.Random(12), 0, 0
     for _ in range(HISTORIES):

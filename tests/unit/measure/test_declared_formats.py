@@ -62,7 +62,7 @@ def test_the_seconds_of_a_whole_run_are_those_of_one_step_of_the_job() -> None:
 
 
 def test_a_whole_runs_rate_and_seconds_per_step_are_not_compared() -> None:
-    """Without the batch they have nothing to do with each other, and the window's figure counts."""
+    """Without the batch they are unrelated, and the window's figure counts."""
     seconds = r"step (?P<iteration>\S+) loss (?P<loss>\S+) ips (?P<step_seconds>\S+)"
     found = measured_by(
         [*LINES, SUMMARY],
@@ -116,7 +116,7 @@ def test_letters_of_any_language_and_bytes_that_are_none_are_read() -> None:
 
 
 def epochs(*counts: int, first: int = 0, resets: bool = True, total: str = "/200") -> list[str]:
-    """Lines of epochs of 200: 1 s an iteration up to 100, then 0.1 s."""
+    """Return lines of 200-iteration epochs: 1 s each, from 100 on 0.1 s."""
     return [
         f"epoch {number + first} step {step if resets else number * 200 + step}"
         f"{total if resets else ''} time {1.0 if number * 200 + step <= 100 else 0.1}"

@@ -34,7 +34,7 @@ DRESSED: dict[str, list[str]] = {
 
 @pytest.mark.parametrize("lines", DRESSED.values(), ids=DRESSED)
 def test_however_it_is_dressed_it_measures_the_same(lines: list[str]) -> None:
-    """The digest, by which a log that is counted twice is found, is of the records alone."""
+    """The digest, which detects duplicate logs, covers only the records."""
     plain, found = measured(STEADY, warmup=20), measured(lines, warmup=20)
     assert (found.throughput, found.log_digest) == (plain.throughput, plain.log_digest)
     assert (found.records, found.verdict, ids(found)) == (plain.records, "valid", [])
@@ -134,7 +134,7 @@ CASES: dict[str, tuple[Logs, list[str], int]] = {
 
 
 def of_files(logs: Logs, *, blocks: bool = False) -> Measurement:
-    """Measure several logs as one run; ``blocks``: each comes as a whole, and not line by line."""
+    """Measure several logs as one run; ``blocks``: pass whole logs."""
     known: dict[str, Any] = {"format": "mmseg", "gpus": 4, "batch_size": None, "warmup": 0}
     sources: list[OpenedLog] = [
         Block(lines) if blocks else Lines(lines, f"{index}.log")

@@ -46,7 +46,7 @@ RULES = run_rules.ALL | group_rules.ALL
 
 
 def log(lines: Iterable[str], aside: str = "", **known: Any) -> Found:
-    """A log of mmsegmentation, or of the format that is known; ``aside``: what is no matter."""
+    """Return a log of mmsegmentation or a given format; ignore findings ``aside``."""
     return lambda: [
         found for found in measured(lines, **known).reasons if found.id not in aside.split()
     ]
@@ -60,14 +60,14 @@ def ours(
     expected: Expectation | None = None,
     **plan: Any,
 ) -> Found:
-    """Logs of our own trainers with fields of one kind of event changed, and their plan."""
+    """Return our trainers' logs with one event's fields changed, and their plan."""
     logs = edited(MASTER, event, **(master or {})), edited(WORKER, event, **(worker or {}))
     known = expected or expectation.from_plan(replace(PLAN, **plan))
     return lambda: both(*logs, known).reasons
 
 
 def planned(lines: list[str], expected: Expectation | None = None) -> Found:
-    """A log of our own trainers and what is expected of it, else by its plan."""
+    """Return our trainers' log and its expectation, by default its plan's."""
     return lambda: both(lines, expected=expected).reasons
 
 
@@ -668,7 +668,7 @@ CASES: dict[str, tuple[Found, str]] = {
     "in progress": (ended(Phase.RUNNING), "run-in-progress"),
     "lost": (ended(Phase.LOST), "run-lost"),
 }
-"""What is found, and the ids of its findings: ``warn`` where the rule itself rejects."""
+"""Log and expected finding ids; ``warn`` if only the rule rejects."""
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -24,9 +24,10 @@ BOXES = "bbox_mAP: 0.0830, bbox_mAP_50: 0.2090, "
 def mmcv13(
     every: int, batches: int, evaluation: str = EVALUATION, logger: str = "mmseg", last: int = 2000
 ) -> Iterator[str]:
-    """Lines of mmcv 1.3: 0.4 s an iteration, and 100 s for an evaluation ``every`` iterations.
+    """Return mmcv 1.3 lines: 0.4 s an iteration, 100 s an evaluation.
 
-    A record with an evaluation has the number of validation ``batches`` for its iteration.
+    Evaluations come ``every`` iterations. A record with an evaluation has the number of validation
+    ``batches`` for its iteration.
     """
     seconds = 0.0
     for iteration in range(50, last + 1, 50):
@@ -49,7 +50,7 @@ def mmcv13(
 def test_a_training_line_with_an_evaluation_is_that_of_the_next_interval(
     batches: int, evaluation: str, logger: str, metric: str
 ) -> None:
-    """2 samples on each of 4 GPUs; 1,950 iterations of 0.4 s and two evaluations of 100 s."""
+    """2 samples on each of 4 GPUs; 1,950 iterations and two evaluations."""
     found = measured(mmcv13(800, batches, evaluation, logger), gpus=4, batch_size=2, warmup=50)
     assert (found.verdict, ids(found, "reject")) == ("valid", [])
     assert found.rate == pytest.approx(8 * 1950 / 980)
@@ -90,7 +91,7 @@ def test_the_accuracy_is_of_the_benchmarks_metric(metric: str, best: float) -> N
 
 @pytest.mark.parametrize("counts_on", [True, False], ids=["by iteration", "by epoch"])
 def test_the_json_of_mmcv_is_read_by_how_its_iterations_are_counted(counts_on: bool) -> None:
-    """Epochs of 35 iterations; lines each ten, of 0.5 s and in the second epoch 0.8 s."""
+    """Epochs of 35 iterations, every tenth logged: 0.5 s, then 0.8 s."""
     lines = [
         f'{{"mode": "train", "epoch": {1 + (step - 1) // 35}, "iter": {number}, "loss": 2.0, '
         f'"time": {0.8 if 35 < step <= 70 else 0.5}}}'
@@ -119,7 +120,7 @@ def test_without_a_target_the_metric_of_the_benchmarks_training_decides() -> Non
 
 
 def logged_by(logger: str, mean: Callable[[int], float]) -> list[str]:
-    """Training lines of an epoch of 395 steps of 1,024 images, of 0.4 s and from 200 on 0.8 s."""
+    """Return an epoch of 395 steps: 0.4 s, from 200 on 0.8 s."""
     return [
         f"[2022/11/25 09:{second // 60:02}:{second % 60:02}] {logger}"
         f"[Train][Epoch 1/20][Iter: {number}/395]lr: 0.099, loss: 40.1, "
@@ -175,7 +176,7 @@ def test_lines_of_paddleclas_in_the_same_form_are_running_means_of_one_card() ->
 
 
 def test_paddleclas_of_late_2020_puts_a_comma_behind_the_epoch() -> None:
-    """64 samples in 0.3 s, by means that run since step 5 of the epoch."""
+    """64 samples in 0.3 s; the means begin at step 5."""
     lines = [
         f"2020-11-04 17:{step * 3 // 600:02}:{step * 3 // 10 % 60:02} INFO: epoch:0  , "
         f"train step:{step}  , loss: 6.92608, lr: 0.1, batch_cost: 0.30000 s, "

@@ -1,4 +1,4 @@
-"""What is measured of each fixture log, and what changes where the log or the options are others.
+"""Measurements of each fixture log, and of changed logs and options.
 
 Of a sentence the golden file holds only the numbers: its words may change.
 """
@@ -149,7 +149,7 @@ def described(found: Measurement) -> Iterator[tuple[str, Any]]:
 
 
 def written(name: str) -> str:
-    """Write what is measured of a log, and of all that is changed of it."""
+    """Return a log's golden text: its measurement and the changes' effects."""
     lines, options = lines_of(name), OPTIONS[name]
     found = {"the log": measured(lines, options)}
     found |= {edit: measured(change(lines), options) for edit, change in EDITS.items()}

@@ -1,6 +1,6 @@
-"""What follows from runs by their group, and from groups by each other: a table, in a golden file.
+"""Golden table of figures by groups of runs and pairs of groups.
 
-Of the first row it holds all; of each other what is different there.
+It holds the first row in full, and the differences of each other row.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ LEFT_OUT = (".plan.", "run_id", ".created_at", "log_digest", ".id.", ".key.", ".
 
 
 def described(name: str, runs: Sequence[Run]) -> Iterator[tuple[str, goldens.Row]]:
-    """All that follows from runs: a row for each group, and for each pair of frameworks."""
+    """Yield a row for each group and for each pair of frameworks."""
     spec = catalog()
     shown = results(groups(runs), find=lambda _: spec, published=True)
     for number, result in enumerate(shown):

@@ -1,4 +1,4 @@
-"""What GPUs do now: of each metric the latest sample, whoever has it."""
+"""Current GPU state: the latest sample of each metric, from any source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPU metrics: from the series of sources to the figures, reasons and judgement of a run."""
+"""GPU metrics of a run: from series to figures, reasons and judgement."""
 
 from __future__ import annotations
 
@@ -270,7 +270,7 @@ def test_one_gpu_that_sources_name_differently_is_one() -> None:
 
 
 def of_pod(*numbers: int, shown: Sequence[float] = (0.5,) * 4) -> Fetched:
-    """What DCGM has of GPUs of the master."""
+    """Return DCGM's series of the master's GPUs."""
     theirs = zip(numbers, shown, strict=False)
     every = (
         series("sm_active", [value] * 10, source="dcgm", of=gpu(number, pod="seg-1-master-0"))
@@ -280,7 +280,7 @@ def of_pod(*numbers: int, shown: Sequence[float] = (0.5,) * 4) -> Fetched:
 
 
 def of_ranks(*ranks: int, metrics: Sequence[str] = ("gpu_utilization",)) -> Fetched:
-    """What a trainer has of GPUs whose UUID its framework does not tell."""
+    """Return a trainer's series of GPUs without UUIDs."""
     named = {
         rank: Gpu(node="node-1", index=f"of rank {rank}", pod="seg-1-master-0") for rank in ranks
     }

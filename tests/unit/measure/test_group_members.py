@@ -1,4 +1,4 @@
-"""Which runs count in their group, and what the others say of themselves."""
+"""Runs that count in their group, and reasons of the others."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tests.unit.report.factory import (
 
 REAL = (2806.66, 2833.72, 2800.71, 2808.11, 2803.56)
 SIDE = (688.80, 701.07, 674.42, 672.63, 690.0)
-"""Logs of side runs in the folder of the published 1x8 row of resnet50; three were averaged in."""
+"""Rates of side runs in the published resnet50 1x8 folder; upstream averaged three."""
 
 
 def only(runs: Any, **options: Any) -> Group:
@@ -53,7 +53,7 @@ def rejected(group: Group) -> dict[float | None, list[str]]:
 
 
 def log(rate: float, gpus: int) -> Lines:
-    """A log of DeepLearningExamples at a steady speed, 130 iterations at 128 images per GPU."""
+    """Return a steady DeepLearningExamples log: 130 iterations, 128 images per GPU."""
     head = "arch : resnet50  batch_size : 128  print_freq : 1  prof : -1  amp : False"
     lines = [f"DLL 2026-03-02 10:00:00.000000 - PARAMETER {head}  world_size : {gpus} "]
     for iteration in range(1, 131):
@@ -66,7 +66,7 @@ def log(rate: float, gpus: int) -> Lines:
 
 
 def upstreams(rates: Sequence[float], *, gpus: int, first: int = 1) -> list[Run]:
-    """Runs of the published program that were planned for 8 GPUs, measured from their logs."""
+    """Return upstream's runs, planned for 8 GPUs, measured from their logs."""
     planned: dict[str, Any] = {"impl": "upstream", "trainer": None, "log": "dle-resnet50"}
     made = [run(unmeasured=True, repeat=n, **planned) for n, _ in enumerate(rates, first)]
     return [
@@ -79,7 +79,7 @@ def upstreams(rates: Sequence[float], *, gpus: int, first: int = 1) -> list[Run]
 def test_the_published_1x8_folder_ends_with_the_median_of_its_five_real_runs(
     estimator: str,
 ) -> None:
-    """The ten logs that lay in it. The side runs had fewer GPUs, which their logs state."""
+    """The folder's ten logs; side runs state fewer GPUs."""
     group = only([*upstreams(SIDE, gpus=2, first=6), *upstreams(REAL, gpus=8)])
     assert group.spread is not None
     assert group.spread.median == pytest.approx(2806.66)
@@ -288,7 +288,7 @@ def test_the_wait_for_data_is_the_median_of_the_runs_that_report_it() -> None:
 
 
 def requeued(waits: Sequence[float]) -> Run:
-    """A run that held its GPUs for an hour in all, in pieces between which it waited."""
+    """Return a run with an hour on GPUs, interrupted by ``waits``."""
     at, phases = 0.0, [(Phase.CREATED, 0.0)]
     for wait in waits:
         phases += [(Phase.QUEUED, at), (Phase.RUNNING, at + wait)]

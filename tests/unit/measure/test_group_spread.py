@@ -1,4 +1,4 @@
-"""Median, spread and interval of repeats: exact, and honest about how little n runs tell."""
+"""Median, spread and interval of repeats, with small-sample caution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of rules on the pages are made from the code; limits on the page are the code's."""
+"""Rule tables and limits on the pages come from the code."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def mmengine(lines: Iterable[str], **known: Any) -> Measurement:
 
 @pytest.mark.parametrize("form", ["%Y/%m/%d %H:%M:%S", "%m/%d %H:%M:%S"])
 def test_the_stamps_tell_the_time_of_iterations_that_no_line_is_of(form: str) -> None:
-    """8 samples; 50 iterations in 24 s, of the last ten of which each took 0.4 s."""
+    """8 samples; 50 iterations in 24 s; the last ten took 0.4 s each."""
     found = mmengine(logged([24.0] * 20, every=50, printed=0.4, form=form), warmup=50)
     assert (found.verdict, found.estimator) == ("valid", "time_weighted")
     assert found.iterations == 950
@@ -67,7 +67,7 @@ def test_without_stamps_the_headline_is_of_the_printed_iterations_and_says_so() 
     ids=["an evaluation", "a checkpoint"],
 )
 def test_the_stamps_tell_nothing_where_something_else_lies_between(events: Sequence[str]) -> None:
-    """At 500 and 1500 iterations 15 s more; of the record behind them the last ten count."""
+    """15 s more at 500 and 1500; only the next record's last ten count."""
     times = [20.0 + 15.0 * (number in {10, 30}) for number in range(40)]
     lines = list(logged(times, every=50, printed=0.4))
     for index in (30, 10):
@@ -93,14 +93,14 @@ def test_means_of_all_iterations_since_the_line_before_are_the_lines_own() -> No
 
 
 def test_stamps_that_leave_too_little_time_for_the_printed_iterations_are_rejected() -> None:
-    """50 iterations at 0.4 s are 20 s; those in no line may be slower, and not faster."""
+    """50 iterations at 0.4 s take 20 s; unprinted ones cannot be faster."""
     for seconds, verdict in ((10.0, "rejected"), (20.0, "valid"), (24.0, "valid")):
         found = mmengine(logged([seconds] * 20, every=50, printed=0.4), warmup=50)
         assert (found.verdict, "clock-mismatch" in ids(found)) == (verdict, verdict == "rejected")
 
 
 def test_of_overlapping_means_none_is_added_up() -> None:
-    """Each step is in ten lines; one of 30 s is by the stamps, one line, and in no other."""
+    """Each step is in ten lines; by the stamps, one line has 30 s."""
     times = [3.0] * 40
     times[19] = 30.0
     found = mmengine(logged(times, every=1, printed=3.0), warmup=10)
@@ -109,7 +109,7 @@ def test_of_overlapping_means_none_is_added_up() -> None:
 
 
 def test_the_first_lines_of_a_log_are_of_no_more_than_they_say() -> None:
-    """The line of 50 is of 41 to 50, in 4 s, however long the first steps took."""
+    """The line of 50 covers 41 to 50, in 4 s, despite slow starts."""
     found = mmengine(logged([60.0, *[20.0] * 19], every=50, printed=0.4), warmup=0)
     assert (found.verdict, found.iterations) == ("valid", 10 + 950)
     assert found.rate == pytest.approx(8 * 960 / (4 + 19 * 20))

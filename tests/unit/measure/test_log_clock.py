@@ -81,7 +81,7 @@ def stamps_from(begin: datetime.datetime, step: float, stamp_format: str) -> lis
 
 
 def by_stamps(seconds: float, count: int = 40) -> list[str]:
-    """Lines of mmsegmentation that are five seconds apart, and say that each took so long."""
+    """Return lines of mmsegmentation 5 s apart that state ``seconds`` each."""
     return [mmseg(i * 10, seconds, at=5 * i, total=400) for i in range(1, count + 1)]
 
 
@@ -156,7 +156,7 @@ def test_a_log_has_the_reasons_of_its_clock(case: str) -> None:
 
 
 def test_rates_that_are_averaged_over_steps_are_named_with_both_figures() -> None:
-    """256 images a step: of ten steps nine at 2,560 a second and one of 10 s."""
+    """256 images a step: nine steps at 2,560 a second, one of 10 s."""
     rate, clock = (9 * 2560 + 25.6) / 10, 2560 / (9 * 0.1 + 10)
     lines = [
         line.replace(f"Iteration: {step} ", f"Iteration: {step * 10} ")

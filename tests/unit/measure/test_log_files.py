@@ -23,7 +23,7 @@ from k8sbench.model.errors import InputError
 from k8sbench.parse.lines import LogLines
 
 PRINTED = st.characters(exclude_categories=("Cc", "Cs"))
-"""What programs print: no control characters."""
+"""Printable characters."""
 
 
 DOCKER = b'{"log":"Iter\\n","stream":"stdout","time":"2026-"}\n' * 9

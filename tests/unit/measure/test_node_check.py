@@ -1,4 +1,4 @@
-"""The rule by which a node of a pool is called slow: what it names, and how often it is wrong."""
+"""Rule for slow nodes: named nodes and error rates."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def of_heavy_tails() -> float:
 
 
 def sweeps(count: int, draw: Draw, *, times: int, slow: float = 0.0) -> tuple[float, float]:
-    """Return the shares of simulated checks with a false alarm, and with the slow node named."""
+    """Return shares of simulated checks with false alarms and with detections."""
     wrong = right = 0
     for _ in range(times):
         true = [1000 * (1 - slow), *[1000.0] * (count - 1)]

@@ -1,4 +1,4 @@
-"""What is taken of the runs that were pinned to nodes: figures, reasons, faults, GPUs."""
+"""Figures, reasons, faults and GPUs of runs pinned to nodes."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ MASTER, WORKER = lines_of("k8sbench_master.log"), lines_of("k8sbench_worker.log"
 
 
 def edited(lines: list[str], event: str, **changes: Any) -> list[str]:
-    """The lines with fields of one kind of event changed; None takes a field out."""
+    """Return lines with one event's fields changed; None removes a field."""
     found = []
     for line in lines:
         head, mark, body = line.partition("K8SBENCH ")
@@ -65,7 +65,7 @@ def both(
 
 
 def test_a_run_that_goes_on_after_its_window_is_one_run() -> None:
-    """Of 12 iterations first and of 16 from there on, also where lines stand twice."""
+    """12 iterations, then 16 from there on, also with duplicate lines."""
     step = [n for n, line in enumerate(MASTER) if '"event": "step", "step": 1' in line]
     for master in (MASTER, [*MASTER[: step[-1]], *MASTER[step[-3] :]]):
         assert "two-runs" not in ids(both(master))

@@ -1,4 +1,4 @@
-"""Paddle : PyTorch: a ratio of equal things only, and what is not equal named."""
+"""Paddle : PyTorch ratios of equal cases; differences are named."""
 
 from __future__ import annotations
 

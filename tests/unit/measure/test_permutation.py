@@ -22,7 +22,7 @@ SIDES = st.lists(st.integers(1, 9).map(float), min_size=1, max_size=5)
 
 
 def means(a: Sequence[float], b: Sequence[float]) -> float:
-    """The p of the difference of the mean logarithms, by dealing the values in every way."""
+    """Return the exact permutation p of the mean logarithms' difference."""
     logs = [math.log(value) for value in (*a, *b)]
     places = range(len(logs))
     seen = statistics.fmean(logs[len(a) :])

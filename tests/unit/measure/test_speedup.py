@@ -1,4 +1,4 @@
-"""Speedups: against the 1x1 case of equal everything else, or a reason why there is none."""
+"""Speedups over the otherwise equal 1x1 case, or a reason."""
 
 from __future__ import annotations
 

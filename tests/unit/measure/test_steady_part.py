@@ -1,4 +1,4 @@
-"""The steady part of a run: from the end of the warm-up to the last step."""
+"""The steady part of a run: warm-up's end to last step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups of runs that train to an accuracy, and what they have beside published figures."""
+"""Groups of time-to-accuracy runs, and their published figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of our own trainers that train to an accuracy: what their logs come to."""
+"""Measurements of our trainers' time-to-accuracy runs."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_an_evaluation_that_lacks_samples_reaches_no_target() -> None:
 
 
 def again(killed: float, *, resume: int | None, wait: float = 60.0, torn: str = "") -> list[str]:
-    """A run that is killed after some seconds, and goes on after a time from a step."""
+    """Return a run killed after ``killed`` seconds and resumed from a step."""
     first = until(attempt(), killed)
     second = attempt(START + killed + wait, resume=resume, begun=START)
     return [*texts(first), *([torn] if torn else []), *texts(second)]

@@ -1,4 +1,4 @@
-"""GPU metrics from what trainers print: of a log alone, and as a source of a run."""
+"""GPU metrics printed by trainers: from a log and as a source."""
 
 from __future__ import annotations
 

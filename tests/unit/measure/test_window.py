@@ -1,4 +1,4 @@
-"""Which records count: those whose iterations all lie behind the warm-up, up to the plan's end."""
+"""Records that count: entirely after the warm-up and within the plan."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_a_record_that_reaches_over_the_planned_window_does_not_count() -> None:
 
 
 def test_the_first_record_covers_what_lies_before_it() -> None:
-    """A log that prints iteration 1 and then every tenth: the first record is one iteration."""
+    """A log of iteration 1 and then every tenth; its first record is one."""
     lines = [mmseg(1, 9.0, at=9), *run([0.5] * 6, first=1, at=9, total=1000)]
     found = measured(lines)
     assert (found.iterations, found.records) == (61, 7)
@@ -50,7 +50,7 @@ def test_a_window_that_the_log_never_reaches_has_no_figure() -> None:
 
 @pytest.mark.parametrize(("records", "verdict"), [(15, "valid"), (14, "rejected")])
 def test_lines_across_the_windows_edges_are_not_missed(records: int, verdict: str) -> None:
-    """Iterations 1, 11, 21, … have lines: of 51 to 150 nine lines lie inside, 52 to 141."""
+    """Nine of the lines 1, 11, 21, … lie within 51–150."""
     lines = [plsc(batch, 400.0) for batch in range(0, 10 * records + 1, 10)]
     found = measured(lines, format="plsc", warmup=50, iterations=100, at_least=100)
     assert (found.verdict, ids(found, "reject")) == (
@@ -61,7 +61,7 @@ def test_lines_across_the_windows_edges_are_not_missed(records: int, verdict: st
 
 
 def test_what_the_windows_edges_cut_is_counted_exactly() -> None:
-    """Lines at 1, 6, 11, …: of the iterations 21 to 60 they cover 22 to 56."""
+    """Lines at 1, 6, 11, … cover 22–56 of the iterations 21–60."""
     lines = run([0.5] * 14, interval=5, first=-4)
     found = measured(lines, warmup=20, iterations=40, at_least=40)
     assert (found.verdict, ids(found), found.iterations) == ("valid", [], 35)

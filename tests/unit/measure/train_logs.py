@@ -1,4 +1,4 @@
-"""Logs of our own trainers that train to an accuracy, as they would write them.
+"""Logs of our trainers that train to an accuracy.
 
 A run of 100 iterations of one second on two GPUs with a batch of 4, a record each 5, an evaluation
 of 10 seconds each 20 and a checkpoint of 1 second behind it; the accuracy rises by 10 % each time.
@@ -16,7 +16,7 @@ import msgspec
 START = 1_772_445_600.0
 LENGTH, EVERY, INTERVAL, WARMUP = 100, 20, 5, 10
 EVALUATES, SAVES, BEGINS = 10.0, 1.0, 3.0
-"""Seconds of an evaluation, of a checkpoint, and from a start to the first step."""
+"""Durations of an evaluation, a checkpoint, and the start, seconds."""
 
 
 STARTED: dict[str, Any] = json.loads(
@@ -48,12 +48,12 @@ def airank(at: float, what: str) -> str:
 
 
 def value(step: int) -> float:
-    """What an evaluation after so many steps gives, percent."""
+    """Return an evaluation's result after that many steps, percent."""
     return step / 2.0
 
 
 def to_target(step: int) -> float:
-    """Seconds from the first line to the end of the evaluation after so many steps."""
+    """Return the end of that step's evaluation, seconds from the first line."""
     before = step // EVERY - 1
     return BEGINS + step + before * (EVALUATES + SAVES) + EVALUATES
 
@@ -69,7 +69,7 @@ def attempt(
     metric: str = "mIoU",
     **start: Any,
 ) -> Iterator[Line]:
-    """One attempt from its start line to its summary; ``resume``: the step that it goes on from."""
+    """Return an attempt's lines; ``resume``: the step to continue from."""
     done, clock, began = resume or 0, at, at if begun is None else begun
 
     def line(text: str) -> Line:
@@ -130,7 +130,7 @@ def attempt(
 
 
 def until(lines: Iterator[Line], seconds: float) -> list[Line]:
-    """The lines that an attempt had written when it was killed, so long after the log began."""
+    """Return the lines written within so many seconds."""
     return list(itertools.takewhile(lambda line: line.at < START + seconds, lines))
 
 

@@ -1,4 +1,4 @@
-"""How an address of a Prometheus is reached, and which of several faults is told."""
+"""Access to a Prometheus address, and the reported one of several faults."""
 
 from __future__ import annotations
 

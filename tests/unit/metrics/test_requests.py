@@ -1,4 +1,4 @@
-"""How often a Prometheus is asked: once for all runs what is the same, and little for each."""
+"""Number of Prometheus requests: shared ones once, few per run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Server:
 
     place = Location(server="https://api", namespace="team")
     samples: Sequence[int] = range(-20, 0)
-    """When, in quarters of a minute."""
+    """Sample times, in quarters of a minute."""
 
     def __init__(self, *, is_there: bool = True, scrapes: int = 20, refusal: str = "no") -> None:
         self.is_there = is_there

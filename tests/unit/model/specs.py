@@ -1,4 +1,4 @@
-"""A small benchmark for tests of planning: two frameworks, one of them with a second variant."""
+"""A small benchmark for planning: two frameworks, one with two variants."""
 
 from __future__ import annotations
 

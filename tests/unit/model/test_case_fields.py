@@ -1,4 +1,4 @@
-"""What makes two runs the same case: the one list, and what follows from it."""
+"""The list of fields that define a case, and its consequences."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ PLAN = plans.plan(
 PAGE = (ROOT / "docs" / "results.md").read_text()
 SAME_CASE = PAGE.split("## What makes two runs the same case")[1].split("\n## ")[0]
 NOT_DECIDING = re.findall(r"^\| `([\w.]+)` \| [^|]+ \|$", SAME_CASE, re.MULTILINE)
-"""Fields of a plan, its window, log format and pool that decide nothing, and the page says why."""
+"""Fields of a plan that the page lists as not deciding."""
 NESTED: dict[str, type[msgspec.Struct]] = {
     "window": PlannedWindow,
     "training": PlannedTraining,
@@ -69,7 +69,10 @@ OTHER: dict[str, Any] = {
     "pool.annotations": {"k8s.v1.cni.cncf.io/networks": "rdma"},
     "pool.rdma": Rdma(resource="rdma/hca"),
 }
-"""Another value where not every one makes a difference, or a plan must be sound."""
+"""Other values of fields that need a particular one.
+
+Not every value makes a difference, and a plan must be sound.
+"""
 
 
 def another(value: Any) -> Any:

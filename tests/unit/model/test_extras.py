@@ -1,4 +1,4 @@
-"""What is said to install what is missing."""
+"""Advice to install missing extras."""
 
 from __future__ import annotations
 

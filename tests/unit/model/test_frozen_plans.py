@@ -1,4 +1,4 @@
-"""Plans that were recorded once: they stay readable, and their keys stay what they are here.
+"""Recorded plans stay readable and keep their keys.
 
 A key that changes here changes in every store: raise ``IDENTITY_VERSION``.
 """
@@ -27,7 +27,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "tsm-pytorch": ("tsm/pytorch/4x8/fp32/38c3810c61", "g-dab98df0ad"),
     "user-file": ("my-model/pytorch/2x8/fp32/c233efdfd8", "g-d37bc5a908"),
 }
-"""File → case key, and id of the group of such runs before they are measured."""
+"""File → case key, and id of the unmeasured runs' group."""
 
 
 def read(name: str) -> RunPlan:

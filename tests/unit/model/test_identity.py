@@ -1,4 +1,4 @@
-"""Run ids, sets, case keys and group keys: who a run is, and what it may be compared with."""
+"""Run ids, sets, case keys and group keys."""
 
 from __future__ import annotations
 

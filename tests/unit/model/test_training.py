@@ -1,4 +1,4 @@
-"""``--mode train``: from the catalog and the request to the plan and the trainer's options."""
+"""``--mode train``: from catalog and request to plan and trainer options."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ def ended(lines: Iterable[str]) -> list[str]:
 
 
 def items(family: str, *lines: str) -> list[Item]:
-    """What a family reads in lines."""
+    """Return a family's items of lines."""
     return list(FamilyLog(ended(lines), [FAMILIES[family]]))
 
 

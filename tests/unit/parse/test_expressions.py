@@ -1,4 +1,4 @@
-"""Which lines the expressions of a declared format match."""
+"""Lines matched by the expressions of a declared format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What logs tell of their own run before the first training line."""
+"""Facts of a run before its first training line."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def blocks(parts: Sequence[str], cuts: Sequence[int]) -> list[str]:
 
 
 def one_by_one(parts: Sequence[str]) -> list[tuple[int, str]]:
-    """Every piece of a text that is not empty, with the number of its line."""
+    """Return the non-empty pieces of a text with their line numbers."""
     lines = enumerate("".join(parts).split("\n"), 1)
     return [(number, piece) for number, line in lines for piece in line.split("\r") if piece]
 

@@ -1,4 +1,4 @@
-"""Which family a log is of, and what is read of it."""
+"""Detection of a log's family, and the parsed items."""
 
 from __future__ import annotations
 

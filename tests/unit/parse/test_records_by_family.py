@@ -264,7 +264,7 @@ NUMBERS = {
 
 @pytest.mark.parametrize("family", ALL)
 def test_a_torn_line_is_read_right_or_not_at_all_and_lends_no_number(family: str) -> None:
-    """A line that broke off anywhere, alone and with a whole record of another behind it."""
+    """A line torn anywhere, alone and followed by another's whole record."""
     whole = ALL[family]
     place, other_place, value, other_value = NUMBERS[family]
     torn = whole.replace(place, other_place).replace(value, other_value)

@@ -36,7 +36,7 @@ def everything() -> list[tuple[RunPlan, plans.Objects]]:
 
 @pytest.fixture(scope="session")
 def go(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
-    """Run the go command in a folder of its own and return what it prints."""
+    """Return a function that runs go in its own folder."""
     return functools.partial(_go, tmp_path_factory.mktemp("module"))
 
 

@@ -90,7 +90,7 @@ SOURCES = TrainerSources.of(
 
 
 def plan(case: str = "4x8", **changes: Any) -> RunPlan:
-    """Make a plan: 4x8 of ResNet-50 on PyTorch, with whatever is said to be different."""
+    """Return a plan: by default 4x8 of ResNet-50 on PyTorch."""
     replicas, gpus = (int(part) for part in case.removesuffix("-cpu").split("x"))
     cpu = case.endswith("-cpu")
     framework = changes.get("framework", "pytorch")
@@ -176,7 +176,7 @@ def upstream(
 
 
 def all_plans() -> Iterator[RunPlan]:
-    """Every framework × precision × case × program × data × pool × way to queue."""
+    """Yield all combinations of framework, precision, case, program, data, pool, queueing."""
     for framework, precision, case, program, data, pool, turn in itertools.product(
         ("pytorch", "paddle"),
         ("fp32", "amp"),
@@ -232,7 +232,7 @@ def replicas(wanted: dict[str, Any]) -> dict[str, Any]:
 
 
 def pod(wanted: RunPlan) -> dict[str, Any]:
-    """Render a plan and take its pod template, which is the same for every replica."""
+    """Render a plan; return its pod template, equal for all replicas."""
     first, *others = (replica["template"] for replica in replicas(job(wanted)).values())
     assert all(other == first for other in others)
     assert isinstance(first, dict)

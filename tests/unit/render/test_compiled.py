@@ -1,4 +1,4 @@
-"""Templates are compiled once by a user, and rendered the same from what was kept."""
+"""Templates are compiled once per user and render the same from cache."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_no_golden_is_left_over() -> None:
 
 
 def elided(manifest: dict[str, Any]) -> Any:
-    """Leave out what other tests hold and no person reads: sources, digests, the plan's JSON."""
+    """Remove parts that other tests cover: sources, digests, the plan's JSON."""
     found = copy.deepcopy(manifest)
     if found["kind"] == "ConfigMap":
         found["data"] = dict.fromkeys(found["data"], "<source>")

@@ -1,4 +1,4 @@
-"""What the job is: its kind, its replicas, its policies, and the plan that it carries."""
+"""The job: kind, replicas, policies and its plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pod asks for: resources, volumes, variables, and what its pool adds."""
+"""A pod's resources, volumes and variables, with its pool's additions."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ REFUSED |= {
 
 
 def test_what_kubernetes_would_not_take_is_refused_in_golden_words() -> None:
-    """A variable that someone else sets is not doubled; amounts are not compared as text."""
+    """Includes variables set twice and amounts in different notations."""
     parts = []
     for name, changes in REFUSED.items():
         with pytest.raises(UsageError) as error:

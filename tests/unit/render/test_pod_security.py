@@ -1,4 +1,4 @@
-"""What leaves the restricted Pod Security Standard is a pool's opt-in, and named.
+"""Exceptions from the restricted Pod Security Standard are a pool's named opt-in.
 
 In ``tests/cluster`` the API server itself enforces the standard; goldens show the contexts.
 """

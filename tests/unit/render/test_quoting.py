@@ -1,4 +1,4 @@
-"""No value gets into a manifest but through the quoting filter, and none ever gets out of it."""
+"""Every value passes through the quoting filter and stays quoted."""
 
 from __future__ import annotations
 
@@ -89,13 +89,13 @@ WAYS: dict[str, tuple[Callable[[str], RunPlan], tuple[str | int, ...], str]] = {
         "_{}",
     ),
 }
-"""How a value gets into a pod → where it must arrive, and as what."""
+"""Way of a value into a pod → its path and form."""
 
 
 @pytest.mark.parametrize("way", WAYS)
 @given(value=text)
 def test_a_hostile_value_stays_where_it_was_put(way: str, value: str) -> None:
-    """The pods differ from those of a harmless value in this one place, and there to the letter."""
+    """The pods differ from a harmless value's only in this place, exactly."""
     make, place, form = WAYS[way]
     if way == "the data's folder":
         value = value.replace("/", "_")

@@ -68,7 +68,7 @@ def test_a_config_map_is_known_by_its_content(changed: dict[str, Any], why: str 
 
 
 def test_the_sources_are_a_package_that_python_reads_from_a_bare_folder(tmp_path: Path) -> None:
-    """What the mount shows is enough to find each module, with nothing else of ours beside it."""
+    """The mount alone suffices to import each module."""
     for path, text in packaged.trainer_sources().files.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The files in ``docs/examples``, which show users how to write their own, give sound manifests.
+"""The benchmark files of ``docs/examples`` give sound manifests.
 
 The catalog's own do so in ``tests/cluster``.
 """
@@ -32,7 +32,7 @@ def site() -> choices.Site:
 
 
 def every_plan(name: str) -> Iterator[RunPlan]:
-    """Plans of all that a benchmark can be asked for on a cluster's default pool."""
+    """Yield all plans of a benchmark on a cluster's default pool."""
     found = catalog.find(name)
     for variant in found.spec.variants:
         for case, precision in itertools.product(variant.cases, variant.batch_size):

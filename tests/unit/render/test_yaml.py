@@ -1,4 +1,4 @@
-"""The printed YAML is what was rendered, to every reader, and pleasant to the human one."""
+"""The printed YAML is what was rendered, and readable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A small store for golden files: every kind of row once, with fixed ids and times."""
+"""A small store for golden files, with every kind of row.
+
+Ids and times are fixed.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ SIDE = (688.80, 701.07, 674.42)
 
 
 def gpu_metrics() -> GpuMetrics:
-    """What eight GPUs did that waited for their loaders; nothing tells of tensor cores."""
+    """Return metrics of eight starved GPUs, without tensor core use."""
     values = {"gpu_utilization": 0.38, "memory_used": 14132.0, "power": 181.5, "throttled": 0.004}
     return GpuMetrics(
         figures={

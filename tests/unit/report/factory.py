@@ -1,4 +1,4 @@
-"""Runs as the store would give them, with every field that decides a comparison within reach."""
+"""Runs like the store's, with easy changes of fields that decide comparisons."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def throughput(rate: float, unit: str = "samples/s", **others: float | None) -> 
 
 
 def measurement(rate: float | None, planned: RunPlan, **changes: Any) -> Measurement:
-    """What measuring that plan's run gave; rejected where there is no rate."""
+    """Return a measurement of a plan; rejected if ``rate`` is None."""
     fields: dict[str, Any] = {
         "files": (f"{planned.run_id}.log",),
         "format": "k8sbench",

@@ -1,4 +1,4 @@
-"""A page with everything on it: every kind of row, and one run with its course over time."""
+"""A page with every kind of row and one run's course."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def window() -> MeasuredWindow:
 
 
 def trained() -> Page:
-    """The page of a run that reached its target of 40 % and was restarted on the way."""
+    """Return the page of a restarted run that reached its 40 % target."""
     run = one_trained()
     made = report([run], Wanted())
     killed = train_logs.to_target(60) + 2

@@ -1,7 +1,8 @@
-"""The pictures of the README: the live view and the plot, drawn by the product from example data.
+"""The README's pictures, drawn by the product from example data.
 
-``make golden`` writes them again; a test compares them. Their figures are those of a published
-report and of an invented run: no picture shows a measurement of k8sbench.
+They are the live view and the plot. ``make golden`` writes them again; a test compares them. Their
+figures are those of a published report and of an invented run: no picture shows a measurement of
+k8sbench.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ NAME = "resnet50-261120-081500-x7k2qd"
 
 
 def live_view() -> str:
-    """Draw four replicas of which one was restarted, and the step that rank 0 has printed."""
+    """Draw four replicas, one restarted, with rank 0's printed step."""
     live = LiveRun(
         live_runs.run(NAME, replicas=4, gpus_per_replica=8, processes_per_replica=8, batch_size=128)
     )
@@ -70,13 +71,13 @@ def plot_of_published_runs() -> str:
 
 
 def sample_row() -> str:
-    """Write the table of one of these cases, as it is on a terminal of 80 columns."""
+    """Write the table of one case for a terminal of 80 columns."""
     made = _published("1x8")
     return tables.text(layout.tables(made.results, ()), width=WIDTH)
 
 
 def _published(*cases: str) -> Report:
-    """Report on the published runs, which are upstream's, and the side runs in their folder."""
+    """Report on upstream's published runs and the side runs beside them."""
     runs = [
         msgspec.structs.replace(
             one,

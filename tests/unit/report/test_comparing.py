@@ -1,4 +1,4 @@
-"""What a comparison says: in words and as data."""
+"""A comparison in words and as data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.unit.report.factory import run, smoke
 
 @pytest.fixture
 def mixed() -> Comparison:
-    """A regression, an equal case, one only in A, one of too few runs, one that failed, smoke."""
+    """Return six cases: regression, equal, only in A, too few, failed, smoke."""
     amp = {"precision": "amp", "amp_dtype": "fp16"}
     a = [
         *old(A, case="1x8"),

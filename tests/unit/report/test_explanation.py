@@ -18,7 +18,7 @@ ANY = [Expectation(format=name, gpus=2, batch_size=8, warmup=0) for name in NAME
 
 
 def computed(formula: Formula) -> float:
-    """What the numbers of a formula give."""
+    """Return a formula's value."""
     numerator, _, rest = formula.text.partition(" ÷ ")
     value = 1.0
     for factor in numerator.split(" × "):

@@ -1,4 +1,4 @@
-"""What stands in the cells, and that nothing is ever 0 for "not measured"."""
+"""Cells of the tables; a missing value is never 0."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def in_layout(reported: str, **plan: Any) -> Run:
 
 
 def trained(**changes: Any) -> dict[str, Any]:
-    """What a run of our trainers that reached its target measured."""
+    """Return the measurement of our trainer's run that reached its target."""
     return {
         "accuracy": accuracy(76.6),
         "time_to_train_s": 44338.456,
@@ -148,7 +148,7 @@ def test_one_line_tells_what_the_intervals_do_not() -> None:
 
 
 def printed(runs: list[Run], width: int | None = 80, **options: Any) -> list[str]:
-    """What a terminal shows of the rows of some runs."""
+    """Return the lines of runs on a terminal."""
     made = report(runs, Wanted(every=True))
     return text(layout.tables(made.results, made.parities, **options), width=width).splitlines()
 

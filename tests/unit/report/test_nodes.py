@@ -1,4 +1,4 @@
-"""What is said of the nodes of a pool: in their rows and below the table."""
+"""Nodes of a pool in their rows and below the table."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ POOLS = {
 
 
 def test_what_is_said_of_nodes_is_golden() -> None:
-    """A slow node is named with its slow GPU; why nodes are not judged is said once."""
+    """A slow node has its slow GPU; unjudged nodes share one reason."""
     parts = []
     for name, figures in POOLS.items():
         found = node_check.check(figures)

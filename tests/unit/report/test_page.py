@@ -1,4 +1,4 @@
-"""``results -o html``: what the page says, that it is one file, that text stays text."""
+"""``results -o html``: one file, its content, and escaped text."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def text_of(made: page.Page) -> str:
 
 
 def charts(made: page.Page) -> list[str | None]:
-    """What is said of each chart to those who do not see it."""
+    """Return the accessible names of the charts."""
     return [its["aria-label"] for tag, its in Read(page.html(made)).tags if tag == "svg"]
 
 

@@ -1,4 +1,4 @@
-"""What others have written does not control the terminal or the page that it is shown on."""
+"""Foreign text does not control the terminal or page that shows it."""
 
 from __future__ import annotations
 

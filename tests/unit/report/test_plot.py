@@ -1,4 +1,4 @@
-"""The plot: its bars and words, the same bytes each time, a clear word without its extra."""
+"""The plot: bars, words, identical bytes, and the missing extra's error."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def shade(panel: plot.Panel) -> tuple[float, float] | None:
 
 
 def chart(panel: Panel) -> dict[str, Any]:
-    """The words of a chart, and of each line its points: the first, the last and how many."""
+    """Return a chart's words, and its lines' first and last points and counts."""
     axes = axes_of(panel)
     found: dict[str, Any] = {"x": axes.get_xlabel(), "shaded": shade(panel)}
     for number, line in enumerate(axes.get_lines()):
@@ -134,7 +134,7 @@ def sets(count: int) -> list[Panel]:
 
 
 def measured_part(window: MeasuredWindow | None) -> list[Panel]:
-    """What is shaded is what was measured and not what was planned."""
+    """The shaded part is the measured window, not the planned one."""
     one = msgspec.structs.replace(pages.history(), series=())
     measured = msgspec.structs.replace(present(one.measured), window=window)
     return plot.over_time(msgspec.structs.replace(one, measured=measured))

@@ -38,7 +38,7 @@ def made(runs: list[Run], lang: Lang = "en", **more: Any) -> Publication:
 
 
 def some_runs() -> list[Run]:
-    """Three repeats on 8 GPUs, of which one is rejected, one on a GPU, and a smoke run."""
+    """Return 8-GPU repeats, one rejected, a 1-GPU run and a smoke run."""
     measured = {"environment": ENVIRONMENT}
     runs = [
         run(rate, case="1x8", repeat=number, run_id=f"eight-{number}", measured=measured)

@@ -1,4 +1,4 @@
-"""Which rows are shown: the latest set of each case, unless more is asked for."""
+"""Selection of rows: by default the latest set of each case."""
 
 from __future__ import annotations
 

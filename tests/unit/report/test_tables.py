@@ -1,4 +1,4 @@
-"""Tables as text: nothing is cut, nothing is broken inside a figure, footnotes find their cells."""
+"""Tables as text: nothing cut, figures unbroken, footnotes at their cells."""
 
 from __future__ import annotations
 

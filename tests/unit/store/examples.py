@@ -47,7 +47,7 @@ REJECTION = Finding(
 
 
 def append(folder: Path, transition: Transition) -> None:
-    """Write an event that no row knows, as a process does that is killed then."""
+    """Write an event without its row, as a killed process does."""
     with (folder / "events.jsonl").open("ab") as file:
         file.write(msgspec.json.encode(transition) + b"\n")
 
@@ -126,7 +126,7 @@ def step(phase: Phase, at: float = NOW + 1, cause: str = "All replicas run.") ->
 
 
 def fill(store: SqlStore, *run_ids: str) -> None:
-    """Record runs that have ended, an hour after one another, with files of every kind."""
+    """Record ended runs, an hour apart, with files of every kind."""
     for number, run_id in enumerate(run_ids, start=1):
         store.record(plan(run_id, repeat=number), at=NOW + number, owner=OWNER)
         archive(store, f"hello from {run_id}", run_id=run_id)

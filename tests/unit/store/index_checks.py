@@ -1,4 +1,4 @@
-"""Whether the rows of a store say what its folders say."""
+"""Comparison of a store's rows with its folders."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def damage(store: SqlStore, run_id: str, record: str) -> None:
 
 
 def differences(store: SqlStore) -> list[str]:
-    """Name the runs whose rows say otherwise than their folders, or that lack one of them."""
+    """Return runs whose row and folder differ or that lack one."""
     with store.database.reading() as db:
         found = [index.run_of(row) for row in db.execute(index.ROWS).mappings()]
     folders = map(store.run_folder, artifacts.run_ids(store.root))

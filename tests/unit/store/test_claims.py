@@ -1,4 +1,4 @@
-"""Which process follows which run: one, among all that use a store, whatever becomes of it."""
+"""One process among all of a store follows a run."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_a_process_that_holds_a_claim_can_end(store: SqlStore, other: Other) -> 
 
 @on_postgres
 def test_a_process_of_another_machine_is_waited_for(store: SqlStore, other: Other) -> None:
-    """Only its own machine can tell whether a process is gone; another may have the same name."""
+    """Only its own machine can check a process; machines may share names."""
     ask(other, "claim")
     other.kill()
     other.wait(PATIENCE)

@@ -1,4 +1,4 @@
-"""What every store does, whatever database is behind it (:class:`k8sbench.ports.Store`)."""
+"""Contract of every store on either database (:class:`k8sbench.ports.Store`)."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_log_files_are_listed_with_rank_0_first(one_run: SqlStore) -> None:
 
 
 def test_a_run_that_goes_on_is_as_its_folder_says(one_run: SqlStore) -> None:
-    """A process was killed before the row stood. On PostgreSQL that change did not count."""
+    """A process was killed before its row; PostgreSQL rolled that back."""
     append(one_run.folder("seg-1"), step(Phase.SUCCEEDED, NOW + 2))
     phase = Phase.SUCCEEDED if one_run.has_all_folders else Phase.CREATED
     assert one_run.run("seg-1").phase is phase

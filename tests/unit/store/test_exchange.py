@@ -1,4 +1,4 @@
-"""Runs go from store to store whole or not at all, and nothing else comes with them."""
+"""Runs move between stores whole or not at all, and nothing else."""
 
 from __future__ import annotations
 
@@ -299,7 +299,7 @@ KEPT = {"run.json", "events.jsonl", "measurement.json", "manifest.yaml", "gpu/fe
 
 @pytest.fixture
 def filled(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> SqlStore:
-    """Runs that ended 1, 2 and 3 hours after NOW; it is 90 days and 2.5 hours later."""
+    """Provide runs of 1–3 hours after NOW; it is 90 days, 2.5 hours later."""
     monkeypatch.setattr(context, "now", lambda: NOW + 90 * DAY + 9000)
     fill(store, "seg-1", "seg-2", "seg-3")
     return store
@@ -419,7 +419,7 @@ def _umask(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def seen_by_others(*paths: Path) -> dict[str, str]:
-    """What is not 0600, or of a folder 0700, with its mode; of all that is there."""
+    """Return paths with modes other than 0600 or, for folders, 0700."""
     every = [each for path in paths for each in (path, *path.rglob("*"))]
     modes = {each: stat.S_IMODE(each.stat().st_mode) for each in every}
     wanted = {each: 0o700 if each.is_dir() else 0o600 for each in every}

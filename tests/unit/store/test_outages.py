@@ -1,4 +1,4 @@
-"""A PostgreSQL that goes away and comes back, is busy, or refuses: nothing is lost or doubled."""
+"""PostgreSQL outages, locks and refusals lose and duplicate nothing."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_changes_are_made_over_restarts_of_the_server(
 def test_a_change_whose_connection_is_lost_is_made_once(
     shared: SqlStore, monkeypatch: pytest.MonkeyPatch, counts: bool
 ) -> None:
-    """Whether or not its transaction counted: the answer to the commit is lost."""
+    """The answer to the commit is lost, whether or not it counted."""
     shared.record(plan(), at=NOW, owner=None)
     real, lost = psycopg.Connection.commit, list[bool]()
 
@@ -170,7 +170,7 @@ LOCATION = Location(server="https://cluster.example:6443", namespace="bench")
 
 @pytest.fixture
 def laptop(url: str, tmp_path: Path) -> Iterator[SqlStore]:
-    """The store as one machine sees it, with a run that it has submitted to a cluster."""
+    """Provide one machine's view of the store, with a cluster run."""
     with open_store(url, folder=tmp_path / "laptop") as store:
         store.record(plan(backend="kubernetes"), at=NOW, owner=OWNER, location=LOCATION)
         store.move("seg-1", step(Phase.RUNNING))

@@ -1,4 +1,4 @@
-"""The database is an index over the folders: opening a store and a reindex keep it so."""
+"""The database indexes the folders; opening and reindexing keep it current."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_folders_that_hold_no_run_are_passed_over_and_damaged_ones_named(store: 
 def test_the_index_follows_folders_that_come_and_go(
     one_run: SqlStore, open_again: OpenStore, tmp_path: Path
 ) -> None:
-    """Killed before the row stood, copied here, or deleted; a team's rows have folders anywhere."""
+    """A killed write, copies, deletions; a team's folders may be anywhere."""
     with open_store(str(tmp_path / "other")) as other:
         other.record(plan("seg-9", set_name="mine"), at=NOW + 70, owner=OWNER)
         shutil.copytree(other.folder("seg-9"), one_run.root / "runs" / "seg-9")
@@ -227,7 +227,7 @@ def test_a_damaged_index_is_made_anew(root: Path, filled: list[Run], wrong: str)
 
 
 def test_a_damaged_database_takes_its_log_along(root: Path, tmp_path: Path) -> None:
-    """A write-ahead log belongs to its database; SQLite would play it into any of that name."""
+    """SQLite would replay a write-ahead log into any database of its name."""
     copy = tmp_path / "copy"
     with open_store(str(root)) as store:
         filled = fill(store)
@@ -429,7 +429,7 @@ def test_a_missing_driver_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_store_that_is_moved_stays_the_same(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pod that is started again, or a volume that is mounted elsewhere: its marks are its own."""
+    """A restarted pod or another mount: it recognises its own marks."""
     with open_store(str(root)) as store:
         before = store.identity
     monkeypatch.setattr("platform.node", lambda: "collector-7d9f-x2x4z")

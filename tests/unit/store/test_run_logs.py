@@ -1,4 +1,4 @@
-"""The logs of a run: lines with their times that survive a kill, and are read as they come."""
+"""Timed log lines of a run survive a kill and stream."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_tail_reads_what_has_come_and_keeps_half_a_line(tmp_path: Path) -> Non
 
 
 def test_times_never_go_back(tmp_path: Path) -> None:
-    """So that files of several replicas can be merged while a clock is being set."""
+    """Files of several replicas then merge despite clock changes."""
     path = tmp_path / "x.log"
     path.write_bytes(b"1970-01-01T00:00:09.000000Z a\n1970-01-01T00:00:01.000000Z b\n")
     with contextlib.closing(LogTail(path)) as tail:
@@ -106,7 +106,10 @@ def store(sqlite_store: SqlStore) -> SqlStore:
 
 
 LINES = 10_000
-"""Of 40 bytes each; a log may have 20,000 bytes here, and keeps 10,000 and 5,000 of them."""
+"""Lines of 40 bytes each.
+
+A log may have 20,000 bytes here, and keeps 10,000 and 5,000 of them.
+"""
 
 
 @pytest.fixture
@@ -116,7 +119,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def grown(store: SqlStore, first: int, last: int) -> list[LogGap]:
-    """Archive lines one by one; return the gaps that are recorded before each next one."""
+    """Archive lines one by one; return the gaps before each."""
     gaps = []
     with contextlib.closing(store.archive("seg-1")) as archive:
         for number in range(first, last):
@@ -147,7 +150,7 @@ def test_of_a_log_that_grows_without_end_the_middle_is_left_out(store: SqlStore)
 
 @pytest.mark.usefixtures("small")
 def test_what_is_left_out_is_on_record_before_it_goes(store: SqlStore) -> None:
-    """A process that is killed in between leaves a whole log, which the next one shortens."""
+    """After a kill in between, the log is whole; the next process trims it."""
     archive = store.archive("seg-1")
     lines = [
         LogLine(replica="master-0", at=number, text=f"step {number:6}") for number in range(600)
@@ -188,7 +191,7 @@ def test_a_torn_last_line_does_not_count_and_goes(store: SqlStore) -> None:
 
 
 def test_of_a_large_file_the_end_is_read(tmp_path: Path) -> None:
-    """What is not there to be read, a hole of a gigabyte, does no harm and takes no time."""
+    """A hole of a gigabyte before it costs nothing."""
     path = tmp_path / "master-0.log"
     with path.open("wb") as file:
         file.seek(1 << 30)
@@ -216,7 +219,7 @@ def test_the_archive_tells_the_mark_that_the_stream_had(steps: list[int], texts:
 
 
 def test_marks_are_of_the_present_attempt_alone(store: SqlStore) -> None:
-    """The pods of the next attempt have the same names, and their logs begin anew."""
+    """The next attempt's pods have the same names and new logs."""
     path = archive(store, "of the first", at=2.0)
     with path.open("ab") as file:
         file.write(b"2026-11-20T08:15:00.000001Z ha")  # where no attempt begins

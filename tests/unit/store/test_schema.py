@@ -1,4 +1,4 @@
-"""The JSON documents: what the code prints, the JSON Schema file and the page say the same."""
+"""JSON documents of code, JSON Schema and page agree."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def components() -> dict[str, dict[str, Any]]:
 
 
 def structs() -> dict[str, type[Any]]:
-    """The class of each structure of the documents, in the order in which they are met."""
+    """Return the documents' classes in order of appearance."""
     met: dict[str, type[Any]] = {}
 
     def visit(info: Any) -> None:
@@ -113,7 +113,7 @@ def printed_by(name: str) -> str:
 
 
 def tables() -> str:
-    """The generated part of the page: a table for each structure, from the code's docstrings."""
+    """Return the page's generated part: a table per structure from docstrings."""
     parts = []
     for name, struct in structs().items():
         if name in OF_THE_CATALOG:

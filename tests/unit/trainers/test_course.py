@@ -1,4 +1,4 @@
-"""How long a run trains, where it is evaluated and saved, and which options say so."""
+"""Length of a training, its evaluations and checkpoints, and their options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which samples a rank reads in a step, and what becomes of broken ones."""
+"""Samples of a rank's step, and broken samples."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ledger(*argv: str) -> tuple[Ledger, list[str]]:
-    """Of ten samples to train on and ten others, and the lines that it writes."""
+    """Return a ledger of ten training and ten other samples, with its lines."""
     written: list[str] = []
     place = Place(1, 1, 2)
     journal = Journal(read(*argv), place, unit="images", write=written.append, now=lambda: 1.0)
@@ -248,7 +248,7 @@ def test_real_data_must_be_there_and_fill_a_global_batch() -> None:
 
 
 def entered(opener: Any, given: settings.Settings, *places: Place) -> list[Files]:
-    """What the ranks of a node open, which come in this order."""
+    """Return the files of a node's ranks in order of arrival."""
     with contextlib.ExitStack() as stack:
         found = [stack.enter_context(opened(opener, given, at)) for at in places or [Place()]]
         return [each for each in found if each is not None]

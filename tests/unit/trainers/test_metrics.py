@@ -33,7 +33,7 @@ def test_iou_is_the_shared_part_of_labels_and_predictions(seed: int, labels: lis
 
 
 def plain_verification(distances: list[float], same: list[bool]) -> float:
-    """Ten folds of consecutive pairs, the first ones a pair longer; thresholds one by one."""
+    """Verify by ten folds of consecutive pairs, and single thresholds."""
     size, longer = divmod(len(distances), 10)
     accuracies, first = [], 0
     for fold in range(10):

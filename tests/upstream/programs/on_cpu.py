@@ -16,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 class Absent(types.ModuleType):
-    """A module with any name: classes that refuse to be made, functions that tell no version."""
+    """Fake module: classes refuse instantiation, functions return no version."""
 
     def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
