@@ -81,9 +81,7 @@ LETTERS = """() => Math.min(...[...document.querySelectorAll('svg text')].map(te
 """The smallest letters of the charts, pixels."""
 
 
-def test_nothing_is_outside_or_on_each_other_at_any_width_and_the_browser_has_nothing_to_say(
-    chromium: Browser, file: str
-) -> None:
+def test_nothing_overlaps_or_overflows_at_any_width(chromium: Browser, file: str) -> None:
     opened = chromium.new_page()
     said = messages(opened)
     for width in (390, 768, 1280, 1920):
@@ -143,9 +141,7 @@ def test_a_row_unfolds_and_folds(opened: Page) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_is_readable_for_everybody(
-    chromium: Browser, file: str, scheme: Literal["light", "dark"]
-) -> None:
+def test_readable_for_all(chromium: Browser, file: str, scheme: Literal["light", "dark"]) -> None:
     from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 
     # The page lets no script run; the checker is one.
@@ -168,9 +164,7 @@ BROKEN = """() => [...document.querySelectorAll('th, td[data-title]:not(.long)')
 """Words and figures of tables that stand on two lines."""
 
 
-def test_paper_is_white_and_whole_also_for_who_has_a_dark_screen(
-    chromium: Browser, file: str, tmp_path: pathlib.Path
-) -> None:
+def test_paper_is_white_and_complete(chromium: Browser, file: str, tmp_path: pathlib.Path) -> None:
     opened = chromium.new_page(viewport={"width": 1040, "height": 720}, color_scheme="dark")
     opened.goto(file)
     colours = "[getComputedStyle(document.body).color, getComputedStyle(document.body).background]"

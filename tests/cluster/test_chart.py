@@ -48,9 +48,7 @@ def volume(cluster: Cluster, restricted: Namespace) -> Iterator[dict[str, Any]]:
         yield values
 
 
-def test_a_release_lives_through_upgrade_rollback_and_a_second_install(
-    release: Release, volume: dict[str, Any]
-) -> None:
+def test_upgrade_rollback_and_second_install(release: Release, volume: dict[str, Any]) -> None:
     namespace = release.namespace
     # Without an image: all that needs none, and the way to the rest.
     told = release.run("install", *PATIENCE, values={})
@@ -97,9 +95,7 @@ def test_a_release_lives_through_upgrade_rollback_and_a_second_install(
     assert again["spec"]["volumeName"] == claim["spec"]["volumeName"]
 
 
-def test_the_api_server_takes_everything_that_can_be_turned_on(
-    newest: Helm, namespace: Namespace, monitoring: None
-) -> None:
+def test_all_options_are_accepted(newest: Helm, namespace: Namespace, monitoring: None) -> None:
     objects = newest.template(examples.ALL, namespace=namespace.name)
     kinds = {"CronJob", "NetworkPolicy", "ClusterRole", "ServiceMonitor", "PrometheusRule", "Pod"}
     assert kinds <= {each["kind"] for each in objects}
@@ -117,9 +113,7 @@ def test_the_api_server_takes_everything_that_can_be_turned_on(
 
 
 @pytest.mark.parametrize("kind", ["ServiceMonitor", "PrometheusRule"])
-def test_what_the_prometheus_operator_reads_is_refused_where_it_is_not(
-    release: Release, kind: str
-) -> None:
+def test_monitors_are_refused_without_their_operator(release: Release, kind: str) -> None:
     asked = nested(f"monitoring.{kind[0].lower()}{kind[1:]}.enabled", True)
     with pytest.raises(HelmFailed, match=f'no matches for kind "{kind}"'):
         release.run("install", values=merged(examples.COLLECTOR, asked))

@@ -38,9 +38,7 @@ def finish_master(namespace: Namespace, run_id: str) -> None:
 
 
 @pytest.mark.parametrize("framework", ["pytorch", "paddle"])
-def test_a_job_is_followed_from_its_creation_to_its_end(
-    port: Port, namespace: Namespace, framework: str
-) -> None:
+def test_a_job_is_followed_to_its_end(port: Port, namespace: Namespace, framework: str) -> None:
     plan = port.submit(following.plan("4x8", framework=framework), None)
     port.until_phase(plan, Phase.RUNNING)
     namespace.finish(plan.run_id)
@@ -66,9 +64,7 @@ def test_what_the_nodes_of_a_job_say_is_reported_before_its_end(
     assert all("kubelet" in facts for nodes in found for facts in nodes.values())
 
 
-def test_a_worker_that_never_ends_does_not_hold_up_a_job_whose_master_has_succeeded(
-    user: Path, namespace: Namespace
-) -> None:
+def test_an_endless_worker_does_not_delay_success(user: Path, namespace: Namespace) -> None:
     with following.opened(user, end_s=5.0) as port:
         plan = port.submit(following.plan("2x1"), None)
         port.until_phase(plan, Phase.RUNNING)
@@ -83,9 +79,7 @@ def test_a_worker_that_never_ends_does_not_hold_up_a_job_whose_master_has_succee
     assert {line.replica for line in port.lines(plan)} == {"master-0", "worker-0"}
 
 
-def test_pods_that_the_watch_does_not_report_are_listed_and_read_before_the_job_s_end(
-    user: Path, namespace: Namespace
-) -> None:
+def test_pods_missed_by_the_watch_are_read_before_the_end(user: Path, namespace: Namespace) -> None:
     with (
         fault_proxy.before(user) as (proxy, path),
         following.opened(path) as port,
@@ -102,9 +96,7 @@ def test_pods_that_the_watch_does_not_report_are_listed_and_read_before_the_job_
 # -- creating ---------------------------------------------------------------------------------
 
 
-def test_someone_else_s_job_of_the_name_is_neither_joined_nor_deleted(
-    port: Port, namespace: Namespace
-) -> None:
+def test_a_foreign_job_is_neither_joined_nor_deleted(port: Port, namespace: Namespace) -> None:
     plan = following.plan("1x1", trainers_by="image")
     (job,) = following.objects(plan)
     del job["metadata"]["labels"]
@@ -158,9 +150,7 @@ def test_a_job_that_is_cancelled_is_deleted_and_all_who_follow_it_read_why(
     assert namespace.get("pytorchjobs") == []
 
 
-def test_a_cancellation_is_not_lost_when_the_cluster_is_let_go_at_once(
-    user: Path, namespace: Namespace
-) -> None:
+def test_closing_at_once_keeps_a_cancellation(user: Path, namespace: Namespace) -> None:
     with following.opened(user) as port:
         plan = port.submit(following.plan("1x1"), None)
         port.cluster.cancel(plan.run_id, "Not wanted any more.", "asked")
@@ -183,9 +173,7 @@ def test_of_jobs_that_are_asked_for_by_name_no_others_are_listed(port: Port) -> 
     assert {job.plan.run_id for job in cluster.jobs([one.run_id, *many])} >= {one.run_id}
 
 
-def test_a_job_that_is_resumed_while_others_are_followed_is_seen_as_it_is(
-    port: Port, user: Path, namespace: Namespace
-) -> None:
+def test_a_job_resumed_later_is_reported(port: Port, user: Path, namespace: Namespace) -> None:
     with following.opened(user) as other:
         old = other.submit(following.plan("1x1", set_name="one"))
         other.end_of(old)
@@ -235,9 +223,7 @@ def hold(namespace: Namespace, plan: RunPlan, *finalizers: str) -> None:
     namespace.kubectl("patch", f"pytorchjob/{plan.run_id}", "--type=merge", f"--patch={patch}")
 
 
-def test_deleting_says_which_finalizer_keeps_the_job_each_time(
-    held: tuple[Port, RunPlan], namespace: Namespace
-) -> None:
+def test_deleting_names_the_finalizer(held: tuple[Port, RunPlan], namespace: Namespace) -> None:
     port, plan = held
     assert port.cluster.remove(plan.run_id) == KEPT
     assert port.cluster.remove(plan.run_id) == KEPT

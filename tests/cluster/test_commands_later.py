@@ -129,7 +129,7 @@ def test_a_run_that_another_process_follows_is_looked_at_in_its_record(shell: Sh
     assert "Run followed is Succeeded." in follow.err
 
 
-def test_following_the_logs_of_a_run_that_nobody_follows_archives_and_closes_it(
+def test_following_logs_archives_and_closes_an_unfollowed_run(
     shell: Shell,
 ) -> None:
     logs = shell.printing("alone")
@@ -148,9 +148,7 @@ def test_following_the_logs_of_a_run_that_nobody_follows_archives_and_closes_it(
     assert shell.json("status", "alone")["measurement"]["verdict"] == "valid"
 
 
-def test_a_detached_run_is_waited_for_by_another_program(
-    own_shell: Shell, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_program_waits_for_a_run(own_shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in own_shell.environment.items():
         monkeypatch.setenv(name, value)
     store = str(own_shell.store)

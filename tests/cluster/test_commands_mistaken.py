@@ -12,9 +12,7 @@ from tests.harness.cluster.shell import CASE, ENDLESS, Shell, until
 COMMANDS = ("status", "logs", "watch", "collect", "cancel", "delete")
 
 
-def test_a_run_that_is_looked_for_in_the_wrong_namespace_is_not_lost(
-    shell: Shell, namespace: Namespace
-) -> None:
+def test_the_wrong_namespace_does_not_lose_a_run(shell: Shell, namespace: Namespace) -> None:
     # Who may do everything everywhere is not stopped by a lack of rights.
     shell.environment["KUBECONFIG"] = str(namespace.cluster.kubeconfig)
     right, wrong = (f"--namespace={one.name}" for one in (shell.namespace, namespace))

@@ -153,9 +153,7 @@ def dead(shell: Shell) -> str:
     return str(path)
 
 
-def test_cluster_and_namespace_are_chosen_as_with_kubectl(
-    shell: Shell, namespace: Namespace
-) -> None:
+def test_cluster_and_namespace_are_chosen_like_kubectl(shell: Shell, namespace: Namespace) -> None:
     here = shell.environment["KUBECONFIG"]
     # Named on the command line, wherever KUBECONFIG points.
     done = shell.run(

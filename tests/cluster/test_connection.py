@@ -106,9 +106,7 @@ def test_a_server_name_that_is_not_the_host_s(kubeconfig: Kubeconfig, token: str
 # -- replaced while k8sbench runs --------------------------------------------------------------
 
 
-def test_an_authority_in_a_file_that_the_kubeconfig_names(
-    pki: Pki, user: Path, tmp_path: Path
-) -> None:
+def test_an_authority_file_of_the_kubeconfig(pki: Pki, user: Path, tmp_path: Path) -> None:
     authority = tmp_path / "ca.crt"
     authority.write_bytes((pki.webhook / "ca.crt").read_bytes())
     keys = {"certificate-authority-data": None, "certificate-authority": str(authority)}
@@ -125,9 +123,7 @@ def test_an_authority_in_a_file_that_the_kubeconfig_names(
         assert refusal(api) == "api-not-trusted"
 
 
-def test_a_client_s_certificate_in_the_kubeconfig(
-    pki: Pki, namespace: Namespace, tmp_path: Path
-) -> None:
+def test_a_client_certificate_inline(pki: Pki, namespace: Namespace, tmp_path: Path) -> None:
     def signed(certificate: Path, key: Path) -> dict[str, str]:
         return {"client-certificate-data": data(certificate), "client-key-data": data(key)}
 

@@ -85,9 +85,7 @@ PAIR = """
 """
 
 
-def test_two_runs_that_each_hold_half_of_what_they_need_are_named_to_both(
-    cluster: Cluster, own_shell: Shell
-) -> None:
+def test_a_deadlock_of_two_runs_is_named_to_both(cluster: Cluster, own_shell: Shell) -> None:
     namespace, label = own_shell.namespace, own_shell.namespace.name[-6:]
     own_shell.limits = {"diagnose__job__waiting__LOOK_SECONDS": 1.0}
     own_shell.pools.write_text(own_shell.pools.read_text() + PAIR.format(label=label))
@@ -118,9 +116,7 @@ def test_two_runs_that_each_hold_half_of_what_they_need_are_named_to_both(
             first.ends(3)
 
 
-def test_only_packed_replicas_share_the_one_node_that_there_is(
-    cluster: Cluster, own_shell: Shell
-) -> None:
+def test_only_packed_replicas_share_the_only_node(cluster: Cluster, own_shell: Shell) -> None:
     label = own_shell.namespace.name[-6:]
     own_shell.pools.write_text(own_shell.pools.read_text() + PAIR.format(label=label))
     with node_of_its_own(cluster, f"one-{label}") as one:

@@ -29,9 +29,7 @@ def check_collected(shell: Shell, run_id: str, lines: list[str]) -> None:
     assert shell.archived(run_id) == lines
 
 
-def test_a_submit_that_is_killed_before_any_write_is_repeated_and_makes_one_job(
-    own_shell: Shell, proxy: FaultProxy
-) -> None:
+def test_a_killed_submit_repeated_makes_one_job(own_shell: Shell, proxy: FaultProxy) -> None:
     for writes in itertools.count():
         run_id = f"run-{writes}"
         logs = own_shell.logs(run_id).begin().end()
@@ -51,9 +49,7 @@ def test_a_submit_that_is_killed_before_any_write_is_repeated_and_makes_one_job(
     assert len(own_shell.json("list")) == writes + 1
 
 
-def test_who_reads_an_old_state_of_a_job_does_not_delete_the_one_that_has_its_name(
-    own_shell: Shell, proxy: FaultProxy
-) -> None:
+def test_a_stale_read_does_not_delete_the_new_job(own_shell: Shell, proxy: FaultProxy) -> None:
     shell = own_shell
     shell.printing("old")
     job = shell.namespace.get(shell.namespace.job("old"))

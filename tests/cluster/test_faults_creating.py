@@ -42,9 +42,7 @@ def test_a_job_whose_answer_is_lost_is_found_and_followed_to_its_end(
     assert own_shell.on_cluster() == []
 
 
-def test_a_job_that_may_exist_is_unknown_and_one_that_was_not_asked_for_is_not_created(
-    port: tuple[FaultProxy, Port], namespace: Namespace
-) -> None:
+def test_a_lost_request_is_unknown(port: tuple[FaultProxy, Port], namespace: Namespace) -> None:
     proxy, opened = port
     plan = following.plan("1x1")
     # The job is created; neither that nor its presence is answered.

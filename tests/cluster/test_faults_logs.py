@@ -38,9 +38,7 @@ def shell(common: tuple[Namespace, Path], proxy: tuple[FaultProxy, Path], tmp_pa
     return found
 
 
-def test_a_job_stays_until_its_logs_are_collected(
-    shell: Shell, proxy: tuple[FaultProxy, Path]
-) -> None:
+def test_a_job_stays_until_logs_are_collected(shell: Shell, proxy: tuple[FaultProxy, Path]) -> None:
     name = "kubelet"
     logs = shell.logs(name).begin().end()
     with proxy[0].answer(500, "/log", body=_status(500, KUBELET)):

@@ -74,9 +74,7 @@ def test_a_cancel_during_an_outage_is_carried_out_by_collect(
     assert "outage" not in shell.on_cluster()
 
 
-def test_a_kill_between_measuring_and_deleting_leaves_a_deletion_that_collect_all_knows_of(
-    shell: Shell, proxy: FaultProxy
-) -> None:
+def test_collect_all_deletes_after_a_kill_before_deletion(shell: Shell, proxy: FaultProxy) -> None:
     shell.logs("owed").begin().end()
     with proxy.hold("/pytorchjobs/owed", method="DELETE") as held:
         with shell.started("submit", *CASE, "--run-id=owed") as submit:
@@ -127,9 +125,7 @@ def test_a_damaged_run_is_named_and_its_job_goes_on(shell: Shell) -> None:
     assert shell.archived("damaged") == logs.expected["master-0"]
 
 
-def test_a_run_whose_logs_are_not_served_is_cancelled_without_them(
-    shell: Shell, proxy: FaultProxy
-) -> None:
+def test_a_run_without_served_logs_is_cancelled(shell: Shell, proxy: FaultProxy) -> None:
     detached(shell, "unserved")
     shell.limits = {"lifecycle__requests__READ_SECONDS": 1.0}
     with proxy.hold("/log"):

@@ -85,9 +85,7 @@ def held_back(namespace: Namespace) -> Iterator[Gate]:
 
 
 @KINDS
-def test_a_run_waits_with_kueues_reason_and_is_admitted_when_one_ends(
-    own_shell: Shell, kind: str
-) -> None:
+def test_a_run_waits_with_kueues_reason_until_another_ends(own_shell: Shell, kind: str) -> None:
     with queue_of(own_shell.namespace, 2):
         detached(own_shell, "first", "v1", IN_QUEUE)
         own_shell.namespace.until(is_admitted, "workloads")
@@ -103,9 +101,7 @@ def test_a_run_waits_with_kueues_reason_and_is_admitted_when_one_ends(
 
 
 @KINDS
-def test_a_run_that_is_preempted_waits_again_and_its_last_attempt_is_measured(
-    own_shell: Shell, kind: str
-) -> None:
+def test_a_preempted_run_waits_and_its_last_attempt_counts(own_shell: Shell, kind: str) -> None:
     # kwok does not end the log of a pod that is gone: the stream is closed before the next begins.
     own_shell.limits = {"adapters__kubernetes__logs__streams__LOOK_SECONDS": 0.05}
     lower = {"withinClusterQueue": "LowerPriority"}
@@ -177,7 +173,7 @@ def test_a_queue_that_never_takes_a_job_is_named(own_shell: Shell) -> None:
                 submit.ends(3)
 
 
-def test_a_cluster_queue_that_is_stopped_is_named_and_one_that_is_drained_stops_the_run(
+def test_a_stopped_queue_is_named_and_a_drained_one_stops_the_run(
     own_shell: Shell,
 ) -> None:
     def stop(name: str, policy: str) -> None:
@@ -216,7 +212,7 @@ def test_a_cluster_queue_that_is_stopped_is_named_and_one_that_is_drained_stops_
 OTHER_NODES = {"nvidia.com/gpu.product": "NVIDIA-H100"}
 
 
-def test_a_queue_of_other_nodes_than_the_pools_is_refused_before_anything_is_created(
+def test_a_queue_of_other_nodes_is_refused_before_creation(
     own_shell: Shell,
 ) -> None:
     with queue_of(own_shell.namespace, 8, OTHER_NODES):

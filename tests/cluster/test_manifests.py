@@ -58,9 +58,7 @@ def gpus_of(pod: dict[str, Any]) -> int:
     return int(container["resources"]["limits"]["nvidia.com/gpu"])
 
 
-def test_every_case_of_the_catalog_passes_strict_validation_and_the_webhook(
-    namespace: Namespace, render: Render
-) -> None:
+def test_every_case_passes_validation_and_webhook(namespace: Namespace, render: Render) -> None:
     texts, jobs = [], 0
     for loaded in catalog.load_all():
         for variant in loaded.spec.variants:
@@ -95,9 +93,7 @@ def test_its_pods_run_where_the_restricted_profile_is_enforced(
     assert not [why for why in events_of(restricted, "FailedCreatePod") if "PodSecurity" in why]
 
 
-def test_a_training_that_writes_to_a_claim_keeps_to_the_restricted_profile(
-    restricted: Namespace, render: Render
-) -> None:
+def test_claims_keep_to_the_restricted_profile(restricted: Namespace, render: Render) -> None:
     restricted.kubectl(
         "create", *STRICT, given=render("tsm", "--replicas=2", "--gpus=8", *TRAINING)
     )

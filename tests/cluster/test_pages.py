@@ -61,9 +61,7 @@ def prepared(own_cluster: OwnCluster, monitoring: None) -> Iterator[OwnCluster]:
         own_cluster.kubectl("delete", what, *at_once)
 
 
-def test_the_commands_of_operations_run_in_their_order(
-    prepared: OwnCluster, tmp_path: Path
-) -> None:
+def test_the_commands_of_operations_run_in_order(prepared: OwnCluster, tmp_path: Path) -> None:
     tiers.demand("helm")
     variables = operating.prepare(tmp_path, prepared.layout.programs.program("kubectl"))
     variables |= prepared.variables()

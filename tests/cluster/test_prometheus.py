@@ -56,9 +56,7 @@ def publish(namespace: Namespace, url: str) -> None:
     namespace.create({**head, "data": {KEY: url}})
 
 
-def test_who_may_not_look_for_it_has_a_reason_after_one_request_for_each_place(
-    namespace: Namespace, user: Path
-) -> None:
+def test_without_rights_each_place_is_asked_once(namespace: Namespace, user: Path) -> None:
     with fault_proxy.before(user) as (proxy, path), found_by(path) as source:
         said = why(source)
         assert len(proxy.requests("/services/")) == len(WELL_KNOWN)

@@ -118,9 +118,7 @@ def failed(training: Training) -> None:
     training.fails()
 
 
-def test_a_run_whose_worker_is_killed_goes_on_as_attempt_two_and_succeeds(
-    shell: Shell, proxy: FaultProxy
-) -> None:
+def test_a_run_with_a_killed_worker_succeeds_as_attempt_2(shell: Shell, proxy: FaultProxy) -> None:
     training = Training(shell, "killed")
     held = proxy.hold(jobs(shell), method="POST", skip=1)
     with training.started() as submit:
@@ -144,9 +142,7 @@ def test_a_run_whose_worker_is_killed_goes_on_as_attempt_two_and_succeeds(
     assert "1 restart" in shell.run("status", "killed").out
 
 
-def test_a_restart_that_was_killed_before_the_job_is_created_is_gone_on_with(
-    shell: Shell, proxy: FaultProxy
-) -> None:
+def test_a_restart_killed_before_creation_is_resumed(shell: Shell, proxy: FaultProxy) -> None:
     """tests/simulation covers the other moments."""
     training = Training(shell, "left")
     held = proxy.hold(jobs(shell), method="POST", skip=1)

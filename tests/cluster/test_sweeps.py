@@ -44,7 +44,7 @@ def listed(shell: Shell) -> list[dict[str, Any]]:
     return list(shell.json("list"))
 
 
-def test_cases_that_the_pool_has_no_nodes_for_are_left_out_and_baselines_run_first(
+def test_cases_too_large_are_left_out_and_baselines_run_first(
     sweeping: Shell,
 ) -> None:
     words = ("submit", "deeplabv3p", "--all-cases", "--preset=smoke", "--framework=all")
@@ -63,9 +63,7 @@ def test_cases_that_the_pool_has_no_nodes_for_are_left_out_and_baselines_run_fir
     assert "5 of 5 ended; deeplabv3p" in done.err
 
 
-def test_with_wait_or_no_right_to_see_nodes_no_case_is_left_out(
-    sweeping: Shell, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_wait_keeps_all_cases(sweeping: Shell, tmp_path_factory: pytest.TempPathFactory) -> None:
     words = ("submit", "tsm", "--all-cases", "--repeats=1", "--preset=smoke")
     folder = tmp_path_factory.mktemp("blind")
     kubeconfig = users.make(sweeping.namespace, folder, "blind", sees_nodes=False)
@@ -80,7 +78,7 @@ def test_with_wait_or_no_right_to_see_nodes_no_case_is_left_out(
         assert "left out: " not in waiting.err
 
 
-def test_killed_after_each_run_began_and_resumed_nothing_is_repeated_and_nothing_missing(
+def test_killed_at_each_run_and_resumed_each_case_runs_once(
     sweeping: Shell,
 ) -> None:
     rack.logs(sweeping, range(1, 6))

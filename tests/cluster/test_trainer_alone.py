@@ -10,13 +10,13 @@ import pytest
 
 from tests.cluster.test_cluster_port import test_a_run_ends_whose_job_is_deleted_without_its_pods
 from tests.cluster.test_every_write import (
-    test_a_submit_that_is_killed_before_any_write_is_repeated_and_makes_one_job,
+    test_a_killed_submit_repeated_makes_one_job,
 )
 from tests.cluster.test_ownership import (
     test_a_job_of_another_store_is_collected_where_it_is_adopted_and_nowhere_else,
 )
 from tests.cluster.test_restarts import (
-    test_a_restart_that_was_killed_before_the_job_is_created_is_gone_on_with,
+    test_a_restart_killed_before_creation_is_resumed,
 )
 from tests.harness.cluster import fixture, volumes
 from tests.harness.cluster.bringup import Options
@@ -27,9 +27,9 @@ from tests.harness.cluster.shell import CASE, ENDLESS, Shell, until
 
 __all__ = [
     "test_a_job_of_another_store_is_collected_where_it_is_adopted_and_nowhere_else",
-    "test_a_restart_that_was_killed_before_the_job_is_created_is_gone_on_with",
+    "test_a_killed_submit_repeated_makes_one_job",
+    "test_a_restart_killed_before_creation_is_resumed",
     "test_a_run_ends_whose_job_is_deleted_without_its_pods",
-    "test_a_submit_that_is_killed_before_any_write_is_repeated_and_makes_one_job",
 ]
 """Tests of PyTorchJobs that run here on TrainJobs.
 
@@ -77,7 +77,7 @@ def left(shell: Shell) -> list[str]:
     return shell.namespace.kubectl("get", ",".join(MADE), "--output=name").split()
 
 
-def test_a_run_lives_through_its_states_and_is_deleted_with_all_that_was_made_of_it(
+def test_a_run_reaches_its_end_and_leaves_nothing(
     trained: Shell,
 ) -> None:
     with trained.submitted("whole", "--keep") as submit:
@@ -143,7 +143,7 @@ def test_a_runtime_without_a_job_goes_with_its_run(own_shell: Shell) -> None:
     assert own_shell.phase("left") == "Cancelled"
 
 
-def test_the_pods_of_a_run_are_those_of_its_own_runtime_and_not_of_one_that_was_left(
+def test_pods_come_from_the_runs_own_runtime(
     own_shell: Shell,
 ) -> None:
     left_by_a_killed_submit(own_shell, "same")
@@ -161,9 +161,7 @@ def test_the_pods_of_a_run_are_those_of_its_own_runtime_and_not_of_one_that_was_
     [{"count/jobsets.jobset.x-k8s.io": "0"}, {"count/jobs.batch": "0"}, {"pods": "1"}],
     ids=lambda hard: next(iter(hard)),
 )
-def test_what_cannot_be_made_is_said_from_the_warning_of_whoever_makes_it(
-    trained: Shell, hard: dict[str, str]
-) -> None:
+def test_the_makers_warning_is_quoted(trained: Shell, hard: dict[str, str]) -> None:
     limit(trained.namespace, hard, "small")
     with trained.submitted("stuck") as submit:
         submit.until("quota small allows")

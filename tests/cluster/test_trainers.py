@@ -35,9 +35,7 @@ def trainers(namespace: Namespace) -> list[str]:
 # -- made once ----------------------------------------------------------------------------------
 
 
-def test_two_runs_share_one_and_the_second_costs_its_job_and_one_look_at_the_metadata(
-    user: Path, namespace: Namespace
-) -> None:
+def test_two_runs_share_one_config_map(user: Path, namespace: Namespace) -> None:
     with fault_proxy.before(user) as (proxy, path), following.opened(path) as port:
         port.submit(following.plan("1x1"), None)
         before = len(proxy.requests())
@@ -59,9 +57,7 @@ def test_two_runs_share_one_and_the_second_costs_its_job_and_one_look_at_the_met
 # -- never another's ----------------------------------------------------------------------------
 
 
-def test_other_content_under_its_name_is_an_error_and_stays(
-    port: Port, namespace: Namespace
-) -> None:
+def test_other_content_of_its_name_is_an_error(port: Port, namespace: Namespace) -> None:
     changed = {"data": {"k8sbench.trainers.resnet50.py": "import os"}}
     namespace.create({**config_map(TRAINERS), **changed})
     before = namespace.get("configmap", NAME)
@@ -85,9 +81,7 @@ def test_what_render_prints_can_be_applied_beside_other_runs(own_shell: Shell) -
 # -- made again ---------------------------------------------------------------------------------
 
 
-def test_one_that_is_gone_and_that_this_version_does_not_have_is_an_error(
-    port: Port, namespace: Namespace
-) -> None:
+def test_a_missing_one_of_another_version_is_an_error(port: Port, namespace: Namespace) -> None:
     # A run of another version of the trainers, and its job as its folder has kept it.
     plan = following.plan("1x1", trainers_digest=plans.SOURCES.digest)
     *_, job = plans.rendered(plan)

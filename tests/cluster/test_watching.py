@@ -53,9 +53,7 @@ def running(port: Port, of: JobKind = PYTORCH_JOB) -> RunPlan:
     return plan
 
 
-def test_the_api_server_is_killed_and_comes_back(
-    own_cluster: OwnCluster, namespace: Namespace, user: Path
-) -> None:
+def test_an_api_server_restart(own_cluster: OwnCluster, namespace: Namespace, user: Path) -> None:
     with following.opened(user) as port:
         plan = running(port)
         with own_cluster.without("kube-apiserver"):
@@ -73,9 +71,7 @@ def test_the_api_server_is_killed_and_comes_back(
         assert len(said) % 2 == 0
 
 
-def test_connections_break_again_and_again(
-    behind: tuple[Port, FaultProxy], namespace: Namespace
-) -> None:
+def test_connections_keep_breaking(behind: tuple[Port, FaultProxy], namespace: Namespace) -> None:
     port, proxy = behind
     plan = port.submit(following.plan("4x1"), None)
     proxy.cut()
@@ -89,9 +85,7 @@ def test_connections_break_again_and_again(
     check_told_once(port, plan)
 
 
-def test_a_dead_connection_is_noticed(
-    behind: tuple[Port, FaultProxy], namespace: Namespace
-) -> None:
+def test_a_dead_connection_is_seen(behind: tuple[Port, FaultProxy], namespace: Namespace) -> None:
     port, proxy = behind
     plan = running(port)
     before = len(proxy.requests("watch="))

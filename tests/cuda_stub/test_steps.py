@@ -62,9 +62,7 @@ every_case = pytest.mark.parametrize(("trainer", "amp"), CASES)
 
 
 @every_case
-def test_convolutions_and_products_have_the_types_and_flags_of_the_run(
-    trainer: str, amp: str
-) -> None:
+def test_operators_have_the_types_and_flags_of_the_run(trainer: str, amp: str) -> None:
     """Forward and backward; TF32 is off, although PyTorch's own default for convolutions is on."""
     types, seen = {"none": ["float32"], "fp16": ["float16"]}[amp], seen_of(trainer, amp)
     assert seen["convolution types"] == types
@@ -76,9 +74,7 @@ def test_convolutions_and_products_have_the_types_and_flags_of_the_run(
 
 
 @every_case
-def test_the_host_waits_for_the_device_as_often_as_upstream_and_no_more(
-    trainer: str, amp: str
-) -> None:
+def test_the_host_waits_for_the_device_as_often_as_upstream(trainer: str, amp: str) -> None:
     """Counts all of the runtime; no tensor is on the host."""
     reads, asked = upstreams_waits(trainer, amp)
     seen = seen_of(trainer, amp)

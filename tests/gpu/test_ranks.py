@@ -36,9 +36,7 @@ def one() -> list[list[Event]]:
     return [each for (each,) in found]
 
 
-def test_two_ranks_compute_what_one_computes_with_twice_the_batch(
-    one: list[list[Event]], backend: str
-) -> None:
+def test_two_ranks_equal_one_with_twice_the_batch(one: list[list[Event]], backend: str) -> None:
     both = on_ranks(frozen("pytorch"), 2, "cuda", *options(backend), timeout=LONG)
     for alone, (first, second) in zip(one, both, strict=False):
         assert (first[0]["world_size"], first[0]["global_batch"], second[0]["rank"]) == (2, 4, 1)
@@ -46,9 +44,7 @@ def test_two_ranks_compute_what_one_computes_with_twice_the_batch(
         computes_the_same(alone, first, FROZEN_TOLERANCE)
 
 
-def test_synchronised_batch_norm_trains_two_ranks_as_one_with_twice_the_batch(
-    one: list[list[Event]], backend: str
-) -> None:
+def test_synchronised_batch_norm_makes_two_ranks_one(one: list[list[Event]], backend: str) -> None:
     ((first, _),) = on_ranks([TRAINING], 2, "cuda", *options(backend), timeout=LONG)
     assert (one[-1][-1]["norm"], first[-1]["norm"]) == ("BatchNorm", "SyncBatchNorm")
     assert (one[-1][-1]["sync_bn"], first[-1]["sync_bn"]) == (False, True)
@@ -61,9 +57,7 @@ def test_two_ranks_normalise_as_pytorchs_own_layer(dtype: str, backend: str) -> 
 
 
 @pytest.mark.parametrize("level", ["", "WARN", "INFO"])
-def test_nccl_forms_a_group_of_one_and_tells_its_network(
-    level: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nccl_of_one_rank_tells_its_network(level: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NCCL_DEBUG", level)
     (told,) = meeting("cuda", 1, timeout=LONG)
     assert told["backend"] == "nccl"

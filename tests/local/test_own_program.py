@@ -135,9 +135,7 @@ def test_a_run_that_fails_after_its_last_iteration_has_its_row(
     assert len(json.loads(capsys.readouterr().out)) == runs
 
 
-def test_without_a_terminal_and_without_yes_nothing_runs(
-    mine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_yes_is_required(mine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words(mine)) == 2
     err = capsys.readouterr().err
     assert f"error: {mine} runs a program of its own on this machine, as you:\n" in err
@@ -163,9 +161,7 @@ def test_on_a_terminal_it_is_asked(
     assert "python3 train.py" in asked[0]
 
 
-def test_the_same_file_goes_to_a_cluster_unchanged(
-    mine: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_file_works_on_clusters_too(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words(mine, "--dry-run")) == 0, "which asks nothing"
     capsys.readouterr()
     assert main(["render", str(mine), "--replicas=2", "--gpus=1", "-o", "json"]) == 0

@@ -125,9 +125,7 @@ TRAINS: dict[str, Any] = {"mode": "train", "checkpoints": "path:/ck", "seed": 0,
 
 
 @pytest.mark.parametrize("resume", [None, "tests"])
-def test_a_training_that_is_out_of_restarts_is_continued_by_the_same_command(
-    store: SqlStore, tmp_path: Path, resume: str | None
-) -> None:
+def test_the_same_command_resumes(store: SqlStore, tmp_path: Path, resume: str | None) -> None:
     first = submitted(store, TRAINER, str(tmp_path), max_restarts=0, **TRAINS)
     assert (first.phase, first.restarts) == (Phase.FAILED, 0)
     run = submitted(store, TRAINER, str(tmp_path), max_restarts=0, resume=resume, **TRAINS)

@@ -125,9 +125,7 @@ def test_an_all_reduce_is_a_row_of_bandwidth(shell: Shell) -> None:
         ("deeplabv3p --framework=paddle cityscapes", signal.SIGTERM, "SIGTERM"),
     ],
 )
-def test_an_interrupted_training_saves_its_last_step_and_is_cancelled(
-    shell: Shell, tmp_path: Path, words: str, number: int, name: str
-) -> None:
+def test_interrupts_save(shell: Shell, tmp_path: Path, words: str, number: int, name: str) -> None:
     """No process of it is left, either."""
     *benchmark, data_set = words.split()
     shell.run("data", "make-sample", data_set, str(tmp_path / "data"), "--pictures", "16")

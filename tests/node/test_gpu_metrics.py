@@ -60,7 +60,7 @@ def programs(node_cluster: NodeCluster, namespace: Namespace, tmp_path: Path) ->
         yield found
 
 
-def test_what_the_program_samples_is_in_the_row_and_seen_by_whoever_looks(
+def test_the_programs_samples_are_in_the_row_and_in_watch(
     programs: Programs,
 ) -> None:
     shell = programs.shell

@@ -33,9 +33,7 @@ def programs(restricted: Namespace, tmp_path: Path) -> Programs:
     return found
 
 
-def test_a_log_is_whole_when_its_kubelet_is_back_and_stays_with_its_job_until_then(
-    node_cluster: NodeCluster, programs: Programs
-) -> None:
+def test_a_kubelet_that_returns_gives_all(node_cluster: NodeCluster, programs: Programs) -> None:
     shell = programs.shell
     for run in ("left", "ended"):
         shell.run(*programs.words("writes", f"--run-id={run}", "--detach"))

@@ -94,9 +94,7 @@ def programs(restricted: Namespace, tmp_path: Path) -> Programs:
     return Programs(shell, writes=variant(WRITES), waits=variant(SAYS_WHEN_TOLD))
 
 
-def test_a_log_that_the_node_rotates_is_whole_if_it_is_followed_and_says_what_it_lacks_if_not(
-    node_cluster: NodeCluster, programs: Programs
-) -> None:
+def test_a_rotated_log_is_whole_if_followed(node_cluster: NodeCluster, programs: Programs) -> None:
     shell = programs.shell
 
     def files(run: str) -> list[Path]:

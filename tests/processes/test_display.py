@@ -254,7 +254,7 @@ def test_however_much_is_printed_it_is_drawn_now_and_then(drawn: Terminal) -> No
     assert drawn.raw.count("REPLICA") < 2000
 
 
-def test_a_long_line_is_left_to_the_terminal_so_that_a_command_can_be_copied(
+def test_the_terminal_wraps_long_lines_for_copying(
     terminal: Terminal,
 ) -> None:
     terminal.do("tell.planned(run())")

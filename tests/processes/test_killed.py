@@ -139,9 +139,7 @@ MEASURES = "store.measured('seg-1', measurement())"
     ],
     ids=["after the event", "after the measurement", "in the measurement"],
 )
-def test_killed_between_a_file_and_its_row(
-    root: pathlib.Path, steps: list[str], is_measured: bool
-) -> None:
+def test_killed_before_a_row(root: pathlib.Path, steps: list[str], is_measured: bool) -> None:
     begin = ["store.record(plan(), at=NOW, owner=me)", "store.move('seg-1', step(Phase.RUNNING))"]
     killed("\n".join(begin + steps), root)
     with open_store(str(root)) as store:

@@ -154,9 +154,7 @@ def test_headers_of_a_tenant_and_of_a_gateway(configure: Any) -> None:
         ("basic_auth: {username: ada, password_file: gone}", "gone cannot be read: no such file"),
     ],
 )
-def test_a_file_of_credentials_that_is_wrong_shows_nothing_of_them(
-    configure: Any, text: str, reason: str
-) -> None:
+def test_wrong_files_show_no_secret(configure: Any, text: str, reason: str) -> None:
     (configure() / "http.yml").write_text(text)
     said = why(fetch("http://127.0.0.1:9"))
     assert reason in said
@@ -225,9 +223,7 @@ def test_what_does_not_answer_is_given_up(how: str, monkeypatch: pytest.MonkeyPa
     assert "cannot be reached: " in said
 
 
-def test_one_that_hangs_half_way_is_given_up_too(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_that_hangs_is_given_up(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     server = start(SAMPLES)
     source = PrometheusSource(partial(prometheus_api.ways, server.url, None))
     assert source.fetch(wanted()).series

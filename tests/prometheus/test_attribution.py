@@ -45,9 +45,7 @@ def gpus(*owners: str | None, style: Style = renamed, node: str = "node-0") -> l
 
 
 @pytest.mark.parametrize("style", STYLES, ids=lambda style: style.__name__)
-def test_only_the_gpus_of_the_runs_pods_count_whatever_the_labels(
-    start: Start, style: Style
-) -> None:
+def test_only_the_runs_gpus_count_whatever_the_labels(start: Start, style: Style) -> None:
     server = start(
         *gpus(PODS[0], PODS[0], "other-job-master-0", None, style=style),
         *gpus("other-job-worker-0", PODS[1], style=style, node="node-1"),

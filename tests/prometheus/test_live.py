@@ -95,9 +95,7 @@ def away(
     return left, came_back
 
 
-def test_both_ways_in_which_prometheus_treats_an_exporters_labels(
-    start: Start, expose: Expose
-) -> None:
+def test_both_ways_to_treat_an_exporters_labels(start: Start, expose: Expose) -> None:
     free = {**GPU, "UUID": UUIDS[1], "gpu": "1", "pod": "", "namespace": ""}
     exporters = exposed(expose(), Gpus()), exposed(expose(), Gpus(free))
     for honor in (True, False):
@@ -109,9 +107,7 @@ def test_both_ways_in_which_prometheus_treats_an_exporters_labels(
         assert found.shared == ()
 
 
-def test_an_exporter_that_ends_leaves_a_hole_and_goes_on_elsewhere(
-    start: Start, expose: Expose
-) -> None:
+def test_an_exporter_that_moves_leaves_a_hole(start: Start, expose: Expose) -> None:
     gpus = Gpus()
     first, second = exposed(expose(), gpus), exposed(expose(), gpus)
     second.hold()

@@ -72,9 +72,7 @@ def test_nothing_is_stated_in_fp32_nor_of_a_compiled_model(
 
 
 @frameworks
-def test_paddles_matched_recipe_computes_in_the_types_of_pytorch(
-    capfd: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_paddles_matched_recipe_equals_pytorch(capfd: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a CPU Paddle leaves AMP off; its lists decide here.
 
     The white list is in half precision, the black one in FP32; other operations follow their

@@ -61,9 +61,7 @@ BROKEN = {"rank-0/state": b"AT 20", "rank-0/more/numbers": b"at 20" * 99, "manif
 
 @pytest.mark.parametrize("lost", [False, True])
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_damaged_checkpoint_is_named_and_the_one_before_it_taken(
-    name: str, lost: bool, tmp_path: pathlib.Path
-) -> None:
+def test_after_damage_the_earlier_one_counts(name: str, lost: bool, tmp_path: pathlib.Path) -> None:
     saved(tmp_path, 10, 20)
     path = tmp_path / "step-0000000020" / name
     if lost:
@@ -132,9 +130,7 @@ def test_a_folder_that_takes_nothing_is_told(tmp_path: pathlib.Path) -> None:
     assert done == f"{tmp_path}/file/run/.step-0000000001.part: Not a directory"
 
 
-def test_all_is_on_the_disk_before_the_name(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_name_comes_last(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     fsync, rename = os.fsync, os.rename
 
@@ -223,9 +219,7 @@ def test_a_process_killed_at_any_moment_leaves_whole_ones(tmp_path: pathlib.Path
     assert total <= len(older) <= 2 * total
 
 
-def test_a_rank_that_cannot_write_leaves_no_checkpoint_on_any(
-    tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_one_failure_fails_all(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
     saved(tmp_path, 10)
     barrier, fine = threading.Barrier(3, timeout=20), [True] * 3
 

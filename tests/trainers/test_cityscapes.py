@@ -133,9 +133,7 @@ def test_a_damaged_file_is_a_broken_sample_that_is_named(name: str, folder: Path
         ("leftImg8bit/val/*/*.png", "leftImg8bit/val has no pictures"),
     ],
 )
-def test_a_folder_that_is_no_whole_set_is_refused_by_the_name_of_what_is_missing(
-    missing: str, why: str, folder: Path
-) -> None:
+def test_an_incomplete_folder_is_refused_by_name(missing: str, why: str, folder: Path) -> None:
     for path in folder.glob(missing):
         path.unlink()
     with pytest.raises(DataError, match=why):
@@ -165,8 +163,6 @@ def test_a_check_names_all_that_the_real_set_has_beyond_a_folder(folder: Path) -
     ]
 
 
-def test_a_check_finds_nothing_to_say_of_a_whole_set(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_whole_set_passes_the_check(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cityscapes, "PICTURES", {"train": 4, "val": 2})
     assert list(cityscapes.problems(folder, deep=True)) == []

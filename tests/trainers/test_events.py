@@ -90,9 +90,7 @@ def test_the_arithmetic_is_a_further_environment(journal: events.Journal, writte
     assert written.last == {"event": "environment", "rank": 1, "arithmetic": stated}
 
 
-def test_a_step_line_gives_the_rate_of_the_whole_job(
-    journal: events.Journal, written: Written
-) -> None:
+def test_step_lines_give_the_jobs_rate(journal: events.Journal, written: Written) -> None:
     journal.step(RECORD, loss=1.5, lr=0.01, memory_mib=None)
     assert written.last == {
         "event": "step",
@@ -199,9 +197,7 @@ def test_lines_of_several_ranks_never_interleave() -> None:
         {"RANK": "0", "WORLD_SIZE": "0"},
     ],
 )
-def test_an_environment_that_contradicts_itself_is_refused(
-    given: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_contradictions_are_refused(given: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Such a rank would wait for peers without end, or train beside nobody."""
     monkeypatch.setattr(events, "refuse", refuse)
     with pytest.raises(SystemExit, match=f"^RANK={given.get('RANK')}, LOCAL_RANK="):

@@ -64,9 +64,7 @@ def test_a_line_has_a_tab_or_a_space_before_the_class(folder: Path) -> None:
         ("picture.jpg 8", "class 8 is not one of 8"),
     ],
 )
-def test_a_line_that_does_not_parse_is_named_by_its_number(
-    folder: Path, line: str, why: str
-) -> None:
+def test_a_wrong_line_is_named_by_its_number(folder: Path, line: str, why: str) -> None:
     path = folder / "train.txt"
     path.write_text("a.jpg 1\n" + line + "\n")
     with pytest.raises(DataError) as caught:

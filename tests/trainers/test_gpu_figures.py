@@ -16,9 +16,7 @@ CASES = {f"{case.name} {case.precision}": case for case in cases()}
 
 @pytest.mark.tier("frameworks")
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_a_trainer_understands_the_options_of_its_row(
-    case: Case, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_trainers_accept_their_rows_options(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     framework = case.variant["framework"]
     if framework == "paddle":
         import_paddle()

@@ -109,9 +109,7 @@ def folder(tmp_path: Path) -> Path:
     ("removed", "told"),
     [("train", "train has no folders of classes"), ("val/*", "val has no pictures")],
 )
-def test_a_folder_without_classes_or_pictures_is_one_sentence(
-    folder: Path, removed: str, told: str
-) -> None:
+def test_an_empty_folder_is_one_sentence(folder: Path, removed: str, told: str) -> None:
     for path in folder.glob(f"{removed}/*"):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     with pytest.raises(DataError, match=told):

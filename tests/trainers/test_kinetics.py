@@ -180,9 +180,7 @@ def test_clips_of_fewer_than_three_frames_are_left_out(folder: Path) -> None:
         ("class_0/clip 99999999999999999999 0", "'99999999999999999999' is not a whole number"),
     ],
 )
-def test_a_line_that_does_not_parse_is_named_by_its_number(
-    folder: Path, line: str, why: str
-) -> None:
+def test_a_wrong_line_is_named_by_its_number(folder: Path, line: str, why: str) -> None:
     path = folder / "labels" / "val_videofolder.txt"
     path.write_text(path.read_text() + "\n" + line + "\n")
     with pytest.raises(DataError) as caught:

@@ -115,9 +115,7 @@ def test_plsc_leaves_out_the_wait_for_data_and_counts_from_0() -> None:
         (30, ("epoch: 3,", "Epoch: [2][5/12]", "Epoch: 2 Iteration: 6 ", "Pass:2 batch:5 ")),
     ],
 )
-def test_steps_of_real_data_are_counted_by_epochs_as_each_family_does(
-    step: int, shown: tuple[str, ...]
-) -> None:
+def test_real_data_steps_count_by_epochs_per_family(step: int, shown: tuple[str, ...]) -> None:
     families: list[Callable[[LineValues], str]]
     families = [lines.paddleseg, lines.tsm, lines.dle_resnet50, lines.plsc]
     record = dataclasses.replace(RECORD, step=step)

@@ -36,7 +36,7 @@ def test_the_machine_is_described_in_words_that_json_knows() -> None:
 ADDRESS = stand_in.ADDRESS
 
 
-def test_a_gpu_is_described_by_the_drivers_library_and_what_it_refuses_is_unknown(
+def test_the_driver_describes_a_gpu_and_the_rest_is_unknown(
     driver: Nvml,
 ) -> None:
     driver()
@@ -50,18 +50,14 @@ def test_a_gpu_is_described_by_the_drivers_library_and_what_it_refuses_is_unknow
 
 
 @pytest.mark.parametrize("name", nvml.CLOCK_REASONS)
-def test_a_throttled_clock_is_reported_by_old_drivers_and_by_new_ones(
-    name: str, driver: Nvml
-) -> None:
+def test_old_and_new_drivers_report_a_throttled_clock(name: str, driver: Nvml) -> None:
     driver(REASONS=name)
     assert machine.gpu(ADDRESS, None)["throttle_reasons"] == 1 << 40 | 4  # 64 bits
 
 
 @pytest.mark.parametrize("uuid", ["8c6f", "GPU-8c6f"])
 @pytest.mark.parametrize("address", [None, ADDRESS])
-def test_a_gpu_whose_address_nvml_does_not_know_is_found_by_its_uuid(
-    uuid: str, address: str | None, driver: Nvml
-) -> None:
+def test_a_gpu_is_found_by_its_uuid(uuid: str, address: str | None, driver: Nvml) -> None:
     driver(KNOWS_ADDRESS=0)
     assert machine.gpu(address, uuid)["power_limit_w"] == 300.0
 

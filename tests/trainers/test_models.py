@@ -157,7 +157,7 @@ LABELS = np.array([[[0, 1], [2, 255]]])
 
 
 @pytest.mark.parametrize("framework", ["pytorch", "paddle"])
-def test_mmsegs_loss_is_a_mean_over_all_pixels_and_weighs_the_auxiliary_head(
+def test_mmsegs_loss_averages_pixels_and_weighs_the_auxiliary_head(
     framework: str,
 ) -> None:
     found = of_mmseg(framework, session(framework).tensor(LABELS))

@@ -159,9 +159,7 @@ raise RuntimeError("connection reset by peer")
         ("os.kill(os.getpid(), 15)", 143, r"Signal 15 \(SIGTERM\) received by PID \d+"),
     ],
 )
-def test_the_rank_that_ended_first_has_the_last_error(
-    launch: Launch, end: str, code: int, told: str
-) -> None:
+def test_the_first_end_has_the_last_error(launch: Launch, end: str, code: int, told: str) -> None:
     job = launch(OUTLIVED.format(end=end), SECRET_TOKEN="hush")
     assert job.end() == code
     for text in ("up 1\n", "RuntimeError: connection reset by peer\n"):
@@ -237,9 +235,7 @@ raise SystemExit(paddle_launch.main())
 
 @linux
 @pytest.mark.parametrize("becomes_ready", [True, False])
-def test_ranks_start_when_the_first_pod_has_a_name(
-    launch: Launch, tmp_path: pathlib.Path, becomes_ready: bool
-) -> None:
+def test_ranks_wait_for_a_name(launch: Launch, tmp_path: pathlib.Path, becomes_ready: bool) -> None:
     ready = tmp_path / "ready"
     job = launch("print('up', rank)", entry=("-c", NAMED.format(ready=str(ready))), **ELSEWHERE)
     until(lambda: "waiting for j-worker-0 to resolve" in job.err)
@@ -283,9 +279,7 @@ def test_wrong_usage_is_one_line_and_code_2(tmp_path: pathlib.Path) -> None:
 
 
 @linux
-def test_the_first_rank_does_not_speak_before_those_it_has_heard(
-    launch: Launch, tmp_path: pathlib.Path
-) -> None:
+def test_the_first_rank_speaks_last(launch: Launch, tmp_path: pathlib.Path) -> None:
     """Its summary is the job's last line, even if all was written before."""
     job = launch(
         "begin()\nwait((here / ('now' if rank == '1' else 'heard')).exists)\n"
@@ -356,7 +350,7 @@ def test_the_operators_variables_say_which_ranks_a_node_has(
     assert expected in capsys.readouterr().err
 
 
-def test_one_rank_needs_no_variable_and_several_nodes_need_a_place_to_meet(
+def test_several_nodes_need_a_place_to_meet(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert paddle_launch.place({}, "h") == (0, 1, 1, None)

@@ -301,9 +301,7 @@ os.write(1, b"local rank %s\\n" % os.environb[b"LOCAL_RANK"])  # at once: torch 
 
 
 @pytest.mark.parametrize("benchmark", ["deeplabv3p", "tsm"])
-def test_todays_torch_starts_a_program_of_2021_by_the_catalogs_command(
-    benchmark: str, tmp_path: pathlib.Path
-) -> None:
+def test_torch_starts_a_program_of_2021(benchmark: str, tmp_path: pathlib.Path) -> None:
     """It knows ``--local_rank`` alone, as mmsegmentation 0.x and TSM do."""
     program = tmp_path / "program.py"
     program.write_text(ONE_OF_2021)
@@ -325,9 +323,7 @@ dist.barrier()
 """
 
 
-def test_a_sharded_layer_is_not_trained_with_a_scaler_on_several_ranks(
-    capfd: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sharded_layers_refuse_a_scaler(capfd: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each rank would detect overflow of its own shard only."""
     from k8sbench.trainers.parts import paddle_loop, paddle_session
 

@@ -119,9 +119,7 @@ def test_a_recipe_is_upstreams(name: str, work: Any) -> None:
         ("dle", {700: 1.024, 800: 1.024, 1400: 0.512, 2000: 0.0}),
     ],
 )
-def test_a_rate_falls_over_the_length_of_a_training(
-    name: str, rates: dict[int, float], work: Any
-) -> None:
+def test_a_rate_falls_over_a_training(name: str, rates: dict[int, float], work: Any) -> None:
     trainer, options, shape, *_ = RECIPES[name]
     found = work(trainer, options, shape)
     schedule = found.schedule(Course(steps=2000, epoch_steps=100, trains=True))
@@ -148,7 +146,7 @@ def test_resnet50_adds_gradients_up_to_2048_samples_where_it_trains_as_upstream(
     assert rate(0) == pytest.approx(0.001 * 8 * accumulated / 8)
 
 
-def test_batch_norm_is_synchronised_and_gradients_are_clipped_where_upstream_does(
+def test_synchronised_batch_norm_and_clipping_are_upstreams(
     work: Any,
 ) -> None:
     found = {name: work(*RECIPES[name][:3]) for name in RECIPES}

@@ -84,9 +84,7 @@ def goes_on(whole: list[Event], resumed: list[Event]) -> int:
         *(pytest.param(trainer, marks=pytest.mark.soak) for trainer in ("resnet50", "tsm")),
     ],
 )
-def test_a_run_goes_on_to_the_same_bits(
-    trainer: str, tmp_path: pathlib.Path, capfd: Captured
-) -> None:
+def test_a_run_resumes_bitwise(trainer: str, tmp_path: pathlib.Path, capfd: Captured) -> None:
     more, world, left = CASES[trainer]
 
     def train(arguments: list[str]) -> list[Event]:

@@ -52,7 +52,7 @@ def test_zlib_works_in_a_trainer_on_paddle_which_brings_its_own() -> None:
 
 
 @on_each
-def test_batch_norm_is_synchronised_on_several_gpus_only_and_where_upstream_does(
+def test_batch_norm_is_synchronised_only_as_upstream(
     framework: str,
 ) -> None:
     assert session(framework, 0, 2).synchronises(True)
@@ -61,9 +61,7 @@ def test_batch_norm_is_synchronised_on_several_gpus_only_and_where_upstream_does
     assert not session(framework, None, 2).synchronises(True)
 
 
-def test_bf16_is_refused_on_a_gpu_that_would_emulate_it(
-    torch_session: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bf16_needs_a_gpu_with_it(torch_session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     model = "Tesla V100-SXM2-32GB"
     visible(monkeypatch, get_device_name=lambda *_: model)
     monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda emulated=True: emulated)
@@ -83,9 +81,7 @@ def on_one_gpu(
     return torch_session.open_session(read(*argv))
 
 
-def test_ranks_share_a_gpu_only_if_they_are_asked_to_and_then_by_gloo(
-    torch_session: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ranks_share_a_gpu_by_gloo(torch_session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """NCCL fails where two ranks share a GPU."""
     joined: list[tuple[Any, Any]] = []
 
@@ -153,9 +149,7 @@ def test_paddle_learns_from_the_driver_which_gpu_it_has(
 
 
 @on_each
-def test_a_session_tells_of_its_gpu_and_asks_nvml_for_the_same_one(
-    framework: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_session_reports_its_own_gpu(framework: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from k8sbench.trainers.parts import machine
 
     found = types.SimpleNamespace(
@@ -261,7 +255,7 @@ def test_a_rank_of_paddles_takes_the_gpu_that_the_launcher_gave_it_or_that_of_it
         assert paddle_session.open_session(read()).index == gpu
 
 
-def test_paddles_own_switches_are_set_on_a_gpu_as_far_as_this_build_has_them(
+def test_paddles_switches_are_set_where_they_exist(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     here = session("paddle", 0)

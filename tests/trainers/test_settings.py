@@ -112,9 +112,7 @@ def test_a_recipe_may_have_loader_processes_of_its_own() -> None:
         (["--iter", "5"], "--iter"),  # abbreviations would change meaning as options are added
     ],
 )
-def test_a_bad_value_is_one_line_and_exit_code_2(
-    argv: list[str], told: str, capsys: Captured
-) -> None:
+def test_a_bad_value_is_one_line_and_code_2(argv: list[str], told: str, capsys: Captured) -> None:
     with pytest.raises(SystemExit) as ended:
         read(*argv)
     assert ended.value.code == 2
@@ -146,9 +144,7 @@ def test_an_option_that_a_trainer_lacks_is_unknown(capsys: Captured) -> None:
 @pytest.mark.parametrize(
     "name", ["deeplabv3p_pytorch", "resnet50", "tsm", "arcface", "deeplabv3p_paddle"]
 )
-def test_help_needs_no_framework_and_is_shown_from_anywhere(
-    name: str, tmp_path: pathlib.Path
-) -> None:
+def test_help_needs_no_framework_and_no_folder(name: str, tmp_path: pathlib.Path) -> None:
     """Paddle's trainers run as files, as under `paddle_launch`.
 
     Modules beside the caller's shadow nothing there.

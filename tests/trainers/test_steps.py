@@ -125,9 +125,7 @@ def test_an_extension_is_whole_log_intervals(done: int, steady: float, more: int
 
 
 @pytest.mark.parametrize(("each", "rests"), [(False, [2, 4, 5]), (True, [1, 2, 3, 4, 5])])
-def test_the_device_is_brought_to_rest_only_where_a_record_ends(
-    each: bool, rests: list[int]
-) -> None:
+def test_the_device_is_synchronised_only_at_records(each: bool, rests: list[int]) -> None:
     rested: list[int] = []
     timer = StepTimer(
         StepPlan(warmup=0, iterations=5, log_interval=2),
@@ -160,9 +158,7 @@ def test_a_meter_gives_the_last_value_the_records_mean_and_the_running_mean() ->
         ({10: 30.0}, {}),
     ],
 )
-def test_a_pause_is_in_no_steps_time_wherever_it_is(
-    pauses: dict[int, float], noted: dict[int, float]
-) -> None:
+def test_no_step_contains_a_pause(pauses: dict[int, float], noted: dict[int, float]) -> None:
     timer, records = drive(StepPlan(warmup=3, iterations=7, log_interval=2), pauses=pauses)
     assert [record.seconds for record in records] == [record.steps for record in records]
     assert list(timer.step_seconds) == [1.0] * 7
@@ -179,9 +175,7 @@ def test_a_pause_is_in_no_steps_time_wherever_it_is(
         (StepPlan(warmup=0, iterations=8, log_interval=5, evaluate_every=3), [3, 5, 6, 8]),
     ],
 )
-def test_records_may_end_with_the_first_step_of_each_interval_and_before_each_evaluation(
-    plan: StepPlan, ends: list[int]
-) -> None:
+def test_records_may_end_early_in_an_interval(plan: StepPlan, ends: list[int]) -> None:
     _, records = drive(plan)
     assert [record.step for record in records] == ends
 

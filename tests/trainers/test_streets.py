@@ -202,9 +202,7 @@ UPSTREAM = {"mmseg": (mmseg, streets_mmseg), "paddleseg": (paddleseg, streets_pa
 @pytest.mark.parametrize("crop", [(24, 48), (40, 60)], ids=["crop", "padded"])
 @pytest.mark.parametrize("made", [scene, plain_scene, scene_of_one_class])
 @pytest.mark.parametrize("recipe", UPSTREAM)
-def test_a_sample_is_what_upstreams_steps_make_of_the_same_random_numbers(
-    recipe: str, made: Any, crop: tuple[int, int]
-) -> None:
+def test_samples_equal_upstreams_steps(recipe: str, made: Any, crop: tuple[int, int]) -> None:
     reference, module = UPSTREAM[recipe]
     mean, spread = (np.array(each)[:, None, None] for each in module.NORMALISE)
     level = float(1 / spread.min())  # of a byte's step

@@ -99,7 +99,7 @@ def test_a_schedule_counts_the_epochs_of_the_data(alone: tuple[str, list[list[Ev
     assert "epoch: 3, iter: 23/33" in alone[0]
 
 
-def test_what_is_done_between_steps_is_in_no_steps_time(
+def test_no_step_contains_what_is_between_steps(
     alone: tuple[str, list[list[Event]]],
 ) -> None:
     whole = alone[1][0]
@@ -117,7 +117,7 @@ def test_what_is_done_between_steps_is_in_no_steps_time(
     assert window["seconds"] == pytest.approx(spent, abs=1e-6)
 
 
-def test_a_resumed_run_trains_as_one_that_was_never_ended(
+def test_a_resumed_run_equals_an_uninterrupted_one(
     alone: tuple[str, list[list[Event]]],
 ) -> None:
     """Bitwise on a CPU: samples, augmentation and dropout follow from the step."""
@@ -133,7 +133,7 @@ def test_a_resumed_run_trains_as_one_that_was_never_ended(
     assert (window["first_step"], window["last_step"]) == (31, 33)
 
 
-def test_neither_checkpoints_nor_loader_processes_change_what_is_trained(
+def test_checkpoints_and_loaders_change_nothing(
     alone: tuple[str, list[list[Event]]],
 ) -> None:
     whole, _, plain, *_ = alone[1]
@@ -155,7 +155,7 @@ def test_a_broken_sample_is_named_once_and_counted(alone: tuple[str, list[list[E
         assert run[-1]["broken_samples"] == len(broken)
 
 
-def test_an_evaluation_that_lacks_samples_reaches_no_target(
+def test_an_incomplete_evaluation_reaches_nothing(
     alone: tuple[str, list[list[Event]]],
 ) -> None:
     partial = alone[1][3]
@@ -180,7 +180,7 @@ def test_a_run_ends_at_its_target_if_asked_to(alone: tuple[str, list[list[Event]
     assert 0 < summary["time_to_target_seconds"] < took
 
 
-def test_another_target_is_not_reached_by_what_reached_the_one_before(
+def test_another_target_is_not_reached_before(
     alone: tuple[str, list[list[Event]]],
 ) -> None:
     first, *_, other = alone[1]
@@ -260,7 +260,7 @@ def command(framework: str, *options: str) -> list[str]:
     return [sys.executable, "-m", "tests.trainers.toy_training", framework, script]
 
 
-def test_too_many_broken_samples_end_a_run_also_where_an_earlier_attempt_found_some(
+def test_broken_samples_of_all_attempts_end_a_run(
     tmp_path: pathlib.Path,
 ) -> None:
     saving = (*EPOCHS, "--checkpoints", str(tmp_path), "--workers", "1", "--broken-limit", "6%")
@@ -288,9 +288,7 @@ def test_too_many_broken_samples_end_a_run_also_where_an_earlier_attempt_found_s
         pytest.param("paddle", 2, marks=pytest.mark.soak),
     ],
 )
-def test_a_run_that_is_told_to_end_saves_first_on_all_ranks(
-    framework: str, world: int, tmp_path: pathlib.Path
-) -> None:
+def test_an_ended_run_saves_on_all(framework: str, world: int, tmp_path: pathlib.Path) -> None:
     """Also where a launcher tells one rank alone, and its loader processes with it."""
     saving = ("--checkpoints", str(tmp_path), "--workers", str(2 - world))
     options = (*ALL, "--length", "60", *saving)

@@ -31,9 +31,7 @@ on_each = pytest.mark.parametrize("framework", ["pytorch", "paddle"])
         *((case, "bf16") for case in ("mmseg", "resnet50", "tsm")),
     ],
 )
-def test_a_trainer_overfits_four_samples_and_tells_its_story(
-    case: str, amp: str, capfd: Captured
-) -> None:
+def test_a_trainer_overfits_four_samples(case: str, amp: str, capfd: Captured) -> None:
     trainer, options, steps, factor = LEARNING[case]
     words = (*SIZES[trainer], *options, *length(steps), "--amp-dtype", amp, *narrow(trainer))
     text = output(capfd, trainer, *words)
@@ -43,9 +41,7 @@ def test_a_trainer_overfits_four_samples_and_tells_its_story(
 
 
 @pytest.mark.parametrize("trainer", ["resnet50", "deeplabv3p_paddle", "arcface"])
-def test_loader_processes_feed_a_run_and_their_wait_is_reported(
-    trainer: str, capfd: Captured
-) -> None:
+def test_loader_processes_feed_a_run_and_time_it(trainer: str, capfd: Captured) -> None:
     options = ("--batch-size", "2", "--warmup", "1", "--iterations", "2", "--workers", "1")
     words = (*SIZES[trainer], *options, "--data", "synthetic-host")
     found = run(capfd, trainer, *words)
@@ -200,9 +196,7 @@ def test_an_overflow_leaves_its_step_out_and_halves_a_scale_that_adapts(
     assert kept == [step in bad for step in range(1, 6)]
 
 
-def test_a_fixed_scale_takes_the_step_that_overflows(
-    capfd: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fixed_scale_never_skips(capfd: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     """As mmcv's and apex's: to ask would bring the device to rest."""
     scales, weights = overflowing("pytorch", (2,), capfd, monkeypatch, static_scale=512.0)
     assert scales == [512.0] * 5

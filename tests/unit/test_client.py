@@ -46,9 +46,7 @@ def test_the_package_imports_nothing_until_the_client_is_asked_for() -> None:
         k8sbench.nothing  # type: ignore[attr-defined]  # noqa: B018
 
 
-def test_an_option_is_called_as_it_is_typed(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_options_are_called_as_typed(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[SubmitRequest] = []
 
     def submitted(request: SubmitRequest, reporter: Any, _: object) -> None:
@@ -71,18 +69,14 @@ def test_an_option_is_called_as_it_is_typed(
         ({"gpus": 0}, "--gpus 0 is out of range"),
     ],
 )
-def test_what_cannot_be_submitted_is_an_error_of_ours(
-    client: Client, options: dict[str, Any], says: str
-) -> None:
+def test_bad_requests_are_our_errors(client: Client, options: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError, match=says):
         client.submit("resnet50", **options)
     with pytest.raises(NotFound, match="no benchmark 'resnet5'"):
         client.submit("resnet5")
 
 
-def test_waiting_raises_what_the_command_exits_with(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_waiting_raises_by_exit_code(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(_: object, reporter: Any, stop: Any) -> None:
         reporter.planned(SimpleNamespace(run_id="seg-1"))
         assert ended.wait(30)
@@ -114,9 +108,7 @@ def test_a_row_has_its_figures_and_why_one_is_missing(client: Client, imported: 
         client.results(frameworks="pytorch")
 
 
-def test_rows_become_a_table_where_pandas_is(
-    client: Client, imported: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_become_frames(client: Client, imported: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(UsageError, match="pandas is not installed"):
         client.results().to_pandas()

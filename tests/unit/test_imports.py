@@ -75,7 +75,7 @@ users: [{name: u, user: {token: t}}]
 """
 
 
-def test_a_detached_submit_imports_the_store_and_a_client_and_nothing_else_that_is_heavy(
+def test_a_detached_submit_imports_only_store_and_client(
     tmp_path: pathlib.Path,
 ) -> None:
     (tmp_path / "kubeconfig").write_text(KUBECONFIG)

@@ -139,9 +139,7 @@ def test_a_name_leaves_room_for_that_of_the_last_pod(replicas: int, longest: int
     ("ready", "phase"),
     [([], Phase.CREATED), ([0], Phase.PENDING), ([1], Phase.RUNNING), ([1, 0], Phase.PENDING)],
 )
-def test_a_job_without_conditions_is_as_far_as_the_jobs_made_of_it(
-    ready: list[int], phase: Phase
-) -> None:
+def test_a_job_without_conditions_is_as_its_jobs(ready: list[int], phase: Phase) -> None:
     made = {"status": {"jobsStatus": [{"active": 1, "ready": count} for count in ready]}}
     assert state.phase_alone(made, default_kind("pytorch", "TrainJob")) is phase
 

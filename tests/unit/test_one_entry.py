@@ -132,9 +132,7 @@ assert "MADE" in [column.title for column in drawing.GPU_COLUMNS]
     assert done.returncode == 0, done.stderr
 
 
-def test_a_log_family_is_one_module_and_its_name(
-    tree: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
+def test_a_log_family_is_one_module(tree: pathlib.Path, tmp_path: pathlib.Path) -> None:
     log = tmp_path / "train.log"
     log.write_text("".join(f"step {10 * n}: 340.5 a second\n" for n in range(1, 31)))
     words = ("measure", str(log), "--format", "made-up", "--gpus", "1", "-o", "json")

@@ -45,9 +45,7 @@ def test_at_most_five_files_know_an_option_that_reaches_the_manifest() -> None:
 
 
 @pytest.mark.parametrize("command", ["submit", "render", "nodes"])
-def test_every_command_of_a_submit_has_the_option_with_its_help(
-    tree: pathlib.Path, command: str
-) -> None:
+def test_every_submitting_command_has_the_option_in_help(tree: pathlib.Path, command: str) -> None:
     done = k8sbench(tree, command, "--help")
     assert done.returncode == 0, done.stderr
     assert "--patience N" in done.stdout
@@ -55,9 +53,7 @@ def test_every_command_of_a_submit_has_the_option_with_its_help(
 
 
 @pytest.mark.parametrize("is_typed", [True, False], ids=["typed", "in k8sbench.toml"])
-def test_the_option_reaches_the_manifest_typed_or_from_a_file(
-    tree: pathlib.Path, is_typed: bool
-) -> None:
+def test_the_option_reaches_the_manifest(tree: pathlib.Path, is_typed: bool) -> None:
     typed = ["--patience=7"] if is_typed else []
     (tree / "k8sbench.toml").write_text("" if is_typed else "[render]\npatience = 7\n")
     done = k8sbench(tree, "render", "resnet50", *typed)
@@ -73,9 +69,7 @@ def test_the_option_reaches_the_manifest_typed_or_from_a_file(
         (("--patience=7", "--backend=local"), "--patience is for jobs on a cluster"),
     ],
 )
-def test_the_option_is_checked_by_what_its_flag_says(
-    tree: pathlib.Path, words: tuple[str, ...], message: str
-) -> None:
+def test_the_options_flag_decides(tree: pathlib.Path, words: tuple[str, ...], message: str) -> None:
     done = k8sbench(tree, "render", "resnet50", *words)
     assert done.returncode == 2
     assert message in done.stderr

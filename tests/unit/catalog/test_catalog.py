@@ -52,9 +52,7 @@ def test_a_file_of_this_folder_needs_no_slash(
     assert catalog.find(file).source == file
 
 
-def test_a_bare_name_is_the_built_in_one_even_beside_a_file_of_that_name(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_built_in_names_win(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mine(tmp_path, "tsm")
     monkeypatch.chdir(tmp_path)
     assert catalog.find("tsm").source == "built-in"
@@ -91,7 +89,7 @@ def test_adding_a_benchmark_is_adding_a_file(tmp_path: pathlib.Path) -> None:
     assert [found.spec.name for found in catalog.load_all(tmp_path)] == ["new"]
 
 
-def test_a_trainer_that_k8sbench_does_not_have_is_reported_with_its_line(
+def test_an_unknown_trainer_is_reported_with_its_line(
     tmp_path: pathlib.Path,
 ) -> None:
     path = tmp_path / "mine.yaml"

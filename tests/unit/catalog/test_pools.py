@@ -38,9 +38,7 @@ def test_the_built_in_pools_are_the_reports_nodes_and_those_of_later_gpus() -> N
         assert [*problems(pool), *problems(pool, gpus=1)] == []
 
 
-def test_the_first_file_found_is_taken_whole_and_named(
-    tmp_path: pathlib.Path, private_home: pathlib.Path
-) -> None:
+def test_the_first_file_counts(tmp_path: pathlib.Path, private_home: pathlib.Path) -> None:
     option = file(tmp_path / "option.yaml", "by-option")
     variable = file(tmp_path / "variable.yaml", "by-variable")
     config = file(tmp_path / "config" / "k8sbench" / "pools.yaml", "by-config")
@@ -65,7 +63,7 @@ def test_the_first_file_found_is_taken_whole_and_named(
     assert taken(None, "K8SBENCH_POOLS") == (home, ["by-home"])
 
 
-def test_a_cluster_is_asked_for_its_pools_only_where_the_user_has_none(
+def test_a_cluster_gives_pools_only_to_users_without(
     tmp_path: pathlib.Path,
 ) -> None:
     text = POOL.format(name="by-cluster")
@@ -87,7 +85,7 @@ def test_a_cluster_s_pools_file_that_is_wrong_is_named_with_its_line() -> None:
         pools.load(environ={}, published=lambda: wrong)
 
 
-def test_a_named_file_that_is_not_there_is_an_error_and_not_a_fallback(
+def test_a_named_file_that_is_missing_is_an_error(
     tmp_path: pathlib.Path,
 ) -> None:
     missing = str(tmp_path / "missing.yaml")
@@ -114,7 +112,7 @@ def test_an_unknown_pool_is_answered_with_the_nearest_and_the_list() -> None:
     assert "built-in" in caught.value.message
 
 
-def test_one_pool_alone_needs_no_default_and_several_without_one_ask(
+def test_only_several_pools_need_a_default(
     tmp_path: pathlib.Path,
 ) -> None:
     path = tmp_path / "p.yaml"
@@ -146,9 +144,7 @@ def test_one_pool_alone_needs_no_default_and_several_without_one_ask(
         ),
     ],
 )
-def test_a_wrong_pools_file_is_reported_with_its_line(
-    tmp_path: pathlib.Path, text: str, line: int, said: str
-) -> None:
+def test_a_wrong_file_has_a_line(tmp_path: pathlib.Path, text: str, line: int, said: str) -> None:
     path = tmp_path / "pools.yaml"
     path.write_text(text)
     with pytest.raises(InputError) as caught:
@@ -192,9 +188,7 @@ def test_a_wrong_pools_file_is_reported_with_its_line(
         ("rdma: {resource: rdma/hca, count: 0}", "count should be a whole number >= 1"),
     ],
 )
-def test_a_pool_may_say_what_kubernetes_accepts(
-    tmp_path: pathlib.Path, line: str, said: str | None
-) -> None:
+def test_kubernetes_fields_are_valid(tmp_path: pathlib.Path, line: str, said: str | None) -> None:
     path = tmp_path / "pools.yaml"
     path.write_text(f"{ONE}  {line}\n")
     if said is None:

@@ -98,9 +98,7 @@ def test_variables_that_are_not_named_like_secrets_or_take_their_value_from_one_
         (SOUND + "  data_set: {name: x, md5: abc}\n", 17, "MD5 sum"),
     ],
 )
-def test_what_one_key_alone_cannot_show_is_reported_with_its_line(
-    text: str, line: int, what: str
-) -> None:
+def test_faults_of_several_keys_have_a_line(text: str, line: int, what: str) -> None:
     found, message = said(text)
     assert what in message
     assert found == line
@@ -270,8 +268,6 @@ def test_upstreams_words_are_those_of_the_case() -> None:
         (100, (), "100"),
     ],
 )
-def test_numbers_are_written_as_people_write_them(
-    factor: float, of: tuple[Any, ...], word: str
-) -> None:
+def test_numbers_are_written_readably(factor: float, of: tuple[Any, ...], word: str) -> None:
     known: dict[str, int | str] = {"gpus_per_replica": 8, "batch_size": 128}
     assert Scaled(factor=factor, of=of).value(known) == word

@@ -212,9 +212,7 @@ def test_what_is_no_readable_file_is_refused_with_its_reason(path: str, said: st
 
 
 @pytest.mark.parametrize("content", [b"name: \xff\n", "name: ü\n".encode("latin-1")])
-def test_text_that_is_not_utf8_is_reported_with_its_line(
-    tmp_path: pathlib.Path, content: bytes
-) -> None:
+def test_what_is_not_utf8_has_a_line(tmp_path: pathlib.Path, content: bytes) -> None:
     file = tmp_path / "f.yaml"
     file.write_bytes(b"a: b\n" + content)
     error = unread(file)

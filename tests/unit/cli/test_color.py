@@ -23,9 +23,7 @@ def _store(fill: Fill, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("command", ["results", "list"])
-def test_a_verdict_is_coloured_unless_the_environment_turns_it_off_and_columns_line_up(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, command: str
-) -> None:
+def test_verdicts_are_coloured(cli: Cli, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     colored = cli(command).out
     assert f"{GREEN}valid\x1b[0m" in colored
@@ -34,9 +32,7 @@ def test_a_verdict_is_coloured_unless_the_environment_turns_it_off_and_columns_l
         assert re.sub(r"\x1b\[\d+m", "", colored) == cli(command).out
 
 
-def test_neither_a_pipe_nor_what_programs_read_has_colour(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pipes_and_programs_get_no_colour(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b" not in cli("results").out
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     for form in ("json", "csv", "markdown"):

@@ -134,9 +134,7 @@ def night(number: int, rate: float) -> list[Run]:
 
 
 @pytest.mark.parametrize(("rate", "verdict"), [(93.0, "outside"), (100.4, "undecided")])
-def test_too_few_runs_are_held_against_earlier_sets(
-    fill: Fill, typed: Typed, rate: float, verdict: str
-) -> None:
+def test_few_runs_meet_earlier_sets(fill: Fill, typed: Typed, rate: float, verdict: str) -> None:
     for number in range(6):
         fill(night(number, 100 + number % 3 / 10))
     fill(night(6, rate))
@@ -179,9 +177,7 @@ def test_a_baseline_stays_what_it_was_when_its_runs_are_gone(fill: Fill, typed: 
     assert typed("baseline", "list", "-o", "name")[1] == "base\n"
 
 
-def test_what_is_said_of_a_baseline_works_where_a_set_has_its_name(
-    fill: Fill, typed: Typed
-) -> None:
+def test_advice_on_a_baseline_works_for_a_set(fill: Fill, typed: Typed) -> None:
     fill([*old(), *old(benchmark="tsm"), *new()])
     said = typed("baseline", "save", "old", "old")[2]
     assert "10 runs of 2 cases" in said

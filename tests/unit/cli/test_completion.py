@@ -68,9 +68,7 @@ def names(*words: str) -> list[str]:
     ],
     ids=" ".join,
 )
-def test_a_word_or_a_file_is_completed_and_nothing_heavy_is_imported(
-    words: tuple[str, ...] | str, expected: list[str]
-) -> None:
+def test_words_and_files_are_completed(words: tuple[str, ...] | str, expected: list[str]) -> None:
     assert names(*words) == expected
 
 

@@ -54,9 +54,7 @@ def plan_of(cli: Cli, *words: str) -> str:
     return cli("render", "resnet50", "--gpus", "1", *words).err
 
 
-def test_a_command_takes_what_the_files_say_and_a_flag_before_it(
-    project: Write, user: Write, cli: Cli
-) -> None:
+def test_flags_override_files(project: Write, user: Write, cli: Cli) -> None:
     assert given("submit") == {}
     user("batch-size = 32\n[render]\nbatch-size = 48\n")
     assert "batch 48 " in plan_of(cli)
@@ -134,9 +132,7 @@ WRONG = (
 )
 
 
-def test_a_wrong_file_is_an_error_that_names_it_and_the_nearest_key_golden(
-    project: Write, cli: Cli
-) -> None:
+def test_a_wrong_file_is_a_golden_error(project: Write, cli: Cli) -> None:
     parts = []
     for text in WRONG:
         file = project(text)
@@ -148,9 +144,7 @@ def test_a_wrong_file_is_an_error_that_names_it_and_the_nearest_key_golden(
     goldens.check(golden, "\n".join(parts))
 
 
-def test_a_file_that_cannot_be_read_is_an_error_and_no_other_is_taken(
-    project: Write, cli: Cli
-) -> None:
+def test_an_unreadable_file_is_an_error(project: Write, cli: Cli) -> None:
     file = pathlib.Path(project("amp = true\n"))
     file.unlink()
     file.symlink_to("nowhere")

@@ -12,9 +12,7 @@ from tests.unit.command_line import Cli
 
 
 @pytest.mark.parametrize("one", DATA_SETS, ids=lambda one: one.name)
-def test_a_set_has_its_numbers_and_one_that_is_drawn_is_whole_until_a_file_is_gone(
-    one: KnownDataSet, tmp_path: Path, cli: Cli
-) -> None:
+def test_a_drawn_set_is_whole(one: KnownDataSet, tmp_path: Path, cli: Cli) -> None:
     module = importlib.import_module(f"k8sbench.trainers.data.{one.name}")
     counts = getattr(module, "CLIPS", None) or module.PICTURES
     expected = tuple(counts.values()) if isinstance(counts, dict) else (counts, module.PAIRS)

@@ -50,9 +50,7 @@ def test_the_page_lists_every_exit_code_and_their_order() -> None:
         ("train", {"target": 75.0, "time_to_train_s": None, "verdict": "rejected"}, 5),
     ],
 )
-def test_a_training_that_ends_without_its_target_has_a_code(
-    mode: Any, figures: dict[str, Any], code: int
-) -> None:
+def test_a_missed_target_has_a_code(mode: Any, figures: dict[str, Any], code: int) -> None:
     measured = ended(run(mode=mode), measurement=measurement(**figures))
     assert exit_codes.of_run(measured) == code
 

@@ -54,9 +54,7 @@ def test_json_has_the_columns_of_csv_and_null_where_nothing_is_known(cli: Cli) -
     ("form", "data"),
     [("table", ""), ("wide", ""), ("json", "[]\n"), ("name", ""), ("csv", "schema,run_id,")],
 )
-def test_no_store_is_an_empty_list_and_a_friendly_line(
-    root: pathlib.Path, cli: Cli, form: str, data: str
-) -> None:
+def test_no_store_is_an_empty_list(root: pathlib.Path, cli: Cli, form: str, data: str) -> None:
     out, err = cli("list", "-o", form)
     assert out[: len(data) or None] == data
     assert err == (

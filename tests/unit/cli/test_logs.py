@@ -31,9 +31,7 @@ def logs(store: SqlStore, *words: str) -> subprocess.Popen[str]:
     )
 
 
-def test_a_log_that_is_no_text_is_printed_as_it_is(
-    store: SqlStore, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
+def test_binary_is_printed(store: SqlStore, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     store.record(plan(), at=NOW, owner=None)
     log = archive(store, "one")
     store.move("seg-1", step(Phase.FAILED))

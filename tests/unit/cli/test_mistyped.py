@@ -144,9 +144,7 @@ def test_nothing_comes_of_what_is_typed_wrong(line: str, sentence: str, cli: Cli
 
 
 @pytest.mark.parametrize(("line", "sentence"), WRONG_WITH_RUNS, ids=ids(WRONG_WITH_RUNS))
-def test_the_runs_stay_where_something_is_typed_wrong(
-    line: str, sentence: str, fill: Fill, cli: Cli
-) -> None:
+def test_a_wrong_command_changes_no_runs(line: str, sentence: str, fill: Fill, cli: Cli) -> None:
     fill([run("going-on", set_name="weekly"), ended(run(), measurement=measurement())])
     out, err = cli(*shlex.split(line), code=2)
     assert out == ""
@@ -176,9 +174,7 @@ def test_no_advice_names_an_option_that_the_command_does_not_have(cli: Cli) -> N
 
 
 @pytest.mark.parametrize("words", [[], ["baseline"], ["data"], ["store"]])
-def test_a_command_without_the_word_that_must_follow_prints_its_help(
-    words: list[str], cli: Cli
-) -> None:
+def test_a_command_without_its_argument_prints_help(words: list[str], cli: Cli) -> None:
     out, err = cli(*words, code=2)
     assert out == ""
     assert err.startswith(f"Usage: {' '.join(['k8sbench', *words])} [OPTIONS] COMMAND")

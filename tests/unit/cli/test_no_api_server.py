@@ -131,9 +131,7 @@ def test_nodes_is_not_sent_to_this_machine_where_the_cluster_cannot_be_used(
 @pytest.mark.parametrize(
     "words", [("list", "-n", "team"), ("collect", "--all"), ("submit", "resnet50", "-n", "team")]
 )
-def test_without_a_cluster_a_command_that_needs_one_is_exit_code_6(
-    words: tuple[str, ...], cli: Cli
-) -> None:
+def test_without_a_cluster_the_exit_code_is_6(words: tuple[str, ...], cli: Cli) -> None:
     out, err = cli(*words, code=6)
     assert out == ""
     assert "No cluster is configured" in err

@@ -27,7 +27,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_table_in_a_pipe_is_plain_complete_and_aligned(
+def test_a_piped_table_is_plain_and_aligned(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     output.write_table(COLUMNS, ROWS)
@@ -42,7 +42,7 @@ def test_a_table_in_a_pipe_is_plain_complete_and_aligned(
     assert lines[2].count("long") == 60
 
 
-def test_a_table_on_a_terminal_wraps_its_sentences_and_loses_nothing(
+def test_a_table_on_a_terminal_wraps_sentences(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     screen = Terminal()

@@ -39,9 +39,7 @@ def test_a_proposal_is_yaml_alone(cli: Cli) -> None:
     assert "-o yaml" in cli("pools", "--from-cluster", "-o", "json", code=2).err
 
 
-def test_a_configured_cluster_that_does_not_answer_is_a_warning_unless_it_was_named(
-    tmp_path: Path, cli: Cli
-) -> None:
+def test_only_a_named_cluster_must_answer(tmp_path: Path, cli: Cli) -> None:
     path = tmp_path / ".kube" / "config"
     path.parent.mkdir()
     servers.kubeconfig(path, server=NOWHERE)

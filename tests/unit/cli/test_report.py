@@ -42,9 +42,7 @@ def content(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_it_writes_tables_logs_and_digests_and_each_link_leads_to_a_file(
-    imported: Path, typed: Typed
-) -> None:
+def test_it_writes_tables_logs_digests_and_links(imported: Path, typed: Typed) -> None:
     assert typed("report", "march", "-o", str(imported))[0] == 0
     found = content(imported)
     assert {"README.md", "results.json", "SHA256SUMS", "figures/throughput-1.svg"} <= found.keys()
@@ -118,9 +116,7 @@ def test_a_folder_that_may_not_be_read_is_an_error(
     assert "another place with -o" in err
 
 
-def test_a_set_that_is_not_there_or_not_over_is_an_error(
-    imported: Path, typed: Typed, fill: Fill
-) -> None:
+def test_a_missing_or_active_set_is_wrong(imported: Path, typed: Typed, fill: Fill) -> None:
     code, _, err = typed("report", "marhc", "-o", str(imported))
     assert code == 2
     assert "march" in err
@@ -147,9 +143,7 @@ def test_a_full_disk_leaves_the_former_report_as_it_was(
     assert content(imported) == before
 
 
-def test_one_report_holds_several_sets_under_its_own_title_in_chinese(
-    imported: Path, typed: Typed, fill: Fill
-) -> None:
+def test_several_sets_and_a_chinese_title(imported: Path, typed: Typed, fill: Fill) -> None:
     fill([run(2.0, set_name="april", run_id="one")])
     words = ("--lang", "zh", "--title", "三月", "--published")
     assert typed("report", "march", "april", "-o", str(imported), *words)[0] == 0

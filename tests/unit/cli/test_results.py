@@ -69,9 +69,7 @@ def test_an_entry_that_the_catalog_has_not_is_said_and_not_fatal(fill: Fill, typ
 
 
 @pytest.mark.slow
-def test_a_plot_is_written_beside_the_table(
-    fill: Fill, typed: Typed, tmp_path: pathlib.Path
-) -> None:
+def test_a_plot_joins_the_table(fill: Fill, typed: Typed, tmp_path: pathlib.Path) -> None:
     fill(repeats([100.0, 101.0]))
     code, out, err = typed("results", "--plot", "rows.svg")
     assert code == 0
@@ -81,9 +79,7 @@ def test_a_plot_is_written_beside_the_table(
 
 
 @pytest.mark.slow
-def test_a_page_shows_the_gpu_metrics_of_the_latest_run_or_of_those_that_are_named(
-    fill: Fill, typed: Typed, root: pathlib.Path
-) -> None:
+def test_a_page_shows_gpu_metrics(fill: Fill, typed: Typed, root: pathlib.Path) -> None:
     steady = SteadyPart(started_at=1000.0, ended_at=1300.0)
     measured = {"gpu_metrics": gpu_metrics(), "steady": steady}
     runs = repeats([100.0, 101.0], measured=measured)

@@ -21,9 +21,7 @@ from tests.unit.report.factory import START, run
 from tests.unit.store.examples import archive
 
 
-def test_the_page_has_the_course_of_its_runs_unless_a_log_is_elsewhere(
-    fill: Fill, typed: Typed, root: pathlib.Path
-) -> None:
+def test_the_page_draws_its_runs(fill: Fill, typed: Typed, root: pathlib.Path) -> None:
     fill([run(2.0, run_id="seen", at=START)])
     lines = (ROOT / "tests/fixtures/logs/k8sbench_master.log").read_text().splitlines()
     with open_store(str(root)) as store:
@@ -43,9 +41,7 @@ def test_the_page_has_the_course_of_its_runs_unless_a_log_is_elsewhere(
     assert "warning: without the steps of seen: " in err
 
 
-def test_forms_for_people_have_titles_in_chinese_and_the_page_every_row(
-    fill: Fill, typed: Typed
-) -> None:
+def test_titles_are_chinese_and_the_page_has_all_rows(fill: Fill, typed: Typed) -> None:
     fill(example.runs())
     for form in ("table", "wide", "markdown", "html"):
         assert "吞吐" in typed("results", "-o", form, "--lang", "zh")[1]

@@ -42,9 +42,7 @@ def test_what_is_printed_is_the_golden_text(lines: tuple[str, ...], name: str, t
 
 
 @pytest.mark.usefixtures("runs")
-def test_what_is_printed_of_a_damaged_store_is_the_golden_text(
-    root: pathlib.Path, told: Told
-) -> None:
+def test_commands_on_a_damaged_store_are_golden(root: pathlib.Path, told: Told) -> None:
     (root / "store.id").write_text("\x1b]0;\n")
     for run_id in ("seg-1", "arc-1"):
         (root / "runs" / run_id / "run.json").write_text("{")

@@ -36,7 +36,7 @@ def test_cases_that_cannot_run_are_named_and_left_out_golden(told: Told) -> None
     told("sweeps", lines, data=False)
 
 
-def test_no_more_processes_than_cores_are_started_and_the_command_that_fits_is_named(
+def test_processes_are_limited_to_cores_with_a_command_that_fits(
     cli: Cli,
 ) -> None:
     err = cli("submit", "resnet50", "--gpus=8", *HERE, code=2).err
@@ -46,9 +46,7 @@ def test_no_more_processes_than_cores_are_started_and_the_command_that_fits_is_n
     cli(*command[1].split(), "--dry-run")
 
 
-def test_all_benchmarks_begin_with_their_baselines(
-    monkeypatch: pytest.MonkeyPatch, cli: Cli
-) -> None:
+def test_all_benchmarks_begin_with_baselines(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
     lines = cli("submit", "all", "--all-cases", *HERE).err.splitlines()
     plans = [line.split(" · ") for line in lines if " iterations · " in line]
@@ -59,9 +57,7 @@ def test_all_benchmarks_begin_with_their_baselines(
     assert {shape.split()[0] for shape in shapes[4:]} == {*names, "allreduce"}
 
 
-def test_a_framework_that_is_not_installed_is_left_out_of_all_benchmarks_only(
-    monkeypatch: pytest.MonkeyPatch, cli: Cli
-) -> None:
+def test_all_benchmarks_skip_a_missing_framework(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
     there = {"torch": object()}
     monkeypatch.setattr(importlib.util, "find_spec", there.get)
     planned: list[RunPlan] = []

@@ -93,9 +93,7 @@ def test_a_cluster_that_was_named_and_is_not_there_is_an_error_and_nothing_runs_
     assert sentence in err
 
 
-def test_a_cluster_is_asked_for_a_run_and_named_without_a_hint_to_this_machine(
-    submit: Submit, tmp_path: Path, cli: Cli
-) -> None:
+def test_a_cluster_is_asked_and_named(submit: Submit, tmp_path: Path, cli: Cli) -> None:
     printed = submit("--backend=kubernetes", server=NOWHERE, code=6)
     assert "--backend local" not in printed.err
     err = cli("status", "nope", f"--store={tmp_path / 'store'}", code=2).err
@@ -103,9 +101,7 @@ def test_a_cluster_is_asked_for_a_run_and_named_without_a_hint_to_this_machine(
 
 
 @pytest.mark.parametrize("option", ["--keep", "--parallel=2"])
-def test_what_comes_after_the_end_of_a_command_that_detaches_is_refused(
-    submit: Submit, option: str
-) -> None:
+def test_options_after_the_end_are_refused_detached(submit: Submit, option: str) -> None:
     with serving(saying(answer())) as address:
         err = submit(option, server=f"http://{address}", code=2).err
     assert f"so that {option.partition('=')[0]} has no effect" in err

@@ -111,9 +111,7 @@ def test_a_run_on_cpus_has_no_gpus(cli: Cli) -> None:
 
 
 @pytest.mark.usefixtures("root")
-def test_in_a_pipe_it_prints_blocks_until_the_run_ends(
-    source: Source, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_pipe_gets_blocks_until_end(source: Source, capsys: pytest.CaptureFixture[str]) -> None:
     local()
     began = time.time()
 

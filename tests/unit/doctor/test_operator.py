@@ -57,9 +57,7 @@ def test_an_image_s_tag_may_tell_the_version(image: str, version: tuple[int, int
         ({"mountPath": "/init/"}, ["--pytorch-init-container-template-file=/init/t.yaml"], True),
     ],
 )
-def test_a_template_is_found_by_mount_and_flag(
-    mount: dict[str, Any], args: list[str], has: bool
-) -> None:
+def test_templates_are_found_by_flag(mount: dict[str, Any], args: list[str], has: bool) -> None:
     found = deployment(*args)
     pod = found["spec"]["template"]["spec"]
     pod["containers"][0]["volumeMounts"] = [{"name": "init", **mount}]

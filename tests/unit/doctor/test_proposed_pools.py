@@ -84,9 +84,7 @@ def test_rdma_devices_are_asked_for(tmp_path: Path) -> None:
         ("amd.com/gpu", "not NVIDIA's"),
     ],
 )
-def test_other_resources_say_what_k8sbench_can_do_there(
-    tmp_path: Path, resource: str, says: str
-) -> None:
+def test_other_resources_have_an_explanation(tmp_path: Path, resource: str, says: str) -> None:
     pool = alone(tmp_path, node("NVIDIA-H100-80GB-HBM3-SHARED", {resource: 4}))
     assert pool.gpu_resource == resource
     assert pool.note is not None

@@ -82,9 +82,7 @@ def test_every_gpu_of_the_built_in_pools_and_of_the_published_figures_is_known()
         *(("1.0", "10.0", False), ("10.0", "10.3", True)),  # numbers, not texts
     ],
 )
-def test_machine_code_runs_on_the_same_major_and_no_lower_minor(
-    built: str, capability: str, runs: bool
-) -> None:
+def test_machine_code_needs_its_major_and_minor(built: str, capability: str, runs: bool) -> None:
     assert images.has_kernels(build(built), capability) is runs
     assert images.number("2.10.0") > images.number("2.9.1")
 
@@ -102,9 +100,7 @@ def test_machine_code_runs_on_the_same_major_and_no_lower_minor(
         ("registry.example/ai/k8sbench-paddle:0.1.0-0123456789ab", "paddle", "2.6.2", "11.8"),
     ],
 )
-def test_an_image_is_known_by_its_name_in_any_registry(
-    name: str, framework: Framework, version: str, cuda: str
-) -> None:
+def test_any_registry_is_known(name: str, framework: Framework, version: str, cuda: str) -> None:
     there = present(TABLE.content(name))
     assert (there.framework, there.version, there.cuda) == (framework, version, cuda)
 

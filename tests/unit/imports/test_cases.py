@@ -38,9 +38,7 @@ def found(gpus: int, **environment: Any) -> Measurement:
         (found(1), origin(cases=("1x8",)), (1, 1)),
     ],
 )
-def test_the_case_is_given_or_stated_or_the_only_one_of_the_catalog(
-    measured: Measurement, known: LogOrigin, shape: tuple[int, int]
-) -> None:
+def test_the_case_is_known(measured: Measurement, known: LogOrigin, shape: tuple[int, int]) -> None:
     assert imported.shape(measured, known, []) == shape
 
 
@@ -60,9 +58,7 @@ def test_one_node_is_taken_for_granted_in_a_note_alone() -> None:
         (8, ("1x8", "2x4"), "8 GPUs may be the case 1x8 or 2x4"),
     ],
 )
-def test_a_case_that_nothing_tells_is_asked_for(
-    gpus: int, cases: tuple[str, ...], says: str
-) -> None:
+def test_an_unknown_case_is_asked_for(gpus: int, cases: tuple[str, ...], says: str) -> None:
     with pytest.raises(InputError, match=says) as wrong:
         imported.shape(found(gpus), origin(cases=cases), [])
     assert "--case" in wrong.value.action
@@ -98,9 +94,7 @@ def test_the_gpu_that_the_user_names_is_taken_where_the_log_names_none() -> None
 
 
 @pytest.mark.parametrize(("synchronises", "gpus"), [(True, 4), (True, 1), (False, 4)])
-def test_statistics_are_synchronised_over_gpus_where_the_catalog_says_so(
-    synchronises: bool, gpus: int
-) -> None:
+def test_the_catalog_decides_on_synchronised_statistics(synchronises: bool, gpus: int) -> None:
     variant = msgspec.structs.replace(VARIANT, sync_bn=synchronises)
     known = msgspec.structs.replace(origin(), variant=variant)
     plan = imported.plan(found(gpus), known, run_id="r", set_name="s", repeat=1)

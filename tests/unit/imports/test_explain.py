@@ -52,9 +52,7 @@ def test_a_training_names_the_lines_of_its_time_and_its_accuracy(place: Path, cl
     assert "\n  best: train.log:" in shown
 
 
-def test_a_run_is_explained_from_what_is_on_record_alone(
-    run_id: str, place: Path, cli: Cli
-) -> None:
+def test_a_run_is_explained_from_its_record_alone(run_id: str, place: Path, cli: Cli) -> None:
     before = text(cli, run_id)
     (log,) = (place / "store" / "runs" / run_id / "logs").iterdir()
     log.unlink()
@@ -115,9 +113,7 @@ def test_a_format_shows_what_each_expression_matches(place: Path, cli: Cli) -> N
     assert "\n    gpus '1'\n" in shown
 
 
-def test_a_format_shows_how_far_an_expression_matches_that_matches_no_line(
-    place: Path, cli: Cli
-) -> None:
+def test_a_format_shows_how_far_its_expression_matches(place: Path, cli: Cli) -> None:
     (place / "a.txt").write_text(foreign.log())
     wrong = foreign.BENCHMARK.read_text().replace("total_ips :", "total_ips  :")
     (place / "wrong.yaml").write_text(wrong.replace("Num GPUs", "GPUs:"))

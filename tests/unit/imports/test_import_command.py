@@ -86,9 +86,7 @@ def test_a_log_of_one_summary_line_is_counted_once_too(place: Path, cli: Cli) ->
     assert "b.txt: is the log of run" in cli("import", "b.txt", *words[:-1], "other", code=2).err
 
 
-def test_one_log_that_cannot_be_read_keeps_all_out_unless_it_is_skipped(
-    logs: Path, cli: Cli
-) -> None:
+def test_one_unreadable_log_keeps_all_out_unless_skipped(logs: Path, cli: Cli) -> None:
     (logs / "notes.txt").write_text("Dear all,\nthis is no log.\n")
     err = cli("import", "logs", *foreign.OF, "--set", "march", code=2).err
     assert err.startswith("error: logs/notes.txt: no line is a training line of")
@@ -100,9 +98,7 @@ def test_one_log_that_cannot_be_read_keeps_all_out_unless_it_is_skipped(
     assert "30 runs imported" in err
 
 
-def test_a_packed_log_and_standard_input_are_kept_as_text(
-    place: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_packed_logs_are_kept(place: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     (place / "a.txt.gz").write_bytes(gzip.compress(foreign.log().encode()))
     other = foreign.log(rate=1210.0)
     stdin = SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(other.encode())))
@@ -146,9 +142,7 @@ MMSEG = ["--format", "mmseg", "--batch-size", "4", "--precision", "fp32", "--set
         (["--set", "a/b"], "'a/b' cannot name a set"),
     ],
 )
-def test_what_is_wrong_or_missing_is_named_and_nothing_is_recorded(
-    place: Path, cli: Cli, words: list[str], says: str
-) -> None:
+def test_errors_record_nothing(place: Path, cli: Cli, words: list[str], says: str) -> None:
     mmseg_logs(place)
     assert says in cli("import", "n8", *MMSEG, *words, code=2).err
     assert runs() == []
@@ -173,9 +167,7 @@ def test_a_plan_needs_batch_and_precision(place: Path, cli: Cli, missing: str) -
         ("crop512x1024_r50_2gpus_4gpus.log", {}),
     ],
 )
-def test_the_name_of_a_log_says_nodes_gpus_batch_and_precision(
-    name: str, said: dict[str, Any]
-) -> None:
+def test_a_logs_name_says_nodes_gpus_batch_precision(name: str, said: dict[str, Any]) -> None:
     assert imported.from_name(name) == said
 
 
@@ -193,9 +185,7 @@ def test_what_only_names_say_is_shown_and_recorded_when_it_is_agreed(place: Path
     assert found == {"1x1": ("fp32", 4), "1x8": ("fp32", 4)}
 
 
-def test_a_copy_of_the_benchmark_s_file_is_kept_with_its_runs(
-    logs: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_keep_the_benchmark(logs: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     mine = logs / "mine.yaml"
     mine.write_bytes(foreign.BENCHMARK.read_bytes())
     cli("import", "logs", "--benchmark", "logs/mine.yaml", "--gpu-model", foreign.GPU, "--set", "s")
@@ -207,9 +197,7 @@ def test_a_copy_of_the_benchmark_s_file_is_kept_with_its_runs(
     assert "catalog entry" not in err
 
 
-def test_what_is_recorded_of_a_log_shows_no_folder_above_what_was_given(
-    place: Path, cli: Cli
-) -> None:
+def test_a_record_shows_no_folder_above_what_was_given(place: Path, cli: Cli) -> None:
     home = place / "home" / "alice"
     home.mkdir(parents=True)
     for name in ("a.txt", "b.txt"):

@@ -39,9 +39,7 @@ def test_what_needs_a_job_says_that_there_is_none(run_id: str, cli: Cli, command
     assert f"k8sbench store remove {run_id}" in err
 
 
-def test_a_history_has_its_set_where_the_log_says_it_ran(
-    run_id: str, place: Path, cli: Cli
-) -> None:
+def test_a_history_has_its_set_when_the_log_ran(run_id: str, place: Path, cli: Cli) -> None:
     (place / "before.txt").write_text(foreign.log(rate=1190.0, day=1))
     cli("import", "before.txt", *foreign.OF, "--set", "imported-later")
     points = [line.split()[:2] for line in cli("history", "resnet50-tf").out.splitlines()[2:4]]

@@ -48,9 +48,7 @@ def a_log(place: Path) -> Path:
     return place / "a.log"
 
 
-def test_a_log_that_states_a_benchmark_is_measured_and_recorded_as_it(
-    a_log: Path, cli: Cli
-) -> None:
+def test_a_log_that_states_a_benchmark_is_recorded_as_it(a_log: Path, cli: Cli) -> None:
     out, err = cli("measure", "a.log", "-o", "json")
     assert err == f"a.log: measured as deeplabv3p{FITS}\n"
     assert out == cli("measure", "a.log", "--benchmark", "deeplabv3p", "-o", "json").out
@@ -76,9 +74,7 @@ def test_the_benchmark_can_be_changed_as_the_note_says(a_log: Path, cli: Cli) ->
         (mmseg(steps=7), "too-few-iterations, short-warmup"),
     ],
 )
-def test_a_log_that_only_the_benchmark_rejects_is_of_none_and_the_note_names_the_reasons(
-    a_log: Path, cli: Cli, text: str, why: str
-) -> None:
+def test_a_rejecting_benchmark_is_named(a_log: Path, cli: Cli, text: str, why: str) -> None:
     a_log.write_text(text)
     says = f"as mmseg, not deeplabv3p ({why}); --benchmark deeplabv3p says why."
     assert cli("measure", "a.log").err == f"a.log: measured {says}\n"
@@ -104,9 +100,7 @@ def test_another_model_or_none_is_of_no_benchmark(a_log: Path, cli: Cli, head: s
 
 
 @pytest.mark.parametrize(("batch", "code"), [(128, 0), (2, 5)])
-def test_the_header_of_plsc_names_arcface_and_the_batch(
-    a_log: Path, cli: Cli, batch: int, code: int
-) -> None:
+def test_plscs_header_names_arcface(a_log: Path, cli: Cli, batch: int, code: int) -> None:
     header = ["\tmodel_name: ResNet50", "trainer_id: 0, num_trainers: 1", "\ttrain_batch_size: 128"]
     header += [f"Set train batch size to {batch}."] * (batch != 128)
     lines = [f"INFO 2026-03-02 10:00:00,000 entry.py:157] {line}" for line in header]
@@ -153,9 +147,7 @@ def test_a_recognised_benchmark_has_the_warm_up_of_its_family(spec: Any, variant
         ("paddleclas_2020.log", None),
     ],
 )
-def test_programs_of_the_catalog_are_recognised_by_the_model_that_they_print(
-    place: Path, cli: Cli, name: str, benchmark: str | None
-) -> None:
+def test_models_name_programs(place: Path, cli: Cli, name: str, benchmark: str | None) -> None:
     (place / name).write_bytes((FIXTURES / name).read_bytes())
     words = [name, "--gpus", "8", "--batch-size", "128", "--precision", "fp32"]
     err = cli("measure", *words, code=None).err

@@ -68,9 +68,7 @@ def test_wherever_a_stream_breaks_the_rest_is_new(file: Lines) -> None:
     ended=st.integers(1, 80),
     back=st.integers(1, 80),
 )
-def test_whatever_the_stamps_do_the_last_lines_have_the_mark_at_its_place_or_not_at_all(
-    steps: list[int], texts: str, ended: int, back: int
-) -> None:
+def test_marks_are_right_or_absent(steps: list[int], texts: str, ended: int, back: int) -> None:
     """Lines that are alike bear one stamp only where they follow one another."""
     at, file = T0, [(T0, "first")]
     for number, step in enumerate(steps):

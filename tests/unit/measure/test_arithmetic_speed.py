@@ -86,9 +86,7 @@ def test_the_peak_is_that_of_the_precision_in_effect(fields: dict[str, Any], pea
         (OF_A100 | OWN, "the program does not say whether TF32 was on"),
     ],
 )
-def test_without_a_known_peak_there_is_no_share_and_a_reason(
-    fields: dict[str, Any], reason: str
-) -> None:
+def test_without_a_known_peak_no_share_has_a_reason(fields: dict[str, Any], reason: str) -> None:
     (found,) = results(groups([run(800.0, **fields)]))
     assert found.tflops_per_gpu.value is not None
     assert found.peak_share.value is None
@@ -120,9 +118,7 @@ def test_without_a_model_on_a_gpu_there_are_no_tflops(one: Run, reason: str) -> 
         ("NVIDIA H100 80GB HBM3", 66.9, 989.4, 494.7),
     ],
 )
-def test_the_figures_are_those_of_the_data_sheets(
-    name: str, fp32: float, fp16: float, tf32: float | None
-) -> None:
+def test_figures_match_data_sheets(name: str, fp32: float, fp16: float, tf32: float | None) -> None:
     found = present(peak_of(name))
     assert (found.fp32, found.fp16, found.tf32) == (fp32, fp16, tf32)
 

@@ -56,9 +56,7 @@ def test_a_last_loss_that_is_no_number_is_absent_with_the_reason() -> None:
         ("paddlevideo.log", r"ips: (\d+\.\d+) instance", 1),
     ],
 )
-def test_rate_times_seconds_is_one_batch_in_all_lines(
-    name: str, rate: str, gpus: int | None
-) -> None:
+def test_rate_times_seconds_is_one_batch_per_line(name: str, rate: str, gpus: int | None) -> None:
     family = name.partition("_")[0].removesuffix(".log")
     known: dict[str, Any] = {"format": family, "gpus": gpus, "batch_size": None}
     text = fixture_text(name)
@@ -123,9 +121,7 @@ def paddleseg(iteration: int, epoch: int, last: int, rate: float) -> str:
         *((40.8, 16), (40.9, None), (61.0, 24), (61.25, 24), (2.5, 1), (1.0, None)),
     ],
 )
-def test_rate_times_seconds_is_a_batch_where_it_is_nearly_a_whole_number(
-    rate: float, batch: int | None
-) -> None:
+def test_rate_times_seconds_is_a_batch_if_nearly_whole(rate: float, batch: int | None) -> None:
     """Within 2 % and a hundredth."""
     lines = [paddleseg(i, 1, 100, rate) for i in range(10, 101, 10)]
     assert measured(lines, format="paddleseg", batch_size=None).batch_size_per_gpu == batch
@@ -205,9 +201,7 @@ def test_the_steps_after_an_epochs_last_line_are_in_its_total(total: float) -> N
         (105, 106),
     ],
 )
-def test_the_window_begins_with_the_first_record_or_rest_of_an_epoch_in_it(
-    warmup: int, first: int
-) -> None:
+def test_the_window_begins_with_its_first_record_or_epochs_rest(warmup: int, first: int) -> None:
     lines = [*paddleclas(0.1, 9.5), *paddleclas(0.1, 9.5, epoch=1)]
     window = present(measured(lines, format="paddleclas", batch_size=None, warmup=warmup).window)
     assert (window.first_iteration, window.last_iteration) == (first, 200)

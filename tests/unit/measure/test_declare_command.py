@@ -115,9 +115,7 @@ def test_a_batch_that_is_given_is_no_guess(tmp_path: Path, cli: Cli) -> None:
         "epoch 1:  10%|█         | 1/10 [00:00<00:01,  8.{}it/s]",
     ],
 )
-def test_a_log_without_a_line_of_steps_and_times_is_one_error(
-    line: str, tmp_path: Path, cli: Cli
-) -> None:
+def test_a_log_without_times_is_one_error(line: str, tmp_path: Path, cli: Cli) -> None:
     log = tmp_path / "a.log"
     log.write_text("".join(f"{line}\n".replace("{}", str(n)) for n in range(10, 40)))
     out, err = cli("measure", str(log), "--declare", code=2)

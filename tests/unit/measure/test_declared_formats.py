@@ -141,18 +141,14 @@ def window(found: Measurement) -> tuple[str, float | None, int, int]:
 
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize("declared", [True, False])
-def test_epochs_are_counted_from_0_or_from_1_as_the_first_line_shows(
-    first: int, declared: bool
-) -> None:
+def test_the_first_line_shows_if_epochs_count_from_0_or_1(first: int, declared: bool) -> None:
     said = {"first_epoch": first, "numbering": "epoch"} if declared else {}
     found = by_epoch(epochs(200, 200, 200, first=first), **said)
     assert (window(found), ids(found)) == (("valid", 100.0, 101, 600), [])
 
 
 @pytest.mark.parametrize(("first", "said"), [(2, {}), (1, {"first_epoch": 0})])
-def test_a_log_that_begins_in_a_later_epoch_lacks_the_iterations_before(
-    first: int, said: dict[str, Any]
-) -> None:
+def test_a_log_from_a_later_epoch_lacks_iterations(first: int, said: dict[str, Any]) -> None:
     found = by_epoch(epochs(200, 200, first=first), **said)
     assert window(found)[2:] == (201, 600)
     assert "iterations-missing" in ids(found, "reject")
@@ -160,9 +156,7 @@ def test_a_log_that_begins_in_a_later_epoch_lacks_the_iterations_before(
 
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize("said", [{}, {"numbering": "run"}])
-def test_steps_that_go_on_through_the_epochs_are_those_of_the_run(
-    first: int, said: dict[str, Any]
-) -> None:
+def test_steps_through_epochs_are_those_of_the_run(first: int, said: dict[str, Any]) -> None:
     found = by_epoch(epochs(200, 200, 200, 200, first=first, resets=False), **said)
     assert (window(found), ids(found)) == (("valid", 100.0, 101, 800), [])
 
@@ -231,9 +225,7 @@ READS = {
 
 @pytest.mark.parametrize("said", [{}, READS])
 @pytest.mark.parametrize("between", ["val mIoU: 68.7", "saved"])
-def test_stamps_are_not_held_against_lines_with_others_between(
-    said: dict[str, str], between: str
-) -> None:
+def test_stamps_may_differ_over_other_lines(said: dict[str, str], between: str) -> None:
     found = by_stamps(stamped(*PAUSED, between=between), **said)
     assert (found.verdict, found.rate, ids(found)) == ("valid", 20.0, ["clocks-apart"])
 

@@ -19,9 +19,7 @@ shapes = st.tuples(st.integers(1, 64), st.integers(1, 32), st.integers(1, 50))
 
 
 @given(times, shapes)
-def test_interval_means_are_weighted_by_what_they_cover(
-    seconds: list[float], shape: tuple[int, int, int]
-) -> None:
+def test_interval_means_are_weighted(seconds: list[float], shape: tuple[int, int, int]) -> None:
     batch, gpus, interval = shape
     found = measured(run(seconds, interval=interval), batch_size=batch, gpus=gpus)
     figures = present(found.throughput or found.unverified)

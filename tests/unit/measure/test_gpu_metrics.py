@@ -208,9 +208,7 @@ def test_a_series_has_its_value_over_the_steady_part(case: str) -> None:
     ("seconds", "every", "enough"),
     [(110, 30, True), (100, 30, False), (119, None, True), (80, None, False), (5, 1.0, True)],
 )
-def test_four_intervals_are_needed_of_thirty_seconds_unless_known(
-    seconds: float, every: float | None, enough: bool
-) -> None:
+def test_four_intervals_are_needed(seconds: float, every: float | None, enough: bool) -> None:
     step = min(every or 15, 15)
     at = [START + step * i for i in range(1, int(seconds / step) + 1)]
     one = series("power", [200 + i for i in range(len(at))], at=at, every=every)
@@ -293,7 +291,7 @@ def of_ranks(*ranks: int, metrics: Sequence[str] = ("gpu_utilization",)) -> Fetc
 
 
 @pytest.mark.parametrize("gpus", [1, 2])
-def test_gpus_that_a_trainer_cannot_name_are_those_that_another_source_names_in_its_pod(
+def test_unnamed_gpus_of_a_trainer_are_those_of_its_pod(
     gpus: int,
 ) -> None:
     """The ranks have them in the driver's order."""

@@ -27,7 +27,7 @@ RESNET50 = {
 
 
 @pytest.mark.parametrize("table", [ARCFACE, RESNET50], ids=["arcface", "resnet50"])
-def test_the_reports_medians_and_means_come_out_of_their_runs(
+def test_reports_are_reproduced(
     table: dict[str, tuple[tuple[float, ...], float, float]],
 ) -> None:
     for runs, median, mean in table.values():
@@ -60,9 +60,7 @@ def test_the_coverage_is_that_of_all_ways_to_lie_beside_the_median(count: int) -
     # 1 − 2·P(Binomial(n, ½) < rank + dropped)
     [(4, 1, 0.625), (5, 1, 0.78125), (6, 2, 0.7109375), (9, 1, 0.890625)],
 )
-def test_after_outliers_the_coverage_is_that_of_all_runs(
-    count: int, dropped: int, coverage: float
-) -> None:
+def test_coverage_includes_outliers(count: int, dropped: int, coverage: float) -> None:
     assert interval_ranks(count, dropped)[1] == coverage
 
 

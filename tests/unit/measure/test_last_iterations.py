@@ -136,9 +136,7 @@ def test_the_json_of_a_run_gives_the_figure_of_its_text() -> None:
 @pytest.mark.parametrize(
     ("lost", "verdict"), [([], "valid"), ([4], "rejected"), ([5], "rejected")], ids=str
 )
-def test_an_epochs_last_iterations_may_be_in_no_line_of_the_json_and_others_may_not(
-    lost: list[int], verdict: str
-) -> None:
+def test_json_may_lack_an_epochs_last_iterations_only(lost: list[int], verdict: str) -> None:
     """Epochs of 130 iterations, lines at 50 and 100 of each."""
     steps = [(epoch, (epoch - 1) * 130 + step) for epoch in range(1, 11) for step in (50, 100)]
     lines = [

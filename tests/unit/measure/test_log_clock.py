@@ -208,9 +208,7 @@ def test_stamps_of_a_declared_format_begin_anew(begin: str, stamp_format: str) -
 
 
 @pytest.mark.parametrize(("per", "rate"), [("card", 64.0), ("job", 8.0)])
-def test_a_rate_of_one_card_that_is_declared_as_the_job_s_and_the_other_way_round(
-    per: str, rate: float
-) -> None:
+def test_a_cards_rate_declared_as_the_jobs_and_vice_versa(per: str, rate: float) -> None:
     stamps = stamps_from(BEGIN, 5, "%Y-%m-%d %H:%M:%S")
     other = "job" if per == "card" else "card"
     known: dict[str, Any] = {"rate": rate, "gpus": 8, "batch_size": 4}

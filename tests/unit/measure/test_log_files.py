@@ -147,9 +147,7 @@ def test_a_gzip_file_that_was_changed_is_an_error(tmp_path: Path) -> None:
         read(written(tmp_path, bytes(packed), "train.log.gz"))
 
 
-def test_a_file_that_the_system_refuses_to_open_is_an_error_that_names_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unopenable_files_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path, b"x")  # root, who runs tests in containers, may read everything
     for wrong in (PermissionError(13, "Permission denied"), OSError(5, "Input/output error")):
         monkeypatch.setattr("builtins.open", Mock(side_effect=wrong))
@@ -179,9 +177,7 @@ def test_a_device_is_no_log() -> None:
         *(("größe 3×4\nx".encode(name), [(1, "größe 3×4"), (2, "x")]) for name in ENCODINGS),
     ],
 )
-def test_lines_are_numbered_as_an_editor_numbers_them(
-    tmp_path: Path, data: bytes, lines: list[tuple[int, str]]
-) -> None:
+def test_lines_have_numbers(tmp_path: Path, data: bytes, lines: list[tuple[int, str]]) -> None:
     assert read(written(tmp_path, data)) == lines
 
 

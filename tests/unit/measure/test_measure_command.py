@@ -63,9 +63,7 @@ def test_json_is_a_list_with_one_object_per_log(logs: Path, cli: Cli) -> None:
         (["good.log", "gone.log"], 2),
     ],
 )
-def test_the_exit_code_is_that_of_the_worst_log_and_nothing_good_is_lost(
-    logs: Path, cli: Cli, names: list[str], code: int
-) -> None:
+def test_the_worst_log_decides_the_code(logs: Path, cli: Cli, names: list[str], code: int) -> None:
     found = cli.json("measure", *names, *BASE, "-o", "json", code=code)
     measurable = {"good.log", "short.log"}
     assert [each["files"][0] for each in found] == [name for name in names if name in measurable]
@@ -79,9 +77,7 @@ def test_the_exit_code_is_that_of_the_worst_log_and_nothing_good_is_lost(
         ("gone.log", "not exist"),
     ],
 )
-def test_what_cannot_be_measured_is_named_with_what_to_do(
-    logs: Path, cli: Cli, name: str, what: str
-) -> None:
+def test_unmeasurable_logs_are_named(logs: Path, cli: Cli, name: str, what: str) -> None:
     out, err = cli("measure", name, *BASE, code=2)
     assert out == ""
     first, second = err.splitlines()
@@ -134,9 +130,7 @@ def test_the_table_names_figure_estimator_unit_verdict_and_reasons(logs: Path, c
         (["good.log", "--format", "mmseg"], "--gpus"),
     ],
 )
-def test_a_wrong_command_is_an_error_that_names_what_is_wrong(
-    logs: Path, cli: Cli, words: list[str], what: str
-) -> None:
+def test_errors_name_what_is_wrong(logs: Path, cli: Cli, words: list[str], what: str) -> None:
     out, err = cli("measure", *words, code=2)
     assert out in ("", "[]\n")
     assert err.startswith("error: ")

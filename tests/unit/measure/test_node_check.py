@@ -112,7 +112,5 @@ def sweeps(count: int, draw: Draw, *, times: int, slow: float = 0.0) -> tuple[fl
 
 @pytest.mark.parametrize("draw", [normal(0.01), normal(0.05), of_heavy_tails])
 @pytest.mark.parametrize("count", [5, 8, 16, 32, 100])
-def test_equal_nodes_give_a_false_alarm_in_one_of_twenty_checks_at_most(
-    count: int, draw: Draw
-) -> None:
+def test_equal_nodes_give_one_false_alarm_in_twenty_checks(count: int, draw: Draw) -> None:
     assert sweeps(count, draw, times=1000)[0] <= 0.05

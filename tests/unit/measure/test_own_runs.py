@@ -164,9 +164,7 @@ def test_a_record_that_holds_an_evaluation_is_no_steady_one() -> None:
 
 
 @pytest.mark.parametrize(("by_catalog", "warmup"), [(True, 4), (False, 2)])
-def test_the_catalogs_window_gives_way_to_a_planned_one_and_a_given_one_does_not(
-    by_catalog: bool, warmup: int
-) -> None:
+def test_a_planned_window_overrides_the_catalogs_only(by_catalog: bool, warmup: int) -> None:
     known = Expectation(format="mmseg", warmup=2, at_least=8, window_by_catalog=by_catalog)
     assert both(expected=known).warmup_iterations == warmup
 

@@ -91,9 +91,7 @@ def test_one_difference_and_there_is_no_ratio_but_its_id(name: str, side: str) -
 
 @pytest.mark.parametrize("side", ["paddle", "pytorch"])
 @pytest.mark.parametrize(("parameters", "same"), [(25_974_000, True), (25_973_999, False)])
-def test_models_are_the_same_up_to_a_thousandth_of_the_larger(
-    side: str, parameters: int, same: bool
-) -> None:
+def test_models_are_the_same_up_to_a_thousandth(side: str, parameters: int, same: bool) -> None:
     """The other one has 26,000,000 parameters."""
     other = {"fingerprint": msgspec.structs.replace(MODEL, parameters=parameters)}
     assert pair(**{side: other}).not_comparable == (() if same else ("model",))
@@ -137,9 +135,7 @@ def test_kinds_of_operations_in_other_types_forbid_a_ratio_and_are_named() -> No
     ("paddle", "pytorch", "who"),
     [(None, stated(), "Paddle"), (stated(), None, "PyTorch"), (None, None, "Paddle and PyTorch")],
 )
-def test_what_amp_leaves_in_fp32_must_be_stated(
-    paddle: Arithmetic | None, pytorch: Arithmetic | None, who: str
-) -> None:
+def test_amp_must_say_fp32(paddle: Arithmetic | None, pytorch: Arithmetic | None, who: str) -> None:
     found = pair(amp(paddle), amp(pytorch))
     assert (found.ratio, found.not_comparable) == (None, ("arithmetic",))
     assert found.notes == (f"types of AMP's operations not reported by {who}",)

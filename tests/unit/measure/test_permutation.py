@@ -41,9 +41,7 @@ def test_p_is_the_share_of_all_ways_to_deal_the_values(a: list[float], b: list[f
 
 
 @given(SIDES, SIDES)
-def test_the_order_of_the_sides_turns_the_direction_and_nothing_else(
-    a: list[float], b: list[float]
-) -> None:
+def test_swapping_the_sides_turns_only_the_direction(a: list[float], b: list[float]) -> None:
     one, two = TwoSides(a, b), TwoSides(b, a)
     assert (one.p, one.t_squared) == pytest.approx((two.p, two.t_squared))
     assert one.direction == -two.direction

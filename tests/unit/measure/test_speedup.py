@@ -54,7 +54,7 @@ UNLIKE: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("field", UNLIKE)
-def test_a_1x1_case_that_differs_in_anything_is_no_baseline_and_the_cell_names_it(
+def test_a_different_1x1_case_is_no_baseline_and_the_cell_names_it(
     field: str,
 ) -> None:
     found = by_case([run(100.0, case="1x1", **UNLIKE[field]), run(700.0)])["1x8"]

@@ -87,9 +87,7 @@ def test_a_reason_of_a_log_alone_has_its_evidence_in_the_log(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("more", [{}, {"gpu": False, "power": 200.0}], ids=["no sample", "no GPU"])
-def test_without_samples_or_without_a_gpu_a_log_gives_none(
-    more: dict[str, Any], tmp_path: Path
-) -> None:
+def test_without_samples_or_gpu_a_log_has_none(more: dict[str, Any], tmp_path: Path) -> None:
     """Samples of a rank that names no GPU are nobody's."""
     found = measured(log(tmp_path / "log", printed(0, of=1, **more)))
     assert found.gpu_metrics is None

@@ -27,9 +27,7 @@ def test_the_first_record_covers_what_lies_before_it() -> None:
 @pytest.mark.parametrize(
     ("given", "planned", "warmup"), [(None, 1000, 20), (None, 40, 10), (0, 1000, 0), (30, 40, 30)]
 )
-def test_the_warm_up_is_the_formats_where_none_is_given_and_a_quarter_at_most(
-    given: int | None, planned: int, warmup: int
-) -> None:
+def test_the_default_warm_up_is_the_formats(given: int | None, planned: int, warmup: int) -> None:
     found = measured(run([0.5] * 10, total=planned), warmup=given)
     assert (found.warmup_iterations, found.iterations) == (warmup, 100 - warmup)
 
@@ -71,9 +69,7 @@ def test_what_the_windows_edges_cut_is_counted_exactly() -> None:
 
 
 @given(st.integers(0, 130), st.integers(1, 20), st.integers(5, 30))
-def test_counted_iterations_never_lie_in_the_warm_up(
-    warmup: int, interval: int, count: int
-) -> None:
+def test_counted_iterations_are_not_in_the_warm_up(warmup: int, interval: int, count: int) -> None:
     found = measured(run([0.5] * count, interval=interval), warmup=warmup)
     skipped = -(-warmup // interval)
     assert found.records == max(count - skipped, 0)

@@ -18,9 +18,7 @@ def test_an_address_without_a_cluster_is_reached_itself() -> None:
     ("statuses", "told"),
     [((404, 403, 503), "403"), ((404, 503, 404), "503"), ((404, 404), "none of the usual")],
 )
-def test_of_several_faults_the_one_that_says_most_is_told(
-    statuses: tuple[int, ...], told: str
-) -> None:
+def test_the_most_specific_fault_is_reported(statuses: tuple[int, ...], told: str) -> None:
     (way,) = prometheus_api.named("http://prometheus.test", None)
     left = iter(statuses)
 

@@ -112,9 +112,7 @@ def test_one_that_was_away_is_asked_again_after_some_time(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(("scrapes", "seconds"), [(60, 5.0), (10, 30.0), (0, 30.0)])
-def test_the_last_sample_is_waited_for_no_longer_than_it_takes(
-    scrapes: int, seconds: float
-) -> None:
+def test_the_last_sample_is_awaited_no_longer_than_needed(scrapes: int, seconds: float) -> None:
     source = PrometheusSource(finder(way(Server(scrapes=scrapes))))
     assert source.settles_in(wanted()) == seconds
 

@@ -44,9 +44,7 @@ def test_a_run_id_reads_as_benchmark_time_and_chance() -> None:
     at=st.floats(0, 4e9),
     token=st.text(identity.TOKEN_LETTERS, min_size=6, max_size=6),
 )
-def test_every_run_id_names_a_job_with_room_for_its_replicas(
-    name: str, at: float, token: str
-) -> None:
+def test_run_ids_name_jobs_with_room_for_replicas(name: str, at: float, token: str) -> None:
     run_id = identity.draw_run_id(name, at=at, token=token)
     assert DNS_1035.match(run_id)
     assert len(run_id + identity.LONGEST_SUFFIX) <= 63

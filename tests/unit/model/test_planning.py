@@ -221,9 +221,7 @@ def test_replicas_on_the_nodes_network_are_not_packed() -> None:
 @pytest.mark.parametrize(
     ("replicas", "gpus", "case"), [(2, 1, "2x1-packed"), (2, 8, "2x8"), (1, 1, "1x1")]
 )
-def test_replicas_are_packed_where_a_node_has_room_for_another(
-    replicas: int, gpus: int, case: str
-) -> None:
+def test_replicas_are_packed_where_a_node_fits_two(replicas: int, gpus: int, case: str) -> None:
     packed, spread = (planned(replicas=replicas, gpus=gpus, pack=pack) for pack in (True, False))
     assert (packed.case, packed.spread) == (case, case == "2x8")
     assert (spread.pack, spread.spread) == (False, replicas > 1)

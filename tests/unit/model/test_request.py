@@ -32,9 +32,7 @@ BOUNDED = {name: flag.bounds for name, flag in request.FLAGS.items() if flag.bou
 
 
 @pytest.mark.parametrize(("name", "bounds"), BOUNDED.items(), ids=BOUNDED)
-def test_a_number_is_taken_up_to_its_bounds_and_not_beyond(
-    name: str, bounds: tuple[int, int]
-) -> None:
+def test_a_number_is_accepted_up_to_its_bounds(name: str, bounds: tuple[int, int]) -> None:
     least, most = bounds
     for value in bounds:
         assert getattr(a_request(**{name: value}), name) == value

@@ -91,9 +91,7 @@ def test_no_gpu_takes_the_small_training_without_a_target() -> None:
         ({"evaluate_every": 1_000}, 80_000, "iterations", 1_000),
     ],
 )
-def test_length_and_interval_are_overruled_one_by_one(
-    asked: dict[str, Any], length: int, unit: str, every: int
-) -> None:
+def test_options_override_singly(asked: dict[str, Any], length: int, unit: str, every: int) -> None:
     found = present(trained(**asked).training)
     assert (found.length, found.unit, found.evaluate_every) == (length, unit, every)
 

@@ -55,9 +55,7 @@ def reach(text: str, record: str) -> tuple[int, tuple[str, ...]] | None:
         ("^epoch|loss [a-z]", "step␣10/100␣loss␣", "[a-z]", "0.5"),
     ],
 )
-def test_an_expression_that_matches_no_line_shows_where_it_came_farthest(
-    record: str, matched: str, wanted: str, has: str
-) -> None:
+def test_the_farthest_match_is_shown(record: str, matched: str, wanted: str, has: str) -> None:
     found = reach(f"losses: 5\n{LINE}\nstep 10 of 100\n", record)
     assert found is not None
     number, (end, rest, text) = found

@@ -234,9 +234,7 @@ DUMPED = "PADDLE_TRAINERS_NUM=1"
         ([NCCL.replace("4", "2") + " gpu id: 0 ring id: 10", BOX], ["4"]),
     ],
 )
-def test_paddle_believes_the_program_then_the_launcher_then_the_environment(
-    head: list[str], gpus: list[str]
-) -> None:
+def test_paddles_gpu_counts_have_an_order_of_trust(head: list[str], gpus: list[str]) -> None:
     found = [item for item in items("paddleseg", *head, ALL["paddleseg"]) if isinstance(item, Fact)]
     by_belief = sorted(found, key=lambda fact: fact.name)
     counts = [fact.value for fact in by_belief if fact.name.startswith("gpus")]

@@ -62,9 +62,7 @@ coded = st.lists(st.one_of(st.sampled_from(CODES), st.sampled_from(["\n", "\r", 
 
 @given(coded, st.lists(st.integers(1, 9), max_size=3))
 @example(["\x1b[5d", "Epoch: [3]"], [])
-def test_what_holds_a_text_once_it_is_cleaned_comes_in_turn(
-    parts: list[str], cuts: list[int]
-) -> None:
+def test_cleaned_lines_that_hold_a_text_are_found(parts: list[str], cuts: list[int]) -> None:
     def cleaned(lines: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
         read = [piece for number, line in lines for piece in cleaning.pieces(line, number)]
         return [

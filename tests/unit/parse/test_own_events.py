@@ -116,9 +116,7 @@ def test_the_summary_tells_its_window() -> None:
         ("2026-03-02T10:61:01.25Z ", None),
     ],
 )
-def test_the_nodes_stamp_in_front_of_a_line_is_its_second_time(
-    before: str, taken: float | None
-) -> None:
+def test_a_nodes_stamp_is_a_lines_second_time(before: str, taken: float | None) -> None:
     line = f"K8SBENCH {json.dumps(STEP)}"
     found, *glued = records("k8sbench", f"{before}{line}{line.replace('10', '11', 1)}")
     assert (found.taken, found.stamp, found.text) == (taken, STEP["time"], line)

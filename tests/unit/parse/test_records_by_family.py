@@ -312,9 +312,7 @@ def test_a_time_or_rate_of_zero_is_no_measurement(family: str, line: str) -> Non
 @pytest.mark.parametrize(
     ("computed", "waiting"), [("400.00", 0.25), ("300.00", 0.0), ("299.00", 0.0), ("0.00", None)]
 )
-def test_dle_s_wait_for_data_is_what_its_rate_lacks_of_that_of_computing(
-    computed: str, waiting: float | None
-) -> None:
+def test_dle_s_wait_is_the_rest_of_its_rate(computed: str, waiting: float | None) -> None:
     line = DLE_2022.replace("400.00", computed)
     assert record("dle-resnet50", line).waiting == waiting
     # Many lines are read together.
@@ -394,9 +392,7 @@ VAL = "2023/06/14 10:03:35 - mmengine - INFO - "
         ),
     ],
 )
-def test_mmengine_prints_each_accuracy_in_the_unit_of_its_metric(
-    line: str, metric: str, value: float, unit: str
-) -> None:
+def test_mmengines_units_of_accuracy(line: str, metric: str, value: float, unit: str) -> None:
     found = items("mmengine", MMENGINE, f"{VAL}{line}  data_time: 0.0016  time: 0.0300")
     first = evaluations(found)[0]
     assert (first.metric, first.value, first.unit) == (metric, value, unit)

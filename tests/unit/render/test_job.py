@@ -26,7 +26,7 @@ from tests.unit.render.plans import (
 )
 
 
-def test_nothing_in_the_job_lets_the_operator_delete_pods_and_their_logs(
+def test_the_operator_never_deletes_pods(
     everything: list[tuple[RunPlan, Objects]],
 ) -> None:
     for _, objects in everything:
@@ -74,7 +74,7 @@ def test_the_port_that_kubeflow_trainer_sets_for_pytorch_stays() -> None:
     assert ports("run-a", "rdma", kind="TrainJob") == {"29500"}
 
 
-def test_the_config_map_shows_the_sources_as_a_package(
+def test_the_config_map_holds_a_package(
     everything: list[tuple[RunPlan, Objects]],
 ) -> None:
     for wanted, objects in everything:

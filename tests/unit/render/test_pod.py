@@ -35,9 +35,7 @@ from tests.unit.render.plans import (
     unit=st.sampled_from(["", "m", "k", "M", "G", "T", "Ki", "Mi", "Gi", "Ti", "e3", "E-2"]),
     count=st.integers(1, 1000),
 )
-def test_a_multiplied_quantity_is_the_product(
-    number: int, fraction: str, unit: str, count: int
-) -> None:
+def test_a_quantity_is_multiplied(number: int, fraction: str, unit: str, count: int) -> None:
     product = times(f"{number}{fraction}{unit}", count)
     assert amount(product) == amount(f"{number}{fraction}{unit}") * Decimal(count)
 
@@ -175,9 +173,7 @@ def mounts(wanted: Any) -> dict[str, dict[str, Any]]:
         ("1x1", {}, False),
     ],
 )
-def test_no_two_replicas_share_a_node_unless_they_are_packed(
-    case: str, changes: dict[str, Any], apart: bool
-) -> None:
+def test_only_packed_replicas_share_nodes(case: str, changes: dict[str, Any], apart: bool) -> None:
     """The goldens of ``2x1-cpu`` show how."""
     wanted = plan(case, **changes)
     runtime, _ = rendered(msgspec.structs.replace(wanted, kind="TrainJob"))[-2:]

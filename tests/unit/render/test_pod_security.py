@@ -37,9 +37,7 @@ def rdma(*capabilities: str) -> dict[str, Any]:
     ],
     ids=["plain", "rdma alone", "ipc_lock", "rdma with two", "baseline", "host network"],
 )
-def test_an_opt_in_is_named_with_the_level_that_it_costs(
-    changes: dict[str, Any], level: str, reasons: str | None
-) -> None:
+def test_opt_ins_are_named(changes: dict[str, Any], level: str, reasons: str | None) -> None:
     found = pod(plan(checkpoints="pvc:kept", pool=pool(**changes)))
     spec, (container,) = found["spec"], found["spec"]["containers"]
     is_root = "root user" in (reasons or "")

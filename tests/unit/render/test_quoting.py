@@ -53,9 +53,7 @@ def test_an_unquoted_value_stops_the_rendering(template: str) -> None:
         ("{{ range(3) | q }}", "'range' is undefined"),
     ],
 )
-def test_a_template_that_asks_for_what_is_not_there_stops_the_rendering(
-    template: str, words: str
-) -> None:
+def test_a_missing_name_stops_the_rendering(template: str, words: str) -> None:
     with pytest.raises((jinja2.TemplateError, TypeError), match=re.escape(words)):
         render(environment({"t": template}), "t", x="x")
 
@@ -109,9 +107,7 @@ def test_a_hostile_value_stays_where_it_was_put(way: str, value: str) -> None:
 
 
 @given(note=text, annotation=text, source=text, option=text)
-def test_hostile_notes_annotations_and_options_stay_where_they_were_put(
-    note: str, annotation: str, source: str, option: str
-) -> None:
+def test_hostile_texts_stay_in_place(note: str, annotation: str, source: str, option: str) -> None:
     wanted = plan(
         notes=(note,),
         spec_source=source,

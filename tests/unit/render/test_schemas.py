@@ -32,7 +32,7 @@ def through_models(manifest: dict[str, Any]) -> dict[str, Any]:
     return written
 
 
-def test_no_field_is_lost_on_the_way_through_the_typed_models(
+def test_typed_models_lose_no_field(
     everything: list[tuple[RunPlan, Objects]],
 ) -> None:
     # A stride that divides no axis of the plans: every two choices still meet.

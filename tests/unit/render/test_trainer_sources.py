@@ -99,9 +99,7 @@ def test_the_templates_of_the_source_tree_are_found() -> None:
     assert there
 
 
-def test_an_installation_without_templates_says_so(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_without_templates_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(packaged, "PACKAGE", tmp_path / "a")
     with pytest.raises(BenchError, match="no templates"):
         packaged.template_texts()

@@ -64,9 +64,7 @@ def test_a_text_with_odd_line_breaks_is_not_written_as_a_block(text: str) -> Non
 
 @pytest.mark.tier("go")
 @pytest.mark.timeout(FETCHING_SECONDS)
-def test_the_reader_that_kubectl_uses_reads_the_same(
-    go: Callable[..., str], tmp_path: Path
-) -> None:
+def test_kubectls_reader_reads_the_same(go: Callable[..., str], tmp_path: Path) -> None:
     """PyYAML reading back what PyYAML wrote proves little: ``1e-4`` is a string to it."""
     shutil.copytree(Path(__file__).parent / "readback", tmp_path, dirs_exist_ok=True)
     document = {

@@ -176,9 +176,7 @@ def test_what_every_row_has_is_said_once_and_not_in_its_cells() -> None:
     ),
     st.booleans(),
 )
-def test_whatever_the_runs_no_figure_is_ever_0_for_not_measured(
-    kinds: list[Any], small: bool
-) -> None:
+def test_no_figure_is_ever_0_for_not_measured(kinds: list[Any], small: bool) -> None:
     build: Any = smoke if small else run
     runs = [
         build(None, repeat=n, phase=kind)
@@ -224,7 +222,5 @@ def test_the_columns_of_the_flat_rows_are_the_same_without_any_row() -> None:
         (formats.signed_percent, -0.0001, "±0.0 %"),
     ],
 )
-def test_figures_keep_the_digits_that_tell_runs_apart_and_never_become_0(
-    written: Callable[[float], str], value: float, text: str
-) -> None:
+def test_figures_keep_distinct(written: Callable[[float], str], value: float, text: str) -> None:
     assert written(value) == text

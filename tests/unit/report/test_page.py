@@ -72,7 +72,7 @@ def test_a_run_is_drawn_over_time() -> None:
     assert "loss" not in charts(pages.page(histories=[]))
 
 
-def test_without_matplotlib_the_page_has_its_tables_and_says_what_is_missing(
+def test_without_matplotlib_the_page_keeps_its_tables(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(plot, "is_there", lambda: False)

@@ -48,9 +48,7 @@ NIGHTS = [night(1, case="1x1", rate=100.0), night(1), night(2), night(2, case="4
     ],
     ids=["latest", "all", "named"],
 )
-def test_of_each_case_the_latest_set_is_shown_unless_all_or_one_is_asked_for(
-    wanted: Wanted, rows: list[tuple[str, str]], older: int
-) -> None:
+def test_the_latest_set_is_shown(wanted: Wanted, rows: list[tuple[str, str]], older: int) -> None:
     made = report(NIGHTS, wanted)
     assert (shown(made), made.older) == (rows, older)
 

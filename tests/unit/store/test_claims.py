@@ -147,9 +147,7 @@ def test_a_process_of_another_machine_is_waited_for(store: SqlStore, other: Othe
 
 
 @on_postgres
-def test_a_claim_is_renewed_while_it_is_held_over_restarts_of_the_server(
-    store: SqlStore, other: Other, postgres_server: postgres.Server
-) -> None:
+def test_claims_renew(store: SqlStore, other: Other, postgres_server: postgres.Server) -> None:
     ask(other, "claim")
     first = heartbeat(store)
     until(lambda: heartbeat(store) > first)

@@ -109,9 +109,7 @@ def test_only_files_of_runs_leave_and_wishes_stay(store: SqlStore, other: SqlSto
     assert left_out == {"link", "two words", "wishes.json"}
 
 
-def test_files_that_are_gone_come_back_but_not_into_a_folder_that_is_left(
-    store: SqlStore, open_again: OpenStore, data: bytes
-) -> None:
+def test_lost_files_come_back(store: SqlStore, open_again: OpenStore, data: bytes) -> None:
     imported(store, data)
     before, folder = everything(store), store.folder("seg-1")
     shutil.rmtree(folder)
@@ -230,9 +228,7 @@ def test_what_tar_has_packed_is_read(sqlite_store: SqlStore, data: bytes, tmp_pa
     assert imported(sqlite_store, again)[0] == IDS
 
 
-def test_neither_a_large_log_nor_headers_without_end_take_memory(
-    sqlite_store: SqlStore, other: SqlStore, tmp_path: Path
-) -> None:
+def test_memory_is_bounded(sqlite_store: SqlStore, other: SqlStore, tmp_path: Path) -> None:
     with (other.folder("seg-1") / "logs" / "worker-0.log").open("wb") as log:
         log.truncate(40 << 20)
     folders = packed(*[member("runs/seg-1", b"", type=tarfile.DIRTYPE)] * 10_000)

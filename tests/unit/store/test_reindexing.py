@@ -345,9 +345,7 @@ def _journal(uri: str) -> str:
 
 
 @pytest.mark.parametrize("index", ["of a killed process", "gone", "damaged"])
-def test_a_store_that_can_only_be_read_is_read_from_its_folders(
-    root: Path, index: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_read_only_store_is_read(root: Path, index: str, monkeypatch: pytest.MonkeyPatch) -> None:
     copy = root.with_name("copy")
     with open_store(str(root)) as store:
         run = store.record(plan(), at=NOW, owner=None)

@@ -59,9 +59,7 @@ sizes = {
 
 
 @given(**sizes)
-def test_an_epoch_has_no_sample_twice_and_leaves_out_less_than_a_batch(
-    batch: int, world: int, extra: int, seed: int
-) -> None:
+def test_an_epoch_has_each_sample_once(batch: int, world: int, extra: int, seed: int) -> None:
     samples = batch * world + extra
     steps = samples // (batch * world)
     found = training(samples, batch, world, seed, 2 * steps)
@@ -73,9 +71,7 @@ def test_an_epoch_has_no_sample_twice_and_leaves_out_less_than_a_batch(
 
 
 @given(**sizes, done=st.integers(0, 30))
-def test_the_order_follows_from_the_step_and_not_from_ranks_or_where_a_run_began(
-    batch: int, world: int, extra: int, seed: int, done: int
-) -> None:
+def test_steps_decide_the_order(batch: int, world: int, extra: int, seed: int, done: int) -> None:
     samples = batch * world + extra
     whole = training(samples, batch, world, seed, done + 5)
     assert training(samples, batch, world, seed, 5, done) == whole[done:]
@@ -254,9 +250,7 @@ def entered(opener: Any, given: settings.Settings, *places: Place) -> list[Files
         return [each for each in found if each is not None]
 
 
-def test_the_ranks_of_a_node_list_a_folder_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_nodes_ranks_list_a_folder_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     folders = []
 
