@@ -46,9 +46,7 @@ def test_keep_leaves_the_job_until_delete(shell: Shell) -> None:
     shell.run("delete", "kept")
 
 
-def test_a_run_that_takes_too_long_is_cancelled_or_detached_with_keep(
-    shell: Shell,
-) -> None:
+def test_a_run_that_takes_too_long_is_cancelled_or_detached_with_keep(shell: Shell) -> None:
     names = ("slow", "spared")
     logs = {name: shell.logs(name).begin() for name in names}
     for name in names:

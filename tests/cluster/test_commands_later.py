@@ -129,9 +129,7 @@ def test_a_run_that_another_process_follows_is_looked_at_in_its_record(shell: Sh
     assert "Run followed is Succeeded." in follow.err
 
 
-def test_following_logs_archives_and_closes_an_unfollowed_run(
-    shell: Shell,
-) -> None:
+def test_following_logs_archives_and_closes_an_unfollowed_run(shell: Shell) -> None:
     logs = shell.printing("alone")
     with shell.started("logs", "alone", "-f", "--replica=master-0") as follow:
         follow.until('"step": 6,')

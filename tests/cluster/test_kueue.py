@@ -173,9 +173,7 @@ def test_a_queue_that_never_takes_a_job_is_named(own_shell: Shell) -> None:
                 submit.ends(3)
 
 
-def test_a_stopped_queue_is_named_and_a_drained_one_stops_the_run(
-    own_shell: Shell,
-) -> None:
+def test_a_stopped_queue_is_named_and_a_drained_one_stops_the_run(own_shell: Shell) -> None:
     def stop(name: str, policy: str) -> None:
         patch = json.dumps({"spec": {"stopPolicy": policy}})
         own_shell.namespace.cluster.kubectl(
@@ -212,9 +210,7 @@ def test_a_stopped_queue_is_named_and_a_drained_one_stops_the_run(
 OTHER_NODES = {"nvidia.com/gpu.product": "NVIDIA-H100"}
 
 
-def test_a_queue_of_other_nodes_is_refused_before_creation(
-    own_shell: Shell,
-) -> None:
+def test_a_queue_of_other_nodes_is_refused_before_creation(own_shell: Shell) -> None:
     with queue_of(own_shell.namespace, 8, OTHER_NODES):
         err = own_shell.submit("run", IN_QUEUE, ENDLESS, code=6).err
         assert "nvidia.com/gpu.product=NVIDIA-H100" in err

@@ -44,9 +44,7 @@ def listed(shell: Shell) -> list[dict[str, Any]]:
     return list(shell.json("list"))
 
 
-def test_cases_too_large_are_left_out_and_baselines_run_first(
-    sweeping: Shell,
-) -> None:
+def test_cases_too_large_are_left_out_and_baselines_run_first(sweeping: Shell) -> None:
     words = ("submit", "deeplabv3p", "--all-cases", "--preset=smoke", "--framework=all")
     # The pods print nothing that could be measured.
     done = sweeping.run(*words, "--repeats=1", "--parallel=1", code=5)
@@ -78,9 +76,7 @@ def test_wait_keeps_all_cases(sweeping: Shell, tmp_path_factory: pytest.TempPath
         assert "left out: " not in waiting.err
 
 
-def test_killed_at_each_run_and_resumed_each_case_runs_once(
-    sweeping: Shell,
-) -> None:
+def test_killed_at_each_run_and_resumed_each_case_runs_once(sweeping: Shell) -> None:
     rack.logs(sweeping, range(1, 6))
     words = (*CASE, "--repeats=4", "--parallel=2")
     for kill_at in range(1, 5):

@@ -77,9 +77,7 @@ def left(shell: Shell) -> list[str]:
     return shell.namespace.kubectl("get", ",".join(MADE), "--output=name").split()
 
 
-def test_a_run_reaches_its_end_and_leaves_nothing(
-    trained: Shell,
-) -> None:
+def test_a_run_reaches_its_end_and_leaves_nothing(trained: Shell) -> None:
     with trained.submitted("whole", "--keep") as submit:
         submit.until("Running: ")
         assert "jobs of Kubeflow Trainer v2" in submit.err
@@ -143,9 +141,7 @@ def test_a_runtime_without_a_job_goes_with_its_run(own_shell: Shell) -> None:
     assert own_shell.phase("left") == "Cancelled"
 
 
-def test_pods_come_from_the_runs_own_runtime(
-    own_shell: Shell,
-) -> None:
+def test_pods_come_from_the_runs_own_runtime(own_shell: Shell) -> None:
     left_by_a_killed_submit(own_shell, "same")
     own_shell.colleague().submit("same", "--batch-size=2", ENDLESS, "--detach")
     for pod in own_shell.namespace.wait_for_pods(2).values():

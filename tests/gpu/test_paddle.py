@@ -98,9 +98,7 @@ def test_two_ranks_compute_what_one_computes_with_twice_the_batch(two_gpus: None
         computes_the_same(one, first, FROZEN_TOLERANCE)
 
 
-def test_synchronised_batch_norm_makes_two_ranks_equal_one(
-    two_gpus: None,
-) -> None:
+def test_synchronised_batch_norm_makes_two_ranks_equal_one(two_gpus: None) -> None:
     ((one,),) = on_ranks(SYNC_BN, 1, "cuda", timeout=LONG)
     ((first, _),) = on_ranks(SYNC_BN, 2, "cuda", timeout=LONG)
     assert (one[-1]["norm"], first[-1]["norm"]) == ("BatchNorm", "SyncBatchNorm")

@@ -60,9 +60,7 @@ def programs(node_cluster: NodeCluster, namespace: Namespace, tmp_path: Path) ->
         yield found
 
 
-def test_the_programs_samples_are_in_the_row_and_in_watch(
-    programs: Programs,
-) -> None:
+def test_the_programs_samples_are_in_the_row_and_in_watch(programs: Programs) -> None:
     shell = programs.shell
 
     def steps() -> int:

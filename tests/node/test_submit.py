@@ -61,11 +61,7 @@ signal.pause()
     ids=["PaddleJob", "TrainJob"],
 )
 def test_a_job_trains_across_two_nodes_where_the_restricted_standard_is_enforced(
-    node_cluster: NodeCluster,
-    trained_in: Namespace,
-    tmp_path: Path,
-    framework: str,
-    kind: JobKind,
+    node_cluster: NodeCluster, trained_in: Namespace, tmp_path: Path, framework: str, kind: JobKind
 ) -> None:
     shell = Shell(trained_in, trained_in.user(tmp_path), tmp_path / "shell")
     what = ("deeplabv3p", f"--framework={framework}", "--preset=smoke", "--replicas=2")

@@ -254,9 +254,7 @@ def test_however_much_is_printed_it_is_drawn_now_and_then(drawn: Terminal) -> No
     assert drawn.raw.count("REPLICA") < 2000
 
 
-def test_the_terminal_wraps_long_lines_for_copying(
-    terminal: Terminal,
-) -> None:
+def test_the_terminal_wraps_long_lines_for_copying(terminal: Terminal) -> None:
     terminal.do("tell.planned(run())")
     terminal.do("tell.on_event(run(), note('[b]\\x1b[31m' + 'a word ' * 20 + 'end'))")
     terminal.do("tell.on_event(run(), note('next: k8sbench submit ' + 'word ' * 30 + 'last'))")

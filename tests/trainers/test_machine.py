@@ -36,9 +36,7 @@ def test_the_machine_is_described_in_words_that_json_knows() -> None:
 ADDRESS = stand_in.ADDRESS
 
 
-def test_the_driver_describes_a_gpu_and_the_rest_is_unknown(
-    driver: Nvml,
-) -> None:
+def test_the_driver_describes_a_gpu_and_the_rest_is_unknown(driver: Nvml) -> None:
     driver()
     found = machine.gpu(ADDRESS, None)
     assert set(found) == set(machine.GPU_FIELDS)

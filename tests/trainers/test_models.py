@@ -157,9 +157,7 @@ LABELS = np.array([[[0, 1], [2, 255]]])
 
 
 @pytest.mark.parametrize("framework", ["pytorch", "paddle"])
-def test_mmsegs_loss_averages_pixels_and_weighs_the_auxiliary_head(
-    framework: str,
-) -> None:
+def test_mmsegs_loss_averages_pixels_and_weighs_the_auxiliary_head(framework: str) -> None:
     found = of_mmseg(framework, session(framework).tensor(LABELS))
     pixel = math.log(4.0) * 3 / 4
     assert {name: each.item() for name, each in found.items() if "aux.acc" not in name} == {

@@ -350,9 +350,7 @@ def test_the_operators_variables_say_which_ranks_a_node_has(
     assert expected in capsys.readouterr().err
 
 
-def test_several_nodes_need_a_place_to_meet(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_several_nodes_need_a_place_to_meet(capsys: pytest.CaptureFixture[str]) -> None:
     assert paddle_launch.place({}, "h") == (0, 1, 1, None)
     with pytest.raises(SystemExit):
         paddle_launch.place({"PADDLE_NNODES": "2", "PADDLE_RANK": "0"}, "h")

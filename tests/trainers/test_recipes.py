@@ -146,9 +146,7 @@ def test_resnet50_adds_gradients_up_to_2048_samples_where_it_trains_as_upstream(
     assert rate(0) == pytest.approx(0.001 * 8 * accumulated / 8)
 
 
-def test_synchronised_batch_norm_and_clipping_are_upstreams(
-    work: Any,
-) -> None:
+def test_synchronised_batch_norm_and_clipping_are_upstreams(work: Any) -> None:
     found = {name: work(*RECIPES[name][:3]) for name in RECIPES}
     of_several = ["mmseg", "paddleseg", "matched"]
     assert [name for name, one in found.items() if one.sync_bn] == of_several

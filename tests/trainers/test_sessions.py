@@ -52,9 +52,7 @@ def test_zlib_works_in_a_trainer_on_paddle_which_brings_its_own() -> None:
 
 
 @on_each
-def test_batch_norm_is_synchronised_only_as_upstream(
-    framework: str,
-) -> None:
+def test_batch_norm_is_synchronised_only_as_upstream(framework: str) -> None:
     assert session(framework, 0, 2).synchronises(True)
     assert not session(framework, 0, 2).synchronises(False)
     assert not session(framework, 0, 1).synchronises(True)
@@ -206,10 +204,7 @@ def four_gpus(paddle_session: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str,
 
 @pytest.mark.parametrize("asked", [True, False])
 def test_paddle_looks_for_cudnns_best_algorithms_and_takes_tf32_if_it_is_asked_to(
-    asked: bool,
-    four_gpus: dict[str, object],
-    paddle_session: Any,
-    monkeypatch: pytest.MonkeyPatch,
+    asked: bool, four_gpus: dict[str, object], paddle_session: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from paddle.base import core
 
@@ -255,9 +250,7 @@ def test_a_rank_of_paddles_takes_the_gpu_that_the_launcher_gave_it_or_that_of_it
         assert paddle_session.open_session(read()).index == gpu
 
 
-def test_paddles_switches_are_set_where_they_exist(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_paddles_switches_are_set_where_they_exist(monkeypatch: pytest.MonkeyPatch) -> None:
     here = session("paddle", 0)
     import paddle
 

@@ -99,9 +99,7 @@ def test_a_schedule_counts_the_epochs_of_the_data(alone: tuple[str, list[list[Ev
     assert "epoch: 3, iter: 23/33" in alone[0]
 
 
-def test_no_step_contains_what_is_between_steps(
-    alone: tuple[str, list[list[Event]]],
-) -> None:
+def test_no_step_contains_what_is_between_steps(alone: tuple[str, list[list[Event]]]) -> None:
     whole = alone[1][0]
     steps = {step["step"]: step for step in only(whole, "step")}
     saved = {event["step"]: event["seconds"] for event in only(whole, "checkpoint")}
@@ -117,9 +115,7 @@ def test_no_step_contains_what_is_between_steps(
     assert window["seconds"] == pytest.approx(spent, abs=1e-6)
 
 
-def test_a_resumed_run_equals_an_uninterrupted_one(
-    alone: tuple[str, list[list[Event]]],
-) -> None:
+def test_a_resumed_run_equals_an_uninterrupted_one(alone: tuple[str, list[list[Event]]]) -> None:
     """Bitwise on a CPU: samples, augmentation and dropout follow from the step."""
     whole, resumed, *_ = alone[1]
     (event,) = only(resumed, "resume")
@@ -133,9 +129,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
     assert (window["first_step"], window["last_step"]) == (31, 33)
 
 
-def test_checkpoints_and_loaders_change_nothing(
-    alone: tuple[str, list[list[Event]]],
-) -> None:
+def test_checkpoints_and_loaders_change_nothing(alone: tuple[str, list[list[Event]]]) -> None:
     whole, _, plain, *_ = alone[1]
     assert losses(plain) == losses(whole)
     assert told(plain, "step", "value") == told(whole, "step", "value")
@@ -155,9 +149,7 @@ def test_a_broken_sample_is_named_once_and_counted(alone: tuple[str, list[list[E
         assert run[-1]["broken_samples"] == len(broken)
 
 
-def test_an_incomplete_evaluation_reaches_nothing(
-    alone: tuple[str, list[list[Event]]],
-) -> None:
+def test_an_incomplete_evaluation_reaches_nothing(alone: tuple[str, list[list[Event]]]) -> None:
     partial = alone[1][3]
     for event in only(partial, "evaluation"):
         assert (event["samples"], event["of"]) == (VALIDATION - 1, VALIDATION)
@@ -180,9 +172,7 @@ def test_a_run_ends_at_its_target_if_asked_to(alone: tuple[str, list[list[Event]
     assert 0 < summary["time_to_target_seconds"] < took
 
 
-def test_another_target_is_not_reached_before(
-    alone: tuple[str, list[list[Event]]],
-) -> None:
+def test_another_target_is_not_reached_before(alone: tuple[str, list[list[Event]]]) -> None:
     first, *_, other = alone[1]
     assert any(event["reached"] for event in only(first, "evaluation")[:2])
     (last,) = only(other, "evaluation")
@@ -260,9 +250,7 @@ def command(framework: str, *options: str) -> list[str]:
     return [sys.executable, "-m", "tests.trainers.toy_training", framework, script]
 
 
-def test_broken_samples_of_all_attempts_end_a_run(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_broken_samples_of_all_attempts_end_a_run(tmp_path: pathlib.Path) -> None:
     saving = (*EPOCHS, "--checkpoints", str(tmp_path), "--workers", "1", "--broken-limit", "6%")
     # An epoch meets both of them; then it ends, since no checkpoint has a finite value.
     first = (*saving, "--broken", "1", "2", "--diverges", str(OF_ONE + 2))

@@ -75,9 +75,7 @@ users: [{name: u, user: {token: t}}]
 """
 
 
-def test_a_detached_submit_imports_only_store_and_client(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_a_detached_submit_imports_only_store_and_client(tmp_path: pathlib.Path) -> None:
     (tmp_path / "kubeconfig").write_text(KUBECONFIG)
     words = ["submit", "resnet50", "--gpus=1", "--detach", f"--kubeconfig={tmp_path}/kubeconfig"]
     done = subprocess.run(

@@ -112,11 +112,7 @@ def planned(
 
 
 def ran(
-    builder: Builder,
-    image: str,
-    command: list[str],
-    variables: dict[str, str],
-    *volumes: str,
+    builder: Builder, image: str, command: list[str], variables: dict[str, str], *volumes: str
 ) -> str:
     """Run a command as the pod's user; return its output and files."""
     container = builder.buildah("from", "--pull-never", image).strip()

@@ -89,9 +89,7 @@ def test_adding_a_benchmark_is_adding_a_file(tmp_path: pathlib.Path) -> None:
     assert [found.spec.name for found in catalog.load_all(tmp_path)] == ["new"]
 
 
-def test_an_unknown_trainer_is_reported_with_its_line(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_an_unknown_trainer_is_reported_with_its_line(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(MINE.format(name="mine").replace("trainer: resnet50", "trainer: resnet51"))
     with pytest.raises(InputError) as caught:

@@ -63,9 +63,7 @@ def test_the_first_file_counts(tmp_path: pathlib.Path, private_home: pathlib.Pat
     assert taken(None, "K8SBENCH_POOLS") == (home, ["by-home"])
 
 
-def test_a_cluster_gives_pools_only_to_users_without(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_a_cluster_gives_pools_only_to_users_without(tmp_path: pathlib.Path) -> None:
     text = POOL.format(name="by-cluster")
     nobody = {"HOME": str(tmp_path)}
 
@@ -85,9 +83,7 @@ def test_a_cluster_s_pools_file_that_is_wrong_is_named_with_its_line() -> None:
         pools.load(environ={}, published=lambda: wrong)
 
 
-def test_a_named_file_that_is_missing_is_an_error(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_a_named_file_that_is_missing_is_an_error(tmp_path: pathlib.Path) -> None:
     missing = str(tmp_path / "missing.yaml")
     with pytest.raises(InputError, match="no such file"):
         pools.load(missing)
@@ -112,9 +108,7 @@ def test_an_unknown_pool_is_answered_with_the_nearest_and_the_list() -> None:
     assert "built-in" in caught.value.message
 
 
-def test_only_several_pools_need_a_default(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_only_several_pools_need_a_default(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "p.yaml"
     path.write_text(POOL.format(name="a"))
     assert pools.load(str(path)).pool().name == "a"

@@ -27,9 +27,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_piped_table_is_plain_and_aligned(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_piped_table_is_plain_and_aligned(capsys: pytest.CaptureFixture[str]) -> None:
     output.write_table(COLUMNS, ROWS)
     output.note("word " * 60)
     out, err = capsys.readouterr()
@@ -42,9 +40,7 @@ def test_a_piped_table_is_plain_and_aligned(
     assert lines[2].count("long") == 60
 
 
-def test_a_table_on_a_terminal_wraps_sentences(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_table_on_a_terminal_wraps_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Terminal()
     monkeypatch.setattr(sys, "stdout", screen)
     monkeypatch.setenv("COLUMNS", "60")

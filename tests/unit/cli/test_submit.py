@@ -18,9 +18,7 @@ from tests.unit.test_imports import KUBECONFIG
 WORDS = ("submit", "resnet50", "--backend=local", "--dry-run")
 
 
-def test_a_dry_run_prints_the_manifest_in_the_format_asked_for(
-    cli: Cli,
-) -> None:
+def test_a_dry_run_prints_the_manifest_in_the_format_asked_for(cli: Cli) -> None:
     printed = cli(*WORDS).out
     assert planning.DRAFT_ID not in printed
     as_json = cli.json(*WORDS, "--output=json")

@@ -36,9 +36,7 @@ def test_cases_that_cannot_run_are_named_and_left_out_golden(told: Told) -> None
     told("sweeps", lines, data=False)
 
 
-def test_processes_are_limited_to_cores_with_a_command_that_fits(
-    cli: Cli,
-) -> None:
+def test_processes_are_limited_to_cores_with_a_command_that_fits(cli: Cli) -> None:
     err = cli("submit", "resnet50", "--gpus=8", *HERE, code=2).err
     assert "too many for 2 cores" in err
     command = re.search("k8sbench (submit .*)", err)

@@ -163,9 +163,7 @@ CASES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     [{"a": {"pool": "a100"}, "v": {"pool": "v100"}}, {"any": {}}, {"zonal": {"zone": "b"}}],
     ids=["one of them", "any node", "by another label"],
 )
-def test_a_queue_that_may_fit_is_no_finding(
-    flavors: dict[str, dict[str, str]],
-) -> None:
+def test_a_queue_that_may_fit_is_no_finding(flavors: dict[str, dict[str, str]]) -> None:
     found = findings(**queued(flavors=flavors))
     assert [one for one in found if one.id == "queue-nodes"] == []
 

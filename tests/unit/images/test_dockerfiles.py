@@ -76,9 +76,7 @@ def test_everything_that_is_written_goes_to_tmp(framework: str) -> None:
 
 
 @each_image
-def test_the_trainers_lie_where_plans_look_without_visible_gpus(
-    framework: str,
-) -> None:
+def test_the_trainers_lie_where_plans_look_without_visible_gpus(framework: str) -> None:
     copied = f"k8sbench/trainers {TRAINERS_MOUNT}/k8sbench/trainers"
     assert dockerfiles.rests(framework, "COPY") == [copied]
     run = " ".join(dockerfiles.rests(framework, "RUN"))
@@ -114,9 +112,7 @@ def test_nothing_is_fetched_but_pinned_packages_and_no_secret_is_in_it(image: st
 
 
 @pytest.mark.parametrize("image", dockerfiles.UPSTREAM)
-def test_a_program_s_image_ends_as_the_pods_user_in_its_folder(
-    image: str,
-) -> None:
+def test_a_program_s_image_ends_as_the_pods_user_in_its_folder(image: str) -> None:
     users = [i.rest for i in dockerfiles.read(image) if i.word == "USER"]
     assert users == ["0:0", f"{USER}:{USER}"]
     programs = (v.upstream for v in catalog.find("deeplabv3p").spec.variants)

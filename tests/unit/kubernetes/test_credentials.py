@@ -243,9 +243,7 @@ def test_a_token_in_a_file_comes_before_the_one_beside_it(tmp_path: Path) -> Non
     assert token(tmp_path, **user) == "Bearer of-the-file"
 
 
-def test_files_of_kubeconfigs_are_relative_to_their_own(
-    tmp_path: Path,
-) -> None:
+def test_files_of_kubeconfigs_are_relative_to_their_own(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
     (tmp_path / "b" / "token").write_text("of-b")

@@ -291,9 +291,7 @@ def of_ranks(*ranks: int, metrics: Sequence[str] = ("gpu_utilization",)) -> Fetc
 
 
 @pytest.mark.parametrize("gpus", [1, 2])
-def test_unnamed_gpus_of_a_trainer_are_those_of_its_pod(
-    gpus: int,
-) -> None:
+def test_unnamed_gpus_of_a_trainer_are_those_of_its_pod(gpus: int) -> None:
     """The ranks have them in the driver's order."""
     numbers = (10, 9)[:gpus]
     trainer = of_ranks(*range(gpus), metrics=("gpu_utilization", "power"))

@@ -76,9 +76,7 @@ def upstreams(rates: Sequence[float], *, gpus: int, first: int = 1) -> list[Run]
 
 
 @pytest.mark.parametrize("estimator", ["time_weighted", "timestamps"])
-def test_the_published_1x8_folder_gives_the_median_of_five_runs(
-    estimator: str,
-) -> None:
+def test_the_published_1x8_folder_gives_the_median_of_five_runs(estimator: str) -> None:
     """The folder's ten logs; side runs state fewer GPUs."""
     group = only([*upstreams(SIDE, gpus=2, first=6), *upstreams(REAL, gpus=8)])
     assert group.spread is not None

@@ -27,9 +27,7 @@ RESNET50 = {
 
 
 @pytest.mark.parametrize("table", [ARCFACE, RESNET50], ids=["arcface", "resnet50"])
-def test_reports_are_reproduced(
-    table: dict[str, tuple[tuple[float, ...], float, float]],
-) -> None:
+def test_reports_are_reproduced(table: dict[str, tuple[tuple[float, ...], float, float]]) -> None:
     for runs, median, mean in table.values():
         figures = spread(runs)
         assert figures.median == median

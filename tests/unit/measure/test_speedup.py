@@ -54,9 +54,7 @@ UNLIKE: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("field", UNLIKE)
-def test_a_different_1x1_case_is_no_baseline_and_the_cell_names_it(
-    field: str,
-) -> None:
+def test_a_different_1x1_case_is_no_baseline_and_the_cell_names_it(field: str) -> None:
     found = by_case([run(100.0, case="1x1", **UNLIKE[field]), run(700.0)])["1x8"]
     assert (found.speedup.value, found.efficiency.value, found.baseline) == (None, None, None)
     assert present(found.speedup.reason).endswith(f"differs in {field}")

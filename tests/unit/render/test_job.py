@@ -26,9 +26,7 @@ from tests.unit.render.plans import (
 )
 
 
-def test_the_operator_never_deletes_pods(
-    everything: list[tuple[RunPlan, Objects]],
-) -> None:
+def test_the_operator_never_deletes_pods(everything: list[tuple[RunPlan, Objects]]) -> None:
     for _, objects in everything:
         policy = objects[-1]["spec"]["runPolicy"]
         assert policy["cleanPodPolicy"] == "None"

@@ -32,9 +32,7 @@ def through_models(manifest: dict[str, Any]) -> dict[str, Any]:
     return written
 
 
-def test_typed_models_lose_no_field(
-    everything: list[tuple[RunPlan, Objects]],
-) -> None:
+def test_typed_models_lose_no_field(everything: list[tuple[RunPlan, Objects]]) -> None:
     # A stride that divides no axis of the plans: every two choices still meet.
     for _, objects in everything[::5]:
         for manifest in objects:

@@ -72,9 +72,7 @@ def test_a_run_is_drawn_over_time() -> None:
     assert "loss" not in charts(pages.page(histories=[]))
 
 
-def test_without_matplotlib_the_page_keeps_its_tables(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_matplotlib_the_page_keeps_its_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plot, "is_there", lambda: False)
     text = page.html(pages.page())
     assert "<svg" not in text
