@@ -1,7 +1,5 @@
 """Fixtures of all tests: tiers, a private home, a clean environment."""
 
-from __future__ import annotations
-
 import pathlib
 import signal
 import types

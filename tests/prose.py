@@ -6,8 +6,6 @@ or with another clause in the place of a noun ("What the log states"), and it ha
 a count up to 5 % above its limit is a warning.
 """
 
-from __future__ import annotations
-
 import ast
 import pathlib
 import re

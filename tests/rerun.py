@@ -7,8 +7,6 @@ the last lines name it, and a file keeps the output of both runs. A run with at 
 such tests passes. With more failures the second run could change nothing, so there is none.
 """
 
-from __future__ import annotations
-
 import json
 import pathlib
 import subprocess

@@ -7,8 +7,6 @@ only fall: whoever removes something lowers them, and raising one needs a reason
 A size up to 5 % above its limit is a warning; beyond that it fails.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import pathlib

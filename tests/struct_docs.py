@@ -1,7 +1,5 @@
 """Generated parts of pages, and what fields and constants are: the string below each."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import inspect

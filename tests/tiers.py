@@ -9,8 +9,6 @@ cannot either, so its tier is demanded where there is one, and Paddle's part of 
 has for every GPU, only by its name.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import os

@@ -9,8 +9,6 @@ it, and the time that it took.
     python tests/bench/log_streaming.py [MEGABYTES]
 """
 
-from __future__ import annotations
-
 import datetime
 import itertools
 import json

@@ -6,8 +6,6 @@ The objects are those of an API server (``tests/fixtures/objects``), renamed. Pr
 job, and the peak memory of a process that holds that many. Exit code 1 if a limit is missed.
 """
 
-from __future__ import annotations
-
 import gc
 import math
 import resource

@@ -11,8 +11,6 @@ their ratios with quartiles. Exit code 1 if a median is over its limit.
     python tests/bench/reading.py [LINES] [--pairs 7] [--only mmseg ...]
 """
 
-from __future__ import annotations
-
 import argparse
 import datetime
 import itertools

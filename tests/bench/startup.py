@@ -4,8 +4,6 @@ Prints medians of 10 interleaved runs; the limits are the project's own (a help 
 a rendered manifest within 250 ms above the bare interpreter). Exit code 1 if one is missed.
 """
 
-from __future__ import annotations
-
 import statistics
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 The programs are built before the first test's time begins.
 """
 
-from __future__ import annotations
-
 import compileall
 from typing import Any
 

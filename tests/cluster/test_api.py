@@ -1,7 +1,5 @@
 """Requests to a real API server, and what its refusals mean to the user."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The chart on a real API server, by Helm: install, upgrade, rollback, uninstall."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 The user has only the permissions of ``k8sbench/role.yaml``.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import threading

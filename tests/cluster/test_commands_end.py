@@ -1,7 +1,5 @@
 """Runs that end early: cancelled, deleted, timed out, failed."""
 
-from __future__ import annotations
-
 from tests.harness.cluster.shell import ENDLESS, Shell, until
 
 NOWHERE = "--node-pool=nowhere"

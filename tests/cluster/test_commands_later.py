@@ -1,7 +1,5 @@
 """Runs that nobody follows: submitted with ``--detach``, looked at, and collected later."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

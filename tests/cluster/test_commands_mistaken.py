@@ -3,8 +3,6 @@
 Also the messages about jobs that others record, edit or adopt meanwhile.
 """
 
-from __future__ import annotations
-
 from tests.harness.cluster.limits import SECONDS
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.shell import CASE, ENDLESS, Shell, until

@@ -1,7 +1,5 @@
 """``submit`` and ``watch`` on a real cluster, from command to row."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Signing in to a real API server, failed sign-ins and rotated credentials."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """A copied job with the labels of a run does not belong to it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.harness.cluster.nodes import EXIT_CODE, RUN_FOR

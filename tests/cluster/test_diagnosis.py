@@ -5,8 +5,6 @@ cause with small objects, and the node tier shows ended pods and containers on k
 here are kwok's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """``k8sbench doctor`` on a real cluster, healthy and with each problem."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Processes killed between any two writes, or reading stale data."""
 
-from __future__ import annotations
-
 import itertools
 
 from tests.harness.cluster.fault_proxy import FaultProxy

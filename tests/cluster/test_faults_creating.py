@@ -1,7 +1,5 @@
 """Lost creation requests and answers, a kill before creation, a full quota."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

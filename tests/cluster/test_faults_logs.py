@@ -1,7 +1,5 @@
 """Unreadable logs delay deletion until they are read or a user insists."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

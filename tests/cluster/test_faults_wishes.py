@@ -4,8 +4,6 @@ Each fault could make k8sbench forget the request: an outage, a kill before a de
 store. Unavailable logs do not delay the request.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

@@ -3,8 +3,6 @@
 Their source is a fake at the port.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 

@@ -1,7 +1,5 @@
 """The chart grants exactly the rights that sessions use, by audit log."""
 
-from __future__ import annotations
-
 import base64
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Runs where both operators are, and in queues of the real Kueue."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A Lease on a real API server: one holder, and takeover on expiry."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Iterator

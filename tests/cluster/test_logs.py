@@ -4,8 +4,6 @@ kwok plays the kubelets with the kubelet's own code for reading logs; their file
 and to replace. Its streams never end by themselves, as if every container went on for ever.
 """
 
-from __future__ import annotations
-
 import contextlib
 import resource
 import threading

@@ -1,7 +1,5 @@
 """Output of ``k8sbench render`` against real API server, webhook and operator."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """``nodes`` on a real cluster: one run per node, slow and faulty nodes."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -3,8 +3,6 @@
 Those of operations that need a running collector are tried apart.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import os

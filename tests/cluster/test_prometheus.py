@@ -1,7 +1,5 @@
 """Discovery of a cluster's Prometheus with the user's rights; missing rights are reported."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Iterator

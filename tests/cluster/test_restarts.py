@@ -4,8 +4,6 @@ The fake pods of a run fail on request; the next attempt's run until released. E
 comes from files.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Iterator

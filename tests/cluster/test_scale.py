@@ -1,7 +1,5 @@
 """API requests of one process for many jobs, from the audit log."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Sweeps on a real cluster: what fits, baselines first, and resumed after any kill."""
 
-from __future__ import annotations
-
 import contextlib
 import sqlite3
 from collections.abc import Iterator

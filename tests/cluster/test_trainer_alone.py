@@ -1,7 +1,5 @@
 """TrainJobs on a cluster that has Kubeflow Trainer v2 alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Trainers travel once: one ConfigMap of a namespace and a version, for all runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

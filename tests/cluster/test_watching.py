@@ -3,8 +3,6 @@
 Nothing is lost or reported twice, and nothing waits forever.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The corpus' own table of known figures, ``INDEX.md``."""
 
-from __future__ import annotations
-
 import json
 import re
 

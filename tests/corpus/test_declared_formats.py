@@ -1,7 +1,5 @@
 """The corpus' logs of other programs, read by the formats that ``docs/examples`` declares."""
 
-from __future__ import annotations
-
 import pytest
 
 from k8sbench.adapters.files import catalog

@@ -1,7 +1,5 @@
 """The corpus' TensorFlow log becomes a run by the example file of docs/import.md."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

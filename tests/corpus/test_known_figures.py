@@ -1,7 +1,5 @@
 """``k8sbench measure`` gives the figures of INDEX.md for every log."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

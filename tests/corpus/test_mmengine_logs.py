@@ -1,7 +1,5 @@
 """Real logs of mmengine's programs beside the corpus, of few iterations on CPUs."""
 
-from __future__ import annotations
-
 import datetime
 import json
 import re

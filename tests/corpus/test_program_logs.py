@@ -1,7 +1,5 @@
 """Real logs of published programs on CPUs, with figures computed by hand."""
 
-from __future__ import annotations
-
 import json
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The corpus' logs of the five published programs, measured by an ``--impl upstream`` plan."""
 
-from __future__ import annotations
-
 import pytest
 
 from k8sbench.adapters.files.log_files import LogFile

@@ -1,7 +1,5 @@
 """Every program that these tests start has the stub."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from unittest import mock

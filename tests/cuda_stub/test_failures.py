@@ -1,7 +1,5 @@
 """GPU failures of trainers: exit code, last lines and diagnosis."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """GPU use of training steps: types, flags, layouts, waits, copies, memory."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 from typing import Any

@@ -1,7 +1,5 @@
 """Benchmark files as users write them for programs of their own."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Python programs that tests start, and let begin at one moment."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Collection hooks of the folders of tests on a cluster."""
 
-from __future__ import annotations
-
 import contextlib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Small disks of a test's own, which can be full."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

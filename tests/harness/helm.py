@@ -1,7 +1,5 @@
 """Helm 3 and Helm 4, as users run them, with own folders."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ Frameworks start a thread per core that they see. Where tests run side by side t
 while they wait for each other, and take three times as long as with a core for each worker.
 """
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """A PostgreSQL server for the store's contract, where Debian's package (or another) has one."""
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import os

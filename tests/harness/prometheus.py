@@ -3,8 +3,6 @@
 Where exact times matter, ``promtool`` makes its blocks beforehand from samples with stamps.
 """
 
-from __future__ import annotations
-
 import functools
 import http.client
 import importlib.util

@@ -1,7 +1,5 @@
 """The chart as a Helm release: commands, volume and collector."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path

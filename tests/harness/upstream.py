@@ -5,8 +5,6 @@ checksum of what decides its contents. torch and Paddle stay those of this Pytho
 both have, the folder's are imported.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import platform

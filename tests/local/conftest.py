@@ -1,7 +1,5 @@
 """Fixtures of the local tier: a machine whose runs must leave nothing behind."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Small trainers on the local cluster, and their processes."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import threading

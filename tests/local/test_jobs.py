@@ -1,7 +1,5 @@
 """A job on this machine: its phases, its replicas, its end."""
 
-from __future__ import annotations
-
 import json
 import os
 import select

@@ -1,7 +1,5 @@
 """No process, folder, thread, file or port outlives a job or k8sbench."""
 
-from __future__ import annotations
-
 import gc
 import itertools
 import os

@@ -1,7 +1,5 @@
 """A user's own program on this machine: confirmation and the operator's variables."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """A local program that is killed once continues as its run's next attempt."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

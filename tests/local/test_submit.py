@@ -1,7 +1,5 @@
 """``k8sbench submit`` on this machine: real training, really interrupted, really killed."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

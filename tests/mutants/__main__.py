@@ -9,8 +9,6 @@ sample; cosmic-ray runs all tests for each mutant; mutatest, which samples by a 
 maintained and fails on Python 3.11.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import pathlib

@@ -1,7 +1,5 @@
 """Tests that run a line, by the contexts of one measured run."""
 
-from __future__ import annotations
-
 import ast
 import pathlib
 import re

@@ -1,7 +1,5 @@
 """Single-token mutants of the sources, and a sample stable under moved lines."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import io

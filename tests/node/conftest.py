@@ -1,7 +1,5 @@
 """Fixtures of the node tier: the cluster tier's, with real nodes."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests import tiers

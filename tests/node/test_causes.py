@@ -3,8 +3,6 @@
 All runs are submitted at once, each by a k8sbench of its own.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The collector's image: its contents, and the chart's pod on a kubelet."""
 
-from __future__ import annotations
-
 import json
 import stat
 import tarfile

@@ -1,7 +1,5 @@
 """GPU metrics of a run on a node, from its program and Prometheus."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

@@ -1,7 +1,5 @@
 """Logs on a node whose kubelet or object is gone."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The chart on real nodes: scheduled submission, collector and lasting results."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

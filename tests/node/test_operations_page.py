@@ -1,7 +1,5 @@
 """docs/operations.md: what its commands do with a collector that runs, and has results."""
 
-from __future__ import annotations
-
 import re
 import tarfile
 from collections.abc import Iterator

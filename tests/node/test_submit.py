@@ -1,7 +1,5 @@
 """``k8sbench submit`` on real nodes: trainers, rows and kubelets' logs."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

@@ -1,7 +1,5 @@
 """Fixtures of the tests that start processes of their own."""
 
-from __future__ import annotations
-
 import pathlib
 
 import pytest

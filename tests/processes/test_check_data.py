@@ -1,7 +1,5 @@
 """Checking and drawing a data set as a process: output and exit code."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

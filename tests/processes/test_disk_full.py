@@ -1,7 +1,5 @@
 """A full disk is one clear error and keeps earlier records."""
 
-from __future__ import annotations
-
 import pathlib
 import subprocess
 import sys

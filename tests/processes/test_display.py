@@ -4,8 +4,6 @@ Each test runs the display in a process of its own on a pseudo-terminal, and loo
 terminal would show.
 """
 
-from __future__ import annotations
-
 import codecs
 import fcntl
 import os

@@ -4,8 +4,6 @@ Real processes are killed (SIGKILL): some at any moment, some exactly between wr
 row.
 """
 
-from __future__ import annotations
-
 import pathlib
 import signal
 import subprocess

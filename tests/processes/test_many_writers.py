@@ -1,7 +1,5 @@
 """Processes that write at once lose nothing, and read while others write."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 import subprocess

@@ -1,7 +1,5 @@
 """Ctrl-C at any moment, and readers that go away, of k8sbench as a process."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

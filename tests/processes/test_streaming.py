@@ -1,7 +1,5 @@
 """A long log takes little memory; ``tests/bench/log_streaming.py`` measures a gigabyte."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Fixtures: a Prometheus of each test's own."""
 
-from __future__ import annotations
-
 import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Series as exporters give them, in all the styles of labels that there are."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 

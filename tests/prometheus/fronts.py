@@ -1,7 +1,5 @@
 """Faulty servers in the place of a Prometheus."""
 
-from __future__ import annotations
-
 import contextlib
 import http.server
 import threading

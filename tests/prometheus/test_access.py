@@ -1,7 +1,5 @@
 """Authentication and wrong endpoints: each has a prompt reason without secrets."""
 
-from __future__ import annotations
-
 import logging
 import pathlib
 import socket

@@ -1,7 +1,5 @@
 """GPUs of a run: label styles, shared nodes, parts of GPUs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """A Prometheus that scrapes during the run: labels and a vanishing exporter."""
 
-from __future__ import annotations
-
 import json
 import time
 import urllib.request

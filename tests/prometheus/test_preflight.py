@@ -1,7 +1,5 @@
 """Preflight checks of a Prometheus."""
 
-from __future__ import annotations
-
 from k8sbench.adapters.kubernetes import preflight
 from k8sbench.diagnose.preflight.facts import MetricsEndpoint
 from tests.harness.prometheus import wait

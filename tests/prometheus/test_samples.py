@@ -1,7 +1,5 @@
 """Samples of the window as stored: their stamps, gaps and resets."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

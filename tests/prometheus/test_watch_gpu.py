@@ -1,7 +1,5 @@
 """``watch --gpu`` with a Prometheus that scrapes during the run."""
 
-from __future__ import annotations
-
 import time
 
 import msgspec

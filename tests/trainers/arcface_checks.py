@@ -1,7 +1,5 @@
 """ArcFace's classifier against numpy in double precision, on Paddle's current device."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -3,8 +3,6 @@
 A device is named as on the command line: "cpu" or "cuda".
 """
 
-from __future__ import annotations
-
 import importlib
 import math
 import re

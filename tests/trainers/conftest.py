@@ -1,7 +1,5 @@
 """A driver's library for trainers on machines without a GPU."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Iterator
 from pathlib import Path

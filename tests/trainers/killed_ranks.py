@@ -1,7 +1,5 @@
 """Kills a rank of a training job under its container's launcher."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pathlib

@@ -1,7 +1,5 @@
 """Operations of DeepLabV3+, and on PyTorch their types, recorded while training."""
 
-from __future__ import annotations
-
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator

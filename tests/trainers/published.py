@@ -5,8 +5,6 @@ ResNet_vd; the numbers are drawn. `features` computes from them, by name,
 what those programs compute.
 """
 
-from __future__ import annotations
-
 import io
 import pathlib
 import pickle

@@ -1,7 +1,5 @@
 """Plain references of what Pillow and upstream's augmentations do, written from their rules."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Runs a trainer in the test's process or as separate ranks."""
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import importlib

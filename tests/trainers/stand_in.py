@@ -1,7 +1,5 @@
 """NVML's library as a machine with one GPU has it, compiled of ``nvml.c``."""
 
-from __future__ import annotations
-
 import pathlib
 import shutil
 import subprocess

@@ -4,8 +4,6 @@ PyTorch has them for GPUs only, where alone trainers use them. Importing this mo
 in their place, in this process. Statistics of half precision are FP32.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

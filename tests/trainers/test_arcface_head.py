@@ -1,7 +1,5 @@
 """The sharded classifier: its loss and gradients against numpy in double precision."""
 
-from __future__ import annotations
-
 import argparse
 import inspect
 import types

@@ -1,7 +1,5 @@
 """Under AMP a run states its model's half-precision operations, truthfully."""
 
-from __future__ import annotations
-
 import importlib
 from collections import Counter
 from typing import Any

@@ -1,7 +1,5 @@
 """Checkpoints are whole or absent, however their process ended."""
 
-from __future__ import annotations
-
 import json
 import os
 import pathlib

@@ -1,7 +1,5 @@
 """Cityscapes' folders: pairs, missing files and broken files, by name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

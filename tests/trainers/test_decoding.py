@@ -1,7 +1,5 @@
 """Pictures of every kind are RGB; broken files are reported."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import struct

@@ -1,7 +1,5 @@
 """Ends of a trainer: prompt, with an exit code that gives the cause."""
 
-from __future__ import annotations
-
 import pathlib
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Accuracies of classes, pairs and pixels, beside plain references, however samples are divided."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """The machine lines: their fields, their order, and what JSON cannot say."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -1,7 +1,5 @@
 """Face lists and pairs in .bin files, compared with upstream's readers."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import shutil

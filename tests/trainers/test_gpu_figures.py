@@ -1,7 +1,5 @@
 """The program that measures on a GPU, without one: its rows."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.metadata
 from unittest import mock

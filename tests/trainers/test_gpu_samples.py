@@ -1,7 +1,5 @@
 """GPU samples of trainers, with a fake NVML library."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 import threading

@@ -1,7 +1,5 @@
 """ImageNet's folders, and pictures augmented as torchvision's RandomResizedCrop has it."""
 
-from __future__ import annotations
-
 import math
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Kinetics' list files, and clips augmented as TSM's dataset.py and transforms.py have it."""
 
-from __future__ import annotations
-
 import collections
 import itertools
 from pathlib import Path

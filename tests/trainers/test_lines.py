@@ -1,7 +1,5 @@
 """The families' lines: their shape, and the same throughput as the machine line's."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import re

@@ -1,7 +1,5 @@
 """A trainer's facts of its machine, or None."""
 
-from __future__ import annotations
-
 import ctypes
 import importlib
 import inspect

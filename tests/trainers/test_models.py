@@ -1,7 +1,5 @@
 """The networks are the benchmarks' own: parameters, multiply-adds, losses."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Paddle's entry point in containers: output, remains and exit."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import re

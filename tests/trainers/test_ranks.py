@@ -3,8 +3,6 @@
 Batch norm over all ranks is PyTorch's own, without what makes the host wait.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import pathlib

@@ -4,8 +4,6 @@ The figures stand in the files that the trainers name beside theirs; here they a
 more, by hand, with the shape of a job at which the reports ran them.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

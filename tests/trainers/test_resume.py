@@ -4,8 +4,6 @@ Generated pictures and networks of a sixteenth of the width. Kills while a check
 `test_checkpoints`.
 """
 
-from __future__ import annotations
-
 import errno
 import functools
 import pathlib

@@ -1,7 +1,5 @@
 """Learning rates, against the figures that upstream's programs printed."""
 
-from __future__ import annotations
-
 import pytest
 
 from k8sbench.trainers.parts import schedules

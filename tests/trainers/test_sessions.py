@@ -1,7 +1,5 @@
 """Session setup before the first step: batch norm, TF32, half precision."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import inspect

@@ -1,7 +1,5 @@
 """The command line of the trainers: defaults, refusals, and what --help costs."""
 
-from __future__ import annotations
-
 import argparse
 import ast
 import dataclasses

@@ -1,7 +1,5 @@
 """Parts of a checkpoint that `test_train_mode` and `test_resume` do not cover."""
 
-from __future__ import annotations
-
 import pathlib
 from collections.abc import Callable
 from typing import Any, ClassVar

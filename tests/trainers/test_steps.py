@@ -1,7 +1,5 @@
 """Step times, by a clock that the test moves."""
 
-from __future__ import annotations
-
 import math
 import types
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ The reference resizes the whole picture and cuts the crop out of it, and takes i
 the order in which the augmentation takes them.
 """
 
-from __future__ import annotations
-
 import colorsys
 import itertools
 import math

@@ -3,8 +3,6 @@
 Evaluations, checkpoints, events, and equality of resumed and uninterrupted runs.
 """
 
-from __future__ import annotations
-
 import pathlib
 import subprocess
 import sys

@@ -4,8 +4,6 @@ Tiny pictures and narrow networks, upstream's loop: loss, optimizer, precision a
 of a full run. `test_training_alone` has what only one framework supports.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import multiprocessing

@@ -1,7 +1,5 @@
 """Features of one framework: PyTorch's compiler and groups, Paddle's layout."""
 
-from __future__ import annotations
-
 import multiprocessing
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Whole runs of --mode train on small file sets."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

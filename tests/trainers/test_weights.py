@@ -1,7 +1,5 @@
 """Published weights fill our models' backbones, and compute there what they compute upstream."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import pickle

@@ -3,8 +3,6 @@
 A device is named as on the command line: "cpu" or "cuda".
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

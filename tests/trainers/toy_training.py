@@ -4,8 +4,6 @@
 after the other in one process. A line REMOVE=FOLDER removes a folder instead.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import multiprocessing

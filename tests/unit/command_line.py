@@ -1,7 +1,5 @@
 """k8sbench's commands as one types them, run in the test's own process."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, NamedTuple
 

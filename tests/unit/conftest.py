@@ -1,7 +1,5 @@
 """Hypothesis' settings, the same in every run, and a command line."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import HealthCheck, settings
 

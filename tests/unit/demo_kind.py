@@ -1,7 +1,5 @@
 """A made-up third job kind, defined by this entry alone."""
 
-from __future__ import annotations
-
 import pytest
 
 from k8sbench.model.kinds import KINDS, InjectedVariable, JobKind

@@ -4,8 +4,6 @@ A row is the name of a case and its values. The file shows all values of the fir
 other its differences from the most similar row above it. Values of one struct share a line.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import re

@@ -1,7 +1,5 @@
 """Narrows optional values that a test knows are present."""
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 Value = TypeVar("Value")

@@ -1,7 +1,5 @@
 """Recipes of docs/changing.md, carried out on a copy of the product."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import shutil

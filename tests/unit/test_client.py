@@ -1,7 +1,5 @@
 """``Client``: what the commands do, from Python. docs/python.md shows it on the local backend."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Golden files differ whenever what they hold does."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

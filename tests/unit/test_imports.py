@@ -1,7 +1,5 @@
 """Heavy libraries are imported only on the paths that need them."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 import re

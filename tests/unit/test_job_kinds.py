@@ -1,7 +1,5 @@
 """A job kind is one entry: an added third one works everywhere."""
 
-from __future__ import annotations
-
 import ast
 import re
 from typing import Any

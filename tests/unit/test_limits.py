@@ -1,7 +1,5 @@
 """Every time limit has its reason below it."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Additions in one place: the recipes, each on one copy."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 

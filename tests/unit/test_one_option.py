@@ -1,7 +1,5 @@
 """An option that reaches the manifest is five files: its recipe."""
 
-from __future__ import annotations
-
 import pathlib
 
 import pytest

@@ -1,7 +1,5 @@
 """``tests.rerun``: a failed test runs once more, and a flaky one is named."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

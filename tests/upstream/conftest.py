@@ -1,7 +1,5 @@
 """Fixtures of the tier: a place for a run, and pictures to train on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

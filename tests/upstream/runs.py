@@ -1,7 +1,5 @@
 """Published programs on this machine, run and measured like a user's."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ Their base is an image of Debian's packages instead of k8sbench's images of fram
 those requirements that this Python has; mmcv is the one without operators.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib.metadata
 import importlib.util

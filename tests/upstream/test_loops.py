@@ -1,7 +1,5 @@
 """Libraries' training loops in users' scripts; rows match the logs."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """mmsegmentation, old and new, trains unchanged; rows match its logs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """PaddleSeg's own loop trains unchanged; its row is what its log's lines come to."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """``python -m tests.harness.cluster``: a test cluster to look at and to use, until Ctrl-C."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """The API server's audit log of all requests except those of components."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -7,8 +7,6 @@ manager, whose garbage collector looks for new types every 30 s: so long would t
 a job take.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """A cluster that a kubeconfig reaches, and kubectl to look at it."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import json

@@ -1,7 +1,5 @@
 """A collector as a test process with its in-cluster permissions."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import signal

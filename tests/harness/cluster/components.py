@@ -5,8 +5,6 @@ the cluster's one server certificate. Only the operator's webhook server has its
 all addresses, since it has no flag for that.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

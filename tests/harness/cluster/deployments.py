@@ -1,7 +1,5 @@
 """The operator's Deployment as objects; the operator itself runs on the host."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from typing import Any

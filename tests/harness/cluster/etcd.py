@@ -1,7 +1,5 @@
 """The etcd behind a test's own API server, asked through its JSON gateway."""
 
-from __future__ import annotations
-
 import json
 import urllib.request
 from typing import Any

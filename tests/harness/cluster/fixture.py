@@ -1,7 +1,5 @@
 """The cluster as pytest fixtures; a tier's conftest imports them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

@@ -4,8 +4,6 @@ To load it takes a third of a second of a processor, and tests run it hundreds o
 What they interrupt or kill is started as a program.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import runpy

@@ -1,7 +1,5 @@
 """Small training jobs for tests on a cluster."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.harness.cluster.nodes import RUN_FOR

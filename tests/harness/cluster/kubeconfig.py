@@ -1,7 +1,5 @@
 """Kubeconfig files: self-contained, so that one may be copied anywhere."""
 
-from __future__ import annotations
-
 import base64
 import json
 from pathlib import Path

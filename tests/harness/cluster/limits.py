@@ -1,7 +1,5 @@
 """Timeouts of tests and shortened time limits of k8sbench."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 SECONDS = 400.0

@@ -1,7 +1,5 @@
 """Imports all of k8sbench with other time limits, for ``forks.py``."""
 
-from __future__ import annotations
-
 import gc
 import importlib
 import pkgutil

@@ -1,7 +1,5 @@
 """Small objects that tests create, and a policy that refuses others."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """k8sbench as a program with one fake source of GPU metrics."""
 
-from __future__ import annotations
-
 PROGRAM = """
 import os, runpy, sys, time
 from k8sbench.app import metric_sources

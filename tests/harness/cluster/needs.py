@@ -1,7 +1,5 @@
 """Requirements of the cluster tests on this machine; read by ``tests/tiers.py``."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

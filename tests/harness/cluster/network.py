@@ -6,8 +6,6 @@ forwarder is between. The namespace has no way out. The pair is gone when the la
 namespace is.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
 import json

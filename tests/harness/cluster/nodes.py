@@ -6,8 +6,6 @@ as far as the stages define it: pods run at once, end as their annotations ask
 a file in the format of a container runtime.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path

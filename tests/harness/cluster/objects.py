@@ -1,7 +1,5 @@
 """Objects installed into the empty API server: types, role, webhook."""
 
-from __future__ import annotations
-
 import base64
 from pathlib import Path
 from typing import Any

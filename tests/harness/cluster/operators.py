@@ -5,8 +5,6 @@ roles. The cluster's authority signs the certificates of their webhooks. Kueue d
 without its own rotation of certificates, and finds here what the rotation would have made.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """A cluster whose components can be stopped, killed, frozen and restarted."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

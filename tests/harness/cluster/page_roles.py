@@ -1,7 +1,5 @@
 """The Roles that docs/gpu-metrics.md prints, granted to a namespace's user as the page says."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Files as the logs of pods."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The processes of one cluster."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

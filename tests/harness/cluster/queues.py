@@ -1,7 +1,5 @@
 """Kueue's objects for tests: a quota of GPUs, and the queues that share it."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any

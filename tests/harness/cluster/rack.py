@@ -1,7 +1,5 @@
 """A private pool of nodes, and runs with predictable ids and logs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from tests.harness.cluster.nodes import RUN_FOR, fake_nodes

@@ -1,7 +1,5 @@
 """State of a job on a live cluster, by the product's functions."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import time

@@ -1,7 +1,5 @@
 """Report of a failed cluster test: its namespaces and component logs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Generator
 from pathlib import Path

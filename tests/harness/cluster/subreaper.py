@@ -13,8 +13,6 @@ Its namespaces of network and mounts end with the last process in them, without 
 ``FOLDER/subreaper.sock``. There, each connection carries one JSON line each way.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -6,8 +6,6 @@ be taken for one. Whoever comes while another builds waits for that build. Files
 pinned program (its CRDs, its stages) are taken along, so that Go's own caches may go afterwards.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib

@@ -1,7 +1,5 @@
 """Output of our trainer, written as the logs of a run's pods."""
 
-from __future__ import annotations
-
 import time
 from datetime import UTC, datetime
 from pathlib import Path

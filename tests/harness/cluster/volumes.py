@@ -4,8 +4,6 @@ A pod may not mount a folder of its node itself where the restricted standard is
 it may.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path

@@ -7,8 +7,6 @@ over gloo and their checks are real; kernels compute nothing, and NCCL, Triton a
 to be had.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import os

@@ -5,8 +5,6 @@ are recorded. The few operators whose values trainers branch on (whether batches
 to go on) compute them where tensors are small, by PyTorch's own kernels for CPUs.
 """
 
-from __future__ import annotations
-
 import collections
 import ctypes
 import warnings

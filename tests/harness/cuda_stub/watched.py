@@ -1,8 +1,6 @@
 # mypy: allow-subclassing-any
 """Trainers on the stub; each logs its GPU use in ``stub`` events."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import gc

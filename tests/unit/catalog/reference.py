@@ -4,8 +4,6 @@ A field's description is the string below it in the source, its type and default
 ``python -m tests.unit.catalog.reference`` writes the page anew; a test holds it equal.
 """
 
-from __future__ import annotations
-
 import pathlib
 import textwrap
 from typing import Any

@@ -1,7 +1,5 @@
 """``k8sbench benchmarks``: what it prints, to people and to programs."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 import re

@@ -1,7 +1,5 @@
 """The built-in catalog fits together; its figures are reviewed in ``golden/`` (the wide view)."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import pathlib

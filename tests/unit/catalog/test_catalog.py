@@ -1,7 +1,5 @@
 """Finding a benchmark by its name or in a user's file."""
 
-from __future__ import annotations
-
 import hashlib
 import pathlib
 

@@ -1,7 +1,5 @@
 """The page on benchmark files says what the program does, and its examples work."""
 
-from __future__ import annotations
-
 import pathlib
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """Plans or errors of every built-in benchmark with each option: golden files."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Node pools: where they come from, and what a pool may say."""
 
-from __future__ import annotations
-
 import pathlib
 import re
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Faults of a benchmark file as a whole, and construction of upstream's command."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

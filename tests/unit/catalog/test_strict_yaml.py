@@ -1,7 +1,5 @@
 """Strict reading of handwritten YAML, and the error of each mistake."""
 
-from __future__ import annotations
-
 import contextlib
 import pathlib
 from typing import Annotated, Any, Literal

@@ -1,7 +1,5 @@
 """A store of a test's own, which commands find where they are typed."""
 
-from __future__ import annotations
-
 import functools
 import pathlib
 import re

@@ -1,7 +1,5 @@
 """Active runs and their events, for tests of the live output."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

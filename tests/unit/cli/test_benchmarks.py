@@ -1,7 +1,5 @@
 """``benchmarks NAME``: one screen, with everything that was published and how to run it."""
 
-from __future__ import annotations
-
 import shlex
 
 import pytest

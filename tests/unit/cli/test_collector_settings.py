@@ -1,7 +1,5 @@
 """The collector's settings: flags before the environment."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

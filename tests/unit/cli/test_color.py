@@ -1,7 +1,5 @@
 """Colour of states and verdicts: on a terminal, unless NO_COLOR is set."""
 
-from __future__ import annotations
-
 import re
 import sys
 

@@ -1,7 +1,5 @@
 """``compare``, ``baseline`` and ``history``: names, exit codes, what is printed where."""
 
-from __future__ import annotations
-
 import csv
 import datetime
 import io

@@ -1,7 +1,5 @@
 """Shell completion, without heavy imports."""
 
-from __future__ import annotations
-
 import json
 import os
 import pathlib

@@ -1,7 +1,5 @@
 """``k8sbench.toml``: which value an option has, and what a file must not have."""
 
-from __future__ import annotations
-
 import pathlib
 from collections.abc import Callable
 from typing import Any

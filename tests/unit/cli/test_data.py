@@ -1,7 +1,5 @@
 """``k8sbench data`` as typed: listing, drawing, checking and refusals."""
 
-from __future__ import annotations
-
 import importlib
 from pathlib import Path
 

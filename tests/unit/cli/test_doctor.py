@@ -1,7 +1,5 @@
 """``k8sbench doctor`` where no cluster answers, and what needs none."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 

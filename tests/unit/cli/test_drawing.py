@@ -1,7 +1,5 @@
 """Live view of active runs: the important first, within the terminal."""
 
-from __future__ import annotations
-
 import io
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Exit codes of commands that handle several runs."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``k8sbench list``: the rows on stdout, everything else on stderr."""
 
-from __future__ import annotations
-
 import pathlib
 import sys
 import time

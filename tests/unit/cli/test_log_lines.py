@@ -1,7 +1,5 @@
 """The collector's log: time, level and run, as text or JSON."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re

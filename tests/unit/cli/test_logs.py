@@ -1,7 +1,5 @@
 """``k8sbench logs``: what a run's replicas printed."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

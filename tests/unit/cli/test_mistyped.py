@@ -1,7 +1,5 @@
 """Mistyped commands: exit code 2 and one sentence, before anything starts."""
 
-from __future__ import annotations
-
 import pathlib
 import re
 import shlex

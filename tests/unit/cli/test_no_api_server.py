@@ -1,7 +1,5 @@
 """Unusable API servers: exit code 6 and an explanation."""
 
-from __future__ import annotations
-
 import pathlib
 import socket
 import time

@@ -1,7 +1,5 @@
 """Data on stdout, notes on stderr; tables for people and for pipes."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys

@@ -1,7 +1,5 @@
 """The options that ``submit`` and ``render`` share, from the command line to the container."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

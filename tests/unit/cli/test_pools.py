@@ -1,7 +1,5 @@
 """``k8sbench pools``: which pools there are, and where they come from."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Progress without a terminal: few plain lines on stderr."""
 
-from __future__ import annotations
-
 import json
 import tracemalloc
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """``k8sbench report``: a folder that holds everything a reader needs, and only that."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import shutil

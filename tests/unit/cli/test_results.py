@@ -1,7 +1,5 @@
 """``k8sbench results``: what it prints where, what it refuses, what it imports."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """``results -o html`` and ``--lang``, and each row's command on the page."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 import shlex

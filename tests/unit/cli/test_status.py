@@ -1,7 +1,5 @@
 """``k8sbench status``: plan, state, measurement and files of a run."""
 
-from __future__ import annotations
-
 import json
 
 import msgspec

@@ -1,7 +1,5 @@
 """Prompts and refusals of ``store remove``; goldens cover other ``store`` commands."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from types import SimpleNamespace

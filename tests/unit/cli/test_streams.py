@@ -1,7 +1,5 @@
 """Unwritable output: a full disk, a closed stream, a closed pipe."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import subprocess

@@ -1,7 +1,5 @@
 """Output of ``submit``, and its check of the API server beforehand."""
 
-from __future__ import annotations
-
 import pathlib
 import threading
 from typing import Any

@@ -1,7 +1,5 @@
 """Golden output of commands on a store with runs."""
 
-from __future__ import annotations
-
 import pathlib
 
 import pytest

@@ -1,7 +1,5 @@
 """Cases of a sweep, their order, and named exclusions."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

@@ -1,7 +1,5 @@
 """Target of ``submit`` without ``--backend``: the configured cluster or an error."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``k8sbench watch --gpu`` in pipes and on terminals of any width."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import time

@@ -4,8 +4,6 @@ Completeness: tests/unit/cli/test_data.py. Training on them:
 tests/trainers/test_training_on_files.py.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

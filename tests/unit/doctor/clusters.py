@@ -1,7 +1,5 @@
 """Facts of a healthy cluster, and variants with one difference."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

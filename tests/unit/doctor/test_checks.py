@@ -1,7 +1,5 @@
 """Doctor's findings by facts: severities, and sentences in a golden file."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

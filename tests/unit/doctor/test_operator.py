@@ -1,7 +1,5 @@
 """Facts from the operator's Deployment."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """``pools --from-cluster``: a pools file from what nodes say of themselves."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

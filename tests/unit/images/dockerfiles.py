@@ -1,7 +1,5 @@
 """The Dockerfiles of ``images/``, read as far as the tests need it."""
 
-from __future__ import annotations
-
 import pathlib
 import re
 

@@ -1,7 +1,5 @@
 """The build context holds the files that Dockerfiles copy, and no others."""
 
-from __future__ import annotations
-
 import fnmatch
 import pathlib
 import re

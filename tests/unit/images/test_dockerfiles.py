@@ -3,8 +3,6 @@
 The collector's is built in ``tests/node``; the frameworks' are not, without a registry.
 """
 
-from __future__ import annotations
-
 import pathlib
 import re
 import shutil

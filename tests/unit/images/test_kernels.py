@@ -1,7 +1,5 @@
 """GPU architectures of each build's kernels, and the advice for others."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

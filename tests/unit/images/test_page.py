@@ -1,7 +1,5 @@
 """``docs/images.md`` says what the Dockerfiles and the build of the tests say."""
 
-from __future__ import annotations
-
 from tests.harness.node import collector_image
 from tests.tiers import ROOT
 from tests.unit.images import dockerfiles

@@ -1,7 +1,5 @@
 """Pins of the images: complete, as tested, and as labelled."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import tomllib
 

@@ -1,7 +1,5 @@
 """A folder to work in, with a store and thirty logs of six cases."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Logs like a TensorFlow program's, and their format file."""
 
-from __future__ import annotations
-
 import datetime
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Case of an imported log: from the log, options and catalog."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

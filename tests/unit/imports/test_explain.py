@@ -1,7 +1,5 @@
 """``k8sbench explain``: figures taken apart, and declared formats on a log."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``k8sbench import``: logs from elsewhere become rows."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

@@ -1,7 +1,5 @@
 """Imported runs in all commands on runs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

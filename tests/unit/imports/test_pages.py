@@ -1,7 +1,5 @@
 """docs/import.md and docs/explain.md show what the commands print."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

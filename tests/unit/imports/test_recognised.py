@@ -1,7 +1,5 @@
 """``measure`` and ``import`` recognise family and benchmark alike, where neither is given."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Logs as a container's runtime keeps them, served as the kubelet does."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """Small Kubernetes objects of one job: by default running master and worker."""
 
-from __future__ import annotations
-
 import datetime
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Servers on the loopback address that answer in some way, with or without TLS."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import socket

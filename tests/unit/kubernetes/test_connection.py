@@ -1,7 +1,5 @@
 """Cluster and namespace are chosen as by kubectl, and named."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

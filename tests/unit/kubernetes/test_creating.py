@@ -4,8 +4,6 @@ Lost answers, refusals and full quotas of a real API server are in
 ``tests/cluster/test_faults_creating.py``.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import subprocess

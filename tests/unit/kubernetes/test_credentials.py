@@ -1,7 +1,5 @@
 """Credentials are taken from where the kubeconfig says, and anew when they expire."""
 
-from __future__ import annotations
-
 import base64
 import json
 import logging

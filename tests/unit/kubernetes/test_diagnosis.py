@@ -3,8 +3,6 @@
 ``causes.txt`` holds each state's sentences: ``K8SBENCH_UPDATE_GOLDEN=1`` renews it.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

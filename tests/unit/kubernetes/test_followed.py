@@ -1,7 +1,5 @@
 """Events of a followed job, apart from its readings."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast

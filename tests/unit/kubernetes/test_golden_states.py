@@ -3,8 +3,6 @@
 Of sentences it holds only the numbers; the golden file of the causes has their words.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A log continues where its reading ended: no line lost or repeated."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -4,8 +4,6 @@ As in the sources of Kubernetes 1.33 and the training operator 1.9. Paths are th
 ``k8s.io/kubernetes`` unless another module is named.
 """
 
-from __future__ import annotations
-
 from k8sbench.diagnose.job import reasons
 
 # k8s.io/api core/v1/types.go

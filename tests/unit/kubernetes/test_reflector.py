@@ -1,7 +1,5 @@
 """Recovery of watches after failures; ``tests/cluster/`` covers watching itself."""
 
-from __future__ import annotations
-
 import queue
 from typing import Any, cast
 from unittest.mock import Mock

@@ -1,7 +1,5 @@
 """Errors of broken connections, in networking terms, never Python's."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import socket

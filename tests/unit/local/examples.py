@@ -1,7 +1,5 @@
 """Jobs as k8sbench really renders them, with small trainers of the test's own inside."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

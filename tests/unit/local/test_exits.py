@@ -3,8 +3,6 @@
 Each row is what the replicas wrote, and what is said of it.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from k8sbench.diagnose.job import exits

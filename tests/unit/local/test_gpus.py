@@ -1,7 +1,5 @@
 """The machine's GPUs as the driver tells them, and who gets which."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

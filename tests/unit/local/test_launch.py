@@ -1,7 +1,5 @@
 """From a replica to a command of this machine."""
 
-from __future__ import annotations
-
 import copy
 import re
 from pathlib import Path

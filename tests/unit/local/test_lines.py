@@ -1,7 +1,5 @@
 """Bytes become whole lines, whatever the pieces in which they arrive."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Rows of results, and a catalog entry with published figures, for tests of comparisons."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Measuring lines that a test writes, and the fixtures' logs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Time to train by AI-Rank's definition, accuracy, and what is wrong in hand-written lines."""
 
-from __future__ import annotations
-
 import pytest
 
 from k8sbench.model.measurement import AccuracyResult

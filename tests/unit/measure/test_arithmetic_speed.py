@@ -1,7 +1,5 @@
 """TFLOP/s of each GPU, and their share of what its data sheet says."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

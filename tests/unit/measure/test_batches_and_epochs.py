@@ -1,7 +1,5 @@
 """Batch and epochs from a log, and the figures that follow."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

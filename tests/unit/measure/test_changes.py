@@ -1,7 +1,5 @@
 """Lasting changes of a series, by the rule in docs/compare.md."""
 
-from __future__ import annotations
-
 import pytest
 
 from k8sbench.measure.group import history

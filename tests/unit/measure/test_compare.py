@@ -1,7 +1,5 @@
 """Comparing two sides: matching cases, missing ratios and regressions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

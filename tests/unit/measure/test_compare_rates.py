@@ -3,8 +3,6 @@
 A true change and noise alone, from fixed seeds. ``make golden`` updates the page's tables.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import statistics

@@ -1,7 +1,5 @@
 """``k8sbench measure LOG --declare``: a first benchmark's file for a log that nothing reads."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Measuring logs of declared formats: what they read, and expressions that are wrong."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

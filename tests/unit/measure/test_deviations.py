@@ -1,7 +1,5 @@
 """Deviations from published figures: of equal things only, and what is not equal named."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Logs as they are found: several ranks, interleaved, coloured, torn, glued."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

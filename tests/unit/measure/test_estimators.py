@@ -1,7 +1,5 @@
 """Five ways to one figure, each against its definition computed the long way."""
 
-from __future__ import annotations
-
 import statistics
 from array import array
 

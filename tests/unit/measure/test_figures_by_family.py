@@ -1,7 +1,5 @@
 """Figures of a log of every family and generation, computed by hand beside each."""
 
-from __future__ import annotations
-
 import operator
 from typing import Any
 

@@ -3,8 +3,6 @@
 The sentences stand in ``findings.txt`` alone, each of the first case that has the finding.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path

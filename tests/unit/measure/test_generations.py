@@ -1,7 +1,5 @@
 """Releases of the programs whose training lines differ from those of the release before."""
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Callable, Iterator
 

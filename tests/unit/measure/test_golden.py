@@ -3,8 +3,6 @@
 Of a sentence the golden file holds only the numbers: its words may change.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -3,8 +3,6 @@
 It holds the first row in full, and the differences of each other row.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Current GPU state: the latest sample of each metric, from any source."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from k8sbench.measure.run import gpu_metrics

@@ -1,7 +1,5 @@
 """GPU metrics of a run: from series to figures, reasons and judgement."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any

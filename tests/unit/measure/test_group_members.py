@@ -1,7 +1,5 @@
 """Runs that count in their group, and reasons of the others."""
 
-from __future__ import annotations
-
 import random
 import statistics
 from collections.abc import Sequence

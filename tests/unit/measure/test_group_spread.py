@@ -1,7 +1,5 @@
 """Median, spread and interval of repeats, with small-sample caution."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import statistics

@@ -1,7 +1,5 @@
 """Rule tables and limits on the pages come from the code."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from types import ModuleType

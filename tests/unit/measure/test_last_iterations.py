@@ -1,7 +1,5 @@
 """Lines that print the mean of the last few iterations, as mmengine's do."""
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any

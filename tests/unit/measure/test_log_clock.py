@@ -1,7 +1,5 @@
 """A log's time stamps beside the times that its lines print."""
 
-from __future__ import annotations
-
 import datetime
 import re
 from collections.abc import Sequence

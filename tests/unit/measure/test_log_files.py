@@ -1,7 +1,5 @@
 """Finding, opening and reading log files, and refusing what is none."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

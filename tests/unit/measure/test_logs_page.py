@@ -1,7 +1,5 @@
 """The page on measuring names every family, every estimator and every flag."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``k8sbench measure`` as it is typed: what goes where, and the exit codes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

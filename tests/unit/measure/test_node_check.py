@@ -1,7 +1,5 @@
 """Rule for slow nodes: named nodes and error rates."""
 
-from __future__ import annotations
-
 import math
 import random
 import statistics

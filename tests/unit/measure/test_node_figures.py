@@ -1,7 +1,5 @@
 """Figures, reasons, faults and GPUs of runs pinned to nodes."""
 
-from __future__ import annotations
-
 from k8sbench.measure.group import grouping, node_check
 from k8sbench.measure.group.node_check import NodeFigures
 from k8sbench.model.finding import Finding

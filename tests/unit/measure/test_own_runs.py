@@ -1,7 +1,5 @@
 """Our own trainers' logs, against the plan that ran them."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, Literal
 

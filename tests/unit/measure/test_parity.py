@@ -1,7 +1,5 @@
 """Paddle : PyTorch ratios of equal cases; differences are named."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -3,8 +3,6 @@
 How often it errs is in :mod:`.test_compare_rates`, which docs/compare.md states.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import random

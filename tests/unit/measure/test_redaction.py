@@ -1,7 +1,5 @@
 """Quoted lines show what was measured and nothing of who and where."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

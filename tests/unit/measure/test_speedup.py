@@ -1,7 +1,5 @@
 """Speedups over the otherwise equal 1x1 case, or a reason."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

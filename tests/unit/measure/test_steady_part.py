@@ -1,7 +1,5 @@
 """The steady part of a run: warm-up's end to last step."""
 
-from __future__ import annotations
-
 import json
 
 from k8sbench.measure.run.expectation import Expectation

@@ -1,7 +1,5 @@
 """Groups of time-to-accuracy runs, and their published figures."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

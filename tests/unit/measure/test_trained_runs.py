@@ -1,7 +1,5 @@
 """Measurements of our trainers' time-to-accuracy runs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """GPU metrics printed by trainers: from a log and as a source."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The one place that turns reasons and accepted ids into a verdict."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -1,7 +1,5 @@
 """Records that count: entirely after the warm-up and within the plan."""
 
-from __future__ import annotations
-
 import hashlib
 
 import pytest

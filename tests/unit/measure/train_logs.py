@@ -4,8 +4,6 @@ A run of 100 iterations of one second on two GPUs with a batch of 4, a record ea
 of 10 seconds each 20 and a checkpoint of 1 second behind it; the accuracy rises by 10 % each time.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Access to a Prometheus address, and the reported one of several faults."""
 
-from __future__ import annotations
-
 import pytest
 
 from k8sbench.adapters.metrics import prometheus_api

@@ -1,7 +1,5 @@
 """Every query that Prometheus is sent, as reviewed text. Renewed by ``make golden``."""
 
-from __future__ import annotations
-
 import pathlib
 from collections.abc import Callable
 

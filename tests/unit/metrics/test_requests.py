@@ -1,7 +1,5 @@
 """Number of Prometheus requests: shared ones once, few per run."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

@@ -1,7 +1,5 @@
 """A small benchmark for planning: two frameworks, one with two variants."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """The list of fields that define a case, and its consequences."""
 
-from __future__ import annotations
-
 import re
 from typing import Any, get_args
 

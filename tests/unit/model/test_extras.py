@@ -1,7 +1,5 @@
 """Advice to install missing extras."""
 
-from __future__ import annotations
-
 import tomllib
 
 import pytest

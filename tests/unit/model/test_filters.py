@@ -1,7 +1,5 @@
 """The filters of rows: what fits, and what an error says where nothing does."""
 
-from __future__ import annotations
-
 import pytest
 
 from k8sbench.measure.group.grouping import groups

@@ -3,8 +3,6 @@
 A key that changes here changes in every store: raise ``IDENTITY_VERSION``.
 """
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -1,7 +1,5 @@
 """Run ids, sets, case keys and group keys."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A request becomes a concrete plan, or one clear error."""
 
-from __future__ import annotations
-
 import contextlib
 from typing import Any
 

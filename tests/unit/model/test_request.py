@@ -1,7 +1,5 @@
 """A request: what is wrong with it whatever the benchmark, and its flags."""
 
-from __future__ import annotations
-
 import shlex
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``--speed-option``: what may be asked of k8sbench's trainers, and what each of them has."""
 
-from __future__ import annotations
-
 import importlib
 
 import pytest

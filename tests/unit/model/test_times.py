@@ -1,7 +1,5 @@
 """Lengths of time: one parser and one table of units, wherever one is typed."""
 
-from __future__ import annotations
-
 import pytest
 
 from k8sbench.model import times

@@ -1,7 +1,5 @@
 """``--mode train``: from catalog and request to plan and trainer options."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Reading single lines with one family."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from k8sbench.model.sample import Evaluation, Item, Mark, Record

@@ -1,7 +1,5 @@
 """AI-Rank's event lines, with and without dash."""
 
-from __future__ import annotations
-
 import pytest
 
 from k8sbench.parse import reading

@@ -1,7 +1,5 @@
 """Lines as launchers, collectors and terminals leave them; what the program printed comes out."""
 
-from __future__ import annotations
-
 import pytest
 
 from k8sbench.parse import lines

@@ -1,7 +1,5 @@
 """Formats that a catalog file declares by regular expressions."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Lines matched by the expressions of a declared format."""
 
-from __future__ import annotations
-
 import functools
 
 import pytest

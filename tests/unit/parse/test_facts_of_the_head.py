@@ -1,7 +1,5 @@
 """Facts of a run before its first training line."""
 
-from __future__ import annotations
-
 import pytest
 
 from k8sbench.model.sample import Fact

@@ -1,7 +1,5 @@
 """Lines are found in blocks as they would be one by one."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterable, Sequence

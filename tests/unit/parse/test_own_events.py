@@ -1,7 +1,5 @@
 """Our own trainers' lines: the contract with k8sbench/trainers/parts/events.py."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

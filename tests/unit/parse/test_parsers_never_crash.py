@@ -1,7 +1,5 @@
 """Whatever a log holds, reading it ends and says at most what stands there."""
 
-from __future__ import annotations
-
 import math
 import re
 

@@ -1,7 +1,5 @@
 """Detection of a log's family, and the parsed items."""
 
-from __future__ import annotations
-
 import pytest
 
 from k8sbench.model.sample import Fact, Mark, Record

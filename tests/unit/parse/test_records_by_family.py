@@ -1,7 +1,5 @@
 """One training line of every family and generation, number by number."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

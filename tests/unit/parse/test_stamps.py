@@ -1,7 +1,5 @@
 """Time stamps of every logger that prints training lines."""
 
-from __future__ import annotations
-
 import datetime
 
 import pytest

@@ -1,7 +1,5 @@
 """Every plan rendered once, and the go command."""
 
-from __future__ import annotations
-
 import functools
 import os
 import subprocess

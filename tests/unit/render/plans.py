@@ -1,7 +1,5 @@
 """Plans to render, and short ways to render them with the project's own templates."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections.abc import Iterator

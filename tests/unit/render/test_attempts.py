@@ -1,7 +1,5 @@
 """The objects of a run's later attempts: the same, with the attempt's number."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

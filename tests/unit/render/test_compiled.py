@@ -1,7 +1,5 @@
 """Templates are compiled once per user and render the same from cache."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -5,8 +5,6 @@ plan; these show what a change does to the whole. ``K8SBENCH_UPDATE_GOLDEN=1`` (
 writes them anew; the difference is then reviewed like any other.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 from pathlib import Path

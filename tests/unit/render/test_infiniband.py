@@ -1,7 +1,5 @@
 """docs/examples/pools/infiniband.yaml: what its pods carry."""
 
-from __future__ import annotations
-
 import yaml
 
 from tests.tiers import ROOT

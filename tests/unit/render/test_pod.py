@@ -1,7 +1,5 @@
 """A pod's resources, volumes and variables, with its pool's additions."""
 
-from __future__ import annotations
-
 import re
 from decimal import Decimal
 from pathlib import Path

@@ -3,8 +3,6 @@
 In ``tests/cluster`` the API server itself enforces the standard; goldens show the contexts.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every value passes through the quoting filter and stays quoted."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

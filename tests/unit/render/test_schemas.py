@@ -3,8 +3,6 @@
 In ``tests/cluster`` the API server itself holds every kind of plan against the operator's CRDs.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The trainers' sources as they are found, and the digest that names them."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import subprocess

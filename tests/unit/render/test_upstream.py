@@ -3,8 +3,6 @@
 The manifests themselves are the goldens ``upstream-…``; ``tests/corpus`` reads the programs' logs.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -3,8 +3,6 @@
 The catalog's own do so in ``tests/cluster``.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Iterator

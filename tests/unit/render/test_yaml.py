@@ -1,7 +1,5 @@
 """The printed YAML is what was rendered, and readable."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

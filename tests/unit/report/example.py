@@ -3,8 +3,6 @@
 Ids and times are fixed.
 """
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Runs like the store's, with easy changes of fields that decide comparisons."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """A page with every kind of row and one run's course."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -5,8 +5,6 @@ figures are those of a published report and of an invented run: no picture shows
 k8sbench.
 """
 
-from __future__ import annotations
-
 import inspect
 import io
 import re

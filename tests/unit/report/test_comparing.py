@@ -1,7 +1,5 @@
 """A comparison in words and as data."""
 
-from __future__ import annotations
-
 import json
 import xml.etree.ElementTree as ET
 from pathlib import Path

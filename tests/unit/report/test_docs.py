@@ -1,7 +1,5 @@
 """``docs/results.md`` names every reason, id and field that there is."""
 
-from __future__ import annotations
-
 import re
 
 from k8sbench.measure.group.rules import ALL

@@ -1,7 +1,5 @@
 """The formulas of a measurement: of any family, their own numbers give their values."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The whole output for a small store, as reviewed text. Renewed by ``make golden``."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 from collections.abc import Callable, Iterator

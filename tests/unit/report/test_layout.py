@@ -1,7 +1,5 @@
 """Cells of the tables; a missing value is never 0."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Nodes of a pool in their rows and below the table."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

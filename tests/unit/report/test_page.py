@@ -1,7 +1,5 @@
 """``results -o html``: one file, its content, and escaped text."""
 
-from __future__ import annotations
-
 import html.parser
 import re
 

@@ -1,7 +1,5 @@
 """The pictures in docs/pictures are what the product draws today. Renewed by ``make golden``."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

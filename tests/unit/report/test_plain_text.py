@@ -1,7 +1,5 @@
 """Foreign text does not control the terminal or page that shows it."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

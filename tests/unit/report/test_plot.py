@@ -1,7 +1,5 @@
 """The plot: bars, words, identical bytes, and the missing extra's error."""
 
-from __future__ import annotations
-
 import builtins
 import math
 import sys

@@ -1,7 +1,5 @@
 """The README of ``report``: the chapters of the published reports, in both languages."""
 
-from __future__ import annotations
-
 import re
 import string
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``-o report``: the published figures give the published tables of the five reports."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Selection of rows: by default the latest set of each case."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

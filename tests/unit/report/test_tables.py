@@ -1,7 +1,5 @@
 """Tables as text: nothing cut, figures unbroken, footnotes at their cells."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

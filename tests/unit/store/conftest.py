@@ -1,7 +1,5 @@
 """Stores to test: one of each kind that there is, empty."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path

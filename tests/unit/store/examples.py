@@ -1,7 +1,5 @@
 """Plans, measurements and runs to keep."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A store with runs in it, as submit would have recorded them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Comparison of a store's rows with its folders."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from msgspec.structs import replace
 

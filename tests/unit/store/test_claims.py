@@ -1,7 +1,5 @@
 """One process among all of a store follows a run."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Contract of every store on either database (:class:`k8sbench.ports.Store`)."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """Runs move between stores whole or not at all, and nothing else."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import os

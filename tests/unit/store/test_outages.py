@@ -1,7 +1,5 @@
 """PostgreSQL outages, locks and refusals lose and duplicate nothing."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator

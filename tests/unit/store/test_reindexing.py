@@ -1,7 +1,5 @@
 """The database indexes the folders; opening and reindexing keep it current."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

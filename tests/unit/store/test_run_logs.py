@@ -1,7 +1,5 @@
 """Timed log lines of a run survive a kill and stream."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import tempfile

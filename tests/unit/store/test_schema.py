@@ -1,7 +1,5 @@
 """JSON documents of code, JSON Schema and page agree."""
 
-from __future__ import annotations
-
 import functools
 import json
 import re

@@ -1,7 +1,5 @@
 """Length of a training, its evaluations and checkpoints, and their options."""
 
-from __future__ import annotations
-
 import pytest
 
 from k8sbench.trainers.parts import schedules, settings

@@ -1,7 +1,5 @@
 """Samples of a rank's step, and broken samples."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Metrics equal their definitions written out sample by sample."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Trains with Hugging Face's Trainer: ``hf_train.py BATCH ITERATIONS``."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

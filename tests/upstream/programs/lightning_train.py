@@ -3,8 +3,6 @@
 Lightning shows a bar, whose rate is smoothed; a line for each step is the script's own.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from typing import Any

@@ -4,8 +4,6 @@ Three changes, of which the program knows nothing: its process needs no GPU of i
 gradients are averaged without GPUs' numbers, and ``mmcv.ops`` is there without its compiled part.
 """
 
-from __future__ import annotations
-
 import runpy
 import sys
 import types

@@ -4,8 +4,6 @@ gloo stores the ranks' addresses under names that lack the group's number. A sec
 same ranks may find the addresses of the first, and cannot connect; here it takes its connections.
 """
 
-from __future__ import annotations
-
 import runpy
 import sys
 import zlib  # noqa: F401

@@ -1,7 +1,5 @@
 """Start-up hook of Python: adds the stub's operators to PyTorch."""
 
-from __future__ import annotations
-
 import importlib.abc
 import importlib.util
 import sys
