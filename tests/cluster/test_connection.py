@@ -3,8 +3,7 @@
 import base64
 import contextlib
 import json
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,25 +18,6 @@ from tests.harness.cluster import users
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.pki import Pki
-
-Kubeconfig = Callable[..., Path]
-
-
-@pytest.fixture
-def token(user: Path) -> str:
-    return str(json.loads(user.read_text())["users"][0]["user"]["token"])
-
-
-@pytest.fixture
-def kubeconfig(namespace: Namespace, tmp_path: Path) -> Kubeconfig:
-    """Write kubeconfigs with various credentials, to the cluster or an altered one."""
-
-    def write(user: dict[str, Any], **cluster: Any) -> Path:
-        path = users.write_kubeconfig(namespace, tmp_path / "config", user)
-        change(path, "cluster", **cluster)
-        return path
-
-    return write
 
 
 @pytest.fixture
@@ -72,33 +52,6 @@ def change(kubeconfig: Path, part: str, **changes: Any) -> None:
 
 def data(path: Path) -> str:
     return base64.b64encode(path.read_bytes()).decode()
-
-
-def test_a_plugin_s_certificate(own_cluster: OwnCluster, kubeconfig: Kubeconfig) -> None:
-    pki = own_cluster.layout.pki
-    version = "client.authentication.k8s.io/v1"
-    pair = {
-        "clientCertificateData": pki.certificate("admin").read_text(),
-        "clientKeyData": pki.key("admin").read_text(),
-    }
-    answer = json.dumps({"apiVersion": version, "kind": "ExecCredential", "status": pair})
-    plugin = {
-        "apiVersion": version,
-        "command": sys.executable,
-        "args": ["-c", f"print({answer!r})"],
-        "interactiveMode": "Never",
-    }
-    with opened(kubeconfig=str(kubeconfig({"exec": plugin}))) as api:
-        check_may_ask(api)
-
-
-def test_a_server_name_that_is_not_the_host_s(kubeconfig: Kubeconfig, token: str) -> None:
-    path = kubeconfig({"token": token}, **{"tls-server-name": "kubernetes.default.svc"})
-    with opened(kubeconfig=str(path)) as api:
-        check_may_ask(api)
-    other = kubeconfig({"token": token}, **{"tls-server-name": "other.example"})
-    with opened(kubeconfig=str(other)) as api:
-        assert refusal(api) == "api-not-trusted"
 
 
 # -- replaced while k8sbench runs --------------------------------------------------------------

@@ -24,7 +24,6 @@ from tests.harness.cluster.limits import SECONDS
 from tests.harness.cluster.manifests import pod
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.nodes import log_object, log_text
-from tests.harness.cluster.own import OwnCluster
 
 Start = Callable[..., LogStreams]
 
@@ -210,27 +209,6 @@ def test_a_fast_log_waits_for_who_takes_it(pods: Pods, start: Start, reported: R
     reported.until(lambda: "run" in reported.drained)
     assert taken == [200_000]
     assert _resident() - before < 20 * 2**20
-
-
-def test_an_api_server_that_is_away_loses_no_line(
-    own_cluster: OwnCluster, pods: Pods, reported: Reported, start: Start
-) -> None:
-    pods.run("a", "b")
-    streams = start()
-    follow(streams, pods, "a")
-    pods.write("a", numbered(0, 30))
-    pods.write("b", numbered(0, 30))
-    reported.until_lines("a", 30)
-    with own_cluster.without("kube-apiserver"):
-        pods.write("a", numbered(30, 60))
-        follow(streams, pods, "b", 1)
-        streams.ended("run", "b")
-    reported.until_lines("a", 60)
-    reported.until_lines("b", 30)
-    pods.write("a", numbered(60, 90))
-    finish(streams, reported, "a")
-    assert reported.lines == {"a": numbered(0, 90), "b": numbered(0, 30)}
-    assert reported.gaps == []
 
 
 def _resident() -> int:

@@ -28,14 +28,6 @@ def test_two_statements_of_the_gpus_that_differ_are_shown_with_both_lines() -> N
     assert measured(log, gpus=4, **known).throughput == present(found.unverified)
 
 
-def test_a_printed_configuration_without_amp_is_no_log_of_amp() -> None:
-    head = "2026-03-02 09:59:00,000 - mmseg - INFO - Config:"
-    found = measured([head, *run([0.5] * 8)], precision="amp")
-    assert (found.precision, found.precision_effective, found.amp_dtype) == ("fp32", "fp32", None)
-    (reason,) = found.reasons
-    assert [place.line for place in reason.evidence] == [1]
-
-
 def test_a_last_loss_that_is_no_number_is_absent_with_the_reason() -> None:
     found = measured([*run([0.5] * 7), mmseg(80, at=40, loss="nan", total=80)])
     assert found.final_loss is None

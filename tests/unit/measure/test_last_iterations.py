@@ -120,17 +120,6 @@ def test_lines_that_are_missing_and_a_clock_that_goes_back_are_rejected() -> Non
     assert "clock-mismatch" in ids(mmengine([*lines[:20], *early]), "reject")
 
 
-def test_the_json_of_a_run_gives_the_figure_of_its_text() -> None:
-    text = mmengine(logged([24.0] * 20, every=50, printed=0.4, form=""), warmup=50)
-    lines = [
-        f'{{"data_time": 0.004, "loss": 0.2364, "time": 0.4, "iter": {step}, "step": {step}}}'
-        for step in range(50, 1001, 50)
-    ]
-    found = mmengine(lines, warmup=50)
-    assert (found.throughput, found.estimator) == (text.throughput, text.estimator)
-    assert "sampled-steps" in ids(found)
-
-
 @pytest.mark.parametrize(
     ("lost", "verdict"), [([], "valid"), ([4], "rejected"), ([5], "rejected")], ids=str
 )

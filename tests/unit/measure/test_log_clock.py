@@ -11,7 +11,7 @@ from k8sbench.measure.run import log_clock
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.spec import LogFormat
 from k8sbench.parse.families import FAMILIES
-from tests.unit.measure.support import ids, measured, mmseg, plsc, run
+from tests.unit.measure.support import ids, measured, mmseg, run
 from tests.unit.presence import present
 
 EVALUATION = "2026-03-02 10:01:50 [INFO]\tStart evaluating (total_samples: 500)..."
@@ -168,16 +168,6 @@ def test_rates_that_are_averaged_over_steps_are_named_with_both_figures() -> Non
     # A log of single steps has no averages.
     (said,) = measured(dle([1400.0] * 60, own=0.9), **ONE).reasons
     assert "averages" not in said.sentence
-
-
-def test_plsc_v1_whose_times_leave_the_loader_out_is_remarked() -> None:
-    lines = []
-    for i in range(12):
-        at = BEGIN + datetime.timedelta(seconds=4 * i)
-        stamp = at.isoformat(" ", "milliseconds").replace(".", ",")
-        lines.append(plsc(i * 10, 400.0, stamp=stamp))
-    found = measured(lines, format="plsc", batch_size=128)
-    assert (found.verdict, ids(found)) == ("valid", ["clocks-apart"])
 
 
 # Stamps without a year or a date.

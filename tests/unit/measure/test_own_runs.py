@@ -148,11 +148,6 @@ def test_types_that_cannot_be_believed_are_none(changes: dict[str, Any], said: s
     assert said in found.missing["arithmetic"]
 
 
-def test_a_run_that_ended_before_its_first_step_has_no_figure() -> None:
-    found = both(MASTER[:2])
-    assert (found.throughput, found.unverified, found.records) == (None, None, 0)
-
-
 def test_a_record_that_holds_an_evaluation_is_no_steady_one() -> None:
     lines = [
         line.replace('"lr"', '"holds": ["evaluation"], "lr"') if '"step": 8' in line else line

@@ -30,13 +30,6 @@ def test_the_default_warm_up_is_the_formats(given: int | None, planned: int, war
     assert (found.warmup_iterations, found.iterations) == (warmup, 100 - warmup)
 
 
-def test_first_lines_of_minutes_are_no_headline() -> None:
-    slow = [90.0, *[0.5] * 19]
-    assert ids(measured(run(slow), warmup=0), "reject") == ["below-median"]
-    assert ids(measured(run(slow), warmup=None)) == []
-    assert measured(run(slow), warmup=0, accept=("below-median",)).verdict == "valid"
-
-
 def test_a_window_that_the_log_never_reaches_has_no_figure() -> None:
     found = measured(run([0.5] * 6), warmup=1000)
     assert (found.throughput, found.unverified, found.window) == (None, None, None)

@@ -57,10 +57,6 @@ TSM = (
     "Loss 6.3967 (6.3569)\tPrec@1 0.000 (0.947)\tPrec@5 0.000 (2.273)"
 )
 TSM_STAMPED = TSM + "\t2021-05-17 14:03:29.639450"
-PLSC_V1 = (
-    "INFO 2021-03-12 10:02:40,118 entry.py:1023] Pass:0 batch:50 lr:0.10000000 loss:42.531200 "
-    "qps:397.80"
-)
 PLSC_V2 = (
     "Training: 2021-10-03 21:10:05,877 - loss 43.9714, lr: 0.200000, epoch: 0, step: 200, "
     "eta: 7.52 hours, throughput: 6374.50 imgs/sec"
