@@ -103,7 +103,7 @@ SAVED = "RunFolder.save = lambda *a, real=RunFolder.save: (real(*a), die())"
 
 def killed(code: str, root: pathlib.Path) -> None:
     process = start(BEGIN + code, root)
-    process.communicate(timeout=60)
+    process.communicate(timeout=100)
     assert process.returncode == -signal.SIGKILL
 
 

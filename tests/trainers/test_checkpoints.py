@@ -219,7 +219,7 @@ def test_a_process_killed_at_any_moment_leaves_whole_ones(tmp_path: pathlib.Path
 
 def test_one_failure_fails_all(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
     saved(tmp_path, 10)
-    barrier, fine = threading.Barrier(3, timeout=20), [True] * 3
+    barrier, fine = threading.Barrier(3, timeout=100), [True] * 3
 
     def save(rank: int) -> str | None:
         def all_fine(mine: bool) -> bool:

@@ -77,7 +77,7 @@ def test_bad_requests_are_our_errors(client: Client, options: dict[str, Any], sa
 def test_waiting_raises_by_exit_code(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(_: object, reporter: Any, stop: Any) -> None:
         reporter.planned(SimpleNamespace(run_id="seg-1"))
-        assert ended.wait(30)
+        assert ended.wait(100)
         raise JobFailed("master-0 exited with code 1.")
 
     ended = threading.Event()

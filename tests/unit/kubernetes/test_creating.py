@@ -130,7 +130,7 @@ here.close()
 
 
 def test_a_request_that_is_not_answered_does_not_hold_up_the_end_of_the_program() -> None:
-    subprocess.run((sys.executable, "-c", HANGING), check=True, timeout=60)
+    subprocess.run((sys.executable, "-c", HANGING), check=True, timeout=100)
 
 
 # -- reading --------------------------------------------------------------------------------------

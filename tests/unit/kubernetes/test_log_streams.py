@@ -21,7 +21,7 @@ from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent
 from tests.unit.kubernetes.log_files import T0, served, stamp
 
-SECONDS = 20.0
+SECONDS = 100.0
 WAITING = 'container "pytorch" in pod "p" is waiting to start: PodInitializing'
 UNKNOWN = 'container "pytorch" in pod "p" is not available'
 KUBELET = 'Get "https://10.0.0.9:10250/containerLogs/ns/p/pytorch?timestamps=true"'

@@ -81,7 +81,7 @@ def test_the_objects_of_a_kind_that_was_deleted_are_gone_and_of_one_not_loaded_y
     one = reflector.Reflector(cast(Api, Emptied()), "PyTorchJob", lambda job: job, events.put)
     seen: list[reflector.WatchEvent] = []
     while sum(isinstance(event, reflector.Failed) for event in seen) < 20:
-        seen.append(events.get(timeout=30))
+        seen.append(events.get(timeout=100))
     one.close()
     one.thread.join()
     gone = [event for event in seen if isinstance(event, reflector.Deleted)]

@@ -159,7 +159,7 @@ with open_store(sys.argv[1], folder=pathlib.Path(sys.argv[2])) as store:
 def test_several_processes_may_open_a_store_first(where: str, root: Path) -> None:
     processes = [children.ready(OPEN, where, root) for _ in range(3)]
     children.begin(*processes)
-    ends = [process.communicate(timeout=60) for process in processes]
+    ends = [process.communicate(timeout=100) for process in processes]
     assert [err for _, err in ends] == ["", "", ""]
     assert len({out for out, _ in ends}) == 1
     assert ends[0][0].startswith("0 ")
