@@ -116,9 +116,7 @@ def test_a_watch_can_be_closed_while_another_thread_waits_for_it(admin: Api) -> 
     ],
     ids=["unknown field", "webhook"],
 )
-def test_what_a_job_is_refused_for_is_reported_in_the_servers_words(
-    api: Api, job: dict[str, Any], cause_id: str, words: str
-) -> None:
+def test_refusals_quote_a_server(api: Api, job: dict[str, Any], cause_id: str, words: str) -> None:
     error = refused(api, job)
     assert (type(error), error.cause_id) == (UsageError, cause_id)
     assert words in error.message

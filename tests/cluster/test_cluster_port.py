@@ -49,9 +49,7 @@ def test_a_job_is_followed_to_its_end(port: Port, namespace: Namespace, framewor
 
 
 @pytest.mark.parametrize("sees_nodes", [True, False])
-def test_what_the_nodes_of_a_job_say_is_reported_before_its_end(
-    namespace: Namespace, tmp_path: Path, sees_nodes: bool
-) -> None:
+def test_node_facts_precede_the_end(namespace: Namespace, tmp_path: Path, sees_nodes: bool) -> None:
     user = namespace.user(tmp_path, "reader", sees_nodes=sees_nodes)
     with following.opened(user) as port:
         plan = port.submit(following.plan("2x1"))
@@ -108,9 +106,7 @@ def test_a_foreign_job_is_neither_joined_nor_deleted(port: Port, namespace: Name
 # -- ending -----------------------------------------------------------------------------------
 
 
-def test_the_end_of_a_job_is_reported_after_its_last_line(
-    port: Port, user: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_end_follows_all_lines(port: Port, user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread is delayed while it checks that all logs were read."""
     plan = port.submit(following.plan("2x1"))
     port.end_of(plan)
@@ -128,9 +124,7 @@ def test_the_end_of_a_job_is_reported_after_its_last_line(
         assert len(other.lines(plan)) == len(port.lines(plan)) == 2
 
 
-def test_a_job_that_is_cancelled_is_deleted_and_all_who_follow_it_read_why(
-    port: Port, user: Path, namespace: Namespace
-) -> None:
+def test_followers_read_why_it_was_cancelled(port: Port, user: Path, namespace: Namespace) -> None:
     plan = port.submit(following.plan("2x1"), None)
     port.until_phase(plan, Phase.RUNNING)
     with following.opened(user) as other:

@@ -120,9 +120,7 @@ def test_each_warning_of_a_default_installation_of_the_chart_names_the_value_to_
     assert sorted(warned()) == ["gpu-metrics"]
 
 
-def test_each_permission_that_is_missing_is_named(
-    namespace: Namespace, tmp_path: Path, doctor: Doctor
-) -> None:
+def test_missing_rights_are_named(namespace: Namespace, tmp_path: Path, doctor: Doctor) -> None:
     namespace.kubectl("create", "serviceaccount", "nobody")
     nobody = users.sign_in(namespace, "nobody", tmp_path / "nobody")
     report = doctor.asked("--kubeconfig", str(nobody))

@@ -30,9 +30,7 @@ def port(user: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[FaultPro
         yield proxy, opened
 
 
-def test_a_job_whose_answer_is_lost_is_found_and_followed_to_its_end(
-    own_shell: Shell, proxy: FaultProxy
-) -> None:
+def test_a_job_with_a_lost_answer_is_found_and_ends(own_shell: Shell, proxy: FaultProxy) -> None:
     with proxy.lose_answer(f"/{own_shell.kind.plural}", method="POST", times=1) as lost:
         own_shell.submit("found", code=5)  # the pods print nothing
     assert lost.hits == 1

@@ -218,9 +218,7 @@ def test_a_queue_of_other_nodes_is_refused_before_creation(own_shell: Shell) -> 
         assert {one["id"] for one in checks if one["level"] == "failure"} == {"queue-nodes"}
 
 
-def test_a_queue_of_other_nodes_is_named_later_to_users_who_may_not_read_flavors(
-    namespace: Namespace, tmp_path: Path
-) -> None:
+def test_without_rights_a_wrong_queue_is_named_later(namespace: Namespace, tmp_path: Path) -> None:
     shell = Shell(namespace, namespace.user(tmp_path, sees_nodes=False), tmp_path / "shell")
     with queue_of(namespace, 8, OTHER_NODES), shell.submitted("run", IN_QUEUE) as submit:
         submit.until("match node affinity")

@@ -168,9 +168,7 @@ def test_logs_are_reported_as_they_grow(pods: Pods, reported: Reported, start: S
     assert reported.gaps == []
 
 
-def test_of_more_pods_than_there_may_be_streams_the_others_are_fetched_at_their_end(
-    pods: Pods, reported: Reported, start: Start
-) -> None:
+def test_pods_beyond_the_limit_are_read_last(pods: Pods, reported: Reported, start: Start) -> None:
     names = [f"pod-{number}" for number in range(70)]
     pods.run(*names)
     streams = start(limit=64)

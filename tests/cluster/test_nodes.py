@@ -91,9 +91,7 @@ def test_the_commands_of_the_page_run_in_its_order(checking: Shell) -> None:
     assert len(checking.json("list")) == NODES + NODES // 2
 
 
-def test_nodes_that_cannot_be_chosen_are_said_to_be_so(
-    checking: Shell, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_unfit_nodes_are_named(checking: Shell, tmp_path_factory: pytest.TempPathFactory) -> None:
     assert checking.run(*CASE, "-l", "a=b=c", code=2).err.count("is not a label selector") == 1
     none = checking.run(*CASE, "-l", "k8sbench.test/row=none", code=2).err
     assert "No node of pool rack that -l k8sbench.test/row=none selects takes the case." in none

@@ -180,9 +180,7 @@ def test_a_cancelled_training_is_continued_as_the_next_attempt_of_its_run(shell:
         assert shell.archived("continued", replica) == ["one", "two"]
 
 
-def test_pods_that_do_not_go_are_named_and_no_attempt_is_created_beside_them(
-    own_cluster: OwnCluster, shell: Shell, proxy: FaultProxy
-) -> None:
+def test_stuck_pods_block_a_start(own_cluster: OwnCluster, shell: Shell, proxy: FaultProxy) -> None:
     """The master's node is lost: the API server has no word of its end."""
     shell.limits = {
         "adapters__kubernetes__job_changes__CLEAR_SECONDS": 1.0,

@@ -72,9 +72,7 @@ def more_nodes(own_cluster: OwnCluster) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("more_nodes")
-def test_many_jobs_need_as_many_watches_as_one_and_few_requests_each(
-    own_cluster: OwnCluster, namespace: Namespace, tmp_path: Path
-) -> None:
+def test_jobs_share_watches(own_cluster: OwnCluster, namespace: Namespace, tmp_path: Path) -> None:
     store, benchmark, pools = (tmp_path / name for name in ("store", "small.yaml", "pools.yaml"))
     benchmark.write_text(json.dumps(benchmark_files.benchmark(**PROGRAM)))
     pools.write_text(POOLS.replace(f"{nodes.RUN_FOR}: 0s", f"{nodes.RUN_FOR}: {RUN_FOR}"))

@@ -94,9 +94,7 @@ def test_a_dead_connection_is_seen(behind: tuple[Port, FaultProxy], namespace: N
     check_told_once(port, plan)
 
 
-def test_changes_that_something_withholds_are_seen_by_the_next_list(
-    behind: tuple[Port, FaultProxy], namespace: Namespace
-) -> None:
+def test_a_list_shows_lost_changes(behind: tuple[Port, FaultProxy], namespace: Namespace) -> None:
     def bookmarks_alone(line: bytes) -> bytes:
         return line if b'"type":"BOOKMARK"' in line else b""
 

@@ -63,9 +63,7 @@ def test_a_request_may_have_been_carried_out_or_not(fault: ApiFault, may_have_ac
         ('trainjobs "{job}" is forbidden: runtime: a job needs the label team', True),
     ],
 )
-def test_a_webhook_that_misses_the_runtime_of_a_dry_run_refuses_nothing_whatever_its_words(
-    answer: str, is_refused: bool
-) -> None:
+def test_a_webhook_that_lacks_the_runtime_refuses_nothing(answer: str, is_refused: bool) -> None:
     def create(_: str, sent: Any, *, dry_run: bool) -> None:
         assert dry_run
         if sent["kind"] == "TrainJob":

@@ -109,9 +109,7 @@ def test_the_published_1x8_folder_gives_the_median_of_five_runs(estimator: str) 
         ((100.0, 108.0, 115.0, 124.0, 134.0), "unsteady", 5),
     ],
 )
-def test_runs_that_are_far_apart_count_only_where_it_is_clear_which(
-    rates: tuple[float, ...], state: str, counted: int
-) -> None:
+def test_outliers_count_if_ambiguous(rates: tuple[float, ...], state: str, counted: int) -> None:
     group = only(repeats(rates))
     assert (group.state, group.counted) == (state, counted)
     is_unsteady = state == "unsteady"
