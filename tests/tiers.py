@@ -35,11 +35,7 @@ FOLDERS = {
     "upstream": "upstream",
 }
 """Folder under tests/ → tier of everything in it."""
-FIXTURES = {
-    "postgres_server": "postgres",
-    "go": "go",
-    "driver": "compiler",
-}
+FIXTURES = {"postgres_server": "postgres", "go": "go", "driver": "compiler"}
 """Fixture → tier of its tests, unless they are marked otherwise."""
 
 

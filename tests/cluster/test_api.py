@@ -103,11 +103,7 @@ def test_a_watch_can_be_closed_while_another_thread_waits_for_it(admin: Api) -> 
 @pytest.mark.parametrize(
     ("job", "cause_id", "words"),
     [
-        (
-            pytorch_job(nprocPerNodes="8"),
-            "manifest-refused",
-            'unknown field "spec.nprocPerNodes"',
-        ),
+        (pytorch_job(nprocPerNodes="8"), "manifest-refused", 'unknown field "spec.nprocPerNodes"'),
         (
             pytorch_job(pod={"containers": [{"name": "other", "image": "x"}]}),
             "admission-denied",

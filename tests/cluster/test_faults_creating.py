@@ -53,10 +53,7 @@ def test_a_lost_request_is_unknown(port: tuple[FaultProxy, Port], namespace: Nam
     opened.end_of(plan)
     # Nothing was created.
     refused = following.plan("1x1")
-    with (
-        proxy.answer(429, JOBS, method="POST"),
-        pytest.raises(Unreachable) as raised,
-    ):
+    with proxy.answer(429, JOBS, method="POST"), pytest.raises(Unreachable) as raised:
         opened.submit(refused)
     assert not isinstance(raised.value, CreationUnknown)
     assert refused.run_id not in namespace.kubectl("get", "pytorchjobs", "--output=name")

@@ -50,7 +50,7 @@ class Right(NamedTuple):
 
 
 ELSEWHERE: dict[Right, str] = {
-    Right("", "services/proxy", "get"): "Prometheus is in a namespace of its own",
+    Right("", "services/proxy", "get"): "Prometheus is in a namespace of its own"
 }
 """Ungranted right that sessions use → its purpose.
 
@@ -307,10 +307,7 @@ def old_kueue(kind: str, name: str, **spec: Any) -> dict[str, Any]:
 
 def prepare(namespace: Namespace) -> None:
     """Make what the doctor is asked about."""
-    of_collector = {
-        "app.kubernetes.io/name": "dlperf",
-        "app.kubernetes.io/component": "collector",
-    }
+    of_collector = {"app.kubernetes.io/name": "dlperf", "app.kubernetes.io/component": "collector"}
     group = {"coveredResources": ["nvidia.com/gpu"], "flavors": [{"name": "any"}]}
     namespace.cluster.create(
         old_kueue("ClusterQueue", "lab", resourceGroups=[group]), old_kueue("ResourceFlavor", "any")

@@ -40,10 +40,7 @@ VARIANTS = {
     "pull": variant(("true",), NO_IMAGE),
     "again": variant(FAILS_ONCE),
 }
-OPTIONS = {
-    "node": ("--node-pool=far",),
-    "pull": ("--replicas=2", "--pack"),
-}
+OPTIONS = {"node": ("--node-pool=far",), "pull": ("--replicas=2", "--pack")}
 BY_HAND = "again"
 """The variant whose job somebody creates with kubectl."""
 

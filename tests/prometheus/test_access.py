@@ -138,10 +138,7 @@ def test_headers_of_a_tenant_and_of_a_gateway(configure: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (
-            f"authorization: {{token: {TOKEN}}}",
-            "does not support the key `token` - at",
-        ),
+        (f"authorization: {{token: {TOKEN}}}", "does not support the key `token` - at"),
         (f"bearer_token: {TOKEN}", "does not support the key `bearer_token`"),
         ("oauth2: {client_id: x}", "does not support the key `oauth2`"),
         (f"http_headers: {{X-A: {{values: ['{TOKEN}\n\n x']}}}}", "No header can hold a token or"),

@@ -39,11 +39,7 @@ def test_samples_have_their_own_stamps_and_only_those_of_the_window_count(start:
     assert series.values == pytest.approx([value for _, value in inside])
     assert series.source == "prometheus"
     assert series.gpu == Gpu(
-        node="node-0",
-        index="0",
-        uuid=UUIDS[0],
-        model="Tesla V100-SXM2-32GB",
-        pod=PODS[0],
+        node="node-0", index="0", uuid=UUIDS[0], model="Tesla V100-SXM2-32GB", pod=PODS[0]
     )
 
 

@@ -21,16 +21,7 @@ from tests.trainers.checks import (
     sums_up,
 )
 from tests.trainers.killed_ranks import a_killed_rank_ends_its_job
-from tests.trainers.runs import (
-    Captured,
-    Event,
-    Job,
-    free_port,
-    losses,
-    only,
-    refuse,
-    together,
-)
+from tests.trainers.runs import Captured, Event, Job, free_port, losses, only, refuse, together
 from tests.trainers.torch_checks import TRAINING, TRAINING_TOLERANCE, meeting, sync_norm_differs
 from tests.unit.render.plans import upstream
 

@@ -78,7 +78,7 @@ RECIPES: dict[str, Recipe] = {
         "k8sbench/model/kinds.py": (("KINDS: ", KIND), ("PYTORCH_JOB, PADDLE_JOB,", "MADE_UP, "))
     },
     "check of doctor": {
-        "k8sbench/diagnose/preflight/checks.py": (('    Check("permissions"', CHECK),),
+        "k8sbench/diagnose/preflight/checks.py": (('    Check("permissions"', CHECK),)
     },
     "integrity rule": {
         "k8sbench/measure/run/rules.py": (("\nALL = rules_in", RULE),),
@@ -166,11 +166,7 @@ print(*(finding.sentence for finding in clusters.findings() if finding.id == "ma
 
 
 @pytest.mark.parametrize(
-    ("command", "columns"),
-    [
-        ("results", "group+set+created_at+"),
-        ("list", "schema+run_id+"),
-    ],
+    ("command", "columns"), [("results", "group+set+created_at+"), ("list", "schema+run_id+")]
 )
 def test_an_output_format_is_one_entry(
     tree: pathlib.Path, tmp_path: pathlib.Path, command: str, columns: str

@@ -34,9 +34,5 @@ def pytorch_job(
         "apiVersion": "kubeflow.org/v1",
         "kind": "PyTorchJob",
         "metadata": {"name": name},
-        "spec": {
-            "runPolicy": {"cleanPodPolicy": "None"},
-            "pytorchReplicaSpecs": replicas,
-            **spec,
-        },
+        "spec": {"runPolicy": {"cleanPodPolicy": "None"}, "pytorchReplicaSpecs": replicas, **spec},
     }

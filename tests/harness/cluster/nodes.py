@@ -22,10 +22,7 @@ SELECTED = "kwok.x-k8s.io/node=fake"
 GPUS = 8
 CPUS, MEMORY_GIB = 48, 502
 """Machines of the reports; our pool requests 40 cores and 384 GiB."""
-_CAPACITY = {
-    "ephemeral-storage": "1Ti",
-    "pods": "110",
-}
+_CAPACITY = {"ephemeral-storage": "1Ti", "pods": "110"}
 AT_ONCE = 32
 """Pods that kwok updates concurrently.
 
@@ -64,9 +61,7 @@ def _node(name: str, gpus: int) -> dict[str, Any]:
                 "nvidia.com/gpu.product": "Tesla-V100-SXM2-32GB",
             },
         },
-        "spec": {
-            "taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}],
-        },
+        "spec": {"taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]},
         "status": {"capacity": room, "allocatable": room},
     }
 

@@ -40,8 +40,7 @@ def queue_of(
     queue_spec = {"namespaceSelector": only_here, "resourceGroups": [group], **spec}
     flavor = {"nodeLabels": labels} if labels else {}
     namespace.cluster.create(
-        kueue("ResourceFlavor", name, spec=flavor),
-        kueue("ClusterQueue", name, spec=queue_spec),
+        kueue("ResourceFlavor", name, spec=flavor), kueue("ClusterQueue", name, spec=queue_spec)
     )
     namespace.create(local_queue(QUEUE, name))
     namespace.wait("condition=Active", f"localqueue/{QUEUE}")

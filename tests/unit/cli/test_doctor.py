@@ -22,12 +22,7 @@ def test_no_cluster_is_one_line_and_exit_code_6(cli: Cli) -> None:
     assert (line["id"], line["level"]) == ("api-server", "failure")
     assert line["message"].startswith("No cluster is configured")
     assert line["action"]
-    assert document == {
-        "schema": 2,
-        "server": None,
-        "namespace": None,
-        "ready": False,
-    }
+    assert document == {"schema": 2, "server": None, "namespace": None, "ready": False}
 
 
 def test_a_cluster_that_does_not_answer_is_the_same(tmp_path: Path, cli: Cli) -> None:

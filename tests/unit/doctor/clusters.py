@@ -7,12 +7,7 @@ import msgspec
 
 from k8sbench.adapters.files import pools
 from k8sbench.diagnose.preflight import checks
-from k8sbench.diagnose.preflight.facts import (
-    ENFORCE,
-    MetricsEndpoint,
-    Permission,
-    PreflightFacts,
-)
+from k8sbench.diagnose.preflight.facts import ENFORCE, MetricsEndpoint, Permission, PreflightFacts
 from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import METRICS
 from k8sbench.model.operators import JOBSET, TRAINER, TRAINING_OPERATOR
@@ -43,10 +38,7 @@ def deployment(*args: str, image: str = "example.com/training-operator:v1.9.3") 
 
 
 def namespace(**labels: str) -> dict[str, Any]:
-    return {
-        "metadata": {"name": "team-a", "labels": labels},
-        "status": {"phase": "Active"},
-    }
+    return {"metadata": {"name": "team-a", "labels": labels}, "status": {"phase": "Active"}}
 
 
 def node(

@@ -41,10 +41,7 @@ FIGURES: dict[str, tuple[list[str], float]] = {
     "arcface_torch": (ARCFACE, 64.5),
     "timm, whose evaluations have more lines": (TIMM + TESTS, 64.0),
     "Hugging Face's Trainer": (HF, 93.23),
-    "seconds of a step, with the batch in the head": (
-        ["batch_size:        16", *SHORT_DATE],
-        32.0,
-    ),
+    "seconds of a step, with the batch in the head": (["batch_size:        16", *SHORT_DATE], 32.0),
     "steps per second": (
         ["batch size 8", *(f"iter {n}, speed: 4.50 step/s, loss nan" for n in range(30))],
         36.0,

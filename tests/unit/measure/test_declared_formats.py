@@ -215,10 +215,7 @@ def by_stamps(lines: list[str], **changes: Any) -> Measurement:
 
 PAUSED = (20.0, *([20.0] * 4 + [35.0]) * 4)
 """Four evaluations of 15 s beside steps of 0.4 s × 50."""
-READS = {
-    "evaluation": r"^val (?P<metric>\w+): (?P<value>\S+)",
-    "checkpoint": "^saved",
-}
+READS = {"evaluation": r"^val (?P<metric>\w+): (?P<value>\S+)", "checkpoint": "^saved"}
 
 
 @pytest.mark.parametrize("said", [{}, READS])

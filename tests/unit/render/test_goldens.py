@@ -37,11 +37,7 @@ GOLDENS: dict[str, RunPlan] = {
         "4x8", framework="paddle", pool=POOLS["rdma"], queue="team-queue"
     ),
     "trainjob-pytorch-2x8-queue": plan(
-        "2x8",
-        kind="TrainJob",
-        pool=POOLS["full"],
-        queue="team-queue",
-        data="pvc:sets/imagenet",
+        "2x8", kind="TrainJob", pool=POOLS["full"], queue="team-queue", data="pvc:sets/imagenet"
     ),
     "trainjob-paddle-2x1-cpu": plan("2x1-cpu", framework="paddle", kind="TrainJob"),
 }

@@ -12,11 +12,7 @@ import pytest
 
 from k8sbench.adapters.files import packaged
 from k8sbench.model.errors import BenchError
-from k8sbench.render.trainer_sources import (
-    TrainerSources,
-    config_map,
-    difference,
-)
+from k8sbench.render.trainer_sources import TrainerSources, config_map, difference
 from tests.tiers import ROOT
 
 
