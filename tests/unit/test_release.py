@@ -1,7 +1,5 @@
 """Package, chart, changelog and pages are of one version."""
 
-from __future__ import annotations
-
 import datetime
 import re
 

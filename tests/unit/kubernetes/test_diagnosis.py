@@ -304,7 +304,7 @@ BY_CAUSE: dict[str, list[Seen]] = {
         pulling("failed to pull: pull access denied: insufficient_scope"),
     ],
     "registry-unreachable": [
-        pulling("failed to do request: Head: dial tcp: lookup registry.example.com: no such host"),
+        pulling("failed to do request: Head: dial tcp: lookup registry.example.com: no such host")
     ],
     "pull-limited": [
         pulling(

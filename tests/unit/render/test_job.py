@@ -1,7 +1,5 @@
 """The job: kind, replicas, policies and its plan."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 
@@ -72,9 +70,7 @@ def test_the_port_that_kubeflow_trainer_sets_for_pytorch_stays() -> None:
     assert ports("run-a", "rdma", kind="TrainJob") == {"29500"}
 
 
-def test_the_config_map_holds_a_package(
-    everything: list[tuple[RunPlan, Objects]],
-) -> None:
+def test_the_config_map_holds_a_package(everything: list[tuple[RunPlan, Objects]]) -> None:
     for wanted, objects in everything:
         if wanted.trainers_by != "configmap":
             continue
