@@ -1,11 +1,11 @@
-"""Two sides compared, case by case: the ratio, whether it is shown, and whether it is a regression.
+"""Comparison of two sides, case by case: ratio, finding, regression.
 
-The observations are the runs of both sides, or, where both have enough sets, the sets' medians:
-from set to set speeds vary more than within one, so several runs of a set say less than as many
-sets. ``faster`` and ``slower`` hold for all cases together
+The observations are the runs of both sides, or, if both have enough sets, the sets' medians: speeds
+vary more from set to set than within one, so several runs of a set say less than as many sets.
+``faster`` and ``slower`` hold for all cases together
 (:func:`~k8sbench.measure.group.permutation.adjusted`). A regression is a ratio beyond the limit
-*and* p ≤ 5 % in its own case: CI follows each case by itself. What may not differ is what a ratio
-of frameworks forbids, less what cannot be known of one and the same program.
+*and* p ≤ 5 % in its own case: CI follows each case by itself. The same differences forbid a ratio
+as between frameworks, except those that cannot be known of one and the same program.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a GPU can do at most, by its maker's data sheet, and what a job asks of it.
+"""Peak arithmetic of GPUs by data sheet, and a job's arithmetic.
 
 Dense figures (no structured sparsity) at the boost clock, TFLOP/s of one GPU. The share of peak is
-taken from them, and a throughput above them is rejected. A GPU that is not here, or a slice of one
+based on them, and a throughput above them is rejected. A GPU that is not here, or a slice of one
 (MIG), has no known peak: no share, no check, and the table says so. The data sheets of DGX-2 and
 DGX Station give the tensor cores of all their GPUs together; the FP32 figure is the one that the
 V100's data sheet has beside these 125 TFLOP/s. A name is matched whole, as the driver writes it,

@@ -1,10 +1,9 @@
-"""Grouping of runs: the repeats of one case in one set, which of them count, and their spread.
+"""Groups: repeats of one case in one set, and their spread.
 
-Repeats are the runs whose plans give the same group key. What only the runs themselves report
-(GPU model, precision in effect, image digest, driver, framework version) must then be equal too:
-what differs from the majority does not count, and without a majority nothing does. A run that
-does not count stays a member, with its reasons. No run is dropped silently, and
-the result does not depend on the order of the runs.
+Repeats are the runs whose plans give the same group key. Reported properties (GPU model, precision
+in effect, image digest, driver, framework version) must be equal, too: a run that differs from the
+majority does not count, and without a majority none does. It stays a member, with its reasons. No
+run is dropped silently, and the result does not depend on the order of the runs.
 
 The reasons that can arise here are in :mod:`k8sbench.measure.group.rules`.
 """

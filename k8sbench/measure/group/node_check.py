@@ -1,4 +1,4 @@
-"""Which nodes of a pool are slow: one case, measured on each node, against the others.
+"""Slow nodes of a pool: one case, measured on each node.
 
 The rule, for the n nodes that were measured alike (same GPU model, precision and estimator):
 
@@ -84,7 +84,7 @@ class NodeLimits(msgspec.Struct, frozen=True, kw_only=True):
     noise: float | None = None
     """Relative; None for fewer than :data:`FEWEST` nodes."""
     limit: float | None = None
-    """Limit below the centre for a slow node, 0.03 for 3 %; None as above."""
+    """Limit below the centre, 0.03 for 3 %; None as above."""
     reason: str | None = None
     """Reason why nodes were not judged; None if they were."""
 
@@ -205,7 +205,7 @@ def _faults(measured: Sequence[Measurement]) -> Iterator[str]:
 
 
 def _slow_gpus(measured: Sequence[Measurement]) -> Iterator[str]:
-    """Yield the GPUs with a clock well below the node's fastest, in the latest run."""
+    """Yield slow GPUs of the node's latest run, by their clock."""
     gpus = next((m.gpu_metrics.gpus for m in reversed(measured) if m.gpu_metrics), ())
     clocks = {one.gpu.index or one.gpu.uuid: one.figures.get("sm_clock") for one in gpus}
     most = max((clock for clock in clocks.values() if clock is not None), default=0.0)

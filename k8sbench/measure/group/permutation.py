@@ -64,7 +64,7 @@ class TwoSides:
 
     @property
     def direction(self) -> int:
-        """Return -1 if the second side is lower, 1 if it is higher, else 0."""
+        """Sign of the second side's difference: -1 lower, 1 higher, 0 equal."""
         return (self._sum > SAME) - (self._sum < -SAME)
 
     @property
@@ -117,7 +117,10 @@ def to_decide(count: int) -> int | None:
 
 
 def _sums(values: Sequence[float], count: int, seen: float) -> list[float]:
-    """Return the sums of ``count`` values: of all choices, or of a sample and ``seen``."""
+    """Return the sums of all choices of ``count`` values.
+
+    If there are too many, of a sample and ``seen``.
+    """
     if math.comb(len(values), count) > MOST:
         return [seen, *_drawn_sums(values, count)]
     sums: list[list[float]] = [[0.0], *([] for _ in range(count))]

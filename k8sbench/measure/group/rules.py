@@ -14,7 +14,7 @@ RUN_FAILED = reject(
 RUN_CANCELLED = reject("run-cancelled", "Repeat the case.")
 """The run was cancelled."""
 RUN_LOST = reject("run-lost", "Look at what is left with k8sbench status RUN, and repeat the case.")
-"""The run's process is gone, or its job was removed before its end was seen."""
+"""The process is gone, or the job was removed before its end."""
 NOT_MEASURED = reject(
     "not-measured",
     "Measure it with k8sbench collect RUN, where it ran on a cluster; else repeat the case.",
@@ -29,8 +29,11 @@ MIXED_PLAN = reject(
     "mixed-plan",
     "Compare the plans with k8sbench status RUN -o yaml, and repeat the case with one of them.",
 )
-"""The run is another [case](#what-makes-two-runs-the-same-case) in a property outside the group's
-key: environment variables, command, details of the pool."""
+"""A property outside the group's key differs from the other runs.
+
+Such as environment variables, command, details of the pool: it is another
+[case](#what-makes-two-runs-the-same-case).
+"""
 MIXED_GPU_MODEL = reject("mixed-gpu-model", "Choose a node pool of one GPU model.")
 """The run ran on another GPU model."""
 MIXED_PRECISION = reject(
@@ -66,8 +69,10 @@ EFFICIENCY_ABOVE_LIMIT = reject(
 )
 """An efficiency above 1.05 is no scaling effect; one side is wrong."""
 UNSTEADY_RUNS = warn(UNSTEADY, "Look for other load on their nodes, and repeat the case.")
-"""The runs are more than a quarter apart, without a gap that shows which are right: all count,
-there is no interval, and the row is not valid."""
+"""The runs are over a quarter apart, without clear outliers.
+
+All count, there is no interval, and the row is not valid.
+"""
 WIDE_INTERVAL = warn("wide-interval", "Run more repeats.")
 """The interval is wider than 10 % of the median."""
 

@@ -60,10 +60,7 @@ def reasons(
     gpus: Sequence[Gpu],
     fetched: Sequence[Fetched],
 ) -> Iterator[Finding]:
-    """Yield findings by the GPU metrics.
-
-    Of several findings with one id the caller keeps the first.
-    """
+    """Yield findings by the GPU metrics, at most one per id."""
     throttled = chosen.get("throttled")
     if throttled is not None:
         held = [i for i, of_gpu in throttled.by_gpu.items() if of_gpu.value >= THROTTLED_SHARE]

@@ -11,41 +11,52 @@ from k8sbench.measure.verdict import reject, rules_in, warn
 ABOVE_PEAK = reject(
     "above-peak", "Check batch, GPUs and model: the figure is more than the GPU can do."
 )
-"""The arithmetic per second is more than the peak of the GPU ([results.md](results.md)) in the
-number format that was used; in the fastest one where that is not known."""
+"""The arithmetic per second exceeds the GPU's peak ([results.md](results.md)).
+
+The peak is that of the number format in use, or of the fastest format if that is unknown.
+"""
 BATCH_MISMATCH = reject(
     "batch-mismatch",
     "Correct --batch-size or --gpus. Of a run on a part of its data set, AI-Rank's `load_data` "
     "must state the size of the part.",
 )
-"""What the log says of its batch contradicts itself: the rate times the seconds of a line, the
-batch of the configuration, the whole job's, or AI-Rank's size of the data set divided by the steps
-of an epoch."""
+"""The log contradicts itself on its batch.
+
+Its statements are a line's rate × seconds, the configuration, the whole job's batch, and AI-Rank's
+size of the data set ÷ steps of an epoch.
+"""
 BATCH_SIZE = reject("batch-size", "Give the batch that the run really had with --batch-size.")
-"""The log's batch per GPU is another than the plan's or --batch-size. A warning where there is no
-plan and the figures do not depend on the batch."""
+"""The logged batch per GPU differs from the plan's or --batch-size.
+
+A warning without a plan, if the figures do not depend on the batch.
+"""
 BATCH_UNKNOWN = reject("batch-unknown", "Give it with --batch-size.")
 """The log gives times per iteration and the batch is not known."""
 BELOW_MEDIAN = reject(
     "below-median",
     "Give a longer --warmup if the first lines are slow; else find out what the run waited for.",
 )
-"""The time-weighted mean is under 70 % of the median of the lines, and no evaluation, checkpoint or
-restart explains it: a few lines took most of the time. Not of smoke runs."""
+"""The time-weighted mean is under 70 % of the lines' median.
+
+No evaluation, checkpoint or restart explains it: a few lines took most of the time. Not checked for
+smoke runs.
+"""
 CLOCK_MISMATCH = reject(
     "clock-mismatch",
     "Correct --gpus, --batch-size or `per` of a declared format where one of them is wrong; else "
     "measure a run whose clock was not set and whose loader keeps up.",
 )
-"""The printed times and the log's own time stamps disagree, or the stamps go back."""
+"""Printed times and time stamps disagree, or the stamps go back."""
 DEVICE = reject("device", "Measure a CPU run with --format; it says nothing about the benchmark.")
-"""The log is of a run on CPUs and the benchmark is one of GPUs, or the other way round."""
+"""The log is of CPUs and the benchmark of GPUs, or vice versa."""
 FRAMEWORK = reject("framework", "Leave --framework out, or give the right one.")
 """The log is of the other framework."""
 GPU_COUNT = reject("gpu-count", "Give the number that the job really had.")
-"""The log states another number of GPUs than the plan or --gpus; or two numbers that differ. The
-environment's may count nodes: it is compared only where neither is given, and program and launcher
-do not agree on another."""
+"""The logged number of GPUs differs from the plan's or --gpus.
+
+Or the log states two numbers. The environment's may count nodes: it is compared only if neither is
+given, and program and launcher do not agree on another.
+"""
 GPU_SHARED = reject(
     "gpu-shared",
     "Run it on GPUs that nothing else uses: no time-slicing, and no programs outside Kubernetes "
@@ -57,7 +68,7 @@ GPU_THROTTLED = reject(
     "Correct the node's cooling or power supply, or remove the node from the pool; then run it "
     "again.",
 )
-"""A GPU that worked on the run was slowed down by heat or by a power brake."""
+"""Heat or a power brake slowed down a GPU of the run."""
 ITERATIONS_BACK = reject(
     "iterations-back", "Measure each run's log alone; pieces of one run are given with --one-run."
 )
@@ -65,19 +76,26 @@ ITERATIONS_BACK = reject(
 ITERATIONS_MISSING = reject("iterations-missing", "Get the complete log.")
 """Iterations inside the window are in no training line: lines were lost or torn."""
 JOB_CHANGED = reject("job-changed", "Submit a new job instead of changing one.")
-"""The job was changed while it existed: other replicas, GPUs or another image than planned. The
-message says what was planned and what was found."""
+"""The job was changed while it existed: replicas, GPUs or image.
+
+The message says what was planned and what was found.
+"""
 LOSS_NOT_FINITE = reject(
     "loss-not-finite", "Find the cause; a run with such a loss does not do the same work."
 )
-"""The loss became NaN or infinite. A warning where it happened in the warm-up alone."""
+"""The loss became NaN or infinite.
+
+A warning if only in the warm-up.
+"""
 METRICS_AT_ODDS = reject(
     "metrics-at-odds",
     "Find out which of the two belongs to another run: the log, or the GPUs that the exporter "
     "assigns to the pods. `--prometheus none` ignores Prometheus.",
 )
-"""GPU metrics contradict the log: a GPU did nothing, is of another model, or more GPUs worked than
-the plan has."""
+"""GPU metrics contradict the log.
+
+A GPU did nothing, is of another model, or more GPUs worked than planned.
+"""
 MIXED_DEVICES = reject("mixed-devices", "Choose a node pool of one GPU model.")
 """The ranks of the job ran on different GPU models."""
 NOTHING_MEASURED = reject(
@@ -91,25 +109,30 @@ OTHER_BENCHMARK = reject("other-benchmark", "Name the benchmark that the log bel
 PARAMETERS = reject("parameters", "Check the model's options; another model is another benchmark.")
 """The model's number of parameters is not the benchmark's."""
 PRECISION = reject("precision", "Give the precision that the run really had.")
-"""The log states another precision than the plan or --precision, or another half type, or prints a
-configuration without AMP where AMP is meant. The figure is labelled with the precision of the
-log."""
+"""The logged precision differs from the plan's or --precision.
+
+Or its half type, or the printed configuration lacks AMP. The figure is labelled with the log's
+precision.
+"""
 PRECISION_WITHOUT_EFFECT = reject(
     "precision-without-effect",
     "Use a device and a framework whose AMP works; the figure is one of fp32.",
 )
-"""AMP was requested, and the program reports that it computed in fp32. A warning for a smoke run on
-a CPU."""
+"""AMP was requested, but the program computed in fp32.
+
+A warning for a smoke run on a CPU.
+"""
 PRESET = reject(
     "preset", "Measure it with --format; only runs of full size have figures of the benchmark."
 )
-"""The log is of a smoke run, a functional test with a small model, and was measured as the
-benchmark."""
+"""A smoke run's log was measured as the benchmark.
+
+Smoke runs are functional tests with a small model.
+"""
 SHARED_NODE = reject(
     "shared-node", "Run it on more nodes; a case whose replicas may share nodes has --pack."
 )
-"""The ranks of our own run report fewer nodes than it has replicas, and it was submitted without
-`--pack`."""
+"""Our own run used fewer nodes than replicas, without `--pack`."""
 SHORT_WARMUP = reject(
     "short-warmup", "Give `--warmup` if these iterations are enough; or run the benchmark's window."
 )
@@ -123,8 +146,10 @@ SUMMARY_MISMATCH = reject(
 TOO_FEW_ITERATIONS = reject(
     "too-few-iterations", "Run it to its end; a shorter run needs a plan with fewer iterations."
 )
-"""Fewer iterations were measured than the benchmark asks for, or a training to an accuracy than its
-length without reaching its target: a side run, or one that broke off."""
+"""Fewer iterations were measured than the benchmark requires.
+
+Or a training ended before its planned length without reaching its target.
+"""
 TOO_FEW_RECORDS = reject(
     "too-few-records", "Log more often, run longer, or give a shorter --warmup."
 )
@@ -134,14 +159,19 @@ TRAINER_COUNT = reject(
 )
 """Not every rank of the job wrote a start line."""
 TWO_RUNS = reject("two-runs", "Measure each run's log alone.")
-"""The log holds more than one run: a second header without a restart, or another total, batch,
-model or number of GPUs; of our own trainers another run id, mode, data or start weights; of several
-files, one says something else."""
+"""The log holds more than one run.
+
+A second header without a restart, or another total, batch, model or number of GPUs. For our own
+trainers also another run id, mode, data or start weights. Of several files, one differs from the
+others.
+"""
 UNREAD_NUMBER = reject(
     "unread-number", "Correct the pattern, or have the program print plain numbers."
 )
-"""A group of a declared format matches what is no number, such as `1,356.8` or `950.1k`. A warning
-where it is no iteration, rate or time."""
+"""A group of a declared format matches no number.
+
+Examples: `1,356.8`, `950.1k`. A warning unless it is an iteration, rate or time.
+"""
 AIRANK_CLOCK = warn("airank-clock", "Do not use the AI-Rank times without the original log.")
 """The stamps of AI-Rank's lines go back."""
 BATCH_UNVERIFIED = warn(
@@ -149,14 +179,18 @@ BATCH_UNVERIFIED = warn(
     "Make sure that the run had this batch per GPU: a program's own option may count a whole "
     "node's (TSM without DistributedDataParallel).",
 )
-"""The log does not state its batch, on which the figure depends; it is the one of --batch-size or
-of the catalog."""
+"""The log does not state its batch, and the figure depends on it.
+
+The batch is from --batch-size or the catalog.
+"""
 BROKEN_SAMPLES = warn(
     "broken-samples",
     "Look at the files that the log names: k8sbench data check reads all of a folder or claim.",
 )
-"""Samples of the data could not be read and were left out; the message counts them, and those that
-the last evaluation lacks."""
+"""Unreadable samples were left out.
+
+The message counts them, and those that the last evaluation lacks.
+"""
 CHECKPOINT_FAILED = warn(
     "checkpoint-failed",
     "Free space where the checkpoints are kept: after a restart the run continues from an older "
@@ -168,10 +202,12 @@ CLOCKS_APART = warn(
     "Find out what happened between the lines: evaluations, checkpoints, the start of an epoch; "
     "for PLSC v1 the wait for data.",
 )
-"""Over the same lines, `timestamps` and the printed times differ by more than 5 %."""
+"""`timestamps` and the printed times differ by more than 5 %."""
 CONTINUED = warn("continued", "Compare its time to train with that of runs without a pause.")
-"""The training was over, and was continued from its checkpoints later: its time to train, counted
-as AI-Rank counts it, includes the pause, whose length the message gives."""
+"""A finished training was continued later.
+
+Its time to train, by AI-Rank's definition, includes the pause; the message gives its length.
+"""
 ENDS_EARLY = warn(
     "ends-early", "Nothing to do for a throughput; accuracy and time to train need the whole run."
 )
@@ -179,38 +215,52 @@ ENDS_EARLY = warn(
 EXIT_CODE = warn(
     "exit-code", "Nothing to do if the program always ends so; else look at k8sbench logs RUN."
 )
-"""The program failed when its window was complete, as TSM's may after its last epoch. The run has
-its throughput and stays failed. Not of trainings to an accuracy, which need their end."""
+"""The program failed after its window was complete.
+
+TSM's may do so after its last epoch. The run has its throughput and stays failed. Not for trainings
+to an accuracy, which need their end.
+"""
 GPU_CLOCKS = warn(
     "gpu-clocks",
     "Look at the power limit, the application clocks and the cooling of that GPU's node.",
 )
-"""A GPU worked at a clock more than 10 % below the median of the job's GPUs; all ranks wait for the
-slowest."""
+"""A GPU's clock was over 10 % below the median of the GPUs.
+
+All ranks wait for the slowest.
+"""
 GPUS_UNVERIFIED = warn(
     "gpus-unverified",
     "Make sure that the job had this number of GPUs; for some log families the figure is "
     "proportional to it.",
 )
-"""The log does not state the number of GPUs, only an option or its name; nothing confirms GPUs ×
-batch."""
+"""The log does not state the number of GPUs.
+
+It is from an option or the log's name, and nothing confirms GPUs × batch.
+"""
 INCOMPLETE_LOG = warn(
     "incomplete-log",
     "Follow runs from their start, or keep logs on the nodes for longer; repeat the run if the "
     "missing lines matter.",
 )
-"""The cluster no longer had a part of the logs when it was asked for, or a log was too long to be
-kept whole. Rejects where the gap is in rank 0's log and may hold lines of the window."""
+"""The archived log has gaps.
+
+The cluster had deleted a part, or the log was too long. Rejects if the gap is in rank 0's log and
+may hold lines of the window.
+"""
 LOADER_STALL = warn(
     "loader-stall",
     "The data pipeline limits the figure: use more loader workers, faster storage or synthetic "
     "data.",
 )
-"""More than a tenth of the time was spent waiting for data; lines that hold an evaluation, a
-checkpoint or a restart do not count."""
+"""The run waited for data for over 10 % of the time.
+
+Lines with an evaluation, a checkpoint or a restart do not count.
+"""
 MODEL_UNVERIFIED = warn("model-unverified", "Make sure that it is the benchmark's model.")
-"""The log names no model, or the benchmark does not say what logs call its model
-(`logged_models`)."""
+"""The model in the log cannot be verified.
+
+The log names none, or the benchmark does not say what logs call its model (`logged_models`).
+"""
 PRECISION_UNVERIFIED = warn("precision-unverified", "Make sure that the run had this precision.")
 """The log does not state its precision, only an option or its name."""
 PRINTED_RUNNING_MEAN = warn(
@@ -229,31 +279,37 @@ RESTARTED = warn(
 RUNNING_MEAN_COARSE = warn(
     "running-mean-coarse", "Log less often, so that a record covers more iterations."
 )
-"""The log prints running means whose last digit is larger than a record's own time; records without
-a positive time count in the sums alone."""
+"""Running means are too coarse for single records.
+
+Their last digit is larger than a record's own time. Records without a positive time count in the
+sums alone.
+"""
 SAMPLED_STEPS = warn(
     "sampled-steps",
     "Where single steps are printed, give `--warmup 0`: the headline is then of all steps. With "
     "mmengine log as often as it averages (`window_size`).",
 )
-"""The log prints single steps, and its own mean over all steps of an epoch is more than 5 % away
-from them; the epoch began in the warm-up. Or its lines are means of fewer steps than lie between
-them (mmengine)."""
+"""Printed steps do not represent all steps.
+
+The log prints single steps, its mean over an epoch differs by more than 5 %, and that epoch began
+in the warm-up. Or its lines average fewer steps than lie between them (mmengine).
+"""
 SOCKETS_BETWEEN_NODES = warn(
     "sockets-between-nodes",
     "Give the node pool its RDMA device (`rdma`); if the nodes have none, compare the figure with "
     "figures over TCP only.",
 )
-"""Our own run took several nodes, and NCCL reports that it communicated by sockets (TCP) between
-them."""
+"""NCCL used sockets (TCP) between the nodes of our own run."""
 SUMMARY_ONLY = warn("summary-only", "Nothing to do; such a log has no other estimators.")
 """The log states one rate for the whole run, warm-up included, and no records."""
 UNSTEADY = warn(
     "unsteady",
     "Look at the records that are left out of time_weighted_steady; compare by one estimator.",
 )
-"""The time-weighted mean and the median differ by more than 5 %: some records are much slower than
-most."""
+"""The time-weighted mean and the median differ by over 5 %.
+
+Some records are much slower than most.
+"""
 XID_ERROR = warn(
     "xid-error",
     "Look the number up in NVIDIA's list of XID errors; many mean that the GPU must be reset or "
