@@ -1,4 +1,4 @@
-"""What a benchmark is: the typed form of one catalog file.
+"""Benchmarks: the typed form of one catalog file.
 
 Every field of the YAML is here with its unit; ``docs/catalog.md`` is generated from this text.
 Unknown fields are errors. The rules that one field alone cannot state are in
@@ -63,7 +63,7 @@ class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Window(_Strict, frozen=True, kw_only=True):
-    """Which iterations count: the first ``warmup`` are left out, the next ``iterations`` count."""
+    """Measured iterations: ``warmup`` are left out, the next ``iterations`` count."""
 
     warmup: NonNegativeInt
     """Iterations left out."""
@@ -80,18 +80,18 @@ Cadence = dict[Literal["one_gpu", "many_gpus"], PositiveInt]
 
 
 class Train(_Strict, frozen=True, kw_only=True):
-    """How the published program trains to an accuracy: ``--mode train``."""
+    """Training of the published program to an accuracy: ``--mode train``."""
 
     length: PositiveInt
     """The whole length, in ``unit``."""
     unit: LengthUnit
-    """What ``length`` and ``evaluate_every`` count: iterations or epochs."""
+    """Unit of ``length`` and ``evaluate_every``: iterations or epochs."""
     evaluate_every: Cadence
     """Interval between evaluations, on one GPU and on several; the end is always evaluated."""
     metric: Text
     """Metric of the evaluation, as the trainer names it: ``mIoU``."""
     rule: Text
-    """Whose values these are, in words."""
+    """Source of these values, in words."""
     start: Text | None = None
     """The published weights that the report starts from; without it: from scratch."""
     args: dict[OptionName, str | int | float | bool] = {}
@@ -104,7 +104,7 @@ class SmokeTrain(_Strict, frozen=True, kw_only=True):
     length: PositiveInt
     """The whole length, in ``unit``."""
     unit: LengthUnit
-    """What ``length`` and ``evaluate_every`` count: iterations or epochs."""
+    """Unit of ``length`` and ``evaluate_every``: iterations or epochs."""
     evaluate_every: PositiveInt
     """Interval between evaluations; the end is always evaluated."""
     args: dict[OptionName, str | int | float | bool] = {}
@@ -129,7 +129,7 @@ class Smoke(_Strict, frozen=True, kw_only=True):
 
 
 class Fingerprint(_Strict, frozen=True, kw_only=True):
-    """What identifies the model, whoever wrote it."""
+    """Identity of the model, whatever program trains it."""
 
     model: Text
     """Architecture, as its authors name it."""
@@ -138,20 +138,23 @@ class Fingerprint(_Strict, frozen=True, kw_only=True):
     gmac: PositiveFloat
     """10⁹ multiply-accumulates of one sample's forward pass at ``input``."""
     first_layer_gmac: PositiveFloat | None = None
-    """Those of them in the layer that sees the input, whose input gradient is never computed."""
+    """Part of ``gmac`` in the input layer.
+
+    Its input gradient is never computed.
+    """
     head_gmac: PositiveFloat | None = None
     """Those of a sharded classifier, over all GPUs, which ``gmac`` leaves out."""
     input: Text
     """Shape of one sample, as ``3×512×1024``."""
     note: Text | None = None
-    """How the figures were obtained, and what they leave out."""
+    """Method of obtaining the figures, and omissions."""
 
 
 class Citation(_Strict, frozen=True, kw_only=True):
-    """Where published figures come from."""
+    """Source of published figures."""
 
     title: Text
-    """Whose report it is, with its month."""
+    """Author of the report, with its month."""
     repository: Text | None = None
     """``owner/name`` on GitHub, or an address."""
     commit: Text | None = None
@@ -159,7 +162,7 @@ class Citation(_Strict, frozen=True, kw_only=True):
     path: Text | None = None
     """The file in the repository."""
     note: Text | None = None
-    """What to know of the report as a whole."""
+    """Remarks on the report as a whole."""
 
 
 class Accuracy(_Strict, frozen=True, kw_only=True):
@@ -172,7 +175,7 @@ class Accuracy(_Strict, frozen=True, kw_only=True):
     unit: Text = "%"
     """Unit of the value."""
     note: Text | None = None
-    """Where the value comes from."""
+    """Source of the value."""
 
     @property
     def percent(self) -> float:
@@ -181,7 +184,10 @@ class Accuracy(_Strict, frozen=True, kw_only=True):
 
 
 class Published(_Strict, frozen=True, kw_only=True):
-    """One published figure of the upstream program. An absent figure is absent, with a note."""
+    """One published figure of the upstream program.
+
+    An absent figure is absent, with a note.
+    """
 
     case: CaseName
     """Replicas × GPUs per replica that it was measured on."""
@@ -196,11 +202,11 @@ class Published(_Strict, frozen=True, kw_only=True):
     throughput: PositiveFloat | None = None
     """Whole job, in the benchmark's unit per second, as published."""
     estimator: Estimator = "unknown"
-    """How a run's log became its figure."""
+    """Method that makes a run's figure from its log."""
     data: Literal["real", "synthetic"] = "real"
-    """What it was trained on."""
+    """Training data."""
     aggregate: Literal["single", "median", "mean", "unknown"] = "unknown"
-    """How the runs became ``throughput``."""
+    """Aggregation of the runs to ``throughput``."""
     runs: tuple[PositiveFloat, ...] = ()
     """The report's single runs, in the order in which it counts them; same unit."""
     mean: PositiveFloat | None = None
@@ -212,20 +218,26 @@ class Published(_Strict, frozen=True, kw_only=True):
     accuracy: Accuracy | None = None
     """Reached accuracy."""
     anomalous: bool = False
-    """True where the figure is odd or wrong by its own report; the note says how."""
+    """True if the figure is odd or wrong by its own report.
+
+    The note says how.
+    """
     corrected: PositiveFloat | None = None
-    """What the report's own logs give in place of ``throughput``; comparisons are with it."""
+    """Figure by the report's own logs, in place of ``throughput``.
+
+    Comparisons use it.
+    """
     note: Text | None = None
-    """What its reader must know."""
+    """Remarks for readers of the figure."""
 
 
 class Scaled(_Strict, frozen=True, kw_only=True):
-    """A number that a command takes and that grows with the job: a factor times a product."""
+    """A command's number that grows with the job: factor × product."""
 
     factor: PositiveFloat
-    """What the product is multiplied by."""
+    """Factor of the product."""
     of: tuple[Literal["batch_size", "gpus_per_replica", "replicas", "world_size"], ...]
-    """What is multiplied."""
+    """Factors that depend on the job."""
 
     def value(self, known: Mapping[str, int | str]) -> str:
         """The number as a command's word: ``0.02``, never ``2e-02``."""
@@ -241,14 +253,14 @@ class SecretKey(_Strict, frozen=True, kw_only=True):
     name: Annotated[str, form(r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\Z", "the name of a Secret")]
     """The Secret, which whoever runs the benchmark has made."""
     key: Annotated[str, form(r"^[A-Za-z0-9._-]{1,253}\Z", "a key of a Secret")]
-    """Which of its values."""
+    """Key of the value in the Secret."""
 
 
 class FromSecret(_Strict, frozen=True, kw_only=True, rename={"secret_key_ref": "secretKeyRef"}):
-    """The value of a variable that is for few to know: it stands in no file of a benchmark."""
+    """Confidential value of a variable, kept out of benchmark files."""
 
     secret_key_ref: SecretKey
-    """Where the pod has it from. This machine has no Secrets: such a run needs a cluster."""
+    """Secret in the cluster. This machine has none: such a run needs a cluster."""
 
 
 class Upstream(_Strict, frozen=True, kw_only=True):
@@ -268,23 +280,25 @@ class Upstream(_Strict, frozen=True, kw_only=True):
     command_one_gpu: dict[Precision, Command] = {}
     """The same for one GPU, where the report starts that differently."""
     added: dict[Mode, Command] = {}
-    """Words that k8sbench appends by mode, for what the report set by editing files or by
-    stopping the run by hand. ``--mode train`` needs its list here, empty where the command is the
-    training already."""
+    """Words that k8sbench appends by mode.
+
+    They replace edits of files, or stopping the run by hand, in the report. ``--mode train`` needs
+    its list here, empty if the command is already the training.
+    """
     numbers: dict[NumberName, Scaled] = {}
-    """Placeholders of this file's own, such as a learning rate that grows with the GPUs."""
+    """Placeholders of this file, such as a learning rate by GPUs."""
     environment: dict[str, str]
-    """What the report ran on: versions of framework, CUDA, cuDNN, image. For the reader."""
+    """Environment of the report: framework, CUDA, cuDNN, image. For readers."""
     env: dict[EnvName, Word] = {}
     """Environment variables of the command; values may hold placeholders too."""
     workdir: AbsolutePath | None = None
     """Folder in the container from which the command starts."""
     data: Literal["real", "synthetic"] = "real"
-    """What the program trains on."""
+    """Training data of the program."""
     image: Name | None = None
     """Image of ``images/`` that holds the program, for ``--image-registry``; None: none does."""
     note: Text | None = None
-    """What the image must hold, and where our command differs from the report's."""
+    """Requirements for the image, and differences from the report's command."""
 
     def words(self, precision: Precision, *, world_size: int, mode: Mode) -> Command:
         """The command of one case, its placeholders still open; KeyError: no such precision."""
@@ -321,23 +335,28 @@ class LogFormat(_Strict, frozen=True, kw_only=True):
     name: Name
     """Name of the format in results."""
     framework: Name | None = None
-    """What the program is written in, for rows: ``tensorflow``; None: the variant's framework."""
+    """Framework in rows, such as ``tensorflow``; None: the variant's."""
     unit: Text
     """Unit of ``rate``: the benchmark's (``images/s``), or ``steps/s``.
 
     ``s/step`` for ``step_seconds``. The batch converts steps."""
     per: Literal["job", "card"]
-    """Whether ``rate`` is the whole job's or one GPU's."""
+    """Scope of ``rate``: the whole job, or one GPU."""
     record: Text | None = None
     """Pattern of one training line."""
     fields: dict[str, Text] = {}
-    """Replaces ``record`` for lines with a JSON object: group → path in the object, such as
-    ``data.rate`` or ``step.1``."""
+    """Paths in a JSON object, in place of ``record``: group → path.
+
+    Examples: ``data.rate``, ``step.1``.
+    """
     summary: Text | None = None
     """Pattern of the line that states the whole run's rate."""
     averaged: Literal["interval", "step", "running", "last"] = "interval"
-    """Steps that the printed number is a mean of: the log interval, that one step, all so far, or
-    the ``last`` N, however many lie between two lines."""
+    """Steps that the printed number averages.
+
+    The log interval, that one step, all so far, or the ``last`` N, however many lie between two
+    lines.
+    """
     last: PositiveInt | None = None
     """Number of steps, with ``averaged: last``."""
     first_iteration: Literal[0, 1] = 1
@@ -359,9 +378,12 @@ class LogFormat(_Strict, frozen=True, kw_only=True):
     checkpoint: Text | None = None
     """Pattern of a checkpoint's line."""
     facts: tuple[Text, ...] = ()
-    """Patterns of lines that state the run: ``gpus`` of the whole job, or ``gpus_per_node`` and
-    ``replicas`` (nodes), ``batch_size`` per GPU, ``precision`` (``amp``, ``fp16``, ``bf16``,
-    ``True``; ``fp32``, ``False``), ``gpu_model``."""
+    """Patterns of lines that state facts of the run.
+
+    Groups: ``gpus`` of the whole job, or ``gpus_per_node`` and ``replicas`` (nodes), ``batch_size``
+    per GPU, ``precision`` (``amp``, ``fp16``, ``bf16``, ``True``; ``fp32``, ``False``),
+    ``gpu_model``.
+    """
 
     @property
     def counts_steps(self) -> bool:
@@ -376,7 +398,7 @@ class LogFormat(_Strict, frozen=True, kw_only=True):
 
 
 def framework_of(log: str | LogFormat, framework: str) -> str:
-    """Return the framework that results name of a log, with that of its job's kind."""
+    """Return a log's framework in results, else that of its job."""
     own = log.framework if isinstance(log, LogFormat) else None
     return own or framework
 
@@ -385,19 +407,19 @@ class PublishedDataSet(_Strict, frozen=True, kw_only=True):
     """A data set that the published figures were measured on."""
 
     name: Text
-    """What people call it."""
+    """Usual name."""
     file: Text | None = None
     """The archive that was used."""
     md5: Md5 | None = None
-    """Of that archive, as the report gives it."""
+    """MD5 of that archive, as the report gives it."""
     samples: PositiveInt | None = None
     """Training samples."""
     note: Text | None = None
-    """What to know of it."""
+    """Remarks on the data set."""
 
 
 class Variant(_Strict, frozen=True, kw_only=True):
-    """One way to run the benchmark: a framework, a model, a program and its log."""
+    """One way to run the benchmark: framework, model, program and log."""
 
     name: Name
     """Unique within its framework; handed to our trainers as ``--variant``."""
@@ -410,11 +432,14 @@ class Variant(_Strict, frozen=True, kw_only=True):
     batch_size: dict[Precision, PositiveInt]
     """Samples per GPU and step, by precision."""
     window: Window
-    """Which iterations count."""
+    """Measured iterations."""
     cases: tuple[CaseName, ...]
-    """What ``--all-cases`` runs: the report's. ``--replicas`` and ``--gpus`` ask for others."""
+    """Cases of ``--all-cases``: the report's.
+
+    ``--replicas`` and ``--gpus`` ask for others.
+    """
     default: bool = False
-    """Whether this is what ``--framework`` alone means; one per framework."""
+    """True if ``--framework`` alone selects this; one per framework."""
     trainer: Name | None = None
     """Our own trainer: the module ``k8sbench.trainers.NAME`` with ``-`` read as ``_``."""
     command: Command = ()
@@ -422,43 +447,53 @@ class Variant(_Strict, frozen=True, kw_only=True):
     image: Text | None = None
     """Image of the user's own program; ``--image`` overrides it."""
     env: dict[EnvName, Word | FromSecret] = {}
-    """Environment variables of the program. One that is named like a secret (``…_TOKEN``,
-    ``…_PASSWORD``, ``…_SECRET``, ``…_KEY``) or holds a password takes its value from a Secret."""
+    """Environment variables of the program.
+
+    One that is named like a secret (``…_TOKEN``, ``…_PASSWORD``, ``…_SECRET``, ``…_KEY``) or holds
+    a password takes its value from a Secret.
+    """
     local: bool = False
-    """Whether the local backend may run our trainer. A ``command`` of your own runs there without
-    this key, after a question."""
+    """True if the local backend may run our trainer.
+
+    A ``command`` of your own runs there without this key, after a question.
+    """
     amp_dtype: AmpDtype = "fp16"
     """Half type of AMP; V100s have no bf16."""
     args: dict[OptionName, str | int | float | bool] = {}
-    """Options of the trainer, as ``--name value``; true is a bare flag, false leaves it out
-    (``channels-last`` and ``cudnn-benchmark``: says ``--no-name``)."""
+    """Options of the trainer, as ``--name value``.
+
+    True is a bare flag, false leaves it out (``channels-last`` and ``cudnn-benchmark``: says
+    ``--no-name``).
+    """
     train: Train | None = None
-    """How it trains to an accuracy; without it there is no ``--mode train``."""
+    """Training to an accuracy; without it there is no ``--mode train``."""
     smoke: Smoke | None = None
     """Small form for machines without a GPU; without it there is no ``--preset smoke``."""
     repeats: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 5
     """Runs of each case with ``--all-cases``; fewer than four can show no change."""
     fingerprint: Fingerprint | None = None
-    """What the model is; without it no TFLOP/s and no parity ratio."""
+    """Identity of the model; without it no TFLOP/s and no parity ratio."""
     logged_models: tuple[Text, ...] = ()
-    """What its program's logs call the model: parts of names, in lower case. A log of another name
-    is rejected; without this list no name is compared."""
+    """Substrings of the model's name in logs, in lower case.
+
+    A log of another name is rejected; without this list no name is compared.
+    """
     sync_bn: bool = False
-    """Whether upstream synchronises batch norm over GPUs (and not on one)."""
+    """True if upstream synchronises batch norm over several GPUs."""
     case_notes: dict[CaseName, Text] = {}
-    """What differs in one case by the benchmark's own rule: a footnote of its row."""
+    """Footnotes of cases that differ by the benchmark's own rule."""
     data_set: PublishedDataSet | None = None
-    """What the published figures were measured on."""
+    """Data set of the published figures."""
     published: tuple[Published, ...] = ()
     """Figures to be compared with."""
     upstream: Upstream | None = None
     """The published program."""
     note: Text | None = None
-    """What to know of the variant."""
+    """Remarks on the variant."""
 
     @property
     def impl(self) -> Impl:
-        """Whose program runs unless ``--impl`` says otherwise."""
+        """Default of ``--impl``."""
         return "k8sbench" if self.trainer is not None else "user" if self.command else "upstream"
 
     @property
@@ -476,24 +511,27 @@ class BenchmarkSpec(_Strict, frozen=True, kw_only=True):
     """One benchmark: its variants, and the figures that were published for them."""
 
     name: Name
-    """What is typed: ``k8sbench submit NAME``."""
+    """Name on the command line: ``k8sbench submit NAME``."""
     title: Text
     """One line for lists."""
     task: Text
-    """What is trained, on what."""
+    """Task and data, in words."""
     unit: Literal["samples", "clips", "images", "sequences", "tokens", "GB"]
-    """What a sample is called; throughput is per second of it, over the whole job. ``GB`` is for an
-    all-reduce, whose batch is the size of the vector in MB: throughput is the bus bandwidth."""
+    """Name of a sample; throughput is per second, over the whole job.
+
+    ``GB`` is for an all-reduce, whose batch is the size of the vector in MB: throughput is the bus
+    bandwidth.
+    """
     default_framework: Framework
-    """What runs without ``--framework``."""
+    """Framework without ``--framework``."""
     variants: tuple[Variant, ...]
     """At least one; each framework has one default."""
     target_accuracy: Accuracy | None = None
     """Time to train ends here."""
     sources: dict[Name, Citation] = {}
-    """Where the published figures come from, by a key of your own."""
+    """Sources of the published figures, by a key of your own."""
     notes: tuple[Text, ...] = ()
-    """What every reader of its figures must know."""
+    """Remarks for all readers of its figures."""
 
     @property
     def frameworks(self) -> tuple[Framework, ...]:
@@ -537,4 +575,4 @@ PLACEHOLDERS: dict[str, str] = {
     "host": "this replica's own host name, one of those",
     "data": "where the data volume lies in the container",
 }
-"""What ``{…}`` in a command may name, and what it stands for."""
+"""Placeholder in a command → its meaning."""

@@ -23,8 +23,10 @@ from k8sbench.parse.records import MOST_ITERATIONS, RecordRule, number_in, posit
 from k8sbench.parse.stamps import DAY
 
 MAX_LINE = 4096
-"""Characters of a line that a declared pattern is tried on: to find every match may take time in
-proportion to their square."""
+"""Maximum length of a matched line, characters.
+
+Finding every match may take time proportional to its square.
+"""
 
 PRECISIONS: dict[str, tuple[str, str | None]] = {
     **dict.fromkeys(("amp", "mixed", "true"), ("amp", None)),
@@ -32,7 +34,7 @@ PRECISIONS: dict[str, tuple[str, str | None]] = {
     **dict.fromkeys(("bf16", "bfloat16"), ("amp", "bf16")),
     **dict.fromkeys(("fp32", "float32", "false"), ("fp32", None)),
 }
-"""What programs print of their precision, in lower case → precision and half type."""
+"""Printed word in lower case → precision and half type."""
 
 
 def family(declared: LogFormat, framework: str | None) -> Family:
@@ -173,7 +175,7 @@ def _unread(line: CleanLine, match: Match) -> Iterator[Mark]:
 
 
 def stated(name: str, text: str) -> dict[str, str]:
-    """Facts that a group of one of the declared ``facts`` states; none where it cannot be one."""
+    """Return the facts of a group in ``facts``; empty if its text is invalid."""
     if name == "gpu_model":
         return {name: text.strip()} if text.strip() else {}
     if name == "precision":

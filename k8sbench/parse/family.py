@@ -1,4 +1,4 @@
-"""What a log family is: names, and tables of patterns for its lines.
+"""Log families: a name, and tables of patterns for lines.
 
 A family's regular expressions use the same named groups as the declared formats of catalog files,
 so one reader serves all of them. Before the first record it reads every line for facts; after that
@@ -44,7 +44,7 @@ class EvaluationRule(msgspec.Struct, frozen=True):
     needle: str
     pattern: Pattern
     metric: str = ""
-    """Where the pattern has no such group."""
+    """Metric, if the pattern has no such group."""
     unit: Literal["%", "fraction"] | None = None
     """None: percent, if the value is above 1."""
 
@@ -71,7 +71,7 @@ Read = Callable[[CleanLine], Iterable[Item]]
 
 
 class LineRule(NamedTuple):
-    """How lines of one kind are read."""
+    """Reader for lines of one kind."""
 
     needle: str
     """Literal text that every line of the kind holds."""
@@ -92,11 +92,11 @@ class LineReader:
 
     @property
     def reads_all(self) -> bool:
-        """Whether the next line before the first record can be read whatever it holds."""
+        """True if the next line before the first record may match without a needle."""
         return False
 
     def rules(self) -> list[LineRule]:
-        """How the lines of the log are read."""
+        """Return the readers by line kind."""
         family = self._family
         return [
             *(LineRule(rule.needle, records(rule)) for rule in family.records),
@@ -121,7 +121,7 @@ class LineReader:
                         yield line.fact(name, value.strip())
 
     def derived(self) -> Iterator[Fact]:
-        """Facts that follow from the head as a whole, asked for once when it is over."""
+        """Yield the facts that follow from the complete head; call once."""
         if self._family.derive is not None:
             yield from self._family.derive(self._stated)
 
@@ -152,18 +152,21 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     late_facts: tuple[FactRule, ...] = ()
     """Facts that stand anywhere."""
     derive: Callable[[Mapping[str, Fact]], Iterator[Fact]] | None = None
-    """From the first fact of each name in the head to those that follow from them."""
+    """Derives further facts from the head's first fact of each name."""
     records: tuple[RecordRule, ...] = ()
     evaluations: tuple[EvaluationRule, ...] = ()
     marks: tuple[MarkRule, ...] = ()
     warmup: int = 20
     """Iterations left out where neither a user nor a benchmark says how many."""
     opening: str = ""
-    """Text that the program prints once, as it starts and before its facts; empty: none."""
+    """Text printed once at the start, before the facts; empty: none."""
     make_reader: Callable[[Family], LineReader] = LineReader
 
     def reader(self) -> LineReader:
-        """A reader for one log: in some logs an earlier line decides what a line means."""
+        """Create a reader for one log.
+
+        It keeps state: an earlier line may decide what a line means.
+        """
         return self.make_reader(self)
 
 

@@ -1,7 +1,7 @@
-"""The lines of a log, which comes in blocks of many, and what the program printed in each.
+"""Lines of a log, cleaned, from blocks of many lines.
 
-Most lines of most logs mean nothing: a text is searched for in a whole block at once, and a block
-without one is passed over.
+Most lines are irrelevant: a text is searched for in a whole block at once, and a block without one
+is skipped.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ class LogLines:
 
     def __init__(self, blocks: Iterable[str]) -> None:
         self.empty = True
-        """Whether no line has come so far that is not empty."""
+        """True until a line with content comes."""
         self._blocks = iter(blocks)
         self._block = ""
         self._at = 0
-        """Where the next line of the block begins …"""
+        """Position of the next line in the block …"""
         self._number = 1
         """… and its number."""
 
     def holding(self, texts: Callable[[], Collection[str]]) -> Iterator[NumberedLine]:
-        """The lines from here on that hold one of the texts once they are cleaned.
+        """Yield the remaining lines that hold one of the texts, once cleaned.
 
-        Others may be given, too. Whoever stops goes on behind the last line, and so does this after
-        lines that somebody else took meanwhile. ``texts`` is asked after each line.
+        Other lines may come, too. Several iterators share the position: each line is given once.
+        ``texts`` is called after each line.
         """
         while self._more():
             block, wanted = self._block, texts()
@@ -65,7 +65,7 @@ class LogLines:
                 self._at = len(block)
 
     def _more(self) -> bool:
-        """Go to the next block if this one is at its end; False at the end of the log."""
+        """Advance to the next block at the end; False at the log's end."""
         while self._at >= len(self._block):
             block = next(self._blocks, None)
             if block is None:
@@ -75,7 +75,7 @@ class LogLines:
         return True
 
     def _spans(self, texts: Collection[str]) -> Iterable[tuple[int, int]]:
-        """Where lines begin and end that may hold one of the texts, in the rest of this block."""
+        """Return spans of the block's remaining lines that may hold a text."""
         block, at = self._block, self._at
         rest = block[at:] if at else block
         if "" in texts:
@@ -159,7 +159,7 @@ _PREFIX_STARTS = frozenset("[0123456789")
 
 
 class CleanLine(NamedTuple):
-    """What a program printed in a line, or in a piece of one."""
+    """Printed text of a line, or of a piece of it."""
 
     number: int
     """From 1."""
@@ -180,7 +180,7 @@ class CleanLine(NamedTuple):
         values: Mapping[str, float | str | None] | None = None,
         stamp: float | None = None,
     ) -> Mark:
-        """A mark on this line; ``text`` is the part of the line that shows it."""
+        """Build a mark; ``text`` is the relevant part of the line."""
         return Mark(
             line=self.number,
             text=self.text if text is None else text,
@@ -192,7 +192,7 @@ class CleanLine(NamedTuple):
 
 
 def plain(text: str) -> bool:
-    """Whether nothing but prefixes must be removed from the lines of a text."""
+    """True if only prefixes must be removed from the text's lines."""
     return "\x1b" not in text and "]<std" not in text and "\x00" not in text and "[0m" not in text
 
 

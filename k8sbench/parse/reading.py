@@ -1,4 +1,4 @@
-"""Reading of one log in one pass: its family, and its items one by one.
+"""Single-pass reading of one log: its family and items.
 
 The first line that a candidate family can read as a record decides. Until then facts are kept for
 each candidate. Our own start line decides first.
@@ -49,12 +49,12 @@ class FamilyLog:
 
     def __init__(self, blocks: Iterable[str], candidates: Sequence[Family]) -> None:
         self.family: Family | None = None
-        """Known once the first item came; still None at the end of a foreign log."""
+        """Detected family, known at the first item; None for a foreign log."""
         self._lines = LogLines(blocks)
         self._candidates = candidates
 
     def __iter__(self) -> Iterator[Item]:
-        """Yield the items one by one; nothing for a log of none of the candidates."""
+        """Yield the items; nothing if no candidate fits."""
         others = [family for family in self._candidates if family is not OURS]
         heads = [_Head(family) for family in (OURS, *others)]
         head, items = _decided(self._lines.holding(_texts(heads)), heads)
@@ -65,7 +65,7 @@ class FamilyLog:
 
     @property
     def empty(self) -> bool:
-        """Whether it has no text at all."""
+        """True if the log has no text."""
         return self._lines.empty
 
     def _rest(self, family: Family, reader: LineReader) -> Iterator[Item]:
@@ -82,7 +82,7 @@ class FamilyLog:
                 yield from reader.read(line)
 
     def _begun_again(self, family: Family, line: NumberedLine) -> Iterator[Item]:
-        """A second header: its facts are read like those of the first, up to the next record."""
+        """Read a second header's facts, up to the next record."""
         head = _Head(family)
         yield pieces(line[1], line[0])[-1].mark("header")
         lines = itertools.chain([line], self._lines.holding(_texts([head])))
@@ -121,7 +121,7 @@ class _Head:
         return False
 
     def items(self) -> Iterator[Item]:
-        """What was found up to and with the deciding line."""
+        """Yield the items up to the deciding line, including it."""
         yield from self._items
         yield from self.reader.derived()
         yield from self._found
@@ -130,7 +130,7 @@ class _Head:
 def _decided(
     lines: Iterable[NumberedLine], heads: Sequence[_Head]
 ) -> tuple[_Head | None, list[Item]]:
-    """The first of the heads that a line decides for, and its items up to the end of that line."""
+    """Return the head that a line decides for, and its items so far."""
     for number, text in lines:
         # Every piece of the line is read before the family is settled by one of them.
         split = pieces(text, number)

@@ -55,7 +55,7 @@ class RecordRule(msgspec.Struct, frozen=True):
     """True if ``rate`` counts steps; the record has seconds per step in its place."""
 
     def record(self, line: CleanLine, match: Match) -> Record | None:
-        """What a match says; None where its numbers can be none of a record."""
+        """Build a record from a match; None if its numbers are invalid."""
         texts = match.groupdict()
         text = texts.get
         iteration = _whole(text("iteration"), MOST_ITERATIONS)
@@ -101,7 +101,7 @@ def number_in(text: str | None) -> float | None:
 
 
 def positive(text: str | None) -> float | None:
-    """A printed number that can be a time or a rate; None for all others."""
+    """Read a finite positive number; None for any other text."""
     number = number_in(text)
     return number if number is not None and 0 < number < math.inf else None
 

@@ -1,5 +1,7 @@
-"""Time stamps of log lines as Unix seconds. No zone is ever printed, so all are read as UTC:
-differences are right, and that is all they are used for."""
+"""Time stamps of log lines, as Unix seconds.
+
+Logs print no zone, so stamps are read as UTC: only their differences matter.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import functools
 
 DAY = 86400.0
 UNDATED_YEAR = 2000
-"""Stamps without a year are put into this one; a leap year, so that every date exists."""
+"""Year of stamps without one; a leap year, so every date exists."""
 UNDATED_SPAN = 366 * DAY
 
 
@@ -45,7 +47,7 @@ def _minute(text: str) -> float | None:
 
 
 def moment(text: str) -> float | None:
-    """The time at which the node took a line; None where something else is in front of it."""
+    """Return when the node received a line; None without such a stamp."""
     if text[10:11] != "T":
         return None
     try:

@@ -1,4 +1,4 @@
-"""Says in one sentence why a job ended, from how its replicas did and what they last wrote.
+"""One sentence on why a job ended, from its replicas' ends.
 
 Training processes fail together: when one dies, its peers lose their connections and die too, and
 the launchers around them write long tables. The sentence names the replica that failed by itself
@@ -21,7 +21,7 @@ _SIGNALS = (
 )
 ABORT, KILL, TERMINATE = 6, 9, 15
 EXIT_BASE = 128
-"""A process that signal N ended has the exit code 128 + N for shells and container runtimes."""
+"""Exit code minus signal number, as shells and container runtimes count."""
 HIGHEST_SIGNAL = 64
 """The last of the real-time signals."""
 
@@ -33,16 +33,19 @@ def signal_text(number: int) -> str:
 
 
 def signal_of(code: int) -> int | None:
-    """Return the number of the signal that an exit code stands for; None: it stands for none."""
+    """Return the signal that an exit code stands for; None without one."""
     return code - EXIT_BASE if EXIT_BASE < code <= EXIT_BASE + HIGHEST_SIGNAL else None
 
 
 REPLICA_FAILED, USAGE_ERROR = "replica-failed", "usage-error"
-"""Ids of the causes of a program that failed, and of one that refused what it was given."""
+"""Ids of causes: a program failed, or rejected its arguments."""
 _USAGE_CODE = 2
-"""Exit code of a usage error: of our trainers, of argparse, of Python without its file."""
+"""Exit code of a usage error.
+
+Our trainers, argparse, and Python without its file use it.
+"""
 _REFUSAL = "k8sbench: error: "
-"""How the line begins with which one of our trainers refuses what it was given."""
+"""First characters of our trainers' error line for rejected arguments."""
 _REFUSAL_WITHIN = 20
 """Last lines, beside a launcher's report, that such a line is looked for in."""
 SHOWN = 300
@@ -50,19 +53,19 @@ SHOWN = 300
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
-    """How one replica's main process ended."""
+    """End of one replica's main process."""
 
     replica: str
     code: int | None
-    """As Kubernetes and shells count: 128 + N where signal N ended it. None: it still ran."""
+    """Exit code, 128 + N for signal N; None while it runs."""
     last: Sequence[str]
     """Its last lines."""
     is_trainer: bool = False
-    """Whether it ran one of our own trainers."""
+    """True for our own trainers."""
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """Why the job failed."""
+    """Cause of a job's failure."""
 
     replica: str
     sentence: str
@@ -109,11 +112,11 @@ class _Rank(msgspec.Struct, frozen=True, kw_only=True):
     error: str
     """The last line of its own error; empty where none is known."""
     launcher_code: int
-    """What the launcher exits with then. Another code belongs to another try than this report."""
+    """Launcher's exit code for this report; another code means another attempt."""
 
     @property
     def is_error(self) -> bool:
-        """Whether that rank failed by itself, as far as is known."""
+        """True if that rank is known to have failed by itself."""
         return self.code < 0 or bool(self.error)
 
     @property
@@ -125,14 +128,14 @@ class _Rank(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TorchrunReport:
-    """Finds the lines in which torchrun reports how its ranks ended: none of them says why."""
+    """Recognizes torchrun's reports of its ranks, which give no cause."""
 
     def __init__(self) -> None:
         self._rules: int | None = None
-        """How many rules of its table have come; None: this is no report."""
+        """Rules of the report's table so far; None outside a report."""
 
     def has(self, line: str) -> bool:
-        """Whether the next line of the output belongs to a report."""
+        """True if the next output line belongs to a report."""
         if self._rules is None:
             if not _REPORT_BEGINS.search(line):
                 return False
@@ -145,26 +148,27 @@ class TorchrunReport:
 
 
 def cause_id(code: int | None) -> str:
-    """Return the id of the cause of a program that ended with this exit code."""
+    """Return the id of the cause for an exit code."""
     return USAGE_ERROR if code == _USAGE_CODE else REPLICA_FAILED
 
 
 def telling(lines: Sequence[str]) -> str:
-    """Return the line that says why: the last exception's, else the last that says anything.
+    """Return the line with the cause.
 
-    Where the launcher reports which rank ended first, only that rank's counts.
+    The last exception, else the last line with a message. If the launcher reports which rank ended
+    first, only that rank's.
     """
     rank = _first_rank(lines)
     return _last_message(lines) if rank is None else rank.line
 
 
 def lost_its_peer(lines: Sequence[str]) -> bool:
-    """Whether the replica seems to have failed because another one was gone."""
+    """True if the replica seems to have failed because its peer was gone."""
     return _LOST_PEER.search(telling(lines)) is not None
 
 
 def failed_by_itself(lines: Sequence[str]) -> bool:
-    """Whether the lines hold an error that no other replica explains."""
+    """True if the lines hold an error that no other replica explains."""
     rank, line = _first_rank(lines), telling(lines)
     is_error = _is_error(line) or bool(_killed_by(lines)) if rank is None else rank.is_error
     return is_error and not _LOST_PEER.search(line)
@@ -202,9 +206,9 @@ def _of_replica(failed: Ended) -> tuple[str, str]:
 
 
 def _refusal(failed: Ended) -> str | None:
-    """The line with which one of our trainers refused what it was given; None: none did.
+    """Return our trainer's error line for rejected arguments; None without one.
 
-    Under torchrun, which makes 1 of every exit code, and where its report is not known.
+    For torchrun, whose exit code is always 1, if its report is unknown.
     """
     if not failed.is_trainer or failed.code not in (None, 1):
         return None
@@ -226,7 +230,7 @@ def _of_rank(failed: Ended, rank: _Rank) -> tuple[str, str]:
 
 
 def _quoted(line: str) -> str:
-    """What ends a sentence that the line explains; without a line only the full stop."""
+    """Return the end of a sentence: colon and line, or a full stop."""
     return f": {line if len(line) <= SHOWN else line[: SHOWN - 1] + '…'}" if line else "."
 
 
@@ -247,7 +251,7 @@ _ENDED_BY_TORCHRUN = re.compile(
 _OF_A_RANK = re.compile(r"^\[rank(\d+)\]:?\s+(.*)$")
 _KILLED_CODE = EXIT_BASE + KILL
 _TERMINATED = EXIT_BASE + TERMINATE
-"""What our trainers exit with when SIGTERM comes."""
+"""Exit code of our trainers after SIGTERM."""
 
 
 def _first_rank(lines: Sequence[str]) -> _Rank | None:
@@ -351,5 +355,5 @@ def _last_message(lines: Sequence[str]) -> str:
 
 
 def _is_error(line: str) -> bool:
-    """Whether an exception's last line stands here that is not only a launcher's report of one."""
+    """True for an exception's last line that is not a launcher's report."""
     return bool(_EXCEPTION.match(line)) and not _OF_THE_LAUNCHER.search(line)

@@ -193,7 +193,7 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def on_lost_node(self) -> bool:
-        """True if its node does not answer, so that it cannot end or be read."""
+        """True if its node does not answer: it cannot end or be read."""
         return self.terminating and not self.ended and self.tainted and not self.ready
 
     @property

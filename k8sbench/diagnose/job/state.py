@@ -315,7 +315,7 @@ def _over(facts: Facts) -> bool:
 
 
 def _may_write(facts: Facts, replica: Replica) -> bool:
-    """Return True if a replica of an ended job may still write to its log."""
+    """True if a replica of an ended job may still write its log."""
     if (
         replica.pod is None
         or replica.gone

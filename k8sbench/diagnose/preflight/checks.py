@@ -35,7 +35,7 @@ KUEUE = "kueue.x-k8s.io"
 MOST_NAMES = 5
 """Nodes that a sentence names."""
 TEMPLATE_FILE = "/etc/config/initContainer.yaml"
-"""Where the training operator v1.9 looks for a template of its init container."""
+"""Default path of the init container's template in training operator v1.9."""
 
 
 class Row(NamedTuple):
@@ -54,7 +54,7 @@ class Check(NamedTuple):
     """Stable: the id of its findings."""
     subjects: Callable[[PreflightFacts], Iterator[Subject]]
     looks_at: str
-    """What was not seen where a fact is unknown; empty: another check says it."""
+    """Subject to name if a fact is unknown; empty: another check reports it."""
     rows: tuple[Row, ...]
 
     def findings(self, facts: PreflightFacts) -> Iterator[Finding]:
@@ -82,7 +82,7 @@ def _filled(text: str, facts: PreflightFacts, names: Mapping[str, Any]) -> str:
 
 
 def findings(facts: PreflightFacts, *ids: str) -> tuple[Finding, ...]:
-    """Judge the facts: the findings of the checks, in order; of all of them if none is named."""
+    """Return the findings of the named checks, by default of all, in order."""
     chosen = [check for check in CHECKS if check.id in ids or not ids]
     return tuple(finding for check in chosen for finding in check.findings(facts))
 
@@ -261,7 +261,10 @@ def _has_kueue(facts: PreflightFacts) -> bool:
 
 
 def _queue_nodes(facts: PreflightFacts) -> Iterator[Subject]:
-    """Compare flavors with a pool as Kueue does, which looks at no label that none of them has."""
+    """Compare flavors with a pool as Kueue does.
+
+    Labels that no flavor has are ignored.
+    """
     if _is_denied(facts, "clusterqueues") or _is_denied(facts, "resourceflavors"):
         return
     flavors, pool = known(facts.flavors), facts.plan.pool
@@ -301,7 +304,10 @@ def flags(deployment: KubeObject) -> dict[str, str]:
 
 
 def version(deployment: KubeObject, program: Operator) -> tuple[int, int] | None:
-    """Return the version by the image's tag; None for upstream's tags, which name a commit."""
+    """Return the version by the image's tag; None without one.
+
+    Upstream's tags name a commit.
+    """
     image = str(_container(deployment, program).get("image", ""))
     tag = re.search(r":v?(\d+)\.(\d+)", image)
     return (int(tag[1]), int(tag[2])) if tag else None
@@ -338,7 +344,7 @@ def always(_: object) -> bool:
 
 
 ESSENTIAL = {"api-server", "permissions", "job-kinds"}
-"""Every user may ask for their facts: without them nothing is known of the cluster."""
+"""Checks whose facts every user may read; without them nothing is known."""
 # A row is a condition, below it the sentence, below that the action.
 # fmt: off
 UNKNOWN = Row("fail", always,

@@ -26,8 +26,10 @@ HELPFUL = {
     *("namespaces", "resourcequotas", "persistentvolumeclaims"),
     *("localqueues", "workloads", "services", "services/proxy", "jobs"),
 }
-"""Resources of the Role that a run can do without: the preflight and diagnoses read them, and data
-sets are prepared by Jobs."""
+"""Resources of the Role that runs do not need.
+
+Preflight and diagnoses read them, and Jobs prepare data sets.
+"""
 
 
 class Unknown(Exception):
@@ -56,7 +58,7 @@ class Permission(msgspec.Struct, frozen=True, kw_only=True):
     namespaced: bool
     """From the Role; else from the ClusterRole."""
     name: str = ""
-    """Of the only object that it is for; empty: any."""
+    """Name of the only permitted object; empty: any."""
 
     @property
     def what(self) -> str:
@@ -66,7 +68,7 @@ class Permission(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def needed(self) -> bool:
-        """Whether no run can do without."""
+        """True if every run needs it."""
         return self.namespaced and self.resource not in HELPFUL
 
     def review(self, namespace: str) -> dict[str, object]:
@@ -112,7 +114,7 @@ class MetricsEndpoint(msgspec.Struct, frozen=True, kw_only=True):
     fields: tuple[str, ...] = ()
     """Names of DCGM's fields that k8sbench reads."""
     fault: str = ""
-    """Why it cannot be read, a sentence without a full stop; empty: it can."""
+    """Reason why it cannot be read, without full stop; empty if readable."""
 
 
 class PreflightFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,7 +127,7 @@ class PreflightFacts(msgspec.Struct, frozen=True, kw_only=True):
     server: str = ""
     """URL of the API server."""
     why: str = ""
-    """Why this cluster: ``context kind-a of ~/.kube/config``."""
+    """Reason for this cluster: ``context kind-a of ~/.kube/config``."""
     version: str | Unknown = ""
     """As the API server states it: ``v1.33.13``."""
     groups: Collection[str] | Unknown = ()
@@ -135,13 +137,13 @@ class PreflightFacts(msgspec.Struct, frozen=True, kw_only=True):
     asked: Sequence[str] = ()
     """Kinds of the jobs that are to be possible."""
     refusals: Mapping[str, str | None] = {}
-    """Those of them that are served → why the dry run of such a job is refused; None: it is not."""
+    """Served kind → reason why the dry run is refused; None if accepted."""
     deployments: Mapping[str, KubeObject | Unknown | None] = {}
-    """Name of an operator → its Deployment; of the jobs' operator and of what it needs."""
+    """Operator → its Deployment, for the jobs' operator and its dependencies."""
     access: Mapping[Permission, bool] | Unknown = {}
     """The permissions that k8sbench uses, and whether the user has them."""
     role_file: str = ""
-    """Path of the file with the Role and the ClusterRole that k8sbench needs, for messages."""
+    """Path of the file with k8sbench's Role and ClusterRole, for messages."""
     namespace: KubeObject | Unknown | None = None
     quotas: Sequence[KubeObject] | Unknown = ()
     nodes: Sequence[KubeObject] | Unknown = ()
@@ -153,7 +155,7 @@ class PreflightFacts(msgspec.Struct, frozen=True, kw_only=True):
     queue: KubeObject | Unknown | None = None
     """The plan's LocalQueue."""
     flavors: Mapping[str, Mapping[str, str]] | Unknown = {}
-    """Name → node labels of the ResourceFlavors of which that queue gives what the pool has."""
+    """Flavor of the queue with the pool's resources → its node labels."""
 
     @property
     def operator(self) -> Operator:

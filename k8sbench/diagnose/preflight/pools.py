@@ -27,7 +27,10 @@ _OWN_TAINTS = "node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"
 """Kubernetes' own, of nodes in trouble."""
 _DASHED = re.compile(r"[A-Z]\d+-(SXM\d?|PCIE)-\d+GB\Z")
 LEFT = 0.9
-"""Share of a node's cores and memory for pods; agents and caches use the rest."""
+"""Share of a node's cores and memory that is left for pods.
+
+Agents and caches use the rest.
+"""
 
 
 def proposed(nodes: Sequence[KubeObject]) -> str:

@@ -1,4 +1,7 @@
-"""The table of log families. A new one is a module here with a ``FAMILY``, and its name below."""
+"""Table of log families.
+
+A new family is a module here with a ``FAMILY``, and its name below.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +23,16 @@ NAMES = (
     "timm",
     "hf-trainer",
 )
-"""Our own first: its start line decides. A family's module has its name, with ``_`` for ``-``."""
+"""Families in detection order; our own first, whose start line decides.
+
+Modules are named alike, with ``_`` for ``-``.
+"""
 
 FAMILIES: dict[str, Family]
-"""Name → family. Made when it is first asked for: whoever checks a name needs no parser."""
+"""Name → family.
+
+Built on first use: name checks need no parser.
+"""
 
 
 def __getattr__(name: str) -> object:

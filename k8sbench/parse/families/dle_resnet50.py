@@ -1,5 +1,7 @@
-"""NVIDIA DeepLearningExamples, image classification: ``train.total_ips`` is the WHOLE JOB's
-images/s since the print before, data wait included; ``train.compute_ips`` leaves the wait out.
+"""NVIDIA DeepLearningExamples, image classification.
+
+``train.total_ips`` is the WHOLE JOB's images/s since the print before, data wait included;
+``train.compute_ips`` leaves the wait out.
 
 Iterations begin anew in each epoch, and its last few may be in no record. Lines that count
 ``Validation Iteration`` are none. ``raport.json`` has the same as JSON, each line behind ``DLLL``;

@@ -21,7 +21,7 @@ from k8sbench.parse.lines import CleanLine
 from k8sbench.parse.records import MOST_ITERATIONS, share
 
 OWN = "K8SBENCH {"
-"""What the lines of our own trainers begin with."""
+"""First characters of our own trainers' lines."""
 _decode = msgspec.json.Decoder().decode
 SHAPE = Shape(name="k8sbench", number="seconds", resolution=0.001)
 
@@ -40,9 +40,9 @@ _INPUTS = {"data": ("name", "digest", "train", "val"), "weights": ("file", "dige
 _FACT_OF_FIELD = {"world_size": "gpus", "batch_size_per_gpu": "batch_size"}
 """Field of an event → the fact, where the two names differ."""
 _CLOCK = ("clock_sm_mhz", "throttle_reasons")
-"""State of a GPU as its last step ends, from each rank, and from rank 0 in the summary."""
+"""GPU state at the last step, per rank; rank 0's is in the summary."""
 _GPU = ("pod", "node", "host", "gpu_model", "gpu_uuid")
-"""What says which GPU a rank has."""
+"""Fields that identify a rank's GPU."""
 _TIMES = ("mean", "median", "p95", "max")
 _HAPPENED = ("restored", "failed", "part", "path", "why")
 _WINDOW = ("first_step", "last_step", "seconds", "samples", "samples_per_second")
@@ -206,7 +206,7 @@ def _facts(
     names: Iterable[str] | None = None,
     prefix: str = "",
 ) -> Iterator[Fact]:
-    """Facts of the named fields of an event, of all of them if no names are given."""
+    """Yield facts of the named fields of an event; None: all fields."""
     for name in event if names is None else names:
         value = event.get(name)
         if isinstance(value, (str, int, float)):
@@ -214,7 +214,7 @@ def _facts(
 
 
 def _number(value: object) -> float | None:
-    """A number, or one of the strings that stand for numbers that JSON cannot hold."""
+    """Read a number, or a string for one that JSON cannot hold."""
     if type(value) is float:
         return value  # as almost all are
     if isinstance(value, bool):

@@ -54,7 +54,10 @@ _SETTINGS = {
     "train_cfg": re.compile(r"\bmax_epochs=(?P<planned_epochs>\d{1,6})\b"),
     "train_dataloader": re.compile(r"\bbatch_size=(?P<batch_size>\d{1,12})\b"),
 }
-"""Section of the configuration → what it sets; others have settings of the same names."""
+"""Section of the configuration → pattern of its setting.
+
+Other sections have settings of the same names.
+"""
 _HEADS = {"decode_head", "cls_head", "head", "bbox_head", "roi_head"}
 """Parts of a model whose type names it."""
 _TYPE = re.compile(r"^ {8}type='(?P<model>\w+)'")

@@ -60,7 +60,7 @@ _HEADLINES = "mIoU|mDice|mFscore|bbox_mAP"
 _EVALUATED = r"(?:Iter|Epoch)\(val\) (?:\[\d+\])?\[\d+\]"
 _TRAINED = r"Iter \[\d+/\d+\](?=[^\[\]]* loss: )"
 _JSON_TEXT = re.compile(r'\\n|"')
-"""What stands around the lines of a text in JSON."""
+"""Separators of the lines of a text in JSON."""
 _EVALUATED_BY = (*_HEADLINES.split("|"), "aAcc")
 _EVALUATED_RECORD = re.compile(
     rf'(?:{_TRAINED}[^\[\]]*?, |"mode": "train"[^{{}}]*")(?:{_HEADLINES}|aAcc)"?: '

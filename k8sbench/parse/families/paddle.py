@@ -1,4 +1,7 @@
-"""What several of Paddle's programs print: launcher, runtime, configuration, training lines."""
+"""Lines that several Paddle programs print.
+
+Launcher, runtime, configuration, training lines.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ DYGRAPH_LINE = (
     r"batch_cost: (?P<step_seconds>\d+\.\d+) ?s, "
     r"reader_cost: (?P<data_seconds>\d+\.\d+)(?: ?s)?, ips: (?P<rate>\d+\.\d{5,}) ?"
 )
-"""A training line of PaddleClas' newer engine and of plsc 2.4, without the rate's unit."""
+"""Training line of PaddleClas' newer engine and plsc 2.4, without unit."""
 
 # -- configuration --------------------------------------------------------------------------------
 #

@@ -1,7 +1,8 @@
-"""PaddleSeg: ``ips`` is samples/s of ONE card, a mean over the log interval, data wait included.
+"""Logs of PaddleSeg.
 
-Evaluations and checkpoints lie between records, in the time of none. ``ips: 127.0.0.1`` is the
-launcher's list of addresses and no rate.
+``ips`` is samples/s of ONE card, a mean over the log interval, data wait included. Evaluations and
+checkpoints lie between records, in the time of none. ``ips: 127.0.0.1`` is the launcher's list of
+addresses and no rate.
 """
 
 from __future__ import annotations
@@ -39,13 +40,16 @@ _MODEL = re.compile(r"^  type: (?P<model>\w+)\s*$")
 
 
 LONGEST_SECTION = 1_000
-"""Lines of a section; what another program prints under such a name may have no end."""
+"""Maximum lines of a section.
+
+Another program's output under such a name may have no end.
+"""
 
 
 class _Reader(LineReader):
     _section = ""
     _lines = 0
-    """Of the section so far."""
+    """Lines of the section so far."""
 
     def __init__(self, family: Family) -> None:
         super().__init__(family)

@@ -1,5 +1,8 @@
-"""PaddleVideo: ``ips`` is clips/s of ONE card, of that single step; one step in twenty is
-printed. The mean over all steps stands in the line that ends an epoch."""
+"""Logs of PaddleVideo.
+
+``ips`` is clips/s of ONE card, of that single step; one step in twenty is printed. The mean over
+all steps stands in the line that ends an epoch.
+"""
 
 from __future__ import annotations
 

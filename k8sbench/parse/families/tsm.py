@@ -1,7 +1,7 @@
-"""temporal-shift-module: ``Time v (a)`` is seconds of that one iteration and their running mean
-over the epoch, of the job. The batch is in no line. A later version adds a stamp at the end.
+"""Logs of temporal-shift-module.
 
-Every rank may print evaluations.
+``Time v (a)`` is seconds of that one iteration and their running mean over the epoch, of the job.
+The batch is in no line. A later version adds a stamp at the end. Every rank may print evaluations.
 """
 
 from __future__ import annotations
