@@ -1,4 +1,6 @@
-"""How fast the ranks of a job sum up a vector: the network before it is trusted with a training.
+"""Bus bandwidth of an all-reduce over a job's ranks.
+
+Tests the network before it is trusted with a training.
 
 Nothing is trained. A step is one all-reduce of a float32 vector of `--batch-size` MB (10^6 bytes),
 and counts as 2(n-1)/n x size, in GB, over n ranks. So the job's rate is the bus bandwidth as

@@ -31,7 +31,7 @@ _SIZE = re.compile(r": \d+x\d+ pixels, not \d+x\d+$")
 
 
 class Failed(Exception):
-    """A command cannot go on: what is wrong, what to do, and the exit code."""
+    """Error that ends a command: problem, remedy and exit code."""
 
     def __init__(self, text: str, action: str, code: int = EXIT_FAILED) -> None:
         super().__init__(text)
@@ -80,7 +80,7 @@ def _parser() -> Parser:
 
 
 def _check(given: argparse.Namespace) -> int:
-    """Say what the folder lacks, and what it has less or more of than the published set has."""
+    """Print missing files, and differences from the published set's counts."""
     code = 0
     for sentence in _missing(given.name, given.folder, deep=given.deep):
         if _NUMBER.search(sentence) is not None:
@@ -92,7 +92,10 @@ def _check(given: argparse.Namespace) -> int:
 
 
 def _missing(name: str, folder: Path, *, deep: bool = False) -> Iterator[str]:
-    """Name what the folder lacks; a drawn set is not compared with the numbers of the real one."""
+    """Yield the missing parts of a folder.
+
+    A drawn set is not compared with the counts of the real one.
+    """
     if not folder.is_dir():
         yield f"{folder}: no such folder"
         return

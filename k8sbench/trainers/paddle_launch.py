@@ -1,4 +1,4 @@
-"""Starts the ranks of a Paddle trainer on one node of a job: what a PaddleJob's container runs.
+"""Launcher of a Paddle trainer's ranks on one node of a job.
 
 ``python3 .../paddle_launch.py SCRIPT ARGS...`` takes the job's shape from the training operator's
 environment and starts each rank with the variables that ``paddle.distributed.launch`` would give
@@ -61,7 +61,7 @@ _LIBC = ctypes.CDLL(None)
 
 
 class NodePlace(NamedTuple):
-    """Which of the job's ranks this node has."""
+    """Ranks of the job on this node."""
 
     first: int  # in the job
     here: int  # how many
@@ -90,7 +90,7 @@ class RankLines:
         return whole
 
     def end(self) -> list[bytes]:
-        """What is left without a newline, as a line."""
+        """Return the rest without newline, as a line."""
         return self.feed(b"\n") if self._rest else []
 
     @property
@@ -139,7 +139,7 @@ class Rank:
 
     @property
     def code(self) -> int:
-        """How it ended, negative by a signal; 0: well, or not yet."""
+        """Exit code, negative for a signal; 0 for success or while running."""
         code = self.process.poll() or 0
         return -signal.SIGTERM if code == TERMINATED else code
 
@@ -157,7 +157,7 @@ def _end_with_the_launcher() -> None:
 
 
 def place(given: Mapping[str, str], hostname: str) -> NodePlace:
-    """The shape of the job by the operator's variables; ends the process where there is none."""
+    """Return the node's ranks by the operator's variables; exits without them."""
     nodes, here = _count(given, "PADDLE_NNODES"), _count(given, "PADDLE_NPROC_PER_NODE")
     if nodes == 1:
         return NodePlace(0, here, here, None)
@@ -205,7 +205,7 @@ def environment(
 
 
 def has_gpus(given: Mapping[str, str]) -> bool:
-    """Whether this node has GPUs that are not hidden."""
+    """True if this node has visible GPUs."""
     hidden = given.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1")
     return not hidden and any(Path("/dev").glob("nvidia[0-9]*"))
 
@@ -232,7 +232,7 @@ def put(stream: int, lines: Sequence[bytes]) -> None:
 
 
 def listen(ranks: Sequence[Rank], wake: int, seconds: float | None) -> None:
-    """Pass on what the ranks write within `seconds`; returns at once when `wake` can be read.
+    """Pass on the ranks' output within `seconds`, or until `wake` is readable.
 
     The first rank is read before the others and comes out after them: what it writes after a
     message of the others, as its summary, must not come out before what they had written.
@@ -247,7 +247,7 @@ def listen(ranks: Sequence[Rank], wake: int, seconds: float | None) -> None:
 
 
 def follow(ranks: Sequence[Rank], wake: int, signals: Sequence[int]) -> int:
-    """Pass all output on until every rank has ended; the job's exit code on this node.
+    """Pass on all output until every rank has ended; return the exit code.
 
     `wake` can be read when a signal has come, also SIGCHLD. `signals` grows when one asks this
     process to stop.

@@ -1,1 +1,1 @@
-"""The data sets, made up from random numbers in the shapes of the real ones."""
+"""Data sets, in files or generated."""

@@ -30,7 +30,7 @@ def picture(path: Path | str) -> Picture:
 
 
 def labels(path: Path) -> Array:
-    """Uint8 [height, width]: the bytes of a picture that has one for each pixel, its class.
+    """Read a picture of classes: uint8 [height, width].
 
     Raises `BrokenSample`.
     """
@@ -38,9 +38,10 @@ def labels(path: Path) -> Array:
 
 
 def decoded(data: bytes, name: str, read: Callable[[Picture], Picture] | None = None) -> Picture:
-    """The encoded picture `data` as `read` makes it, else as RGB; raises `BrokenSample`, of `name`.
+    """Decode a picture, by `read` or to RGB.
 
-    `read` may raise any error that says what is wrong with the picture.
+    Raises `BrokenSample` with `name`. `read` may raise any error that says what is wrong with the
+    picture.
     """
     if not data:
         raise BrokenSample(name, "the file is empty")
@@ -79,7 +80,7 @@ def _of_one_byte(picture: Picture) -> Picture:
 
 
 def length(entry: os.DirEntry[str]) -> int:
-    """The bytes of a file; -1 of a link that leads nowhere, which is a broken sample."""
+    """Size of a file; -1 for a broken link, which is a broken sample."""
     try:
         return entry.stat().st_size
     except FileNotFoundError:
@@ -131,10 +132,10 @@ def centre(image: Picture, size: int) -> Picture:
 
 
 def lines(path: Path, read: Callable[[str], T], form: str) -> Iterator[T]:
-    """What `read` makes of each line that is not empty.
+    """Yield `read(line)` for each line with content.
 
-    Raises `DataError` with the line's number where `read` raises `ValueError`, and for a file that
-    cannot be read.
+    Raises `DataError`, with the line's number if `read` raises `ValueError`, and for an unreadable
+    file.
     """
     try:
         text = path.read_bytes().decode("utf-8", "surrogateescape")
@@ -168,7 +169,7 @@ def label(text: str, classes: int) -> int:
 
 @dataclass(frozen=True)
 class Listed:
-    """A part of a data set whose samples have a path and a class each."""
+    """Part of a data set with a path and a class per sample."""
 
     folder: Path
     names: Array
@@ -180,7 +181,7 @@ class Listed:
         return len(self.names)
 
     def path(self, number: int) -> str:
-        """Where sample `number` is."""
+        """Path of sample `number`."""
         return f"{self.folder}/{name(self.names[number])}"
 
     def sample(self, number: int, random: np.random.Generator) -> tuple[Array, Array]:
@@ -189,7 +190,10 @@ class Listed:
 
 
 def names(texts: Iterable[str]) -> Array:
-    """Paths as bytes in one array: millions of objects would be copied by every loader process."""
+    """Pack paths as bytes into one array.
+
+    Every loader process would copy millions of objects.
+    """
     return np.array([name.encode("utf-8", "surrogateescape") for name in texts], dtype=np.bytes_)
 
 

@@ -1,4 +1,6 @@
-"""Faces as PLSC and InsightFace keep them: a list of pictures to train on, and pairs to verify.
+"""Faces in the format of PLSC and InsightFace.
+
+A list of pictures to train on, and pairs to verify.
 
 DIR/train.txt, or PLSC's DIR/label.txt, has a picture per line, its path below DIR and its class,
 with a tab or a space between; DIR/lfw.bin is a pickle of a list of encoded pictures, two for each
@@ -47,7 +49,7 @@ def _made(path: str, _: int, random: np.random.Generator, *, size: int) -> Array
 
 @dataclass(frozen=True)
 class Pairs:
-    """The pairs of a .bin file: an input is uint8 [2, 3, size, size], a target 1 for one person."""
+    """Pairs of a .bin file: uint8 [2, 3, size, size], 1 for one person."""
 
     path: Path
     encoded: list[bytes]
@@ -111,7 +113,10 @@ def _listed(folder: Path, classes: int) -> list[tuple[str, int]]:
 
 
 def read_pairs(path: Path, size: int) -> Pairs:
-    """The pairs of a .bin file; raises `DataError`. What is no data in the pickle is refused."""
+    """Read the pairs of a .bin file; raises `DataError`.
+
+    Pickled objects other than data are refused.
+    """
     try:
         data = path.read_bytes()
     except OSError as error:

@@ -107,7 +107,7 @@ def open_set(folder: Path, *, size: int = 224, classes: int = CLASSES) -> Files:
 
 
 def _classes(folder: Path) -> dict[str, list[tuple[str, int]]]:
-    """The classes of a part, in order of names, with the names and bytes of their pictures."""
+    """Return a part's classes by name, each with names and sizes of pictures."""
     try:
         kinds = sorted(entry.name for entry in _entries(folder) if entry.is_dir())
         # Many at a time: a folder on a network takes its time for each.

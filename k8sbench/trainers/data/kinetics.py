@@ -35,7 +35,7 @@ Line = tuple[str, int, int]
 
 
 def indices_to_train(frames: int, segments: int, random: np.random.Generator) -> Array:
-    """The frames, from 1, at a random place in each of equal parts of a clip."""
+    """Draw one frame, from 1, in each of equal parts of a clip."""
     length = frames // segments
     if not length:
         return np.ones(segments, dtype=np.int64)
@@ -67,7 +67,7 @@ def crop_box(width: int, height: int, size: int, random: np.random.Generator) ->
 
 
 def to_train(frames: Iterable[decoding.Picture], size: int, random: np.random.Generator) -> Array:
-    """One part of all frames, resized and mirrored or not: uint8 [frames, 3, size, size]."""
+    """Crop, resize and maybe mirror all frames alike: uint8 [frames, 3, size, size]."""
     made: list[Array] = []
     for frame in frames:
         if not made:
@@ -102,7 +102,10 @@ def _made(
 
 
 def _decoded(folder: str, indices: Iterable[int]) -> Iterator[decoding.Picture]:
-    """Frames, each decoded when it is its turn: several at once would want new memory each time."""
+    """Decode the frames one by one.
+
+    Several at once would need new memory each time.
+    """
     size, before = None, 0
     for index in indices:
         if index != before:  # a short clip has one frame many times

@@ -1,4 +1,4 @@
-"""Pictures in the shape of ImageNet, clips in that of Kinetics-400, faces in that of PLSC's.
+"""Generated pictures in the shapes of ImageNet, Kinetics-400 and PLSC's faces.
 
 The content is noise, one fixed picture per number, so that a network can distinguish a few. As a
 decoder would give them, they pass through the augmentations of the real sets (`imagenet`,
@@ -28,7 +28,7 @@ FRAME = (256, 340)  # a Kinetics frame as TSM's scripts extract it
 
 @dataclass(frozen=True)
 class Pictures:
-    """Square pictures of `size`, or clips of so many frames, or faces, each of one class."""
+    """Square pictures, clips of several frames, or faces, with one class each."""
 
     size: int
     classes: int

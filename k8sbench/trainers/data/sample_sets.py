@@ -75,7 +75,7 @@ def _noisy(pixels: Array, random: np.random.Generator, spread: float = 8) -> Arr
 
 
 def cityscapes(folder: Path, *, pictures: int = 16, size: Size = (64, 128), seed: int = 0) -> None:
-    """Write street scenes: `pictures` to train on, a quarter of it (at least 2) to validate.
+    """Write street scenes: `pictures` to train on, a quarter to validate.
 
     ``leftImg8bit/{train,val}/CITY/*.png`` and their ``gtFine`` labels as train ids.
     """
@@ -147,7 +147,7 @@ def _pattern(size: Size, label: int, classes: int, random: np.random.Generator) 
 
 
 def _hue(turn: float) -> Array:
-    """The colour at a share of the way around the colour circle, bright and saturated."""
+    """Return a bright colour by its share of the colour circle."""
     angles = 2 * np.pi * (turn - np.arange(3) / 3)
     return np.asarray(140 + 100 * np.cos(angles))
 
@@ -210,4 +210,4 @@ SETS: dict[str, Callable[..., None]] = {
     "kinetics": kinetics,
     "faces": faces,
 }
-"""What writes each set, with defaults for the number and size of its pictures."""
+"""Data set → its writer, with default number and size of pictures."""

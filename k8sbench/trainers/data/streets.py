@@ -69,7 +69,7 @@ ROWS = 32  # computed at a time, so that what they need stays in the processor's
 
 @dataclass(frozen=True)
 class Crop:
-    """A window of `height` × `width` at (`top`, `left`) of a picture resized to `full`."""
+    """Window of `height` × `width` at (`top`, `left`), in a picture resized to `full`."""
 
     full: tuple[int, int]  # height, width
     top: int
@@ -81,14 +81,14 @@ class Crop:
     def drawn(
         cls, full: tuple[int, int], crop: tuple[int, int], random: np.random.Generator
     ) -> Crop:
-        """One of the size `crop` (or of a smaller picture's own), at a random place."""
+        """Draw a window of size `crop`, at most the picture's, at random."""
         height, width = (min(side, most) for side, most in zip(full, crop, strict=True))
         top = int(random.integers(full[0] - height + 1))
         left = int(random.integers(full[1] - width + 1))
         return cls(full, top, left, height, width)
 
     def bilinear(self, picture: Array, *, rounded: bool = True) -> Array:
-        """Of uint8 [rows, columns, 3]: uint8 [3, height, width], `rounded` or cut off."""
+        """Resize uint8 [rows, columns, 3] to uint8 [3, height, width]; `rounded` or cut."""
         upper, lower, down = _between(self.top, self.height, self.full[0], picture.shape[0])
         left, right, along = _between(self.left, self.width, self.full[1], picture.shape[1])
         first, last = left[0], right[-1] + 1
@@ -111,7 +111,7 @@ class Crop:
         return made
 
     def nearest(self, labels: Array) -> Array:
-        """Of uint8 [rows, columns]: uint8 [height, width]."""
+        """Resize uint8 [rows, columns] to uint8 [height, width]."""
         rows = _before(self.top, self.height, self.full[0], labels.shape[0])
         columns = _before(self.left, self.width, self.full[1], labels.shape[1])
         resized: Array = labels[rows].take(columns, axis=1)
@@ -119,7 +119,7 @@ class Crop:
 
 
 def _between(first: int, count: int, full: int, size: int) -> tuple[Array, Array, Array]:
-    """The pixels on both sides of each point, and how far it is from the one before it."""
+    """Return each point's neighbouring pixels, and its distance from the first."""
     at = ((np.arange(first, first + count) + 0.5) * (size / full) - 0.5).clip(0, size - 1)
     before = at.astype(np.intp)
     return before, np.minimum(before + 1, size - 1), (at - before).astype(np.float32)

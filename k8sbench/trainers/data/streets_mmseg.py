@@ -46,20 +46,20 @@ def augmented(
 
 
 def _resized(size: tuple[int, int], ratio: float) -> tuple[int, int]:
-    """As large as fits into the scaled size, which has been cut to whole numbers."""
+    """Return the largest size within the scaled size, cut to whole numbers."""
     scale = min(int(side * ratio) / side for side in size)
     height, width = (int(side * scale + 0.5) for side in size)
     return height, width
 
 
 def _mixed(classes: Array) -> bool:
-    """Whether there are several classes, none of which has too large a share."""
+    """True for several classes, none with too large a share."""
     counts = np.bincount(classes.ravel(), minlength=IGNORE + 1)[:IGNORE]
     return bool(np.count_nonzero(counts) > 1 and counts.max() / counts.sum() < LARGEST_SHARE)
 
 
 def distorted(image: Array, random: np.random.Generator) -> Array:
-    """Each change in half of the cases, contrast before or after the colours; cut to bytes."""
+    """Distort colours: each change with probability ½, contrast before or after."""
     tables = []  # of what comes before the colours: brightness, perhaps contrast
     if random.random() < 0.5:
         tables.append(_table(1.0, random.uniform(-BRIGHTNESS, BRIGHTNESS)))
@@ -77,7 +77,7 @@ def distorted(image: Array, random: np.random.Generator) -> Array:
 
 
 def _table(factor: float, offset: float = 0.0) -> Array:
-    """What becomes of each byte, cut to bytes."""
+    """Return the table byte → scaled byte, cut to bytes."""
     values = np.arange(256, dtype=np.float32) * factor + offset
     return values.clip(0, 255).astype(np.uint8)
 

@@ -64,7 +64,7 @@ def distorted(image: Image.Image, random: np.random.Generator) -> Image.Image:
 
 
 def hue_plus(image: Image.Image, steps: float) -> Image.Image:
-    """Hues turned by `steps`, cut to whole numbers towards 0 and taken round the circle."""
+    """Shift hues by `steps`, cut to whole numbers, around the circle."""
     from PIL import Image
 
     bands = image.convert("HSV").split()

@@ -37,7 +37,7 @@ def conv_norm(
     padded: bool = True,
     layout: str = "NCHW",
 ) -> Any:
-    """Convolution that keeps the size at stride 1, batch norm, and, if asked, a ReLU.
+    """Convolution that keeps the size at stride 1, batch norm, optional ReLU.
 
     Without `padded` it expects an input that is padded already.
     """

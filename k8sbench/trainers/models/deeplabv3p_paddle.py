@@ -25,7 +25,7 @@ from k8sbench.trainers.models.blocks_paddle import (
 
 
 def _conv(inputs: int, outputs: int, kernel: int, **kwargs: Any) -> Any:
-    """The head's convolutions carry a bias in front of their batch norm, as upstream's do."""
+    """Convolution of the head, with bias before batch norm as upstream's."""
     return conv_norm(inputs, outputs, kernel, bias=True, **kwargs)
 
 
@@ -38,7 +38,7 @@ def _separable(inputs: int, outputs: int, *, dilation: int = 1, layout: str) -> 
 
 
 class DeepLabV3P(DeepLab):
-    """Images [N, 3, H, W] to logits [N, classes, H, W] (or channels last, as `layout` says)."""
+    """Images [N, 3, H, W] to logits [N, classes, H, W]; `layout` may swap."""
 
     aspp_channels, vd = 256, True
     dilations = ((1,) * 3, (1,) * 4, (2,) * 6, (4, 8, 16))

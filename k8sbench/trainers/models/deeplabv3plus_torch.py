@@ -25,7 +25,7 @@ IGNORE = 255  # the label of pixels that belong to no class
 
 
 def separable(inputs: int, outputs: int, *, dilation: int = 1) -> nn.Sequential:
-    """A 3×3 convolution per channel, then a 1×1 over all; each with its norm and ReLU."""
+    """Separable 3×3 convolution: per channel, then 1×1; each with norm, ReLU."""
     return nn.Sequential(
         conv_norm(inputs, inputs, 3, dilation=dilation, groups=inputs),
         conv_norm(inputs, outputs, 1),
@@ -86,7 +86,7 @@ class Head(nn.Module):
 
 
 class DeepLabV3Plus(nn.Module):
-    """Logits of the head (at 1/4) and of the auxiliary head (at 1/8), before any resizing."""
+    """Logits of the head (1/4) and the auxiliary head (1/8), not resized."""
 
     def __init__(self, classes: int = 19, *, width_divisor: int = 1) -> None:
         super().__init__()

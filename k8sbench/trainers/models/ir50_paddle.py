@@ -47,7 +47,7 @@ def _conv(inputs: int, outputs: int, kernel: int, stride: int = 1) -> list[Any]:
 
 
 class Block(nn.Layer):
-    """Norm, 3x3, norm, PReLU, 3x3 with the stride, norm; plus the input or its projection."""
+    """Residual block: norm, 3x3, norm, PReLU, 3x3 with stride, norm."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()

@@ -34,7 +34,7 @@ def conv_norm(
     groups: int = 1,
     relu: bool = True,
 ) -> nn.Sequential:
-    """Convolution that keeps the size (but for its stride), batch norm and, if asked, ReLU."""
+    """Convolution that keeps the size but for its stride, norm, optional ReLU."""
     layers: list[nn.Module] = [
         nn.Conv2d(
             inputs,
@@ -166,7 +166,7 @@ def losses(model: nn.Module, images: Tensor, labels: Tensor) -> dict[str, Tensor
 
 
 def evaluation(batch_size: int) -> Evaluation:
-    """The share of samples whose class is first, or among five, of a model's logits."""
+    """Evaluation by top-1 and top-5 share of a model's logits."""
 
     def sums(model: nn.Module, inputs: Tensor, labels: Tensor, _: list[int]) -> Tensor:
         logits = model(inputs)

@@ -1,4 +1,4 @@
-"""TSM ResNet-50 for PyTorch: ResNet-50 v1.5 whose blocks see one frame back and one ahead.
+"""TSM ResNet-50 for PyTorch: ResNet-50 v1.5 with temporal shift.
 
 Before the first convolution of every block, one eighth of the channels is moved one frame back in
 time and one eighth one frame ahead ("blockres", `shift_div` 8); the rest stays. The clip's logits
@@ -28,7 +28,7 @@ class Shift(nn.Module):
         self.segments = segments
 
     def forward(self, x: Tensor) -> Tensor:
-        """`x` holds the frames of one clip after the other: (clips · segments, C, H, W)."""
+        """Shift the frames of clips: (clips · segments, C, H, W)."""
         frames = x.view(-1, self.segments, *x.shape[1:])
         fold = x.shape[1] // SHIFT_DIV
         moved = torch.zeros_like(frames)
@@ -57,7 +57,7 @@ class TSM(nn.Module):
 
 
 def losses(model: nn.Module, clips: Tensor, labels: Tensor) -> dict[str, Tensor]:
-    """Cross entropy, and the share of clips (percent) whose class is first or among five."""
+    """Cross entropy, and the top-1 and top-5 share of clips, percent."""
     logits = model(clips)
     ranked = logits.detach().topk(min(5, logits.shape[1]), dim=1).indices
     hits = (ranked == labels[:, None]).float()
@@ -69,8 +69,10 @@ def losses(model: nn.Module, clips: Tensor, labels: Tensor) -> dict[str, Tensor]
 
 
 def groups(model: nn.Module, decay: float) -> list[dict[str, Any]]:
-    """Upstream's parameter groups: the classifier learns 5 times as fast and its bias 10 times;
-    batch norm and biases are not decayed.
+    """Upstream's parameter groups.
+
+    The classifier learns 5 times as fast and its bias 10 times; batch norm and biases are not
+    decayed.
     """
     norms: list[Tensor] = []
     weights: list[Tensor] = []

@@ -1,4 +1,4 @@
-"""What all trainers share: settings, machine lines, family lines, step times, schedules."""
+"""Parts that all trainers share: settings, lines, step times, schedules."""
 
 # Before paddle: libpaddle.so of 2.6.2 exports zlib's functions, and Python's zlib ends in SIGSEGV
 # at its first use if it is loaded later.

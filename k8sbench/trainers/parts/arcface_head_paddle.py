@@ -33,7 +33,10 @@ LARGEST_COSINE = 1.0 - 1e-6
 
 
 def shard(classes: int, rank: int, world: int) -> tuple[int, int]:
-    """First class of `rank`, and the number of its classes: ceil(C / world), the last has less."""
+    """Return the first class of `rank` and its number of classes.
+
+    ceil(C / world); the last rank has less.
+    """
     share = -(-classes // world)
     first = min(rank * share, classes)
     return first, min(share, classes - first)
@@ -74,7 +77,7 @@ class Gather(PyLayer):
 
 
 class MarginSoftmax(PyLayer):
-    """Cosines [batch, shard] and labels [batch] to the mean loss, over shards on all ranks."""
+    """Mean loss from cosines [batch, shard] and labels [batch], over all ranks."""
 
     @staticmethod
     def forward(

@@ -1,4 +1,4 @@
-"""Checkpoints in a folder: written whole or not at all, read only where every byte is right.
+"""Checkpoints in a folder: written atomically, verified when read.
 
 A checkpoint is a folder `step-0000001200`: `rank-0`, `rank-1`, … with what each rank wrote, and
 `manifest.json` with the facts of the run and the size and SHA-256 of each file. It is filled under
@@ -30,7 +30,7 @@ MANIFEST = "manifest.json"
 
 
 class CheckpointError(Exception):
-    """Checkpoints that this run cannot go on from: one sentence, which says what to do.
+    """Unusable checkpoints: one sentence with the remedy.
 
     `passing`: another attempt may find it otherwise, as of a server of files that was away.
     """
@@ -204,7 +204,7 @@ def _name(step: int) -> str:
 
 
 def _read(folder: Path, *, whole: bool = False) -> Checkpoint:
-    """What its manifest tells; `whole`: compared with all files. Raises OSError."""
+    """Read a checkpoint's manifest; `whole`: verify all files. Raises OSError."""
     damage = OSError(None, "not as it was written")
     try:
         told = json.loads((folder / MANIFEST).read_bytes())

@@ -1,4 +1,4 @@
-"""How a trainer ends: at once, and with an exit code that says why.
+"""Immediate end of a trainer, with a meaningful exit code.
 
 One that keeps checkpoints saves first where SIGTERM asks it to end. A rank may be blocked inside a
 collective when SIGTERM comes, where Python's own signal handlers never run; and after an error its
@@ -43,8 +43,10 @@ def end_on_sigterm() -> None:
 
 
 def save_first() -> None:
-    """From now on SIGTERM sets `told`, and ends this process `SAVE_SECONDS` later if it still runs:
-    a rank may wait for one that is gone.
+    """Delay the end after SIGTERM to save a checkpoint.
+
+    SIGTERM then sets `told`, and ends this process `SAVE_SECONDS` later if it still runs: a rank
+    may wait for one that is gone.
     """
     if _watched.is_set():
         signal.signal(signal.SIGTERM, lambda *_: None)  # Paddle has one of its own
@@ -59,8 +61,9 @@ def end() -> NoReturn:
 
 
 def outlive_sigterm(end: Callable[..., object] | None = None) -> None:
-    """In a loader process: SIGTERM, which launchers send to all, leaves it to its trainer, with
-    which it ends, by `end` or at once.
+    """Let a loader process survive SIGTERM and end with its trainer.
+
+    Launchers send SIGTERM to all processes. The end is by `end`, or at once.
     """
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGUSR1, end or signal.SIG_DFL)
@@ -68,7 +71,7 @@ def outlive_sigterm(end: Callable[..., object] | None = None) -> None:
 
 
 def run(main: Callable[[], object]) -> NoReturn:
-    """Run a trainer's `main` as the whole process and end it: 0, or 1 with the traceback."""
+    """Run `main` as the whole process; exit with 0, or 1 and traceback."""
     end_on_sigterm()
     code = 1
     try:

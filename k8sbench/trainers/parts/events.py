@@ -32,7 +32,7 @@ REMEDY = "let the launcher set the variables of the rank, or unset them all to t
 
 @dataclass(frozen=True)
 class Place:
-    """Where this process stands in its job."""
+    """Rank of this process in its job."""
 
     rank: int = 0
     local_rank: int = 0
@@ -44,7 +44,7 @@ class Place:
         environ: Mapping[str, str] = os.environ,
         names: tuple[str, str, str] = ("RANK", "LOCAL_RANK", "WORLD_SIZE"),
     ) -> Place:
-        """Read rank, local rank and world size as a launcher sets them; alone without them.
+        """Read rank, local rank and world size from a launcher's variables.
 
         Contradictory variables end the process: such a rank would wait for its peers for ever.
         """
@@ -61,12 +61,12 @@ class Place:
 
     @property
     def first(self) -> bool:
-        """Whether this is the rank that reports for the whole job."""
+        """True for the rank that reports for the whole job."""
         return self.rank == 0
 
 
 def write_line(text: str) -> None:
-    """Write one line to stdout with one system call, after everything that print() has buffered."""
+    """Write one line to stdout with one system call, after print()'s buffer."""
     sys.stdout.flush()
     data = text.encode("utf-8", "backslashreplace") + b"\n"
     while data:  # once, unless the pipe takes less than a whole line
@@ -80,9 +80,10 @@ def line(event: str, fields: Mapping[str, object]) -> str:
 
 
 class Journal:
-    """Writes the events of one rank, in the order of a run: start, environment, data and weights;
-    resume, where it goes on from a checkpoint; step*, gpu*, broken*, evaluation* and checkpoint*;
-    rank, summary.
+    """Writer of one rank's events, in the order of a run.
+
+    Start, environment, data and weights; resume, if it continues from a checkpoint; step*, gpu*,
+    broken*, evaluation* and checkpoint*; rank, summary.
     """
 
     def __init__(
@@ -121,8 +122,10 @@ class Journal:
         options: Mapping[str, object] | None = None,
         **session: object,
     ) -> None:
-        """The first line of every rank; `options` adds the trainer's own to the speed options, and
-        `session` are framework, framework_version, device and precision_effective.
+        """Write the first line of a rank.
+
+        `options` adds the trainer's own to the speed options, and `session` are framework,
+        framework_version, device and precision_effective.
         """
         self.options = dict(options or {})
         settings, place = self.settings, self.place
@@ -148,11 +151,17 @@ class Journal:
         )
 
     def environment(self, fields: Mapping[str, object]) -> None:
-        """What is known of the machine, after start-up (`machine.describe` and the framework)."""
+        """Write the facts of the machine, after start-up.
+
+        From `machine.describe` and the framework.
+        """
         self.event("environment", {"rank": self.place.rank, **fields})
 
     def arithmetic(self, types: Mapping[str, str], amp_dtype: str) -> None:
-        """Rank 0, under AMP: the types of its model's operations, and a digest of them."""
+        """Write the types of the model's operations, and their digest.
+
+        Of rank 0, under AMP.
+        """
         stated = {"rank": self.place.rank, "arithmetic": statement(types, amp_dtype)}
         self.event("environment", stated)
 
@@ -193,8 +202,10 @@ class Journal:
         )
 
     def summary(self, plan: StepPlan, window: RankWindow, *, steps: int, **more: object) -> None:
-        """Rank 0's last line. `steps` counts every step taken; `more` are the fields that the
-        window does not give, which is null where the run ended with its warm-up.
+        """Write rank 0's last line.
+
+        `steps` counts every step taken; `more` are the fields that the window does not give, which
+        is null where the run ended with its warm-up.
         """
         self.event(
             "summary",
@@ -231,7 +242,10 @@ def spread(values: Sequence[float]) -> dict[str, float | None]:
 
 
 def _plain(value: object) -> object:
-    """`value` as JSON can carry it. Floats keep nine decimals: a nanosecond, well below noise."""
+    """Convert `value` for JSON, floats to nine decimals.
+
+    That is a nanosecond, well below noise.
+    """
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()  # names of files may be no text
     if isinstance(value, float):
@@ -244,7 +258,7 @@ def _plain(value: object) -> object:
 
 
 def statement(types: Mapping[str, str], amp_dtype: str) -> dict[str, object]:
-    """What a run states: the types, and a digest that is equal where they are."""
+    """Return the types and their digest."""
     stated = {kind: types[kind].format(half=HALF[amp_dtype]) for kind in sorted(types)}
     text = json.dumps(stated, separators=(",", ":"))
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]

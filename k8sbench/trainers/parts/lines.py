@@ -1,8 +1,8 @@
-"""The log lines of each benchmark's family, in the shape of the program that made it known.
+"""Log lines in the format of each benchmark's upstream program.
 
-Pure functions from a record to one line. The throughput that a line states is that of the JSON
-line of the same record, to the digits that its family prints. Whether a family counts per card or
-per job, from 0 or from 1, with or without the wait for data, is upstream's choice and is kept.
+Pure functions from a record to one line. The throughput in a line is that of the JSON line of the
+same record, to the digits that its family prints. Upstream decides whether it is per card or per
+job, whether counts begin at 0 or 1, and whether the wait for data is included.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class LineValues:
 
 
 def mmseg(progress: LineValues) -> str:
-    """mmsegmentation 0.x: `time` is seconds per step of the job, values are means of the record."""
+    """Line of mmsegmentation 0.x: `time` is s/step, values are means."""
     record = progress.record
     left = timedelta(seconds=int(record.total_seconds / record.taken * (record.of - record.step)))
     parts = [

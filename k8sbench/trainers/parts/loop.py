@@ -39,7 +39,7 @@ from k8sbench.trainers.parts.training import Training
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What makes one trainer different from another, whatever the framework."""
+    """Definition of one trainer, for both frameworks."""
 
     unit: str
     # The data parallel model, of a `Session`.
@@ -79,8 +79,9 @@ class Work:
 
 
 def begin(work: Work, here: Session, options: Mapping[str, object]) -> tuple[Journal, Files | None]:
-    """Open the files, if the data are real, write the first lines and meet the other ranks, unless
-    batch norm has too few samples.
+    """Open the data, write the first lines, and meet the other ranks.
+
+    Exits if batch norm has too few samples.
     """
     settings, place = here.settings, here.place
     sharing = settings.batch_size * (place.world_size if here.synchronises(work.sync_bn) else 1)
@@ -177,7 +178,7 @@ class Loop(abc.ABC, Generic[W, S]):
             self.journal.timed("weights", vars(loaded))
 
     def parts(self) -> dict[str, Any]:
-        """What a checkpoint holds, as `state` takes it."""
+        """Parts of a checkpoint, as arguments of `state`."""
         return {
             "model": self.bare,
             "optimizer": self.optimizer,
@@ -202,17 +203,17 @@ class Loop(abc.ABC, Generic[W, S]):
             yield self.here.on_device(inputs, targets, self.work.normalise)
 
     def share_statistics(self) -> None:
-        """Give every rank rank 0's statistics of batch norm: one model is evaluated, not many."""
+        """Copy rank 0's batch norm statistics to all ranks: one model is evaluated."""
         if self.here.place.world_size > 1:
             for tensor in self.here.statistics(self.bare).values():
                 self.here.distributed.broadcast(tensor, 0)
 
     @abc.abstractmethod
     def step(self, inputs: Any, targets: Any, lr: float) -> None:
-        """Train on one batch at the rate `lr`, and `keep` the values that upstream reads."""
+        """Train on one batch at rate `lr`, and `keep` upstream's values."""
 
     def whole(self, step: int) -> bool:
-        """Whether after `step` no gradients are kept for the next one."""
+        """True if no gradients are kept after `step` for the next one."""
         del step
         return True
 
@@ -232,12 +233,12 @@ class Loop(abc.ABC, Generic[W, S]):
                 layer.eval()
 
     def gradients(self) -> list[Any]:
-        """Of all parameters of the data parallel model that have one."""
+        """Gradients of the data parallel model's parameters."""
         gradients = (parameter.grad for parameter in self.bare.parameters())
         return [gradient for gradient in gradients if gradient is not None]
 
     def grad_scale(self) -> float:
-        """What the loss is multiplied by."""
+        """Factor of the loss."""
         return 1.0
 
     def mean_over_ranks(self, printed: Any) -> Any:

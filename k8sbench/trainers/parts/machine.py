@@ -1,8 +1,8 @@
-"""What is known of the machine that a rank runs on.
+"""Facts of the machine of a rank, for the `environment` event.
 
-Facts for the `environment` event: what cannot be learned is None. Nothing is run to find them
-(images may lack nvidia-smi); a GPU is described by the driver's own library. Beside them two
-switches of NVIDIA's libraries that no framework has: TF32 for all of them, and NCCL's own log.
+Unknown facts are None. No program is run to find them (images may lack nvidia-smi); a GPU is
+described by the driver's own library. Also two switches of NVIDIA's libraries that no framework
+has: TF32 for all of them, and NCCL's own log.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def before_paddle(settings: Settings) -> None:
 
 
 def connect_by_nccl(connect: Callable[[], object]) -> str | None:
-    """Call `connect`, in which NCCL connects; the network that it reports, None if it reports none.
+    """Call `connect`; return the network that NCCL reports, or None.
 
     "IB", "Socket" or a plug-in's name: the one between nodes; NVLink or shared memory carry what
     stays inside one. NCCL reports it at NCCL_DEBUG=INFO only, so that it always writes that much,
@@ -149,7 +149,7 @@ def connect_by_nccl(connect: Callable[[], object]) -> str | None:
 
 
 def _move_to_stderr(log: Path) -> None:
-    """Let what this process goes on writing into a file, which stays open, come to stderr."""
+    """Redirect this process's further output to an open file to stderr."""
     for number in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):  # the listing's own is closed by now
             if number.samefile(log):

@@ -1,8 +1,8 @@
-"""How a trainer is evaluated, and figures from sums over validation samples: IoU, pixels, pairs.
+"""Evaluation figures, from sums over validation samples.
 
-Each figure is computed from sums that add up over batches and ranks, in float64, so that it does
-not depend on how the samples were divided. Arrays are numpy's; figures are fractions from 0 to 1,
-and NaN where there is nothing to compute them from.
+IoU, pixels and pairs. Each figure is computed from sums that add up over batches and ranks, in
+float64, so that it does not depend on how the samples were divided. Arrays are numpy's; figures are
+fractions from 0 to 1, and NaN where there is nothing to compute them from.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ THRESHOLDS = np.arange(0, 4, 0.01)
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """What is summed over the validation samples of all ranks, and the figures that follow.
+    """Sums over all ranks' validation samples, and the resulting figures.
 
     Each sample of the validation part is counted exactly once, whatever the number of ranks and the
     batch size.
@@ -41,8 +41,9 @@ class Evaluation:
 
 
 def mean_iou(matrix: Array) -> float:
-    """Of pixels by label (row) and prediction (column): the mean over the classes that occur as
-    either (mmsegmentation; PaddleSeg counts the others as 0).
+    """Mean IoU from pixels by label (row) and prediction (column).
+
+    Over the classes that occur as either (mmsegmentation; PaddleSeg counts the others as 0).
     """
     hits = np.diagonal(matrix)
     shares = _shares(hits, matrix.sum(0) + matrix.sum(1) - hits)
@@ -58,7 +59,7 @@ def pixel_accuracy(matrix: Array) -> float:
 def of_pixels(
     classes: int, predicted: Callable[[Any, Any], Any], bincount: Callable[..., Any]
 ) -> Evaluation:
-    """How segmentation is evaluated: whole pictures at their own scale, by mIoU and right pixels.
+    """Evaluation of segmentation: mIoU and pixel accuracy of unscaled pictures.
 
     `predicted` gives the classes [samples, height, width] of (model, pictures); `bincount` is the
     framework's.

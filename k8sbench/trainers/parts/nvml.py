@@ -1,4 +1,4 @@
-"""NVML, the driver's library, by the calls that a trainer needs of it, and what it samples by them.
+"""Bindings of NVML, the driver's library, and sampling with it.
 
 Public images of PyTorch and Paddle lack its Python module, but the container runtime puts the
 library itself, ``libnvidia-ml.so.1``, into every container that has a GPU. The names and types are
@@ -89,7 +89,7 @@ class Nvml:
         return text.value.decode() if ended else None
 
     def device(self, pci_bus_id: str | None, uuid: str | None) -> c_void_p | None:
-        """The GPU of a PCI address or, where NVML has another address, of a UUID."""
+        """Return a GPU by PCI address, else by UUID."""
         named = uuid if uuid is None or uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
         for name, text in (
             ("nvmlDeviceGetHandleByPciBusId_v2", pci_bus_id),
@@ -102,9 +102,7 @@ class Nvml:
         return None
 
     def ask(self, name: str, device: c_void_p, *arguments: int) -> int | None:
-        """One of the calls of a GPU, and of an answer with members ``call.member``; the units are
-        NVML's.
-        """
+        """Call a function of a GPU; ``call.member`` picks a member. NVML's units."""
         call, _, member = name.partition(".")
         taken, kind = _CALLS[call]
         answer = kind()
@@ -118,14 +116,14 @@ class Nvml:
         return next((answer for answer in answers if answer is not None), None)
 
     def switch(self, name: str, device: c_void_p) -> bool | None:
-        """Whether what can be switched is on now, such as ECC and the division of the GPU (MIG)."""
+        """True if a switch such as ECC or MIG is on."""
         now, after_reboot = c_int(), c_int()
         types = c_void_p, POINTER(c_int), POINTER(c_int)
         ended = self._call(name, types, device, byref(now), byref(after_reboot))
         return bool(now.value) if ended else None
 
     def processes(self, device: c_void_p) -> int | None:
-        """How many processes compute on a GPU: their number alone, which all versions give."""
+        """Number of processes that compute on a GPU."""
         for version in ("_v3", "_v2", ""):
             count = c_uint(0)
             types = c_void_p, POINTER(c_uint), c_void_p
@@ -148,7 +146,7 @@ class Nvml:
 
 @contextlib.contextmanager
 def opened() -> Iterator[Nvml | None]:
-    """Load and initialize the library for a while; None where there is none, or no driver."""
+    """Load NVML for a while; None without library or driver."""
     try:
         library = ctypes.CDLL(LIBRARY)
         # One that has the name alone would not have this.
@@ -206,7 +204,7 @@ class Sampler:
         self._values: dict[str, list[float | None]] = {}
 
     def start(self, names: tuple[str | None, str | None] | None) -> None:
-        """Sample the GPU of this PCI address and UUID from now on; None: there is none."""
+        """Start to sample the GPU of a PCI address and UUID; None: none."""
         if names is None:
             return
         # Here and not in the thread: a loader process that forks meanwhile might hang.

@@ -28,7 +28,7 @@ DYNAMIC_SCALE = 65536.0
 
 @dataclass(frozen=True, kw_only=True)
 class Work(loop.Work):
-    """What makes one trainer different from another."""
+    """Definition of one Paddle trainer."""
 
     # Of (model, sharded, inputs, targets): scalars in printing order; "loss" is descended.
     losses: Callable[[Any, Any, Any, Any], Mapping[str, Any]]

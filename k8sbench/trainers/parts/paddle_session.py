@@ -70,7 +70,7 @@ class Batches:
 
 
 def _in_loader(_: int) -> None:
-    """Leave no batch in /dev/shm where the trainer ends by an error or a signal (`ending`)."""
+    """Set up a loader process: no batch stays in /dev/shm (`ending`)."""
 
     def remove(*_: object) -> None:
         for batch in Path("/dev/shm").glob(f"paddle_{os.getpid()}_*"):  # noqa: S108
@@ -167,11 +167,11 @@ class Session(session.Session):
 
     @property
     def scales(self) -> bool:
-        """Whether gradients are scaled: in fp16 only."""
+        """True if gradients are scaled: in fp16 only."""
         return self._amp and self.settings.amp_dtype == "fp16"
 
     def scaler(self, initial: float) -> Any:
-        """The gradient scaler, which adapts; one that does nothing unless the run is in fp16."""
+        """Adaptive gradient scaler; without effect unless in fp16."""
         return paddle.amp.GradScaler(
             enable=self.scales,
             init_loss_scaling=initial,
@@ -301,7 +301,10 @@ def _autocast(dtype: str, **lists: Any) -> Any:
 
 
 def _amp_has_effect(dtype: str) -> bool:
-    """Whether a product comes out in `dtype`: Paddle leaves AMP off where it cannot, and warns."""
+    """True if a product has type `dtype`.
+
+    Paddle leaves AMP off where it cannot, and warns.
+    """
     ones = paddle.ones([1, 1])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -315,7 +318,10 @@ def _nccl_version() -> str | None:
 
 
 def _cuda_identity(index: int) -> tuple[str | None, str | None]:
-    """PCI address and UUID of a visible GPU, from the driver: Paddle does not give them."""
+    """PCI address and UUID of a visible GPU, from the driver.
+
+    Paddle does not give them.
+    """
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:

@@ -1,4 +1,4 @@
-"""Which samples a rank trains on, in what order, and broken ones, whatever the framework.
+"""Samples of a rank: selection, order, broken ones.
 
 A synthetic data set is an object with two methods: `ready(index)` gives a sample as the model takes
 it, `decoded(index)` gives one as a worker would have it after decoding a file, passed through the
@@ -56,7 +56,7 @@ def shares(place: Place, batch_size: int) -> Iterator[range]:
 
 
 class DataError(Exception):
-    """A folder that does not hold the data set: one sentence that names what is missing."""
+    """Unusable data folder: one sentence that names what is missing."""
 
 
 class BrokenSample(Exception):
@@ -73,7 +73,7 @@ class BrokenSample(Exception):
 
 
 class Part(Protocol):
-    """One part of a data set in files: that to train on, or that to evaluate on."""
+    """Part of a data set in files: training or validation."""
 
     def __len__(self) -> int:
         """The number of samples."""
@@ -103,7 +103,10 @@ Batch = tuple[Array, Array, str]  # inputs, targets and a note
 
 
 def opener(name: str, **options: Any) -> Callable[[Path], Files]:
-    """What opens a folder as the data set of that name, whose module needs Pillow."""
+    """Return the function that opens a folder as the named data set.
+
+    Its module needs Pillow.
+    """
 
     def opened(folder: Path) -> Files:
         module: Any = importlib.import_module(f"k8sbench.trainers.data.{name}")
@@ -117,8 +120,7 @@ def opener(name: str, **options: Any) -> Callable[[Path], Files]:
 def opened(
     opener: Callable[[Path], Files] | None, settings: Settings, place: Place
 ) -> Iterator[Files | None]:
-    """The data set that the settings name; None if that is synthetic. Ends the process where there
-    is none that one could train on.
+    """Return the data set of the settings; None for synthetic data.
 
     One rank of a node lists the folder, and the others read its list, which is gone when rank 0 of
     the node leaves the context: by then all must have entered it.
@@ -151,7 +153,7 @@ def _list_of_node() -> Path:
 
 
 def _shared(make: Callable[[], Files]) -> Files:
-    """What `make` gives in the first process that comes here, in all of a node."""
+    """Call `make` in one process of the node, and share the result."""
     with _list_of_node().open("a+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         if os.fstat(file.fileno()).st_uid != os.geteuid():
@@ -165,7 +167,7 @@ def _shared(make: Callable[[], Files]) -> Files:
 
 @dataclass(frozen=True)
 class TrainingBatches:
-    """A batch sampler: one rank's part of each global batch from step number `done` + 1 on.
+    """Batch sampler: a rank's part of each global batch after step `done`.
 
     An epoch is one permutation of the numbers, less those that do not fill a global batch.
     """
@@ -192,7 +194,7 @@ class TrainingBatches:
 
 @dataclass(frozen=True)
 class ValidationBatches:
-    """A batch sampler: one rank's share of all samples, each of which one rank has once."""
+    """Batch sampler: a rank's share of all samples, without repetition."""
 
     samples: int
     batch_size: int
@@ -264,8 +266,10 @@ def source(
 
 
 def collate(samples: Sequence[Read]) -> Batch:
-    """One batch: inputs and targets of the whole samples (of no use if there is none), and a note
-    of their numbers and of the broken ones, for a :class:`Ledger`.
+    """Build a batch with a note of its sample numbers and broken samples.
+
+    Inputs and targets are of the whole samples (of no use if there is none); the note is for a
+    :class:`Ledger`.
     """
     pairs = [sample.pair for sample in samples if sample.pair is not None]
     if not pairs:
@@ -282,15 +286,13 @@ def note(samples: Sequence[Read]) -> str:
 
 
 def _most(limit: str, samples: int) -> int:
-    """What a limit allows, a number or a share of the samples."""
+    """Return a limit in samples, from a number or a share."""
     number = float(limit.rstrip("%"))
     return int(number * samples / 100 if limit.endswith("%") else number)
 
 
 class Ledger:
-    """The broken samples of one rank, each named once however often it is met. More of them than
-    the limit end the process with exit code 2: another attempt would find them again.
-    """
+    """Broken samples of one rank, each named once."""
 
     def __init__(self, files: Files, journal: Journal) -> None:
         self._journal = journal
@@ -303,7 +305,7 @@ class Ledger:
         self.found: set[int] = set()
 
     def read(self, part: str, note: str, *, wanted: int = 0) -> list[int]:
-        """The numbers of a batch's samples; each broken one that is new is named by an event.
+        """Return a batch's sample numbers; report each new broken one.
 
         Fewer samples than `wanted` also end the run: none could take the place of a broken one.
         """
@@ -320,7 +322,10 @@ class Ledger:
         return list(numbers)
 
     def of_all(self, summed: Callable[[Array], Array]) -> list[int]:
-        """What all ranks have found, each once; `summed` sums an array over the ranks."""
+        """Return the numbers of all ranks' broken samples.
+
+        `summed` sums an array over the ranks.
+        """
         if not summed(np.array([float(len(self.found))]))[0]:
             return []
         marks = np.zeros(self._samples)

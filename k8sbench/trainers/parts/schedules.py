@@ -1,4 +1,4 @@
-"""How long a run trains, where it is evaluated and saved, and its learning rates.
+"""Length of a run, its evaluations, and learning rates.
 
 An epoch is as many whole global batches as the data set has: the rest is left out, as upstreams
 leave it out. Everything that counts epochs (length, schedule, order of samples, log lines) asks
@@ -18,7 +18,7 @@ from k8sbench.trainers.parts.settings import Settings
 
 @dataclass(frozen=True)
 class Course:
-    """The steps of a run, from 1 to `steps`, whether or not it was resumed in between."""
+    """Steps of a run, from 1 to `steps`, with or without restarts."""
 
     steps: int
     epoch_steps: int
@@ -31,13 +31,13 @@ class Course:
         return -(-self.steps // self.epoch_steps)
 
     def evaluates(self, step: int) -> bool:
-        """Whether the model is evaluated after `step`, and saved if there are checkpoints."""
+        """True if the model is evaluated after `step`, and saved with checkpoints."""
         due = self.evaluate_every > 0 and step % self.evaluate_every == 0
         return self.trains and (due or step == self.steps)
 
 
 def plan(settings: Settings, samples: int, global_batch: int) -> Course:
-    """The course of a run on a data set of `samples`; 0: not known, one step is an epoch."""
+    """Return the steps for a data set; unknown size 0: one-step epochs."""
     epoch_steps = max(samples // global_batch, 1)
     if settings.mode != "train":
         return Course(steps=settings.warmup + settings.iterations, epoch_steps=epoch_steps)
@@ -64,7 +64,7 @@ def poly(base: float, total: int, *, power: float = 0.9, minimum: float = 0.0) -
 
 
 def warmup_cosine(base: float, *, warmup: int, total: int, per: int = 1) -> Schedule:
-    """Linear warm-up and half a cosine down to 0, changed each `per` steps (DLE: each epoch).
+    """Linear warm-up, then half a cosine to 0, updated every `per` steps.
 
     `warmup` and `total` are counted in units of `per` steps.
     """

@@ -1,4 +1,4 @@
-"""What the segmentation trainers of both frameworks have in common; imports no framework."""
+"""Parts of the segmentation trainers; imports no framework."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def add_options(group: argparse._ArgumentGroup) -> None:
 
 
 def schedule(own: argparse.Namespace, base: float, last: float) -> Callable[[Course], Schedule]:
-    """From `base` (or the rate that was asked for) down to `last`, over the steps of a training."""
+    """Polynomial decay from `base`, or the requested rate, to `last`."""
     first = base if own.lr is None else own.lr
     return lambda course: schedules.poly(
         first, course.steps if course.trains else STEPS, power=POWER, minimum=min(last, first)

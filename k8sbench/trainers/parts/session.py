@@ -1,6 +1,6 @@
-"""What the sessions of both frameworks share; imports no framework.
+"""Sessions: one rank of a job, in any framework.
 
-A session is one rank of a job: its settings, its place, its device and its peers.
+Its settings, its place, its device and its peers. Imports no framework.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ S = TypeVar("S", bound="Session")
 
 
 def gpu_of(settings: Settings, place: Place, gpus: int, framework: str, index: int) -> int | None:
-    """The GPU that a rank takes, `index` of the `gpus` that are visible; None: it takes a CPU."""
+    """Return the GPU of a rank among the visible ones; None for CPU."""
     if settings.device == "cpu" or (settings.device == "auto" and not gpus):
         return None
     if not gpus:
@@ -37,7 +37,10 @@ def gpu_of(settings: Settings, place: Place, gpus: int, framework: str, index: i
 
 
 class Session(abc.ABC):
-    """One rank. As a context it leaves the job in order; after an error it waits for no peer."""
+    """One rank; as a context it leaves the job in order.
+
+    After an error it waits for no peer.
+    """
 
     framework: ClassVar[str]
     version: ClassVar[str]
@@ -61,7 +64,7 @@ class Session(abc.ABC):
     @property
     @abc.abstractmethod
     def precision_effective(self) -> str:
-        """What the arithmetic really is: "fp32" or "amp".
+        """Effective precision: "fp32" or "amp".
 
         "amp" only if a matrix product inside `autocast` comes out in the half type, tried on this
         device before the first line. That proves that the framework's mixed precision has effect
@@ -118,7 +121,7 @@ class Session(abc.ABC):
 
     @abc.abstractmethod
     def saved(self, path: Path) -> dict[str, Any]:
-        """What a file of the framework holds by name; raises anything if it is none."""
+        """Load a file of the framework by names; raises anything if invalid."""
 
     @abc.abstractmethod
     def put(self, tensor: Any, values: Array) -> None:
@@ -154,7 +157,7 @@ class Session(abc.ABC):
 
     @abc.abstractmethod
     def files(self, reader: Any, batches: Iterable[Any]) -> Iterable[tuple[Any, Any, str]]:
-        """Batches of what `reader` gives, on the host perhaps, and notes; to be asked for again."""
+        """Yield batches of `reader`, maybe on the host, with notes; repeatable."""
 
     @abc.abstractmethod
     def on_device(
@@ -192,7 +195,7 @@ class Session(abc.ABC):
             self.distributed.barrier()
 
     def synchronises(self, sync_bn: bool) -> bool:
-        """Whether batch norm is synchronised here, if upstream synchronises it.
+        """True if batch norm is synchronised, given that upstream's is.
 
         SyncBN needs GPUs and more than one rank; elsewhere batch norm takes its place, as upstream
         does, and the summary reports it.
@@ -208,7 +211,7 @@ class Session(abc.ABC):
 
     @property
     def sums_at_once(self) -> bool:
-        """Whether the trainer itself sums the gradients, all of them after the backward pass."""
+        """True if the trainer sums all gradients after the backward pass."""
         return self.place.world_size > 1 and not self.settings.overlap
 
     def agree(self, number: int) -> int:
@@ -220,11 +223,11 @@ class Session(abc.ABC):
         return int(held.item())
 
     def all_fine(self, fine: bool) -> bool:
-        """Whether `fine` is true on every rank; returns once every rank has called this."""
+        """True if `fine` is true on every rank; a barrier."""
         return bool((self.mean(self.ones(1) * float(fine)) == 1.0).item())
 
     def environment(self) -> dict[str, object]:
-        """What is known of this rank's machine and libraries; None where it is not known."""
+        """Known facts of this rank's machine and libraries, else None."""
         facts: dict[str, object] = {
             **machine.describe(),
             "backend": self.backend,

@@ -37,7 +37,7 @@ CHECKS = ("frozen_norm", "no_dropout", "width_divisor")
 
 @dataclass(frozen=True)
 class Defaults:
-    """What one trainer takes when an option is not given: upstream's full-size values."""
+    """Default options of one trainer: upstream's full-size values."""
 
     benchmark: str
     recipes: tuple[str, ...]  # the ways to train; the first is the default
@@ -241,7 +241,7 @@ class Settings:
 
 
 class Parser(argparse.ArgumentParser):
-    """An argparse parser whose errors are one line: the reader is a log, not a terminal."""
+    """Argument parser with one-line errors, for logs."""
 
     def error(self, message: str) -> NoReturn:
         """Print one line that says what is wrong; exit code 2."""
@@ -249,7 +249,9 @@ class Parser(argparse.ArgumentParser):
 
 
 def refuse(message: str, *, passing: bool = False) -> NoReturn:
-    """End a trainer whose options, machine and data do not fit: one line on stderr, exit code 2.
+    """End a trainer whose options, machine and data do not fit.
+
+    One line on stderr, exit code 2.
 
     `k8sbench.diagnose.job.exits` knows that line, because launchers change the code; such a run is
     not restarted. What may be better at another attempt, `passing`, has another line, and code 1.
@@ -290,7 +292,7 @@ def parser(program: str, description: str, defaults: Defaults) -> Parser:
 
 
 def _contradiction(given: argparse.Namespace) -> str | None:
-    """What --mode train lacks; options of it that another mode has not are left unused there."""
+    """Return what --mode train lacks; its options are unused in other modes."""
     if given.mode != "train":
         return None
     if given.data in DATA_SOURCES:

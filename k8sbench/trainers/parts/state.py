@@ -1,4 +1,4 @@
-"""What a run goes on from, equal to the bit: saved to a folder per rank, and put back.
+"""State of a run: saved to a folder per rank, restored bit by bit.
 
 Rank 0 saves what all ranks have in common: parameters, momentum, the gradient scaler. Each rank
 saves its own batch norm statistics, which differ between ranks, and its part of a sharded layer
@@ -27,10 +27,11 @@ MOMENTUM = "momentum of "
 def save(
     folder: Path, here: Session, *, model: Any, optimizer: Any, scaler: Any, sharded: Any = None
 ) -> None:
-    """Fill this rank's folder of a checkpoint. Raises OSError, also for values that are not finite.
+    """Save this rank's state to its folder of a checkpoint.
 
-    `model` is the bare one, not as wrapped for data parallelism; `sharded` the layer of which each
-    rank has a part. There is no momentum before the first step.
+    Raises OSError, also for values that are not finite. `model` is the bare one, not as wrapped for
+    data parallelism; `sharded` the layer of which each rank has a part. There is no momentum before
+    the first step.
     """
 
     def trained(kind: str, layer: Any) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class StepPlan:
-    """How many steps, and where the records end."""
+    """Number of steps, and the ends of records."""
 
     warmup: int
     iterations: int
@@ -44,7 +44,7 @@ class StepPlan:
         return self.warm + self.iterations
 
     def ends_record(self, step: int) -> bool:
-        """Whether a record ends with step number `step`."""
+        """True if a record ends with `step`."""
         return (
             step % self.log_interval == self.record_at % self.log_interval
             or step == self.warm
@@ -93,7 +93,9 @@ class RankWindow:
 
 
 def extension(plan: StepPlan, steps_done: int, steady_seconds: float) -> int:
-    """How many more steps fill the steady part up to its minimum; whole log intervals, or 0.
+    """Return further steps to fill the steady part's minimum, or 0.
+
+    They are whole log intervals.
 
     `steady_seconds` is the time since the warm-up ended, over the steps since.
     """
@@ -156,7 +158,7 @@ class StepTimer:
             self._warmup_ended = self._began
 
     def another(self, agree: Callable[[int], int] = lambda steps: steps) -> bool:
-        """Whether there is another step to take: the same answer on every rank."""
+        """True if another step follows; equal on every rank."""
         if self.steps < self.target:
             return True
         if self.plan.min_steady_seconds <= 0:
@@ -169,7 +171,7 @@ class StepTimer:
 
     @contextlib.contextmanager
     def pause(self) -> Iterator[None]:
-        """What is done inside, between two steps, is in no step's time, nor in the window's."""
+        """Context whose time counts for no step and no window."""
         self._sync()
         began = self._clock()
         yield
@@ -183,7 +185,7 @@ class StepTimer:
         self._record_paused += paused
 
     def end(self) -> None:
-        """Take no further step: the window ends with the last one, at which a record ended."""
+        """End the window with the last step, at which a record ended."""
         self.target = self.steps
         self._window_ended = self._step_began
 
@@ -229,8 +231,9 @@ class StepTimer:
         return record
 
     def window(self) -> RankWindow:
-        """The measured window, once its last step is done: without steps, and of unknown length,
-        where the run ended with its warm-up.
+        """Return the measured window after its last step.
+
+        Without steps, and of unknown length, if the run ended with its warm-up.
         """
         return RankWindow(
             first_step=self.plan.warm + 1,
@@ -241,7 +244,7 @@ class StepTimer:
 
 @dataclass
 class Meter:
-    """One printed value: the last one, its mean since the last record, and since the first step."""
+    """Printed value: last, mean since the last record, mean of all."""
 
     last: float = math.nan
     _sum: float = 0.0
@@ -258,7 +261,7 @@ class Meter:
         self._total_count += 1
 
     def close(self) -> StepValue:
-        """What a record prints; the mean begins anew."""
+        """Return a record's value; restart the mean."""
         reading = StepValue(
             last=self.last,
             mean=self._sum / self._count if self._count else math.nan,
@@ -270,7 +273,7 @@ class Meter:
 
 @dataclass(frozen=True)
 class StepValue:
-    """A value at a record: of the last step, mean of the record, mean since the first step."""
+    """Value at a record: last step, mean of the record, mean of all."""
 
     last: float
     mean: float

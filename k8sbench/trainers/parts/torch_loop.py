@@ -25,7 +25,7 @@ DYNAMIC_SCALE = 65536.0
 
 @dataclass(frozen=True, kw_only=True)
 class Work(loop.Work):
-    """What makes one trainer different from another."""
+    """Definition of one PyTorch trainer."""
 
     # Scalars in printing order; the one called "loss" is descended.
     losses: Callable[[nn.Module, Tensor, Tensor], Mapping[str, Tensor]]

@@ -110,7 +110,7 @@ class Session(session.Session):
         return model, synced
 
     def apart(self, model: nn.Module) -> contextlib.AbstractContextManager[None]:
-        """The context of a step whose gradients are kept for the next one: no rank sums them."""
+        """Context of a step that keeps its gradients without summing over ranks."""
         if isinstance(model, nn.parallel.DistributedDataParallel):
             return model.no_sync()
         return contextlib.nullcontext()
@@ -128,7 +128,7 @@ class Session(session.Session):
         return torch.autocast(self.device.type, dtype=DTYPES[self.settings.amp_dtype])
 
     def scaler(self, initial: float) -> GradScaler:
-        """The gradient scaler, which adapts; one that does nothing unless the run is in fp16."""
+        """Adaptive gradient scaler; without effect unless in fp16."""
         return GradScaler(
             self.device.type,
             init_scale=initial,

@@ -53,7 +53,9 @@ class SyncNorm(nn.modules.batchnorm._BatchNorm):
 
 
 def synchronise(model: nn.Module) -> nn.Module:
-    """`model` with every batch norm in it over all ranks; not for models that are compiled.
+    """Replace every batch norm in `model` by one over all ranks.
+
+    Not for models that are compiled.
 
     The compiler would put collectives of its own in the place of these.
     """
@@ -66,10 +68,10 @@ def synchronise(model: nn.Module) -> nn.Module:
 
 
 def _equal_counts(count: int, running_mean: Tensor) -> tuple[Tensor, Tensor]:
-    """This rank's number of samples once per rank, if it is every rank's; in both kernels' types:
-    forward that of the running mean, backward whole numbers.
+    """Return this rank's sample count once per rank, if equal everywhere.
 
-    The only values that the host ever reads, in the first step.
+    In both kernels' types: forward that of the running mean, backward whole numbers. The only
+    values that the host ever reads, in the first step.
     """
     mine = torch.tensor([count], device=running_mean.device)
     of_rank = [torch.empty_like(mine) for _ in range(dist.get_world_size())]

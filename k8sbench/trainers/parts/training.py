@@ -33,7 +33,7 @@ NOT_FINITE_STEPS = 100
 
 @dataclass
 class Reached:
-    """What a run has reached: the facts of its checkpoints."""
+    """Progress of a run: the facts of its checkpoints."""
 
     began: float = math.nan  # unix time
     evaluations: int = 0
@@ -74,7 +74,7 @@ class Training:
             )
 
     def _same(self) -> dict[str, object]:
-        """What a later attempt must not change: it would train something else."""
+        """Settings that a later attempt must not change."""
         settings = self.run.here.settings
         names = ("benchmark", "recipe", "batch_size", "amp_dtype", "seed", "length_unit")
         return {
@@ -155,7 +155,7 @@ class Training:
             )
 
     def is_due(self, step: int) -> bool:
-        """Whether a checkpoint is due by time, or because a rank was told to end.
+        """True if a checkpoint is due by time, or a rank must end.
 
         All ranks look after the same step and learn of one another then, each time also when to
         look again: a look is a collective, too dear for every step.
@@ -173,7 +173,7 @@ class Training:
         return bool(told or late)
 
     def _end_at_target(self) -> None:
-        """End the run at once if it was asked to and has reached the target."""
+        """End the run at its target, if requested."""
         reached = int(self.reached.target_seconds is not None)
         if self.run.here.settings.stop_at_target and self.run.here.agree(reached):
             self.ended_by = "target"

@@ -40,7 +40,7 @@ class WeightsError(Exception):
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a model was started with."""
+    """Start weights of a model."""
 
     file: str  # its name, without the folder
     digest: str  # SHA-256 of the file, hex
@@ -49,7 +49,7 @@ class Loaded:
 
 
 class Publisher(NamedTuple):
-    """How one publisher names the layers of a ResNet-50.
+    """Layer names of one publisher's ResNet-50.
 
     `part` and `shortcut` are formats of the numbers `stage` and `block`, from 0, `layer`, the stage
     from 1, and of a part's number `place`, from 0, and `number`, from 1.
@@ -61,7 +61,7 @@ class Publisher(NamedTuple):
     statistics: tuple[str, str] = ("running_mean", "running_var")
 
     def name(self, ours: str, dimensions: int) -> str | None:
-        """The published name of a tensor that has ours; None: it is not in a backbone.
+        """Return the published name of a tensor; None outside the backbone.
 
         It is our name where this publisher's network has no such layer.
         """
@@ -165,7 +165,7 @@ def digest(path: Path) -> str:
 
 
 def _checked(path: Path) -> str:
-    """The digest of a file, which is that of its name if it has one."""
+    """Digest of a file, verified against a digest in its name."""
     try:
         found = digest(path)
     except OSError as error:
@@ -217,7 +217,7 @@ class Arrays(pickle.Unpickler):
     """Reads plain data and numpy's arrays and numbers, in any version's names; else refuses."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """What they are made of."""
+        """Return a class that a file names, or refuse."""
         if (module, name) == ("_codecs", "encode"):
             return lambda text, _: text.encode("latin1")  # how old pickles hold bytes
         if f"{module}.{name}" in _OF_ARRAYS:
