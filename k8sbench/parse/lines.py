@@ -6,7 +6,6 @@ is skipped.
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -19,7 +18,7 @@ NumberedLine = tuple[int, str]
 FEW = 16
 """Texts that are each searched for in a whole block."""
 _ENDED = re.compile(r"[^\r\n]*[\r\n]|[^\r\n]+")
-_DIGITS, _HEX_DIGITS = "123456789", "123456789abcdef"
+_ZEROS = str.maketrans("123456789", "0" * 9)
 
 
 def ended(block: str) -> list[str]:
@@ -37,98 +36,55 @@ class LogLines:
     def __init__(self, blocks: Iterable[str]) -> None:
         self.empty = True
         """True until a line with content comes."""
-        self._blocks = iter(blocks)
         self._block = ""
-        self._at = 0
-        """Position of the next line in the block …"""
-        self._number = 1
-        """… and its number."""
+        self._wanted: Collection[str] = ()
+        self._present: list[str] = []
+        """Wanted texts that the block may hold."""
+        self._lines = self._numbered(blocks)
 
     def holding(self, texts: Callable[[], Collection[str]]) -> Iterator[NumberedLine]:
         """Yield the remaining lines that hold one of the texts, once cleaned.
 
-        Other lines may come, too. Several iterators share the position: each line is given once.
-        ``texts`` is called after each line.
+        Several iterators share the position: each line is given once. ``texts`` is called after
+        each line.
         """
-        while self._more():
-            block, wanted = self._block, texts()
-            for begin, end in self._spans(wanted):
-                number = self._number + block.count("\n", self._at, begin)
-                self._at, self._number = end + 1, number + (end < len(block))
-                if begin < end:
-                    yield number, block[begin:end]
-                    taken = self._block is not block or self._at != end + 1
-                    if taken or texts() is not wanted:
-                        break
-            else:
-                self._number += block.count("\n", self._at)
-                self._at = len(block)
+        self._look_for(texts())
+        for line in self._lines:
+            yield line
+            self._look_for(texts())
 
-    def _more(self) -> bool:
-        """Advance to the next block at the end; False at the log's end."""
-        while self._at >= len(self._block):
-            block = next(self._blocks, None)
-            if block is None:
-                return False
+    def _look_for(self, texts: Collection[str]) -> None:
+        if texts is not self._wanted:
+            self._wanted, self._present = texts, _present(self._block, texts)
+
+    def _numbered(self, blocks: Iterable[str]) -> Iterator[NumberedLine]:
+        """Yield the lines that hold a wanted text."""
+        first = 1
+        for block in blocks:
             self.empty = self.empty and not block.strip("\r\n")
-            self._block, self._at = block, 0
-        return True
-
-    def _spans(self, texts: Collection[str]) -> Iterable[tuple[int, int]]:
-        """Return spans of the block's remaining lines that may hold a text."""
-        block, at = self._block, self._at
-        rest = block[at:] if at else block
-        if "" in texts:
-            return _lines(block, at)
-        is_plain = plain(rest)
-        present = _present(rest, texts, is_plain=is_plain)
-        if is_plain:
-            return sorted({span for text in present for span in _spans_with(text, block, at)})
-        return [
-            (begin, end)
-            for begin, end in (_lines(block, at) if present else ())
-            if any(map(_without_codes(block[begin:end]).__contains__, present))
-        ]
+            self._block, self._present = block, _present(block, self._wanted)
+            is_plain = plain(block)
+            for number, line in enumerate(block.split("\n") if self._present else (), first):
+                cleaned = line if is_plain else _without_codes(line)
+                for text in self._present:  # any() would take twice as long
+                    if text in cleaned:
+                        if line:
+                            yield number, line
+                        break
+            first += block.count("\n")
 
 
-def _lines(block: str, at: int) -> Iterator[tuple[int, int]]:
-    for line in block[at:].split("\n"):
-        yield at, at + len(line)
-        at += len(line) + 1
-
-
-def _spans_with(text: str, block: str, at: int) -> Iterator[tuple[int, int]]:
-    while (place := block.find(text, at)) >= 0:
-        begin = block.rfind("\n", at, place) + 1 or at
-        end = block.find("\n", place)
-        end = len(block) if end < 0 else end
-        yield begin, end
-        at = end + 1
-
-
-def _present(block: str, texts: Collection[str], *, is_plain: bool) -> list[str]:
-    """Those of the texts that a block may hold once it is cleaned."""
-    if len(texts) <= FEW and is_plain:
-        return [text for text in texts if _is_in(text, block)]
-    # Most lines of a long prologue are those of a loop: without their digits few are left. The
-    # last letter of an escape sequence must stay a letter.
-    digits = _DIGITS if "\x1b" in block else _HEX_DIGITS
-    unique = set(block.translate(_zeros(digits)).split("\n"))
-    shapes = _without_codes("\n".join(unique))
-    return [text for text in texts if _is_in(_shape(text, digits), shapes)]
-
-
-def _zeros(digits: str) -> dict[int, int]:
-    return str.maketrans(digits, "0" * len(digits))
-
-
-@functools.cache
-def _shape(text: str, digits: str) -> str:
-    return text.translate(_zeros(digits))
+def _present(block: str, texts: Collection[str]) -> list[str]:
+    """Return the texts that a block may hold once it is cleaned."""
+    if len(texts) <= FEW and plain(block):
+        return [text for text in texts if text in block]
+    # Most lines of a long prologue are those of a loop: without their digits few are left.
+    shapes = _without_codes("\n".join(set(block.translate(_ZEROS).split("\n"))))
+    return [text for text in texts if _is_in(text.translate(_ZEROS), shapes)]
 
 
 def _is_in(text: str, block: str) -> bool:
-    # That one of its characters is nowhere shows some twenty times as fast.
+    # Testing single characters first is about 20 times as fast.
     return all(map(block.__contains__, text)) and text in block
 
 
