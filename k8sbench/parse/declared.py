@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
@@ -18,6 +16,7 @@ from k8sbench.model.expressions import Match, Pattern
 from k8sbench.model.sample import Fact, Item, Mark, Place, Shape
 from k8sbench.model.spec import LogFormat
 from k8sbench.parse.family import EvaluationRule, Family, LineReader, LineRule, MarkRule, Read
+from k8sbench.parse.json_fields import JsonFields
 from k8sbench.parse.lines import CleanLine, ended, pieces
 from k8sbench.parse.records import MOST_ITERATIONS, RecordRule, number_in, positive
 from k8sbench.parse.stamps import DAY
@@ -91,67 +90,6 @@ def _compiled(expression: str | None) -> Pattern | None:
 def training_line(declared: LogFormat) -> Pattern | None:
     """Return the pattern of a training line; None without one."""
     return JsonFields(declared.fields) if declared.fields else _compiled(declared.record)
-
-
-_OBJECT = re.compile(r"\{\s*\"")
-_JSON = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str)
-
-
-class JsonMatch(NamedTuple):
-    """A match of the fields of a JSON object; item 0 is its text."""
-
-    text: str
-    at: int
-    """Its end in the line."""
-    named: dict[str, str | None]
-
-    def end(self) -> int:
-        """Return the place behind it."""
-        return self.at
-
-    def groupdict(self) -> dict[str, str | None]:
-        """Return the values, by the names of their groups."""
-        return self.named
-
-
-class JsonFields:
-    """A pattern for JSON objects, whose groups are values at paths.
-
-    A path has keys and list indexes: ``data.train.rate``, ``step.1``.
-    """
-
-    def __init__(self, paths: Mapping[str, str]) -> None:
-        self._paths = paths
-        self.groupindex = {name: number for number, name in enumerate(paths, 1)}
-
-    def search(self, text: str, start: int = 0, /) -> JsonMatch | None:
-        """Return the first object from a place on that has one of the values."""
-        return next(self.finditer(text, start), None)
-
-    def finditer(self, text: str, start: int = 0, /) -> Iterator[JsonMatch]:
-        """Yield all such objects, up to one that is torn."""
-        while begin := _OBJECT.search(text, start):
-            try:
-                found, start = _JSON.raw_decode(text, begin.start())
-            except (ValueError, RecursionError):
-                return
-            named = {name: _at(found, path) for name, path in self._paths.items()}
-            if any(named.values()):
-                yield JsonMatch(text[begin.start() : start], start, named)
-
-
-def _at(value: object, path: str) -> str | None:
-    """Return the text or number at a path; keys may hold dots themselves."""
-    if isinstance(value, list):
-        value = {str(place): each for place, each in enumerate(value)}
-    if not isinstance(value, dict):
-        return None
-    if isinstance(found := value.get(path), str):
-        return found
-    inner = (
-        _at(each, path[len(key) + 1 :]) for key, each in value.items() if path.startswith(f"{key}.")
-    )
-    return next(filter(None, inner), None)
 
 
 def _wraps(stamp_format: str) -> float | None:

@@ -17,8 +17,9 @@ import msgspec
 from k8sbench.model.expressions import Match, Pattern
 from k8sbench.model.sample import Evaluation, Fact, Item, MarkKind
 from k8sbench.parse import stamps
+from k8sbench.parse.json_fields import JsonFields
 from k8sbench.parse.lines import CleanLine
-from k8sbench.parse.records import JSON_NUMBER, RecordRule, number_in
+from k8sbench.parse.records import RecordRule, number_in
 
 
 class FactRule(msgspec.Struct, frozen=True):
@@ -49,13 +50,14 @@ class EvaluationRule(msgspec.Struct, frozen=True):
     """None: percent, if the value is above 1."""
 
 
-def evaluation_in_json(
-    needle: str, metrics: str, unit: Literal["%", "fraction"] | None = None
-) -> EvaluationRule:
-    """Build a rule for a flat JSON object; ``metrics`` are keys, with ``|`` between them."""
-    value = rf'"(?P<metric>{metrics})": (?P<value>{JSON_NUMBER})'
-    pattern = rf"(?=\{{[^{{}}]*{needle})\{{[^{{}}]*{value}[^{{}}]*\}}"
-    return EvaluationRule(needle, re.compile(pattern), unit=unit)
+def evaluations_in_json(
+    *metrics: str, unit: Literal["%", "fraction"] | None = None
+) -> tuple[EvaluationRule, ...]:
+    """Build the rules for metrics that are keys of a JSON object."""
+    return tuple(
+        EvaluationRule(f'"{metric}": ', JsonFields({"value": metric}), metric, unit)
+        for metric in metrics
+    )
 
 
 class MarkRule(msgspec.Struct, frozen=True):

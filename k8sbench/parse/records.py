@@ -18,21 +18,7 @@ MOST_EPOCHS = 1e6
 """No run has as many; a larger number is a broken line."""
 LOSS_NUMBER = r"(?P<loss>[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf|NaN|Inf|NAN|INF))"
 """A loss as any of the programs prints it."""
-JSON_NUMBER = r"-?(?:\d+(?:\.\d+)?(?:[eE][-+]?\d+)?\b|NaN|Infinity)"
 _LOSS = re.compile(r"\bloss:\s+" + LOSS_NUMBER)
-
-
-def json_object(**keys: str) -> str:
-    """Return the expression for a flat JSON object: group → key of its number, in any order.
-
-    A key that ends in ``?`` may be missing.
-    """
-    values = (
-        rf'(?:(?=[^{{}}]*"{re.escape(key.rstrip("?"))}": (?P<{group}>{JSON_NUMBER})))'
-        + "?" * key.endswith("?")
-        for group, key in keys.items()
-    )
-    return rf"\{{{''.join(values)}[^{{}}]*\}}"
 
 
 class RecordRule(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from k8sbench.measure.run.rank_records import Epochs
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.sample import Evaluation, Mark, Record
 from k8sbench.parse.family import Family
@@ -50,19 +51,23 @@ def curve(plan: RunPlan, family: Family, blocks: Iterable[str]) -> Curve:
     steps: list[tuple[int, float | None, float | None, float | None]] = []
     evaluations: list[Evaluation] = []
     starts: list[float] = []
-    bases: dict[int, int] = {}
-    last: Record | None = None
+    epochs: Epochs | None = None
+    base = position = previous = 0
+    source = ""
     for item in FamilyLog(blocks, [family]):
         if isinstance(item, Evaluation) and item.stamp is not None:
             evaluations.append(item)
         elif isinstance(item, Mark) and item.kind == "start" and item.stamp is not None:
             # Each rank of a replica says when it began.
             starts += [item.stamp] if not item.values["rank"] else []
-        if not isinstance(item, Record) or (last and item.source != last.source):
+        if not isinstance(item, Record) or (epochs and item.source != source):
             continue  # a file may hold the lines of several ranks
-        iteration = _base(item, last, bases) + item.iteration
-        steps.append((iteration, rate(item, plan), item.loss, item.stamp))
-        last = item
+        epochs, source = epochs or Epochs(item), item.source
+        if epochs.turns(item, previous):
+            base, _ = epochs.turn(item, position)
+        previous = item.iteration
+        position = max(position, base + previous)
+        steps.append((base + previous, rate(item, plan), item.loss, item.stamp))
     first = evaluations[0] if evaluations else None
     return Curve(
         iterations=tuple(iteration for iteration, *_ in steps),
@@ -81,23 +86,6 @@ def curve(plan: RunPlan, family: Family, blocks: Iterable[str]) -> Curve:
         began=starts[0] if starts else None,
         restarts=tuple(starts[1:]),
     )
-
-
-def _base(record: Record, last: Record | None, bases: dict[int, int]) -> int:
-    """Iterations before the epoch of a record; 0 where they are counted through all epochs."""
-    if record.shape.numbering == "run":
-        return 0
-    number = record.epoch or 0
-    if number not in bases:
-        shape, total = record.shape, record.total or 0
-        bases[number] = max(number - shape.first_epoch_of(record), 0) * total
-        if last is not None:
-            # The last iterations of an epoch may have no line, and those of some epochs none.
-            known = last.epoch or 0
-            goes_on = shape.numbering is None and record.iteration > last.iteration
-            ended = 0 if goes_on else max(total * (number - known), last.iteration)
-            bases[number] = bases.get(known, 0) + ended
-    return bases[number]
 
 
 def rate(record: Record, plan: RunPlan) -> float | None:

@@ -155,7 +155,7 @@ def planned_iterations(log: LogFacts) -> int | None:
     """Iterations that were planned for the run, as far as the log states them."""
     rank = log.rank
     logged = log.whole("planned_iterations")
-    if rank is None or not rank.by_epoch:
+    if rank is None or not rank.epochs.restart:
         return (rank.sums.planned if rank else None) or logged
     epochs = log.whole("planned_epochs")
     if epochs is not None and rank.sums.planned is not None:
@@ -174,7 +174,7 @@ def planned_iterations(log: LogFacts) -> int | None:
 def possible_samples(log: LogFacts, unit: int = 1) -> range | None:
     """Return the range of samples per job step ÷ ``unit``; None if unknown."""
     rank, known = log.rank, log.airank.samples
-    if rank is None or known is None or not rank.by_epoch:
+    if rank is None or known is None or not rank.epochs.restart:
         return None
     samples, steps = known[0], rank.sums.planned or 0
     if steps < 2:

@@ -27,6 +27,47 @@ Replay = Literal["repeated", "redone", "back"]
 """
 
 
+class Epochs:
+    """Iterations of a run before each of its epochs."""
+
+    def __init__(self, first: Record) -> None:
+        numbering = first.shape.numbering
+        self.restart = numbering != "run"
+        """True if iterations restart in each epoch, as far as known."""
+        self._decided = numbering is not None
+        self.first = first.shape.first_epoch_of(first)
+        self.bases: dict[int, int] = {}
+        """Epoch → iterations before it."""
+        self.current: int | None = None
+
+    def turns(self, record: Record, previous: int) -> bool:
+        """True if iterations restart at a record, in another epoch.
+
+        ``previous`` is the iteration of the record before.
+        """
+        before, epoch = self.current, record.epoch
+        if not self._decided and before is not None and epoch is not None and epoch > before:
+            self._decided, self.restart = True, record.iteration <= previous
+        return self.restart and epoch != before
+
+    def turn(self, record: Record, position: int) -> tuple[int, bool]:
+        """Switch to a record's epoch; return the iterations before it, and True if it is new.
+
+        ``position`` is the run's last iteration so far.
+        """
+        number, total = record.epoch or 0, record.total or 0
+        self.current = record.epoch
+        if not self.bases:
+            # A log that begins in a later epoch: only the total shows where that lies.
+            base = max(number - self.first, 0) * total
+        elif number > (last := max(self.bases)):
+            base = max(self.bases[last] + total * (number - last), position)
+        else:
+            return self.bases.get(number, 0), False
+        self.bases[number] = base
+        return base, True
+
+
 class RankRecords:
     """Accumulates one rank's records in the order of the log."""
 
@@ -40,19 +81,14 @@ class RankRecords:
         self._single = shape.averaged == "step"
         self.last = (every or shape.last) if shape.averaged == "last" else 0
         """Iterations per printed mean if fixed; 0 if it covers the interval."""
-        self.by_epoch = shape.numbering != "run"
-        """True if iterations restart in each epoch, as far as known."""
-        self._decided = shape.numbering is not None
-        self._first_epoch = shape.first_epoch_of(first)
+        self.epochs = Epochs(first)
         # Where the log stands.
         self._line, self._closest = 0, math.inf
         """Line of the previous record, and the smallest distance of two."""
         self.position = 0
         """Last iteration of the run that a record covered."""
-        self._epoch: int | None = None
         self._base = 0
         """Iterations of the run before this epoch."""
-        self._bases: dict[int, int] = {}
         self._previous = 0
         """Iteration of the record before, as numbered in the log."""
         self._mean = RunningMean(shape)
@@ -182,7 +218,7 @@ class RankRecords:
 
     def begins_with(self, record: Record) -> bool:
         """True if a record is of the log's first iterations, or earlier ones."""
-        epoch = (record.epoch or 0) <= min(self._bases, default=math.inf)
+        epoch = (record.epoch or 0) <= min(self.epochs.bases, default=math.inf)
         return epoch and record.iteration <= self._opening_position
 
     def _add(
@@ -191,7 +227,9 @@ class RankRecords:
         opens = self.all_records == 0
         undisturbed = (self._follows(record) or self.shape.events_known) and not events
         furthest = (self._previous, self._mean.printed)
-        turns = self._turns(record) and self._turn(record, file, opens=opens, restart=restart)
+        turns = self.epochs.turns(record, self._previous) and self._turn(
+            record, file, opens=opens, restart=restart
+        )
         iteration = record.iteration
         position = self._base + iteration
         if position <= self.position and not turns:
@@ -216,15 +254,19 @@ class RankRecords:
                 self.opening = Occurrence(file, record, position - covered)
         elif distance == self.distances.usual and not turns and record.steps is None:
             self.distances.same()
-        elif record.epoch == self._epoch or turns or record.steps or distance >= 2 * self.usual:
+        elif (
+            record.epoch == self.epochs.current
+            or turns
+            or record.steps
+            or distance >= 2 * self.usual
+        ):
             # Else the last few iterations of an epoch are in no line, where they are counted on.
             missed = self.distances.add(distance, line, turns=turns, events=events)
             self.sums.epoch.complete &= not missed
         self.all_records += 1
         self.position = position
         self._previous = iteration
-        self._epoch = record.epoch
-
+        self.epochs.current = record.epoch
         self.resumed |= restart and not opens
         # Between two epochs an evaluation lies in no record's time.
         holds = events and (self.shape.holds_events or distance <= self.last) and not turns
@@ -251,38 +293,23 @@ class RankRecords:
         self._closest = min(self._closest, lines if lines > 0 else math.inf)
         return lines == self._closest
 
-    def _turns(self, record: Record) -> bool:
-        """True if iterations restart at a record, in another epoch."""
-        before, epoch = self._epoch, record.epoch
-        if not self._decided and before is not None and epoch is not None and epoch > before:
-            self._decided, self.by_epoch = True, record.iteration <= self._previous
-        return self.by_epoch and epoch != before
-
     def _turn(self, record: Record, file: str, *, opens: bool, restart: bool) -> bool:
         """Switch to a record's epoch; True if it is new."""
-        epoch, total = record.epoch, record.total or 0
-        number = epoch or 0
-        new = number not in self._bases and (not self._bases or number > max(self._bases))
-        if opens:
-            # A log that begins in a later epoch: only the total shows where that lies.
-            self._base = max(number - self._first_epoch, 0) * total
-        elif new:
-            last = max(self._bases)
+        number, total = record.epoch or 0, record.total or 0
+        last = max(self.epochs.bases, default=number)
+        self._base, new = self.epochs.turn(record, self.position)
+        if new and not opens:
             tail = total - self._previous
             if self.replay is None and self.usual and (tail >= self.usual or number > last + 1):
                 missing = max(tail, self.usual)
                 line = Occurrence(file, record, self.position + missing)
                 self.distances.gap(missing + self.usual, line, self.usual)
                 self.sums.epoch.complete = False
-            self._base = max(self._bases[last] + total * (number - last), self.position)
-        else:
-            self._base = self._bases.get(number, 0)
         if new:
-            self._bases[number] = self._base
-            self.sums.epoch = Epoch(epoch)
-        goes_on = new and number - 1 in self._bases and not (opens or restart or self.replay)
+            self.sums.epoch = Epoch(record.epoch)
+        goes_on = new and number - 1 in self.epochs.bases and not (opens or restart or self.replay)
         self._mean.turn(total, goes_on=goes_on)
-        self._epoch, self._previous = epoch, 0
+        self._previous = 0
         return new
 
     def _look_back(self, record: Record, file: str, position: int, restart: bool) -> None:
@@ -345,7 +372,8 @@ class RankRecords:
         """Records before which iterations of the window are in no record."""
         late = self._single or self.last or self.shape.begins_late
         opening, slack = self.opening, self.usual if late else 0
-        is_late = self.by_epoch and min(self._bases, default=0) > self._first_epoch
+        epochs = self.epochs
+        is_late = epochs.restart and min(epochs.bases, default=0) > epochs.first
         if opening is not None and not self._running:
             is_late |= opening.position > self.window.warmup + slack
         return self.distances.missing(opening if is_late else None)

@@ -15,7 +15,8 @@ from collections.abc import Iterator, Mapping
 
 from k8sbench.model.sample import Fact, Shape
 from k8sbench.parse.family import EvaluationRule, FactRule, Family, MarkRule, rule
-from k8sbench.parse.records import LOSS_NUMBER, RecordRule, json_object
+from k8sbench.parse.json_fields import JsonFields
+from k8sbench.parse.records import LOSS_NUMBER, RecordRule
 
 # The rate is a mean of the rates of ranks, and of steps where a line is of several: it is above the
 # job's where one of them stalls.
@@ -45,20 +46,22 @@ _IS = r'(?: :|":) "?'
 """Between a parameter's name and its value, in either form."""
 
 
-def _in_json(step: str, **keys: str) -> re.Pattern[str]:
-    head = r'DLLL \{(?=[^{}]*"datetime": "(?P<stamp>[^"]+)")[^{}]*"step": '
-    return re.compile(rf'{head}\[{step}\], "data": {json_object(**keys)}\}}')
+def _in_json(step: str, **paths: str) -> JsonFields:
+    """Build a pattern for lines whose step has one, two or three numbers."""
+    return JsonFields({"stamp": "datetime", **paths}, rf'"step": \[{step}\]')
 
 
 _RECORD_IN_JSON = _in_json(
-    r"(?P<epoch>\d{1,6}), (?P<iteration>\d{1,12})",
-    loss="train.loss?",
-    compute_rate="train.compute_ips?",
-    rate="train.total_ips",
+    r"\d+, \d+",
+    epoch="step.0",
+    iteration="step.1",
+    loss="data.train.loss",
+    compute_rate="data.train.compute_ips",
+    rate="data.train.total_ips",
 )
-_EVALUATION_IN_JSON = _in_json(r"\d{1,6}", value="val.top1")
-_EPOCH_IN_JSON = _in_json(r"(?P<epoch>\d{1,6})", records_rate="train.total_ips")
-_VALIDATING_IN_JSON = _in_json(r"\d{1,6}, (?P<iteration>\d{1,12}), \d{1,12}")
+_EVALUATION_IN_JSON = _in_json(r"\d+", value="data.val.top1")
+_EPOCH_IN_JSON = _in_json(r"\d+", epoch="step.0", records_rate="data.train.total_ips")
+_VALIDATING_IN_JSON = _in_json(r"\d+, \d+, \d+", iteration="step.1")
 
 
 def _parameter(pattern: str, **says: str) -> FactRule:

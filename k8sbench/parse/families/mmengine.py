@@ -24,7 +24,7 @@ from k8sbench.parse.family import (
     LineReader,
     MarkRule,
     assumed_fp32,
-    evaluation_in_json,
+    evaluations_in_json,
     rule,
 )
 from k8sbench.parse.lines import CleanLine
@@ -85,7 +85,7 @@ def _evaluations(metrics: str, unit: Literal["%", "fraction"]) -> tuple[Evaluati
     value = rf"{metrics}): (?P<value>\d+\.\d+|nan)"
     return (
         EvaluationRule("(val)", re.compile(_EVALUATED + value), unit=unit),
-        evaluation_in_json('"step": ', metrics, unit),
+        *evaluations_in_json(*metrics.split("|"), unit=unit),
     )
 
 

@@ -26,11 +26,12 @@ from k8sbench.parse.family import (
     LineRule,
     MarkRule,
     assumed_fp32,
-    evaluation_in_json,
+    evaluations_in_json,
     rule,
 )
+from k8sbench.parse.json_fields import JsonFields
 from k8sbench.parse.lines import CleanLine
-from k8sbench.parse.records import RecordRule, json_object
+from k8sbench.parse.records import RecordRule
 
 BY_ITERATION = Shape(name="mmseg", number="seconds", holds_events=True, resolution=0.001)
 BY_EPOCH = Shape(
@@ -69,15 +70,9 @@ _EVALUATED_RECORD = re.compile(
 
 def json_record(needle: str, shape: Shape) -> RecordRule:
     """Build the rule for training lines of the JSON of mmcv or of mmengine."""
-    numbers = json_object(
-        iteration="iter",
-        epoch="epoch?",
-        step_seconds="time",
-        data_seconds="data_time?",
-        loss="loss?",
-        memory="memory?",
-    )
-    return RecordRule(needle, re.compile(rf"(?=\{{[^{{}}]*{needle}){numbers}"), shape)
+    own = {"iteration": "iter", "step_seconds": "time", "data_seconds": "data_time"}
+    paths = own | {name: name for name in ("epoch", "loss", "memory")}
+    return RecordRule(needle, JsonFields(paths, needle), shape)
 
 
 def _evaluation(needle: str, head: str, metrics: str) -> EvaluationRule:
@@ -179,8 +174,7 @@ FAMILY = Family(
         # Later versions print it first; it is the last here, so another is the headline.
         _evaluation("(val) [", _EVALUATED, "aAcc"),
         _evaluation(" aAcc: ", _TRAINED, "aAcc"),
-        evaluation_in_json('"mode": "', _HEADLINES),
-        evaluation_in_json('"mode": "', "aAcc"),
+        *evaluations_in_json(*_EVALUATED_BY),
     ),
     marks=(
         MarkRule('"mode": "val"', "evaluation"),

@@ -88,7 +88,9 @@ BY_KEYS = LogFormat(
 OBJECT = '{"at": 1608118348.5, "step": [2, 50], "data": {"train.total_ips": 64.50, "loss": NaN}}'
 
 
-@pytest.mark.parametrize("prefix", ["", "DLLL ", "12:00 {rank 0} [{}] ", '{"level": "INFO"} '])
+@pytest.mark.parametrize(
+    "prefix", ["", "DLLL ", "12:00 {rank 0} [{}] ", '{"level": "INFO"} ', '{"at": 5, "torn']
+)
 def test_the_values_of_a_json_object_become_a_record(prefix: str) -> None:
     (found,) = read(BY_KEYS, "noise", prefix + OBJECT + " }")
     assert isinstance(found, Record)

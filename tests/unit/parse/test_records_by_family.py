@@ -192,7 +192,8 @@ def test_the_keys_of_a_json_line_come_in_any_order(family: str) -> None:
     turned = f"{head}{{{', '.join(reversed(values.split(', ')))}{end}"
     assert turned != JSON_LINES[family]
     found = record(family, turned)
-    assert found == msgspec.structs.replace(record(family, JSON_LINES[family]), text=turned)
+    own = turned.removeprefix("DLLL ")
+    assert found == msgspec.structs.replace(record(family, JSON_LINES[family]), text=own)
 
 
 @pytest.mark.parametrize("family", JSON_LINES)
