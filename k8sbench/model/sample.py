@@ -54,8 +54,6 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
 
     Those since the previous record, one, all since the epoch's beginning, or the ``last`` few.
     """
-    averages_rates: bool = False
-    """True if a printed rate is a mean of rates, not samples by time."""
     last: int = 0
     """Iterations of an averaging window that the log does not state."""
     skips: int = 0

@@ -6,7 +6,6 @@ Logs print no zone, so stamps are read as UTC: only their differences matter.
 from __future__ import annotations
 
 import datetime
-import functools
 
 DAY = 86400.0
 UNDATED_YEAR = 2000
@@ -19,31 +18,15 @@ def seconds(text: str) -> float | None:
 
     None for what is no such time. The fraction may follow a comma or a point.
     """
-    minute, _, rest = text.rpartition(":")
-    began = _minute(minute)
-    if began is None or not "0" <= rest < ":":
-        return None
+    date = text.replace("/", "-")
     try:
-        return began + float(rest.replace(",", "."))
+        if date[2:3] == "-":
+            date = f"{UNDATED_YEAR}-{date}"
+        if date[16:17] != ":":
+            return None
+        return datetime.datetime.fromisoformat(date).replace(tzinfo=datetime.UTC).timestamp()
     except ValueError:
         return None
-
-
-@functools.lru_cache(maxsize=64)
-def _minute(text: str) -> float | None:
-    """Read all but the seconds; neighbouring lines share it."""
-    date, _, clock = text.partition(" ")
-    parts = date.replace("/", "-").split("-")
-    try:
-        hour, minute = (int(part) for part in clock.split(":"))
-        numbers = [int(part) for part in parts]
-        if len(numbers) == 2:
-            numbers.insert(0, UNDATED_YEAR)
-        day = datetime.date(*numbers)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    days = day.toordinal() - datetime.date(1970, 1, 1).toordinal()
-    return days * DAY + hour * 3600 + minute * 60
 
 
 def moment(text: str) -> float | None:

@@ -163,13 +163,6 @@ def _batch(case: Case) -> Iterator[Finding]:
 def _redundancy(case: Case) -> Iterator[Finding]:
     """Yield contradictions among the log's own statements of its batch."""
     log, rank, batch = case.log, case.rank, case.batch
-    if rank is not None and rank.sums.other_batches:
-        odd = rank.sums.other_batches
-        record, lines = odd.first[0].record, counted(odd.count, "training line")
-        samples = (record.rate or 0.0) * (record.seconds or record.mean_seconds or 0.0)
-        text = f"Rate times seconds is {rank.sums.products.first:.4g} in the first training line,"
-        text += f" {samples:.4g} and the like in {lines}."
-        yield rules.BATCH_MISMATCH.finding(text, odd.places)
     if rank is not None and rank.shape.per == "card" and batch and rank.sums.products.differ(batch):
         text = f"The batch is {batch}; rates times seconds are {rank.sums.products.batch:.4g}."
         yield rules.BATCH_MISMATCH.finding(text, log.place("batch_size"))

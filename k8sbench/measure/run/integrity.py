@@ -50,7 +50,6 @@ def reasons(case: Case) -> Iterator[Finding]:
     for end in case.log.epoch_ends:
         yield from summaries.of_epoch(case, end)
     yield from _ending(case)
-    yield from case.log.airank.reasons()
     yield from case.log.training.reasons()
 
 
@@ -168,12 +167,6 @@ def _iterations(case: Case, rank: RankRecords) -> Iterator[Finding]:
         yield rules.SAMPLED_STEPS.finding(
             text, [rank.tally.first.place] if rank.tally.first else ()
         )
-    if rank.tally.coarse:
-        text = (
-            "The printed running mean gives no positive time of their own to "
-            f"{rank.tally.coarse.count} of the records; they count in the sums alone."
-        )
-        yield rules.RUNNING_MEAN_COARSE.finding(text, rank.tally.coarse.places)
 
 
 def _loss(rank: RankRecords) -> Iterator[Finding]:
@@ -188,7 +181,7 @@ def _loss(rank: RankRecords) -> Iterator[Finding]:
 
 
 def _clock(case: Case, rank: RankRecords) -> Iterator[Finding]:
-    contradictions = list(rank.clock.contradictions(case.seconds_per_unit, case.gpus))
+    contradictions = list(rank.clock.contradictions(case.seconds_per_unit))
     yield from contradictions
     # Between the pieces of a run passed time that no line can have.
     if not (contradictions or rank.resumed or case.log.restarts):

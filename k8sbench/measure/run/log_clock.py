@@ -8,11 +8,10 @@ rejected in each case.
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from k8sbench.measure.run import rules, tally
+from k8sbench.measure.run import rules
 from k8sbench.measure.run.evidence import Occurrences
 from k8sbench.measure.run.tally import Entry, Tally
 from k8sbench.model.finding import Finding
@@ -26,8 +25,6 @@ class Tolerance(NamedTuple):
     """Share of the total time of all compared lines."""
     digit: float = 0.0
     """Last digit of printed seconds; half of it may be lost per iteration."""
-    median: float | None = None
-    """The same of the median line's ratio; None: not compared."""
 
 
 TOLERANCES = {
@@ -48,9 +45,7 @@ TOLERANCES = {
     # Within one second each; 0.997–1.004 in logs of more than 100 s. It prints no checkpoints.
     "paddleseg": Tolerance(0.02),  # 32 logs
     # Its rate is the mean of the ranks' rates, which one that stalls raises: 0.990–1.068 in sum.
-    # The median line is of a time without stalls: 0.9878–0.9999. On one GPU, whose steps are all
-    # printed, no line is a mean: 0.9992–0.9998 in sum.
-    "dle-resnet50": Tolerance(0.15, median=0.025),  # 48 logs
+    "dle-resnet50": Tolerance(0.15),  # 48 logs
 }
 """By the name of the shape."""
 OTHERS = Tolerance(0.05)
@@ -59,8 +54,6 @@ LAG = 0.05
 """Variation of the delay from taking a time to writing it, s."""
 APART = 0.05
 """Relative difference of the headline and the figure by the stamps that is remarked."""
-FEWEST = 5
-"""Lines of which a median is taken."""
 
 
 class LogClock:
@@ -87,7 +80,6 @@ class LogClock:
         self._stretches = 0
         """Runs of consecutive compared lines; each adds two stamp errors."""
         self._end = -1
-        self._paces = array("d")
 
     def at(self, stamp: float) -> float:
         """A stamp on a clock that does not begin anew."""
@@ -125,10 +117,8 @@ class LogClock:
         self._iterations += entry.distance
         self._time += time
         self._clock += entry.passed
-        if time > 0 and self._tolerance.median is not None:
-            self._paces.append(entry.passed / time)
 
-    def contradictions(self, unit: float | None, gpus: int) -> Iterator[Finding]:
+    def contradictions(self, unit: float | None) -> Iterator[Finding]:
         """Yield what the stamps say against the printed times, or against themselves.
 
         ``unit``: seconds in one unit of the printed times.
@@ -140,19 +130,9 @@ class LogClock:
             return
         if unit is None or not self._shape.complete or not self._records:
             return
-        share, digit, median = self._tolerance
-        is_mean = self._shape.averages_rates and (gpus > 1 or self._records < self._iterations)
-        if not is_mean and median is not None:
-            share = median  # No line is a mean over ranks or steps.
+        share, digit = self._tolerance
         ends = (2 * self._resolution + LAG) * math.sqrt(self._stretches)
         printed, clock = self._time * unit, self._clock
-        averages = None
-        if is_mean and printed < clock:
-            lines, stamps = (self._iterations * unit / time for time in (printed, clock))
-            averages = (
-                "The log averages the rates of steps and ranks: its lines come to "
-                f"{lines:.1f} a second, its time stamps to {stamps:.1f}."
-            )
         allowed = ends + digit / 2 * self._iterations + share * max(printed, clock)
         # Those that are left out may have been slower: they hold what loaders and logging take.
         if (printed if self._leaves_out else max(printed, clock)) > min(printed, clock) + allowed:
@@ -160,13 +140,7 @@ class LogClock:
                 f"{self._records} records say that they took {printed:.2f} s; by their time stamps "
                 f"it was {clock:.2f} s."
             )
-            yield rules.CLOCK_MISMATCH.finding(averages or text)
-        elif median is not None and len(self._paces) >= FEWEST:
-            pace = tally.median(self._paces)
-            usual = unit / pace if pace > 0 else math.inf
-            if abs(usual - 1) > median:
-                text = f"The median record's own time is {100 * usual:.1f} % of that by its stamps."
-                yield rules.CLOCK_MISMATCH.finding(averages or text)
+            yield rules.CLOCK_MISMATCH.finding(text)
 
 
 def apart(unit: float | None, tally: Tally, shape: Shape) -> Iterator[Finding]:

@@ -190,35 +190,16 @@ class Products(msgspec.Struct):
     batch: float | None = None
     """Batch by the record with the longest iteration, where rounding matters least."""
     _longest: float = 0.0
-    first: float = 0.0
-    """Batch by the first record; 0 if none."""
-    _other: Occurrence | None = None
-    """The record before, if its product is not the first one's."""
 
     def differ(self, batch: int) -> bool:
         """True if the records have another batch, beyond rounding."""
         return abs((self.batch or batch) / batch - 1) > PRODUCT + ROUNDING / (self._longest or 1)
 
-    def add(self, line: Occurrence) -> Occurrence | None:
-        """Add a record; return the previous one if its batch is another.
-
-        The last batch of an epoch may be smaller.
-        """
-        record = line.record
+    def add(self, record: Record) -> None:
+        """Add a record."""
         seconds = record.seconds or record.mean_seconds
-        if record.rate is None or seconds is None:
-            return None
-        samples = record.rate * seconds
-        if seconds > self._longest:
-            self._longest, self.batch = seconds, samples
-        other, self._other = self._other, None
-        if not self.first:
-            self.first = samples
-        elif abs(samples - self.first) > (PRODUCT + ROUNDING / seconds) * self.first:
-            self._other = line
-        if other is None or other.record.shape.numbering == "run":
-            return other
-        return other if other.record.epoch == record.epoch else None
+        if record.rate is not None and seconds is not None and seconds > self._longest:
+            self._longest, self.batch = seconds, record.rate * seconds
 
 
 class RankSums:
@@ -239,8 +220,6 @@ class RankSums:
         """Losses that are not finite, after the warm-up."""
         self.odd_losses_early = Occurrences()
         """The same in the warm-up."""
-        self.other_batches = Occurrences()
-        """Records whose rate times seconds is another batch than the first one's."""
         self._warmup = window.warmup
         self.digest = hashlib.sha256()
         """Over the records as printed."""
@@ -267,10 +246,7 @@ class RankSums:
         epoch.last = record
         if record.rate is not None:
             epoch.rates += record.rate
-            if record.seconds or record.mean_seconds:
-                other = self.products.add(line)
-                if other is not None:
-                    self.other_batches.add(other)
+            self.products.add(record)
         if entry.counts:
             self.tally.count(entry)
             self.clock.compare(entry)

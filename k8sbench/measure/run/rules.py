@@ -172,8 +172,6 @@ UNREAD_NUMBER = reject(
 
 Examples: `1,356.8`, `950.1k`. A warning unless it is an iteration, rate or time.
 """
-AIRANK_CLOCK = warn("airank-clock", "Do not use the AI-Rank times without the original log.")
-"""The stamps of AI-Rank's lines go back."""
 BATCH_UNVERIFIED = warn(
     "batch-unverified",
     "Make sure that the run had this batch per GPU: a program's own option may count a whole "
@@ -263,11 +261,6 @@ The log names none, or the benchmark does not say what logs call its model (`log
 """
 PRECISION_UNVERIFIED = warn("precision-unverified", "Make sure that the run had this precision.")
 """The log does not state its precision, only an option or its name."""
-PRINTED_RUNNING_MEAN = warn(
-    "printed-running-mean",
-    "Measure whole epochs: all figures are means of running means.",
-)
-"""Printed figures that are documented as single steps behave as running means."""
 REPEATED_LINES = warn(
     "repeated-lines", "Nothing to do; the log of one rank alone has no repeated lines."
 )
@@ -276,14 +269,6 @@ RESTARTED = warn(
     "restarted", "Compare time_weighted_steady, which leaves the record after each restart out."
 )
 """The run was restarted; iterations that ran twice count once."""
-RUNNING_MEAN_COARSE = warn(
-    "running-mean-coarse", "Log less often, so that a record covers more iterations."
-)
-"""Running means are too coarse for single records.
-
-Their last digit is larger than a record's own time. Records without a positive time count in the
-sums alone.
-"""
 SAMPLED_STEPS = warn(
     "sampled-steps",
     "Where single steps are printed, give `--warmup 0`: the headline is then of all steps. With "

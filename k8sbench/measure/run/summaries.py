@@ -9,7 +9,6 @@ from k8sbench.measure.run import evidence, rules
 from k8sbench.measure.run.log_facts import EpochEnd
 from k8sbench.measure.run.log_statements import FEWEST_RECORDS, Case
 from k8sbench.model.finding import Finding
-from k8sbench.model.sample import Record
 
 OWN_SUMMARY = 0.005
 """Maximum relative difference of a log's lines and its summary."""
@@ -18,8 +17,6 @@ WHOLE_RUN = (0.5, 1.1)
 
 It includes the warm-up and evaluations, so it may be lower.
 """
-SLOW_TAIL = 10.0
-"""Maximum slowdown of the iterations after an epoch's last record."""
 EPOCH_SUMMARY = 0.05
 """The same for summaries that also hold the few iterations after the last record."""
 
@@ -67,15 +64,11 @@ def of_epoch(case: Case, end: EpochEnd) -> Iterator[Finding]:
     if end.records < FEWEST_RECORDS:
         return
     stated = number("records_rate")
-    if stated is not None and end.mean_rate:
-        yield from _beside(end, stated, end.mean_rate, "mean rate")
-    yield from _running_summary(end, last)
-    stated = number("mean_rate")
-    if stated is not None and last.rate:
-        yield from _beside(end, stated, last.rate, "rate")
-        if end.records >= 20 and math.isclose(stated, last.rate, rel_tol=1e-5):
-            text = "The epoch's own mean is the last line's figure: the lines are running means."
-            yield rules.PRINTED_RUNNING_MEAN.finding(text, [end.place])
+    # The iterations after the last record, fewer than one record has, are in the summary alone.
+    allowed = EPOCH_SUMMARY + 1 / end.records
+    if stated and end.mean_rate and not math.isclose(stated, end.mean_rate, rel_tol=allowed):
+        text = f"The log says a mean rate of {stated:.5g} for its epoch, its lines say"
+        yield rules.SUMMARY_MISMATCH.finding(f"{text} {end.mean_rate:.5g}.", [end.place])
     if last.shape.averaged == "step" and not end.fits:
         text = f"The log's total of epoch {last.epoch} is not of as many steps as its lines show."
         yield rules.SUMMARY_MISMATCH.finding(text, [end.place])
@@ -89,31 +82,3 @@ def of_epoch(case: Case, end: EpochEnd) -> Iterator[Finding]:
             f" its steps to {stated:.4g}."
         )
         yield rules.SAMPLED_STEPS.finding(text, [end.place])
-
-
-def _running_summary(end: EpochEnd, last: Record) -> Iterator[Finding]:
-    """Compare an epoch's last running mean with its final mean and sum."""
-    mean, total = end.mark.number("mean_seconds"), end.mark.number("sum_seconds")
-    if mean is None or total is None or not last.mean_seconds:
-        return
-    skips = last.shape.skips
-    behind = last.iteration - skips if last.iteration > skips else last.iteration
-    before = last.mean_seconds * behind
-    if not mean > 0 or not total > 0:
-        return
-    tail = round(total / mean) - behind
-    rest = total - before
-    rounding = OWN_SUMMARY * before
-    if not -rounding <= rest <= rounding + tail * SLOW_TAIL * last.mean_seconds:
-        text = (
-            f"The log says {total:.5g} s for its epoch, {mean:.5g} s per iteration; its lines say "
-            f"{before:.5g} s and {last.mean_seconds:.5g} s up to the last of them."
-        )
-        yield rules.SUMMARY_MISMATCH.finding(text, [end.place])
-
-
-def _beside(end: EpochEnd, stated: float, of_lines: float, what: str) -> Iterator[Finding]:
-    # The iterations after the last record, fewer than one record has, are in the summary alone.
-    if not math.isclose(stated, of_lines, rel_tol=EPOCH_SUMMARY + 1 / end.records):
-        text = f"The log says a {what} of {stated:.5g} for its epoch, its lines say {of_lines:.5g}."
-        yield rules.SUMMARY_MISMATCH.finding(text, [end.place])

@@ -97,8 +97,6 @@ class Tally:
         """Stamp of the last record before the window."""
         self.left_out = Occurrences()
         """Records that hold more than training."""
-        self.coarse = Occurrences()
-        """Records that have no positive time."""
         self._epochs: Span | None = None
         """The epochs of which the log states a total, where it prints single steps."""
 
@@ -126,7 +124,6 @@ class Tally:
         if own_time <= 0:
             # The last digit of a running mean is more than the record's time. What it lacks the
             # next one has: the sums need both, and it has no rate of its own.
-            self.coarse.add(line)
             return
         self.records += 1
         rate = printed / own_time

@@ -60,17 +60,11 @@ class AiRankEvents:
         self.samples: tuple[int, Place] | None = None
         """Size of the data set, and the line that states it."""
         self.count = 0
-        self._odd: Place | None = None
-        self._last: float | None = None
 
     def take(self, mark: Mark, file: str) -> None:
         """Take an event."""
         event, value, at = mark.values["event"], mark.values["value"], mark.stamp
         place = evidence.place(file, mark.line, mark.text)
-        if at is not None:
-            if self._last is not None and at < self._last - 1.0:
-                self._odd = self._odd or place
-            self._last = at
         if event == "test_begin" and self.begun is None:
             self.begun, self.begun_at = mark, place
         elif event in {"test_finish", "total_use_time", "target_quality_time"}:
@@ -117,12 +111,6 @@ class AiRankEvents:
         if reached.at < self.begun.stamp:
             return None, "The evaluation that reaches the target is stamped before the test."
         return reached.at - self.begun.stamp, ""
-
-    def reasons(self) -> Iterator[Finding]:
-        """Yield contradictions in the lines."""
-        if self._odd is not None:
-            text = "AI-Rank's stamps go back."
-            yield rules.AIRANK_CLOCK.finding(text, [self._odd])
 
 
 # -- our own trainers -----------------------------------------------------------------------------

@@ -24,7 +24,6 @@ SHAPE = Shape(
     name="dle-resnet50",
     number="rate",
     numbering="epoch",
-    averages_rates=True,
     resolution=0.000001,
 )
 

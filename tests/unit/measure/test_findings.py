@@ -226,34 +226,6 @@ def video(config: int | None, factor: float = 1) -> list[str]:
     return ["[03/02 10:00:00]     valid_batch_size : 1 ", *stated, *lines]
 
 
-def with_a_small_step(step: int) -> Found:
-    """Two epochs of ten steps, of which one is of half of the batch."""
-    lines = [
-        f"2026-03-02 10:0{epoch}:{n:02d} INFO: epoch:{epoch}   train step:{n}    loss:  7.0000 "
-        f"lr: 0.1 elapse: 0.100s ips: {320.0 if n != step else 160.0:.5f} images/sec."
-        for epoch in (0, 1)
-        for n in range(10)
-    ]
-    return log(lines, **CLAS_1)
-
-
-def evaluated(at: float) -> Found:
-    """AI-Rank's lines around a log, with an evaluation at a time."""
-    head = [airank(0, "test_begin"), airank(at, "eval_accuracy:50.0")]
-    return log([*head, *STEADY, airank(40, "test_finish")])
-
-
-def printed_as_the_epochs_mean(count: int) -> Found:
-    head = "2026-03-02 10:00:{:02d} INFO: "
-    lines = [
-        head.format(step) + f"epoch:0   train step:{step:<4} loss:  7.0 top1: 0.0 lr: 0.1 "
-        "elapse: 1.000s ips: 32.00000 images/sec."
-        for step in range(count)
-    ]
-    end = f"END epoch:0   train loss:  6.0 top1: 0.0  elapse_sum: {count}.000s "
-    return log([*lines, head.format(count) + end + "ips: 32.00000 images/sec."], **CLAS_1)
-
-
 def summed(mean: float, total: float) -> Found:
     return log(epochs.paddleclas(mean, total), **CLAS_1)
 
@@ -459,10 +431,6 @@ CASES: dict[str, tuple[Found, str]] = {
     "it waits for data": (log(WAITING), "loader-stall"),
     "stamps of twice the time": (log(TWICE_AS_FAST), "clock-mismatch"),
     "an evaluation between epochs": (log(EVALUATED), "clocks-apart"),
-    "AI-Rank's stamps go back": (evaluated(-1.01), "airank-clock"),
-    "by a second": (evaluated(-1.0), ""),
-    "an evaluation of another year": (evaluated(-58_000_000.0), "airank-clock"),
-    "by another clock": (evaluated(4000.0), "airank-clock"),
     "AI-Rank's test does not end": (log([airank(0, "test_begin"), *STEADY]), "ends-early"),
     "a loss that is no number": (log(NO_LOSS), "loss-not-finite"),
     "in the warm-up": (log(NO_FIRST_LOSS, warmup=10), "warn loss-not-finite"),
@@ -472,7 +440,7 @@ CASES: dict[str, tuple[Found, str]] = {
     "more than 2 % fewer": (log(run([0.5] * 11), warmup=10, at_least=103), "too-few-iterations"),
     "few records": (log(STEADY, warmup=50), "too-few-records"),
     "no step at all": (planned(MASTER[:2]), "too-few-records too-few-iterations"),
-    "a mean that is rounded": (log(COARSE, **TSM), "running-mean-coarse"),
+    "a mean that is rounded": (log(COARSE, **TSM), ""),
     # More than the GPU can do: 15.7 TFLOP/s in FP32, 125 in FP16; 156 in TF32.
     "a V100 in FP32": (on(V100, 0.5), "above-peak"),
     "a slower one": (on(V100, 0.6), ""),
@@ -531,8 +499,6 @@ CASES: dict[str, tuple[Found, str]] = {
     "another batch of the job": (log(CLAS_512, **CLAS), "batch-mismatch"),
     "a card's batch": (clas(64), ""),
     "another batch of a card": (clas(48), "batch-mismatch"),
-    "the last step of an epoch is smaller": (with_a_small_step(9), ""),
-    "a step within it is smaller": (with_a_small_step(5), "batch-mismatch"),
     "2 % more": (log(video(16, factor=1.0203), **VIDEO), ""),
     "multiplied by the GPUs": (log(video(16, factor=8), **UNKNOWN_BATCH), "batch-mismatch"),
     "multiplied, and given": (log(video(None, factor=8), **VIDEO), "batch-size"),
@@ -544,9 +510,6 @@ CASES: dict[str, tuple[Found, str]] = {
     "an epoch's rate of twice its lines": (dle("256.00"), "summary-mismatch"),
     "steps behind the last are slower": (dle("149.00"), ""),
     "an epoch's sum": (summed(0.1, 9.5), ""),
-    "nine steps of double the time": (summed(0.10947, 10.4), ""),
-    "twice the sum": (summed(0.2, 19.0), "summary-mismatch"),
-    "half of the sum": (summed(0.05, 4.75), "summary-mismatch"),
     "a mean of 0 says nothing": (summed(0.0, 9.5), ""),
     "a sum of 0 says nothing": (summed(0.1, 0.0), ""),
     "printed steps are faster than all": (sampled(161 * 0.2, each=0.1), "sampled-steps"),
@@ -557,9 +520,6 @@ CASES: dict[str, tuple[Found, str]] = {
     "the epoch lies in the window": (sampled(161 * 0.2, each=0.1, warmup=0), "below-median"),
     "an epoch of more steps": (sampled(36.0, steps=322), "summary-mismatch sampled-steps"),
     "fewer steps in its time": (sampled(36.0, steps=100), "summary-mismatch sampled-steps"),
-    # Few steps may be as fast as all of them by chance.
-    "nineteen steps like the mean": (printed_as_the_epochs_mean(19), ""),
-    "twenty steps like it": (printed_as_the_epochs_mean(20), "printed-running-mean"),
     "a whole run's rate alone": (declared(["done: 64.0"]), "summary-only"),
     # It holds the warm-up, too: half of the lines' rate, to a tenth more.
     "a whole run's rate": (declared([*RECORDS, "done: 32.5"], PATTERN), ""),

@@ -57,8 +57,6 @@ def test_the_limits_on_the_page_are_the_codes() -> None:
     assert f"Fewer than {log_statements.FEWEST_RECORDS} training lines" in text
     assert f"allows {1 - integrity.ENOUGH:.0%}".replace("%", " %") in text
     assert f"allows {summaries.OWN_SUMMARY:.1%}".replace("%", " %") in text
-    assert "ten times slower" in text
-    assert summaries.SLOW_TAIL == 10
 
 
 PROGRAMS = {
@@ -81,6 +79,5 @@ def test_the_tolerances_on_the_page_are_the_codes() -> None:
     for program, name in PROGRAMS.items():
         assert allowed(program) == log_clock.TOLERANCES[name].share
     dle = log_clock.TOLERANCES["dle-resnet50"]
-    assert allowed("DeepLearningExamples, the median") == dle.median
-    assert allowed("DeepLearningExamples, all") == dle.share
+    assert allowed("DeepLearningExamples") == dle.share
     assert allowed("our own trainers") == log_clock.OTHERS.share

@@ -148,7 +148,7 @@ LINES: dict[str, tuple[str, Mapping[str, object], dict[str, object]]] = {
         "dle-resnet50",
         {"epoch": 1, "iteration": 2, "rate": 300.0, "waiting": 0.25, "loss": 7.7502}
         | {"stamp": 1608118340.234886},
-        {"averages_rates": True},
+        {"averaged": "interval"},
     ),
     MMSEG_EPOCH: ("mmseg", {"epoch": 3, "iteration": 10}, {"numbering": "epoch"}),
     MMSEG.replace("memory: 18705, ", ""): ("mmseg", {"memory_mib": None, "loss": 3.3517}, {}),
