@@ -92,4 +92,4 @@ def measure_run(
     if not more:
         return found
     # What else was found has its marks already; that nothing was measured cannot be accepted.
-    return verdict.of_measurement(found, (*found.reasons, *verdict.accepted(more, accept)), ())
+    return verdict.with_reasons(found, (*found.reasons, *verdict.accepted(more, accept)), ())

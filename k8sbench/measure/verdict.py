@@ -37,7 +37,7 @@ def counts(reasons: Iterable[Finding]) -> bool:
     return not any(reason.severity == "reject" and not reason.accepted for reason in reasons)
 
 
-def of_measurement(
+def with_reasons(
     measurement: Measurement, reasons: Iterable[Finding], accept: Collection[str]
 ) -> Measurement:
     """The measurement with these reasons, the rejections first, and the verdict that follows."""
@@ -57,7 +57,7 @@ def of_measurement(
     )
 
 
-def of_member(member: Member, reasons: Iterable[Finding]) -> Member:
+def member_with_reasons(member: Member, reasons: Iterable[Finding]) -> Member:
     """Return a group's member with the verdict of its or the group's reasons."""
     figure = member.unverified if member.rate is None else member.rate
     verdict, rate, unverified = _decided(figure, valid=counts(reasons))

@@ -215,7 +215,7 @@ class Expression(msgspec.Struct):
     The end of the matched text, the rest of the expression, and the rest of the line, with visible
     spaces. None: no line matches any prefix."""
 
-    def take(self, number: int, text: str, quote: Quote) -> None:
+    def try_line(self, number: int, text: str, quote: Quote) -> None:
         """Try a line."""
         if (match := self.matches.search(text)) is None:
             return
@@ -262,7 +262,7 @@ def matches(
                 if len(kinds) < KINDS:
                     kinds.setdefault(_DIGITS.sub("0", text), (whole + 1, text))
                 for expression in tried:
-                    expression.take(whole + 1, text, quote)
+                    expression.try_line(whole + 1, text, quote)
             if len(rest) < len(line):
                 whole, rest = whole + 1, ""
     for expression in tried:

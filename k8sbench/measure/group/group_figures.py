@@ -22,7 +22,7 @@ def model(
     plan: RunPlan, measured: Sequence[Candidate], missing: dict[str, str]
 ) -> tuple[int | None, float | None]:
     """Parameters and GMAC; the catalog's GMAC only for the catalog's model."""
-    counts = {c.measured.parameters for c in measured if c.measured.parameters is not None}
+    counts = {c.measurement.parameters for c in measured if c.measurement.parameters is not None}
     known = plan.fingerprint
     parameters = max(counts) if counts else known.parameters if known else None
     if len(counts) > 1:
@@ -44,7 +44,7 @@ def model(
 
 def arithmetic(measured: Sequence[Candidate], missing: dict[str, str]) -> Arithmetic | None:
     """Return the operations' types if all runs state the same."""
-    arithmetics = [c.measured.arithmetic for c in measured]
+    arithmetics = [c.measurement.arithmetic for c in measured]
     if (
         arithmetics
         and arithmetics[0] is not None
@@ -59,7 +59,7 @@ def arithmetic(measured: Sequence[Candidate], missing: dict[str, str]) -> Arithm
 
 def layout(measured: Sequence[Candidate]) -> str | None:
     """Return the memory layout if all runs report the same."""
-    layouts = {reported(c.measured.environment, "option.channels_last") for c in measured}
+    layouts = {reported(c.measurement.environment, "option.channels_last") for c in measured}
     return {"True": "NHWC", "False": "NCHW"}.get(str(layouts.pop())) if len(layouts) == 1 else None
 
 
@@ -81,7 +81,7 @@ def unit(candidate: Candidate) -> str:
 
 def accuracy(counted: Sequence[Candidate], missing: dict[str, str]) -> AccuracyResult | None:
     """Return the middle run's best evaluation; of two, the worse."""
-    accuracies = [c.measured.accuracy for c in counted if c.measured.accuracy is not None]
+    accuracies = [c.measurement.accuracy for c in counted if c.measurement.accuracy is not None]
     if not accuracies:
         missing["accuracy"] = "no run evaluated its model"
         return None
@@ -97,9 +97,9 @@ def time_to_train(
     None without trainings. The median is over all runs: a run that did not reach the target needs
     longer than any that did. A median over the others alone would improve as more runs fail.
     """
-    times = [c.measured.time_to_train_s for c in counted]
+    times = [c.measurement.time_to_train_s for c in counted]
     reached = sum(seconds is not None for seconds in times)
-    if not reached and not any(c.measured.accuracy for c in counted):
+    if not reached and not any(c.measurement.accuracy for c in counted):
         missing["time_to_train_s"] = missing["runs_at_target"] = "no run evaluated its model"
         return None, None
     if reached * 2 <= len(times):
@@ -109,7 +109,7 @@ def time_to_train(
 
 
 def _not_reached(counted: Sequence[Candidate], reached: int) -> str:
-    targets = {c.measured.target for c in counted}
+    targets = {c.measurement.target for c in counted}
     if targets == {None}:
         return "the runs have no target accuracy"
     if not reached:
@@ -119,7 +119,7 @@ def _not_reached(counted: Sequence[Candidate], reached: int) -> str:
 
 def training(counted: Sequence[Candidate]) -> TrainingOfGroup | None:
     """Return the common values of runs that train to an accuracy."""
-    trained = [c.measured for c in counted if c.trains]
+    trained = [c.measurement for c in counted if c.trains]
     if not trained:
         return None
     targets = {measurement.target for measurement in trained}
@@ -166,32 +166,35 @@ def queued(candidates: Sequence[Candidate], missing: dict[str, str]) -> float | 
 
     Also of runs that do not count.
     """
-    waits = [wait for c in candidates if (wait := c.run.queued_s()) is not None]
-    if not waits:
-        missing["queued_s"] = "no run is known to have waited in a queue"
-        return None
-    return statistics.median(waits)
+    waits = (c.run.queued_s() for c in candidates)
+    return _median("queued_s", waits, "no run is known to have waited in a queue", missing)
 
 
 def data_fraction(counted: Sequence[Candidate], missing: dict[str, str]) -> float | None:
     """Return the median share of steps spent waiting for data."""
-    fractions = [c.measured.data_fraction for c in counted]
-    known = [share for share in fractions if share is not None]
+    shares = (c.measurement.data_fraction for c in counted)
+    why = "the runs do not report how long they wait for data"
+    return _median("data_fraction", shares, why, missing)
+
+
+def _median(
+    name: str, values: Iterable[float | None], why: str, missing: dict[str, str]
+) -> float | None:
+    known = [value for value in values if value is not None]
     if not known:
-        missing["data_fraction"] = "the runs do not report how long they wait for data"
-        return None
-    return statistics.median(known)
+        missing[name] = why
+    return statistics.median(known) if known else None
 
 
 def gpu(counted: Sequence[Candidate], missing: dict[str, str]) -> dict[str, float]:
     """The GPU metrics of a row, of the runs that have them."""
     figures: dict[str, float] = {}
     for name, metric in ROW_FIGURES.items():
-        values = [value for c in counted if (value := gpu_figure(c.measured, name)) is not None]
+        values = [value for c in counted if (value := gpu_figure(c.measurement, name)) is not None]
         if values:
             figures[name] = (max if metric.over_time == "peak" else statistics.median)(values)
         elif counted:
-            why, on_cpu = counted[0].measured.missing, counted[0].run.plan.device == "cpu"
+            why, on_cpu = counted[0].measurement.missing, counted[0].run.plan.device == "cpu"
             otherwise = "no GPU was used" if on_cpu else "no source of GPU metrics was asked"
             missing[name] = why.get(f"gpu_metrics.{name}") or why.get("gpu_metrics", otherwise)
     return figures
@@ -199,7 +202,7 @@ def gpu(counted: Sequence[Candidate], missing: dict[str, str]) -> dict[str, floa
 
 def judgements(counted: Sequence[Candidate]) -> tuple[str, ...]:
     """Return the limits that the runs' GPU metrics show."""
-    metrics = (c.measured.gpu_metrics for c in counted)
+    metrics = (c.measurement.gpu_metrics for c in counted)
     return tuple(dict.fromkeys(m.judgement for m in metrics if m and m.judgement))
 
 

@@ -77,7 +77,7 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
     measured = counted or [c for c in candidates if c.run.measurement is not None]
     first = (counted or candidates)[0]
     parameters, gmac = group_figures.model(first.run.plan, measured, missing)
-    effective = joined(c.measured.precision_effective for c in measured)
+    effective = joined(c.measurement.precision_effective for c in measured)
     seconds, reached = group_figures.time_to_train(counted, missing)
     began = [_began(candidate.run) for candidate in candidates]
     return Group(
@@ -85,10 +85,10 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
         key=msgspec.structs.replace(
             planned,
             precision_effective=effective or planned.precision_effective,
-            gpu_model=joined(c.measured.gpu_model for c in measured) or planned.gpu_model,
+            gpu_model=joined(c.measurement.gpu_model for c in measured) or planned.gpu_model,
             image=joined(c.run.image_digest for c in measured) or planned.image,
-            data_digest=joined(c.measured.data_digest for c in measured) or planned.data_digest,
-            weights_digest=joined(c.measured.weights_digest for c in measured)
+            data_digest=joined(c.measurement.data_digest for c in measured) or planned.data_digest,
+            weights_digest=joined(c.measurement.weights_digest for c in measured)
             or planned.weights_digest,
         ),
         plan=first.run.plan,
@@ -102,11 +102,11 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
         gmac=gmac,
         precision_effective=effective,
         arithmetic=group_figures.arithmetic(measured, missing),
-        device=joined(c.measured.device for c in measured),
+        device=joined(c.measurement.device for c in measured),
         by_rule={
             name: value
             for name in speedup.BY_RULE
-            if (value := joined(reported(c.measured.environment, name) for c in measured))
+            if (value := joined(reported(c.measurement.environment, name) for c in measured))
             is not None
         },
         layout=group_figures.layout(measured),
@@ -147,7 +147,7 @@ def _with_reasons(group: Group, new: Sequence[Finding]) -> Group:
         return group
     return msgspec.structs.replace(
         group,
-        members=tuple(verdict.of_member(m, (*m.reasons, *new)) for m in group.members),
+        members=tuple(verdict.member_with_reasons(m, (*m.reasons, *new)) for m in group.members),
         spread=None,
         by_estimator={},
         accuracy=None,
@@ -181,4 +181,4 @@ def _member(candidate: Candidate, estimator: str) -> Member:
         gpu=metrics.figures if metrics else {},
         source=run.shown_source,
     )
-    return verdict.of_member(member, candidate.reasons)
+    return verdict.member_with_reasons(member, candidate.reasons)

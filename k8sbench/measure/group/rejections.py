@@ -90,10 +90,10 @@ class Candidate:
     @property
     def start_weights(self) -> str | None:
         """Digest of its start weights or their absence; None for throughput runs."""
-        return (self.measured.weights_digest or SCRATCH) if self.trains else None
+        return (self.measurement.weights_digest or SCRATCH) if self.trains else None
 
     @property
-    def measured(self) -> Measurement:
+    def measurement(self) -> Measurement:
         """Its measurement; for candidates that count, which have one."""
         assert self.run.measurement is not None
         return self.run.measurement
@@ -135,10 +135,12 @@ def logs_counted_twice(candidates: Sequence[Candidate]) -> None:
     """Reject runs with the same log, except the first, in any group."""
     owners: defaultdict[str, list[Candidate]] = defaultdict(list)
     for candidate in candidates:
-        if not candidate.counts or candidate.measured.log_digest is None:
+        if not candidate.counts or candidate.measurement.log_digest is None:
             continue
-        alike = owners[candidate.measured.log_digest]
-        owner = next((one for one in alike if is_same_log(one.measured, candidate.measured)), None)
+        alike = owners[candidate.measurement.log_digest]
+        owner = next(
+            (one for one in alike if is_same_log(one.measurement, candidate.measurement)), None
+        )
         if owner is None:
             alike.append(candidate)
         else:
@@ -171,15 +173,15 @@ def other_plans(candidates: Sequence[Candidate]) -> None:
 
 
 _TRAITS: dict[IntegrityRule, tuple[str, Callable[[Candidate], str | None]]] = {
-    rules.MIXED_GPU_MODEL: ("its GPU model", lambda c: c.measured.gpu_model),
-    rules.MIXED_PRECISION: ("its precision in effect", lambda c: c.measured.precision_effective),
+    rules.MIXED_GPU_MODEL: ("its GPU model", lambda c: c.measurement.gpu_model),
+    rules.MIXED_PRECISION: ("its precision in effect", lambda c: c.measurement.precision_effective),
     rules.MIXED_IMAGE: ("its image", lambda c: c.run.image_digest or c.run.plan.image),
-    rules.MIXED_DATA: ("its data set", lambda c: c.measured.data_digest),
+    rules.MIXED_DATA: ("its data set", lambda c: c.measurement.data_digest),
     rules.MIXED_WEIGHTS: ("its start weights", lambda c: c.start_weights),
-    rules.MIXED_DRIVER: ("its GPU driver", lambda c: reported(c.measured.environment, "driver")),
+    rules.MIXED_DRIVER: ("its GPU driver", lambda c: reported(c.measurement.environment, "driver")),
     rules.MIXED_FRAMEWORK: (
         "its framework version",
-        lambda c: reported(c.measured.environment, "framework_version"),
+        lambda c: reported(c.measurement.environment, "framework_version"),
     ),
 }
 """Rule → a trait that only the runs report, and its value."""
@@ -229,7 +231,7 @@ def common_estimator(candidates: Sequence[Candidate]) -> str:
     measured = counted or [c for c in candidates if c.run.measurement is not None]
     if not measured:
         return ESTIMATORS[0]
-    votes = Counter(c.measured.estimator for c in measured)
+    votes = Counter(c.measurement.estimator for c in measured)
     best = max(votes, key=lambda name: (votes[name], -_order(name)))
     for candidate in counted:
         if best not in candidate.rates:

@@ -172,7 +172,7 @@ class TrainerSeries:
         self._places: list[Place] = []
         """First line of each series."""
 
-    def take(self, item: Item, file: str) -> None:
+    def add(self, item: Item, file: str) -> None:
         """Take which GPU a rank has, and what it did; of other items nothing."""
         if isinstance(item, Mark):
             rank = item.number("rank")

@@ -41,14 +41,14 @@ def reasons(case: Case) -> Iterator[Finding]:
         yield from _loss(case.rank)
         yield from _clock(case, case.rank)
         yield from _steadiness(case, case.rank)
-    yield from summaries.of_run(case)
+    yield from summaries.run_summary(case)
     for name, (unreadable, place, count) in case.log.unread.items():
         text = f"{name} matches {unreadable!r}, which is not a number ({_times(count)})."
         decides = name in {"iteration", "rate", "step_seconds"}
         yield rules.UNREAD_NUMBER.finding(text, [place], severity=None if decides else "warn")
     yield from _transport(case.log)
     for end in case.log.epoch_ends:
-        yield from summaries.of_epoch(case, end)
+        yield from summaries.epoch_summary(case, end)
     yield from _ending(case)
     yield from case.log.training.reasons()
 

@@ -153,7 +153,7 @@ class LogFacts:
             if isinstance(item, Record):
                 self._record(item, source.name)
             else:
-                self._take(item, source.name)
+                self._add(item, source.name)
         self.empty &= log.empty
 
     def close(self) -> None:
@@ -222,7 +222,7 @@ class LogFacts:
         found.sort(key=lambda each: each.metric != wanted)
         return found[0].result if found else None
 
-    def _take(self, item: _Other, file: str) -> None:
+    def _add(self, item: _Other, file: str) -> None:
         if isinstance(item, Fact):
             self._fact(item, evidence.place(file, item.line, item.text))
         elif isinstance(item, Evaluation):
@@ -233,7 +233,7 @@ class LogFacts:
             if self.family is OURS:
                 self.training.evaluation(item, file)
         elif isinstance(item, GpuSamples) or item.kind == "gpu":
-            self.gpu_series.take(item, file)
+            self.gpu_series.add(item, file)
             if isinstance(item, Mark) and (node := item.values.get("node")):
                 rank = int(item.number("rank") or 0)
                 if len(self.nodes) < RANKS:
@@ -317,7 +317,7 @@ class LogFacts:
             for rank in self.ranks.values():
                 rank.end_epoch_at(int(mark.number("iteration") or 0))
         elif kind == "airank":
-            self.airank.take(mark, file)
+            self.airank.add(mark, file)
         elif kind == "start":
             number = int(mark.number("rank") or 0)
             if number == 0 and number in self.started:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -17,7 +18,6 @@ from k8sbench.measure.run.gpu_judgement import PlannedGpus
 from k8sbench.measure.run.log_facts import LogFacts, OpenedLog
 from k8sbench.measure.run.log_statements import Case, TimeToTrain
 from k8sbench.measure.run.rank_records import RankRecords
-from k8sbench.measure.run.tally import median
 from k8sbench.model.errors import InputError
 from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import SeriesQuery
@@ -49,7 +49,7 @@ def measure(
     sources: Iterable[OpenedLog], expected: Expectation | Sequence[Expectation]
 ) -> Measurement:
     """Measure one run, of which more is known than its logs (:func:`judge`)."""
-    return _of_log(_read(sources, expected))
+    return _measurement(_read(sources, expected))
 
 
 def judge(sources: Iterable[OpenedLog], candidates: Sequence[Expectation]) -> Judged:
@@ -61,10 +61,10 @@ def judge(sources: Iterable[OpenedLog], candidates: Sequence[Expectation]) -> Ju
     nothing can be measured. An untrustworthy log is measured and rejected, with its reasons.
     """
     log = _read(sources, candidates)
-    found, stated, unfit = _of_log(log), log.stated, list[str]()
+    found, stated, unfit = _measurement(log), log.stated, list[str]()
     if stated is not None:
         plain, family, log.expected = found, log.expected, stated
-        found = _of_log(log)
+        found = _measurement(log)
         unfit = [name for name in _rejections(found) if name not in _rejections(plain)]
         if unfit:
             found, log.expected = plain, family
@@ -159,10 +159,10 @@ def nothing_measured(files: Sequence[str], expected: Expectation, error: InputEr
         reasons=(),
     )
     # No --accept applies: there is no figure to accept.
-    return verdict.of_measurement(measurement, [rules.NOTHING_MEASURED.finding(error.message)], ())
+    return verdict.with_reasons(measurement, [rules.NOTHING_MEASURED.finding(error.message)], ())
 
 
-def _of_log(log: LogFacts) -> Measurement:
+def _measurement(log: LogFacts) -> Measurement:
     """The measurement of logs that were read."""
     expected, rank = log.expected, log.rank
     assert log.family is not None
@@ -266,7 +266,7 @@ def _of_log(log: LogFacts) -> Measurement:
     for finding in integrity.reasons(case):  # of several with one id and severity the first
         kept.setdefault((finding.id, finding.severity), finding)
     reasons = [*kept.values(), *_above_peak(measurement, expected)]
-    return verdict.of_measurement(measurement, reasons, expected.accept)
+    return verdict.with_reasons(measurement, reasons, expected.accept)
 
 
 def _above_peak(measurement: Measurement, expected: Expectation) -> Iterator[Finding]:
@@ -330,7 +330,7 @@ def _throughput(
     return Throughput(
         time_weighted=scale * span.iterations / span.time,
         time_weighted_steady=steady,
-        median=scale * median(tally.rates),
+        median=scale * statistics.median(tally.rates),
         arithmetic=scale * sum(tally.rates) / tally.records,
         timestamps=timestamps,
         printed_steps=printed,

@@ -333,7 +333,7 @@ class RankRecords:
             self.odd[self.replay].add(line)
         self._previous = record.iteration
         if self._running:
-            self._mean.take(record)
+            self._mean.replace(record)
         if record.stamp is not None and self.replay != "repeated":
             self.clock.latest = self.clock.at(record.stamp)
 

@@ -53,7 +53,7 @@ class RunningMean:
         else:
             self._carried, self.printed = 0, NOTHING
 
-    def take(self, record: Record) -> None:
+    def replace(self, record: Record) -> None:
         """Take in a record that leads no further."""
         self.printed = self._of(record)
 

@@ -21,7 +21,7 @@ EPOCH_SUMMARY = 0.05
 """The same for summaries that also hold the few iterations after the last record."""
 
 
-def of_run(case: Case) -> Iterator[Finding]:
+def run_summary(case: Case) -> Iterator[Finding]:
     """Our own trainers' summary, against what their step lines add up to."""
     log, rank = case.log, case.rank
     yield from _whole_run(case)
@@ -58,7 +58,7 @@ def _whole_run(case: Case) -> Iterator[Finding]:
         yield rules.SUMMARY_MISMATCH.finding(text, [evidence.place(file, mark.line, mark.text)])
 
 
-def of_epoch(case: Case, end: EpochEnd) -> Iterator[Finding]:
+def epoch_summary(case: Case, end: EpochEnd) -> Iterator[Finding]:
     """Compare an epoch's summary with the epoch's records."""
     number, last = end.mark.number, end.last
     if end.records < FEWEST_RECORDS:

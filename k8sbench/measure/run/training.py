@@ -61,7 +61,7 @@ class AiRankEvents:
         """Size of the data set, and the line that states it."""
         self.count = 0
 
-    def take(self, mark: Mark, file: str) -> None:
+    def add(self, mark: Mark, file: str) -> None:
         """Take an event."""
         event, value, at = mark.values["event"], mark.values["value"], mark.stamp
         place = evidence.place(file, mark.line, mark.text)

@@ -14,7 +14,7 @@ VALID = measurement(throughput=measurement().throughput, unverified=None, missin
 
 
 def test_a_rejection_sets_the_figures_apart_and_says_why() -> None:
-    found = verdict.of_measurement(VALID, [WARN, REJECT], ())
+    found = verdict.with_reasons(VALID, [WARN, REJECT], ())
     assert (found.verdict, found.throughput) == ("rejected", None)
     assert found.unverified == VALID.throughput
     assert found.missing["throughput"] == verdict.REJECTED
@@ -22,7 +22,7 @@ def test_a_rejection_sets_the_figures_apart_and_says_why() -> None:
 
 
 def test_what_is_accepted_by_name_counts_and_is_marked() -> None:
-    found = verdict.of_measurement(VALID, [WARN, REJECT], ("outlier", "unsteady"))
+    found = verdict.with_reasons(VALID, [WARN, REJECT], ("outlier", "unsteady"))
     assert (found.verdict, found.throughput, found.unverified) == ("valid", VALID.throughput, None)
     assert [reason.accepted for reason in found.reasons] == [True, False]
 
@@ -30,16 +30,16 @@ def test_what_is_accepted_by_name_counts_and_is_marked() -> None:
 @pytest.mark.parametrize("throughput", [VALID.throughput, None])
 def test_a_verdict_is_the_same_when_it_is_decided_again(throughput: object) -> None:
     start = msgspec.structs.replace(VALID, throughput=throughput)
-    once = verdict.of_measurement(start, [REJECT], ())
-    assert verdict.of_measurement(once, once.reasons, ()) == once
+    once = verdict.with_reasons(start, [REJECT], ())
+    assert verdict.with_reasons(once, once.reasons, ()) == once
 
 
 def test_a_member_of_a_group_follows_the_same_rule() -> None:
     member = Member(
         run_id="a", repeat=1, created_at=0.0, rate=5.0, phase="", verdict="valid", reasons=()
     )
-    out = verdict.of_member(member, [REJECT])
+    out = verdict.member_with_reasons(member, [REJECT])
     assert (out.rate, out.unverified, out.verdict) == (None, 5.0, "rejected")
-    assert verdict.of_member(out, [WARN]) == member
+    assert verdict.member_with_reasons(out, [WARN]) == member
     unmeasured = msgspec.structs.replace(member, rate=None, verdict=None)
-    assert verdict.of_member(unmeasured, [REJECT]) == unmeasured
+    assert verdict.member_with_reasons(unmeasured, [REJECT]) == unmeasured
