@@ -7,13 +7,11 @@ from k8sbench.model.group import UNSTEADY
 
 RUN_IN_PROGRESS = reject("run-in-progress", "Wait for it: k8sbench watch RUN.")
 """The run has not ended."""
-RUN_FAILED = reject(
-    "run-failed", "Look at what it printed with k8sbench logs RUN, and repeat the case."
-)
+RUN_FAILED = reject("run-failed", "See k8sbench logs RUN, and repeat the case.")
 """The job failed."""
 RUN_CANCELLED = reject("run-cancelled", "Repeat the case.")
 """The run was cancelled."""
-RUN_LOST = reject("run-lost", "Look at what is left with k8sbench status RUN, and repeat the case.")
+RUN_LOST = reject("run-lost", "See k8sbench status RUN, and repeat the case.")
 """The process is gone, or the job was removed before its end."""
 NOT_MEASURED = reject(
     "not-measured",
@@ -36,9 +34,7 @@ Such as environment variables, command, details of the pool: it is another
 """
 MIXED_GPU_MODEL = reject("mixed-gpu-model", "Choose a node pool of one GPU model.")
 """The run ran on another GPU model."""
-MIXED_PRECISION = reject(
-    "mixed-precision", "Find out where AMP had no effect, and repeat the case there."
-)
+MIXED_PRECISION = reject("mixed-precision", "Repeat the case where AMP has an effect.")
 """The effective precision differs: AMP had effect in one run only."""
 MIXED_IMAGE = reject("mixed-image", "Name the image by its digest, and repeat the case.")
 """Its image is another."""
@@ -50,14 +46,9 @@ MIXED_DATA = reject(
     "mixed-data", "Give all repeats the same files: k8sbench data check names what is missing."
 )
 """The run read other files: another digest of its data set."""
-MIXED_WEIGHTS = reject(
-    "mixed-weights", "Start all repeats from the same file, or all from scratch."
-)
+MIXED_WEIGHTS = reject("mixed-weights", "Start all repeats from one file, or all from scratch.")
 """The run started from other weights, or from scratch."""
-MIXED_ESTIMATOR = reject(
-    "mixed-estimator",
-    "Use the same log interval in all repeats, so that all have figures by one estimator.",
-)
+MIXED_ESTIMATOR = reject("mixed-estimator", "Use the same log interval in all repeats.")
 """The run has no figure by the estimator of the others."""
 OUTLIER = reject(
     "outlier",

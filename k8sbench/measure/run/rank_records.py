@@ -51,9 +51,10 @@ class Epochs:
         return self.restart and epoch != before
 
     def turn(self, record: Record, position: int) -> tuple[int, bool]:
-        """Switch to a record's epoch; return the iterations before it, and True if it is new.
+        """Switch to a record's epoch; return its base, and True if new.
 
-        ``position`` is the run's last iteration so far.
+        The base is the number of iterations before it. ``position`` is the run's last iteration so
+        far.
         """
         number, total = record.epoch or 0, record.total or 0
         self.current = record.epoch

@@ -8,17 +8,13 @@ from __future__ import annotations
 
 from k8sbench.measure.verdict import reject, rules_in, warn
 
-ABOVE_PEAK = reject(
-    "above-peak", "Check batch, GPUs and model: the figure is more than the GPU can do."
-)
+ABOVE_PEAK = reject("above-peak", "Check batch, GPUs and model.")
 """The arithmetic per second exceeds the GPU's peak ([results.md](results.md)).
 
 The peak is that of the number format in use, or of the fastest format if that is unknown.
 """
 BATCH_MISMATCH = reject(
-    "batch-mismatch",
-    "Correct --batch-size or --gpus. Of a run on a part of its data set, AI-Rank's `load_data` "
-    "must state the size of the part.",
+    "batch-mismatch", "Correct --batch-size or --gpus, or the size in AI-Rank's `load_data` line."
 )
 """The log contradicts itself on its batch.
 
@@ -33,8 +29,7 @@ A warning without a plan, if the figures do not depend on the batch.
 BATCH_UNKNOWN = reject("batch-unknown", "Give it with --batch-size.")
 """The log gives times per iteration and the batch is not known."""
 BELOW_MEDIAN = reject(
-    "below-median",
-    "Give a longer --warmup if the first lines are slow; else find out what the run waited for.",
+    "below-median", "Give a longer --warmup if the first lines are slow; else look for stalls."
 )
 """The time-weighted mean is under 70 % of the lines' median.
 
@@ -43,8 +38,7 @@ smoke runs.
 """
 CLOCK_MISMATCH = reject(
     "clock-mismatch",
-    "Correct --gpus, --batch-size or `per` of a declared format where one of them is wrong; else "
-    "measure a run whose clock was not set and whose loader keeps up.",
+    "Correct --gpus, --batch-size or a declared format's `per`; else measure another run.",
 )
 """Printed times and time stamps disagree, or the stamps go back."""
 DEVICE = reject("device", "Measure a CPU run with --format; it says nothing about the benchmark.")
@@ -58,19 +52,16 @@ Or the log states two numbers. The environment's may count nodes: it is compared
 given, and program and launcher do not agree on another.
 """
 GPU_SHARED = reject(
-    "gpu-shared",
-    "Run it on GPUs that nothing else uses: no time-slicing, and no programs outside Kubernetes "
-    "on the node.",
+    "gpu-shared", "Use GPUs exclusively: no time-slicing, no other programs on the node."
 )
 """Another pod or process used a GPU of the run at the same time."""
 GPU_THROTTLED = reject(
     "gpu-throttled",
-    "Correct the node's cooling or power supply, or remove the node from the pool; then run it "
-    "again.",
+    "Check cooling and power supply of the node, or remove it from the pool; then repeat the run.",
 )
 """Heat or a power brake slowed down a GPU of the run."""
 ITERATIONS_BACK = reject(
-    "iterations-back", "Measure each run's log alone; pieces of one run are given with --one-run."
+    "iterations-back", "Measure each run's log alone; give pieces of one run with --one-run."
 )
 """Iterations go back without a restart that explains it: several runs in one log."""
 ITERATIONS_MISSING = reject("iterations-missing", "Get the complete log.")
@@ -80,17 +71,14 @@ JOB_CHANGED = reject("job-changed", "Submit a new job instead of changing one.")
 
 The message says what was planned and what was found.
 """
-LOSS_NOT_FINITE = reject(
-    "loss-not-finite", "Find the cause; a run with such a loss does not do the same work."
-)
+LOSS_NOT_FINITE = reject("loss-not-finite", "Find the cause: such a run does not do the same work.")
 """The loss became NaN or infinite.
 
 A warning if only in the warm-up.
 """
 METRICS_AT_ODDS = reject(
     "metrics-at-odds",
-    "Find out which of the two belongs to another run: the log, or the GPUs that the exporter "
-    "assigns to the pods. `--prometheus none` ignores Prometheus.",
+    "Check which of the two is of another run; `--prometheus none` ignores Prometheus.",
 )
 """GPU metrics contradict the log.
 
@@ -100,8 +88,7 @@ MIXED_DEVICES = reject("mixed-devices", "Choose a node pool of one GPU model.")
 """The ranks of the job ran on different GPU models."""
 NOTHING_MEASURED = reject(
     "nothing-measured",
-    "Look at the logs: the program ended before its first line, or prints another format than the "
-    "plan names. `k8sbench explain FILE.yaml LOG` shows what a format of your own matches.",
+    "Look at k8sbench logs RUN; k8sbench explain FILE.yaml LOG shows what your own format matches.",
 )
 """The run's logs hold no training line that can be read."""
 OTHER_BENCHMARK = reject("other-benchmark", "Name the benchmark that the log belongs to.")
@@ -115,47 +102,37 @@ Or its half type, or the printed configuration lacks AMP. The figure is labelled
 precision.
 """
 PRECISION_WITHOUT_EFFECT = reject(
-    "precision-without-effect",
-    "Use a device and a framework whose AMP works; the figure is one of fp32.",
+    "precision-without-effect", "Use a device and a framework whose AMP works."
 )
 """AMP was requested, but the program computed in fp32.
 
 A warning for a smoke run on a CPU.
 """
-PRESET = reject(
-    "preset", "Measure it with --format; only runs of full size have figures of the benchmark."
-)
+PRESET = reject("preset", "Measure it with --format: it has no figures of the benchmark.")
 """A smoke run's log was measured as the benchmark.
 
 Smoke runs are functional tests with a small model.
 """
-SHARED_NODE = reject(
-    "shared-node", "Run it on more nodes; a case whose replicas may share nodes has --pack."
-)
+SHARED_NODE = reject("shared-node", "Run it on more nodes, or as a case with --pack.")
 """Our own run used fewer nodes than replicas, without `--pack`."""
 SHORT_WARMUP = reject(
-    "short-warmup", "Give `--warmup` if these iterations are enough; or run the benchmark's window."
+    "short-warmup", "Give `--warmup` if these iterations suffice, or run the benchmark's window."
 )
 """Our own run began to measure after fewer iterations than the benchmark does."""
 SUMMARY_MISMATCH = reject(
     "summary-mismatch",
-    "Measure the whole log of one run, and of no other; of a declared format correct `averaged`, "
-    "`unit` or the pattern of its summary.",
+    "Measure the whole log of one run; check a declared format's `averaged`, `unit` and `summary`.",
 )
 """The log's own summary does not follow from its lines."""
-TOO_FEW_ITERATIONS = reject(
-    "too-few-iterations", "Run it to its end; a shorter run needs a plan with fewer iterations."
-)
+TOO_FEW_ITERATIONS = reject("too-few-iterations", "Run it to its end, or plan fewer iterations.")
 """Fewer iterations were measured than the benchmark requires.
 
 Or a training ended before its planned length without reaching its target.
 """
-TOO_FEW_RECORDS = reject(
-    "too-few-records", "Log more often, run longer, or give a shorter --warmup."
-)
+TOO_FEW_RECORDS = reject("too-few-records", "Log more often, run longer, or shorten --warmup.")
 """Fewer than 5 training lines lie in the window."""
 TRAINER_COUNT = reject(
-    "trainer-count", "Give the logs of all replicas, or find out which rank did not start."
+    "trainer-count", "Give the logs of all replicas, or find the rank that did not start."
 )
 """Not every rank of the job wrote a start line."""
 TWO_RUNS = reject("two-runs", "Measure each run's log alone.")
@@ -165,41 +142,31 @@ A second header without a restart, or another total, batch, model or number of G
 trainers also another run id, mode, data or start weights. Of several files, one differs from the
 others.
 """
-UNREAD_NUMBER = reject(
-    "unread-number", "Correct the pattern, or have the program print plain numbers."
-)
+UNREAD_NUMBER = reject("unread-number", "Correct the pattern, or print plain numbers.")
 """A group of a declared format matches no number.
 
 Examples: `1,356.8`, `950.1k`. A warning unless it is an iteration, rate or time.
 """
 BATCH_UNVERIFIED = warn(
     "batch-unverified",
-    "Make sure that the run had this batch per GPU: a program's own option may count a whole "
-    "node's (TSM without DistributedDataParallel).",
+    "Make sure that this is the batch per GPU: a program's option may count a node's (TSM).",
 )
 """The log does not state its batch, and the figure depends on it.
 
 The batch is from --batch-size or the catalog.
 """
 BROKEN_SAMPLES = warn(
-    "broken-samples",
-    "Look at the files that the log names: k8sbench data check reads all of a folder or claim.",
+    "broken-samples", "Check the files that the log names; k8sbench data check reads all."
 )
 """Unreadable samples were left out.
 
 The message counts them, and those that the last evaluation lacks.
 """
 CHECKPOINT_FAILED = warn(
-    "checkpoint-failed",
-    "Free space where the checkpoints are kept: after a restart the run continues from an older "
-    "one.",
+    "checkpoint-failed", "Free space for checkpoints: a restart continues from an older one."
 )
 """A checkpoint could not be written, and the run went on without it."""
-CLOCKS_APART = warn(
-    "clocks-apart",
-    "Find out what happened between the lines: evaluations, checkpoints, the start of an epoch; "
-    "for PLSC v1 the wait for data.",
-)
+CLOCKS_APART = warn("clocks-apart", "Look for evaluations, checkpoints or waits between the lines.")
 """`timestamps` and the printed times differ by more than 5 %."""
 CONTINUED = warn("continued", "Compare its time to train with that of runs without a pause.")
 """A finished training was continued later.
@@ -207,11 +174,11 @@ CONTINUED = warn("continued", "Compare its time to train with that of runs witho
 Its time to train, by AI-Rank's definition, includes the pause; the message gives its length.
 """
 ENDS_EARLY = warn(
-    "ends-early", "Nothing to do for a throughput; accuracy and time to train need the whole run."
+    "ends-early", "Nothing to do for a throughput; a time to train needs the whole run."
 )
 """The log ends before what was planned; the window itself is complete."""
 EXIT_CODE = warn(
-    "exit-code", "Nothing to do if the program always ends so; else look at k8sbench logs RUN."
+    "exit-code", "Nothing to do if the program always ends so; else see k8sbench logs RUN."
 )
 """The program failed after its window was complete.
 
@@ -219,37 +186,27 @@ TSM's may do so after its last epoch. The run has its throughput and stays faile
 to an accuracy, which need their end.
 """
 GPU_CLOCKS = warn(
-    "gpu-clocks",
-    "Look at the power limit, the application clocks and the cooling of that GPU's node.",
+    "gpu-clocks", "Check power limit, application clocks and cooling of that GPU's node."
 )
 """A GPU's clock was over 10 % below the median of the GPUs.
 
 All ranks wait for the slowest.
 """
-GPUS_UNVERIFIED = warn(
-    "gpus-unverified",
-    "Make sure that the job had this number of GPUs; for some log families the figure is "
-    "proportional to it.",
-)
+GPUS_UNVERIFIED = warn("gpus-unverified", "Make sure that the job had this number of GPUs.")
 """The log does not state the number of GPUs.
 
 It is from an option or the log's name, and nothing confirms GPUs × batch.
 """
 INCOMPLETE_LOG = warn(
     "incomplete-log",
-    "Follow runs from their start, or keep logs on the nodes for longer; repeat the run if the "
-    "missing lines matter.",
+    "Follow runs from their start, or keep logs on the nodes longer; repeat the run if needed.",
 )
 """The archived log has gaps.
 
 The cluster had deleted a part, or the log was too long. Rejects if the gap is in rank 0's log and
 may hold lines of the window.
 """
-LOADER_STALL = warn(
-    "loader-stall",
-    "The data pipeline limits the figure: use more loader workers, faster storage or synthetic "
-    "data.",
-)
+LOADER_STALL = warn("loader-stall", "Use more loader workers, faster storage or synthetic data.")
 """The run waited for data for over 10 % of the time.
 
 Lines with an evaluation, a checkpoint or a restart do not count.
@@ -262,17 +219,16 @@ The log names none, or the benchmark does not say what logs call its model (`log
 PRECISION_UNVERIFIED = warn("precision-unverified", "Make sure that the run had this precision.")
 """The log does not state its precision, only an option or its name."""
 REPEATED_LINES = warn(
-    "repeated-lines", "Nothing to do; the log of one rank alone has no repeated lines."
+    "repeated-lines", "Nothing to do; one rank's log alone has no repeated lines."
 )
 """Training lines repeat, as several ranks print them or as copies; they count once."""
 RESTARTED = warn(
-    "restarted", "Compare time_weighted_steady, which leaves the record after each restart out."
+    "restarted", "Compare time_weighted_steady, which leaves out the record after each restart."
 )
 """The run was restarted; iterations that ran twice count once."""
 SAMPLED_STEPS = warn(
     "sampled-steps",
-    "Where single steps are printed, give `--warmup 0`: the headline is then of all steps. With "
-    "mmengine log as often as it averages (`window_size`).",
+    "Give `--warmup 0` for printed single steps; with mmengine log every `window_size` steps.",
 )
 """Printed steps do not represent all steps.
 
@@ -281,24 +237,18 @@ in the warm-up. Or its lines average fewer steps than lie between them (mmengine
 """
 SOCKETS_BETWEEN_NODES = warn(
     "sockets-between-nodes",
-    "Give the node pool its RDMA device (`rdma`); if the nodes have none, compare the figure with "
-    "figures over TCP only.",
+    "Give the node pool its RDMA device (`rdma`), or compare with figures over TCP only.",
 )
 """NCCL used sockets (TCP) between the nodes of our own run."""
 SUMMARY_ONLY = warn("summary-only", "Nothing to do; such a log has no other estimators.")
 """The log states one rate for the whole run, warm-up included, and no records."""
-UNSTEADY = warn(
-    "unsteady",
-    "Look at the records that are left out of time_weighted_steady; compare by one estimator.",
-)
+UNSTEADY = warn("unsteady", "Look at the records that time_weighted_steady leaves out.")
 """The time-weighted mean and the median differ by over 5 %.
 
 Some records are much slower than most.
 """
 XID_ERROR = warn(
-    "xid-error",
-    "Look the number up in NVIDIA's list of XID errors; many mean that the GPU must be reset or "
-    "replaced.",
+    "xid-error", "See NVIDIA's list of XID errors; many require a reset or a replacement."
 )
 """The driver reported an error (XID) of a GPU of the run during it."""
 
