@@ -110,7 +110,7 @@ def of_replica(facts: Facts, replica: Replica) -> Finding:
 
 
 def start_error(facts: Facts, replica: Replica, reason: str, message: str) -> Finding:
-    """Say why a container could not be started: its node's GPU driver, or its command."""
+    """Return the cause of a container's failed start: GPU driver or command."""
     if driver := reasons.DRIVER.search(message):
         return finding_of("gpu-driver", facts.names(replica), why=quoted(driver[0]))
     why = f"{reason}, {quoted(message)}" if message else reason
