@@ -17,7 +17,7 @@ from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import PlanUnreadable
 from k8sbench.model.gpu_metrics import Fetched, SeriesQuery, SourceName
 from k8sbench.model.measurement import Measurement
-from k8sbench.model.ownership import Collected, Ownership
+from k8sbench.model.ownership import Ownership, Turn
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Location, Owner, Run, Wish
@@ -91,12 +91,8 @@ class FoundJob(msgspec.Struct, frozen=True, kw_only=True):
     """The number of the run's attempt that it is."""
     uid: str | None = None
     ownership: Ownership = Ownership()
-    began_at: float | None = None
-    """When it began to run, Unix seconds by the cluster's clock; None: it has not."""
-    ended_at: float | None = None
-    """When it ended, likewise."""
-    seen_at: float = 0.0
-    """When it was listed, likewise."""
+    turn: Turn | None = None
+    """Its turn in its set, while it is suspended for it; else None."""
 
     @property
     def plan(self) -> RunPlan:
@@ -110,8 +106,8 @@ class Cluster(Protocol):
     """Where jobs run: a Kubernetes cluster, or this machine, which finds no jobs but its own.
 
     One thread calls it; only ``create``, ``clear``, ``printed``, ``cancel``, ``remove``, ``ask``,
-    ``answer`` and ``adopt`` may be called from any. What changes or deletes a job raises
-    :class:`~k8sbench.model.errors.OwnedElsewhere` where another store owns it.
+    ``answer``, ``admit`` and ``take_over`` may be called from any. What changes or deletes a job
+    raises :class:`~k8sbench.model.errors.OwnedElsewhere` if another store owns it.
     """
 
     name: str
@@ -183,7 +179,6 @@ class Cluster(Protocol):
     def remove(
         self,
         run_id: str,  # noqa: ARG002
-        collected: Callable[[], Collected] | None = None,  # noqa: ARG002
         *,
         uid: str | None = None,  # noqa: ARG002
         force: bool = False,  # noqa: ARG002
@@ -192,22 +187,25 @@ class Cluster(Protocol):
 
         Where a ``uid`` is known only the job that has it.
 
-        Returns the reason if it stays (another store owns it, ``--keep``, or its submitter is to
-        find what was ``collected`` of it, which is called only then), else None. With ``force`` it
-        is deleted in any case.
+        Returns the reason if it stays (another store owns it, or ``--keep``), else None. With
+        ``force`` it is deleted even if its owner keeps it.
         """
         return None
 
     def ask(self, run_id: str, wish: Wish) -> None:  # noqa: ARG002
-        """Write onto a job what its owner is asked to do; idempotent."""
+        """Write a request to its owner onto a job; idempotent."""
         return
 
     def answer(self, run_id: str) -> None:  # noqa: ARG002
-        """Take from a job of this store what another one has asked; idempotent."""
+        """Take a recorded request off a job of this store; idempotent."""
         return
 
-    def adopt(self, run_id: str, known: Ownership) -> bool:  # noqa: ARG002
-        """Make this store the owner of a job; False where it is not as ``known`` any more."""
+    def admit(self, run_id: str) -> None:  # noqa: ARG002
+        """Start a job of this store that waits for its turn; idempotent."""
+        return
+
+    def take_over(self, run_id: str, known: Ownership) -> bool:  # noqa: ARG002
+        """Make this store the owner of a job; False if its owner is not the ``known`` one."""
         return False
 
     def close(self) -> None:

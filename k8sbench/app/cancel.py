@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from k8sbench.app import connections, context, follow, lookup, stores
-from k8sbench.lifecycle import adopting, collecting, requests
+from k8sbench.lifecycle import collecting, owners, requests
 from k8sbench.lifecycle.context import Reporter, Stop
 from k8sbench.model.errors import (
     BenchError,
     Interrupted,
+    OwnedElsewhere,
     PlanUnreadable,
     StoreError,
     Unreachable,
@@ -96,10 +97,10 @@ def _each(
             if run is None:
                 assert work_unreadable is not None
                 work_unreadable(run_id)
-            elif run_id in store.ids() or _is_left_to_us(store, run, access, wish, stop, note):
+            elif run_id in store.ids() or _is_ours(store, run, access, wish, stop, note):
                 work(store, lookup.run_of(store, run_id, access))
             else:
-                note(f"Run {run_id}: its owner has done it.")
+                note(f"Run {run_id}: its owner has the request.")
 
 
 def _named(
@@ -120,12 +121,12 @@ def _named(
     return runs
 
 
-def _is_left_to_us(
+def _is_ours(
     store: SqlStore, run: Run, access: ClusterAccess, wish: Wish, stop: Stop, note: Note
 ) -> bool:
-    """Ask the owner of a job that another store submitted; whether it is this store's now."""
+    """Ask the owner of a job that is not on record; True if this store is the one to act."""
     with context.of_run(store, run, access, note) as here, stop:
-        return adopting.is_left_to_us(run.run_id, here, wish, stop, note)
+        return owners.ask(run.run_id, here, wish, stop, note)
 
 
 def _end(store: SqlStore, run: Run, access: ClusterAccess, reporter: Reporter, stop: Stop) -> None:
@@ -143,10 +144,14 @@ def _end(store: SqlStore, run: Run, access: ClusterAccess, reporter: Reporter, s
         with context.of_run(store, run, access, note) as here:
             _check_label(here.cluster, run_id)
             with stop:
-                is_left = adopting.is_left_to_us(run_id, here, wish, stop, note)
+                is_left = owners.ask(run_id, here, wish, stop, note)
+            if not is_left:
+                store.fulfilled(run_id, "cancel")
+                note(f"Run {run_id}: its owner has the request, and ends it.")
+                return
             if is_ours:
                 closed = collecting.cancel(run, here, reporter, stop)
-            elif is_left and adopting.job_of(run_id, here) is not None:
+            elif owners.job_of(run_id, here) is not None:
                 here.cluster.cancel(run_id, CAUSE, CAUSE_ID)
         if not is_ours:
             # The process that follows it archives its logs and closes it.
@@ -176,7 +181,11 @@ def _delete(store: SqlStore, run: Run, access: ClusterAccess, stop: Stop, note: 
     with _on_record(store, run_id, "delete"), context.of_run(store, run, access, note) as here:
         with stop:
             wish = requests.by_name(context.now())
-            adopting.is_left_to_us(run_id, here, wish, stop, note)
+            is_ours = owners.ask(run_id, here, wish, stop, note)
+        if not is_ours:
+            store.fulfilled(run_id, "delete")
+            note(f"Run {run_id}: its owner has the request, and deletes the job.")
+            return
         _, why = requests.delete(here, run_id)
     _note_deleted(run_id, why, note)
 
@@ -198,7 +207,9 @@ def _on_record(store: SqlStore, run_id: str, command: str) -> Iterator[None]:
     except KeyboardInterrupt as wrong:
         raise Interrupted("Interrupted (Ctrl-C).", again) from wrong
     except BenchError as wrong:
-        if command == "cancel" and not isinstance(wrong, StoreError):
+        if isinstance(wrong, OwnedElsewhere) or (
+            command == "cancel" and not isinstance(wrong, StoreError)
+        ):
             _take_back(store, run_id)
         raise
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from k8sbench.app import connections, lookup, metric_sources, results, stores
-from k8sbench.app.context import now, on_cluster
+from k8sbench.app.context import on_cluster
 from k8sbench.app.results import Rows
-from k8sbench.lifecycle import adopting, collecting
+from k8sbench.lifecycle import collecting, owners
 from k8sbench.lifecycle.collecting import CollectResult
-from k8sbench.lifecycle.context import Reporter, RunContext, Stop
+from k8sbench.lifecycle.context import Agree, Reporter, RunContext, Stop
 from k8sbench.lifecycle.gathering import Gathering
 from k8sbench.model.request import ClusterAccess
-from k8sbench.model.run import Location, Run, Wish
+from k8sbench.model.run import Location, Run
 
 if TYPE_CHECKING:
     from k8sbench.ports import Store
@@ -26,8 +26,8 @@ class CollectOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     runs: tuple[str, ...] = ()
     """Ids, or unique beginnings of them; none: all of the namespace that need collection."""
-    adopt: bool = False
-    """Whether to make this store the owner of jobs that others have left."""
+    take_over: bool = False
+    """True to make this store the owner of the jobs of :attr:`runs`."""
     until_over: bool = False
     """Whether to wait for jobs that are not over."""
     access: ClusterAccess = ClusterAccess()
@@ -50,10 +50,11 @@ class Collected(msgspec.Struct, frozen=True, kw_only=True):
     rows: Rows
 
 
-def collect(options: CollectOptions, reporter: Reporter, stop: Stop) -> Collected:
-    """Collect the runs that were named, or every one of the namespace that needs it.
+def collect(options: CollectOptions, reporter: Reporter, stop: Stop, agree: Agree) -> Collected:
+    """Collect the named runs, or every run of the namespace that needs it.
 
-    Asked to stop it returns early, with the runs that go on.
+    Asked to stop it returns early, with the runs that go on. ``agree`` is asked before a job is
+    taken over.
     """
     results.check_accepted(options.accept)
     result = CollectResult()
@@ -73,9 +74,12 @@ def collect(options: CollectOptions, reporter: Reporter, stop: Stop) -> Collecte
                 stop,
             ):
                 if options.runs:
-                    runs = [_owned(run_id, context, options, stop, reporter) for run_id in run_ids]
+                    if options.take_over:
+                        for run_id in run_ids:
+                            owners.take_over(run_id, context, agree, reporter.note)
+                    runs = [_known(run_id, context) for run_id in run_ids]
                 else:
-                    runs = pending_runs(context, reporter.note, adopts=options.adopt)
+                    runs = pending_runs(context, reporter.note)
                     runs += collecting.owed_runs(context)
                 for run in filter(collecting.needs_collection, runs):
                     collecting.check_place(run, context.cluster, context.location)
@@ -102,33 +106,26 @@ def collect(options: CollectOptions, reporter: Reporter, stop: Stop) -> Collecte
         return with_rows(store, result, options, reporter)
 
 
-def _owned(
-    run_id: str, context: RunContext, options: CollectOptions, stop: Stop, reporter: Reporter
-) -> Run:
-    """Return a run that was named, whose job this store owns then if it is to adopt it.
-
-    Raises :class:`UsageError` for a job of another store that is not.
-    """
+def _known(run_id: str, context: RunContext) -> Run:
+    """Return the record of a named run, made now if it is missing or its job continues the run."""
     store = context.store
-    is_continued = False
-    if options.adopt:
-        wish = Wish(kind="adopt", at=now(), cause="It is to be collected elsewhere.")
-        adopting.is_left_to_us(run_id, context, wish, stop, reporter.note)
-        job = adopting.job_of(run_id, context) if run_id in store.ids() else None
-        is_continued = job is not None and collecting.is_continued(store.run(run_id), job)
-    is_known = run_id in store.ids() and not is_continued
-    return store.run(run_id) if is_known else adopting.recorded(run_id, context)
+    if run_id in store.ids():
+        job = owners.job_of(run_id, context)
+        if job is None or not collecting.is_continued(store.run(run_id), job):
+            return store.run(run_id)
+    return owners.recorded(run_id, context)
 
 
 def pending_runs(
-    context: RunContext, note: Callable[[str], None], *, adopts: bool = False
+    context: RunContext, note: Callable[[str], None], *, claims: bool = False
 ) -> list[Run]:
     """Return all runs of the namespace that need collection.
 
-    With ``adopts`` also those that other stores have left; their jobs are this store's then.
+    With ``claims`` also those whose jobs name no owner; they become this store's.
     """
     jobs = context.cluster.jobs()
-    adopting.take_what_is_left(jobs, context, note, adopts=adopts)
+    owners.record_ours(jobs, context, note, claims=claims)
+    owners.admit(jobs, context, note)
     return collecting.open_runs(context, {job.run_id for job in jobs})
 
 

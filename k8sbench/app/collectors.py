@@ -20,6 +20,7 @@ import msgspec
 from k8sbench.app import connections, records
 from k8sbench.app.records import RunStatus
 from k8sbench.lifecycle.context import in_thread
+from k8sbench.lifecycle.gathering import is_owed
 from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import BenchError, NotFound, Unreachable, is_refused
 from k8sbench.model.phase import Phase
@@ -207,9 +208,9 @@ def baselines(access: ClusterAccess, *, insist: bool = False) -> CollectorReques
 
 
 def copied(
-    access: ClusterAccess, run_id: str, folder: Path, *kinds: Literal["logs", "gpu"]
+    access: ClusterAccess, run_id: str, folder: Path, *kinds: Literal["logs", "gpu", ""]
 ) -> list[Path]:
-    """Copy a collector's logs or GPU series of a run into a folder of this machine.
+    """Copy a collector's logs, GPU series or other files (``""``) of a run into a folder.
 
     Returns the copies; raises :class:`BenchError`.
     """
@@ -224,7 +225,7 @@ def copied(
         with _understood():
             entries = _FILES.decode(files)
         for entry in entries:
-            kind, _, name = entry.name.partition("/")
+            kind, _, name = entry.name.rpartition("/")
             if kind not in kinds or _FILE_NAME.fullmatch(name) is None:
                 continue
             path = folder / kind / name
@@ -247,7 +248,7 @@ def collected_elsewhere(access: ClusterAccess, run: Run, folder: Path) -> Run | 
     """Return what the collector has of a run, and copy its files into a folder.
 
     None: there is no collector that this user may read, or it knows no such run. Raises
-    :class:`Unreachable` where it does not answer, or follows the run still.
+    :class:`Unreachable` if it does not answer, or still follows the run or fetches its GPU metrics.
     """
     there = connections.access_to(run.location, access)
     if not connections.configured(there):
@@ -255,9 +256,10 @@ def collected_elsewhere(access: ClusterAccess, run: Run, folder: Path) -> Run | 
     try:
         with opened(there, INSIST_SECONDS) as collector, _understood():
             theirs = None if collector is None else _run(run.run_id, collector)
-        if theirs is not None and theirs.attempt < run.attempt:
-            return None  # of the attempts before it was continued
-        if theirs is not None and theirs.is_closed:
+        if theirs is not None and (theirs.attempt < run.attempt or theirs.is_collected_elsewhere):
+            return None  # of the attempts before it was continued, or taken over from it
+        is_complete = theirs is not None and theirs.is_closed and not is_owed(theirs)
+        if is_complete:
             copied(there, run.run_id, folder, "logs", "gpu")
     except BenchError as error:
         if is_refused(error):
@@ -265,7 +267,7 @@ def collected_elsewhere(access: ClusterAccess, run: Run, folder: Path) -> Run | 
         raise
     except OSError as error:
         raise Unreachable(f"Its files cannot be copied: {error.strerror}.", "Try again.") from error
-    if theirs is not None and not theirs.is_closed:
+    if theirs is not None and not is_complete:
         raise Unreachable("The collector follows it still.", "Collect it again later.")
     return theirs
 

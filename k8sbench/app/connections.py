@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from k8sbench.lifecycle import collecting
 from k8sbench.model.errors import BenchError, UsageError
+from k8sbench.model.ownership import COLLECTOR
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Location, Run
 
@@ -76,13 +77,12 @@ def opened(
     keep: bool = False,
     waits: bool = False,
     store: SqlStore | None = None,
-    detached: bool = False,
     is_collector: bool = False,
 ) -> Iterator[KubernetesCluster]:
     """Open the cluster behind a connection; closes both at the end.
 
     With ``waits`` the jobs that are created wait even in unrecoverable states. ``store`` owns the
-    jobs that are created or adopted; ``detached`` it leaves them to a collector.
+    jobs that are created or taken over; with ``is_collector`` the namespace's collector does.
     """
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
     from k8sbench.adapters.kubernetes.ownership import User
@@ -90,11 +90,9 @@ def opened(
     user = None
     if store is not None:
         user = User(
-            store=store.identity,
+            store=COLLECTOR if is_collector else store.identity,
             host=platform.node(),
             keep=keep,
-            detached=detached,
-            is_collector=is_collector,
         )
     with contextlib.closing(api):
         cluster = KubernetesCluster(api, waits=waits, user=user)

@@ -37,6 +37,7 @@ def run_context(
     metric_sources: Sequence[MetricSource] = (),
     access: ClusterAccess | None = None,
     deadline_s: float | None = None,
+    for_collector: bool = False,
     clock: Clock = steady,
 ) -> RunContext:
     """Put together what runs need of the outside; ``accept`` overrules rejections by their ids.
@@ -59,6 +60,7 @@ def run_context(
         metric_sources=metric_sources,
         collected_elsewhere=elsewhere,
         deadline_s=deadline_s,
+        for_collector=for_collector,
         accept=accept,
     )
 

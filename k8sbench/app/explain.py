@@ -5,23 +5,29 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from k8sbench.app import catalog, context, records, results, stores
+from k8sbench.app import catalog, records, results, stores
 from k8sbench.app.stores import Note
 from k8sbench.model.errors import NotFound, UsageError
-from k8sbench.ports import RunFilter
+from k8sbench.model.request import ClusterAccess
 
 if TYPE_CHECKING:
     from k8sbench.report.explanation import Row
 
 
-def explain(text: str, where: str | None, note: Note, *, accept: Collection[str] = ()) -> list[Row]:
+def explain(
+    text: str,
+    where: str | None,
+    note: Note,
+    *,
+    access: ClusterAccess,
+    accept: Collection[str] = (),
+) -> list[Row]:
     """Explain a run, by its id or a unique beginning of one, or a group by its id."""
     from k8sbench.measure.group import grouping, speedup
     from k8sbench.report import explanation
 
     results.check_accepted(accept)
-    with stores.to_read(where, note) as store:
-        runs = records.listing(store, RunFilter(), alive=context.alive(), now=context.now())
+    with stores.with_collector(where, access, note) as (store, runs):
         groups = grouping.groups(runs, accept=accept)
         if text.startswith("g-"):  # as the ids of groups do
             named = [group for group in groups if group.key.id.startswith(text)]
@@ -37,6 +43,7 @@ def explain(text: str, where: str | None, note: Note, *, accept: Collection[str]
                 f"{text!r} is a set, not a run or a group.",
                 f"See their ids with: k8sbench results --set {text} -o wide",
             )
-        run = context.find(store, text)
-        group = next(each for each in groups if any(m.run_id == run.run_id for m in each.members))
-        return list(explanation.of_run(run, group))
+        by_id = {run.run_id: run for run in runs}
+        run_id = records.resolve(list(by_id), text)
+        group = next(each for each in groups if any(m.run_id == run_id for m in each.members))
+        return list(explanation.of_run(by_id[run_id], group))

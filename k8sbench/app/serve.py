@@ -108,8 +108,7 @@ def serve_all(
                     is_collector=is_all,
                 )
             )
-            adopts = is_all or options.adopt
-            find = partial(collect.pending_runs, context, note_once, adopts=adopts)
+            find = partial(collect.pending_runs, context, note_once, claims=is_all)
             place = Serving(
                 *(find, context, reporter),
                 keep=options.keep,

@@ -94,8 +94,8 @@ def _opened(where: str | None, *, create: bool) -> SqlStore:
     if where == CLUSTER:
         raise UsageError(
             "--store cluster is the collector's store, which this command does not read or change.",
-            "Those that read it are results, compare, history, baseline list, list, status and"
-            f" logs; a folder of that name is ./{CLUSTER}.",
+            "Those that read it are results, compare, history, baseline list, explain, list, status"
+            f" and logs; a folder of that name is ./{CLUSTER}.",
         )
     return open_store(where, create=create)
 
@@ -173,6 +173,34 @@ def import_runs(file: BinaryIO, shown: str, where: str | None) -> tuple[list[str
 
     with to_write(where) as store:
         return exchange.import_runs(store, file, shown)
+
+
+def import_collected(
+    texts: Sequence[str], where: str | None, access: ClusterAccess, note: Note
+) -> tuple[list[str], list[str]]:
+    """Add runs of the collector, or those of whole sets, with their files: all of them, or none.
+
+    Returns as :func:`import_runs` does.
+    """
+    from k8sbench.adapters.store import exchange
+
+    there = collectors.CollectorRunsRequest(access, insist=True).runs(note)
+    run_ids: dict[str, None] = {}
+    for text in texts:
+        members = [run.run_id for run in there if run.plan.set_name == text]
+        ids = [run.run_id for run in there]
+        place = "in the collector's store"
+        for run_id in members or [records.resolve(ids, text, where=place)]:
+            run_ids[run_id] = None
+
+    def fetch(incoming: Path) -> None:
+        for run_id in run_ids:
+            collectors.copied(access, run_id, incoming / run_id, "logs", "gpu", "")
+            # Requests to the cluster are the collector's own.
+            (incoming / run_id / "wishes.json").unlink(missing_ok=True)
+
+    with to_write(where) as store:
+        return exchange.import_folders(store, fetch, "the collector")
 
 
 # --- runs, or the logs of old ones, leave the store ---------------------------------------------

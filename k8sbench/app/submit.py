@@ -6,7 +6,7 @@ import contextlib
 import importlib.util
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ from k8sbench.app.context import new_set_name, run_context
 from k8sbench.app.targets import RunTarget
 from k8sbench.lifecycle import submitting
 from k8sbench.lifecycle.context import (
+    Agree,
     How,
     Outcome,
     PlannedCase,
@@ -51,8 +52,6 @@ if TYPE_CHECKING:
     from k8sbench.app.catalog import LoadedSpec
     from k8sbench.app.results import Rows
 
-Agree = Callable[[str], bool]
-"""Shows the user a text, and asks whether to go on."""
 DETACHED_SECONDS = 86_400.0
 """After the time limit of a job that nobody follows, until the cluster ends it: GPUs are not held
 for ever."""
@@ -88,7 +87,6 @@ def submit(
     check_names(request)
     offline = request.dry_run == "client"
     target = targets.for_submit(request, offline=offline)
-    check_detached(request)
     # The API server answers while the cases are planned and the store is imported.
     is_ready = None if offline else in_thread(partial(_ask, target, request), "ready")
     # Every case is planned and rendered before the first one starts: a mistake in the last of
@@ -107,6 +105,8 @@ def submit(
     if request.dry_run is None:
         stores.load()
     has_collector = is_ready.result()
+    if not has_collector:
+        check_detached(request)
     if request.dry_run == "server":
         return _dry_run(request, target, rendered, reporter)
     if target.api is not None and request.all_cases and not request.wait:
@@ -125,7 +125,7 @@ def run(
 ) -> Rows | Detached:
     """Run cases that are planned, in a set that is new or resumed.
 
-    Detached runs end some time after their limits unless the namespace ``has_collector``.
+    With ``has_collector`` the collector of the namespace owns the jobs.
     """
     if target.api is not None:
         cases.check_objects(target.api, [case.draft for case in planned])
@@ -144,9 +144,10 @@ def run(
             cluster,
             location=place,
             clock=target.api.time if target.api else steady,
-            metric_sources=_sources(request, target, planned, store),
+            metric_sources=() if has_collector else _sources(request, target, planned, store),
             access=request.access,
             deadline_s=_deadline(target, request, reporter, has_collector=has_collector),
+            for_collector=has_collector,
         )
         finished: list[Run] = []
         cases_to_run = list(sweeps.singly(planned))
@@ -169,26 +170,25 @@ def run(
 
 
 def _ask(target: RunTarget, request: SubmitRequest) -> bool:
-    """Check that a cluster answers; returns whether a collector is seen that collects the runs."""
+    """Check that a cluster answers; returns True if a collector is to own the runs."""
     targets.check_ready(target, asked=request.names_cluster)
-    if target.api is None or not request.detach:
+    if target.api is None or request.no_collector:
         return False
     from k8sbench.adapters.kubernetes.collectors import CollectorProxy
 
-    with contextlib.suppress(BenchError):
+    with contextlib.suppress(BenchError):  # of one that cannot be read no row would come
         return CollectorProxy(target.api).is_there()
-    return False  # or it cannot be known
+    return False
 
 
 def _deadline(
     target: RunTarget, request: SubmitRequest, reporter: Reporter, *, has_collector: bool
 ) -> float | None:
-    """Say who collects detached runs; returns after what time beyond their limits jobs end."""
-    if target.api is None or not request.detach:
-        return None
-    if has_collector:
+    """Note who collects the runs; returns after what time beyond their limits jobs end."""
+    if has_collector and target.api is not None:
         place = target.api.place.namespace
-        reporter.note(f"The collector of namespace {place} collects what is detached.")
+        reporter.note(f"The collector of namespace {place} collects the runs.")
+    if has_collector or target.api is None or not request.detach:
         return None
     limit = times.duration(DETACHED_SECONDS)
     reporter.note(
@@ -318,7 +318,7 @@ def check_detached(request: SubmitRequest) -> None:
     if request.detach and request.parallel > 1:
         raise UsageError(
             "--detach ends before the first job does, so that --parallel has no effect.",
-            "Leave out --parallel: all jobs are created at once, and the cluster queues them.",
+            "Leave out --parallel: without a collector all jobs are created at once.",
         )
     if request.detach and request.keep:
         raise UsageError(
@@ -384,7 +384,10 @@ def _with_frameworks(
 
 @contextlib.contextmanager
 def _cluster(
-    target: RunTarget, request: SubmitRequest, store: SqlStore, reporter: Reporter
+    target: RunTarget,
+    request: SubmitRequest,
+    store: SqlStore,
+    reporter: Reporter,
 ) -> Iterator[Cluster]:
     if target.api is None:
         from k8sbench.adapters.local.cluster import LocalCluster
@@ -394,7 +397,10 @@ def _cluster(
             yield local
         return
     with connections.opened(
-        target.api, keep=request.keep, waits=request.wait, store=store, detached=request.detach
+        target.api,
+        keep=request.keep,
+        waits=request.wait,
+        store=store,
     ) as cluster:
         cluster.note = reporter.note
         if not request.detach:

@@ -32,7 +32,7 @@ MOST_CASES, MOST_BENCHMARKS, MOST_CODES = 200, 50, 30
 LONGEST_LABEL = 63
 STUCK_SECONDS = 1800.0
 """For which a job may be pending or starting."""
-WAITS_ITS_TURN = frozenset({"queued", "no-node-fits", "quota-exceeded", "operator-slow"})
+WAITS_ITS_TURN = frozenset({"queued", "turn", "no-node-fits", "quota-exceeded", "operator-slow"})
 """Causes with which it may be so for longer: others go first."""
 ROOM_SECONDS = 300.0
 """Between two counts of what the store takes."""

@@ -301,21 +301,17 @@ class ActiveRun:
         return None
 
     def take_ownership(self, whose: Ownership) -> bool:
-        """Take in which store owns the job, and what another store asks of the owner.
-
-        Returns True if it wants to adopt the job: that is declined, for the run is active here.
-        """
-        if not whose.is_ours and self.view.ownership.is_ours:
-            self.reporter.note(f"{self.run_id} is {whose.holder}'s now: it is left to that one.")
+        """Take in the owner of the job; True if a request to this store was recorded."""
+        if not whose.is_ours and self.view.ownership.is_ours and not self.context.for_collector:
+            self.reporter.note(f"{self.run_id} belongs to {whose.holder}, which collects it.")
         self.see(ownership=whose)
         wish = whose.wish
         if wish is None or not whose.is_ours:
             return False
-        if wish.kind != "adopt":
-            self.context.store.wish(self.run_id, wish)
-            if self.record.wish is None:
-                self.note(wish=msgspec.structs.replace(wish, kind="cancel"))
-        return wish.kind == "adopt"
+        self.context.store.wish(self.run_id, wish)
+        if self.record.wish is None:
+            self.note(wish=msgspec.structs.replace(wish, kind="cancel"))
+        return True
 
     def _take_end(self, end: Transition) -> Outcome | None:
         """Take in that the job is over, is gone, or has logs that cannot be read now."""
@@ -328,9 +324,6 @@ class ActiveRun:
             missing = creation.missing(run, now)
             if missing is None or not missing.phase.final:
                 return self._look_again(missing)
-        if not whose.is_ours and whose.receipt is not None:
-            self.see_collected(end, whose.receipt.sentence, whose.receipt.action)
-            return None
         may_go_on = end.phase is Phase.LOST or decide.is_restarted(self.record, end, now)
         if self.record.wish is None and may_go_on:
             # Another process of the store may have ended it, or recorded that it is to end.

@@ -22,6 +22,8 @@ from k8sbench.model.sample import LogGap
 from k8sbench.ports import Clock, Cluster, JobEvent, Manifest, MetricSource, Store
 
 T = TypeVar("T")
+Agree = Callable[[str], bool]
+"""Shows a text to the user, and asks for agreement."""
 
 
 class Reporter(Protocol):
@@ -95,10 +97,11 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     deadline_s: float | None = None
     """How long after its time limit the cluster itself ends a job; None: it does not."""
     collected_elsewhere: Callable[[Run, Path], Run | None] | None = None
-    """A run whose job is gone, and its folder → what the collector has of it, with its files in the
-    folder, or None where it has no such run; raises
-    :class:`~k8sbench.model.errors.BenchError` where that cannot be known yet. None: there is no
-    collector to ask."""
+    """Run whose job is gone, and its folder → the collector's record of it, with its files in the
+    folder; None if the collector has no such run. Raises
+    :class:`~k8sbench.model.errors.BenchError` if that cannot be known yet. None: no collector."""
+    for_collector: bool = False
+    """True if new jobs belong to the namespace's collector."""
     metric_sources: Sequence[MetricSource] = ()
     """Where GPU metrics of the runs come from."""
     accept: Sequence[str] = ()

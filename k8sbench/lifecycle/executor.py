@@ -91,7 +91,9 @@ class Executor:
     def _unfollowed(self) -> int:
         """Return the number of runs whose jobs the cluster does not follow: they may come."""
         begun = sum(active.is_restarted for active in self._requests.pending.values())
-        lacking = sum(active.lacking_since is not None for active in self._runs.values())
+        runs = self._runs.values()
+        lacking = sum(active.lacking_since is not None for active in runs)
+        lacking += sum(active.view.job is JobView.GONE for active in runs)
         return lacking + len(self._requests.to_create) + begun
 
     def _ready(self) -> ActiveRun | None:
@@ -264,7 +266,7 @@ class Executor:
         if event.ownership is None:
             self._settle(active, active.take_event(event))
         elif active.take_ownership(event.ownership):
-            self._requests.decline(active)
+            self._requests.answer(active)
             self._take_answers([active])
 
     def _read_wishes(self) -> None:

@@ -36,10 +36,10 @@ from k8sbench.ports import FoundJob
 
 REQUESTS = 4
 """Most pending creations, and most pending deletions."""
-ASK_SECONDS = 15.0
-"""Between two looks at what the store that owns a run's job has of it."""
-OWNER_SECONDS = 30.0
-"""For the owner of a job that has ended to collect it; then the run is left."""
+ASK_SECONDS = 5.0
+"""Interval at which the collector is asked for a run."""
+OWNER_SECONDS = 240.0
+"""Time for the owner of a job that has ended to collect it with its GPU metrics."""
 
 
 class JobRequests:
@@ -211,8 +211,8 @@ class JobRequests:
             _note_unread(active, str(error))
         active.see_what_is_read()
 
-    def decline(self, active: ActiveRun) -> None:
-        """Answer a store that wants to adopt a job: no, it is followed here."""
+    def answer(self, active: ActiveRun) -> None:
+        """Tell the store that made a request that it is recorded."""
         call = partial(self._context.cluster.answer, active.run_id)
         self._send(active, "answer", call, _ignore)
 
@@ -316,6 +316,8 @@ class JobRequests:
         if theirs.measurement is not None:
             # First: a run that is over and not measured would be measured here.
             self._context.store.measured(run_id, theirs.measurement)
+        if job is not None and job.ownership.is_ours and not active.rules.keep:
+            active.see(deletes=True)  # taken over since it was collected
         active.record_end(theirs.history[-1])
         active.reporter.note(
             f"{run_id} was collected by the collector: its logs and figures are here now."
@@ -336,29 +338,37 @@ class JobRequests:
         """
         whose, run, is_known = active.view.ownership, active.run, error is None
         if end is None and job is not None and not job.ownership.is_ours:
-            # The attempt before, which another store has adopted: it ended as is on record.
+            # The attempt before, of another store by now: it ended as is on record.
             whose, cause = job.ownership, run.history[-1].cause
             end = Transition(phase=Phase.FAILED, at=self._context.clock(), cause=cause)
             active.see(ownership=whose, job=JobView.GONE, end=end)
         if end is None and is_known:
             active.begin_attempt()
-        elif end is not None and whose.is_ours and is_known:
+        elif (
+            end is not None
+            and whose.is_ours
+            and is_known
+            and not (job is not None and job.attempt > run.attempt)
+        ):
             active.see(job=JobView.ENDED, end=end)
         elif job is not None and (job.ownership.is_ours or job.attempt > run.attempt):
-            # Another process of this store has adopted it, or its owner has begun the next attempt.
+            # This store has taken it over, or its owner has begun the next attempt.
             active.archive = self._context.store.archive(run.run_id)
             active.see(job=JobView.UNWATCHED, ownership=job.ownership)
-        elif end is not None and is_known and job is None and not self._may_restart(active, end):
+        elif (
+            end is not None
+            and is_known
+            and not (job is not None and job.ownership.is_collectors)
+            and not self._may_restart(active, end)
+        ):
             action = f"See k8sbench status {run.run_id} there."
-            active.see_collected(end, f"{whose.holder} has collected it.", action)
-        elif end is not None and job is not None and (receipt := job.ownership.receipt) is not None:
-            active.see_collected(end, receipt.sentence, receipt.action)
+            active.see_collected(end, f"{whose.holder} collects it.", action)
         else:
             return self._wait_for_owner(active, error)
         return None
 
     def _may_restart(self, active: ActiveRun, end: Transition) -> bool:
-        """Return True if the owner of a job that is gone may be about to create the next one."""
+        """Return True if the owner of a job that has ended may be about to create the next one."""
         run, since = active.run, active.asked_since
         is_recent = since is None or self._context.clock() < since + OWNER_SECONDS
         return is_recent and run.restarts < run.plan.max_restarts and may_be_better(end)
@@ -377,8 +387,7 @@ class JobRequests:
             active.see(next_at=now + ASK_SECONDS)
             return None
         if error is None:
-            way = f"to collect it here: k8sbench collect --adopt {run_id}"
-            note(f"{holder} has not collected {run_id} yet; {way}")
+            note(f"{holder} has not collected {run_id} yet. See later: k8sbench status {run_id}")
         elif is_followed:
             note(f"How {run_id} ended is not known. See later: k8sbench watch {run_id}")
         return active.outcome(How.LEFT)

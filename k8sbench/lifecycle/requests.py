@@ -7,22 +7,24 @@ Whoever resumes the run then sends the request again, and finds what was done al
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import math
 from collections.abc import Sequence
 
+import msgspec
+
 from k8sbench.lifecycle.context import RunContext
-from k8sbench.model import creation
+from k8sbench.model import attempts, creation
 from k8sbench.model.errors import BenchError, CreationUnknown, StoreError
-from k8sbench.model.identity import NONCE_ANNOTATION
+from k8sbench.model.identity import NONCE_ANNOTATION, OWNER_ANNOTATION, TURN_ANNOTATION
 from k8sbench.model.kinds import kind_of, with_metadata
-from k8sbench.model.ownership import Collected
+from k8sbench.model.ownership import COLLECTOR, JobOwner, Turn
 from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run, Wish
-from k8sbench.ports import FoundJob, Manifest, Store
+from k8sbench.ports import FoundJob, Manifest
 
 BY_NAME = "deleted-by-name"
-"""Cause id of a user's deletion: other stores that use the job do not keep it."""
+"""Cause id of a user's deletion: it holds even for a job that is kept."""
 NO_ANSWER = frozenset({"api-unreachable", "api-not-trusted", "unauthorized"})
 """Cause ids of errors of a cluster that answers no request at all."""
 READ_SECONDS = 60.0
@@ -44,6 +46,10 @@ def create(run: Run, manifests: Sequence[Manifest], context: RunContext) -> str 
 
         manifests = numbered(context.manifests(run), run.attempt)
         context.cluster.clear(run)
+    if context.for_collector and (not run.restarts or attempts.is_continued(run)):
+        *others, job = manifests  # an owner itself makes the attempts that follow
+        owner = msgspec.json.encode(JobOwner(store=COLLECTOR, host="")).decode()
+        manifests = [*others, with_metadata(job, {"annotations": {OWNER_ANNOTATION: owner}})]
     if context.cluster.jobs_outlive_us:
         manifests = _identified(run, manifests, context.deadline_s)
     return context.cluster.create(run.plan, manifests, context.store.folder(run.run_id))
@@ -65,6 +71,16 @@ def _identified(
         seconds = math.ceil(run.plan.timeout_s + deadline_s)
         for name, value in kind.policy(activeDeadlineSeconds=seconds).items():
             spec = {**spec, name: {**spec[name], **value} if name in spec else value}
+    return [*others, {**with_metadata(job, mark), "spec": spec}]
+
+
+def held(plan: RunPlan, manifests: Sequence[Manifest], turn: Turn) -> Sequence[Manifest]:
+    """Suspend a job until its owner starts it in its turn."""
+    *others, job = manifests
+    spec = dict(job["spec"])
+    for name, value in kind_of(plan).policy(suspend=True).items():
+        spec[name] = {**spec.get(name, {}), **value} if isinstance(value, dict) else value
+    mark = {"annotations": {TURN_ANNOTATION: msgspec.json.encode(turn).decode()}}
     return [*others, {**with_metadata(job, mark), "spec": spec}]
 
 
@@ -136,7 +152,7 @@ def is_by_name(run: Run) -> bool:
 def delete(context: RunContext, run_id: str) -> tuple[Run, str | None]:
     """Delete what is left of a run's job, and take the wish back.
 
-    Returns the run, and why its job stays for others or what its deletion waits for, else None.
+    Returns the run, and why its job stays or what its deletion waits for, else None.
     """
     run = context.store.run(run_id)
     uid, is_there, why = run.job_uid, True, None
@@ -145,31 +161,9 @@ def delete(context: RunContext, run_id: str) -> tuple[Run, str | None]:
         job = job_named(run_id, context)
         uid, is_there = (None, False) if job is None else (job.uid, is_of(job, run))
     if is_there:
-        why = context.cluster.remove(
-            run_id, lambda: _collected(context.store, run), uid=uid, force=is_by_name(run)
-        )
+        why = context.cluster.remove(run_id, uid=uid, force=is_by_name(run))
     if run.wish("delete") is not None:
         # What is deleted and still counts as owed is deleted again, which does no harm.
         with contextlib.suppress(StoreError):
             run = context.store.fulfilled(run_id, "delete")
     return run, why
-
-
-def _collected(store: Store, run: Run) -> Collected:
-    """Say what the store has of a run: its archived logs, and what was measured of them."""
-    digest: str | None = None
-    with contextlib.suppress(StoreError, OSError):  # they may be on another machine
-        if files := store.log_files(run.run_id):
-            whole = hashlib.sha256()
-            for path in files:
-                with path.open("rb") as file:
-                    hashlib.file_digest(file, lambda: whole)
-            digest = whole.hexdigest()
-    measured = run.measurement
-    figures = None if measured is None else measured.throughput
-    return Collected(
-        digest=digest,
-        throughput=None if measured is None else measured.rate,
-        unit=None if figures is None else figures.unit,
-        verdict=None if measured is None else measured.verdict,
-    )

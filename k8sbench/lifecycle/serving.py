@@ -18,7 +18,7 @@ from k8sbench.lifecycle.gathering import Gathering
 from k8sbench.model.errors import BenchError, StoreError
 from k8sbench.model.run import Run
 
-LIST_SECONDS = 15.0
+LIST_SECONDS = 10.0
 """Between two lists of the jobs of a namespace that is served."""
 RETRY_SECONDS = 15.0
 """After which a run that could not be collected is tried again; twice as long each time."""

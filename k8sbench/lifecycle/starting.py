@@ -7,15 +7,16 @@ from collections.abc import Sequence
 
 import msgspec
 
-from k8sbench.lifecycle import adopting, collecting, lost_runs, requests
-from k8sbench.lifecycle.context import BENCHMARK, MANIFEST, How, Outcome, PlannedCase, Stop
+from k8sbench.lifecycle import collecting, lost_runs, requests
+from k8sbench.lifecycle.context import BENCHMARK, MANIFEST, How, Outcome, PlannedCase
 from k8sbench.lifecycle.executor import Executor
 from k8sbench.model import attempts, creation, times
-from k8sbench.model.errors import BenchError, NotFound, OwnedElsewhere, RepeatTaken, UsageError
+from k8sbench.model.errors import BenchError, NotFound, RepeatTaken, Unreachable, UsageError
 from k8sbench.model.identity import case_key, case_values, fields_for
+from k8sbench.model.ownership import Turn
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.request import SubmitRequest
-from k8sbench.model.run import Run, Wish
+from k8sbench.model.run import Run
 from k8sbench.ports import Manifest
 
 REPEAT_TRIES = 100
@@ -28,8 +29,9 @@ command says, the trainer compares with what the checkpoints were written with."
 class Starting:
     """Starts the runs of one submit."""
 
-    def __init__(self, request: SubmitRequest, executor: Executor) -> None:
-        self._request, self._executor = request, executor
+    def __init__(self, request: SubmitRequest, executor: Executor, total: int) -> None:
+        self._request, self._executor, self._total = request, executor, total
+        self._created = 0
         self._context, self._reporter = executor.context, executor.reporter
         self._survives = self._context.cluster.jobs_outlive_us
 
@@ -63,11 +65,7 @@ class Starting:
             if job is None:
                 return None
             _check_case(case, job.plan)
-            # It was submitted elsewhere: on a CI machine that is gone, or by somebody who follows
-            # it, to whom it is left.
-            wish = Wish(kind="adopt", at=context.clock(), cause="It is submitted again elsewhere.")
-            with contextlib.suppress(OwnedElsewhere):
-                adopting.is_left_to_us(run_id, context, wish, Stop(), self._reporter.note)
+            # Another store has submitted it, and collects it.
             run = collecting.recorded(job, context)
         _check_case(case, run.plan)
         if not run.phase.final:
@@ -89,7 +87,16 @@ class Starting:
                 store.move(run.run_id, final)
             store.claims.release(run.run_id)
             raise
-        self._executor.create(run, manifests)
+        self._executor.create(run, self._in_turn(run.plan, manifests))
+
+    def _in_turn(self, plan: RunPlan, manifests: Sequence[Manifest]) -> Sequence[Manifest]:
+        """Suspend the jobs of a collector beyond ``--parallel``; Kueue has turns of its own."""
+        number, parallel = self._created, self._request.parallel
+        self._created += 1
+        if not self._context.for_collector or plan.queue is not None or self._total <= parallel:
+            return manifests
+        turn = Turn(number=number, parallel=parallel)
+        return manifests if number < parallel else requests.held(plan, manifests, turn)
 
     def _join(self, existing: Run, case: PlannedCase) -> Outcome:
         """Take up a run that exists, unless it is over or another process follows it."""
@@ -104,7 +111,7 @@ class Starting:
         elif existing.owes_measurement:
             is_ours = self._executor.take(existing)
             return Outcome(existing, How.CREATED if is_ours else How.FOLLOWED_ELSEWHERE)
-        elif not _may_go_on(existing, plan):
+        elif not _may_go_on(existing, plan) or self._is_continued(existing):
             return Outcome(existing, How.OVER_BEFORE)
         goes_on = existing.phase.final or self._survives
         if not (goes_on and store.claims.claim(run_id)):
@@ -116,7 +123,11 @@ class Starting:
         elif existing.phase.final:
             store.claims.release(run_id)
             return Outcome(existing, How.OVER_BEFORE)
-        elif creation.is_known_created(existing) or attempts.is_restarting(existing):
+        elif (
+            creation.is_known_created(existing)
+            or attempts.is_restarting(existing)
+            or self._is_collected(existing)
+        ):
             self._executor.take(existing)
             return Outcome(existing, How.CREATED)
         # A job that exists is found, and not created again.
@@ -124,6 +135,30 @@ class Starting:
         store.ensure_folder(run_id)
         self._create(existing, case, case.manifests(existing.plan))
         return Outcome(existing, How.CREATED)
+
+    def _is_collected(self, run: Run) -> bool:
+        """Return True if the collector has a run whose creation is not on record here.
+
+        It may have collected and deleted the job; a second one would be of nobody's record.
+        """
+        ask = self._context.collected_elsewhere
+        if ask is None:
+            return False
+        try:
+            return ask(run, self._context.store.folder(run.run_id)) is not None
+        except Unreachable:
+            return True  # it follows the run, or is away: the job is looked for first
+
+    def _is_continued(self, run: Run) -> bool:
+        """Return True if the collector has gone on with a run that is over here."""
+        ask = self._context.collected_elsewhere
+        if ask is None:
+            return False
+        try:
+            theirs = ask(run, self._context.store.folder(run.run_id))
+        except Unreachable:
+            return True  # it follows the run, or is away: two attempts must not be made
+        return theirs is not None and theirs.attempt > run.attempt
 
     def _reopened(self, run: Run, plan: RunPlan, case: PlannedCase) -> Run:
         """Take a run up again that is over; a training goes on as its next attempt."""

@@ -116,7 +116,7 @@ class OwnedElsewhere(UsageError):
         action = f"Follow it with: k8sbench watch {run_id}; take it over with:"
         super().__init__(
             f"The job of {run_id} is {holder}'s, which {what}.",
-            f"{action} k8sbench collect --adopt {run_id}",
+            f"{action} k8sbench collect --take-over {run_id}",
         )
 
 

@@ -31,6 +31,9 @@ OWN_LABELS = {
 """Labels of all objects that k8sbench creates for runs."""
 PLAN_ANNOTATION = f"{LABEL_DOMAIN}/plan"
 NONCE_ANNOTATION = f"{LABEL_DOMAIN}/nonce"
+OWNER_ANNOTATION = f"{LABEL_DOMAIN}/owner"
+TURN_ANNOTATION = f"{LABEL_DOMAIN}/turn"
+"""On a job that starts suspended until its turn in its set."""
 """Annotation with a job's nonce.
 
 A run finds its job by the nonce if the answer to the creation was lost.

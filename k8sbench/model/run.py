@@ -50,12 +50,8 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
     """Request to end a run's job, recorded before it is sent."""
 
-    kind: Literal["cancel", "delete", "adopt"]
-    """Kind of request.
-
-    ``delete`` removes the job's remaining objects. ``adopt`` asks the owner to release a job that
-    it does not follow.
-    """
+    kind: Literal["cancel", "delete"]
+    """Kind of request; ``delete`` removes the job's remaining objects."""
     at: float
     """Unix seconds."""
     cause: str
@@ -183,7 +179,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         """True if nothing is left to do for the run."""
         return self.phase.final and not self.owes_measurement
 
-    def wish(self, kind: Literal["cancel", "delete", "adopt"]) -> Wish | None:
+    def wish(self, kind: Literal["cancel", "delete"]) -> Wish | None:
         """Return the open request of a kind, or None."""
         return next((wish for wish in self.wishes if wish.kind == kind), None)
 

@@ -21,7 +21,7 @@ def collector(own_shell: Shell, tmp_path: Path) -> Collector:
 def test_of_two_the_second_waits_until_the_first_ends_or_is_killed(
     own_shell: Shell, collector: Collector
 ) -> None:
-    logs = own_shell.printing("r1")
+    logs = collectors.given(own_shell, "r1")
     with collector.collecting() as first:
         until(lambda: collector.archived("r1"), "lines of r1")
         with collector.collecting() as second:
@@ -60,7 +60,7 @@ def test_one_that_may_no_more_use_its_lease_says_once_which_permission_it_lacks(
 def test_a_disk_that_is_full_and_free_again_loses_nothing(
     own_shell: Shell, collector: Collector
 ) -> None:
-    logs = own_shell.printing("r1")
+    logs = collectors.given(own_shell, "r1")
     with disks.small(collector.store, "2m") as disk, collector.collecting() as running:
         until(lambda: collector.archived("r1"), "lines of r1")
         with disks.full(disk):
@@ -75,7 +75,7 @@ def test_a_disk_that_is_full_and_free_again_loses_nothing(
 def test_a_job_that_is_removed_while_nobody_collects_leaves_a_lost_run(
     own_shell: Shell, collector: Collector
 ) -> None:
-    logs = own_shell.printing("r1")
+    logs = collectors.given(own_shell, "r1")
     with collector.collecting() as running:
         until(lambda: collector.archived("r1"), "lines of r1")
         running.kill()

@@ -49,13 +49,13 @@ def test_a_database_that_goes_away_and_comes_back_loses_and_doubles_nothing(
     own_shell: Shell, postgres_server: postgres.Server, tmp_path: Path
 ) -> None:
     collector = on_postgres(own_shell.namespace, tmp_path / "machine", postgres_server.database())
-    runs = {"ends": own_shell.printing("ends"), "goes-on": own_shell.printing("goes-on")}
+    runs = {name: collectors.given(own_shell, name) for name in ("ends", "goes-on")}
     with collector.collecting() as running:
         for run_id in runs:
             until(partial(collector.archived, run_id), f"lines of {run_id}")
         with away(postgres_server):
             over(own_shell, "ends", runs["ends"])
-            runs["new"] = own_shell.printing("new")
+            runs["new"] = collectors.given(own_shell, "new")
         collectors.check_collected(collector, "ends", runs["ends"])
         until(lambda: collector.archived("new"), "lines of the new run")
         collectors.end(running)

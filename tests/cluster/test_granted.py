@@ -30,6 +30,8 @@ from tests.harness.release import configuration
 
 KUEUE = "kueue.x-k8s.io"
 COLLECTOR = f"{RELEASE}-collector"
+OWN = "--no-collector"
+"""The chart's collector has a Service here, and no process."""
 VALUES: Values = {
     "listNodes": True,
     "nodePools": yaml.safe_load(POOLS)["pools"],
@@ -194,7 +196,7 @@ def test_users_are_granted_what_whole_sessions_use_and_nothing_else(
     shell.run("doctor", "--data=pvc:data", "--queue=lab")
     # A run from its submit to its row, with the pools that the chart publishes.
     logs = shell.logs("whole").begin()
-    with shell.submitted("whole") as submit:
+    with shell.submitted("whole", OWN) as submit:
         submit.until(f"pools from ConfigMap {namespace.name}/dlperf-pools")
         submit.until("Running: ")
         # There are none here: what it may not read is part of the reason.
@@ -205,24 +207,24 @@ def test_users_are_granted_what_whole_sessions_use_and_nothing_else(
         shell.finish("whole")
         submit.ends()
     # One that is left, looked at, and collected by somebody who has but the cluster.
-    logs = shell.printing("left")
+    logs = shell.printing("left", OWN)
     shell.run("list")
     shell.run("status", "left")
     shell.run("logs", "left")
     logs.end()
     shell.finish("left")
-    shell.colleague().run("collect", "--adopt", "left", "--follow")
-    shell.run("collect", "--all", code=5)
+    shell.colleague().run("collect", "--take-over", "--yes", "left", "--follow")
+    shell.run("collect", "--all", code=3)
     # Those that are not to go on, of the other kind, and one that waits in a queue.
-    shell.run("submit", *PADDLE, ENDLESS, "--run-id=unwanted", "--detach")
+    shell.run("submit", *PADDLE, ENDLESS, "--run-id=unwanted", "--detach", OWN)
     shell.run("cancel", "unwanted")
-    shell.submit("queued", "--queue=lab", "--detach")
+    shell.submit("queued", "--queue=lab", "--detach", OWN)
     with shell.started("watch", "queued") as watch:
         watch.until("Queued: ")
         until(lambda: Right(KUEUE, "workloads", "list") in account.used(), "a look at the queue")
     shell.run("delete", "queued")
     # Where no node fits, the nodes are looked at.
-    shell.submit("nowhere", "--node-pool=nowhere", code=3)
+    shell.submit("nowhere", "--node-pool=nowhere", OWN, code=3)
     shell.submit("draft", "--dry-run=server")
 
     # Of TrainJobs, which this cluster does not serve: whether the attempt before is gone.

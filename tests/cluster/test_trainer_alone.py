@@ -9,7 +9,7 @@ import pytest
 from tests.cluster.test_cluster_port import test_a_run_ends_whose_job_is_deleted_without_its_pods
 from tests.cluster.test_every_write import test_a_killed_submit_repeated_makes_one_job
 from tests.cluster.test_ownership import (
-    test_a_job_of_another_store_is_collected_where_it_is_adopted_and_nowhere_else,
+    test_a_job_is_collected_where_it_is_taken_over_and_nowhere_else,
 )
 from tests.cluster.test_restarts import test_a_restart_killed_before_creation_is_resumed
 from tests.harness.cluster import fixture, volumes
@@ -20,7 +20,7 @@ from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import CASE, ENDLESS, Shell, until
 
 __all__ = [
-    "test_a_job_of_another_store_is_collected_where_it_is_adopted_and_nowhere_else",
+    "test_a_job_is_collected_where_it_is_taken_over_and_nowhere_else",
     "test_a_killed_submit_repeated_makes_one_job",
     "test_a_restart_killed_before_creation_is_resumed",
     "test_a_run_ends_whose_job_is_deleted_without_its_pods",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -25,8 +25,9 @@ from k8sbench.model.errors import (
     Unreachable,
     UsageError,
 )
-from k8sbench.model.kube import attempt_of
-from k8sbench.model.ownership import STAMP_SECONDS, Collected, JobOwner, Ownership, Receipt
+from k8sbench.model.identity import OWNER_ANNOTATION, TURN_ANNOTATION
+from k8sbench.model.kube import annotations_of, attempt_of
+from k8sbench.model.ownership import COLLECTOR, JobOwner, Ownership, Turn
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run, Wish
@@ -36,10 +37,8 @@ from tests.simulation.store import Disk
 from tests.simulation.world import Process, Violation, World
 
 REPLICAS = ("master-0", "worker-0")
-COLLECTOR = "collector"
-"""Name of the store that collects for everybody."""
 RACE_SECONDS = 120.0
-"""Within which a store may still close a run that another one has just adopted."""
+"""Within which a store may still close a run that another one has just taken over."""
 PATIENCE = 120.0
 """After a job's end, for logs that cannot be read."""
 GRACE = 5.0
@@ -63,9 +62,10 @@ class Job(msgspec.Struct, kw_only=True, eq=False):
     gone_at: float | None = None
     """When the object is gone, Unix seconds."""
     owner: JobOwner
-    adopted_at: float = -math.inf
-    """When it was adopted last, Unix seconds."""
-    receipt: Receipt | None = None
+    taken_at: float = -math.inf
+    """When it was taken over last, Unix seconds."""
+    turn: Turn | None = None
+    """Its turn, while it is suspended for it."""
     wish: Wish | None = None
     is_copy: bool = False
     """Whether somebody else has created it anew."""
@@ -102,21 +102,43 @@ class Namespace:
     def remove(self, job: Job) -> None:
         del self.jobs[job.run_id]
         self.gone[job.run_id, job.attempt] = job
-        is_known = any(
-            disk.rows[job.run_id].job_uid_of(job.attempt) == job.uid
-            for disk in self.disks
-            if job.run_id in disk.rows
-        )
-        if is_known and self.world.happens("copied"):
+        rows = [disk.rows[job.run_id] for disk in self.disks if job.run_id in disk.rows]
+        # A record without an answer to the creation, and a copied one, cannot tell a copy from it.
+        if (
+            len(rows) == 1
+            and all(row.job_uid_of(job.attempt) == job.uid for row in rows)
+            and self.world.happens("copied")
+        ):
             self.world.spawn(lambda: self._copy(job), self.world.dice.random() * 30.0)
         self.world.note(f"job {job.run_id} (attempt {job.attempt}) is gone")
 
-    def new(self, plan: RunPlan, attempt: int, owner: JobOwner) -> Job:
-        """Create a job: all of its life is drawn here."""
-        world, dice = self.world, self.world.dice
-        now = world.now
+    def new(self, plan: RunPlan, attempt: int, owner: JobOwner, turn: Turn | None = None) -> Job:
+        """Create a job; it lives at once unless it waits for its turn."""
+        world = self.world
         self._uids += 1
-        steps, at = [], now
+        never = Transition(phase=Phase.LOST, at=math.inf, cause="It waits for its turn.")
+        job = Job(
+            plan=plan,
+            uid=str(self._uids),
+            attempt=attempt,
+            created_at=world.now,
+            steps=[],
+            lines={},
+            end=never,
+            owner=owner,
+            began_at=math.inf,
+            turn=turn,
+        )
+        self.jobs[plan.run_id] = job
+        world.note(f"job {plan.run_id} (attempt {attempt}) is created")
+        if turn is None:
+            self.live(job)
+        return job
+
+    def live(self, job: Job) -> None:
+        """Start a job: all of its life is drawn here."""
+        world, dice, attempt = self.world, self.world.dice, job.attempt
+        steps, at = [], world.now
         phases = [Phase.QUEUED, Phase.PENDING, Phase.PULLING, Phase.STARTING, Phase.RUNNING]
         for phase in phases:
             at += dice.random() * 3.0
@@ -151,18 +173,9 @@ class Namespace:
             end = Transition(phase=Phase.FAILED, at=ends, cause="It failed.", cause_id="own")
         else:
             end = Transition(phase=Phase.SUCCEEDED, at=ends, cause="It is done.")
-        job = Job(
-            plan=plan,
-            uid=str(self._uids),
-            attempt=attempt,
-            created_at=now,
-            steps=sorted((step for step in steps if step.at < ends), key=lambda step: step.at),
-            lines=lines,
-            end=end,
-            lost=lost,
-            owner=owner,
-            began_at=began,
-        )
+        job.steps = sorted((step for step in steps if step.at < ends), key=lambda step: step.at)
+        job.lines, job.end, job.lost, job.began_at = lines, end, lost, began
+        job.turn = None
         if world.happens("lost_lines"):
             replica = dice.choice(list(lines))
             some = lines[replica][: dice.randrange(1, len(lines[replica]))]
@@ -173,9 +186,7 @@ class Namespace:
             job.lost.update(line for line in last if line.at > ends - 3.0)
         if world.happens("expires"):
             job.gone_at = ends + dice.random() * 30.0
-        self.jobs[plan.run_id] = job
-        world.note(f"job {plan.run_id} (attempt {attempt}) is created, ends at {ends:.0f}")
-        return job
+        world.note(f"job {job.run_id} (attempt {attempt}) starts, ends at {ends:.0f}")
 
     def _copy(self, job: Job) -> None:
         if self.job(job.run_id) is None:
@@ -220,8 +231,8 @@ class Namespace:
         run = disk.rows[run_id]
         job = self.of_attempt(run_id, run.attempt, run.job_uid)
         assert job is not None
-        is_late = self.world.now > job.adopted_at + RACE_SECONDS
-        was_open = not run.phase.final or run.history[-1].at > job.adopted_at
+        is_late = self.world.now > job.taken_at + RACE_SECONDS
+        was_open = not run.phase.final or run.history[-1].at > job.taken_at
         if job.owner.store != disk.name and is_late and was_open:
             raise Violation(f"{disk.name}: {run_id} is measured; it is {job.owner.store}'s.")
         if (left := self.unread(disk, job)) and not gaps:
@@ -248,7 +259,7 @@ class _Follow(msgspec.Struct, kw_only=True, eq=False):
     pods_at: float = 0.0
     """The pods are known as they were then, Unix seconds."""
     pods_listed_at: float = -math.inf
-    told: tuple[bool, Receipt | None, Wish | None] = (True, None, None)
+    told: tuple[bool, Wish | None] = (True, None)
     """What was reported of its owner."""
     reported: Transition | None = None
 
@@ -259,11 +270,8 @@ class SimulatedCluster:
     name = "kubernetes"
     jobs_outlive_us = True
 
-    def __init__(
-        self, namespace: Namespace, process: Process, store: Disk, *, detached: bool = False
-    ) -> None:
+    def __init__(self, namespace: Namespace, process: Process, store: Disk) -> None:
         self._namespace, self._process, self._disk = namespace, process, store
-        self._detached = detached
         self._world = namespace.world
         self.followed: dict[str, _Follow] = {}
         self._lag = 0.0
@@ -292,13 +300,9 @@ class SimulatedCluster:
             return job
         return None if self._world.happens("stale") else job
 
-    def _owner(self, **more: bool) -> JobOwner:
-        name, now = self._disk.name, self._world.now
-        return JobOwner(store=name, host=name, at=now, is_handed_over=self._detached, **more)
-
     def _whose(self, job: Job) -> Ownership:
         is_ours = job.owner.store == self._disk.name
-        return Ownership(owner=job.owner, is_ours=is_ours, receipt=job.receipt, wish=job.wish)
+        return Ownership(owner=job.owner, is_ours=is_ours, wish=job.wish)
 
     def _check_copy(self, job: Job) -> None:
         run = self._disk.rows.get(job.run_id)
@@ -316,7 +320,11 @@ class SimulatedCluster:
         run_id, world, namespace = plan.run_id, self._world, self._namespace
         if run_id in self.followed:
             return None
-        attempt = attempt_of(manifests[-1])
+        attempt, text = attempt_of(manifests[-1]), annotations_of(manifests[-1])
+        is_held = TURN_ANNOTATION in text
+        turn = msgspec.json.decode(text[TURN_ANNOTATION], type=Turn) if is_held else None
+        name = COLLECTOR if OWNER_ANNOTATION in text else self._disk.name
+        new = plan, attempt, JobOwner(store=name, host=name), turn
         try:
             self._ask("create")
         except Unreachable as error:
@@ -330,36 +338,37 @@ class SimulatedCluster:
         if job is None:
             if world.happens("refused"):
                 raise UsageError("The job is not admitted.", "Ask for less.")
-            # A job that has ended takes no room, even where it stays for its receipt.
-            active = [job for job in namespace.jobs.values() if not job.is_over(world.now)]
-            if len(active) >= namespace.rooms or world.happens("no_room"):
+            # A job that has ended, or waits for its turn, takes no room.
+            jobs = namespace.jobs.values()
+            active = [job for job in jobs if not (job.turn or job.is_over(world.now))]
+            if (turn is None and len(active) >= namespace.rooms) or world.happens("no_room"):
                 world.met["no_room"] += 1
                 raise NoRoom("quota small has no room for it.")
             if world.happens("lost_answer"):
                 if world.dice.random() < 0.5:
                     # It comes late, as a request that was on its way.
                     late = world.dice.random() * 60.0
-                    world.spawn(lambda: self._come_late(plan, attempt), late)
+                    world.spawn(lambda: self._come_late(*new), late)
                 else:
-                    self._new(plan, attempt)
+                    self._new(*new)
                 raise creation.unknown_error(run_id, "the connection broke.")
-            job = self._new(plan, attempt)
+            job = self._new(*new)
         self._process.effect("created")
         self.followed[run_id] = _Follow(attempt=attempt, uid=job.uid)
         return job.uid
 
-    def _new(self, plan: RunPlan, attempt: int) -> Job:
+    def _new(self, plan: RunPlan, attempt: int, owner: JobOwner, turn: Turn | None) -> Job:
         if not any(plan.run_id in disk.rows for disk in self._namespace.disks):
             raise Violation(f"Job {plan.run_id} is on no record.")
-        return self._namespace.new(plan, attempt, self._owner())
+        return self._namespace.new(plan, attempt, owner, turn)
 
-    def _come_late(self, plan: RunPlan, attempt: int) -> None:
+    def _come_late(self, plan: RunPlan, attempt: int, owner: JobOwner, turn: Turn | None) -> None:
         # Asked first: the job may be gone as of now.
         is_there = self._namespace.job(plan.run_id) is not None
         if not is_there and (plan.run_id, attempt) not in self._namespace.gone:
             run = self._disk.rows[plan.run_id]
             if not run.phase.final and run.attempt == attempt:
-                self._new(plan, attempt)
+                self._new(plan, attempt, owner, turn)
 
     def clear(self, run: Run) -> None:
         self._ask("clear")
@@ -394,9 +403,7 @@ class SimulatedCluster:
                         attempt=job.attempt,
                         uid=job.uid,
                         ownership=self._whose(job),
-                        began_at=job.began_at if self._world.now >= job.began_at else None,
-                        ended_at=job.end.at if job.is_over(self._world.now) else None,
-                        seen_at=self._world.now,
+                        turn=job.turn,
                     )
                 )
         return found
@@ -448,25 +455,33 @@ class SimulatedCluster:
         self._ask("answer")
         if (job := self._namespace.job(run_id)) is not None:
             self._check_ours(job)
-            job.wish, job.owner = None, msgspec.structs.replace(job.owner, at=self._world.now)
+            job.wish = None
 
-    def adopt(self, run_id: str, known: Ownership) -> bool:
-        self._ask("adopt")
+    def admit(self, run_id: str) -> None:
+        self._ask("admit")
+        job = self._namespace.job(run_id)
+        if job is not None and job.turn is not None and job.cancel is None:
+            self._check_ours(job)
+            self._namespace.live(job)
+
+    def take_over(self, run_id: str, known: Ownership) -> bool:
+        self._ask("take over")
         job = self._namespace.job(run_id)
         if job is not None:
             self._check_copy(job)
-        if job is None or (job.owner, job.receipt) != (known.owner, known.receipt):
+        if job is None or job.owner != known.owner:
             return False
-        job.owner, job.wish = self._owner(has_adopted=True), None
-        job.adopted_at = self._world.now
+        job.owner, job.wish = JobOwner(store=self._disk.name, host=self._disk.name), None
+        job.taken_at = self._world.now
         self._world.note(f"job {run_id} is {self._disk.name}'s now")
-        self._process.effect("adopted")
+        if job.turn is not None and job.cancel is None:
+            self._namespace.live(job)
+        self._process.effect("taken over")
         return True
 
     def remove(
         self,
         run_id: str,
-        collected: Callable[[], Collected] | None = None,
         *,
         uid: str | None = None,
         force: bool = False,
@@ -478,14 +493,6 @@ class SimulatedCluster:
         self._check_copy(job)
         if not self._whose(job).is_ours:
             return f"It is {job.owner.host}'s."
-        if job.owner.has_adopted and not force and job.is_over(self._world.now):
-            assert collected is not None
-            values = msgspec.structs.asdict(collected())
-            name = self._disk.name
-            job.receipt = Receipt(store=name, host=name, at=self._world.now, **values)
-            self._process.effect("receipt")
-            if name != COLLECTOR:
-                return "It stays for its submitter."
         if not job.is_over(self._world.now):
             if job.gone_at is None and self._disk.rows[run_id].phase is Phase.SUCCEEDED:
                 raise Violation(f"{self._disk.name}: job {run_id} is deleted while it runs.")
@@ -534,16 +541,14 @@ class SimulatedCluster:
         follow.uid = follow.uid or job.uid
         events: list[JobEvent] = []
         whose = self._whose(job)
-        told = (whose.is_ours, whose.receipt, whose.wish)
+        told = (whose.is_ours, whose.wish)
         if told != follow.told:
             follow.told = told
             events.append(JobEvent(run_id=run_id, ownership=whose))
-        if whose.is_ours and now >= job.end.at and world.now >= job.owner.at + STAMP_SECONDS:
-            job.owner = msgspec.structs.replace(job.owner, at=world.now)
         while job.attempt > follow.attempt:  # another store has begun one
             again = attempts.elsewhere(job.plan, follow.attempt, job.created_at)
             events.append(JobEvent(run_id=run_id, transition=again))
-            follow.attempt, follow.steps = follow.attempt + 1, 0
+            follow.attempt, follow.steps, follow.uid = follow.attempt + 1, 0, job.uid
             follow.lines, follow.marks = {}, {}
         due = [step for step in job.steps[follow.steps :] if step.at <= now]
         follow.steps += len(due)

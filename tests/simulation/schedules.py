@@ -10,15 +10,16 @@ from functools import partial
 import msgspec
 
 from k8sbench.app import sweeps
-from k8sbench.lifecycle import adopting, collecting, decide, submitting
+from k8sbench.lifecycle import collecting, decide, owners, submitting
 from k8sbench.lifecycle.active_run import GAPS
 from k8sbench.lifecycle.context import PlannedCase, RunContext, Stop
 from k8sbench.lifecycle.serving import Serving
 from k8sbench.lifecycle.views import Record, View, state_of
-from k8sbench.model.errors import BenchError, Unreachable
+from k8sbench.model.errors import BenchError, OwnedElsewhere, Unreachable
+from k8sbench.model.ownership import COLLECTOR
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.run import Location, Run, Wish
-from tests.simulation.cluster import COLLECTOR, Job, Namespace, SimulatedCluster
+from tests.simulation.cluster import Job, Namespace, SimulatedCluster
 from tests.simulation.store import Disk, SimulatedStore
 from tests.simulation.world import BEGIN, Calls, Process, Violation, World
 from tests.unit.lifecycle.played import JOB, Silent, planned_case
@@ -37,6 +38,8 @@ TRAINING_CASE = msgspec.structs.replace(
 )
 TRAINS = 0.25
 """Share of the schedules whose runs are trainings, which a resumption continues."""
+COLLECTED = 0.4
+"""Share of the schedules whose namespace has a collector."""
 MEASURED = measurement()
 
 
@@ -53,6 +56,7 @@ class Schedule:
         self._stop = Stop()
         trains = random.Random(seed).random() < TRAINS
         self.case = TRAINING_CASE if trains else CASE
+        self.has_collector = random.Random(f"collector {seed}").random() < COLLECTED
         self.reached: Counter[tuple[str, str, str]] = Counter()
         """How often :func:`decide` was asked: by state, view of the job, and what is wanted."""
 
@@ -73,11 +77,15 @@ class Schedule:
         for _ in range(dice.randrange(0, 3)):
             self._process("cancel", self.laptop, self._cancel, dice.random() * FAULTY_SECONDS)
         if dice.random() < 0.3:
-            for act in (self._collect, self._cancel):
+            for act in (self._take_over, self._collect, self._cancel):
                 if dice.random() < 0.7:
                     self._process("other", self.other, act, dice.random() * FAULTY_SECONDS)
-        if dice.random() < 0.3:
-            self._process("collector", self.central, self._serve, dice.random() * 60.0)
+        if self.has_collector:
+            for after in (0.0, dice.random() * FAULTY_SECONDS):
+                self._process("collector", self.central, self._serve, after)
+            if dice.random() < 0.3:
+                after = dice.random() * FAULTY_SECONDS
+                self._process("takes over", self.laptop, self._take_over, after)
         world.run(lambda: world.now >= BEGIN + FAULTY_SECONDS)
         self._stop("enough")
         world.faults = None
@@ -106,14 +114,16 @@ class Schedule:
         process.run(program, after)
 
     def _context(self, process: Process, disk: Disk) -> RunContext:
-        detached = disk is self.laptop and self.world.dice.random() < 0.3
-        cluster = SimulatedCluster(self.namespace, process, disk, detached=detached)
+        for_collector = (
+            disk is self.laptop and self.has_collector and self.world.dice.random() < 0.8
+        )
+        cluster = SimulatedCluster(self.namespace, process, disk)
         store = SimulatedStore(disk, process)
 
         def collected_elsewhere(run: Run, _: object) -> Run | None:
             process.effect("ask the collector")
             theirs = self.central.rows.get(run.run_id)
-            if theirs is None or theirs.attempt < run.attempt:
+            if theirs is None or theirs.attempt < run.attempt or theirs.is_collected_elsewhere:
                 return None
             if not theirs.is_closed:
                 raise Unreachable("The collector follows it still.")
@@ -136,6 +146,7 @@ class Schedule:
             pool=Calls(process),
             location=PLACE,
             collected_elsewhere=None if disk is self.central else collected_elsewhere,
+            for_collector=for_collector,
         )
 
     # -- what is done ---------------------------------------------------------------------------
@@ -163,13 +174,26 @@ class Schedule:
 
     def _collect(self, context: RunContext, *, follow: bool | None = None) -> None:
         follow = self.world.dice.random() < 0.7 if follow is None else follow
-        runs = self._find(context, adopts=self.world.dice.random() < 0.7)
+        runs = self._find(context)
         collecting.collect(runs, context, Silent(), Stop(), follow=follow)
 
-    def _find(self, context: RunContext, *, adopts: bool) -> list[Run]:
+    def _find(self, context: RunContext) -> list[Run]:
         jobs = context.cluster.jobs()
-        adopting.take_what_is_left(jobs, context, lambda _: None, adopts=adopts)
+        owners.record_ours(jobs, context, lambda _: None)
+        owners.admit(jobs, context, lambda _: None)
         return collecting.open_runs(context)
+
+    def _take_over(self, context: RunContext) -> None:
+        jobs = context.cluster.jobs()
+        if not jobs:
+            return
+        run_id = self.world.dice.choice([job.run_id for job in jobs])
+        owners.take_over(run_id, context, lambda _: True, lambda _: None)
+        if run_id not in context.store.ids():
+            owners.recorded(run_id, context)
+        run = context.store.run(run_id)
+        if collecting.needs_collection(run):
+            collecting.collect([run], context, Silent(), Stop(), follow=True)
 
     def _cancel(self, context: RunContext) -> None:
         runs = [run for run in self.laptop.rows.values() if not run.phase.final]
@@ -180,20 +204,28 @@ class Schedule:
         is_recorded = run_id in store.ids()
         if is_recorded and store.wish(run_id, wish).phase.final:
             return
-        is_ours = adopting.is_left_to_us(run_id, context, wish, Stop(), lambda _: None)
+        try:
+            is_ours = owners.ask(run_id, context, wish, Stop(), lambda _: None)
+        except OwnedElsewhere:
+            is_ours = False
+        if is_recorded and not is_ours:  # the request is the owner's, or stays on the job
+            assert isinstance(store, SimulatedStore)
+            disk, run = store.disk, context.store.run(run_id)
+            disk.rows[run_id] = msgspec.structs.replace(run, wishes=())
+            return
         if not is_recorded and is_ours:
-            adopting.recorded(run_id, context)
+            owners.recorded(run_id, context)
             store.wish(run_id, wish)
         if not is_recorded and not is_ours:
             return
         if store.claims.claim(run_id):
             collecting.cancel(store.run(run_id), context, Silent(), Stop())
-        elif is_ours and adopting.job_of(run_id, context) is not None:
+        elif is_ours and owners.job_of(run_id, context) is not None:
             context.cluster.cancel(run_id, wish.cause, "cancelled")
 
     def _serve(self, context: RunContext) -> None:
         def find() -> list[Run]:
-            return self._find(context, adopts=True)
+            return self._find(context)
 
         with Serving(find, context, Silent(), patient=True) as place:
             while self._stop.cause is None:
@@ -208,10 +240,10 @@ class Schedule:
 
     def _left(self) -> list[Job]:
         jobs = self.namespace.jobs.values()
-        return [job for job in jobs if not (job.gone_at or job.receipt or job.is_copy)]
+        return [job for job in jobs if not (job.gone_at or job.is_copy)]
 
     def _is_known(self, job: Job) -> bool:
-        """Whether the store that owns a job has it on record: who adopts it does that next."""
+        """Return True if the store that owns a job has it on record."""
         return any(
             job.owner.store == disk.name and job.run_id in disk.rows
             for disk in self.namespace.disks

@@ -15,13 +15,12 @@ import msgspec
 import pytest
 
 from k8sbench.adapters.kubernetes.watching import job_reader
-from k8sbench.lifecycle import active_run, job_requests, requests, submitting
+from k8sbench.lifecycle import active_run, job_requests, owners, requests, submitting
 from k8sbench.lifecycle.active_run import ActiveRun
 from k8sbench.lifecycle.context import How, Outcome, RunContext
 from k8sbench.lifecycle.job_requests import JobRequests
 from k8sbench.lifecycle.views import JobView, State
 from k8sbench.model import creation
-from k8sbench.model.ownership import Collected
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
 from tests.simulation.schedules import play
 from tests.simulation.store import SimulatedClaims, SimulatedStore
@@ -33,7 +32,6 @@ STEPS = 150
 """The median of the schedules has at least so many."""
 TIMES = 10
 """Every fault happens at least so often."""
-NOTHING = Collected(digest=None, throughput=None, unit=None, verdict=None)
 MOST = 3_000
 """Schedules within which a fault of the program must be found. Seed 3189 fails without one."""
 
@@ -95,7 +93,7 @@ def forget_what_is_left(_: JobRequests, active: ActiveRun, __: Future[Any]) -> O
 
 def delete_by_name_alone(context: RunContext, run_id: str) -> Any:
     run, why = _delete(context, run_id)
-    context.cluster.remove(run_id, lambda: NOTHING)
+    context.cluster.remove(run_id)
     return run, why
 
 
@@ -121,7 +119,8 @@ BREAKS: dict[str, list[tuple[Any, str, Any]]] = {
         (submitting, "held_set", lambda *_, **__: contextlib.nullcontext())
     ],
     "a copy is taken over": [(requests, "delete", delete_by_name_alone)],
-    "what another store has adopted is acted on": [(ActiveRun, "take_ownership", lambda *_: False)],
+    "what another store owns is acted on": [(ActiveRun, "take_ownership", lambda *_: False)],
+    "a job that waits for its turn is not started": [(owners, "admit", lambda *_: None)],
 }
 
 

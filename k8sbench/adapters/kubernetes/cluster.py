@@ -39,7 +39,7 @@ from k8sbench.adapters.kubernetes.watching.reflector import (
 from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import NONCE_ANNOTATION
 from k8sbench.model.kube import RUN_LABEL, KubeObject, annotations_of, attempt_of
-from k8sbench.model.ownership import Collected, Ownership
+from k8sbench.model.ownership import Ownership
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run, Wish
@@ -151,7 +151,7 @@ class KubernetesCluster:
         self._has_new = True
         try:
             waits = self._waits or plan.run_id in self._waiting
-            job = ownership.owned(manifests[-1], self._user, self.api.time(), waits=waits)
+            job = ownership.owned(manifests[-1], self._user, waits=waits)
             name = mounted_by(job)
 
             def provide() -> None:
@@ -195,7 +195,7 @@ class KubernetesCluster:
             since=time.monotonic(),
             attempt=run.attempt,
             nonce=run.nonce,
-            is_of=partial(ownership.is_of, run=run, user=self._user),
+            is_of=partial(ownership.is_of, run=run),
         )
         self._runs.add(run.run_id)
         self._jobs[run.run_id] = followed
@@ -209,7 +209,7 @@ class KubernetesCluster:
 
     def look(self, run: Run) -> Sequence[JobEvent]:
         """Return a job's state now, then its replicas'; empty where there is no such job."""
-        return listing.look(self.api, run, self._user)
+        return listing.look(self.api, run)
 
     def printed(self, run: Run) -> Iterator[LogLine]:
         """Return what a job's replicas have printed so far, rank 0's first."""
@@ -222,7 +222,6 @@ class KubernetesCluster:
             self._has_new = False
             if jobs := list(self._jobs.values()):
                 self._watches.watch({one.kind for one in jobs})
-        self._reader.renew(list(self._jobs.values()))
         while True:
             events = self._take(self._timeout(until))
             events += self._read_all()
@@ -262,7 +261,6 @@ class KubernetesCluster:
     def remove(
         self,
         run_id: str,
-        collected: Callable[[], Collected] | None = None,
         *,
         uid: str | None = None,
         force: bool = False,
@@ -274,24 +272,41 @@ class KubernetesCluster:
             user=self._user,
             last=self._last.get(run_id),
             uid=uid,
-            collected=collected,
             force=force,
         )
 
     def ask(self, run_id: str, wish: Wish) -> None:
-        """Write onto a job what its owner is asked to do."""
+        """Write a request to its owner onto a job."""
         asked = ownership.annotated(wish=wish)
-        ownership.change_of(self.api, run_id, lambda _: asked, f"the owner of {run_id} be asked")
+        self._change(run_id, lambda *_: asked, f"the owner of {run_id} be asked")
 
     def answer(self, run_id: str) -> None:
-        """Take from a job of this store what another one has asked."""
-        self._reader.stamp(run_id)
+        """Take a recorded request off a job of this store."""
+        what = f"the request on {run_id} be answered"
+        self._change(run_id, lambda job, _: ownership.answered(job, self._user), what)
 
-    def adopt(self, run_id: str, known: Ownership) -> bool:
-        """Make this store the owner of a job; False where it is not as ``known`` any more."""
-        assert self._user is not None
-        changed = partial(ownership.adopted, user=self._user, known=known, now=self.api.time())
-        return ownership.change_of(self.api, run_id, changed, f"{run_id} be adopted")
+    def admit(self, run_id: str) -> None:
+        """Start a job of this store that waits for its turn."""
+        what = f"{run_id} be started"
+        self._change(run_id, lambda job, kind: ownership.admitted(job, kind, self._user), what)
+
+    def take_over(self, run_id: str, known: Ownership) -> bool:
+        """Make this store the owner of a job; False if its owner is not the ``known`` one."""
+        user = self._user
+        assert user is not None
+
+        def ours(job: KubeObject, kind: str) -> ownership.Change | None:
+            return ownership.taken_over(job, kind, user, known)
+
+        return self._change(run_id, ours, f"{run_id} be taken over")
+
+    def _change(
+        self,
+        run_id: str,
+        decide: Callable[[KubeObject, str], ownership.Change | None],
+        what: str,
+    ) -> bool:
+        return ownership.change_of(self.api, run_id, decide, what)
 
     def close(self) -> None:
         """Release all jobs; requests in progress, such as to cancel, are waited for."""

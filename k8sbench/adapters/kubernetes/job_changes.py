@@ -21,7 +21,7 @@ import msgspec
 import urllib3
 
 from k8sbench.adapters.kubernetes import kinds, ownership
-from k8sbench.adapters.kubernetes.client.api import RETRY_SECONDS, Api
+from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.ownership import Change, User
 from k8sbench.adapters.kubernetes.watching import trimming
@@ -40,7 +40,6 @@ from k8sbench.model.kube import (
     labels_of,
     name_of,
 )
-from k8sbench.model.ownership import RECEIPT_SECONDS, Collected, Receipt
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.ports import Manifest
@@ -255,15 +254,13 @@ def remove(
     user: User | None = None,
     last: tuple[str, KubeObject] | None = None,
     uid: str | None = None,
-    collected: Callable[[], Collected] | None = None,
     force: bool = False,
 ) -> str | None:
     """Delete a run's job, and with it its pods; idempotent.
 
-    Returns why the job stays, or what its deletion waits for; else None. It stays where it is not
-    that of ``last`` or of ``uid``, where another store owns it, and where it does not bear the
-    run's label; unless ``force``, also where its owner keeps it, and for its submitter, who is to
-    find a receipt of what another store has ``collected``.
+    Returns why the job stays, or what its deletion waits for; else None. It stays if it is not that
+    of ``last`` or of ``uid``, if another store owns it, if it does not bear the run's label, and,
+    unless ``force``, if its owner keeps it.
     """
     try:
         is_seen = last is not None and labels_of(last[1]).get(RUN_LABEL) == run_id
@@ -274,10 +271,9 @@ def remove(
         if uid is not None and uid != job["metadata"]["uid"]:
             return f"another job of that name was created since (uid {job['metadata']['uid']})."
         ownership.check_ours(job, user)
-        if user is not None and not force:
-            job, why = _collected(api, kind, job, user, collected)
-            if why is not None:
-                return f"{why} To delete it all the same: k8sbench delete {run_id}"
+        owner = ownership.of(job, user).owner
+        if user is not None and not force and (user.keep or (owner is not None and owner.keep)):
+            return f"it is kept (--keep). To delete it all the same: k8sbench delete {run_id}"
         left = ownership.delete(api, kind, job, user)
         # A submit that was killed has not bound it.
         _discard(api, KINDS[kind], name_of(job), annotations_of(job).get(NONCE_ANNOTATION))
@@ -289,31 +285,6 @@ def remove(
     except ApiFault as fault:
         raise api.explained(fault, f"job {run_id} be deleted") from fault
     return None if left is None else kept_by(left)
-
-
-def _collected(
-    api: Api, kind: str, job: KubeObject, user: User, collected: Callable[[], Collected] | None
-) -> tuple[KubeObject, str | None]:
-    """Write a receipt onto a job of which others may want to know, and say why it stays."""
-    owner = ownership.of(job, user).owner
-    keeps = user.keep or (owner is not None and owner.keep)
-    has_adopted = owner is not None and owner.has_adopted
-    if collected is not None and (keeps or has_adopted):
-        known = msgspec.structs.asdict(collected())
-        receipt = Receipt(store=user.store, host=user.host, at=api.time(), **known)
-
-        def signed(now: KubeObject) -> Change | None:
-            ownership.check_ours(now, user)
-            is_signed = ownership.of(now, user).receipt is not None
-            return None if is_signed else ownership.annotated(receipt=receipt)
-
-        job = ownership.change(api, kind, job, signed, retry_s=RETRY_SECONDS)
-    if keeps:
-        return job, f"k8sbench on {user.host} keeps it (--keep)."
-    if has_adopted and not user.is_collector:
-        days = times.duration(RECEIPT_SECONDS)
-        return job, f"it stays for {days}, for the k8sbench that submitted it to see the result."
-    return job, None
 
 
 def clear(api: Api, run: Run, user: User | None, is_over: Callable[[], bool]) -> bool:

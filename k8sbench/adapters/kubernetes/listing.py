@@ -35,7 +35,6 @@ from k8sbench.model.kube import (
     moment,
     name_of,
 )
-from k8sbench.model.phase import Phase
 from k8sbench.model.plan import SCHEMA, RunPlan
 from k8sbench.model.run import Run
 from k8sbench.ports import FoundJob, JobEvent, LogLine
@@ -94,8 +93,6 @@ def _found_job(kind: str, job: KubeObject, api: Api, user: User | None) -> Found
     plan, why = _plan(job)
     which = f"{kind} {name_of(job)} in namespace {api.place.namespace}"
     created_at = moment(job["metadata"].get("creationTimestamp")) or 0.0
-    status, job_kind = job.get("status") or {}, KINDS[kind]
-    phase = state.phase_alone(job, job_kind)
     return FoundJob(
         run_id=name_of(job),
         known_plan=plan,
@@ -105,16 +102,10 @@ def _found_job(kind: str, job: KubeObject, api: Api, user: User | None) -> Found
         created_at=min(created_at, api.time()),
         attempt=attempt_of(job),
         uid=job["metadata"].get("uid"),
-        phase=phase,
+        phase=state.phase_alone(job, KINDS[kind]),
         ownership=ownership.of(job, user),
-        began_at=_since(job_kind.condition(status, Phase.RUNNING, only_true=False)),
-        ended_at=_since(job_kind.condition(status, phase)) if phase.final else None,
-        seen_at=api.time(),
+        turn=ownership.turn(job),
     )
-
-
-def _since(condition: Mapping[str, Any] | None) -> float | None:
-    return None if condition is None else moment(condition.get("lastTransitionTime"))
 
 
 def _plan(job: KubeObject) -> tuple[RunPlan | None, str]:
@@ -139,12 +130,12 @@ def _plan(job: KubeObject) -> tuple[RunPlan | None, str]:
 # -- one job -------------------------------------------------------------------------------------
 
 
-def look(api: Api, run: Run, user: User | None) -> Sequence[JobEvent]:
+def look(api: Api, run: Run) -> Sequence[JobEvent]:
     """Return the states of a job and its replicas; empty without the job."""
     followed = _followed(run)
     try:
         job = api.find(kinds.path(followed.kind, api.place.namespace, run.plan.job_name))
-        if job is None or labels_of(job).get(RUN_LABEL) != run.run_id or not is_of(job, run, user):
+        if job is None or labels_of(job).get(RUN_LABEL) != run.run_id or not is_of(job, run):
             return ()
         followed.take(Changed(followed.kind, trimming.job(job)))
         for kind in ("Pod", "Event"):

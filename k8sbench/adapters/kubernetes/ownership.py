@@ -1,10 +1,6 @@
-"""The annotations of a job that say whose it is, and how a job is changed: by compare-and-swap.
+"""Annotations of a job that name its owner, and changes of a job by compare-and-swap.
 
-A job that has ended is stamped while the store that owns it still works on it: no other store
-adopts a job with a new stamp. One that others may adopt is stamped before its end is reported: two
-stores might measure its run.
-
-Each change carries the uid and the resourceVersion of the job that it was decided on. Where another
+Each change carries the uid and the resourceVersion of the job that it was decided on. If another
 change came first, the API server answers 409, and the job is read and decided on again.
 """
 
@@ -20,24 +16,29 @@ import msgspec
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
+from k8sbench.diagnose.job.state import CANCEL_ANNOTATION
 from k8sbench.model import times
 from k8sbench.model.errors import OwnedElsewhere, Unreachable, UsageError
-from k8sbench.model.identity import LABEL_DOMAIN, NONCE_ANNOTATION
+from k8sbench.model.identity import (
+    LABEL_DOMAIN,
+    NONCE_ANNOTATION,
+    OWNER_ANNOTATION,
+    TURN_ANNOTATION,
+)
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.kube import (
     RUN_LABEL,
     KubeObject,
     annotations_of,
     attempt_of,
+    is_suspended,
     labels_of,
     name_of,
 )
-from k8sbench.model.ownership import JobOwner, Ownership, Receipt
+from k8sbench.model.ownership import JobOwner, Ownership, Turn
 from k8sbench.model.run import Run, Wish
 from k8sbench.ports import Manifest
 
-OWNER = f"{LABEL_DOMAIN}/owner"
-RECEIPT = f"{LABEL_DOMAIN}/receipt"
 WISH = f"{LABEL_DOMAIN}/wish"
 WAITS = f"{LABEL_DOMAIN}/waits"
 """Annotation of a job that waits even where its cause cannot recover (``--wait``): no process that
@@ -61,47 +62,45 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     """The store for which this process acts."""
 
     store: str
-    """Its id: lower-case letters and digits."""
+    """Store id: lower-case letters and digits, or ``COLLECTOR``."""
     host: str
     """Name of the machine, for people."""
     keep: bool = False
-    """Whether it leaves jobs on the cluster."""
-    detached: bool = False
-    """Whether it submits jobs and does not follow them."""
-    is_collector: bool = False
-    """Whether it collects for everybody in the namespace."""
+    """True if jobs stay on the cluster."""
 
-    def owner(self, at: float, *, has_adopted: bool, keep: bool = False) -> JobOwner:
-        """Return what it writes onto a job that it owns."""
-        return JobOwner(
-            store=self.store,
-            host=self.host,
-            at=at,
-            is_handed_over=self.detached,
-            has_adopted=has_adopted,
-            keep=self.keep or keep,
-        )
+    @property
+    def owner(self) -> JobOwner:
+        """This store as an owner."""
+        return JobOwner(store=self.store, host=self.host, keep=self.keep)
 
 
 # Made once, here: msgspec crashes where two threads are the first to use a type.
 _OWNERS = msgspec.json.Decoder(JobOwner)
-_RECEIPTS = msgspec.json.Decoder(Receipt)
 _WISHES = msgspec.json.Decoder(Wish)
+_TURNS = msgspec.json.Decoder(Turn)
 
 
 # -- reading --------------------------------------------------------------------------------------
 
 
 def of(job: KubeObject, user: User | None) -> Ownership:
-    """Return whose a job is, as a store reads it; without one everything is taken for its own."""
+    """Return the owner of a job as a store sees it; without one every job counts as its own."""
     annotations = annotations_of(job)
-    owner = _read(_OWNERS, annotations.get(OWNER))
+    owner = _read(_OWNERS, annotations.get(OWNER_ANNOTATION))
     return Ownership(
         owner=owner,
         is_ours=user is None or owner is None or owner.store == user.store,
-        receipt=_read(_RECEIPTS, annotations.get(RECEIPT)),
         wish=_read(_WISHES, annotations.get(WISH)),
     )
+
+
+def turn(job: KubeObject) -> Turn | None:
+    """Return the turn of a job that is suspended for it, else None."""
+    annotations = annotations_of(job)
+    if not is_suspended(job) or CANCEL_ANNOTATION in annotations:
+        return None
+    found: Turn | None = _read(_TURNS, annotations.get(TURN_ANNOTATION))
+    return found
 
 
 def waits(job: KubeObject) -> bool:
@@ -109,14 +108,14 @@ def waits(job: KubeObject) -> bool:
     return WAITS in annotations_of(job)
 
 
-def is_of(job: KubeObject, run: Run, user: User | None) -> bool:
-    """Whether a job is that of a run's present attempt: by its uid, else by its nonce.
+def is_of(job: KubeObject, run: Run) -> bool:
+    """Return True if a job is that of a run's present attempt, by its uid or else its nonce.
 
-    Or of a later one, which another process of the store has begun, or another owner.
+    A later attempt counts too: another process of the store has begun it, or another owner.
     """
     attempt, nonce = attempt_of(job), annotations_of(job).get(NONCE_ANNOTATION)
     if attempt > run.attempt:
-        return nonce == run.nonce_of(attempt) or not of(job, user).is_ours
+        return True
     if run.job_uid is not None:
         return bool(job["metadata"]["uid"] == run.job_uid)
     return nonce in {None, run.nonce}
@@ -175,11 +174,16 @@ def _unlabelled(kind: str, job: KubeObject, namespace: str) -> str:
 # -- writing --------------------------------------------------------------------------------------
 
 
-def owned(job: Manifest, user: User | None, at: float, *, waits: bool = False) -> Manifest:
-    """Return the manifest of a job that is submitted, with its owner, and whether it ``waits``."""
+def owned(job: Manifest, user: User | None, *, waits: bool = False) -> Manifest:
+    """Return the manifest of a new job with its owner, and with its mark if it ``waits``.
+
+    The owner is the store, or the collector if the manifest says so.
+    """
     annotations = dict(annotations_of(job))
     if user is not None:
-        annotations[OWNER] = _encoded(user.owner(at, has_adopted=False))
+        given = of(dict(job), user).owner or user.owner
+        owner = msgspec.structs.replace(user.owner, store=given.store)
+        annotations[OWNER_ANNOTATION] = _encoded(owner)
     if waits:
         annotations[WAITS] = "true"
     return {**job, "metadata": {**job["metadata"], "annotations": annotations}}
@@ -292,16 +296,18 @@ def _path(api: Api, kind: str, job: KubeObject) -> str:
 
 
 def change_of(
-    api: Api, run_id: str, decide: Callable[[KubeObject], Change | None], what: str
+    api: Api, run_id: str, decide: Callable[[KubeObject, str], Change | None], what: str
 ) -> bool:
-    """Change the job of a run; False where there is none, or it is not as was expected.
+    """Change the job of a run; False if there is none, or it is not as expected.
 
-    Raises :class:`BenchError`; ``what`` ends its sentence.
+    ``decide`` is given the job and its kind. Raises :class:`BenchError`; ``what`` ends its
+    sentence.
     """
     found, _ = look_for(api, run_id)
     try:
         if found is not None:
-            change(api, *found, decide, retry_s=REQUEST_SECONDS)
+            kind = found[0]
+            change(api, *found, lambda job: decide(job, kind), retry_s=REQUEST_SECONDS)
     except VanishedError:
         return False
     except ApiFault as fault:
@@ -309,36 +315,48 @@ def change_of(
     return found is not None
 
 
-def answered(job: KubeObject, *, user: User | None, now: float) -> Change:
-    """Take off what was asked, and stamp the job; raises :class:`OwnedElsewhere`."""
+def answered(job: KubeObject, user: User | None) -> Change:
+    """Take off a request that the owner has recorded; raises :class:`OwnedElsewhere`."""
     check_ours(job, user)
-    owner = of(job, user).owner
-    if owner is None:
-        return annotated(wish=None)
-    keep = owner.keep or (user is not None and user.keep)
-    is_left = owner.is_handed_over and (user is None or user.detached)
-    stamp = msgspec.structs.replace(owner, at=now, keep=keep, is_handed_over=is_left)
-    return annotated(wish=None, owner=stamp)
+    return annotated(wish=None)
 
 
-def adopted(job: KubeObject, *, user: User, known: Ownership, now: float) -> Change | None:
-    """Make a store the owner, unless another one was faster."""
+def admitted(job: KubeObject, kind: str, user: User | None) -> Change | None:
+    """Start a job that waits for its turn; raises :class:`OwnedElsewhere`."""
+    check_ours(job, user)
+    if turn(job) is None:
+        return None
+    return {
+        "metadata": {"annotations": {TURN_ANNOTATION: None}},
+        "spec": KINDS[kind].policy(suspend=False),
+    }
+
+
+def taken_over(job: KubeObject, kind: str, user: User, known: Ownership) -> Change | None:
+    """Make a store the owner, and start a job that waits for its turn.
+
+    Raises :class:`VanishedError` if the owner is not the ``known`` one.
+    """
     whose = of(job, user)
     if whose.owner is not None and whose.owner.store == user.store:
         return None
-    if (whose.owner, whose.receipt) != (known.owner, known.receipt):
-        raise VanishedError  # it is not as it was known to be
-    keep = whose.owner is not None and whose.owner.keep
-    owner = user.owner(now, has_adopted=True, keep=keep)
-    return annotated(wish=None, owner=owner)
+    if whose.owner != known.owner:
+        raise VanishedError
+    keep = user.keep or (whose.owner is not None and whose.owner.keep)
+    ours = msgspec.structs.replace(user.owner, keep=keep)
+    change = annotated(owner=ours, wish=None)
+    if turn(job) is not None:
+        change["metadata"]["annotations"][TURN_ANNOTATION] = None
+        return {**change, "spec": KINDS[kind].policy(suspend=False)}
+    return change
 
 
-def annotated(**values: JobOwner | Receipt | Wish | None) -> Change:
+def annotated(**values: JobOwner | Wish | None) -> Change:
     """Return the change that sets annotations, or removes them (None)."""
-    names = {"owner": OWNER, "receipt": RECEIPT, "wish": WISH}
+    names = {"owner": OWNER_ANNOTATION, "wish": WISH}
     texts = {names[name]: value and _encoded(value) for name, value in values.items()}
     return {"metadata": {"annotations": texts}}
 
 
-def _encoded(value: JobOwner | Receipt | Wish) -> str:
+def _encoded(value: JobOwner | Wish) -> str:
     return msgspec.json.encode(value).decode()

@@ -28,7 +28,7 @@ import re
 import shutil
 import tarfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import BinaryIO
@@ -97,15 +97,30 @@ def import_runs(store: SqlStore, file: BinaryIO, shown: str) -> tuple[list[str],
 
     Returns which were added, and which were here already.
     """
-    with unpacking(store.root) as incoming:
+
+    def unpack(incoming: Path) -> None:
         try:
-            run_ids = _unpack(incoming, file)
+            _unpack(incoming, file)
         except (EOFError, tarfile.TarError, gzip.BadGzipFile, zlib.error) as error:
             raise InputError(
                 f"It is cut off or damaged, or was not written by k8sbench store export: {error}.",
                 "Nothing was imported. Export it again, or copy it again.",
                 file=shown,
             ) from error
+
+    return import_folders(store, unpack, shown)
+
+
+def import_folders(
+    store: SqlStore, fill: Callable[[Path], None], shown: str
+) -> tuple[list[str], list[str]]:
+    """Add the runs whose folders ``fill`` puts into a folder: all of them, or none.
+
+    Returns which were added, and which were here already.
+    """
+    with unpacking(store.root) as incoming:
+        fill(incoming)
+        run_ids = sorted(path.name for path in incoming.iterdir())
         with sql_store.alone(store) as db:  # what an import that was killed has left
             sql_store.index_folders(store, db, set(run_ids).difference(index.ids(db)))
         there = _there(store, incoming, run_ids, shown)
@@ -115,8 +130,8 @@ def import_runs(store: SqlStore, file: BinaryIO, shown: str) -> tuple[list[str],
     return added, there
 
 
-def _unpack(incoming: Path, file: BinaryIO) -> list[str]:
-    """Unpack all runs into ``incoming``; returns their ids."""
+def _unpack(incoming: Path, file: BinaryIO) -> None:
+    """Unpack all runs into ``incoming``."""
     with (
         gzip.GzipFile(fileobj=file, mode="rb") as packed,
         tarfile.open(fileobj=packed, mode="r|") as tar,
@@ -130,10 +145,8 @@ def _unpack(incoming: Path, file: BinaryIO) -> list[str]:
         # Read to the end, where the checksum is compared.
         while packed.read(1 << 20):
             pass
-    run_ids = sorted(path.name for path in incoming.iterdir())
-    if not run_ids:
+    if not any(incoming.iterdir()):
         raise tarfile.TarError("it holds no run")
-    return run_ids
 
 
 def _extract(tar: tarfile.TarFile, info: tarfile.TarInfo, incoming: Path) -> None:

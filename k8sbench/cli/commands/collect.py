@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import click
@@ -33,11 +35,11 @@ from k8sbench.report.formats import FORMATS
     "--all", "every", is_flag=True, help="Every run of the namespace that needs collection."
 )
 @click.option(
-    "--adopt",
+    "--take-over",
     is_flag=True,
-    help="Become the owner of the jobs: of RUN where its owner does not answer, with --all of "
-    "those that their owners have left.",
+    help="Make this store the owner of the jobs of RUN; asks first.",
 )
+@click.option("-y", "--yes", is_flag=True, help="Take over without asking.")
 @click.option(
     "-f",
     "--follow",
@@ -56,25 +58,31 @@ def command(
     runs: tuple[str, ...],
     every: bool,
     follow: bool,
+    yes: bool,
     output_format: str,
     where: str | None,
     **asked: Any,
 ) -> int:
     """Archive, measure and print runs that have ended.
 
-    It also carries out recorded requests to cancel or delete jobs. A job that was submitted from
-    another store is collected by that one, or with --adopt. The command can be repeated. A run that
+    It also carries out recorded requests to cancel or delete jobs. A job belongs to the collector
+    or to the store that submitted it; a job without an owner becomes this store's when it is named.
+    --take-over changes the owner. The command can be repeated. A run that
     cannot be collected is reported and skipped. Ctrl-C does not change the jobs. With --all
     --follow it also follows new jobs until it is stopped, and then prints the rows. Exit codes are
     those of submit.
     """
     if every == bool(runs):
         raise UsageError("Name runs, or all of them with --all.", "k8sbench list shows the runs.")
+    if every and asked["take_over"]:
+        raise UsageError("--take-over is for runs that are named.", "Name them instead of --all.")
     options = CollectOptions(runs=runs, until_over=follow, store=where, **asked)
     stop = SignalStop()
     with reporter.reporting() as progress:
-        work = serve.serve if every and follow else collect.collect
-        collected = work(options, progress, stop)
+        if every and follow:
+            collected = serve.serve(options, progress, stop)
+        else:
+            collected = collect.collect(options, progress, stop, partial(_agrees, yes=yes))
     result = collected.result
     _note(result.going_on, ("goes", "go"), "on; wait with --follow")
     _note(result.followed, ("is", "are"), "followed by another k8sbench process: left to it")
@@ -90,6 +98,15 @@ def command(
         )
     codes = (exit_codes.of_rows(collected.rows), exit_codes.of_failures(result.failed.values()))
     return exit_codes.worst(codes)
+
+
+def _agrees(text: str, *, yes: bool) -> bool:
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise UsageError(text, "To take it over without a question, give --yes.")
+    output.error(text)
+    return output.agreed("Take it over?")
 
 
 def _note(runs: Sequence[Run], verbs: tuple[str, str], what: str) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import click
 
 from k8sbench.app import explain, log_formats
-from k8sbench.cli.options import accept_option, store_option
+from k8sbench.cli.options import accept_option, access_options, store_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.errors import UsageError
+from k8sbench.model.request import ClusterAccess
 from k8sbench.report import explanation
 
 
@@ -15,8 +16,15 @@ from k8sbench.report import explanation
 @click.argument("target", metavar="RUN|GROUP|FILE.yaml")
 @click.argument("log", metavar="[LOG]", required=False)
 @accept_option
+@access_options
 @store_option
-def command(target: str, log: str | None, accept: tuple[str, ...], where: str | None) -> None:
+def command(
+    target: str,
+    log: str | None,
+    accept: tuple[str, ...],
+    where: str | None,
+    access: ClusterAccess,
+) -> None:
     """Show how a figure was computed, or what a log format matches.
 
     For a run: the lines that count, the window and what was left out, each estimator's formula with
@@ -36,5 +44,5 @@ def command(target: str, log: str | None, accept: tuple[str, ...], where: str | 
             f"Name one: k8sbench explain {target} LOG",
         )
     else:
-        made = explain.explain(target, where, output.note, accept=accept)
+        made = explain.explain(target, where, output.note, access=access, accept=accept)
     output.write(explanation.text(made, output.terminal_width() or explanation.WIDTH))

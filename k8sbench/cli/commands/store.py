@@ -10,10 +10,11 @@ from typing import BinaryIO
 import click
 
 from k8sbench.app import stores
-from k8sbench.cli.options import store_option
+from k8sbench.cli.options import access_options, store_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import StoreError, UsageError
+from k8sbench.model.request import ClusterAccess
 from k8sbench.report.text_table import Column
 
 
@@ -80,15 +81,30 @@ def export(runs: tuple[str, ...], file: str, where: str | None) -> None:
 
 
 @command.command("import")
-@click.argument("file", metavar="FILE|-", type=click.File("rb"))
+@click.argument("file", metavar="FILE|-", type=click.File("rb"), required=False)
+@click.option(
+    "--from-collector",
+    "collected",
+    metavar="RUN|SET",
+    multiple=True,
+    help="Copy this run, or the runs of this set, from the namespace's collector; may be repeated.",
+)
+@access_options
 @store_option
-def import_(file: BinaryIO, where: str | None) -> None:
-    """Add the runs that another store has exported: all of them, or none.
+def import_(
+    file: BinaryIO | None, collected: tuple[str, ...], where: str | None, access: ClusterAccess
+) -> None:
+    """Add the runs that another store has exported, or those of a collector: all, or none.
 
     A run that is in the store already is not changed. If the store has another run of that name, or
     the same one with other content, nothing is imported.
     """
-    added, there = stores.import_runs(file, file.name, where)
+    if (file is None) == (not collected):
+        raise UsageError("Name a FILE, or runs or sets with --from-collector.")
+    if file is None:
+        added, there = stores.import_collected(collected, where, access, output.note)
+    else:
+        added, there = stores.import_runs(file, file.name, where)
     output.note(
         f"{counted(len(added), 'run')} imported;"
         f" {counted(len(there), 'run', ('was', 'were'))} here already."

@@ -43,6 +43,14 @@ def make(namespace: Namespace, folder: Path) -> Collector:
     return Collector(namespace, kubeconfig, folder / "collector")
 
 
+def given(shell: Shell, run_id: str) -> TrainerLogs:
+    """Submit a run that nobody owns, which a collector claims; its pods print."""
+    logs = shell.printing(run_id)
+    job = shell.namespace.job(run_id)
+    shell.namespace.kubectl("annotate", job, "k8sbench.io/owner-")
+    return logs
+
+
 def check_collected(collector: Collector, run_id: str, logs: TrainerLogs) -> None:
     """Check a collected run: measured, job deleted, no duplicate records."""
     until(lambda: run_id not in collector.on_cluster(), f"the deletion of {run_id}")

@@ -187,10 +187,10 @@ class Shell:
         """Give the pods of a run logs of our trainer; before it is submitted."""
         return TrainerLogs(self.namespace, run_id, self.folder, proxy=self.proxy)
 
-    def printing(self, run_id: str) -> TrainerLogs:
+    def printing(self, run_id: str, *words: str) -> TrainerLogs:
         """Submit a run detached; its pods print the first part of their logs."""
         logs = self.logs(run_id).begin()
-        self.submit(run_id, ENDLESS, "--detach")
+        self.submit(run_id, ENDLESS, "--detach", *words)
         return logs
 
     def archived(self, run_id: str, replica: str | None = None) -> list[str]:

@@ -23,12 +23,13 @@ from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
 from k8sbench.adapters.kubernetes.ownership import User
-from k8sbench.model import ownership as model
-from k8sbench.model.errors import UsageError
-from k8sbench.model.identity import NONCE_ANNOTATION
-from k8sbench.model.ownership import Collected, JobOwner, Ownership, Receipt, has_expired, why_left
+from k8sbench.lifecycle import requests
+from k8sbench.model.errors import OwnedElsewhere, UsageError
+from k8sbench.model.identity import NONCE_ANNOTATION, OWNER_ANNOTATION
+from k8sbench.model.ownership import COLLECTOR, JobOwner, Ownership, Turn
 from tests.unit.kubernetes import objects
-from tests.unit.kubernetes.objects import JOB, START, condition, job, stamp
+from tests.unit.kubernetes.objects import JOB, condition, job, stamp
+from tests.unit.presence import present
 from tests.unit.render import plans
 
 
@@ -162,64 +163,6 @@ def test_of_many_jobs_what_changes_is_read_now_and_then(
 
 
 ANN = User(store="0123456789", host="lab-7")
-HAS = Collected(digest="d1", throughput=123.456, unit="samples/s", verdict="valid")
-NOW = START + 10_000.0
-ENDED = START + 1000.0
-
-
-# -- when a job is nobody's any more --------------------------------------------------------------
-
-
-def owner(at: float = START, **more: Any) -> Ownership:
-    return Ownership(owner=JobOwner(store="x", host="lab-7", at=at, **more), is_ours=False)
-
-
-@pytest.mark.parametrize(
-    ("whose", "times", "why"),
-    [
-        (owner(), {}, None),
-        (Ownership(), {}, "no store owns it"),
-        (owner(is_handed_over=True), {}, "k8sbench on lab-7 has detached from it"),
-        (owner(), {"ended_at": NOW - model.LEFT_SECONDS + 1.0}, None),
-        (
-            owner(),
-            {"ended_at": NOW - model.LEFT_SECONDS},
-            "it ended over 10m ago, and k8sbench on lab-7 has not collected it",
-        ),
-        # Who works on it still, as its logs cannot be read, stamps it.
-        (owner(NOW - 300.0), {"ended_at": ENDED}, None),
-        (owner(), {"began_at": NOW - 1000.0, "timeout_s": 401.0}, None),
-        (
-            owner(),
-            {"began_at": NOW - 1000.0, "timeout_s": 400.0},
-            "it is over 10m past its time limit",
-        ),
-        (owner(), {"began_at": START, "timeout_s": None}, None),
-        (owner(keep=True, is_handed_over=True), {"ended_at": ENDED}, None),
-    ],
-)
-def test_a_collector_adopts_it(whose: Ownership, times: dict[str, float], why: str | None) -> None:
-    known = {"ended_at": None, "began_at": None, "timeout_s": None} | times
-    assert why_left(whose, NOW, **known) == why
-    collected = msgspec.structs.replace(whose, receipt=receipt())
-    assert why_left(collected, NOW, **known) is None
-
-
-def receipt(at: float = ENDED, has: Collected = HAS) -> Receipt:
-    return Receipt(store="x", host="lab-7", at=at, **msgspec.structs.asdict(has))
-
-
-def test_a_receipt_is_there_for_a_week_and_says_who_has_what() -> None:
-    assert not has_expired(None, NOW)
-    assert not has_expired(receipt(NOW), NOW + model.RECEIPT_SECONDS - 1.0)
-    assert has_expired(receipt(NOW), NOW + model.RECEIPT_SECONDS)
-    assert receipt().sentence == (
-        "k8sbench on lab-7 collected it at 2023-11-14T22:30:00Z, 123.5 samples/s, valid,"
-        " SHA-256 of its logs d1."
-    )
-    nothing = Collected(digest=None, throughput=None, unit=None, verdict=None)
-    failed = receipt(has=nothing)
-    assert failed.sentence == "k8sbench on lab-7 collected it at 2023-11-14T22:30:00Z."
 
 
 # -- what a job says ------------------------------------------------------------------------------
@@ -228,28 +171,70 @@ def test_a_receipt_is_there_for_a_week_and_says_who_has_what() -> None:
 def test_the_owner_is_on_the_job_alone_and_nothing_that_was_given_changes() -> None:
     manifests = list(plans.rendered(plans.plan()))
     before = copy.deepcopy(manifests)
-    owned = ownership.owned(manifests[-1], ANN, START)
+    owned = ownership.owned(manifests[-1], ANN)
     assert manifests == before
     annotations = dict(owned["metadata"]["annotations"])
     written = json.loads(annotations.pop("k8sbench.io/owner"))
-    assert (written["store"], written["host"], written["at"]) == ("0123456789", "lab-7", START)
+    assert written == {"store": "0123456789", "host": "lab-7", "keep": False}
     assert annotations == before[-1]["metadata"]["annotations"]
-    assert ownership.owned(manifests[-1], None, START) == manifests[-1]
+    assert ownership.owned(manifests[-1], None) == manifests[-1]
 
 
 def test_a_job_that_waits_says_so_to_everybody_who_follows_it() -> None:
-    waiting = ownership.owned(objects.job(), None, START, waits=True)
+    waiting = ownership.owned(objects.job(), None, waits=True)
     assert ownership.waits(dict(waiting))
     assert not ownership.waits(objects.job())
 
 
-@pytest.mark.parametrize(
-    "value", ["?", "{}", '{"store":"x","host":"y","at":1e300}', '{"store":"x","host":"y","at":-1}']
-)
+def test_a_job_for_the_collector_names_it_and_not_its_submitter() -> None:
+    ann = msgspec.structs.replace(ANN, keep=True)
+    marked = objects.job(annotations={"k8sbench.io/owner": '{"store":"collector","host":""}'})
+    job = dict(ownership.owned(marked, ann))
+    whose = ownership.of(job, ann)
+    assert whose.owner == JobOwner(store=COLLECTOR, host="lab-7", keep=True)
+    assert (whose.is_ours, whose.holder) == (False, "the namespace's collector")
+    assert ownership.of(job, User(store=COLLECTOR, host="dlperf-0")).is_ours
+
+
+@pytest.mark.parametrize("value", ["?", "{}", '{"store":"x"}', '{"store":1,"host":"y"}'])
 def test_an_annotation_that_cannot_be_read_tells_nothing(value: str) -> None:
-    names = ("k8sbench.io/owner", "k8sbench.io/receipt", "k8sbench.io/wish")
+    names = ("k8sbench.io/owner", "k8sbench.io/wish", "k8sbench.io/turn")
     job = objects.job(condition("Succeeded", at=60), annotations=dict.fromkeys(names, value))
     assert ownership.of(job, ANN) == Ownership()
+    job["spec"]["runPolicy"]["suspend"] = True
+    assert ownership.turn(job) is None
+
+
+KIND = "PyTorchJob"
+HELD = {"k8sbench.io/turn": '{"number":3,"parallel":2}'}
+
+
+def test_a_job_that_waits_for_its_turn_is_suspended_until_its_owner_starts_it() -> None:
+    plan = plans.plan()
+    job = dict(requests.held(plan, plans.rendered(plan), Turn(number=3, parallel=2))[-1])
+    job["metadata"] |= {"annotations": HELD | {OWNER_ANNOTATION: '{"store":"x","host":"y"}'}}
+    assert ownership.turn(job) == Turn(number=3, parallel=2)
+    started = present(ownership.admitted(job, job["kind"], User(store="x", host="y")))
+    assert started["metadata"]["annotations"] == {"k8sbench.io/turn": None}
+    assert started["spec"]["runPolicy"] == {"suspend": False}
+    with pytest.raises(OwnedElsewhere):
+        ownership.admitted(job, job["kind"], ANN)
+    job["metadata"]["annotations"]["k8sbench.io/cancelled"] = "{}"
+    assert ownership.admitted(job, job["kind"], User(store="x", host="y")) is None
+
+
+def test_who_takes_a_job_over_owns_it_keeps_what_was_kept_and_starts_it() -> None:
+    theirs = JobOwner(store="x", host="y", keep=True)
+    annotations = HELD | {OWNER_ANNOTATION: msgspec.json.encode(theirs).decode()}
+    job = objects.job(annotations=annotations)
+    job["spec"]["runPolicy"]["suspend"] = True
+    change = present(ownership.taken_over(job, KIND, ANN, Ownership(owner=theirs)))
+    written = change["metadata"]["annotations"]
+    assert json.loads(written["k8sbench.io/owner"])["keep"] is True
+    assert (written["k8sbench.io/wish"], written["k8sbench.io/turn"]) == (None, None)
+    assert change["spec"]["runPolicy"] == {"suspend": False}
+    with pytest.raises(ownership.VanishedError):
+        ownership.taken_over(job, KIND, ANN, Ownership())
 
 
 # -- Kueue ----------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from k8sbench.adapters.kubernetes.watching.job_reader import logs_to_wait_for
 from k8sbench.adapters.kubernetes.watching.reflector import Changed, Deleted
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION
 from k8sbench.model.kube import KubeObject
-from k8sbench.model.ownership import STAMP_SECONDS, Ownership
+from k8sbench.model.ownership import Ownership
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.ports import JobEvent, LogLine
 from tests.bench import memory
@@ -163,47 +163,22 @@ def test_a_container_has_a_log_unless_evicted(worker: dict[str, Any], exists: bo
     assert one.read(START + LATER)[1][1].has_log is exists
 
 
-@pytest.mark.parametrize(
-    ("owner", "wish", "later", "expected"),
-    [
-        ('"store":"x"', None, 0.0, False),
-        ('"store":"x","is_handed_over":true', None, 0.0, True),
-        ('"store":"x"', "adopt", 0.0, True),
-        ('"store":"x"', "cancel", 0.0, False),
-        ('"store":"x"', None, STAMP_SECONDS, True),
-        ('"store":"y","is_handed_over":true', None, 0.0, False),
-    ],
-)
-def test_a_job_that_is_taken_up_is_taken_back_first_where_others_may_adopt_it(
-    owner: str, wish: str | None, later: float, expected: bool
-) -> None:
-    one, us = watched(Phase.CREATED, marks={}), User(store="x", host="lab-7")
-    value = f'{{{owner},"host":"ci-2","at":{START}}}'
-    wishes = {} if wish is None else {"k8sbench.io/wish": f'{{"kind":"{wish}","at":1,"cause":"-"}}'}
-    one.take(Changed("PyTorchJob", job(annotations={"k8sbench.io/owner": value} | wishes)))
-    list(one.whose(us, START + later))
-    assert one.is_adoptable is expected
-    one.take(Deleted("PyTorchJob", PLAN.run_id, job()["metadata"]["uid"], None))
-    list(one.whose(us, START + later))
-    assert not one.is_adoptable
-
-
-def test_whose_a_job_is_is_reported_when_that_changes_and_not_for_a_stamp() -> None:
+def test_the_owner_of_a_job_is_reported_when_it_changes() -> None:
     one, us = followed(), User(store="x", host="lab-7")
 
-    def said(owner: str, at: float = START, wish: str | None = None) -> list[Ownership]:
-        value = f'{{"store":"{owner}","host":"ci-2","at":{at}}}'
+    def said(owner: str, wish: str | None = None) -> list[Ownership]:
+        value = f'{{"store":"{owner}","host":"ci-2"}}'
         wishes = {} if wish is None else {"k8sbench.io/wish": wish}
         changed = job(annotations={"k8sbench.io/owner": value} | wishes)
         one.take(Changed("PyTorchJob", changed))
-        return [event.ownership for event in one.whose(us, at) if event.ownership is not None]
+        return [event.ownership for event in one.whose(us) if event.ownership is not None]
 
     assert said("x") == []
     (wished,) = said("x", wish='{"kind":"cancel","at":1,"cause":"Enough."}')
     assert present(wished.wish).cause == "Enough."
     (theirs,) = said("y")
     assert (theirs.is_ours, theirs.holder) == (False, "k8sbench on ci-2")
-    assert said("y", START + 300.0) == []
+    assert said("y") == []
     (back,) = said("x")
     assert back.is_ours
 

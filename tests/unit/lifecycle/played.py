@@ -14,7 +14,7 @@ from k8sbench.lifecycle import collecting, serving, submitting
 from k8sbench.lifecycle.collecting import CollectResult
 from k8sbench.lifecycle.context import Inline, Outcome, PlannedCase, RunContext, Stop, Threads
 from k8sbench.lifecycle.serving import Serving
-from k8sbench.model.ownership import Collected, Ownership
+from k8sbench.model.ownership import Ownership
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plan import Backend, RunPlan
 from k8sbench.model.planning import make_plan
@@ -64,13 +64,12 @@ class FakeCluster:
         """Raised when a job is to be ended or deleted."""
         self.stays: str | None = None
         """Why a job is not deleted."""
-        self.collected: Collected | None = None
-        """What other stores can read of the job that was to be deleted last."""
         self.going_on: dict[str, deque[JobEvent | BaseException]] = {}
         self.created: list[str] = []
         self.cancelled: list[tuple[str, str]] = []
         self.resumed: list[str] = []
         self.removed: list[str] = []
+        self.admitted: list[str] = []
         self.released: list[str] = []
         self.found: list[FoundJob] = []
 
@@ -124,7 +123,6 @@ class FakeCluster:
     def remove(
         self,
         run_id: str,
-        collected: Callable[[], Collected] | None = None,
         *,
         uid: str | None = None,
         force: bool = False,
@@ -132,7 +130,6 @@ class FakeCluster:
         self.removed.append(run_id)
         if self.denies is not None:
             raise self.denies
-        self.collected = None if collected is None else collected()
         return self.stays
 
     def ask(self, run_id: str, wish: Wish) -> None:
@@ -141,7 +138,10 @@ class FakeCluster:
     def answer(self, run_id: str) -> None:
         pass
 
-    def adopt(self, run_id: str, known: Ownership) -> bool:
+    def admit(self, run_id: str) -> None:
+        self.admitted.append(run_id)
+
+    def take_over(self, run_id: str, known: Ownership) -> bool:
         return True
 
     def close(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -18,7 +17,6 @@ from k8sbench.lifecycle.active_run import GAPS, kept_gaps
 from k8sbench.lifecycle.context import Stop
 from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageError
 from k8sbench.model.measurement import Measurement
-from k8sbench.model.ownership import Collected
 from k8sbench.model.phase import LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run, Wish
@@ -122,20 +120,6 @@ def test_what_nodes_say_of_themselves_is_in_the_environment(
     assert present(one.run.measurement).environment == environment
     again = _measure(store, (), one.run, [])  # as the logs are, it is on record
     assert present(again).environment == environment
-
-
-def test_other_stores_read_what_was_archived_and_measured(store: Store) -> None:
-    script = (line("one"), line("two", "worker-0"), at(Phase.SUCCEEDED))
-    cluster = FakeCluster(*script, outlives=True)
-    submit(store, cluster)
-    logs = b"".join(path.read_bytes() for path in store.log_files("seg-1"))
-    assert [part.split()[-1] for part in logs.splitlines()] == [b"one", b"two"]
-    assert cluster.collected == Collected(
-        digest=hashlib.sha256(logs).hexdigest(),
-        throughput=measurement().rate,
-        unit="images/s",
-        verdict="valid",
-    )
 
 
 def test_a_job_that_somebody_else_needs_stays_and_how_to_delete_it_is_said(store: Store) -> None:

@@ -11,12 +11,13 @@ import msgspec
 import pytest
 
 from k8sbench.app import connections, foreign_jobs, lookup
-from k8sbench.lifecycle import adopting, collecting
+from k8sbench.lifecycle import collecting, owners
 from k8sbench.lifecycle.context import RunContext
 from k8sbench.model.errors import NotFound, PlanUnreadable, UsageError
-from k8sbench.model.ownership import JobOwner, Ownership
+from k8sbench.model.ownership import JobOwner, Ownership, Turn
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
+from k8sbench.model.run import Wish
 from k8sbench.ports import FoundJob, RunFilter, Store
 from tests.unit.lifecycle.played import LOCATION, FakeCluster, at, context
 from tests.unit.store.examples import NOW, TRAINING, plan, step
@@ -68,31 +69,66 @@ def test_a_name_that_is_nowhere_says_where_it_was_looked_for_and_what_is_near() 
     assert caught.value.action == "There are no runs; see: k8sbench submit -h"
 
 
-def adopt(cluster: FakeCluster, here: RunContext, notes: list[str]) -> None:
-    adopting.take_what_is_left(cluster.jobs(), here, notes.append, adopts=True)
+def record(cluster: FakeCluster, here: RunContext, notes: list[str]) -> None:
+    owners.record_ours(cluster.jobs(), here, notes.append, claims=True)
+
+
+OURS = Ownership(owner=JobOwner(store="this", host="lab-7"))
 
 
 @pytest.mark.parametrize(("attempt", "goes_on"), [(1, False), (3, True)])
-def test_a_training_that_goes_on_is_not_deleted(store: Store, attempt: int, goes_on: bool) -> None:
+def test_a_job_that_continues_a_training_reopens_its_run(
+    store: Store, attempt: int, goes_on: bool
+) -> None:
     where = {"backend": "kubernetes", "checkpoints": "pvc:kept"}
     trains = plan("left", mode="train", training=TRAINING, **where)
     store.record(trains, at=NOW, owner=None)
     store.move("left", step(Phase.FAILED))
     cluster = FakeCluster(outlives=True)
-    owner = JobOwner(store="laptop", host="lab-7", at=NOW, is_handed_over=True)
-    found = msgspec.structs.replace(
-        job("left"),
-        known_plan=trains,
-        attempt=attempt,
-        uid="uid-3",
-        ownership=Ownership(owner=owner, is_ours=False),
-    )
-    cluster.found = [found]
-    adopt(cluster, context(store, cluster), [])
+    more = {"known_plan": trains, "attempt": attempt, "uid": "uid-3", "ownership": OURS}
+    cluster.found = [msgspec.structs.replace(job("left"), **more)]
+    record(cluster, context(store, cluster), [])
     run = store.run("left")
-    assert collecting.needs_collection(msgspec.structs.replace(run, wishes=())) is goes_on
-    assert (run.wish("delete") is None) is goes_on
+    assert collecting.needs_collection(run) is goes_on
     assert (run.attempt, run.job_uid) == ((3, "uid-3") if goes_on else (1, None))
+
+
+def test_a_request_on_the_job_of_a_run_that_is_over_is_recorded(store: Store) -> None:
+    store.record(plan("kept", backend="kubernetes"), at=NOW, owner=None)
+    store.move("kept", step(Phase.FAILED))
+    wish = Wish(kind="delete", at=NOW, cause="It is in the way.")
+    cluster = FakeCluster(outlives=True)
+    asked = msgspec.structs.replace(OURS, wish=wish)
+    cluster.found = [msgspec.structs.replace(job("kept"), ownership=asked)]
+    record(cluster, context(store, cluster), [])
+    assert store.run("kept").wish("delete") == wish
+
+
+def in_turn(run_id: str, number: int | None, **more: Any) -> FoundJob:
+    turn = None if number is None else Turn(number=number, parallel=2)
+    return msgspec.structs.replace(job(run_id, **more), ownership=OURS, turn=turn)
+
+
+def test_each_set_has_so_many_jobs_at_a_time_started_in_their_order(store: Store) -> None:
+    cluster = FakeCluster(outlives=True)
+    jobs = [
+        in_turn("c", 4),
+        in_turn("b", 3),
+        in_turn("later", 0, at=NOW + 60.0),
+        in_turn("a", None),
+        in_turn("over", None, phase=Phase.SUCCEEDED),
+        in_turn("alone", 9, set_name="weekly"),
+    ]
+    owners.admit(jobs, context(store, cluster), lambda _: None)
+    assert cluster.admitted == ["b", "alone"]
+
+
+def test_a_job_of_another_store_is_not_started(store: Store) -> None:
+    cluster = FakeCluster(outlives=True)
+    theirs = msgspec.structs.replace(OURS, is_ours=False)
+    jobs = [msgspec.structs.replace(in_turn("a", 2), ownership=theirs)]
+    owners.admit(jobs, context(store, cluster), lambda _: None)
+    assert cluster.admitted == []
 
 
 def test_all_are_recorded_and_keep_their_repeat_numbers(store: Store) -> None:
@@ -100,7 +136,7 @@ def test_all_are_recorded_and_keep_their_repeat_numbers(store: Store) -> None:
     cluster = FakeCluster(outlives=True)
     cluster.found = [job("mine"), job("theirs"), job("free", repeat=2)]
     reported: list[str] = []
-    adopt(cluster, context(store, cluster), reported)
+    record(cluster, context(store, cluster), reported)
     runs = store.runs(RunFilter())
     assert {run.run_id: run.plan.repeat for run in runs} == {"mine": 1, "theirs": 1, "free": 2}
     assert store.next_repeat("nightly", runs[0].case_key) == 3
@@ -113,7 +149,7 @@ def test_one_whose_plan_cannot_be_read_is_named_and_the_others_are_recorded(stor
     bad = msgspec.structs.replace(job("bad"), **cut)
     cluster.found = [bad, job("theirs")]
     reported: list[str] = []
-    adopt(cluster, context(store, cluster), reported)
+    record(cluster, context(store, cluster), reported)
     assert store.ids() == ["theirs"]
     foreign_jobs.note_unreadable(cluster.found, reported.append)
     action = "Use the k8sbench that submitted it, or delete the job with: k8sbench delete bad"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -29,7 +29,7 @@ from k8sbench.model.kube import (
     moment,
     name_of,
 )
-from k8sbench.model.ownership import STAMP_SECONDS, Ownership
+from k8sbench.model.ownership import Ownership
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, ReplicaState, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.ports import JobEvent, LogLine, LogMark
@@ -113,10 +113,6 @@ class Followed:
         """The uid of a job of the name that is not."""
         self._whose = Ownership()
         """What was reported of its owner."""
-        self.is_adoptable = False
-        """Whether another store may adopt it from the one that follows it."""
-        self.claim: Literal["", "asked", "refused"] = ""
-        """How far that store has come in taking it back, so that no other one may."""
         self.logs: dict[str, tuple[str, int, bool, bool]] = {}
         """Replica → what the log streams were given: its pod's uid, restarts, whether it fails,
         and whether its log exists."""
@@ -290,11 +286,6 @@ class Followed:
         owners = pod["metadata"].get("ownerReferences") or ()
         return self.uid is None or any(owner["uid"] == self.uid for owner in owners)
 
-    @property
-    def is_ours(self) -> bool:
-        """Whether the store that follows it owns it."""
-        return self._whose.is_ours
-
     # -- reporting ------------------------------------------------------------------------------
 
     def changes(self, reading: JobState, now: float) -> Iterator[JobEvent]:
@@ -339,25 +330,13 @@ class Followed:
             reading = msgspec.structs.replace(reading, cause=f"{reading.cause} {other}")
         return self.move(reading, now)
 
-    def whose(self, user: ownership.User | None, now: float) -> Iterator[JobEvent]:
-        """Yield whose the job is, where that is new; ``now`` is the cluster's time."""
+    def whose(self, user: ownership.User | None) -> Iterator[JobEvent]:
+        """Yield the owner of the job, and the request to it, when that changes."""
         if self._job is None:
             return
         whose = ownership.of(self._job, user)
-        self.is_adoptable = (
-            whose.is_ours
-            and whose.owner is not None
-            and not self._is_deleted
-            and (
-                whose.owner.is_handed_over
-                or (whose.wish is not None and whose.wish.kind == "adopt")
-                or (self.is_resumed and now >= whose.owner.at + STAMP_SECONDS)
-            )
-        )
-        owner = whose.owner and msgspec.structs.replace(whose.owner, at=0.0)  # but for its stamps
-        whose = msgspec.structs.replace(whose, owner=owner)
         known, self._whose = self._whose, whose
-        is_plain = whose.is_ours and whose.receipt is None and whose.wish is None
+        is_plain = whose.is_ours and whose.wish is None
         if whose != known and not (is_plain and known == Ownership()):
             yield JobEvent(run_id=self.plan.run_id, ownership=whose)
 

@@ -2,7 +2,7 @@
 
 That is when its replicas have ended and their logs are read to their ends, or cannot be read. The
 watch of pods may be later than that of jobs: unless all pods are known to have ended, they are
-listed once before. A job that other stores may adopt is taken back before.
+listed once before.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from k8sbench.adapters.kubernetes import job_changes, kueue, listing, ownership
+from k8sbench.adapters.kubernetes import job_changes, kueue, listing
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.logs.streams import Failing, LogStreams
@@ -25,16 +25,12 @@ from k8sbench.diagnose.job import facts
 from k8sbench.diagnose.job.facts import JobSnapshot
 from k8sbench.diagnose.job.state import JobState
 from k8sbench.model.creation import JOB_GONE
-from k8sbench.model.errors import BenchError, OwnedElsewhere, is_refused
 from k8sbench.model.kube import KubeObject
-from k8sbench.model.ownership import STAMP_SECONDS
 from k8sbench.model.phase import Phase
 from k8sbench.ports import JobEvent
 
 NODES_SECONDS, QUEUE_SECONDS = 60.0, 15.0
 """Longest age of the list of nodes, and of a job's place in a queue or among other runs' pods."""
-CLAIM_SECONDS = 1.0
-"""Before another try to stamp a job."""
 END_SECONDS = 60.0
 """Longest wait for replicas that run on when their job has ended: they have done the same steps,
 and only clean up, or are being ended."""
@@ -78,7 +74,6 @@ class JobReader:
         self._api, self._watches, self._logs = api, watches, logs
         self._start, self._queue, self._reread = start, queue, reread
         self._user = user
-        self._stamp_at = time.monotonic() + STAMP_SECONDS
         self._waiting: set[str] = set()
         self._operator_seen_at: float | None = None
         self._queried_at: dict[str, float] = defaultdict(lambda: -NODES_SECONDS)
@@ -88,8 +83,7 @@ class JobReader:
     def read(self, followed: Followed) -> list[JobEvent]:
         """Return what is new of a job; sets when it is to be read again, or that it is over."""
         now = self._api.time()
-        events = list(followed.whose(self._user, now))
-        self._claim(followed)
+        events = list(followed.whose(self._user))
         snapshot = followed.snapshot()
         self._query(followed, snapshot)
         # What is known beyond the job.
@@ -188,13 +182,10 @@ class JobReader:
         return min(END_SECONDS, FAILED_SECONDS) if is_failed else END_SECONDS
 
     def _end(self, followed: Followed, reading: JobState, now: float) -> list[JobEvent]:
-        """Return the end of a job whose logs are read, when their lines and the job are ours."""
+        """Return the end of a job whose logs are read, when their lines are taken."""
         if followed.logs_taken != followed.logs_given:
             # The last lines may still be in the queue; then what follows is behind them.
             self._queue(partial(self._take_drained, followed, followed.logs_given))
-            return []
-        if self._must_claim(followed):
-            followed.look_at = None
             return []
         if self._waits_for_nodes(followed, reading):
             followed.look_at = followed.nodes.give_up_at
@@ -203,7 +194,6 @@ class JobReader:
         if reading.cause_id == JOB_GONE:
             discard = partial(job_changes.discard, self._api, followed.plan, followed.nonce)
             self._start(discard)
-        self._keep(followed)
         nodes = followed.nodes.found
         known = [JobEvent(run_id=followed.plan.run_id, nodes=nodes)] if nodes else []
         return [*known, followed.end(reading, now)]
@@ -297,52 +287,6 @@ class JobReader:
     def _take(self, key: str, found: Any) -> None:
         self._answers[key] = found
         self._reread(self._waiting)
-
-    # -- stamps and claims ----------------------------------------------------------------------
-
-    def stamp(self, run_id: str) -> None:
-        """Stamp a job of this store, and take off it what another store has asked."""
-        changed = partial(ownership.answered, user=self._user, now=self._api.time())
-        ownership.change_of(self._api, run_id, changed, f"the wish on {run_id} be answered")
-
-    def renew(self, followed: Iterable[Followed]) -> None:
-        """Stamp the jobs that have ended, where that is due."""
-        if time.monotonic() >= self._stamp_at:
-            self._stamp_at = time.monotonic() + STAMP_SECONDS
-            for job in followed:
-                if job.ended_at is not None and job.is_ours:
-                    self._start(partial(self._try_stamp, job))
-
-    def _claim(self, followed: Followed) -> None:
-        """Begin to take back a job that others may adopt; the watch tells what came of it."""
-        if not self._must_claim(followed):
-            followed.claim = "" if followed.claim == "asked" else followed.claim
-        elif followed.claim == "":
-            followed.claim = "asked"
-            self._start(partial(self._try_stamp, followed))
-
-    def _must_claim(self, followed: Followed) -> bool:
-        """Whether a job is to be taken back before its end is reported."""
-        follows = self._user is not None and not self._user.detached
-        return follows and followed.is_adoptable and followed.claim != "refused"
-
-    def _keep(self, followed: Followed) -> None:
-        """Write onto a job that its user keeps it: no collector adopts it."""
-        if self._user is not None and self._user.keep and followed.is_ours:
-            self._start(partial(self._try_stamp, followed))
-
-    def _try_stamp(self, followed: Followed) -> None:
-        run_id = followed.plan.run_id
-        try:
-            self.stamp(run_id)
-        except OwnedElsewhere:
-            pass  # the watch says whose it is
-        except BenchError as error:
-            refused = is_refused(error)
-            if not refused:
-                self._api.pause(CLAIM_SECONDS)
-            followed.claim = "refused" if refused else ""
-            self._queue(partial(self._reread, {run_id}))
 
 
 def must_list_pods(replicas: Iterable[facts.Replica], ended_at: float, listed_at: float) -> bool:
