@@ -262,8 +262,7 @@ def test_the_collector_is_granted_what_its_whole_life_uses_and_nothing_else(
         running.until("run=queued Queued: ")
         until(lambda: Right("", "nodes", "list") in account.used(), "a look at the nodes")
         until(lambda: Right(KUEUE, "workloads", "list") in account.used(), "a look at the queue")
-        for name in ("queued", "nowhere"):
-            submitter.run("delete", name)
+        submitter.run("delete", "queued")
         until(lambda: collector.on_cluster() == [], "the end of both")
         # Who reads it asks nothing of the cluster.
         secret = namespace.get("secret", f"{COLLECTOR}-token")
