@@ -24,19 +24,19 @@ class BaselineInfo(msgspec.Struct, frozen=True, kw_only=True):
     schema: int = SCHEMA
     """Version of the document."""
     name: str
-    """What ``compare`` takes."""
+    """Name of the baseline, as ``compare`` takes it."""
     saved_at: float
     """Unix seconds."""
     of: tuple[str, ...]
-    """What was named when it was saved."""
+    """Names of the runs, groups and sets given to ``baseline save``."""
     benchmarks: tuple[str, ...]
     """The benchmarks of its runs."""
     sets: tuple[str, ...]
     """The sets of its runs."""
     runs: int
-    """How many it holds."""
+    """Number of runs in the baseline."""
     source: str = "here"
-    """Which store has it: ``here``, or ``collector``."""
+    """Store of the baseline: ``here`` or ``collector``."""
 
 
 def save(
@@ -65,7 +65,7 @@ def save(
 
 
 def listed(scope: StoresRead, note: Note) -> list[BaselineInfo]:
-    """Return what baselines there are, by name; those of a collector after those of here."""
+    """List baselines by name, a collector's after local ones."""
     insist = scope.where == stores.CLUSTER
     asked = collectors.baselines(scope.access, insist=insist)
     with stores.to_read(stores.NOWHERE if insist else scope.where, note) as store:

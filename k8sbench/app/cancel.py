@@ -41,7 +41,7 @@ CAUSE, CAUSE_ID = "Cancelled by k8sbench cancel.", "cancelled"
 def cancel(
     runs: Sequence[str], where: str | None, access: ClusterAccess, reporter: Reporter, stop: Stop
 ) -> None:
-    """End runs and wait for their ends; one that is over stays as it is."""
+    """End runs and wait for their ends; skip finished runs."""
 
     def work(store: SqlStore, run: Run) -> None:
         if run.is_imported:
@@ -60,7 +60,7 @@ def cancel(
 def delete(
     runs: Sequence[str], where: str | None, access: ClusterAccess, reporter: Reporter, stop: Stop
 ) -> None:
-    """Delete what runs have left on the cluster; one that goes on is cancelled first."""
+    """Delete the cluster resources of runs; cancel active runs first."""
 
     def work(store: SqlStore, run: Run) -> None:
         if run.plan.backend == "kubernetes":
@@ -106,8 +106,9 @@ def _each(
 def _named(
     store: SqlStore, texts: Sequence[str], access: ClusterAccess, unreadable: bool
 ) -> dict[str, Run | None]:
-    """Find all runs before the first is touched; None: one whose plan cannot be read, if that is
-    no error.
+    """Find all runs before the first one is touched.
+
+    With ``unreadable``, a run whose plan cannot be read is None instead of an error.
     """
     runs: dict[str, Run | None] = {}
     for text in texts:
@@ -124,7 +125,10 @@ def _named(
 def _is_ours(
     store: SqlStore, run: Run, access: ClusterAccess, wish: Wish, stop: Stop, note: Note
 ) -> bool:
-    """Ask the owner of a job that is not on record; True if this store is the one to act."""
+    """Ask the owner of an unrecorded job to act.
+
+    Returns True if this store is to act instead.
+    """
     with context.of_run(store, run, access, note) as here, stop:
         return owners.ask(run.run_id, here, wish, stop, note)
 
@@ -166,7 +170,10 @@ def _end(store: SqlStore, run: Run, access: ClusterAccess, reporter: Reporter, s
 
 
 def _check_label(cluster: Cluster, run_id: str) -> None:
-    """Reject a job that has lost its label: it is not seen to end, and may be someone else's."""
+    """Reject a job that has lost its run label.
+
+    Watches select by label, so its end would be missed, and it may belong to someone else.
+    """
     from k8sbench.adapters.kubernetes import ownership
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
 
@@ -192,7 +199,10 @@ def _delete(store: SqlStore, run: Run, access: ClusterAccess, stop: Stop, note: 
 
 @contextlib.contextmanager
 def _on_record(store: SqlStore, run_id: str, command: str) -> Iterator[None]:
-    """Say that a wish is on record where it was not carried out; one to cancel may be refused."""
+    """Add to errors that the request is recorded and still pending.
+
+    A refused cancel request is withdrawn instead.
+    """
     what = "to be cancelled" if command == "cancel" else "to be deleted"
     again = f"That {run_id} is {what} is recorded; carry it out with: k8sbench collect {run_id}"
     try:
@@ -215,7 +225,10 @@ def _on_record(store: SqlStore, run_id: str, command: str) -> Iterator[None]:
 
 
 def _take_back(store: SqlStore, run_id: str) -> None:
-    """Forget what is wished for a run that goes on because it may not be cancelled."""
+    """Withdraw the cancel and delete requests of a run.
+
+    The run goes on because the cluster refused to cancel it.
+    """
     store.fulfilled(run_id, "cancel")
     store.fulfilled(run_id, "delete")
 

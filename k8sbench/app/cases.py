@@ -39,10 +39,11 @@ def prepare(
     site: Site,
     note: Callable[[str], None],
 ) -> tuple[PlannedCase, ...]:
-    """Plan each case that was asked for, once: the baselines (1x1) first, as speedup needs them.
+    """Plan each requested case once, baselines (1x1) first.
 
-    Raises :class:`UsageError` for what cannot run. Of ``--all-cases`` and of all benchmarks, what
-    the pool or the machine cannot hold is left out, and that is noted.
+    Speedup needs the baselines. Raises :class:`UsageError` for a case that cannot run. With
+    ``--all-cases`` or all benchmarks, cases that the pool or the machine cannot hold are left out,
+    with a note.
     """
     if len(benchmarks) > 1 and request.variant is not None:
         raise UsageError(
@@ -129,7 +130,7 @@ def _case(draft: RunPlan, repeats: int, render: Render, benchmark_file: str) -> 
 def single_cases(
     spec: BenchmarkSpec, request: SubmitRequest
 ) -> Iterator[tuple[SubmitRequest, int]]:
-    """Yield a request for each framework and shape that was asked for, and its number of runs."""
+    """Yield a request and its number of runs per framework and shape."""
     frameworks = spec.frameworks if request.framework == "all" else (request.framework,)
     for framework in frameworks:
         single = msgspec.structs.replace(request, framework=framework, all_cases=False)

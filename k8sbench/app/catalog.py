@@ -54,9 +54,10 @@ def images(spec: BenchmarkSpec) -> tuple[ListedImage, ...]:
 
 
 def finder(store: Store, note: Callable[[str], None]) -> Callable[[RunPlan], BenchmarkSpec | None]:
-    """A function that finds a plan's catalog entry, reading each file once, when first asked.
+    """Return a function that finds the catalog entry of a plan.
 
-    A user's file that is gone, or holds another benchmark by now, is read from the run's copy.
+    Each file is read once, on first use. If a user's file is gone or now holds another benchmark,
+    the run's copy is read instead.
     """
     known: dict[tuple[str, str], BenchmarkSpec | None] = {}
 

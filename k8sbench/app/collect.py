@@ -1,4 +1,4 @@
-"""``collect``: close runs whose jobs no process followed to their ends, and make their rows."""
+"""``collect``: close finished runs that no process follows, and make rows."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 
 class CollectOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Which runs are to be collected, and how."""
+    """Runs to collect, and options of collecting."""
 
     runs: tuple[str, ...] = ()
     """Ids, or unique beginnings of them; none: all of the namespace that need collection."""
     take_over: bool = False
     """True to make this store the owner of the jobs of :attr:`runs`."""
     until_over: bool = False
-    """Whether to wait for jobs that are not over."""
+    """True to wait for active jobs."""
     access: ClusterAccess = ClusterAccess()
     store: str | None = None
     """Folder or URL; None: the default place."""
     keep: bool = False
-    """Whether jobs and pods stay on the cluster when they are over."""
+    """True to keep finished jobs and pods on the cluster."""
     wait: bool = False
-    """Whether to wait even for what cannot recover by itself."""
+    """True to wait even for problems that cannot recover by themselves."""
     accept: tuple[str, ...] = ()
     """Ids of reasons that do not reject."""
     prometheus: str = metric_sources.AUTO
@@ -44,7 +44,7 @@ class CollectOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Collected(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the runs, and the rows of those that are closed."""
+    """Collected runs, and the rows of the closed ones."""
 
     result: CollectResult
     rows: Rows
@@ -107,7 +107,10 @@ def collect(options: CollectOptions, reporter: Reporter, stop: Stop, agree: Agre
 
 
 def _known(run_id: str, context: RunContext) -> Run:
-    """Return the record of a named run, made now if it is missing or its job continues the run."""
+    """Return the record of a run named by the user.
+
+    A missing record is made now, also if the job continues the run.
+    """
     store = context.store
     if run_id in store.ids():
         job = owners.job_of(run_id, context)
@@ -138,7 +141,10 @@ def with_rows(
 
 
 def _by_location(store: Store, options: CollectOptions) -> dict[Location | None, list[str]]:
-    """Sort the named runs by the cluster they are on; None: the one named or current."""
+    """Group the named runs by cluster.
+
+    The key None stands for the named or current cluster.
+    """
     if not options.runs:
         return {None: []}
     locations: dict[Location | None, list[str]] = {}

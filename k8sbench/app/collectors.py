@@ -1,7 +1,7 @@
-"""The collector of a namespace, as the commands read it beside the store of this machine.
+"""Client of the collector: its runs, merged with the local store's.
 
-It has two seconds for its answer, once the rest is read. One that cannot be reached is a note,
-and what this machine has is all; ``--store cluster`` insists on it.
+After everything else is read, the collector has two seconds left to answer. If it is unreachable, a
+note says so and the local runs are shown alone; ``--store cluster`` makes that an error.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class _File(msgspec.Struct):
-    """What is read of an entry of ``/artifacts``."""
+    """Fields read from an entry of ``/artifacts``."""
 
     name: str
     bytes: int
@@ -60,7 +60,7 @@ _BASELINES = msgspec.json.Decoder(list[Baseline])
 
 
 class CollectorRequest(Generic[T]):
-    """What a collector is asked in a thread, while something else is done."""
+    """Request to a collector, running in a thread."""
 
     def __init__(
         self, access: ClusterAccess, read: Callable[[CollectorProxy], T], *, insist: bool = False
@@ -90,10 +90,11 @@ class CollectorRequest(Generic[T]):
         without: Callable[[], str] = lambda: "the runs of a collector",
         parts: Callable[[], int] = lambda: 0,
     ) -> T | None:
-        """Return what it said; None where there is no collector, or it cannot be reached.
+        """Return the answer; None if there is no reachable collector.
 
-        That is noted, with what is missing ``without`` its answer, or, with ``insist``, raises
-        :class:`Unreachable`. Who insists waits for as long as more ``parts`` of it arrive.
+        A failure is noted together with ``without``, the data missing from the output. With
+        ``insist`` it raises :class:`Unreachable`, and the wait goes on as long as more ``parts``
+        arrive.
         """
         if self._answer is None:
             return None
@@ -129,7 +130,10 @@ def _understood() -> Iterator[None]:
 
 
 class CollectorRunsRequest:
-    """The runs of a collector, all or of a benchmark or framework: the newest first, by pages."""
+    """Paged request for a collector's runs, newest first.
+
+    Optionally of one benchmark or framework.
+    """
 
     def __init__(
         self,
@@ -147,7 +151,7 @@ class CollectorRunsRequest:
         self._asked = CollectorRequest(access, self._read, insist=insist)
 
     def runs(self, note: Callable[[str], None]) -> list[Run]:
-        """Return the runs, oldest first; notes from when on there are more that did not come."""
+        """Return the runs, oldest first; note if older ones are missing."""
         self._asked.answer(note, without=self._missing, parts=lambda: len(self._pages))
         self._is_enough = True
         by_id = {status.run_id: status for page in list(self._pages) for status in page}
@@ -182,9 +186,9 @@ def _oldest(page: Sequence[RunStatus]) -> float:
 def run(
     access: ClusterAccess, text: str, note: Callable[[str], None], *, insist: bool = False
 ) -> Run | None:
-    """Return the run of an id, or of a unique beginning of one; None: there is none.
+    """Return the run with this id or unique id prefix.
 
-    With ``insist`` that raises :class:`NotFound`.
+    Returns None if there is none; with ``insist`` that raises :class:`NotFound`.
     """
 
     there = CollectorRequest(access, partial(_run, text), insist=insist).answer(note)
@@ -210,9 +214,10 @@ def baselines(access: ClusterAccess, *, insist: bool = False) -> CollectorReques
 def copied(
     access: ClusterAccess, run_id: str, folder: Path, *kinds: Literal["logs", "gpu", ""]
 ) -> list[Path]:
-    """Copy a collector's logs, GPU series or other files (``""``) of a run into a folder.
+    """Copy a run's files from a collector into a folder.
 
-    Returns the copies; raises :class:`BenchError`.
+    These are its logs, GPU series or other files (``""``). Returns the copies; raises
+    :class:`BenchError`.
     """
     from k8sbench.adapters.kubernetes.client.faults import ApiFault
     from k8sbench.adapters.store import disk
@@ -245,10 +250,11 @@ def copied(
 
 
 def collected_elsewhere(access: ClusterAccess, run: Run, folder: Path) -> Run | None:
-    """Return what the collector has of a run, and copy its files into a folder.
+    """Return the collector's record of a run, and copy its files.
 
-    None: there is no collector that this user may read, or it knows no such run. Raises
-    :class:`Unreachable` if it does not answer, or still follows the run or fetches its GPU metrics.
+    Returns None if this user may read no collector, or it does not know the run. Raises
+    :class:`Unreachable` if it does not answer, still follows the run, or is still fetching its GPU
+    metrics.
     """
     there = connections.access_to(run.location, access)
     if not connections.configured(there):
@@ -302,17 +308,20 @@ def as_run(status: RunStatus) -> Run:
 
 
 def may_know_more(ours: Run) -> bool:
-    """Whether a collector could know more of a run than this store."""
+    """Return True if a collector may know more about a run."""
     return ours.plan.backend == "kubernetes" and _known(ours) < (False, True)
 
 
 def knows_more(theirs: Run, ours: Run | None) -> bool:
-    """Whether a collector's record of a run is to be shown instead of ours."""
+    """Return True if the collector's record should replace ours."""
     return ours is None or _known(theirs) > _known(ours)
 
 
 def merged(ours: Sequence[Run], theirs: Sequence[Run]) -> tuple[list[Run], set[str]]:
-    """Return the runs of both, each once, oldest first; and which of them are the collector's."""
+    """Merge both stores' runs, oldest first, without duplicates.
+
+    Also returns the ids of the runs taken from the collector.
+    """
     by_id = {run.run_id: run for run in ours}
     added = {run.run_id: run for run in theirs if knows_more(run, by_id.get(run.run_id))}
     both = sorted((by_id | added).values(), key=lambda run: (run.created_at, run.run_id))

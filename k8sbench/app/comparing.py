@@ -35,7 +35,10 @@ def compare(
     limit: float | None = None,
     chosen: GroupFilter = EVERY,
 ) -> Comparison:
-    """Compare two sides, each of runs, groups, sets or baselines, in the cases that are chosen."""
+    """Compare the selected cases of two sides.
+
+    Each side consists of runs, groups, sets or baselines.
+    """
     results.check_accepted(scope.accept)
     known = sides.known(scope, note)
     one, two = sides.side(a, known), sides.side(b, known)
@@ -87,7 +90,7 @@ def history(
 
 
 def labels(plan: RunPlan) -> tuple[str, ...]:
-    """Return what makes throughputs comparable over time, as far as users choose it by name."""
+    """Return the user-chosen names that make throughputs comparable over time."""
     return (
         *(plan.benchmark, plan.variant, plan.framework, plan.precision, plan.case),
         *(plan.preset, plan.pool.name),
@@ -101,14 +104,14 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     """As :func:`labels` has them."""
     ratio: float
     is_separated: bool
-    """Whether the two differ by more than chance."""
+    """True if the difference is statistically significant."""
 
 
 def held_against(where: str | None, name: str, newest: int) -> list[Held]:
-    """Compare the newest sets of each case of a baseline with it; of the newest runs of the store.
+    """Compare the newest set of each case with a baseline.
 
-    A set with runs that go on is left out until they have ended. Empty where there is no baseline
-    of that name.
+    Only the ``newest`` runs of the store are considered, and sets with active runs are left out.
+    Returns an empty list if there is no such baseline.
     """
     with stores.to_read(where, lambda _: None) as store:
         kept = next((one for one in store.baselines() if one.name == name), None)

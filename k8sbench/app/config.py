@@ -7,7 +7,7 @@ from typing import Any
 
 
 def files() -> dict[str, dict[str, Any]]:
-    """Read the files that there are, the project's before the user's: path → its values."""
+    """Read existing config files, the project's first: path → values."""
     from k8sbench.adapters.files import config_files
 
     return config_files.load(os.environ)

@@ -1,4 +1,4 @@
-"""How a cluster is reached: the one that was named, the current one, or the one of a run."""
+"""Connections to clusters: the named one, the current one, or a run's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GLIMPSE_SECONDS = 5.0
 LOOK_SECONDS = 10.0
 """For each further answer of such a one."""
 SILENT_SECONDS = 2.0
-"""For the first answer of one with which there is more to do, until that is noted."""
+"""Seconds to wait for a first answer before noting the wait."""
 ANSWER_SECONDS = 8.0
 """For that answer in all: a command that never reaches a server ends soon."""
 PASSING = frozenset({"api-unreachable", "api-busy"})
@@ -33,7 +33,7 @@ PASSING = frozenset({"api-unreachable", "api-busy"})
 
 
 def configured(access: ClusterAccess) -> bool:
-    """Whether there is any sign of a cluster: a kubeconfig, or a pod's own service account."""
+    """Return True if there is a kubeconfig or in-cluster service account."""
     if access.named or os.environ.get("KUBECONFIG") or os.environ.get("KUBERNETES_SERVICE_HOST"):
         return True
     try:
@@ -46,7 +46,7 @@ def configured(access: ClusterAccess) -> bool:
 
 
 def connect(access: ClusterAccess) -> Api:
-    """Reach the cluster that was named, or the current one; nothing is asked of it yet."""
+    """Return a client of the named or current cluster; send no request."""
     from k8sbench.adapters.kubernetes.client import connection
 
     return connection.connect(
@@ -106,7 +106,10 @@ def cluster_of(
     access: ClusterAccess,
     note: Callable[[str], None],
 ) -> Iterator[KubernetesCluster]:
-    """Give the cluster of a run; rejects a local run, and a place where the run is not."""
+    """Return the cluster of a run.
+
+    Rejects a local run, and a cluster that is not the run's.
+    """
     api = api_of(run, access)
     await_answer(api, note)
     with opened(api) as cluster:
@@ -116,7 +119,7 @@ def cluster_of(
 
 @contextlib.contextmanager
 def glimpsed(api: Api) -> Iterator[KubernetesCluster]:
-    """Open a cluster to look at it once: one that does not answer soon is an error soon."""
+    """Open a cluster for one query, with a short timeout."""
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
 
     with contextlib.closing(api):
@@ -136,7 +139,10 @@ def glimpse_of(run: Run, access: ClusterAccess) -> Iterator[KubernetesCluster]:
 
 
 def silence(api: Api, seconds: float) -> BenchError | None:
-    """Say why an API server does not answer; None where it does, be it with a refusal."""
+    """Return the reason an API server does not answer.
+
+    Returns None if it answers, even with a refusal.
+    """
     from k8sbench.adapters.kubernetes.client import faults
 
     fault = api.no_answer(seconds, retry_s=seconds)
@@ -147,9 +153,9 @@ def silence(api: Api, seconds: float) -> BenchError | None:
 
 
 def await_answer(api: Api, note: Callable[[str], None]) -> None:
-    """Wait a while for an API server's first answer; raises why it does not come.
+    """Wait for an API server's first answer; raise the failure.
 
-    What is asked of it afterwards is repeated for longer: it was there a moment ago.
+    Later requests are retried for longer, because the server has answered before.
     """
     first = min(SILENT_SECONDS, ANSWER_SECONDS / 2)
     error = silence(api, first)
@@ -161,7 +167,7 @@ def await_answer(api: Api, note: Callable[[str], None]) -> None:
 
 
 def imported_error(run: Run) -> UsageError:
-    """Build the error for what needs a job, asked of a run that is known from its logs alone."""
+    """Build the error for job commands on an imported run."""
     return UsageError(
         f"Run {run.run_id} was imported from logs: it has no job.",
         f"See: k8sbench status {run.run_id}; remove it with: k8sbench store remove {run.run_id}",

@@ -1,4 +1,4 @@
-"""What runs need of the outside, wired: cluster, clock, processes, random names, measuring."""
+"""Wiring of a run's context: cluster, clock, processes, random names, measuring."""
 
 from __future__ import annotations
 
@@ -77,10 +77,10 @@ def on_cluster(
     accept: Sequence[str] = (),
     is_collector: bool = False,
 ) -> Iterator[RunContext]:
-    """Open the cluster behind a connection for runs of a store; closes both at the end.
+    """Open a connected cluster for a store's runs; close both afterwards.
 
-    Without ``prometheus`` (a URL, ``auto`` or ``none``) no GPU metrics are gathered. The others are
-    as in :func:`run_context` and :func:`.connections.opened`.
+    Without ``prometheus`` (a URL, ``auto`` or ``none``) no GPU metrics are gathered. The other
+    parameters are as in :func:`run_context` and :func:`.connections.opened`.
     """
     connections.await_answer(api, note)
     opened = connections.opened(api, keep=keep, store=store, is_collector=is_collector)
@@ -107,7 +107,10 @@ def of_run(
     prometheus: str | None = None,
     keep: bool = False,
 ) -> Iterator[RunContext]:
-    """Open the cluster of a run; rejects a local run, and a place where the run is not."""
+    """Open the cluster of a run.
+
+    Rejects a local run, and a cluster that is not the run's.
+    """
     api = connections.api_of(run, access)
     with on_cluster(store, api, note, access=access, prometheus=prometheus, keep=keep) as here:
         collecting.check_place(run, here.cluster, api.place)
@@ -122,7 +125,7 @@ def _collected_elsewhere(access: ClusterAccess, run: Run, folder: Path) -> Run |
 
 
 def find(store: Store, text: str) -> Run:
-    """Return the recorded run of an id, or of a unique beginning of one, as it is now."""
+    """Return the current record of the run with this id prefix."""
     return records.find(store, text, alive=alive(), now=now())
 
 
@@ -156,10 +159,10 @@ def _measure(
 
 
 def _manifests(store: Store, run: Run) -> Sequence[Manifest]:
-    """Read what was asked of the cluster for a run, or render it of the plan and keep it.
+    """Return a run's stored manifests, or render and store them.
 
-    The job alone is kept, with its runtime. The trainers that it names come along where they are
-    these.
+    Only the job and its runtime are stored. The trainers that the job names are included if this
+    version has the same ones.
     """
     # Imported when the first run is restarted.
     import yaml

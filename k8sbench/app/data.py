@@ -29,7 +29,7 @@ Tell = Callable[[str], None]
 
 
 class DataSetList(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``data list -o json`` prints."""
+    """Output of ``data list -o json``."""
 
     schema: int = SCHEMA
     """Version of the document."""
@@ -45,11 +45,11 @@ def run(
     stop: Stop,
     tell: Tell,
 ) -> int:
-    """Check a data set or draw one, and tell what the program prints; returns its exit code.
+    """Check or draw a data set, report progress, return the exit code.
 
-    It is 0 where all is there, 2 where something is missing or the input is wrong, and 3 where it
-    could not be completed. Raises :class:`Interrupted`, and another :class:`BenchError` where
-    the program did not come to its end.
+    The code is 0 if the data are complete, 2 if data are missing or the input is wrong, and 3 if
+    the program could not finish. Raises :class:`Interrupted`, or another :class:`BenchError` if the
+    program did not exit normally.
     """
     from k8sbench.adapters.local import program
 
@@ -71,7 +71,7 @@ def run(
 
 
 def _until(call: Callable[[], int], stop: Stop) -> int | None:
-    """Make a call on another thread; None: a stop was asked for before it ended."""
+    """Run a call in a thread; return None if stopped first."""
     code = in_thread(call, "data")
     while stop.cause is None:
         with contextlib.suppress(TimeoutError):

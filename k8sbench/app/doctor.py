@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
 
 BENCHMARK = "deeplabv3p"
-"""What jobs are tried of, in a dry run: it runs on both frameworks."""
+"""Benchmark of the dry-run jobs; it runs on both frameworks."""
 CHECKS_SECONDS = 10.0
 """For all checks together to repeat requests that fail, and to wait for answers."""
 
@@ -34,7 +34,7 @@ class Preflight(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_ready(self) -> bool:
-        """Whether no check failed."""
+        """Return True if no check failed."""
         return all(finding.severity != "fail" for finding in self.findings)
 
 

@@ -22,7 +22,7 @@ def explain(
     access: ClusterAccess,
     accept: Collection[str] = (),
 ) -> list[Row]:
-    """Explain a run, by its id or a unique beginning of one, or a group by its id."""
+    """Explain a run (id or unique prefix) or a group (id)."""
     from k8sbench.measure.group import grouping, speedup
     from k8sbench.report import explanation
 

@@ -41,7 +41,7 @@ def watch(
     wait: bool = False,
     prometheus: str = metric_sources.AUTO,
 ) -> Rows:
-    """Follow the run of an id, or of a unique beginning of one, and make its row."""
+    """Follow the run with this id prefix, and make its row."""
     with stores.to_write(where) as store:
         run = lookup.run_of(store, text, access)
         run = follow(
@@ -96,11 +96,11 @@ def follow(
     wait: bool = False,
     prometheus: str = metric_sources.NONE,
 ) -> Run:
-    """Follow a run until it is closed, or watch its record while another process follows it.
+    """Follow a run until it is closed.
 
-    One whose logs cannot be read now is left alone, and not final. The deletion of its job, where
-    that is owed, is tried once. Asked to stop before the run is closed it raises
-    :class:`Interrupted`; the run goes on.
+    If another process follows it, watch its record instead. A run whose logs cannot be read now
+    stays open. A pending deletion of its job is tried once. A stop request before the run is closed
+    raises :class:`Interrupted`; the run goes on.
     """
     owes = bool(run.wishes)
     is_ours = False
@@ -149,7 +149,7 @@ def follow(
 
 
 def _watch_record(store: SqlStore, run: Run, reporter: Reporter, stop: Stop) -> Run:
-    """Report a run's further changes of state by the record, which another process keeps up.
+    """Report state changes of a run that another process follows.
 
     Returns the run when it is closed, when no process follows it any more, or at a stop.
     """
@@ -171,7 +171,7 @@ def _watch_record(store: SqlStore, run: Run, reporter: Reporter, stop: Stop) -> 
 
 
 def _is_left_unmeasured(run: Run) -> bool:
-    """Whether a run of this machine is over, and the process that was to measure it is gone."""
+    """Return True if a finished local run lost its measuring process."""
     owner = run.owner if run.plan.backend == "local" else None
     is_over = run.phase.final and not run.is_closed
     return is_over and owner is not None and context.alive()(owner) is False

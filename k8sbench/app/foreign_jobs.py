@@ -25,7 +25,7 @@ def among(jobs: Sequence[FoundJob], known: Collection[str]) -> list[FoundJob]:
 
 
 def matching(jobs: Sequence[FoundJob], wanted: RunFilter) -> list[FoundJob]:
-    """Return the jobs whose plans match a filter; one whose plan cannot be read is left out."""
+    """Return the jobs whose plans match a filter; skip unreadable plans."""
     return [
         job
         for job in jobs

@@ -1,4 +1,4 @@
-"""``list`` and ``status``: runs as they are recorded, and as their jobs are on the cluster now."""
+"""``list`` and ``status``: recorded runs, and their jobs' states on the cluster."""
 
 from __future__ import annotations
 
@@ -73,7 +73,10 @@ def list_runs(
 
 
 def judged(rows: Sequence[ListedRun], among: Iterable[Run]) -> list[ListedRun]:
-    """Give rows the verdicts that ``results`` has: a run may count alone, and not in its group."""
+    """Give rows the verdicts that ``results`` shows.
+
+    A run may be valid by itself and still be rejected within its group.
+    """
     rejected = {
         member.run_id: tuple(reason.id for reason in member.reasons)
         for group in grouping.groups(among)
@@ -105,9 +108,9 @@ def _check_filters(wanted: RunFilter, every: Sequence[Run]) -> None:
 def _of_namespace(
     store: Store, runs: Sequence[Run], wanted: RunFilter, access: ClusterAccess, note: Note
 ) -> tuple[list[ListedRun], Location]:
-    """Make the rows of one namespace, of jobs without a record, too; the cluster must answer.
+    """Make the rows of a namespace, including unrecorded jobs.
 
-    With them comes which namespace that is.
+    Also returns the namespace. Raises if the cluster does not answer.
     """
     with connections.glimpsed(connections.connect(access)) as cluster:
         place, jobs = cluster.api.place, cluster.jobs()
@@ -133,7 +136,7 @@ def _rows(runs: Sequence[Run], phases: Mapping[str, Phase], note: Note) -> list[
 
 
 def _note_wishes(store: Store, runs: Sequence[Run], note: Note) -> None:
-    """Note which runs are still to be cancelled or deleted, and that no process does it now."""
+    """Note pending cancellations and deletions that no process carries out."""
     wished = [run for run in runs if run.wishes and stores.is_unclaimed(store, run)]
     if count := sum(run.phase.final for run in wished):
         has = counted(count, "run", ("still has its job", "still have their jobs"))
@@ -143,7 +146,10 @@ def _note_wishes(store: Store, runs: Sequence[Run], note: Note) -> None:
 
 
 def _on_clusters(store: Store, runs: Sequence[Run], note: Note) -> dict[str, Phase]:
-    """Query the phases of runs that no process of this store follows, as far as clusters answer."""
+    """Query the phases of runs that no process follows.
+
+    Runs on unreachable clusters are missing from the result.
+    """
     alone = [run for run in runs if run.location and stores.is_alone(store, run)]
     phases: dict[str, Phase] = {}
     for location in dict.fromkeys(run.location for run in alone):
@@ -169,7 +175,10 @@ def _on_clusters(store: Store, runs: Sequence[Run], note: Note) -> dict[str, Pha
 
 
 def _present(runs: Sequence[Run], phases: Mapping[str, Phase]) -> dict[str, Phase]:
-    """Return the phases of jobs by run; one that may never have been created is not lost."""
+    """Return job phases by run.
+
+    A run whose job may never have been created does not count as lost.
+    """
     return {
         run.run_id: phases.get(run.run_id, Phase.LOST)
         for run in runs
@@ -182,9 +191,10 @@ def _are(runs: Sized) -> str:
 
 
 def status(text: str, where: str | None, access: ClusterAccess, note: Note) -> RunStatus:
-    """Return what is known of a run, recorded or not, and how its job is on the cluster now.
+    """Return the record of a run and its job's current state.
 
-    A run that is not closed here may be so at a collector, which then is what is returned.
+    The run need not be recorded. If it is open here but closed at a collector, the collector's
+    record is returned.
     """
     if where == stores.CLUSTER:
         status_there = collectors.run(access, text, note, insist=True)
@@ -213,7 +223,10 @@ def status(text: str, where: str | None, access: ClusterAccess, note: Note) -> R
 
 
 def _look(run: Run, access: ClusterAccess, note: Note) -> Sequence[JobEvent]:
-    """Query the job's state; empty for a final run, or where the cluster does not answer."""
+    """Query a job's state.
+
+    Returns no events for a final run, or if the cluster does not answer.
+    """
     if run.plan.backend != "kubernetes" or run.phase.final:
         return ()
     from k8sbench.adapters.kubernetes import ownership

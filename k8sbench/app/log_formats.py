@@ -1,4 +1,4 @@
-"""Log formats of users: what a declared one matches in a log, and a first one for a log."""
+"""Custom log formats: test one on a log, or draft one."""
 
 from __future__ import annotations
 

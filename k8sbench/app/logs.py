@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Sink(Protocol):
-    """Where the lines go."""
+    """Receiver of log lines."""
 
     def line(self, at: float, replica: str, text: bytes, *, several: bool) -> None:
         """Take one line as the program wrote it; ``several`` replicas' lines are mixed."""
@@ -176,7 +176,7 @@ class _Reader:
                 tails[path] = stack.enter_context(contextlib.closing(LogTail(path)))
 
     def follow_on_cluster(self, store: SqlStore, stop: Stop) -> None:
-        """Hand over the run's lines as they are archived; closes the run at its end."""
+        """Pass on log lines as they are archived; close the run."""
         run = self.run
         if store.log_files(run.run_id):
             self.archived(store)

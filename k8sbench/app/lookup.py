@@ -1,4 +1,4 @@
-"""Finding runs by what a user calls them: in the store, or as foreign jobs on the cluster."""
+"""Lookup of runs by name, in the store or on the cluster."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 def run_of(store: Store, text: str, access: ClusterAccess) -> Run:
-    """Find a run by its id, or a unique beginning of one, in the store; else on the cluster.
+    """Find a run by id prefix in the store, then the cluster.
 
-    A job that another store submitted is recorded here, from its own annotations.
+    A job that another store submitted is recorded here, from its annotations.
     """
     found_run = _find(store, text, access)
     return found_run if isinstance(found_run, Run) else collecting.recorded(*found_run)
 
 
 def chosen(store: Store, texts: Sequence[str]) -> list[str]:
-    """Find recorded runs by ids, unique beginnings of ids, or the names of whole sets."""
+    """Find recorded runs by id, unique id prefix or set name."""
     ids = all_ids(store)
     run_ids: dict[str, None] = {}
     for text in texts:
@@ -39,7 +39,7 @@ def chosen(store: Store, texts: Sequence[str]) -> list[str]:
 
 
 def all_ids(store: Store) -> list[str]:
-    """List the recorded runs, when those are brought up to date whose process is gone."""
+    """Update runs whose process is gone; return all run ids."""
     lost_runs.reconcile(store, alive=context.alive(), now=context.now())
     return store.ids()
 
@@ -71,10 +71,10 @@ def _find(store: Store, text: str, access: ClusterAccess) -> Run | tuple[FoundJo
 def _foreign_job(
     store: Store, text: str, access: ClusterAccess, missing: NotFound
 ) -> tuple[FoundJob, RunContext]:
-    """Find the job of a run that the store does not know; gives where it would be recorded.
+    """Find the job of an unrecorded run, and a context to record it.
 
-    A cluster that was not named need not answer: then there is no such run, and what hindered the
-    search is said.
+    A current cluster that was not named need not answer: then there is no such run, and the error
+    names what hindered the search.
     """
     if not connections.configured(access):
         raise missing

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from k8sbench.model.spec import BenchmarkSpec, Variant
 
 PRECISIONS = {"fp32": "fp32", "amp": "amp", "fp16": "amp", "bf16": "amp"}
-"""What may be asked for → what it is; the half types are kinds of AMP."""
+"""Precision names → precision; the half types count as AMP."""
 
 T = TypeVar("T")
 AUTO = "auto"
@@ -45,10 +45,10 @@ AUTO = "auto"
 
 
 class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is said of logs besides what they state; None is "not known"."""
+    """User-given facts about logs that lack them; None is "not known"."""
 
     gpus: int | None = None
-    """Of the whole job."""
+    """GPUs of the whole job."""
     case: str | None = None
     """Nodes and GPUs of each: ``4x8``."""
     batch_size: int | None = None
@@ -56,10 +56,12 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
     precision: str | None = None
     """Key of :data:`PRECISIONS`."""
     benchmark: str | None = None
-    """Name or file of the benchmark that they are of; None without a family: the one of the
-    catalog that each log states."""
+    """Benchmark of the logs, a name or file.
+
+    None without a family: the catalog benchmark that each log states.
+    """
     family: str | None = None
-    """Log family, where no benchmark is meant; :data:`AUTO`: whichever it turns out to be of."""
+    """Log family, if no benchmark is given; :data:`AUTO` detects it."""
     framework: Framework | None = None
     variant: str | None = None
     gpu_model: str | None = None
@@ -78,7 +80,10 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogCandidate(NamedTuple):
-    """What a log may be, and the catalog's entry that says so; None: its format alone is known."""
+    """Possible interpretation of a log.
+
+    Its catalog entry is None if only the log's format is known.
+    """
 
     expected: Expectation
     loaded: catalog.LoadedSpec | None = None
@@ -91,22 +96,22 @@ class GivenLogs(NamedTuple):
     runs: list[dict[str, str | None]]
     """The logs of each run: path → name; None: the path itself."""
     failures: list[InputError]
-    """Of what cannot be found."""
+    """Errors of files that were not found."""
     candidates: list[LogCandidate]
-    """What each of the logs may be."""
+    """Candidate interpretations of the logs."""
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of several logs: nothing that could be measured is lost to one that could not."""
+    """Results of measuring several logs; a failed log spares the others."""
 
     measurements: tuple[Measurement, ...]
     failures: tuple[InputError, ...]
     recognised: dict[str, str | None]
-    """Log → the benchmark that it states and how to choose another, in words; None: none."""
+    """Log → its benchmark and how to choose another, in words; None if unknown."""
 
     @property
     def rejected(self) -> bool:
-        """Whether any log was measured and is not to be trusted."""
+        """Return True if any measured log is invalid."""
         return any(measurement.verdict == "rejected" for measurement in self.measurements)
 
 
@@ -152,10 +157,10 @@ def _find(logs: Sequence[str], options: MeasureOptions) -> GivenLogs:
 def _of_run(
     files: Mapping[str, str | None], first: str, given: GivenLogs, options: MeasureOptions
 ) -> tuple[Measurement, LogOrigin, str | None]:
-    """Measure the logs of one run, by path and name; ``first`` is the path of the first as given.
+    """Measure the logs of one run, by path and name.
 
-    Returns the benchmark that they state in words, too. Raises :class:`InputError` where they
-    cannot be measured.
+    ``first`` is the path of the first log as given. Also returns the benchmark that the logs state,
+    in words. Raises :class:`InputError` if they cannot be measured.
     """
     from k8sbench.adapters.files import log_files
     from k8sbench.measure.run import measuring
@@ -199,7 +204,7 @@ def _values(options: MeasureOptions) -> dict[str, Any]:
 
 
 def _candidates(options: MeasureOptions) -> list[LogCandidate]:
-    """What a log may be, as the options say; the first one that it fits holds."""
+    """List possible interpretations of a log; the first match wins."""
     from k8sbench.measure.run.expectation import Expectation, from_variant
 
     if options.benchmark is not None and options.family is not None:
@@ -232,7 +237,7 @@ def _candidates(options: MeasureOptions) -> list[LogCandidate]:
 
 
 def _variants(spec: BenchmarkSpec, options: MeasureOptions) -> list[Variant]:
-    """The variants that logs may be of, the defaults first; all, if no benchmark is given."""
+    """List candidate variants, defaults first; all without a given benchmark."""
     mine = [each for each in spec.variants if options.framework in {None, each.framework}]
     usual = [each for name in spec.frameworks if (each := spec.default_variant(name)) in mine]
     if options.benchmark is None:
@@ -246,7 +251,7 @@ def _variants(spec: BenchmarkSpec, options: MeasureOptions) -> list[Variant]:
 
 
 class ImportedLogs(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the logs."""
+    """Outcome of importing logs."""
 
     set_name: str
     added: tuple[Run, ...] = ()
@@ -257,14 +262,14 @@ class ImportedLogs(msgspec.Struct, frozen=True, kw_only=True):
     recognised: dict[str, str | None] = {}
     """As of :class:`Measured`."""
     rows: Rows | None = None
-    """Of the groups that these runs belong to; None where nothing was recorded."""
+    """Rows of these runs' groups; None if nothing was recorded."""
 
 
 class _Taken(NamedTuple):
     """The logs of a run, copied and measured."""
 
     folder: Path
-    """Where they were copied to."""
+    """Folder of the copied logs."""
     run_id: str
     files: tuple[ImportedFile, ...]
     measured: Measurement
@@ -363,9 +368,9 @@ def _measured(
     options: MeasureOptions,
     said: Mapping[str, Any],
 ) -> tuple[tuple[Measurement, LogOrigin, str | None], tuple[str, ...]]:
-    """Measure a log, with what its name says where neither it nor the user states it.
+    """Measure a log; take missing facts from its file name.
 
-    Returns the options that were taken from the name as well.
+    Also returns the options that were taken from the name.
     """
     said = {option: value for option, value in said.items() if getattr(options, option) is None}
     if options.gpus is not None or options.case is not None:
@@ -394,7 +399,10 @@ def _measured(
 
 
 def _doubles(taken: Sequence[_Taken], known: Sequence[Run]) -> list[InputError]:
-    """Name each log that is the same as an earlier one, or as that of another run."""
+    """Return an error for each log that duplicates another.
+
+    Duplicates of earlier logs and of other runs' logs both count.
+    """
     of_runs: defaultdict[str | None, list[tuple[Measurement, Run]]] = defaultdict(list)
     for run in known:
         if run.measurement is not None:
@@ -437,7 +445,7 @@ def _planned(
     now: float,
     failures: list[InputError],
 ) -> tuple[list[tuple[_Taken, Run]], list[Run]]:
-    """Make the runs that are to be added, and find those that are there already."""
+    """Plan the runs to add, and find those already recorded."""
     added, there, numbers = list[tuple[_Taken, Run]](), list[Run](), dict[str, int]()
     ids = set(store.ids())
     for number, log in enumerate(taken):
@@ -482,7 +490,7 @@ def _same(run: Run, plan: Any, origin: LogOrigin) -> Run:
 
 
 def _removed(run: Run) -> str:
-    """How its run is removed: in words that are the same for all runs of a set."""
+    """Describe how to remove the run, identically for a whole set."""
     return (
         "that run with: k8sbench store remove RUN\n  All runs of its set are removed with:"
         f" k8sbench store remove {run.plan.set_name}"

@@ -1,6 +1,6 @@
-"""Where GPU metrics of runs come from, wired: the sources that there are for runs of one target.
+"""Wiring of GPU metric sources for the runs of a target.
 
-The order does not matter: of each metric the source with the best coverage counts.
+Their order does not matter: for each metric the source with the best coverage counts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from k8sbench.ports import MetricSource, Store
 
 AUTO, NONE = "auto", "none"
-"""What ``--prometheus`` takes beside a URL: find one in the cluster, or ask none."""
+"""Values of ``--prometheus`` besides a URL: discover, or query none."""
 USUAL = "usual"
 """The collector's ``auto``: users write their namespace's ConfigMap, which would direct it."""
 

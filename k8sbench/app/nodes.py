@@ -1,7 +1,8 @@
-"""``nodes``: the same case on each node of a pool, one run pinned to each, and which node is slow.
+"""``nodes``: run one case on each node of a pool to find slow nodes.
 
-Everything else is a submit: the runs are recorded in a set, measured, and resumed as others are.
-Nothing is changed on the cluster beside the jobs: the node to cordon is named.
+Each run is pinned to one node. Otherwise this is a submit: the runs are recorded in a set, measured
+and resumed like others. The cluster is not changed apart from the jobs; the output names nodes to
+cordon.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ def nodes(
     *,
     selector: str = "",
 ) -> tuple[Judged, Rows]:
-    """Measure a case on each node, and judge them; returns what they are, and the rows.
+    """Measure a case on each node; return verdicts and rows.
 
-    ``selector`` is kubectl's ``-l``, beside the labels of the pool. Raises :class:`Interrupted`
-    where it is asked to stop before all runs are closed.
+    ``selector`` is kubectl's ``-l``, in addition to the labels of the pool. Raises
+    :class:`Interrupted` at a stop request before all runs are closed.
     """
     from k8sbench.measure.group import grouping, node_check
 
@@ -89,7 +90,7 @@ def nodes(
 
 
 def _remarked(report: Report, found: Judged) -> Report:
-    """Sort the rows, the slowest first, and add what is said of a node to its row."""
+    """Sort the rows, slowest first, and add remarks on their nodes."""
     from k8sbench.report import nodes
 
     remarks = nodes.remarks(found)

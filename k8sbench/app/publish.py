@@ -1,4 +1,4 @@
-"""``report``: write the rows of some sets as a folder that can be published as it is."""
+"""``report``: write the rows of sets as a publishable folder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SUMS = "SHA256SUMS"
 RESULTS = "results.json"
 Content = str | bytes | Path
-"""What a file of the folder holds: text, bytes, or a copy of another file."""
+"""Content of a file: text, bytes, or the path of a file to copy."""
 
 
 def publish(
@@ -43,11 +43,10 @@ def publish(
     accept: Collection[str] = (),
     access: ClusterAccess = results.HERE,
 ) -> Publication:
-    """Write a folder with the report of some sets; what a former report left there goes.
+    """Write a report of some sets, replacing a former report.
 
-    The runs of a collector come with those of the store, and their logs.
-    Raises :class:`NotFound` for a set that is not there, :class:`UsageError` for one whose runs
-    have not all ended and for a folder that holds something else.
+    Includes a collector's runs and their logs. Raises :class:`NotFound` for an unknown set, and
+    :class:`UsageError` for a set with active runs or a folder with other content.
     """
     from k8sbench import __version__
 
@@ -111,7 +110,7 @@ def _check_ended(rows: Sequence[Result], runs: Mapping[str, Run]) -> None:
 def _files_of_runs(
     store: SqlStore, rows: Sequence[Result], copied: Callable[[str], list[Path]]
 ) -> tuple[dict[str, list[str]], dict[str, Content]]:
-    """Find the logs of all runs, and a manifest of each row, under the names of the report.
+    """Map report file names to run logs and row manifests.
 
     ``copied`` copies the logs of a collector's run to this machine.
     """
@@ -147,9 +146,9 @@ def _charts(rows: Sequence[Result]) -> Iterator[tuple[str, Panel]]:
 
 
 def _former(folder: Path) -> dict[str, str]:
-    """Read which files a former report left in the folder; refuse a folder with other content.
+    """Read the former report's files: path → digest.
 
-    Returns the path of each file → its digest.
+    Refuses a folder with other content.
     """
     from k8sbench.adapters.store import disk
 
@@ -172,7 +171,7 @@ def _former(folder: Path) -> dict[str, str]:
 
 
 def _write(folder: Path, files: Mapping[str, Content], former: Mapping[str, str]) -> None:
-    """Write all files beside the folder's content first, and then put them into their places."""
+    """Write all files to a temporary subfolder, then move them."""
     from k8sbench.adapters.store import disk
 
     with disk.translated(f"write the report {folder}", "-o"):
@@ -201,7 +200,7 @@ def _digest(path: Path) -> str:
 
 
 def _remove(folder: Path, path: PurePosixPath, digest: str) -> None:
-    """Remove an unchanged file of a former report, and the folders that it leaves empty."""
+    """Remove an unchanged file of a former report, and emptied folders."""
     if path.is_absolute() or ".." in path.parts:
         return
     with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""What a collector lets others read of its store, as the documents that the CLI prints."""
+"""Documents of a collector's store, in the form that the CLI prints."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from k8sbench.ports import RunFilter, Store
 from k8sbench.report import document
 
 MOST = 1e11
-"""Of a number in a query: more are no seconds, but milliseconds."""
+"""Largest number of seconds in a query; more must be milliseconds."""
 
 
 class Artifact(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,7 +122,7 @@ def latest(where: str | None, most: int) -> list[Run]:
 
 
 def room(where: str | None) -> tuple[int, int]:
-    """Return the bytes that a store's files take, and those that its disk has free."""
+    """Return a store's size and its disk's free space in bytes."""
     with stores.to_read(where, lambda _: None) as store:
         root = store.root
     files = (path for path in root.rglob("*") if path.is_file() and not path.is_symlink())

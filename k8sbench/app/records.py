@@ -23,38 +23,48 @@ PAGE = 1000
 
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
-    """What commands print of any run."""
+    """Fields that commands print of any run."""
 
     schema: int = SCHEMA
     """Version of the document."""
     run_id: str
-    """What ``status``, ``logs`` and ``--run-id`` take; also the job's name."""
+    """Id of the run, also the job's name.
+
+    ``status``, ``logs`` and ``--run-id`` take it.
+    """
     phase: Phase
     """The present state, one of the phases."""
     cause: str
-    """Why it is in that state, one sentence."""
+    """Reason of the state, one sentence."""
     cause_id: str | None
-    """Stable id of the cause (``owner-killed``, ``replica-failed``, ``timeout``, …); None where the
-    state needs no diagnosis."""
+    """Stable id of the cause, such as ``owner-killed``; None without a diagnosis.
+
+    Others are ``replica-failed`` and ``timeout``.
+    """
     created_at: float
-    """When it was recorded."""
+    """Time of recording, Unix seconds."""
     started_at: float | None
-    """When it was first Running; None if it never was."""
+    """First time in state Running, Unix seconds; None if never."""
     ended_at: float | None
-    """When it became final; None before that."""
+    """Time of the final state, Unix seconds; None before that."""
     restarts: int = 0
-    """How often its job was created again, or is to be."""
+    """Number of job re-creations, pending ones included."""
     group: str
     """Id of the group that the run belongs to, as in ``results -o json``."""
     artifacts: str | None
-    """Absolute path of the run's folder; None if its files are not on this machine."""
+    """Absolute path of the run's folder; None if not on this machine."""
     artifacts_missing: str | None
-    """Why the folder is not on this machine, and where it was last written if that is known; None
-    if it is here."""
+    """Reason for a missing folder; None if it is here.
+
+    Includes where the folder was last written, if known.
+    """
     recorded: bool = True
     """False: the store has no record of it, the cluster alone knows it."""
     source: str = "here"
-    """Which store has it: ``here``, or ``collector``; ``imported``: here, and never run by it."""
+    """Origin of the record: ``here``, ``collector`` or ``imported``.
+
+    An ``imported`` run is in this store, and was never run by it.
+    """
 
 
 class ListedRun(RunView, frozen=True, kw_only=True):
@@ -67,12 +77,14 @@ class ListedRun(RunView, frozen=True, kw_only=True):
     benchmark: str
     """Name in the catalog, or in the user's file."""
     variant: str
-    """Which of the benchmark's programs."""
+    """Variant: the program of the benchmark."""
     framework: str
     """``pytorch`` or ``paddle``."""
     impl: str
-    """Whose program ran: ``k8sbench``, ``upstream`` or ``user``; ``unknown`` only of imported
-    logs."""
+    """Origin of the program: ``k8sbench``, ``upstream``, ``user`` or ``unknown``.
+
+    ``unknown`` occurs only for imported logs.
+    """
     case: str
     """Replicas × GPUs per replica, ``4x8``; ``2x1-cpu`` without GPUs."""
     precision: str
@@ -88,14 +100,16 @@ class ListedRun(RunView, frozen=True, kw_only=True):
     throughput: float | None = None
     """The run's figure, by its benchmark's estimator; None unless the verdict is ``valid``."""
     unit: str | None = None
-    """Of ``throughput``, such as ``images/s``; None without one."""
+    """Unit of ``throughput``, such as ``images/s``; None without a throughput."""
     on_cluster: Phase | None = None
-    """The phase of the run's job on its cluster, where no k8sbench follows it; None where the
-    cluster was not queried."""
+    """Phase of the job on its cluster; None if not queried.
+
+    Queried only for runs that no k8sbench process follows.
+    """
 
 
 class ClusterState(Transition, frozen=True, kw_only=True):
-    """The state of a run's job on the cluster at the time ``at``, followed or not."""
+    """State of a run's job on the cluster at time ``at``."""
 
     replicas: tuple[ReplicaState, ...]
     """Rank 0's replica first."""
@@ -105,35 +119,43 @@ class RunStatus(RunView, frozen=True, kw_only=True):
     """One run in ``status -o json``."""
 
     action: str | None
-    """What to do about it; None where there is nothing to do."""
+    """Suggested action; None if there is nothing to do."""
     unrecoverable: bool
     """The run cannot start unless someone changes the cluster or the job."""
     owner: Owner | None
     """The process that owns a local run; None for a run on a cluster."""
     owner_alive: bool | None
-    """Whether that process still runs; None if there is none, or if this cannot be known from this
-    machine."""
+    """True if the owner process is alive.
+
+    None if there is no owner, or if this machine cannot tell.
+    """
     history: tuple[Transition, ...]
     """Every change of state, oldest first; the first is Created."""
     case_key: str
-    """Identifies the case within its set: repeats of one case have the same key, other runs have
-    another; see the list of fields."""
+    """Key of the case within its set.
+
+    Repeats of one case share it, other runs differ; see the list of fields.
+    """
     plan: RunPlan
     """The case with all its parameters, fixed before it started."""
     measurement: Measurement | None
     """Its figures and verdict; None if it is not measured."""
     log_files: tuple[str, ...]
-    """Paths of the logs, rank 0's replica first; empty if there are none, or they lie on another
-    machine."""
+    """Paths of the logs, rank 0's replica first.
+
+    Empty if there are none, or they are on another machine.
+    """
     location: Location | None
-    """Where on a cluster its job is; None for a local run."""
+    """Location of the job on a cluster; None for a local run."""
     image_digest: str | None
     """Digest of the image that its replicas ran; None where that is not known."""
     wishes: tuple[Wish, ...]
-    """What its cluster is still to be asked for."""
+    """Pending requests to its cluster."""
     on_cluster: ClusterState | None
-    """The present state of the job on its cluster; None for a finished or local run, and where the
-    cluster did not answer."""
+    """Current state of the job on its cluster.
+
+    None for a finished or local run, and if the cluster did not answer.
+    """
 
 
 def listing(store: Store, wanted: RunFilter, *, alive: Alive, now: float) -> list[Run]:
@@ -151,7 +173,7 @@ def check_set(name: str, sets: Sequence[str]) -> None:
 
 
 def find(store: Store, text: str, *, alive: Alive, now: float) -> Run:
-    """The run of an id or of a unique beginning of one, as it is now."""
+    """Return the current record of the run with this id prefix."""
     run_id = resolve(store.ids(), text)
     changed = reconcile(store, alive=alive, now=now)
     return changed.get(run_id) or store.run(run_id)
@@ -217,9 +239,9 @@ def status(
     on_cluster: ClusterState | None = None,
     recorded: bool = True,
 ) -> RunStatus:
-    """Collect everything that is known of a run, and its job's present state if it was read.
+    """Build the status of a run, with its job's queried state.
 
-    ``store`` is None for a run that another store has.
+    ``store`` is None for a run of another store.
     """
     log_files: tuple[str, ...] = ()
     if store is not None and recorded:
@@ -241,7 +263,7 @@ def status(
 
 
 def _built(kind: type[T], sources: Sequence[object], **given: object) -> T:
-    """Build a struct of the attributes of its fields' names: the given ones, else a source's."""
+    """Build a struct from given values, else from same-named source attributes."""
     values = dict(given)
     for name in kind.__struct_fields__:
         for source in sources:
@@ -251,5 +273,5 @@ def _built(kind: type[T], sources: Sequence[object], **given: object) -> T:
 
 
 def started_at(run: Run) -> float | None:
-    """When the run was first Running, Unix seconds."""
+    """Return when the run was first Running, Unix seconds."""
     return next((step.at for step in run.history if step.phase is Phase.RUNNING), None)

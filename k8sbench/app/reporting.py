@@ -1,8 +1,8 @@
-"""What to show of the recorded runs: from runs to the rows of a report.
+"""Selection of report rows from the recorded runs.
 
-Groups are made of all runs at hand, because a baseline, a doubled log or an older set may be
-anywhere among them; what is shown is chosen afterwards, by group. Of each case that is the latest
-set, unless more is asked for.
+Groups are made of all runs at hand, because a baseline, a duplicate log or an older set may be
+anywhere among them. Filters apply afterwards, to groups. By default only the latest set of each
+case is shown.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from k8sbench.model.run import Run
 from k8sbench.model.spec import BenchmarkSpec
 
 Sort = Literal["case", "throughput", "speedup", "efficiency", "created"]
-"""``case``: benchmark, framework, FP32 before AMP, GPUs. Figures: the largest first, none last.
-``created``: the newest first."""
+"""Sort orders: figures are descending with missing values last.
+
+``case``: by benchmark, framework, FP32 before AMP, GPUs. ``created``: newest first.
+"""
 _FIGURES: dict[Sort, Callable[[Result], float | None]] = {
     "throughput": lambda result: result.group.spread.median if result.group.spread else None,
     "speedup": lambda result: result.speedup.value,
@@ -38,16 +40,16 @@ MOST_MEDIANS = 16
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """Which rows: all fields are and-ed, None means any."""
+    """Row filter; all fields must match, None matches any."""
 
     chosen: GroupFilter = GroupFilter()
     set_name: str | None = None
     since: float | None = None
-    """Of every set that has a run created at or after, Unix seconds."""
+    """Only sets with a run created at or after, Unix seconds."""
     every: bool = False
     """All sets of each case, not only the latest."""
     runs: tuple[str, ...] = ()
-    """Of the sets that these runs are in, and only the rows that they are part of; none: any."""
+    """Run ids: only their sets, and only rows with these runs; empty: any."""
     sort: Sort = "case"
 
 
@@ -103,7 +105,10 @@ def report_of_runs(
     accept: Collection[str] = (),
     find: Find = lambda _: None,
 ) -> Report:
-    """Make the rows of the groups that these runs belong to: what ``submit`` prints at its end."""
+    """Make the rows of the groups that contain these runs.
+
+    ``submit`` prints them at its end.
+    """
     groups = grouping.groups(runs, accept=accept)
     shown = [g for g in groups if any(member.run_id in run_ids for member in g.members)]
     return _report(shown, groups, 0, published=False, find=find)
@@ -136,7 +141,10 @@ def latest(groups: Iterable[Group]) -> tuple[list[Group], dict[str, Newer]]:
 
 
 def _with_history(results: Iterable[Result], groups: Sequence[Group]) -> Iterator[Result]:
-    """Add to each result the medians of its case and their last change, up to its set."""
+    """Add earlier medians and the last change of each case.
+
+    The history of a result ends with its own set.
+    """
     results = list(results)
     cases = {result.group.key.only("series") for result in results}
     some = [group for group in groups if group.key.only("series") in cases]

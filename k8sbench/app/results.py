@@ -1,4 +1,4 @@
-"""``results``: the rows of what was measured, of the whole store or of some runs."""
+"""``results``: result rows of the whole store or of some runs."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 HERE = ClusterAccess()
 """The current context and its namespace."""
 MOST_DRAWN = 20
-"""Runs that are drawn over time on one page; each takes some tenths of a second."""
+"""Maximum number of run charts per page; each takes 0.1 s or more."""
 
 
 class Rows(msgspec.Struct, frozen=True, kw_only=True):
-    """Some runs that are over, and the rows of the groups that they belong to."""
+    """Finished runs and the rows of their groups."""
 
     runs: tuple[Run, ...]
     report: Report
     rejected: frozenset[str]
-    """Those of the runs that are not valid, also where only their group shows it (an outlier)."""
+    """Ids of invalid runs, including outliers within their groups."""
     refusals: tuple[BenchError, ...] = ()
-    """Why jobs of some of the runs were not created."""
+    """Errors of jobs that were not created."""
 
 
 def results(
@@ -54,9 +54,10 @@ def results(
     published: bool = False,
     access: ClusterAccess = HERE,
 ) -> Report:
-    """Make the rows that are wanted of all runs of a store; notes what it has where none match.
+    """Make the selected rows of a store and the collector.
 
-    Those of a collector come with them; with its store for ``where`` there are no others.
+    If none match, notes what the store has. If ``where`` names the collector's store, only its runs
+    count.
     """
     check_accepted(accept)
     # Not of one set, nor by time: speedups refer to other sets, and a set may be older in part.
@@ -81,11 +82,11 @@ def results(
 def histories(
     report: Report, named: Collection[str], where: str | None, note: Callable[[str], None]
 ) -> tuple[list[History], str]:
-    """Read what runs did over time, for charts; with it comes which store they are of.
+    """Read run timelines for charts, with their store.
 
-    They are the named ones, else the last of each row, the newest first. Raises :class:`NotFound`
-    where a named one has no part in the rows. Of a collector's runs only the collector has that,
-    and draws it on its own page.
+    These are the named runs, else the last run of each row, newest first. Raises :class:`NotFound`
+    for a named run that is in no row. A collector's timelines are only on its own page, because
+    only the collector has their data.
     """
     from k8sbench.report.plot import History
 
@@ -119,7 +120,7 @@ def histories(
 
 
 def _series(run: Run, folder: Path) -> tuple[Series, ...]:
-    """Read the GPU metrics of a run: of each metric what the source says whose figure counts."""
+    """Read a run's GPU series, from the source chosen per metric."""
     from k8sbench.lifecycle import gathering
 
     measured = run.measurement
@@ -143,7 +144,7 @@ def page(
     lang: str = "en",
     title: str | None = None,
 ) -> str:
-    """Write a report as a page, with what one run of each row did over time."""
+    """Render a report as a page, with a timeline per row."""
     from k8sbench import __version__
     from k8sbench.measure.group import compare
     from k8sbench.report import page as pages
@@ -165,7 +166,7 @@ def page(
 
 
 def _curve(store: Store, plan: RunPlan, note: Callable[[str], None]) -> Curve | None:
-    """Read how a run went from its log; None, and a note, where that cannot be read."""
+    """Read a run's throughput curve; None, with a note, if unreadable."""
     from k8sbench.adapters.files import log_files
     from k8sbench.lifecycle.live_state import family_of
     from k8sbench.measure.run import curve
@@ -204,7 +205,7 @@ def rows(
 def with_gpu_metrics(
     runs: Sequence[Run], gathering: Gathering, stop: Stop, note: Callable[[str], None]
 ) -> list[Run]:
-    """Return the runs when their GPU metrics have come, as far as they do; notes the wait."""
+    """Wait for GPU metrics, as far as they arrive; note the wait."""
 
     def announce(seconds: float | None) -> None:
         left = f" in {times.duration(seconds)}" if seconds else ""

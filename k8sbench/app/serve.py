@@ -40,16 +40,16 @@ MOST_NOTES = 1000
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
-    """What one sees who looks while namespaces are served."""
+    """Observation of the served namespaces at one moment."""
 
     listed_at: float | None
-    """When the jobs of the last of them were listed, Unix seconds; None: not yet."""
+    """Time when the last namespace's jobs were listed, Unix seconds; None before."""
     runs: Sequence[Run]
     """Those that are followed."""
     api_errors: dict[str, int]
     """By HTTP status, or ``none``: requests that API servers refused or did not answer."""
     problem: str = ""
-    """Why the jobs of one of them cannot be listed; empty where they can."""
+    """Error from listing the jobs of a namespace; empty without one."""
 
 
 def serve(options: CollectOptions, reporter: Reporter, stop: Stop) -> Collected:
@@ -142,20 +142,23 @@ RENEW_SECONDS = 4.0
 TOKEN_SECONDS = 60.0
 """Between two looks at the token, which may be replaced."""
 HELD_SECONDS = 10.0
-"""After the last renewal: the collector stops before others may begin, 15 s after it."""
+"""Seconds after a renewal until the collector stops.
+
+Others may take over 15 s after the renewal.
+"""
 
 
 class Leadership:
-    """Takes and renews a Lease in a thread of its own while it is entered."""
+    """Lease holder: acquires and renews in its own thread while entered."""
 
     def __init__(self, name: str, note: Callable[[str], None]) -> None:
         self.name, self._note = name, note
         self.waits_for = ""
-        """Who holds it, or why it cannot be had; empty where it is ours, or was not asked for."""
+        """Holder of the Lease, or the error; empty if held or not requested."""
         self.stands_by = False
-        """Whether another one held it when it was last asked for."""
+        """True if another process held the Lease at the last attempt."""
         self.token = ""
-        """What its readers send; empty until it could be read."""
+        """Token that readers send; empty until it is read."""
         self._renewed_at: float | None = None
         self._read_token: Callable[[], str] = str
         self._stopped = threading.Event()
@@ -163,7 +166,7 @@ class Leadership:
 
     @property
     def is_held(self) -> bool:
-        """Whether this process may collect."""
+        """Return True if this process may collect."""
         at = self._renewed_at
         return at is not None and time.monotonic() - at < HELD_SECONDS
 
@@ -223,7 +226,7 @@ class Leadership:
 
 
 class CollectorSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a collector is to do."""
+    """Settings of a collector."""
 
     namespaces: tuple[str, ...] = ()
     """Names of namespaces; empty: the one that it runs in."""

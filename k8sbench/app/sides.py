@@ -1,4 +1,4 @@
-"""What people name as a side of a comparison: runs, groups, sets, baselines."""
+"""Sides of a comparison, by name: runs, groups, sets, baselines."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 
 KINDS = ("baseline", "set", "group", "run")
-"""What a name can stand for; ``KIND:NAME`` says which."""
+"""Kinds of sides; ``KIND:NAME`` states one explicitly."""
 
 
 class StoresRead(msgspec.Struct, frozen=True, kw_only=True):
-    """Where runs and baselines are looked for, and what of them counts."""
+    """Stores to search for runs and baselines, and their filter."""
 
     where: str | None = None
     """Folder or URL of a store, or ``cluster``."""
@@ -30,7 +30,7 @@ class StoresRead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
-    """What names can stand for."""
+    """Runs, groups and baselines that names can refer to."""
 
     runs: Mapping[str, Run]
     groups: Sequence[Group]
@@ -50,7 +50,7 @@ def known(scope: StoresRead, note: Callable[[str], None]) -> Known:
 def made_of(
     runs: Sequence[Run], kept: Iterable[Baseline], *, accept: Collection[str] = ()
 ) -> Known:
-    """Group runs, and put them beside baselines; of two of one name the last counts."""
+    """Group runs and index baselines; later ones replace namesakes."""
     return Known(
         runs={run.run_id: run for run in runs},
         groups=grouping.groups(runs, accept=accept),
@@ -59,7 +59,7 @@ def made_of(
 
 
 def of_baseline(kept: Baseline) -> Side:
-    """Return a baseline as a side: its groups are made of its own runs alone."""
+    """Return a baseline as a side, grouping only its own runs."""
     runs = kept.as_runs()
     return Side(
         name=kept.name,

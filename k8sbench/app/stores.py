@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 CLUSTER = "cluster"
 """The value of ``--store`` that is the collector's store."""
 NOWHERE = f"{os.devnull}/nowhere"
-"""A store that can never be: an empty one, for what a collector alone knows."""
+"""Path of an always empty store, for data of a collector alone."""
 KEEP_OPTION = "--keep-logs-for"
 Note = Callable[[str], None]
 """Takes what the user should know and is not the data."""
 
 
 def load() -> None:
-    """Import what opens a store, which takes a while; no store is opened or made."""
+    """Preload the slow imports of stores; open or create none."""
     from k8sbench.adapters.store import sql_store  # noqa: F401
 
 
 @contextlib.contextmanager
 def to_write(where: str | None, *, create: bool = True) -> Iterator[SqlStore]:
-    """Open the store to write to it: a folder, a URL, or the default place.
+    """Open a store for writing: a folder, URL or default path.
 
-    Raises :class:`UsageError` where there is none and none is to be made.
+    Raises :class:`UsageError` if there is none and ``create`` is False.
     """
     with _opened(where, create=create) as store:
         if store.absent:
@@ -51,9 +51,9 @@ def to_write(where: str | None, *, create: bool = True) -> Iterator[SqlStore]:
 
 @contextlib.contextmanager
 def to_read(where: str | None, note: Note) -> Iterator[SqlStore]:
-    """Open a store to read it; one that is not there reads as an empty one and is not made.
+    """Open a store for reading; a missing store reads as empty.
 
-    What could not be read of it is noted at the end.
+    Notes unreadable parts at the end. Creates no store.
     """
     with _opened(where, create=False) as store:
         try:
@@ -80,7 +80,7 @@ def with_collector(
 
 
 def damaged(store: SqlStore) -> dict[str, BenchError]:
-    """Say what is wrong with runs whose record or folder is damaged, by run id."""
+    """Return errors of damaged records or folders, by run id."""
     from k8sbench.adapters.store.run_store import REINDEX
 
     if store.has_all_folders:
@@ -101,15 +101,15 @@ def _opened(where: str | None, *, create: bool) -> SqlStore:
 
 
 def is_alone(store: Store, run: Run) -> bool:
-    """Whether a run goes on on a cluster and no process is seen to follow it."""
+    """Return True if an active cluster run has no visible follower."""
     is_over = run.plan.backend != "kubernetes" or run.phase.final
     return not is_over and is_unclaimed(store, run)
 
 
 def is_unclaimed(store: Store, run: Run) -> bool:
-    """Whether no process is seen to follow a run.
+    """Return True if no process is seen to follow a run.
 
-    In a store that can only be read none can be seen: then the cluster is queried.
+    A read-only store cannot show followers, so the cluster is queried.
     """
     try:
         alone = store.claims.claim(run.run_id)
@@ -138,9 +138,9 @@ def reindex(where: str | None) -> tuple[str, int, dict[str, str]]:
 
 
 def export(texts: Sequence[str], target: Path | BinaryIO, where: str | None, note: Note) -> int:
-    """Write runs, or those of whole sets, to a file or a stream; returns how many.
+    """Export runs or whole sets to a file or stream; return their number.
 
-    Without any named it is every run that is over and whose files are here.
+    By default it exports all finished runs whose files are here.
     """
     from k8sbench.adapters.store import disk, exchange
 
@@ -178,9 +178,9 @@ def import_runs(file: BinaryIO, shown: str, where: str | None) -> tuple[list[str
 def import_collected(
     texts: Sequence[str], where: str | None, access: ClusterAccess, note: Note
 ) -> tuple[list[str], list[str]]:
-    """Add runs of the collector, or those of whole sets, with their files: all of them, or none.
+    """Import all named runs or sets from the collector, or none.
 
-    Returns as :func:`import_runs` does.
+    Includes their files. Returns the same as :func:`import_runs`.
     """
     from k8sbench.adapters.store import exchange
 
@@ -209,10 +209,10 @@ def import_collected(
 def remove(
     texts: Sequence[str], where: str | None, note: Note, confirm: Callable[[Sequence[str]], bool]
 ) -> list[str]:
-    """Remove runs, or those of whole sets, with all that is kept of them: all, or none.
+    """Remove all named runs or sets with their data, or none.
 
-    Refuses runs that go on; of a damaged run, named by its id, that is not known. No cluster is
-    asked: it may be gone for ever, and a job that is still there has a command of its own.
+    Refuses active runs; for a damaged run, named by its id, that is not known. No cluster is
+    contacted, as it may be gone for good; jobs still there have their own command.
     """
     from k8sbench.adapters.store import exchange
 
@@ -267,12 +267,11 @@ def keep_seconds(text: str) -> float:
 def prune(
     store: SqlStore, keep_s: float, *, dry_run: bool = False
 ) -> tuple[dict[str, Pruned], dict[str, str]]:
-    """Remove logs and GPU series, as far as they are here, of runs that ended ``keep_s`` ago.
+    """Remove local logs and GPU series of runs ended ``keep_s`` ago.
 
-    Rows and measurements stay. Kept are also the logs of what is not measured, of what its cluster
-    is still to be asked for, and of a run that another process follows.
-
-    Returns by run id what was removed, or would be; and why logs of other old runs are kept.
+    Rows and measurements stay. Logs of unmeasured runs, of runs with pending cluster requests and
+    of runs followed by another process stay too. Returns the removed (or removable) files by run
+    id, and the reasons other old logs are kept.
     """
     from k8sbench.adapters.store import exchange
 

@@ -1,4 +1,4 @@
-"""``submit``: plan → create → watch → collect → measure → store → row, for each case asked for."""
+"""``submit``: plan, create, watch, collect, measure, store and show each case."""
 
 from __future__ import annotations
 
@@ -53,18 +53,20 @@ if TYPE_CHECKING:
     from k8sbench.app.results import Rows
 
 DETACHED_SECONDS = 86_400.0
-"""After the time limit of a job that nobody follows, until the cluster ends it: GPUs are not held
-for ever."""
+"""Seconds after a detached job's time limit until the cluster ends it.
+
+This limits how long an unattended job holds GPUs.
+"""
 INSTALLED_AS = {"pytorch": ("torch", "torch"), "paddle": ("paddle", "paddle")}
 """Framework → its module and our extra that installs it."""
 
 
 class DryRun(msgspec.Struct, frozen=True, kw_only=True):
-    """What would be created. Nothing was."""
+    """Manifests of a dry run; nothing was created."""
 
     manifests: tuple[Manifest, ...]
     checks: tuple[Finding, ...] | None
-    """What the cluster says to it; None where it was not asked."""
+    """Findings of the cluster's checks; None if not checked."""
 
 
 class Detached(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,16 +74,16 @@ class Detached(msgspec.Struct, frozen=True, kw_only=True):
 
     runs: tuple[Run, ...]
     failure: BenchError | None = None
-    """Why not all were created; the runs go on."""
+    """Error if some jobs were not created; the created ones go on."""
 
 
 def submit(
     request: SubmitRequest, reporter: SweepReporter, stop: Stop, agree: Agree | None = None
 ) -> Rows | Detached | DryRun:
-    """Run the cases that were asked for; returns the rows, unless detached or a dry run.
+    """Run the requested cases; return rows unless detached or dry run.
 
-    ``agree`` asks the user, where somebody can be asked.
-    Raises :class:`Interrupted` where it is asked to stop before all runs are closed.
+    ``agree`` asks the user for consent, if there is a terminal. Raises :class:`Interrupted` at a
+    stop request before all runs are closed.
     """
     benchmarks = catalog.named(request.benchmark)
     check_names(request)
@@ -170,7 +172,7 @@ def run(
 
 
 def _ask(target: RunTarget, request: SubmitRequest) -> bool:
-    """Check that a cluster answers; returns True if a collector is to own the runs."""
+    """Check that a cluster answers; return True if a collector owns runs."""
     targets.check_ready(target, asked=request.names_cluster)
     if target.api is None or request.no_collector:
         return False
@@ -239,7 +241,7 @@ def _create(
     reporter: Reporter,
     stop: Stop,
 ) -> Detached:
-    """Create the jobs; those that were created before an error are part of the outcome."""
+    """Create the jobs; report those created before an error."""
     done: list[Outcome] = []
     failure: BenchError | None = None
     try:
@@ -261,7 +263,10 @@ def _refusals(outcomes: Sequence[Outcome]) -> list[BenchError]:
 
 
 def _worst(refusals: Sequence[BenchError]) -> BenchError | None:
-    """Return the refusal that decides the exit code: of a cluster that is not ready, if any."""
+    """Return the refusal that decides the exit code.
+
+    A cluster that is not ready comes first.
+    """
     unready = (wrong for wrong in refusals if isinstance(wrong, Unreachable))
     return next(unready, refusals[0] if refusals else None)
 
@@ -275,9 +280,10 @@ def _run(
     stop: Stop,
     gathering: Gathering,
 ) -> tuple[list[Run], tuple[BenchError, ...]]:
-    """Run the cases; a joined run that another process follows is watched by its record.
+    """Run the cases; watch joined runs of other processes by record.
 
-    Returns the runs, and why jobs of some were not created; raises that where none was.
+    Returns the runs, and the errors of jobs that were not created. Raises that error if none was
+    created.
     """
     runs: list[Run] = []
     with stop:
@@ -328,7 +334,7 @@ def check_detached(request: SubmitRequest) -> None:
 
 
 def _check_set(name: str, where: str | None) -> None:
-    """Reject a set that no run belongs to: resuming it would run all of a new one."""
+    """Reject an unknown set: resuming it would start a new one."""
     checked_set_name(name)
     with stores.to_read(where, lambda _: None) as store:
         if not store.runs(RunFilter(set_name=name)):
@@ -340,7 +346,7 @@ def _check_set(name: str, where: str | None) -> None:
 def _check_agreed(
     planned: Sequence[PlannedCase], request: SubmitRequest, agree: Agree | None
 ) -> None:
-    """Have the user agree to run commands of a file of their own on this machine."""
+    """Ask for consent to run local commands of a user's file."""
     own = [case.draft for case in planned if case.draft.impl == "user"]
     if not own or request.yes:
         return

@@ -1,4 +1,4 @@
-"""Sweeps: which of many cases a cluster can hold, and which runs of a set need not start anew."""
+"""Sweeps: cases that fit the cluster, and resuming of a set."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 def that_fit(
     planned: Sequence[PlannedCase], api: Api, note: Callable[[str], None]
 ) -> tuple[PlannedCase, ...]:
-    """Leave out what a pool has too few nodes for, and note it; all where no node may be listed.
+    """Drop cases that need more nodes than the pool has.
 
-    Raises :class:`DoesNotFit` where nothing is left.
+    Each is noted. If nodes may not be listed, all cases stay. Raises :class:`DoesNotFit` if no case
+    is left.
     """
     from k8sbench.adapters.kubernetes import listing
     from k8sbench.diagnose.preflight import nodes
@@ -60,9 +61,9 @@ def that_fit(
 def resumed(
     planned: Sequence[PlannedCase], context: RunContext, set_name: str, reporter: Reporter
 ) -> tuple[list[Run], list[PlannedCase]]:
-    """Return the valid runs that a set has, and what is to be done: to take up and to start.
+    """Return a set's valid runs, and the cases to join or start.
 
-    Of each case its repeats at most; notes what there is.
+    Counts at most ``repeats`` runs per case, and notes what exists.
     """
     has = submitting.repeats(context, set_name)
     finished: list[Run] = []

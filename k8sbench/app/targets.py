@@ -1,4 +1,4 @@
-"""Where a run takes place: this machine or a pool of a cluster, and how that was decided."""
+"""Target of a run, this machine or a pool, with the reason."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class RunTarget:
-    """This machine or a pool of a cluster, and in one line which and why."""
+    """Target machine or pool, with a one-line reason."""
 
     def __init__(self, site: Site, why: str, api: Api | None = None) -> None:
         self.site, self.why, self.api = site, why, api
@@ -83,7 +83,7 @@ def check_ready(target: RunTarget, *, asked: bool) -> None:
 
 
 def _or_here(error: Unreachable) -> Unreachable:
-    """Add the way to run on this machine to the error of a cluster that cannot be used."""
+    """Add ``--backend local`` as a way out to a cluster error."""
     # What a plugin gives as its hint need not be a sentence.
     action = f"{error.action.rstrip('.')}; or run on this machine: --backend local"
     with_way = Unreachable(error.message, action.lstrip())
@@ -101,7 +101,7 @@ def for_render(request: SubmitRequest) -> RunTarget:
 
 
 def _here(reason: str | None, request: SubmitRequest) -> RunTarget:
-    """Choose this machine; rejects the first option that was given of those that it has not."""
+    """Choose this machine; reject the first cluster-only option given."""
     target = local(reason)
     option = next(request.options_of_clusters(), None)
     if option is not None:
@@ -161,10 +161,10 @@ def cluster_pools(api: Api) -> PublishedPools | None:
 
 
 def known_pools(file: str | None, access: ClusterAccess) -> tuple[LoadedPools, str | None]:
-    """Return the pools that ``submit`` chooses from, and why those of the cluster were not read.
+    """Return the pools for ``submit``, and why the cluster's are missing.
 
-    None: they were, or there is no cluster, or a file comes first. A cluster that was named must
-    answer; raises :class:`BenchError`.
+    The reason is None if they were read, if there is no cluster, or if a file takes precedence. A
+    named cluster must answer; raises :class:`BenchError`.
     """
     from k8sbench.adapters.files import pools
 
@@ -208,7 +208,10 @@ def on_cluster(api: Api, request: SubmitRequest, *, offline: bool = False) -> Ru
 
 
 def _job_kind(api: Api, request: SubmitRequest, *, offline: bool) -> tuple[str | None, str]:
-    """Choose the kind of the jobs, and say so where it is not the only one, or not the first."""
+    """Choose the job kind, and explain a non-obvious choice.
+
+    It is explained if the cluster serves several kinds, or a single one other than the first.
+    """
     from k8sbench.adapters.kubernetes.client.faults import ApiFault
 
     if request.job_kind != "auto" or offline:
