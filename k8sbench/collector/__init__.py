@@ -1,1 +1,1 @@
-"""The collector: collects every run of its namespaces, and lets others read what it has."""
+"""The collector: collects all runs of its namespaces and serves them."""

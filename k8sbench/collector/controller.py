@@ -1,8 +1,7 @@
-"""The collector's life: it waits for its Lease, collects, and begins again after each failure.
+"""Main loop of the collector: wait for the Lease, collect, retry.
 
-Collecting has a thread of its own; the main thread sees to it that it ends when it should: at a
-stop, and when the Lease is lost. Nothing that it needs is in memory alone, so that any other
-process can go on where this one was killed.
+Collecting has its own thread. The main thread ends it at a stop request and when the Lease is lost.
+No state is in memory alone, so any other process can continue after a kill.
 """
 
 from __future__ import annotations
@@ -27,38 +26,44 @@ from k8sbench.model.times import LOOK_SECONDS
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Before it begins again after a failure; twice as long each time."""
 STEADY_SECONDS = 60.0
-"""Of collecting, after which a failure counts as the first."""
+"""Seconds of collecting after which the retry pause is reset."""
 LATEST = 500
-"""Runs of before that it looks at when it begins, for the metrics of the last ones."""
+"""Number of recent runs read at startup, for their metrics."""
 RETENTION_SECONDS = 3600.0
 """Between two looks for logs that are to be deleted."""
 WRITE_SECONDS = 30.0
 """Between two looks whether the store can be written."""
 SUCCESS_SECONDS = 90.0
-"""For which it counts as ready after it last listed the jobs and could write: several tries."""
+"""Seconds of readiness after the last listing and store write.
+
+This spans several attempts.
+"""
 _NOT_READY = "warning: not ready: {}"
 
 
 class State(msgspec.Struct, kw_only=True):
-    """What others may know of the collector; written by it, read by any thread."""
+    """Observable state of the collector.
+
+    Written by the collector, read by any thread.
+    """
 
     settings: CollectorSettings
     is_leader: bool = False
     stands_by: bool = False
-    """Whether another one holds the Lease."""
+    """True if another process holds the Lease."""
     waits_for: str = ""
-    """Why it does not collect, one sentence."""
+    """Reason for not collecting, one sentence."""
     failure: str = "The store was not opened yet."
-    """Why collecting has ended last, until it goes on again."""
+    """Reason why collecting last stopped; empty while it runs."""
     look: Look | None = None
     succeeded_at: float | None = None
-    """When it had last listed all jobs and could write to the store, Unix seconds; None: never."""
+    """Unix time of the last listing and store write; None if never."""
     looked_at: float = 0.0
-    """When it was seen to collect, or to wait, last, monotonic seconds."""
+    """Monotonic seconds of the last sign of collecting or waiting."""
 
     @property
     def unready(self) -> str:
-        """Why it is not ready: what keeps it from collecting; empty where nothing does."""
+        """Reason for not being ready; empty if ready."""
         if self.failure or self.stands_by:
             return self.failure
         if not self.is_leader:
@@ -72,7 +77,7 @@ class State(msgspec.Struct, kw_only=True):
 
     @property
     def doing(self) -> str:
-        """What it does while it is ready."""
+        """Activity while ready."""
         return "collecting" if self.is_leader else f"waiting: {self.waits_for or 'for the Lease'}"
 
 
@@ -145,7 +150,10 @@ class Controller:
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
     def _try_store(self) -> None:
-        """Open the store while another one collects: what fails does so before it takes over."""
+        """Test the store while another process collects.
+
+        Problems then show before this one takes over.
+        """
         self._tried_at = time.monotonic()
         try:
             with stores.to_write(self.state.settings.store) as store:

@@ -1,6 +1,7 @@
-"""The collector's HTTP: read-only, for those who send its token; probes and metrics are for all.
+"""HTTP server of the collector: read-only, for holders of its token.
 
-It is reached within the cluster, and from outside through the API server's service proxy.
+Probes and metrics need no token. It is reached within the cluster, and from outside through the API
+server's service proxy.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from k8sbench.model.kube import TOKEN_HEADER
 
 PIECE = 1 << 16
 HEALTHY_SECONDS = 300.0
-"""For which collecting may be busy with one thing, such as a list of a slow API server."""
+"""Seconds that one step may take, such as a slow listing."""
 MOST_CONNECTIONS, MOST_OF_PEER = 400, 100
 """At once, of all and of one address; the API server's proxy is one."""
 REQUEST_SECONDS = 10.0
@@ -58,7 +59,7 @@ MOST_READS, WAIT_SECONDS = 2, 20.0
 
 
 class _Guard:
-    """Lets requests pass that have the token: in a header of its own, or as Basic's password."""
+    """Middleware that requires the token, in its own header or as Basic's password."""
 
     def __init__(self, app: ASGIApp, token: Callable[[], str]) -> None:
         self._app, self._token = app, token
@@ -103,10 +104,10 @@ def application(state: State, registry: CollectorRegistry, token: Callable[[], s
         return Response(text, media_type=CONTENT_TYPE_LATEST)
 
     def answer(read: Callable[..., Any]) -> Callable[[Request], Response]:
-        """Make an endpoint of what reads a page, a document or a file of the store.
+        """Make an endpoint of a function that reads the store.
 
-        It takes what the path names, or else the query. Few are made at once, so that probes and
-        collecting go on.
+        The function takes the names in the path, or else the query, and returns a page, document or
+        file. Few run at once, so that probes and collecting go on.
         """
 
         def endpoint(request: Request) -> Response:
@@ -149,7 +150,7 @@ def application(state: State, registry: CollectorRegistry, token: Callable[[], s
 
 
 def probes(state: State) -> Starlette:
-    """Make an application of the probes alone, for a port and a thread of their own."""
+    """Make an application of the probes, for their own port and thread."""
     return Starlette(routes=_probes(state))
 
 
@@ -177,7 +178,7 @@ def _refusal(_: Request, error: Exception) -> Response | Awaitable[Response]:
 
 
 def file(path: Path) -> Response:
-    """Send a file as it is at this moment; one that grows meanwhile up to the size that it had."""
+    """Send a file up to its present size, even if it grows."""
     size = path.stat().st_size
     kind = "application/json" if path.suffix == ".json" else "text/plain; charset=utf-8"
     return StreamingResponse(_pieces(path, size), 200, {"Content-Length": str(size)}, kind)
@@ -197,7 +198,7 @@ class _Bounded(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self._idle: dict[H11Protocol, tuple[float, tuple[object, int]]] = {}
-        """Since when each is so, after which request and with how much that is not read yet."""
+        """Connection → time it became idle, last request, unsent bytes."""
 
     async def on_tick(self, counter: int) -> bool:
         """Look at the connections, ten times a second."""

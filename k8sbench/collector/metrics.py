@@ -52,7 +52,7 @@ class _Last(NamedTuple):
 
 
 class Metrics(Collector):
-    """What is exposed; the thread that collects reports to it, and any thread may read it."""
+    """Prometheus metrics, reported by the collecting thread, read by any."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
@@ -109,7 +109,7 @@ class Metrics(Collector):
         yield from self._of_the_store(state)
 
     def _against_the_baseline(self, state: State) -> Iterator[Metric]:
-        """Compare the newest sets; what cannot be read has no series rather than old ones."""
+        """Compare the newest sets; drop series of unreadable data."""
         name, now = state.settings.baseline or "", time.monotonic()
         with self._lock:
             is_due = now - self._held_at >= HELD_SECONDS
