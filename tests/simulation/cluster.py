@@ -38,7 +38,7 @@ from tests.simulation.world import Process, Violation, World
 
 REPLICAS = ("master-0", "worker-0")
 RACE_SECONDS = 120.0
-"""Within which a store may still close a run that another one has just taken over."""
+"""Seconds in which the previous owner may still close a run."""
 PATIENCE = 120.0
 """After a job's end, for logs that cannot be read."""
 GRACE = 5.0
@@ -60,15 +60,15 @@ class Job(msgspec.Struct, kw_only=True, eq=False):
     cancel: tuple[str, str] | None = None
     began_at: float = 0.0
     gone_at: float | None = None
-    """When the object is gone, Unix seconds."""
+    """Unix time of the object's removal; None if not scheduled."""
     owner: JobOwner
     taken_at: float = -math.inf
-    """When it was taken over last, Unix seconds."""
+    """Unix time of the last takeover."""
     turn: Turn | None = None
     """Its turn, while it is suspended for it."""
     wish: Wish | None = None
     is_copy: bool = False
-    """Whether somebody else has created it anew."""
+    """True if somebody else re-created the job."""
 
     @property
     def run_id(self) -> str:
@@ -79,7 +79,7 @@ class Job(msgspec.Struct, kw_only=True, eq=False):
 
 
 class Namespace:
-    """What the API server has."""
+    """State of the API server."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -227,7 +227,7 @@ class Namespace:
         ]
 
     def check_measured(self, disk: Disk, run_id: str, *, gaps: int) -> None:
-        """A run is measured of whole logs, or it is on record what is missing."""
+        """Check that a run is measured from whole logs, or records gaps."""
         run = disk.rows[run_id]
         job = self.of_attempt(run_id, run.attempt, run.job_uid)
         assert job is not None
@@ -239,14 +239,14 @@ class Namespace:
             raise Violation(f"{disk.name}: {run_id} is measured without {left[:3]}.")
 
     def check_removal(self, disk: Disk, job: Job) -> None:
-        """No job is deleted whose logs could still be had, unless somebody wanted its end."""
+        """Check that no job is deleted with logs unread, unless requested."""
         is_wanted = job.cancel is not None or job.end.phase is Phase.CANCELLED
         if not is_wanted and (left := self.unread(disk, job)):
             raise Violation(f"{disk.name}: job {job.run_id} is deleted without {left[:3]}.")
 
 
 class _Follow(msgspec.Struct, kw_only=True, eq=False):
-    """What a process has been told of a job."""
+    """Events that a process has received about a job."""
 
     attempt: int
     uid: str | None = None
@@ -260,7 +260,7 @@ class _Follow(msgspec.Struct, kw_only=True, eq=False):
     """The pods are known as they were then, Unix seconds."""
     pods_listed_at: float = -math.inf
     told: tuple[bool, Wish | None] = (True, None)
-    """What was reported of its owner."""
+    """Last reported owner state."""
     reported: Transition | None = None
 
 
@@ -280,7 +280,7 @@ class SimulatedCluster:
     # -- requests -------------------------------------------------------------------------------
 
     def _ask(self, what: str) -> None:
-        """Come to a request: the process may end, and the API server may be away."""
+        """Make a request: the process may die, the API server be down."""
         self._process.effect(what)
         world, namespace = self._world, self._namespace
         if world.happens("away"):
@@ -627,7 +627,7 @@ class SimulatedCluster:
         return events
 
     def _absent(self, run_id: str, follow: _Follow) -> list[JobEvent]:
-        """Report the end of a job that is not there, or not of this attempt."""
+        """Report the end of a missing job or attempt."""
         gone = self._namespace.gone.get((run_id, follow.attempt))
         phase, cause, cause_id = Phase.LOST, "The cluster has none.", creation.JOB_GONE
         del self.followed[run_id]

@@ -1,4 +1,7 @@
-"""Schedules: who does what with the runs of a namespace, drawn from a seed, until all is over."""
+"""Schedules: seeded random actions on the runs of a namespace.
+
+A schedule ends when all runs are closed.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +30,12 @@ from tests.unit.store.examples import TRAINING, measurement
 
 PLACE = Location(server="https://simulated:6443", namespace="bench")
 FAULTY_SECONDS = 400.0
-"""For which faults happen; after it whoever takes the runs up must bring them to their ends."""
+"""Seconds in which faults happen.
+
+Afterwards whoever takes over the runs must close them.
+"""
 ROUNDS = 6
-"""Of ``collect`` that bring all runs to their ends when faults have stopped."""
+"""Rounds of ``collect`` that close all runs once faults have stopped."""
 SET = "night"
 _CASE = planned_case("kubernetes", timeout_s=600.0)
 CASE = msgspec.structs.replace(_CASE, draft=msgspec.structs.replace(_CASE.draft, max_restarts=2))
@@ -58,7 +64,7 @@ class Schedule:
         self.case = TRAINING_CASE if trains else CASE
         self.has_collector = random.Random(f"collector {seed}").random() < COLLECTED
         self.reached: Counter[tuple[str, str, str]] = Counter()
-        """How often :func:`decide` was asked: by state, view of the job, and what is wanted."""
+        """Calls of :func:`decide` by run state, job view and request."""
 
     def _disk(self, name: str) -> Disk:
         disk = Disk(name, self.world, self.namespace)
@@ -279,7 +285,10 @@ _DECIDE = decide.decide
 
 
 def play(seed: int) -> Schedule:
-    """Play the schedule of a seed; a violation names the seed and shows what happened."""
+    """Play the schedule of a seed.
+
+    A violation names the seed and shows the trace.
+    """
     schedule = Schedule(seed)
     decide.decide = schedule.watched
     try:

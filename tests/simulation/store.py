@@ -1,7 +1,7 @@
-"""A store in memory behind the port ``Store``: what is on disk outlives the process that wrote it.
+"""In-memory store behind the port ``Store``; its disk outlives processes.
 
-It keeps what the real one keeps, by the rules of the port. What must hold of logs and measurements
-is checked here, where they are written.
+It follows the rules of the port. Invariants of logs and measurements are checked here, at each
+write.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FULL_SECONDS = 20.0
 
 
 class Disk:
-    """What one store has kept, whoever wrote it."""
+    """Contents of one store, from all its processes."""
 
     def __init__(self, name: str, world: World, namespace: Namespace) -> None:
         self.name, self.world, self.namespace = name, world, namespace
@@ -52,7 +52,7 @@ class Disk:
 
 
 class SimulatedClaims:
-    """Which process has which run; what a process has ends with it."""
+    """Claims of processes on runs, released when a process ends."""
 
     def __init__(self, disk: Disk, process: Process) -> None:
         self._disk, self._process = disk, process
@@ -102,7 +102,7 @@ class SimulatedStore:
         """Runs of which the collector's measurement is recorded."""
 
     def write(self, what: str) -> None:
-        """Come to a write: the process may end before it, and the disk may be full."""
+        """Begin a write: the process may die, the disk be full."""
         self._process.effect(what)
         world, disk = self.disk.world, self.disk
         if world.now >= disk.full_until and world.happens("full"):

@@ -1,6 +1,6 @@
-"""The life of runs under faults: hundreds of schedules, each of them drawn from its seed.
+"""Life of runs under faults, in hundreds of seeded schedules.
 
-``python -m tests.simulation SEED`` plays one and prints what happened in it.
+``python -m tests.simulation SEED`` plays one schedule and prints its events.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ STEPS = 150
 TIMES = 10
 """Every fault happens at least so often."""
 MOST = 3_000
-"""Schedules within which a fault of the program must be found. Seed 3189 fails without one."""
+"""Schedules within which a fault of the program must be found.
+
+Seed 3189 fails without one.
+"""
 
 
 def test_whatever_goes_wrong_the_invariants_hold() -> None:

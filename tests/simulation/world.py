@@ -25,7 +25,7 @@ T = TypeVar("T")
 BEGIN = 1_000_000.0
 """Unix seconds at which every schedule begins."""
 MOST_STEPS = 20_000
-"""Of one schedule: one that takes more does not end."""
+"""Maximum steps of a schedule; beyond, it counts as endless."""
 
 
 class Killed(BaseException):
@@ -37,10 +37,10 @@ class Violation(AssertionError):
 
 
 class Faults(msgspec.Struct, frozen=True, kw_only=True):
-    """How likely each fault is at one step, or for one job."""
+    """Probability of each fault, per step or per job."""
 
     kill: float = 0.004
-    """Of the process, at any effect."""
+    """The process is killed at an effect."""
     lost_answer: float = 0.15
     """The request was carried out, or not, and nobody says which."""
     away: float = 0.01
@@ -50,7 +50,7 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     no_room: float = 0.08
     """A quota has no room for a job."""
     stale: float = 0.02
-    """What is read is some seconds old."""
+    """A read returns data that is some seconds old."""
     silent: float = 0.01
     """A watch says nothing for a while."""
     late_pods: float = 0.02
@@ -64,9 +64,9 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     lost_lines: float = 0.1
     """Lines are gone with their node."""
     cascade: float = 0.4
-    """The pods of the others are deleted with their logs as soon as one has failed (TrainJob)."""
+    """One failed pod deletes the others and their logs (TrainJob)."""
     remade: float = 0.1
-    """The pods are made anew while they run, and take their last lines with them (TrainJob)."""
+    """Running pods are re-created and lose their last lines (TrainJob)."""
     retried: float = 0.25
     """The attempt fails in a way that may be better next time."""
     preempted: float = 0.15
@@ -74,7 +74,7 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     expires: float = 0.1
     """The job goes by itself soon after its end."""
     copied: float = 0.05
-    """Somebody creates a job that is gone again, with all that was written on it."""
+    """Somebody re-creates a deleted job with all its annotations."""
     asleep: float = 0.002
     """A laptop is closed for a while."""
     full: float = 0.002
@@ -93,7 +93,7 @@ class World:
         self.now = BEGIN
         self.steps = 0
         self.met: Counter[str] = Counter()
-        """How often each fault happened."""
+        """Occurrences of each fault."""
         self.trace: list[str] = []
         self._queue: list[tuple[float, int, greenlet]] = []
         self._number = 0
@@ -137,7 +137,7 @@ class World:
 
 
 class Process:
-    """A process of a machine: it may be killed at any effect, and its clock may be wrong."""
+    """Process of a machine; kills and clock jumps can hit it."""
 
     def __init__(self, world: World, name: str) -> None:
         self.world, self.name = world, name
@@ -188,7 +188,7 @@ class Process:
 
 
 class Calls(Threads):
-    """The pool of a process: each call is a greenlet that begins a little later."""
+    """Thread pool of a process: each call is a delayed greenlet."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
