@@ -18,7 +18,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Build the programs if a test of this folder will run, before its time begins."""
+    """Build needed programs before the first test's time limit starts."""
     collection.build(session, HERE, "helm", *programs.MODULES.values())
 
 

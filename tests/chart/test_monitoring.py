@@ -1,4 +1,4 @@
-"""Each alert fires when it should and not before; a real Prometheus answers the dashboard."""
+"""Alerts fire on time; a real Prometheus answers the dashboard."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ BENCHMARK = "resnet50"
 LEADER, READY = "k8sbench_collector_leader", "k8sbench_collector_ready"
 SUCCESS = "k8sbench_last_success_timestamp_seconds"
 NOW = time.time()
-"""Of the dashboard's queries, whenever they are sent."""
+"""Fixed time of the dashboard's queries, Unix seconds."""
 
 
 @functools.cache
 def exposed() -> Sequence[tuple[str, dict[str, str]]]:
-    """Return name and labels of every series of a collector that has all of them, from itself."""
+    """Return name and labels of every series a collector can expose."""
     made = Metrics()
     ran, ended = at(Phase.RUNNING, 130.0), at(Phase.SUCCEEDED, 200.0)
     over = run("over", ran, ended, measured=measurement(), benchmark=BENCHMARK)
@@ -82,7 +82,10 @@ def dashboard() -> dict[str, Any]:
 
 
 def queries(*titles: str) -> list[str]:
-    """Every query of the dashboard, or of some panels, as Grafana sends it with all chosen."""
+    """Return the dashboard's queries as Grafana sends them.
+
+    ``titles`` restricts them to some panels. All values of each variable are selected.
+    """
     panels = [each for each in dashboard()["panels"] if not titles or each["title"] in titles]
     asked = [each["expr"] for panel in panels for each in panel["targets"]]
     chosen = {"$namespace": ".*", "$benchmark": ".*", "$__rate_interval": "2m", "$__range": "1h"}
@@ -110,7 +113,7 @@ HEALTHY = {
     "k8sbench_baseline_ratio": "1x60",
     "k8sbench_baseline_separated": "0x60",
 }
-"""Series → one sample a minute, as promtool writes them: a value, and how often again."""
+"""Series → one sample a minute, in promtool's notation (value, repetitions)."""
 ALERTS: dict[str, tuple[dict[str, str], int, int]] = {
     "K8sbenchStuckJob": ({"k8sbench_stuck_jobs": "0x4 2x55"}, 19, 20),
     "K8sbenchCollectorDown": ({"up": "1x4 0x55"}, 9, 10),
@@ -131,8 +134,10 @@ ALERTS: dict[str, tuple[dict[str, str], int, int]] = {
         5,
     ),
 }
-"""Alert → what is otherwise than when all is well, from the 5th minute on; the last minute in which
-it does not fire yet, and the first in which it does."""
+"""Alert → abnormal series, last quiet minute, first firing minute.
+
+The series become abnormal in the 5th minute.
+"""
 
 
 @pytest.fixture
@@ -211,8 +216,10 @@ OUTAGES: dict[str, tuple[Sequence[dict[str, Any]], int]] = {
     "the disk has room now and then": ([LISTS, FAILS], 10),
     "the API server is away": ([{"is_leader": False, "waits_for": "No answer."}], 10),
 }
-"""What is otherwise than when all is well, by turns, from the 5th minute on; the first minute with
-an alert."""
+"""Outage → states that alternate, and the first minute with an alert.
+
+The outage begins in the 5th minute.
+"""
 
 
 def during(turns: Sequence[dict[str, Any]]) -> dict[str, str]:

@@ -1,6 +1,6 @@
-"""What the chart renders: as reviewed, and at the edge: false, 0, empty, null, long names.
+"""Rendered chart: goldens and edge cases.
 
-The goldens are renewed by ``make golden``.
+Edge cases are false, 0, empty, null and long names. Renew the goldens with ``make golden``.
 """
 
 from __future__ import annotations
@@ -191,7 +191,10 @@ def test_null_leaves_no_field_empty_where_there_need_be_no_value(newest: Helm) -
 
 
 def _whole(thing: Any) -> bool:
-    """Whether no field is null, which is what a template leaves of a value that is not there."""
+    """Return True if no field is null.
+
+    Templates render a missing value as null.
+    """
     if isinstance(thing, dict):
         return all(_whole(each) for each in thing.values())
     if isinstance(thing, list):

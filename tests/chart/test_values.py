@@ -1,4 +1,4 @@
-"""Every value, set to something other than its default, changes what it says it changes."""
+"""Effect of each value when it differs from its default."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Case(NamedTuple):
 
 
 def at(kind: str, path: str, name: str | None = None) -> Callable[[Objects], Any]:
-    """What stands in an object under keys and indices that dots part."""
+    """Return a reader of a field by dotted keys and indices."""
 
     def follow(objects: Objects) -> Any:
         found: Any = find(objects, kind, name)
@@ -107,7 +107,7 @@ NEEDED = {"nodePools", "networkPolicy.apiServerCIDRs", "backup.claim", *IMAGES}
 
 @pytest.fixture(scope="module")
 def everything(newest: Helm) -> list[dict[str, Any]]:
-    """What is rendered with all values, of which golden/all.yaml shows where they are found."""
+    """Objects rendered with all values; golden/all.yaml shows their places."""
     return newest.template(examples.ALL)
 
 

@@ -16,7 +16,7 @@ from tests.harness.cluster.trainer_logs import TrainerLogs
 
 
 def on_postgres(namespace: Namespace, folder: Path, url: str) -> Collector:
-    """Make a collector with its rows in a database and its files in a folder of its own."""
+    """Make a collector with rows in a database, files in a folder."""
     made = collectors.make(namespace, folder)
     made.environment |= {"K8SBENCH_STORE": url, "XDG_DATA_HOME": str(folder / "data")}
     made.store = folder / "data" / "k8sbench"
@@ -34,7 +34,7 @@ def away(server: postgres.Server) -> Iterator[None]:
 
 
 def end(shell: Shell, run_id: str, logs: TrainerLogs) -> None:
-    """Let the job of a run come to its end; a collector may delete it at once."""
+    """End the job of a run; a collector may delete it immediately."""
     logs.end()
     shell.finish(run_id)
 

@@ -1,4 +1,4 @@
-"""A collector is found and read through the API server, and not waited for without end."""
+"""Reading a collector through the API server, with time limits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import Running, Shell, until
 
 SILENT = {f"app__collectors__{name}": 1.0 for name in ("SECONDS", "INSIST_SECONDS")}
-"""Who does not wait long for one that cannot answer."""
+"""Settings of a client that soon gives up on a collector."""
 
 
 def expose(

@@ -1,4 +1,4 @@
-"""Several stores on one namespace: each job has one owner, and only that one acts on it."""
+"""Several stores on one namespace: only a job's owner acts."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tests.harness.cluster.shell import CASE, ENDLESS, Shell, until
 
 OWNER, TURN = "k8sbench.io/owner", "k8sbench.io/turn"
 IMPATIENT = {"model__ownership__ANSWER_SECONDS": 1.0}
-"""Who does not wait long for an owner that cannot answer."""
+"""Settings of a client that soon gives up on an owner."""
 PATIENT = {"model__ownership__ANSWER_SECONDS": SECONDS}
-"""Who is not to give up an owner that answers."""
+"""Settings of a client that waits for an owner's answer."""
 
 
 def written(shell: Shell, run_id: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""One collector in a namespace of its own, for teams that have no rights there but to read it."""
+"""One collector in its own namespace; teams may only read it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ READ = {
     ("get", f"services/{COLLECTOR}:http", "--subresource=proxy"),
     ("get", f"secrets/{COLLECTOR}-token"),
 }
-"""What users may do where the collector is."""
+"""Permissions of users in the collector's namespace."""
 NOT = {
     ("get", "secrets"),
     ("get", "secrets/store"),
@@ -37,7 +37,7 @@ NOT = {
 
 
 def may(where: Namespace, who: Namespace, *asked: str) -> bool:
-    """Whether the user of one namespace may do something in another."""
+    """Return True if one namespace's user may act in another."""
     try:
         where.kubectl("auth", "can-i", *asked, f"--as=system:serviceaccount:{who.name}:member")
     except KubectlFailed:

@@ -21,14 +21,16 @@ PLACES = {
     "postgres": re.compile("^pg_"),
     "cluster": re.compile(""),
 }
-"""Where a command is run: tests/node/test_operations_page.py with a collector that runs,
-tests/unit/store/test_outages.py, or tests/cluster/test_pages.py; the first that
-fits."""
+"""Place → pattern of the commands that run there; first match wins.
+
+``node``: tests/node/test_operations_page.py, with a running collector. ``postgres``:
+tests/unit/store/test_outages.py. ``cluster``: tests/cluster/test_pages.py.
+"""
 _FILE = re.compile(r"^```yaml\n# (\S+\.yaml)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def commands(place: str) -> list[Command]:
-    """Return the commands that are run at one of the places, in the page's order."""
+    """Return the page's commands for one place, in order."""
     listed = pages.commands(PAGE)
     at = [next(each for each, marks in PLACES.items() if marks.search(c.text)) for c in listed]
     found = [command for command, where in zip(listed, at, strict=True) if where == place]

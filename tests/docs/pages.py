@@ -40,7 +40,7 @@ def pages() -> list[pathlib.Path]:
 
 
 def prose() -> list[pathlib.Path]:
-    """Every page that people read: those above, and those for who works on the code."""
+    """Return all pages for people: users' pages and developers' pages."""
     top = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
     more = ("charts/README.md", "tests/README.md", "tests/harness/README.md")
     return [*pages(), *(ROOT / each for each in (*top, *more))]

@@ -1,4 +1,4 @@
-"""Every command of README and docs does what the page says, in the page's order."""
+"""Commands of README and docs do as described, in page order."""
 
 from __future__ import annotations
 
@@ -68,7 +68,10 @@ def test_the_make_commands_of_the_pages_are_the_ones_that_ci_runs() -> None:
 
 
 def in_a_run(page: str) -> set[str]:
-    """What docs/store.md draws below ``runs/<run id>/`` of a local run."""
+    """Return the files in docs/store.md below ``runs/<run id>/``.
+
+    This is for a local run.
+    """
     drawn = page.partition("runs/<run id>/")[2].partition("```")[0]
     lines = (line for line in drawn.splitlines() if not re.search("on a cluster|, if it", line))
     return {line.split()[0] for line in lines}

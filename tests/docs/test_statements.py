@@ -1,4 +1,4 @@
-"""What the pages state of the tree holds: libraries, paths, targets, hooks."""
+"""Statements of the pages about the repository: libraries, paths, targets, hooks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MODULES = {
 }
 """Distribution → the module that is imported, where its name is another."""
 DRIVERS = {"psycopg": "postgresql+psycopg"}
-"""Distribution → the word by which SQLAlchemy is asked for it; nothing else imports it."""
+"""Distribution → its SQLAlchemy URL scheme; nothing else imports it."""
 OF_TESTS = {"kubernetes"}
 """Distributions that only tests import: kubeflow-training's models need a version of it."""
 OPTIONAL = ("report", "postgres", "collector")

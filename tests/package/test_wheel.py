@@ -1,4 +1,4 @@
-"""The wheel alone, in an empty environment outside the source tree, is the whole product."""
+"""The wheel works alone, in an empty environment without the sources."""
 
 from __future__ import annotations
 

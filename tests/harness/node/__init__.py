@@ -1,4 +1,6 @@
-"""Real nodes for the test cluster: kubelet, containerd, pod network and DNS, on this machine.
+"""Real nodes for the test cluster, on this machine.
+
+They consist of kubelet, containerd, pod network and DNS.
 
 Each node is a machine of its own as far as the kernel can make one: network, mounts and processes
 are in namespaces of their own (``machine.py``, ``inside.py``), so that nothing of it can outlive

@@ -22,9 +22,10 @@ def start(
     say: Callable[[str], None] = print,
     **options: bool,
 ) -> NodeCluster:
-    """Start a cluster of real nodes, and fake ones, in a new folder; it ends with this process.
+    """Start a cluster of real and fake nodes in a new folder.
 
-    ``options`` are more of :class:`~tests.harness.cluster.bringup.Options`.
+    It ends with this process. ``options`` are further fields of
+    :class:`~tests.harness.cluster.bringup.Options`.
     """
     programs = tools.built(tools.NODE, say=say)
     kind = partial(NodeCluster, programs=programs, count=count)

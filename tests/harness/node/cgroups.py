@@ -1,4 +1,4 @@
-"""The cgroups of one node: a root of its own in each hierarchy, made before and removed after."""
+"""Cgroups of a node: one root per hierarchy, removed afterwards."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from tests.harness.cluster.limits import SECONDS
 
 NEEDED = ("cpu", "cpuset", "memory", "pids")
 _USED = (*NEEDED, "hugetlb", "io")
-"""Controllers for a kubelet, where the machine has them; only version 2 has to enable them."""
+"""Controllers for a kubelet, if the machine has them.
+
+Only version 2 must enable them.
+"""
 
 
 def mounted(kind: str) -> list[Path]:
@@ -26,7 +29,7 @@ def mounted(kind: str) -> list[Path]:
 
 
 def missing() -> str | None:
-    """Say why a kubelet could not account for its pods here; None if it could."""
+    """Return why a kubelet cannot account for pods here, or None."""
     hierarchies = mounted("cgroup")
     if not hierarchies and not mounted("cgroup2"):
         return "no cgroups are mounted"

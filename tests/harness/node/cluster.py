@@ -94,7 +94,7 @@ class Node:
         self.processes.stop(program, grace=0)
 
     def is_up(self) -> bool:
-        """Whether its machine is there, for programs to be started in it."""
+        """Return True if its machine is up and can start programs."""
         return self._states() is not None
 
     def ended(self) -> str | None:
@@ -184,7 +184,11 @@ class NodeCluster(OwnCluster):
         _dns_file(layout).write_text("\n".join(lines) + "\n")
 
     def is_ready(self, name: str) -> bool:
-        """Whether a component is ready; for a kubelet, by its own report and the API server's."""
+        """Return True if a component is ready.
+
+        A kubelet must also answer itself, because the API server reports it as ready for some
+        seconds after its end.
+        """
         if name not in {node.name for node in self.nodes}:
             return super().is_ready(name)
         # The cluster goes on saying so for seconds after a kubelet has ended.
@@ -196,7 +200,7 @@ class NodeCluster(OwnCluster):
         return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
     def until(self, condition: Callable[[], bool], guilty: Callable[[], str]) -> None:
-        """Wait for something; if a program of a node ends meanwhile, fail with its log."""
+        """Wait for a condition; fail with the log if a node's program ends."""
 
         def fulfilled() -> bool:
             for node in self.nodes:

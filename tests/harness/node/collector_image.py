@@ -1,9 +1,9 @@
-"""The collector's image, built as a user builds it; the base is made from Debian's packages.
+"""The collector's image, built as users build it, on a Debian base.
 
-No registry is at hand where the tests run: ``mmdebstrap`` makes a base that has what the public one
-has of it (Debian 12 and its Python), and pip fetches the packages beforehand, as docs/images.md
-says for a network without an index. What was made is kept in the user's cache, by the checksum of
-what decides it, and made once by however many processes ask for it.
+The tests have no registry. ``mmdebstrap`` makes a base with the relevant parts of the public one
+(Debian 12 and its Python), and pip downloads the packages beforehand, as docs/images.md describes
+for a network without an index. Results are kept in the user's cache under a checksum of their
+inputs, and built once however many processes need them.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ VALUES = {"registry": REGISTRY, "repository": "k8sbench-collector", "pullPolicy"
 """The same, for the chart."""
 CACHE = tiers.CACHE / "k8sbench" / "images"
 KEPT = 3
-"""Finished images that stay in the cache: a tree on two branches need not build each time."""
+"""Finished images kept in the cache, so that branches share it."""
 DOWNLOAD = "--no-deps --only-binary=:all: --python-version=3.11"
 PIP_CONF = "[global]\nno-index = true\nfind-links = /collector\n"
-"""How packages are fetched beforehand, and the build made to take those: as docs/images.md says."""
+"""Pip configuration for packages downloaded beforehand, as in docs/images.md."""
 _BASE = f"{REGISTRY}/python:3.11-slim-bookworm"
 _SUITE = "bookworm"
 # usr-is-merged instead of what would do that later, with 45 MB of Perl.
@@ -59,7 +59,7 @@ def missing() -> str | None:
 
 
 def built(say: Callable[[str], None] = print) -> Path:
-    """Return the image as an archive that containerd imports, built now if it is not yet."""
+    """Return the image as an archive for containerd; build if missing."""
     target = CACHE / f"collector-{_key(_files(_TREE))}.tar"
     CACHE.mkdir(parents=True, exist_ok=True)
     with tools.locked(CACHE / "lock", say):

@@ -1,8 +1,8 @@
-"""The configuration of the programs of one node. Pure: paths, addresses and certificates come in.
+"""Configuration of a node's programs.
 
-Two settings of containerd are for machines whose root is less than root: without CAP_SYS_RESOURCE
-no process may be made less likely to be killed, and where a controller for huge pages is missing
-their limits cannot be set.
+Pure: paths, addresses and certificates are parameters. Two settings of containerd are for machines
+with restricted root. Without CAP_SYS_RESOURCE no process may lower its out-of-memory score, and
+without a controller for huge pages their limits cannot be set.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.harness.node.image import PAUSE
 from tests.harness.node.machine import Machine
 
 PLUGINS = Path("/usr/lib/cni")
-"""Where Debian has the programs that connect pods."""
+"""Folder of Debian's CNI plugins."""
 LOG_SIZE = "10Mi"
 """After which a kubelet rotates a container's log; its own default."""
 _BRIDGE = "pods"

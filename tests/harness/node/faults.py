@@ -12,19 +12,31 @@ from tests.harness.node.cluster import NodeCluster
 
 GPU_PRODUCT = "Tesla-T4"
 SMALL_LOG = "64Ki"
-"""Size after which a log is rotated; the kubelet checks every 3 s, so a file may exceed it."""
+"""Log size that triggers rotation.
+
+The kubelet checks every 3 s, so a file may exceed it.
+"""
 SMALL_LOG_BYTES = 64 << 10
 """The same, as a number."""
 WAITS = "import signal; print('on', flush=True); signal.pause()"
-"""A program that runs until it is killed; PID 1 ignores a SIGTERM that it does not handle."""
+"""Program that runs until it is killed.
+
+As PID 1 it ignores SIGTERM, because it has no handler.
+"""
 ENDS_WHEN_TOLD = f"import signal, sys; signal.signal(15, lambda *_: sys.exit(7)); {WAITS}"
 _FILLS_MEMORY = "b = []\nwhile True: b.append(bytearray(8 << 20))"
 OUT_OF_MEMORY = ("python3", "-c", _FILLS_MEMORY)
 """Its main process is killed, where limits give it some memory."""
 CHILD_OUT_OF_MEMORY = ("sh", "-c", 'python3 -c "$0"; exit 3', _FILLS_MEMORY)
-"""A child is killed; with cgroups of version 1 the main process continues, and ends with 3."""
+"""Program whose child is killed.
+
+With cgroups of version 1 the main process continues, and ends with 3.
+"""
 DISK_FULL = "open('/tmp/data', 'wb').write(bytes(40 << 20)); " + WAITS
-"""Writes 40 MiB, more than it may; evicted at the kubelet's next check, within about 10 s."""
+"""Program that writes 40 MiB, more than its limit.
+
+The kubelet evicts it at its next check, within about 10 s.
+"""
 
 
 def on(node: str) -> dict[str, str]:
@@ -34,7 +46,7 @@ def on(node: str) -> dict[str, str]:
 
 @contextlib.contextmanager
 def gpu(cluster: NodeCluster, node: str) -> Iterator[None]:
-    """Have a node report a GPU of a model, until the end of the block."""
+    """Report a GPU on a node for the duration of the block."""
     label = "nvidia.com/gpu.product"
     _have_gpus(cluster, node, "1")
     cluster.kubectl("label", "node", node, f"{label}={GPU_PRODUCT}")
@@ -98,7 +110,7 @@ def _configure(cluster: NodeCluster, name: str, **reported: str) -> None:
 
 
 def log_files(cluster: NodeCluster, namespace: Namespace, name: str) -> list[Path]:
-    """Return the files of a pod's only container's log, the current one and rotated ones."""
+    """Return a one-container pod's log files, the rotated ones included."""
     found = namespace.get("pod", name)
     logs = Path(cluster.node(found["spec"]["nodeName"]).machine.data, "logs")
     folder = f"{namespace.name}_{name}_{found['metadata']['uid']}"

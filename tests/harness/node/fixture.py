@@ -1,4 +1,4 @@
-"""The cluster with real nodes as pytest fixtures; a folder takes them by importing them."""
+"""Pytest fixtures of the cluster with real nodes, to be imported."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.harness.node.cluster import NodeCluster
 
 @pytest.fixture(scope="session")
 def node_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeCluster]:
-    """Give a cluster with two real nodes, DNS and the operators of both kinds, for this run."""
+    """Provide a cluster with two real nodes, DNS and both operators."""
     own = bringup.start(fixture.new_folder(tmp_path_factory), has_trainer=True)
     yield own
     own.end()

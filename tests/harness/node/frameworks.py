@@ -1,6 +1,6 @@
-"""Frameworks for pods: the site-packages of this Python as a claim, and node pools that use it.
+"""Frameworks for pods: this Python's site-packages as a claim.
 
-The volume is a folder of this machine, read-only.
+The volume is a folder of this machine, read-only. Node pools that use it are here too.
 """
 
 from __future__ import annotations
@@ -35,6 +35,6 @@ def pools() -> str:
 
 @contextlib.contextmanager
 def claimed(namespace: Namespace) -> Iterator[None]:
-    """Have the claim in a namespace, bound; the volume goes with the end of the block."""
+    """Provide the claim, bound, in a namespace for the block's duration."""
     with volumes.claimed(namespace, CLAIM, sysconfig.get_path("purelib"), "ReadOnlyMany"):
         yield

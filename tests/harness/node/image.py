@@ -1,7 +1,8 @@
-"""Images made from this machine's own files, without a registry: Python, and a pod's pause.
+"""Images built from local files without a registry: Python and pause.
 
-The Python is the one that runs the tests, without its packages: so compiled packages that work here
-work there. Its files keep their paths; programs and libraries come with what they are linked to.
+The Python is the one that runs the tests, without its packages, so compiled packages that work here
+also work there. Its files keep their paths; programs and libraries come with the libraries they
+link to.
 """
 
 from __future__ import annotations
@@ -107,7 +108,10 @@ def _linked_to(files: Iterable[Path]) -> Iterator[Path]:
 
 
 def _placed(file: Path) -> Path:
-    """Return where a file really is: /lib is a link to /usr/lib, in the image as here."""
+    """Return the real path of a file.
+
+    /lib is a link to /usr/lib, both here and in the image.
+    """
     return file.parent.resolve() / file.name
 
 

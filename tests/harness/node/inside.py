@@ -1,9 +1,9 @@
-"""The first process of a node's machine: a program. It sets it up and is then its subreaper.
+"""First process of a node's machine: sets it up, then supervises.
 
-A kubelet and a container runtime have paths that no option changes. Here they are covered: /run by
-an empty folder, /var/lib and /var/log by layers that take what is written; and the kernel's
-settings that a kubelet insists on are files that say what it wants to read, for they hold for the
-whole machine that the tests run on.
+A kubelet and a container runtime have paths that no option changes. Here those are covered: /run by
+an empty folder, /var/lib and /var/log by overlays that take writes. Kernel settings that a kubelet
+insists on are replaced by files with the expected content, because the real ones apply to the whole
+host.
 """
 
 from __future__ import annotations

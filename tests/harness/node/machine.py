@@ -31,17 +31,21 @@ _END_SECONDS = subreaper.GRACE - 2
 
 @dataclass(frozen=True)
 class Machine:
-    """What one node's machine is."""
+    """Parameters of a node's machine."""
 
     name: str
     socket_folder: str
-    """Where its own subreaper listens and logs go."""
+    """Folder of its subreaper's socket and logs."""
     data: str
-    """Everything else of it; gone with the cluster's folder, when no mount is left in it."""
+    """Folder of all other data.
+
+    Removed with the cluster's folder once no mount is left in it.
+    """
     cgroup: str
     router: str
-    """The cluster's end of the link, and the node's: with the length of the prefix."""
+    """Cluster's address on the link, with the prefix length."""
     address: str
+    """Node's address on the link, with the prefix length."""
     pods: str
     """The network of its pods."""
 
@@ -96,7 +100,7 @@ def _started(path: str) -> subprocess.Popen[bytes]:
 
 
 def _link(machine: Machine, pid: int) -> None:
-    """Link the machine, route to it and its pods, and let packets pass from node to node."""
+    """Link the machine's network, and route between nodes and pods."""
     link = machine.name
     _ip("link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", str(pid))
     _ip("address", "add", machine.router, "dev", link)

@@ -1,4 +1,4 @@
-"""What the tests on real nodes need on this machine; used by ``tests/tiers.py``."""
+"""Requirements of tests on real nodes; used by ``tests/tiers.py``."""
 
 from __future__ import annotations
 

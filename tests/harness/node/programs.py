@@ -1,4 +1,7 @@
-"""Tiny programs as benchmarks of a user's own: what ``k8sbench submit FILE`` takes, in seconds."""
+"""Tiny programs as user benchmarks, for ``k8sbench submit FILE``.
+
+Each takes seconds.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ POOLS = {
         {"name": "far", **POOL, "selector": faults.on("node-1")},
     ],
 }
-"""Each on a node of its own, so that one may be lost without the others' pods."""
+"""Pools of one node each, so that one can fail alone."""
 GATE = """
 import os
 os.mkfifo("/tmp/gate")

@@ -1,1 +1,1 @@
-"""What of the chart is written by machine, and what stands beside its values."""
+"""Generated parts of the chart, and comments on its values."""

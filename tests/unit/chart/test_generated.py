@@ -1,4 +1,7 @@
-"""What the chart has from elsewhere is equal to its source. Renewed by ``make golden``."""
+"""Generated parts of the chart equal their sources.
+
+Renew them with ``make golden``.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ SCHEMA = CHART / "values.schema.json"
 
 
 def rules(text: str, kind: str, name: str = "") -> str:
-    """Return the rules of a role, without those for the collector's objects, whose names vary."""
+    """Return the rules of a role.
+
+    Rules for the collector's objects are left out, because their names vary.
+    """
     found = next(
         each
         for each in yaml.safe_load_all(text)

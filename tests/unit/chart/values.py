@@ -1,4 +1,4 @@
-"""The values of the chart with what is said of them, and the table that is made of that."""
+"""Values of the chart with their comments, and the generated table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""New sets against a baseline: in the collector's metrics, and by whoever asks the collector."""
+"""Comparison of new sets with a baseline, in metrics and commands."""
 
 from __future__ import annotations
 

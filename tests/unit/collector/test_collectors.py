@@ -165,7 +165,7 @@ def test_list_rejects_the_runs_that_results_rejects(
 
 @pytest.fixture
 def many(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The ids of 25 runs of a collector that gives ten at a time; two are of the same time."""
+    """Ids of 25 runs, served in pages of ten; two share a time."""
     monkeypatch.setattr(records, "PAGE", 10)
     times = [float(n) for n in range(15)] + [14.0] + [float(n) for n in range(15, 24)]
     proxy.runs = tuple(run(f"r{n:02}", at=1e9 + at) for n, at in enumerate(times))

@@ -1,4 +1,4 @@
-"""The collector's life: it collects while it holds its Lease, and begins again after failures."""
+"""Main loop of the collector: it follows the Lease and retries."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ class Lease:
 
 
 class Served:
-    """What is done in place of serving, each time that it begins; the last is done again."""
+    """Replacement for serving; each start runs the next function.
+
+    The last function repeats.
+    """
 
     def __init__(self, *times: Callable[[Stop], None]) -> None:
         self.times, self.began = list(times), 0

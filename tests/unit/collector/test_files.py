@@ -1,4 +1,4 @@
-"""Another machine reads the files that a collector has of a run: logs as they grow, GPU series."""
+"""Run files read from a collector: growing logs and GPU series."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ HERE = ClusterAccess(namespace="team")
 
 
 class Collector:
-    """A collector's store, served as it serves it, at the address of an API server's proxy."""
+    """Collector's store, served at the address of an API server's proxy."""
 
     def __init__(self, store: SqlStore) -> None:
         self.store, self.asked = store, list[str]()
@@ -145,7 +145,7 @@ def test_a_report_has_a_collectors_runs_and_their_logs(
 
 
 def without_its_job(theirs: Run, store: SqlStore) -> tuple[Run, RunContext]:
-    """Record a collector's run in the store that has submitted it; its job is gone since."""
+    """Record a collector's run in its submitter's store, its job gone."""
     place = Location(server="https://api", namespace="team")
     store.record(theirs.plan, at=theirs.created_at, owner=None, location=place)
     ours = store.move("seg-1", creation.created(theirs.created_at, "uid-1"))

@@ -1,4 +1,4 @@
-"""What a collector lets others read: documents of the schema, logs with ranges, and no more."""
+"""Read access to a collector: schema documents, logs with ranges."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def samples(made: Metrics) -> dict[str, dict[tuple[str, ...], float]]:
 
 
 def told(made: Metrics) -> dict[str, float]:
-    """Every sample but those of the process, of the disk and of phases that no job is in."""
+    """Return all samples except process, disk and empty-phase ones."""
     return {
         f"{name}{{{','.join(labels)}}}" if labels else name: value
         for name, found in samples(made).items()

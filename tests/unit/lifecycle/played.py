@@ -1,4 +1,4 @@
-"""A cluster that plays given events, and a context around it; stands at our own port."""
+"""Fake cluster that plays given events, and a matching context."""
 
 from __future__ import annotations
 
@@ -28,21 +28,22 @@ LOCATION = Location(server="https://cluster.example:6443", namespace="bench")
 
 
 class AtOnce(Inline):
-    """Makes each call at once, and waits for no event: all of them are there."""
+    """Runs each call immediately; never waits for events."""
 
     def wait(self, seconds: float) -> None:
         pass
 
 
 class FakeCluster:
-    """Plays the given script for every job: events without a run id, or errors to raise.
+    """Plays the given script for every job.
 
-    ``refusals`` are raised by creations, one each; None, and afterwards: the job is created. While
-    it is waited for an event, ``passes`` seconds pass, and ``meanwhile`` happens.
+    The script has events without a run id, or errors to raise. Each creation raises the next of
+    ``refusals``; with None or no more of them the job is created. During a wait for an event,
+    ``passes`` seconds pass, and ``meanwhile`` is called.
     """
 
     answers_late = False
-    """Whether requests are made on threads: some wait for what happens meanwhile."""
+    """True if requests run on threads and may wait for ``meanwhile``."""
 
     def __init__(
         self,
@@ -59,11 +60,11 @@ class FakeCluster:
         self.refusals = list(refusals)
         self.now, self.passes, self.meanwhile = now, passes, meanwhile
         self.is_deaf = False
-        """Whether a job goes on although it was asked to end."""
+        """True if jobs ignore cancel requests."""
         self.denies: BaseException | None = None
         """Raised when a job is to be ended or deleted."""
         self.stays: str | None = None
-        """Why a job is not deleted."""
+        """Reason why a job is not deleted; None if it is."""
         self.going_on: dict[str, deque[JobEvent | BaseException]] = {}
         self.created: list[str] = []
         self.cancelled: list[tuple[str, str]] = []
@@ -267,7 +268,7 @@ def collect(
 
 
 def served(store: Store, cluster: FakeCluster, stop: Stop) -> CollectResult:
-    """Serve one place until the stop; the result has each run that was closed once."""
+    """Serve one place until the stop; return each closed run once."""
     here, closed = context(store, cluster), dict[str, Run]()
     with Serving(lambda: collecting.open_runs(here), here, Silent()) as place:
         result = serving.serve([place], stop, lambda run: closed.update({run.run_id: run}))

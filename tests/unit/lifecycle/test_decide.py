@@ -1,4 +1,4 @@
-"""What is decided on each state and view of a run; docs/architecture.md has the table."""
+"""Decisions for each run state and view; see docs/architecture.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many requests one executor sends at a time."""
+"""Limit of concurrent requests of an executor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of jobs that are followed: their time, their hopes, their logs and what is left."""
+"""Followed jobs: timeouts, hopeless states, logs and cleanup."""
 
 from __future__ import annotations
 

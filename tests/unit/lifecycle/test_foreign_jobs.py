@@ -1,4 +1,4 @@
-"""Jobs that only the cluster knows: found by name, listed, and looked at without a record."""
+"""Unrecorded jobs on the cluster: found, listed and inspected."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def test_a_run_that_is_recorded_while_it_is_looked_for_is_found(
 
 
 def test_another_job_that_begins_alike_is_not_it(store: Store, answering: Answering) -> None:
-    """Who cancels ``night`` must not end ``night-2``."""
+    """Cancelling ``night`` must not cancel ``night-2``."""
     answering(
         on_cluster("night"),
         on_cluster("night-2", known_plan=plan("night-2", repeat=2)),

@@ -1,4 +1,7 @@
-"""GPU metrics of runs: fetched after the row, beside other runs, and kept whatever happens."""
+"""GPU metrics of runs: fetched after the row, beside other runs.
+
+The runs' results are kept whatever happens.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,10 @@ def measured(**changes: Any) -> Measurement:
 
 
 class Bench:
-    """Runs cases on a played cluster, with sources; its clock stands still but for waits."""
+    """Runs cases on a fake cluster with metric sources.
+
+    Its clock advances only during waits.
+    """
 
     def __init__(
         self,
@@ -107,7 +113,7 @@ class Bench:
         return result.closed
 
     def wait(self, seconds: float) -> None:
-        """Wait for threads, and let time pass where there are none, or they are held up."""
+        """Wait for threads; advance the clock if all are blocked or done."""
         if self.gathering._came.is_set():
             return
         open_ = all(one.gate.is_set() for one in self.sources if isinstance(one, Source))

@@ -17,7 +17,10 @@ from tests.unit.measure.support import Lines, ids, lines_of, mmseg
 from tests.unit.measure.test_own_runs import PLAN
 
 START = 1772445600.0
-"""2026-03-02T10:00:00Z, when the fixtures' run began; its window is from 10 to 14 s after."""
+"""Start of the fixtures' run, 2026-03-02T10:00:00Z.
+
+Its window is from 10 to 14 s later.
+"""
 WHY = "Its node had put it away."
 
 
@@ -62,7 +65,7 @@ def test_a_gap_outside_the_window_is_a_warning(after: float | None, before: floa
     ],
 )
 def test_a_gap_in_the_window_rejects(after: float | None, before: float | None, what: str) -> None:
-    """What is printed in the window may be written up to five seconds after it."""
+    """Lines of the window may be written up to 5 s later."""
     found = measured(gap(after, before))
     assert (found.verdict, ids(found, "reject")) == ("rejected", ["incomplete-log"])
     assert found.throughput is None

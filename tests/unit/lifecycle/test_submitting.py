@@ -188,7 +188,7 @@ def test_what_a_set_already_has_need_not_be_repeated(store: Store) -> None:
 
 
 def test_what_goes_on_of_a_set_is_taken_up_and_not_started_a_second_time(store: Store) -> None:
-    """One run's job goes on; another was recorded, and killed before its job was created."""
+    """One run is active; another was killed before job creation."""
     detached(store)
     case = planned_case("kubernetes")
     store.record(case.plan("recorded", "night", 2), at=11.0, owner=None, location=LOCATION)
@@ -239,7 +239,7 @@ def test_hosts_in_an_upstream_command_are_those_of_each_run(store: Store) -> Non
 
 
 def test_a_run_of_unknown_end_is_no_success(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As of a namespace that is deleted: its job is gone, and its collector does not answer."""
+    """The namespace is deleted: no job, no answer from the collector."""
 
     def unknown(*_: object) -> None:
         raise Unreachable("namespaces 'team' not found")

@@ -1,4 +1,4 @@
-"""How far a sweep is, and how long the rest may take: an estimate from what has ended."""
+"""Progress of a sweep and its estimated remaining time."""
 
 from __future__ import annotations
 
