@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SECONDS = 2.0
-"""For its answer, when everything else is read."""
+"""Timeout of the collector's answer, after everything else is read."""
 INSIST_SECONDS = 10.0
-"""The same where nothing else is shown."""
+"""The same timeout if no other data are shown."""
 LOG_SECONDS = 30.0
 """Until the next piece of a log must come."""
 SOURCE = "collector"

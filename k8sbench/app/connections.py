@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore
 
 GLIMPSE_SECONDS = 5.0
-"""For the first answer of a cluster that is only looked at."""
+"""Timeout of the first answer to a single query."""
 LOOK_SECONDS = 10.0
-"""For each further answer of such a one."""
+"""Timeout of each further answer to a single query."""
 SILENT_SECONDS = 2.0
 """Seconds to wait for a first answer before noting the wait."""
 ANSWER_SECONDS = 8.0
-"""For that answer in all: a command that never reaches a server ends soon."""
+"""Total timeout of a first answer, so that commands fail early."""
 PASSING = frozenset({"api-unreachable", "api-busy"})
 """Cause ids of errors of a server that may answer a moment later."""
 

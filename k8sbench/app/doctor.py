@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 BENCHMARK = "deeplabv3p"
 """Benchmark of the dry-run jobs; it runs on both frameworks."""
 CHECKS_SECONDS = 10.0
-"""For all checks together to repeat requests that fail, and to wait for answers."""
+"""Time limit of all checks together, retries included."""
 
 
 class Preflight(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +30,7 @@ class Preflight(msgspec.Struct, frozen=True, kw_only=True):
 
     findings: tuple[Finding, ...]
     location: Location | None = None
-    """None where no cluster is configured."""
+    """Location on the cluster; None if no cluster is configured."""
 
     @property
     def is_ready(self) -> bool:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore
 
 LOOK_SECONDS = 0.5
-"""Between two looks at the record of a run that another process follows."""
+"""Interval of reading the record of a run that another process follows."""
 
 
 def watch(

@@ -35,11 +35,11 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     phase: Phase
     """The present state, one of the phases."""
     cause: str
-    """Reason of the state, one sentence."""
+    """Reason for the state, one sentence."""
     cause_id: str | None
-    """Stable id of the cause, such as ``owner-killed``; None without a diagnosis.
+    """Stable id of the cause, such as ``owner-killed`` or ``timeout``.
 
-    Others are ``replica-failed`` and ``timeout``.
+    It is None if the state needs no diagnosis.
     """
     created_at: float
     """Time of recording, Unix seconds."""
@@ -48,7 +48,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: float | None
     """Time of the final state, Unix seconds; None before that."""
     restarts: int = 0
-    """Number of job re-creations, pending ones included."""
+    """Number of times the job was re-created, including a pending one."""
     group: str
     """Id of the group that the run belongs to, as in ``results -o json``."""
     artifacts: str | None
@@ -77,7 +77,7 @@ class ListedRun(RunView, frozen=True, kw_only=True):
     benchmark: str
     """Name in the catalog, or in the user's file."""
     variant: str
-    """Variant: the program of the benchmark."""
+    """Name of the benchmark's variant, one of its programs."""
     framework: str
     """``pytorch`` or ``paddle``."""
     impl: str
@@ -127,7 +127,7 @@ class RunStatus(RunView, frozen=True, kw_only=True):
     owner_alive: bool | None
     """True if the owner process is alive.
 
-    None if there is no owner, or if this machine cannot tell.
+    It is None if there is no owner, or if this machine cannot tell.
     """
     history: tuple[Transition, ...]
     """Every change of state, oldest first; the first is Created."""
@@ -154,7 +154,7 @@ class RunStatus(RunView, frozen=True, kw_only=True):
     on_cluster: ClusterState | None
     """Current state of the job on its cluster.
 
-    None for a finished or local run, and if the cluster did not answer.
+    It is None for a finished or local run, and if the cluster did not answer.
     """
 
 

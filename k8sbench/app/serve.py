@@ -45,9 +45,9 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     listed_at: float | None
     """Time when the last namespace's jobs were listed, Unix seconds; None before."""
     runs: Sequence[Run]
-    """Those that are followed."""
+    """Followed runs."""
     api_errors: dict[str, int]
-    """By HTTP status, or ``none``: requests that API servers refused or did not answer."""
+    """HTTP status, or ``none`` without an answer → number of failed requests."""
     problem: str = ""
     """Error from listing the jobs of a namespace; empty without one."""
 
@@ -138,9 +138,9 @@ def serve_all(
 # Which of several collectors collects: the one that holds a Lease; the others wait.
 
 RENEW_SECONDS = 4.0
-"""Between two renewals."""
+"""Interval of renewals."""
 TOKEN_SECONDS = 60.0
-"""Between two looks at the token, which may be replaced."""
+"""Interval of reading the token, which may be replaced."""
 HELD_SECONDS = 10.0
 """Seconds after a renewal until the collector stops.
 

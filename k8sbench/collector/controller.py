@@ -24,15 +24,15 @@ from k8sbench.model.run import Run
 from k8sbench.model.times import LOOK_SECONDS
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
-"""Before it begins again after a failure; twice as long each time."""
+"""Pause before a retry; it doubles with each failure."""
 STEADY_SECONDS = 60.0
 """Seconds of collecting after which the retry pause is reset."""
 LATEST = 500
 """Number of recent runs read at startup, for their metrics."""
 RETENTION_SECONDS = 3600.0
-"""Between two looks for logs that are to be deleted."""
+"""Interval of checks for expired logs."""
 WRITE_SECONDS = 30.0
-"""Between two looks whether the store can be written."""
+"""Interval of checks that the store is writable."""
 SUCCESS_SECONDS = 90.0
 """Seconds of readiness after the last listing and store write.
 

@@ -45,17 +45,20 @@ PIECE = 1 << 16
 HEALTHY_SECONDS = 300.0
 """Seconds that one step may take, such as a slow listing."""
 MOST_CONNECTIONS, MOST_OF_PEER = 400, 100
-"""At once, of all and of one address; the API server's proxy is one."""
+"""Limits of open connections: in total, and per address.
+
+The API server's proxy counts as one address.
+"""
 REQUEST_SECONDS = 10.0
-"""For a connection to send its next request."""
+"""Time limit for a connection to send its next request."""
 START_SECONDS, END_SECONDS = 10.0, 5.0
-"""For the server to listen, and to end."""
+"""Time limits for the server to start listening, and to end."""
 
 
 OPEN = frozenset({"/healthz", "/readyz", "/metrics"})
 """Paths for which no token is needed."""
 MOST_READS, WAIT_SECONDS = 2, 20.0
-"""Documents that are made at once; for how long others wait."""
+"""Limit of documents built concurrently, and the timeout of others."""
 
 
 class _Guard:

@@ -31,13 +31,13 @@ MOST_CASES, MOST_BENCHMARKS, MOST_CODES = 200, 50, 30
 """Series of each metric that has these labels."""
 LONGEST_LABEL = 63
 STUCK_SECONDS = 1800.0
-"""For which a job may be pending or starting."""
+"""Seconds after which a pending or starting job counts as stuck."""
 WAITS_ITS_TURN = frozenset({"queued", "turn", "no-node-fits", "quota-exceeded", "operator-slow"})
 """Causes with which it may be so for longer: others go first."""
 ROOM_SECONDS = 300.0
-"""Between two counts of what the store takes."""
+"""Interval of measuring the store's size."""
 HELD_SECONDS = 300.0
-"""Between two comparisons with the baseline, unless a run has ended."""
+"""Interval of comparisons with the baseline, unless a run has ended."""
 NEWEST = 500
 """Runs among which the newest sets are looked for."""
 CASE = ("benchmark", "variant", "framework", "precision", "case", "preset", "pool")
