@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from tests.size import ROOT, TOLERANCE
 
 MOST_WORDS = 14
-LIMITS = {"whether": 100, "clause": 350, "long": 840}
+LIMITS = {"whether": 30, "clause": 80, "long": 240}
 """Kind of summary → how many there may be."""
 EXAMPLES = 5
 """Offenders shown for a count above its limit."""
