@@ -231,7 +231,7 @@ def test_a_release_of_the_chart_s_name_does_not_say_it_twice(newest: Helm) -> No
     assert named(newest.template(examples.COLLECTOR, release="x"), "Service", "x-dlperf-collector")
 
 
-def test_a_dashboard_stays_the_same_one_and_has_the_limits_of_the_alerts(newest: Helm) -> None:
+def test_a_dashboard_stays_the_same_one(newest: Helm) -> None:
     def board(release: str, **given: Any) -> dict[str, Any]:
         on = nested("monitoring.dashboard.enabled", True)
         objects = newest.template(merged(examples.COLLECTOR, on, given), release=release)
@@ -239,17 +239,11 @@ def test_a_dashboard_stays_the_same_one_and_has_the_limits_of_the_alerts(newest:
         found: dict[str, Any] = json.loads(text)
         return found
 
-    def limits(board: dict[str, Any]) -> set[float]:
-        shown = (panel["fieldConfig"]["defaults"].get("thresholds") for panel in board["panels"])
-        return {steps["steps"][1]["value"] for steps in shown if steps}
-
-    first, rules = board("dlperf"), {"prometheusRule": {"freePercent": 20}}
-    other = board("dlperf", monitoring=rules)
+    first = board("dlperf")
+    other = board("dlperf", monitoring={"prometheusRule": {"freePercent": 20}})
     assert first["uid"] == other["uid"] != board("x-dlperf")["uid"]
     assert first["title"] != board("x-dlperf")["title"]
     assert len(first["uid"]) <= 40
-    assert 10 in limits(first)
-    assert 20 in limits(other)
 
 
 @pytest.mark.parametrize(
