@@ -1,1 +1,4 @@
-"""The life of a run: what is to be done next with it, decided purely, and the one executor."""
+"""Life of a run.
+
+Pure functions decide the next step; one executor carries it out.
+"""

@@ -1,6 +1,6 @@
-"""One run that this process brings to its end: its record, its view and its archive.
+"""A run that this process follows: record, view and archive.
 
-What the cluster reports goes to the store first and to the user second.
+Events of the cluster go to the store first and to the user second.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GAPS = "log-gaps.json"
 NODES = "nodes.json"
 """Artifact of a run: facts about its nodes, if they could be read."""
 ABSENT_SECONDS = 5.0
-"""Between two looks for a job that may still appear."""
+"""Interval between looks for a job that may still appear."""
 AGAIN_SECONDS = 2.0
 """First retry interval of a failed request; it doubles with each retry."""
 LONGEST_AGAIN = 30.0
@@ -69,25 +69,32 @@ class ActiveRun:
         self.record = Record(run=run, wish=wish, keep=keep, wait=wait, survives=survives)
         self.view = view
         self.archive, self.manifests = archive, manifests
-        """The archive is None if the run was over when it was resumed; the manifests are those of
-        the first attempt's job."""
+        """Archive of the logs, and manifests of the first attempt's job.
+
+        The archive is None if the run was over when it was resumed.
+        """
         self.is_over = False
-        """Its end is on record; it is still to be measured and its job deleted."""
+        """True if the run's end is recorded; measurement and deletion may follow."""
         self.is_restarted = False
         """True if this process creates its job again, or did."""
         self.lacking_since: float | None = None
-        """Since when the job could not be created, or may still appear, Unix seconds; else None."""
+        """Start of the time without a job, Unix seconds; else None.
+
+        The job could not be created, or may still appear.
+        """
         self.gaps = list(gaps)
         self.images: set[str] = set()
         self.read_until: dict[str, float] = {}
         """Time stamp of the last archived line by replica, Unix seconds."""
         self.printed: Mapping[str, float] | None = {}
-        """Time stamp by replica, Unix seconds, up to which logs are read before the job is
-        cancelled; None: not known, so the job is cancelled once its state is known."""
+        """Last time stamp to archive before cancelling, by replica, Unix seconds.
+
+        None: unknown; the job is cancelled once its state is reported.
+        """
         self.tries = 0
         """Failed creations, or looks for the job, in a row."""
         self.asked_since: float | None = None
-        """Start of the wait for the job's owner to collect it, Unix seconds; None: no wait."""
+        """Start of the wait for the owner's collection, Unix seconds; else None."""
         self.request: Request | None = None
 
     @classmethod
@@ -112,7 +119,10 @@ class ActiveRun:
 
     @classmethod
     def ended(cls, run: Run, here: Here) -> ActiveRun:
-        """Make an active run of one that is over, for what another process left of it."""
+        """Make an active run of one that is over.
+
+        It is measured, or its job deleted, if another process left that undone.
+        """
         context, _, rules = here
         store, run_id = context.store, run.run_id
         if rules.keep and run.wishes and not requests.is_by_name(run):
@@ -196,14 +206,17 @@ class ActiveRun:
         self.see(next_at=self.context.clock() + pause)
 
     def refuse(self, error: BaseException) -> Outcome:
-        """Record that the run has no job, or may have none; a restarted run has that on record."""
+        """Record that the job was not created, or perhaps not.
+
+        A restarted run already has that on record.
+        """
         if not self.run.restarts:
             survives, now = self.record.survives, self.context.clock()
             self.move(requests.refusal(self.run_id, error, now, survives=survives))
         return self.outcome(How.REFUSED, error)
 
     def far_enough(self) -> Outcome | None:
-        """Return the outcome of a run that was to be brought no further than to a new job."""
+        """Return the outcome if the run stops at the new job."""
         is_restarted = self.is_restarted and self.rules.until is Until.LOOKED_AT
         if not is_restarted and self.rules.until is not Until.CREATED:
             return None
@@ -230,7 +243,7 @@ class ActiveRun:
         self.begin_attempt()
 
     def begin_attempt(self) -> None:
-        """Have the next attempt created; nothing of its logs is archived yet."""
+        """Queue the creation of the next attempt; its log archive is empty."""
         self.is_restarted, self.tries = True, 0
         self.printed, self.read_until = {}, {}
         now = self.context.clock()
@@ -238,7 +251,7 @@ class ActiveRun:
         self.see(is_end_answered=False, asked_to_end_at=math.inf)
 
     def note_kept(self) -> None:
-        """Tell the user of a job that stays on the cluster because of its logs."""
+        """Tell the user if the job stays because of incomplete logs."""
         is_kept = self.view.has_gaps and self.run.phase is Phase.SUCCEEDED
         if is_kept and not (self.view.is_unwanted or self.rules.keep):
             why = f"its logs are not whole. To delete it: k8sbench delete {self.run_id}"
@@ -301,7 +314,10 @@ class ActiveRun:
         return None
 
     def take_ownership(self, whose: Ownership) -> bool:
-        """Take in the owner of the job; True if a request to this store was recorded."""
+        """Store the owner of the job; True if a request was recorded.
+
+        The request is one to this store.
+        """
         if not whose.is_ours and self.view.ownership.is_ours and not self.context.for_collector:
             self.reporter.note(f"{self.run_id} belongs to {whose.holder}, which collects it.")
         self.see(ownership=whose)
@@ -314,7 +330,7 @@ class ActiveRun:
         return True
 
     def _take_end(self, end: Transition) -> Outcome | None:
-        """Take in that the job is over, is gone, or has logs that cannot be read now."""
+        """Handle the end of the job, its absence, or unreadable logs."""
         run, now, whose = self.run, self.context.clock(), self.view.ownership
         if not end.phase.final:
             self.see(job=JobView.UNREADABLE)

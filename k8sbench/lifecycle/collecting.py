@@ -1,8 +1,8 @@
-"""Collecting jobs of a cluster: after a detach, an interrupt, a crash, or on another machine.
+"""Collecting jobs of a cluster.
 
-Idempotent: a run that is closed stays as it is, one that another process follows is left to it, and
-logs go on where their archive ends. A run whose files cannot be read or written is reported and
-passed over.
+Used after a detach, an interrupt or a crash, or on another machine. Idempotent: closed runs do not
+change, runs that another process follows are skipped, and logs continue where their archive ends. A
+run whose files cannot be read or written is reported and skipped.
 """
 
 from __future__ import annotations
@@ -24,14 +24,20 @@ from k8sbench.model.run import Location, Run
 from k8sbench.ports import Cluster, FoundJob, RunFilter
 
 END_SECONDS = 240.0
-"""For a job to end that is cancelled by command, after what it has printed is archived."""
+"""Longest wait for a cancelled job to end.
+
+It begins after the archiving of the job's present logs.
+"""
 
 OWED_SECONDS = 3 * 86_400.0
-"""How old a run may be whose GPU metrics are still fetched: sources keep them for some days."""
+"""Age limit of runs whose GPU metrics are still fetched.
+
+Sources keep the metrics for some days.
+"""
 
 
 class CollectResult(msgspec.Struct, kw_only=True):
-    """What :func:`collect` did with each run."""
+    """Result of :func:`collect`: the runs by what was done with them."""
 
     closed: list[Run] = []
     going_on: list[Run] = []
@@ -42,7 +48,7 @@ class CollectResult(msgspec.Struct, kw_only=True):
     """Passed over, by run id."""
 
     def take(self, outcome: Outcome) -> None:
-        """Take in the outcome of a run; one that is not final could not be collected."""
+        """Add the outcome of a run; a non-final run counts as failed."""
         run = outcome.run
         if outcome.how is How.LEFT:
             self.going_on.append(run)
@@ -54,7 +60,7 @@ class CollectResult(msgspec.Struct, kw_only=True):
             self.failed[run.run_id] = Unreachable(latest.cause, latest.action or "")
 
     def pass_over(self, run: Run, error: StoreError, reporter: Reporter) -> None:
-        """Take in a run that is passed over; says so unless that was said before."""
+        """Add a skipped run, with a note unless the error is unchanged."""
         before = self.failed.get(run.run_id)
         if before is None or str(before) != str(error):
             reporter.note(f"warning: run {run.run_id} is passed over: {error}")
@@ -69,7 +75,10 @@ class CollectResult(msgspec.Struct, kw_only=True):
 
 
 def needs_collection(run: Run) -> bool:
-    """Whether something of a run on a cluster is still to be fetched, measured or deleted."""
+    """Return True if a run on a cluster needs further work.
+
+    Something of it is still to be fetched, measured or deleted.
+    """
     return run.plan.backend == "kubernetes" and (not run.is_closed or run.wishes != ())
 
 
@@ -101,12 +110,12 @@ def _of_attempt(run: Run, job: FoundJob, context: RunContext) -> Run:
 
 
 def is_continued(run: Run, job: FoundJob) -> bool:
-    """Whether a job is of a training that was over for this store, and which another continues."""
+    """Return True if another store continues a training that ended here."""
     return attempts.keeps_checkpoints(run) and job.attempt > run.attempt
 
 
 def open_runs(context: RunContext, here: Collection[str] = ()) -> list[Run]:
-    """The store's runs at this place of a cluster that need collection, oldest first.
+    """Return the open runs at this place of a cluster, oldest first.
 
     ``here`` are runs whose jobs were found there: they may be recorded under another URL of it.
     """
@@ -119,7 +128,7 @@ def open_runs(context: RunContext, here: Collection[str] = ()) -> list[Run]:
 
 
 def owed_runs(context: RunContext) -> list[Run]:
-    """The store's closed runs at this place of a cluster whose GPU metrics are still to come."""
+    """Return the closed runs here whose GPU metrics are not fetched."""
     since = context.clock() - OWED_SECONDS
     return [
         run
@@ -131,7 +140,7 @@ def owed_runs(context: RunContext) -> list[Run]:
 
 
 def same_place(one: Location | None, other: Location | None) -> bool:
-    """Whether both are the same namespace, reached by the same URL."""
+    """Return True if both are the same namespace at the same URL."""
     return (
         one is not None
         and other is not None
@@ -196,7 +205,10 @@ def collect(
 
 
 def _going_on(runs: Sequence[Run], context: RunContext) -> set[str]:
-    """Return the runs whose jobs go on; one whose job is gone is over, too."""
+    """Return the ids of the runs whose jobs have not ended.
+
+    A run whose job is gone is over, too.
+    """
     asked = {run.run_id: run for run in runs if not (run.phase.final or run.wish("cancel"))}
     return {
         job.run_id
@@ -209,11 +221,11 @@ def _going_on(runs: Sequence[Run], context: RunContext) -> set[str]:
 
 
 def cancel(run: Run, context: RunContext, reporter: Reporter, stop: Stop) -> Run | None:
-    """End a run that is to be cancelled and that no other process follows, and close it.
+    """Cancel a run that no other process follows, and close it.
 
-    What its pods have printed until now is archived first: they are deleted with the job. Returns
-    None if asked to stop before that; raises :class:`BenchError` if the cluster refuses it, or does
-    not answer for long. The wish is recorded already.
+    The wish is already recorded. Present logs are archived first: the pods are deleted with the
+    job. Returns None if a stop request comes before that. Raises :class:`BenchError` if the cluster
+    rejects the cancellation, or does not answer for long.
     """
 
     def refused(_: Run, error: BenchError) -> None:

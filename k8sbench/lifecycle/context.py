@@ -1,4 +1,4 @@
-"""What callers of the life of a run give it and get from it: context, rules, stop, outcomes."""
+"""Context, rules, stop requests and outcomes of runs."""
 
 from __future__ import annotations
 
@@ -27,46 +27,53 @@ Agree = Callable[[str], bool]
 
 
 class Reporter(Protocol):
-    """Is informed of what happens while it happens. Several runs may go on at once."""
+    """Receives events of runs as they happen, of several runs at once."""
 
     def plan(self, plan: RunPlan) -> None:
-        """A case was planned; nothing is recorded yet."""
+        """Report a planned case; nothing is recorded yet."""
 
     def planned(self, run: Run) -> None:
-        """The run is recorded and about to start, or exists and is resumed."""
+        """Report a run that is recorded and about to start, or resumed."""
 
     def on_event(self, run: Run, event: JobEvent) -> None:
-        """The job's state changed, a replica's did, or a line was printed."""
+        """Report a state of the job or a replica, or a line."""
 
     def ended(self, run: Run) -> None:
-        """The run is final, and measured if it succeeded."""
+        """Report a final run, measured if it succeeded."""
 
     def note(self, text: str) -> None:
-        """Something that concerns no single run's state."""
+        """Show a message that concerns no single run's state."""
 
 
 class SweepReporter(Reporter, Protocol):
-    """Is told before the first of several runs what is to come."""
+    """A reporter that also receives the extent of a sweep."""
 
     def expect(self, plans: Sequence[RunPlan], finished: Sequence[Run], parallel: int) -> None:
-        """So many runs are to come, a plan for each, beside those that their set has."""
+        """Announce the planned and the finished runs of a sweep.
+
+        ``plans`` has one plan for each run to come; ``finished`` are the runs that the set has
+        already.
+        """
 
 
 class PlannedCase(msgspec.Struct, frozen=True, kw_only=True):
-    """One case to run: its plan and how to render it. Identities are put in run by run."""
+    """One case to run: its plan and how to render it.
+
+    Each run replaces the placeholders for its identity.
+    """
 
     draft: RunPlan
-    """The complete plan, with a placeholder for the run id, the set and the repeat."""
+    """Complete plan, with placeholders for run id, set and repeat."""
     repeats: int = 1
-    """How many runs of it are wanted."""
+    """Number of runs of the case."""
     manifests: Callable[[RunPlan], tuple[Manifest, ...]]
-    """The plan of a run → what is asked of the cluster."""
+    """Renders a run's plan as manifests."""
     text: Callable[[Sequence[Manifest]], str]
-    """What is asked of the cluster → the YAML that is kept with the run."""
+    """Renders manifests as the YAML that is kept with the run."""
     benchmark_file: str = ""
-    """The text of the user's file that describes it; empty of a built-in benchmark."""
+    """Text of the user's benchmark file; empty for a built-in benchmark."""
     joins: str | None = None
-    """Id of a run of it that exists and is taken up, instead of a new one."""
+    """Id of an existing run to join; None: a new run."""
 
     def plan(self, run_id: str, set_name: str, repeat: int = 1) -> RunPlan:
         """Return the plan of one run of this case."""
@@ -74,7 +81,7 @@ class PlannedCase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What runs need of the outside."""
+    """Everything outside the life of a run: store, cluster, clock and callbacks."""
 
     store: Store
     cluster: Cluster
@@ -85,39 +92,48 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     draw_run_id: Callable[[str], str]
     """Benchmark name → a new run id."""
     measure: Callable[[Run, Sequence[LogGap]], Measurement | None]
-    """Measure a finished run from its archived logs, of which the gaps are missing; None: it failed
-    before its last planned iteration."""
+    """Measures a finished run from its archived logs, given their gaps.
+
+    Returns None if the run failed before its last planned iteration.
+    """
     manifests: Callable[[Run], Sequence[Manifest]]
-    """A run that exists → what is asked of the cluster for it, which is kept in its folder; raises
-    :class:`~k8sbench.model.errors.BenchError` where it cannot be made here."""
+    """Renders the manifests of an existing run.
+
+    Raises :class:`~k8sbench.model.errors.BenchError` if they cannot be rendered here.
+    """
     pool: Threads
     """Makes the requests that may take long."""
     location: Location | None = None
-    """Where on a cluster new jobs go."""
+    """Cluster and namespace of new jobs; None for local runs."""
     deadline_s: float | None = None
-    """How long after its time limit the cluster itself ends a job; None: it does not."""
+    """Seconds from a job's time limit to the cluster's own.
+
+    None: the cluster has no limit of its own.
+    """
     collected_elsewhere: Callable[[Run, Path], Run | None] | None = None
-    """Run whose job is gone, and its folder → the collector's record of it, with its files in the
-    folder; None if the collector has no such run. Raises
-    :class:`~k8sbench.model.errors.BenchError` if that cannot be known yet. None: no collector."""
+    """Fetches the collector's record of a run whose job is gone.
+
+    Arguments are the run and its folder, which receives the collector's files. Returns None if the
+    collector has no such run. Raises :class:`~k8sbench.model.errors.BenchError` if that cannot be
+    known yet. None: no collector.
+    """
     for_collector: bool = False
     """True if new jobs belong to the namespace's collector."""
     metric_sources: Sequence[MetricSource] = ()
-    """Where GPU metrics of the runs come from."""
+    """Sources of the runs' GPU metrics."""
     accept: Sequence[str] = ()
     """Ids of reasons that do not reject."""
 
 
 class Until(enum.Enum):
-    """How far runs are brought."""
+    """Point up to which runs are followed."""
 
     OVER = "over"
     """Until they are measured, and their jobs deleted."""
     CREATED = "created"
     """Until their jobs exist."""
     LOOKED_AT = "looked at"
-    """As ``OVER`` if their jobs are over; neither a job that may still appear nor another attempt
-    is waited for."""
+    """As ``OVER``, without waiting for missing jobs or further attempts."""
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,21 +147,26 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     parallel: float = math.inf
     """Most concurrent runs."""
     on_failure: Callable[[Run, StoreError], None] | None = None
-    """Takes a run whose files cannot be read or written, so that the others go on; None: the error
-    is raised."""
+    """Handles a run whose files cannot be read or written.
+
+    Other runs continue. None: the error is raised.
+    """
     on_refusal: Callable[[Run, BenchError], None] | None = None
-    """Takes a run whose cancellation the cluster rejects, and which goes on; None: a note."""
+    """Handles a run whose cancellation the cluster rejects; None: a note.
+
+    The run continues.
+    """
 
 
 class How(enum.Enum):
-    """How this process finished with a run."""
+    """Way in which this process finished with a run."""
 
     CLOSED = "closed"
     """Final, measured and deleted; or its logs cannot be read now."""
     CREATED = "created"
-    """Its job exists; the run was to be brought no further."""
+    """The job exists; the run is not followed further."""
     LEFT = "left"
-    """It goes on, or its end is not known; the run was to be brought no further."""
+    """The run continues, or its end is unknown; it is not followed."""
     REFUSED = "refused"
     """Its job was not created, or not for certain."""
     OVER_BEFORE = "over-before"
@@ -160,15 +181,15 @@ class Outcome(msgspec.Struct, frozen=True):
     run: Run
     how: How
     error: BaseException | None = None
-    """Why its job was refused."""
+    """Reason why the job was refused; None if it was not."""
 
 
 MANIFEST = "manifest.yaml"
-"""Artifact of a run: what is asked of the cluster."""
+"""Artifact of a run: the manifests requested from the cluster."""
 BENCHMARK = "benchmark.yaml"
-"""Artifact of a run: the user's file that describes its benchmark, as it was then."""
+"""Artifact of a run: the user's benchmark file at submit."""
 INTERRUPTED = "interrupted"
-"""Id of the cause of runs that end because the user or the system asked for it."""
+"""Cause id of runs that a user or the system interrupted."""
 
 
 class Stop:
@@ -196,9 +217,9 @@ class Stop:
 
 
 class Threads:
-    """Does calls beside the thread that follows runs; how many at a time its callers limit.
+    """Makes calls on daemon threads, beside the thread that follows runs.
 
-    Each on a thread that does not keep the program from ending.
+    Callers limit their number.
     """
 
     def __init__(self) -> None:
@@ -221,7 +242,10 @@ class Threads:
 
 
 class Inline(Threads):
-    """Makes each call at once: what starts processes must be the thread that they live with."""
+    """Makes each call at once, on the calling thread.
+
+    A local process ends with the thread that started it.
+    """
 
     def start(self, call: Callable[[], T], name: str) -> Future[T]:  # noqa: ARG002
         """Make the call."""
@@ -234,7 +258,7 @@ class Inline(Threads):
 
 
 def in_thread(call: Callable[[], T], name: str) -> Future[T]:
-    """Make a call on a thread of its own that does not keep the program from ending."""
+    """Make a call on its own daemon thread."""
     future: Future[T] = Future()
 
     def run() -> None:

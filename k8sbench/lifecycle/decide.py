@@ -18,17 +18,22 @@ from k8sbench.model import attempts, creation, times
 from k8sbench.model.phase import Phase, Transition
 
 CANCEL_SECONDS = 600.0
-"""For a job of a cluster to end after it was cancelled. Its API server may be away; after so long
-the job is left, for nothing waits without end."""
+"""Longest wait for a cancelled job on a cluster to end.
+
+Its API server may be away. Then the job is left on the cluster: no wait is endless.
+"""
 RESUME_SECONDS = 1.0
-"""After the first event of a resumed job, for its end to be reported if it has ended."""
+"""Time from a resumed job's first event to its end report.
+
+The job may have ended long before the resumption.
+"""
 
 
 class ActionKind(enum.Enum):
-    """What the executor can do for a run."""
+    """Actions of the executor."""
 
     CREATE = "Create"
-    """Create the job of the current attempt, once nothing of an earlier attempt is left."""
+    """Create the job of the current attempt, after clearing earlier attempts."""
     FOLLOW = "Follow"
     """Look for the job, and follow it from the end of its archived logs."""
     CANCEL = "Cancel"
@@ -138,7 +143,10 @@ def advance(record: Record, view: View, now: float) -> Transition | None:
 
 
 def _left_alone(record: Record, view: View, now: float) -> Transition | None:
-    """Return the end of a run whose job is left on the cluster; None: it is not left."""
+    """Return the end of a run whose job stays on the cluster.
+
+    None: the job does not stay.
+    """
     if now >= view.asked_to_end_at + CANCEL_SECONDS and record.wish is not None:
         minutes, wish = times.duration(CANCEL_SECONDS), record.run.ended_by(record.wish)
         cause = f"{wish.cause} For {minutes} its job could not be cancelled; it may go on."
@@ -184,9 +192,10 @@ def is_restarted(record: Record, end: Transition, now: float) -> bool:
 
 
 def time_limit(record: Record, view: View) -> float:
-    """Return the end of the run's time, Unix seconds; infinite while its time does not count.
+    """Return the end of the run's time limit, Unix seconds.
 
-    The limit leaves a moment in which a resumed job that has ended can report it.
+    Infinite while the time does not count. The limit leaves a moment in which a resumed job that
+    has ended can report its end.
     """
     state = state_of(record.run)
     if record.wish is not None or not view.ownership.is_ours:
