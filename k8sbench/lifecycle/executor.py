@@ -31,9 +31,9 @@ from k8sbench.ports import JobEvent, Manifest, RunFilter
 LOOK_SECONDS = 0.25
 """Longest wait for an event before stop requests and time limits are checked."""
 ANSWER_SECONDS = 5.0
-"""For the answer to a creation when k8sbench is asked to stop."""
+"""Longest wait for a creation's answer after a stop request."""
 WISHES_SECONDS = 15.0
-"""Between two reads of other processes' wishes for the active runs."""
+"""Interval between reads of other processes' wishes."""
 
 
 class Executor:
@@ -89,7 +89,10 @@ class Executor:
         return {*self._runs, *self._requests.to_delete, *self._requests.pending, *over}
 
     def _unfollowed(self) -> int:
-        """Return the number of runs whose jobs the cluster does not follow: they may come."""
+        """Return the number of runs whose jobs the cluster does not follow.
+
+        Their jobs may still appear.
+        """
         begun = sum(active.is_restarted for active in self._requests.pending.values())
         runs = self._runs.values()
         lacking = sum(active.lacking_since is not None for active in runs)
@@ -97,7 +100,10 @@ class Executor:
         return lacking + len(self._requests.to_create) + begun
 
     def _ready(self) -> ActiveRun | None:
-        """Return a run that can be closed: no pending request may create its job once more."""
+        """Return a run that can be closed; None if there is none.
+
+        No request of the run is pending: one could create its job again.
+        """
         return next((active for active in self._over if active.request is None), None)
 
     def create(self, run: Run, manifests: Sequence[Manifest]) -> None:
@@ -184,7 +190,10 @@ class Executor:
             yield from self.step(0.0 if begun else LOOK_SECONDS)
 
     def _close_what_is_over(self) -> list[Outcome]:
-        """Close the runs whose logs are on disk already: their figures are a moment away."""
+        """Close the runs whose logs are on disk already.
+
+        Their measurements take only a moment.
+        """
         sent = [active.request.answer for active in self._over if active.request]
         self.context.pool.join(sent, ANSWER_SECONDS)
         self._take_answers(self._requests.pending.values())
@@ -203,7 +212,7 @@ class Executor:
         return outcomes
 
     def stop_creating(self) -> list[Outcome]:
-        """Wait a moment for pending creations, and leave the runs that have no job by then."""
+        """Wait briefly for pending creations; end runs without a job."""
         self._requests.join("create", ANSWER_SECONDS)
         self._take_answers(self._requests.pending.values())
         why = "k8sbench was asked to stop before that."
@@ -232,7 +241,10 @@ class Executor:
             self._changed[active.run_id] = None
 
     def _try_creations_now(self) -> None:
-        """Try the creations again for which a quota had no room: there may be some."""
+        """Retry the creations that a quota had no room for.
+
+        A deletion may have made room.
+        """
         for active in sorted(self._runs.values(), key=lambda active: active.lacking_since or 0.0):
             is_lacking = active.lacking_since is not None
             is_waiting = is_lacking and math.isfinite(active.view.next_at)
@@ -242,7 +254,7 @@ class Executor:
                 self._changed[active.run_id] = None
 
     def _take_events(self, events: Sequence[JobEvent]) -> None:
-        """Take in events in their order; lines of one replica in a row are archived at once."""
+        """Handle events in order, archiving adjacent lines of a replica together."""
         for (run_id, replica), some in itertools.groupby(events, _printed_by):
             if (active := self._runs.get(run_id)) is not None and replica is not None:
                 with self._guarded(active):
@@ -359,7 +371,10 @@ class Executor:
     # -- how it ends ----------------------------------------------------------------------------
 
     def _settle(self, active: ActiveRun, outcome: Outcome | None) -> None:
-        """Take a run from those that are not over, if it is over or has an outcome."""
+        """Remove a run from the active ones if finished.
+
+        A run is finished if it is over or has an outcome.
+        """
         if outcome is not None:
             self._leave(active)
             self._outcomes.append(outcome)
@@ -377,7 +392,10 @@ class Executor:
 
     @contextlib.contextmanager
     def _guarded(self, active: ActiveRun) -> Iterator[None]:
-        """Leave a run whose files cannot be read or written, if the rules say so."""
+        """Stop following a run whose files fail, if the rules allow.
+
+        The rules' ``on_failure`` receives the run; without it the error is raised.
+        """
         try:
             yield
         except StoreError as error:
@@ -402,5 +420,5 @@ def _may_have_finished(run: Run) -> bool:
 
 
 def _printed_by(event: JobEvent) -> tuple[str, str | None]:
-    """Return the run, and the replica if the event is a line of its log."""
+    """Return the event's run, and its replica for a log line."""
     return event.run_id, None if event.line is None else event.line.replica

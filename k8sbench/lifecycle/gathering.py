@@ -1,4 +1,4 @@
-"""GPU metrics of measured runs: fetched when they are there, beside everything else.
+"""GPU metrics of measured runs, fetched in the background.
 
 A source is asked when the last sample of the run's steady part must have arrived. A thread of its
 own fetches each run, a few at a time. The thread that follows the runs completes and records the
@@ -30,19 +30,25 @@ from k8sbench.ports import MetricSource, Store
 FETCHES = 4
 """Runs that are fetched at a time."""
 GIVE_UP_SECONDS = 60.0
-"""After the fetch of a run began: a source that hangs must not keep the program."""
+"""Timeout of a run's fetch.
+
+A hanging source must not block the program.
+"""
 AT_ONCE_SECONDS = 0.3
-"""For figures that are there already to come before the row."""
+"""Time in which available metrics arrive.
+
+Only then is the user told to wait for others.
+"""
 LOOK_SECONDS = 0.25
 """Longest wait before stop requests and the clock are looked at."""
 SERIES = "gpu"
 """Folder of a run's artifacts with the series."""
 WANTED = f"{SERIES}/wanted.json"
-"""Artifact of a run: which series are to be fetched; without it none ever were."""
+"""Artifact of a run: the requested series; absent if none were requested."""
 FETCHED = f"{SERIES}/fetched.json"
-"""What the sources said beside the series: what is missing and why."""
+"""Artifact of a run: the sources' missing metrics and the reasons."""
 OWED = "They have not been fetched."
-"""Begins the reason of a measurement whose GPU metrics are still to come, or were left out."""
+"""Start of the reason while a measurement's GPU metrics are not fetched."""
 
 T = TypeVar("T")
 
@@ -53,12 +59,17 @@ class _Owed(msgspec.Struct, kw_only=True):
     run: Run
     wanted: SeriesQuery
     due: float | None = None
-    """When they are there, Unix seconds; None until the sources have said."""
+    """Time when the metrics are available, Unix seconds.
+
+    None until the sources have said.
+    """
     work: Future[float | list[Fetched]] | None = None
-    """What a thread asks the sources: by how long after its end the last sample comes, or, once
-    that is known, for the samples."""
+    """Pending request to the sources; None if there is none.
+
+    First for the seconds until the last sample is available, then for the samples.
+    """
     began: float = 0.0
-    """When that did, Unix seconds."""
+    """Start of that request, Unix seconds."""
 
 
 class Gathering:
@@ -84,7 +95,10 @@ class Gathering:
         nodes[replica.replica] = replica.node or nodes.get(replica.replica)
 
     def promised(self, run: Run, found: Measurement) -> Measurement:
-        """Say in a new measurement that its GPU metrics are still to come, if they are."""
+        """Note in a new measurement that its GPU metrics will follow.
+
+        Returns the measurement unchanged if none will.
+        """
         if not self._owes(run, found):
             return found
         way = f" Fetch them with: k8sbench collect {run.run_id}" if run.location else ""
@@ -114,7 +128,10 @@ class Gathering:
         self._owed[run.run_id] = _Owed(run=run, wanted=wanted)
 
     def _wanted(self, run: Run, steady: SteadyPart, nodes: Mapping[str, str | None]) -> SeriesQuery:
-        """Say what is to be fetched: what was wanted before, if anything was; keeps it."""
+        """Return the query for a run's series, and record it.
+
+        A recorded query is reused.
+        """
         store = self._context.store
         wanted = _kept(store, run.run_id)
         if wanted is None:
@@ -154,10 +171,11 @@ class Gathering:
         one.work.add_done_callback(lambda _: self._came.set())
 
     def to_the_end(self, stop: Stop, announce: Callable[[float | None], None]) -> None:
-        """Wait for what is owed; ``announce`` is called first, with the seconds until it is there.
+        """Wait for the metrics of all measured runs, or a stop request.
 
-        They are None where no source has said yet. What is there already is taken without that.
-        Asked to stop it returns, and what is still owed can be collected.
+        ``announce`` is called once before a longer wait, with the seconds until the metrics are
+        available, or None while a source has not said. Metrics that are not fetched by a stop
+        request can be collected later.
         """
         began, announced = self._context.clock(), False
         with stop:
@@ -202,7 +220,7 @@ class Gathering:
 
 
 def is_owed(run: Run) -> bool:
-    """Whether GPU metrics of a run were to come, and no process has fetched them."""
+    """Return True if GPU metrics of a run are still to be fetched."""
     found = run.measurement
     return found is not None and found.missing.get("gpu_metrics", "").startswith(OWED)
 
@@ -210,7 +228,7 @@ def is_owed(run: Run) -> bool:
 def wanted_of(
     run: Run, nodes: Mapping[str, str | None], uuids: Sequence[str], start: float, end: float
 ) -> SeriesQuery:
-    """Say which series are a run's, given its replicas' nodes as far as they are known."""
+    """Build the query for a run's series from its replicas' known nodes."""
     prefix = "" if run.location is None else f"{run.plan.job_name}-"
     nodes = dict.fromkeys(kind_of(run.plan).names(run.plan.replicas)) | dict(nodes)
     return SeriesQuery(
@@ -224,12 +242,15 @@ def wanted_of(
 
 
 def series_file(source: str) -> str:
-    """Name the artifact with the series of a source: one in JSON on each line."""
+    """Name the artifact with a source's series, one per JSON line."""
     return f"{SERIES}/{source}.jsonl"
 
 
 def kept_series(folder: Path) -> dict[str, list[Series]]:
-    """Read the series in a run's folder, by source; none of a file that cannot be read."""
+    """Read the series in a run's folder, by source.
+
+    Unreadable files are skipped.
+    """
     found: dict[str, list[Series]] = {}
     for source in get_args(SourceName):
         with contextlib.suppress(OSError, msgspec.MsgspecError):
@@ -249,7 +270,7 @@ def _kept(store: Store, run_id: str) -> SeriesQuery | None:
 def _settled_or_fetched(
     sources: Sequence[MetricSource], wanted: SeriesQuery
 ) -> float | list[Fetched]:
-    """Return when to ask the sources, or, where nothing has to be waited for, what they have."""
+    """Return the delay of the last sample, or the answers without one."""
     found = [0.0]
     for source in sources:
         with contextlib.suppress(Exception):  # its fetch says what is wrong with it

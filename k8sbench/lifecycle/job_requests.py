@@ -39,7 +39,10 @@ REQUESTS = 4
 ASK_SECONDS = 5.0
 """Interval at which the collector is asked for a run."""
 OWNER_SECONDS = 240.0
-"""Time for the owner of a job that has ended to collect it with its GPU metrics."""
+"""Time for a job's owner to collect it after its end.
+
+The GPU metrics are part of the collection.
+"""
 
 
 class JobRequests:
@@ -368,7 +371,7 @@ class JobRequests:
         return None
 
     def _may_restart(self, active: ActiveRun, end: Transition) -> bool:
-        """Return True if the owner of a job that has ended may be about to create the next one."""
+        """Return True if the job's owner may soon create another attempt."""
         run, since = active.run, active.asked_since
         is_recent = since is None or self._context.clock() < since + OWNER_SECONDS
         return is_recent and run.restarts < run.plan.max_restarts and may_be_better(end)

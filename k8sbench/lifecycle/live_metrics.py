@@ -1,6 +1,6 @@
-"""What a run's GPUs do now, beside its latest step: read from sources every few seconds.
+"""Current GPU metrics and latest step of a run.
 
-The run is only looked at: who follows it goes on to do so.
+The sources are read every few seconds. The process that follows the run is not disturbed.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from k8sbench.model.run import Run
 from k8sbench.ports import Clock, JobEvent, MetricSource
 
 WINDOW_SECONDS = 120.0
-"""How old a sample may be: four of the intervals at which exporters take one by default."""
+"""Oldest age of a displayed sample.
+
+Four times the default interval of exporters.
+"""
 REFRESH_SECONDS = 5.0
-"""Between two reads of the sources."""
+"""Interval between reads of the sources."""
 LOOK_SECONDS = 0.5
-"""Between two looks at the run, which may change its state."""
+"""Interval between looks at the run, whose state may change."""
 
 
 class LiveMetrics:
@@ -33,7 +36,7 @@ class LiveMetrics:
         self._fetched: Sequence[Fetched] = ()
         """The last answer that had any series, else the last."""
         self._silent: str | None = "Nothing was read yet."
-        """Why the sources had nothing when they were asked last; None where they had something."""
+        """Reason for the sources' last empty answer; None if they had samples."""
 
     def take(self, events: Iterable[JobEvent], note: Callable[[str], None]) -> None:
         """Take in what happened to the run."""
@@ -43,7 +46,10 @@ class LiveMetrics:
                 note(event.note)
 
     def gpus(self) -> tuple[tuple[gpu_metrics.GpuNow, ...], dict[str, str]]:
-        """Return the GPUs with samples, by replica; and by metric why none has it, or ``*``."""
+        """Return the GPUs with samples, and reasons for missing metrics.
+
+        The GPUs are by replica, the reasons by metric, or under ``*`` for all.
+        """
         gpus = gpu_metrics.latest(self._fetched, self.clock())
         if self._silent is not None:
             return gpus, {"*": self._silent}

@@ -1,7 +1,7 @@
-"""The state of a run while it is followed: its phase, its replicas, their last output.
+"""Live state of a run: phase, replicas and latest output.
 
-Little is kept per run, so that a thousand may run at once: the last lines and steps of each
-replica. The figures are for display; the measurement is computed afterwards, from whole logs.
+Only the last lines and steps of each replica are kept, so that a thousand runs fit in memory. The
+figures are for display; the measurement is computed later, from whole logs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from k8sbench.parse.lines import pieces
 from k8sbench.ports import JobEvent, LogLine
 
 LAST_LINES = 15
-"""How much of a replica's output is kept."""
+"""Kept lines of a replica's output."""
 LONGEST_LINE = 500
 """Characters of a kept line."""
 LONGEST_READ = 4096
@@ -31,12 +31,18 @@ LONGEST_READ = 4096
 RECENT_STEPS = 8
 """Printed steps that the pace is taken from."""
 UNREAD_LINES = 2 * RECENT_STEPS
-"""Latest lines that may have a step, kept until somebody looks: most are never looked at."""
+"""Kept unparsed lines that may have a step.
+
+Most are never parsed: nobody looks at them.
+"""
 _NAMES_GPU = '"gpu_uuid"'
 _GPU = re.compile(_NAMES_GPU + r':\s*"([^"]+)"')
 """In the event with which a rank of our trainers describes its machine."""
 _EVALUATES = '"event": "evaluation"'
-"""Of our trainers: hours lie between two such lines, so that none may be left unread."""
+"""Text of our trainers' evaluation lines.
+
+Hours may lie between two of them, so each is parsed at once.
+"""
 _REPLICA = re.compile(r"\b[a-z]+-\d+\b")
 
 
@@ -46,17 +52,17 @@ class LatestStep(msgspec.Struct, frozen=True, kw_only=True):
     iteration: int
     """Its number."""
     total: int | None
-    """How many are planned; None where the line does not say."""
+    """Planned iterations; None if the line does not say."""
     epoch: int | None
     """The epoch, where iterations are counted within epochs; None otherwise."""
     rate: float | None
     """Samples per second of the whole job; None where the line has none."""
     unit: str
-    """Of the rate: ``images/s``, …."""
+    """Unit of the rate: ``images/s``, …."""
     loss: float | None
     """None where the line has none."""
     at: float
-    """When the line came, Unix seconds."""
+    """Time of the line, Unix seconds."""
 
 
 class Output:
@@ -72,7 +78,7 @@ class Output:
         """The last lines, without the table in which torchrun reports which rank failed."""
         self._report = exits.TorchrunReport()
         self.last_at = 0.0
-        """When its last line came, Unix seconds."""
+        """Time of the replica's last line, Unix seconds; 0 before the first."""
         self.evaluation: Evaluation | None = None
         """The latest; None before the first, and of the published programs."""
         self.gpu_uuids: dict[str, None] = {}
@@ -113,7 +119,10 @@ class Output:
         return may_have
 
     def remaining(self, now: float) -> float | None:
-        """Seconds until the last iteration at the recent pace; None while that is not known."""
+        """Return the estimated seconds until the last iteration.
+
+        The recent pace is assumed to continue. None while the pace is unknown.
+        """
         last = self.last
         if last is None or len(self._recent) < 2:
             return None
@@ -159,7 +168,7 @@ class LiveRun:
         self.state = run.history[-1]
         self.restarts = run.restarts
         self.reported_at = float("-inf")
-        """When a step of it was last printed as a plain line, Unix seconds."""
+        """Time of the last step printed as plain text, Unix seconds."""
         self._replicas: dict[str, ReplicaState] = {}
         self._failed: dict[str, None] = {}
         self._outputs: dict[str, Output] = {}
@@ -199,7 +208,10 @@ class LiveRun:
         return self._outputs.get(replica)
 
     def steps(self) -> Output | None:
-        """The output of the first replica that prints steps, which are those of the job."""
+        """Return the output of the first replica that prints steps.
+
+        Its steps are those of the job. None before the first step.
+        """
         outputs = (self._outputs[name] for name in sorted(self._outputs, key=rank_order))
         return next((output for output in outputs if output.last is not None), None)
 
@@ -208,14 +220,15 @@ class LiveRun:
         return [uuid for output in self._outputs.values() for uuid in output.gpu_uuids]
 
     def last_line_at(self) -> float | None:
-        """When its last line came, Unix seconds; None before the first."""
+        """Return the time of the last line, Unix seconds; None before."""
         return max((output.last_at for output in self._outputs.values()), default=None)
 
     def failed(self) -> list[str]:
-        """Name the replica that the cause names first, then those that failed, in that order; all
-        that printed where none is known.
+        """Name the failed replicas, first the one that the cause names.
 
-        The one that caused the failure may be ended by others, once its peers have failed.
+        The others follow in the order of their failures. If no failure is known, all replicas that
+        printed are named. The replica that caused the failure may later be ended by others, once
+        its peers have failed.
         """
         named = [name for name in _REPLICA.findall(self.state.cause) if name in self._outputs]
         failed = dict.fromkeys([*named[:1], *self._failed])

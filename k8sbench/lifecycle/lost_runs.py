@@ -17,16 +17,16 @@ from k8sbench.model.run import Owner, Run
 from k8sbench.ports import RunFilter, Store
 
 Alive = Callable[[Owner], bool | None]
-"""Whether a process still runs; None where that cannot be known from here."""
+"""Checks if a process still runs; returns None if unknown here."""
 OWNER_KILLED = "owner-killed"
 
 
 def reconcile(store: Store, *, alive: Alive, now: float) -> dict[str, Run]:
-    """Bring runs up to date whose process is gone; returns those that changed, by id.
+    """Mark local runs as lost if their process is gone.
 
-    Runs of a cluster go on without us, and processes of other machines cannot be seen from here:
-    both are left alone. A store that can only be read stays as it is; what is returned says what
-    would stand in it.
+    Returns the changed runs by id. Runs on a cluster go on without their process, and processes of
+    other machines cannot be checked from here, so neither is changed. In a read-only store nothing
+    is recorded; the returned runs have the state that would be recorded.
     """
     changed: dict[str, Run] = {}
     for run in store.runs(RunFilter(unfinished=True)):
@@ -52,7 +52,7 @@ def _closed(store: Store, run: Run, *, now: float) -> Run:
 
 
 def lost(run: Run, last_written_at: float | None, *, now: float) -> Transition:
-    """Say what became of a run whose process is gone, and since when."""
+    """Build the final transition of a run whose process is gone."""
     owner = run.owner
     assert owner is not None
     latest = run.history[-1]

@@ -36,7 +36,10 @@ UNFINISHED = frozenset(
 
 
 def is_result(run: Run, found: Measurement) -> bool:
-    """True if a measurement counts as its run's: a failed run's needs all planned iterations."""
+    """Return True if a measurement counts as its run's result.
+
+    A failed run's measurement needs all planned iterations.
+    """
     lacks = not UNFINISHED.isdisjoint(reason.id for reason in found.reasons)
     return run.phase is not Phase.FAILED or not lacks
 
@@ -49,11 +52,12 @@ def measure_run(
     gaps: Sequence[LogGap] = (),
     nodes: Iterable[Mapping[str, str]] = (),
 ) -> Measurement:
-    """Measure a run from the logs of its replicas, rank 0's first, against its plan.
+    """Measure a run from its replicas' logs, rank 0 first.
 
-    Logs in which there is nothing to measure are a rejected measurement, not an error: the run
-    itself ended well, and what it left is on record. ``gaps`` are the lines that it has not;
-    ``nodes``, what its nodes say of themselves, is added to its environment.
+    The run is checked against its plan. Logs without any measurable line give a rejected
+    measurement, not an error: the run itself ended well, and its logs are kept. ``gaps`` are
+    missing lines of the logs; ``nodes`` are the facts that nodes report, which are added to the
+    environment.
     """
     expected = expectation.from_plan(run.plan, accept=tuple(accept))
     opened = list(logs)

@@ -1,7 +1,7 @@
-"""Jobs and their owners: requests to an owner, taking a job over, and the jobs that are ours.
+"""Ownership of jobs: requests to owners, take-overs and own jobs.
 
-Only the owner of a job changes it. Others leave a request on it; an owner that follows the job
-takes it up within :data:`~k8sbench.model.ownership.ANSWER_SECONDS`.
+Only the owner of a job changes it. Others put a request on the job; an owner that follows the job
+handles the request within :data:`~k8sbench.model.ownership.ANSWER_SECONDS`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ from k8sbench.model.run import Run, Wish
 from k8sbench.ports import FoundJob
 
 LOOK_SECONDS = 1.0
-"""Interval at which an asked owner is looked at."""
+"""Interval between checks for an owner's answer."""
 Note = Callable[[str], None]
 
 
 def job_of(run_id: str, context: RunContext) -> FoundJob | None:
-    """Return the job of a run; None if there is none, or not the one on record."""
+    """Return the job of a run; None if there is none.
+
+    A job with another uid than the recorded one does not count.
+    """
     job = requests.job_named(run_id, context)
     if job is None or run_id not in context.store.ids():
         return job
@@ -30,10 +33,10 @@ def job_of(run_id: str, context: RunContext) -> FoundJob | None:
 
 
 def ask(run_id: str, context: RunContext, wish: Wish, stop: Stop, note: Note) -> bool:
-    """Ask the owner of a job for an action; True if this store is the one to act.
+    """Request an action from a job's owner; True if this store acts.
 
-    False: the owner has taken the request up. Raises :class:`OwnedElsewhere` if it does not, and
-    :class:`Interrupted`; the request stays on the job then.
+    False: the owner has handled the request. Raises :class:`OwnedElsewhere` if the owner does not
+    answer, and :class:`Interrupted`; in both cases the request stays on the job.
     """
     job = job_of(run_id, context)
     if job is None and wish.kind == "cancel":
@@ -57,7 +60,7 @@ def ask(run_id: str, context: RunContext, wish: Wish, stop: Stop, note: Note) ->
 
 
 def _check_restart(run_id: str, context: RunContext) -> None:
-    """Raise :class:`Unreachable` if the collector is about to create the next attempt of a run."""
+    """Raise :class:`Unreachable` if the collector may be about to create another attempt."""
     if context.collected_elsewhere is not None and run_id in context.store.ids():
         folder = context.store.folder(run_id)
         context.collected_elsewhere(context.store.run(run_id), folder)
@@ -89,7 +92,7 @@ def take_over(run_id: str, context: RunContext, agree: Agree, note: Note) -> Non
 
 
 def recorded(run_id: str, context: RunContext) -> Run:
-    """Record a job of the cluster that this store owns, and claim one without an owner.
+    """Record a job of this store, claiming one without an owner.
 
     Raises :class:`BenchError`.
     """
@@ -104,10 +107,10 @@ def recorded(run_id: str, context: RunContext) -> Run:
 def record_ours(
     jobs: Sequence[FoundJob], context: RunContext, note: Note, *, claims: bool = False
 ) -> None:
-    """Record the jobs of this store that it has no record of, and the requests to it.
+    """Record this store's unrecorded jobs, and the requests on its jobs.
 
-    With ``claims`` jobs without an owner become this store's. What fails is noted, and does not
-    keep the others from collection.
+    With ``claims``, jobs without an owner become this store's. A failure is noted and does not stop
+    the collection of other jobs.
     """
     known = set(context.store.ids())
     for job in jobs:
@@ -128,7 +131,7 @@ def record_ours(
 
 
 def _record_request(job: FoundJob, context: RunContext) -> None:
-    """Record a job that continues a run, or a request on the job of a run that is over."""
+    """Record a job's continuation, or a request on a finished run's job."""
     run, wish = context.store.run(job.run_id), job.ownership.wish
     if not requests.is_of(job, run):
         return
@@ -147,7 +150,10 @@ def _is_claimed(job: FoundJob, context: RunContext) -> bool:
 
 
 def admit(jobs: Sequence[FoundJob], context: RunContext, note: Note) -> None:
-    """Start the jobs of this store whose turn it is: each set has so many at a time."""
+    """Start this store's suspended jobs when their turn comes.
+
+    Each set has a limit of concurrent jobs.
+    """
     ours = [job for job in jobs if job.ownership.is_ours and not job.phase.final]
     ours = [job for job in ours if job.known_plan is not None]
     for name in sorted({job.plan.set_name for job in ours if job.turn is not None}):

@@ -24,21 +24,25 @@ from k8sbench.model.run import Run, Wish
 from k8sbench.ports import FoundJob, Manifest
 
 BY_NAME = "deleted-by-name"
-"""Cause id of a user's deletion: it holds even for a job that is kept."""
+"""Cause id of a user's deletion, which also deletes a kept job."""
 NO_ANSWER = frozenset({"api-unreachable", "api-not-trusted", "unauthorized"})
 """Cause ids of errors of a cluster that answers no request at all."""
 READ_SECONDS = 60.0
-"""For a job's logs to be read before it is cancelled; the rest is read as it goes."""
+"""Longest wait for a job's present logs before its cancellation.
+
+Later lines are read until the job ends.
+"""
 
 
 # -- creating -------------------------------------------------------------------------------------
 
 
 def create(run: Run, manifests: Sequence[Manifest], context: RunContext) -> str | None:
-    """Create the job of a run's present attempt, of ``manifests`` if it is the first; its uid.
+    """Create the job of a run's current attempt; returns its uid.
 
-    That of a further one is created when nothing of the one before is there any more: two attempts
-    never write at once. Nothing is deleted before it is known what is to be created. Raises as
+    ``manifests`` are used for the first attempt; later ones are rendered again. A later attempt is
+    created only after every object of the earlier one is gone: two attempts never write at once.
+    Nothing is deleted before the new manifests are rendered. Raises as
     :meth:`~k8sbench.ports.Cluster.clear` and :meth:`~k8sbench.ports.Cluster.create` do.
     """
     if run.restarts:
@@ -58,7 +62,7 @@ def create(run: Run, manifests: Sequence[Manifest], context: RunContext) -> str 
 def _identified(
     run: Run, manifests: Sequence[Manifest], deadline_s: float | None
 ) -> Sequence[Manifest]:
-    """Give the job the nonce by which the run knows it, and the cluster's own deadline."""
+    """Add the run's nonce and the cluster's own deadline to the job."""
     *others, job = manifests
     spec = job["spec"]
     mark, kind = {"annotations": {NONCE_ANNOTATION: run.nonce}}, kind_of(run.plan)
@@ -117,7 +121,10 @@ def unless_on_its_way(run: Run, error: BaseException, now: float) -> BaseExcepti
 
 
 def refusal(run_id: str, error: BaseException, at: float, *, survives: bool) -> Transition:
-    """Build the transition of a run whose first job was not created, or not for certain."""
+    """Build the transition of a run whose first creation failed.
+
+    The job may exist all the same if the answer was lost.
+    """
     if survives:
         return creation.failed(run_id, error, at)
     error = error if isinstance(error, BenchError) else BenchError(type(error).__name__)

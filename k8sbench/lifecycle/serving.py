@@ -1,7 +1,7 @@
-"""Serving namespaces: all their runs are collected, and new ones as they appear, until a stop.
+"""Serving namespaces: collect all their runs until a stop request.
 
-One thread serves any number of namespaces in turn. Nothing is kept of a run that is closed, so that
-memory stays the same however many there are.
+New runs are collected as they appear. One thread serves any number of namespaces in turn. Closed
+runs are dropped, so memory does not grow with their number.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from k8sbench.model.errors import BenchError, StoreError
 from k8sbench.model.run import Run
 
 LIST_SECONDS = 10.0
-"""Between two lists of the jobs of a namespace that is served."""
+"""Interval between lists of a served namespace's jobs."""
 RETRY_SECONDS = 15.0
-"""After which a run that could not be collected is tried again; twice as long each time."""
+"""First retry interval of a failed collection; it doubles each time."""
 LONGEST_RETRY = 300.0
 
 
 class Serving:
-    """One namespace that is served.
+    """A served namespace.
 
     ``find`` returns its runs that need collection. Unless it is ``patient`` the first list must
     succeed; a cluster that does not answer a later one is asked again.
@@ -49,14 +49,13 @@ class Serving:
         self._executor = Executor(context, reporter, rules, self._gathering)
         self._result = CollectResult()
         self._put_off: dict[str, tuple[float, float]] = {}
-        """By run that could not be collected: when it is tried again, Unix seconds, and after how
-        many seconds."""
+        """Next retry, Unix seconds, and retry interval of each failed run."""
         self._may_fail = patient
         self._due = -math.inf
         self.problem = ""
-        """Why its jobs cannot be listed; empty where they can."""
+        """Reason why the jobs cannot be listed; empty if they can."""
         self.listed_at: float | None = None
-        """When its jobs were last listed, Unix seconds; None: not yet."""
+        """Time of the last list of jobs, Unix seconds; None before."""
 
     def __enter__(self) -> Serving:
         return self
@@ -65,9 +64,9 @@ class Serving:
         self._executor.close()
 
     def step(self, seconds: float) -> list[Run]:
-        """Do what there is to do, or wait so long for it; returns the runs that were closed.
+        """Do the work at hand, or wait; returns the closed runs.
 
-        One whose job could not be deleted then may come again.
+        A run whose job could not be deleted may be returned again.
         """
         if self._clock() >= self._due:
             self._look()
@@ -85,11 +84,11 @@ class Serving:
         return closed
 
     def open_runs(self) -> list[Run]:
-        """The runs that are followed."""
+        """Return the runs that are followed."""
         return self._executor.runs()
 
     def left(self) -> CollectResult:
-        """The runs that go on, and those that could not be collected."""
+        """Return the runs that go on and the failed ones."""
         for run in self.open_runs():
             self._result.going_on.append(run)
             self._result.failed.pop(run.run_id, None)  # it was taken up again

@@ -1,4 +1,7 @@
-"""Starting one run: it is recorded and its job created, or a run that exists is joined."""
+"""Starting a run: record it and create its job, or join it.
+
+An existing run is joined.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +23,15 @@ from k8sbench.model.run import Run
 from k8sbench.ports import Manifest
 
 REPEAT_TRIES = 100
-"""Other submits into the same set may take a repeat number first; more than this is a fault."""
+"""Most tries to find a free repeat number.
+
+Other submits into the set may take a number first; more collisions are a fault.
+"""
 LENGTHENED = frozenset({"training", "window", "command"})
-"""Fields of the case in which a training may differ that is to go on for longer. What else its
-command says, the trainer compares with what the checkpoints were written with."""
+"""Case fields that a longer continuation of a training may change.
+
+The trainer checks the rest of the command against the checkpoints.
+"""
 
 
 class Starting:
@@ -36,7 +44,7 @@ class Starting:
         self._survives = self._context.cluster.jobs_outlive_us
 
     def start(self, case: PlannedCase) -> Outcome:
-        """Have the job of a new run created, or take up the run that is to be joined."""
+        """Queue a new run's job for creation, or join a run."""
         run_id = case.joins or self._request.run_id
         existing = None if run_id is None else self._existing(case, run_id)
         if existing is None:
@@ -73,7 +81,7 @@ class Starting:
         return run
 
     def _create(self, run: Run, case: PlannedCase, manifests: Sequence[Manifest]) -> None:
-        """Keep what is asked of the cluster for a run, and have its job created."""
+        """Keep the run's manifests, and queue the creation of its job."""
         store = self._context.store
         try:
             store.keep(run.run_id, MANIFEST, case.text(manifests))
@@ -99,7 +107,7 @@ class Starting:
         return manifests if number < parallel else requests.held(plan, manifests, turn)
 
     def _join(self, existing: Run, case: PlannedCase) -> Outcome:
-        """Take up a run that exists, unless it is over or another process follows it."""
+        """Join an existing run, unless over or followed by another process."""
         store, run_id = self._context.store, existing.run_id
         plan = case.plan(run_id, existing.plan.set_name, existing.plan.repeat)
         if not existing.phase.final:
@@ -137,9 +145,10 @@ class Starting:
         return Outcome(existing, How.CREATED)
 
     def _is_collected(self, run: Run) -> bool:
-        """Return True if the collector has a run whose creation is not on record here.
+        """Return True if the collector may have a run without recorded creation.
 
-        It may have collected and deleted the job; a second one would be of nobody's record.
+        The collector may have collected and deleted the job; a second job would belong to no
+        record.
         """
         ask = self._context.collected_elsewhere
         if ask is None:
@@ -150,7 +159,7 @@ class Starting:
             return True  # it follows the run, or is away: the job is looked for first
 
     def _is_continued(self, run: Run) -> bool:
-        """Return True if the collector has gone on with a run that is over here."""
+        """Return True if the collector may have continued a finished run."""
         ask = self._context.collected_elsewhere
         if ask is None:
             return False
@@ -161,7 +170,7 @@ class Starting:
         return theirs is not None and theirs.attempt > run.attempt
 
     def _reopened(self, run: Run, plan: RunPlan, case: PlannedCase) -> Run:
-        """Take a run up again that is over; a training goes on as its next attempt."""
+        """Reopen a finished run; a training continues as its next attempt."""
         context, store, note = self._context, self._context.store, self._reporter.note
         had_job = not creation.may_be_submitted_again(run)
         if had_job:
@@ -233,5 +242,5 @@ def _check_case(case: PlannedCase, existing: RunPlan) -> None:
 
 
 def _may_go_on(run: Run, plan: RunPlan) -> bool:
-    """Whether a run that is over is submitted again, or continued, as a plan asks."""
+    """Return True if a plan resubmits or continues a finished run."""
     return creation.may_be_submitted_again(run) or attempts.may_be_continued(run, plan)

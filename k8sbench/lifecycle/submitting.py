@@ -39,14 +39,17 @@ from k8sbench.model.run import Run
 from k8sbench.ports import Claims, JobEvent, RunFilter
 
 OF_ALL = frozenset({"namespace-missing", "namespace-terminating"})
-"""Cause ids of refusals that every job meets, beside those of a cluster that is not ready."""
+"""Cause ids of refusals that every job would meet.
+
+An unreachable cluster is handled apart.
+"""
 PLACES = 8
-"""Submits that may add to a set at a time."""
+"""Most concurrent submits into a set."""
 
 
 @contextlib.contextmanager
 def held_set(claims: Claims, set_name: str, *, resumes: bool) -> Iterator[None]:
-    """Hold a place of a set, or all of them where it is resumed.
+    """Hold one place of a set, or all places to resume it.
 
     What a set lacks can be told only while nobody else adds to it: a resumption beside a submit, or
     beside another resumption, would make more runs than were asked for.
@@ -75,7 +78,7 @@ def held_set(claims: Claims, set_name: str, *, resumes: bool) -> Iterator[None]:
 
 
 class Repeats(msgspec.Struct, kw_only=True):
-    """What a set has of a case already, oldest first."""
+    """Runs of one case that a set has already, oldest first."""
 
     finished: list[Run] = []
     """Valid: they are not repeated."""
@@ -86,9 +89,9 @@ class Repeats(msgspec.Struct, kw_only=True):
 
 
 def repeats(context: RunContext, set_name: str) -> dict[str, Repeats]:
-    """What a set has already, by case key: what ``--resume`` need not start anew.
+    """Return the set's runs that ``--resume`` keeps, by case key.
 
-    A run that failed, was cancelled or was rejected is missing, unless it can be continued.
+    Failed, cancelled and rejected runs are left out, unless they can be continued.
     """
     lost_runs.reconcile(context.store, alive=context.alive, now=context.clock())
     found: dict[str, Repeats] = {}
@@ -111,13 +114,13 @@ def submit(
     request: SubmitRequest,
     gathering: Gathering | None = None,
 ) -> Iterator[Outcome]:
-    """Run cases, each to its end; yields the runs as they are closed, measured if they succeeded.
+    """Run cases; yields each run when closed, measured if it succeeded.
 
-    With ``request.detach`` jobs are created and not followed; runs are yielded as that is known.
-    A run whose logs cannot be read is yielded, too, and is not final: it is to be collected later.
-    A job that cannot be created does not keep the others from being followed, and later ones from
-    being tried, unless they would meet the same. Asked to stop it raises :class:`Interrupted`, when
-    local jobs are ended; jobs of a cluster go on.
+    With ``request.detach``, jobs are created and not followed; a run is yielded when its job
+    exists. A run whose logs cannot be read is yielded without being final: it can be collected
+    later. If a job cannot be created, other jobs are still followed, and later ones are tried
+    unless they would meet the same error. A stop request raises :class:`Interrupted`: local jobs
+    are ended, and jobs on a cluster go on.
     """
     until = Until.CREATED if request.detach else Until.OVER
     # A collector starts the jobs in their turns.
@@ -211,7 +214,7 @@ class _Submission:
     # -- how it is broken off -------------------------------------------------------------------
 
     def _interrupted(self, runs: Sequence[Run]) -> Interrupted:
-        """Build the error that ends the command: what became of the runs, and how to continue."""
+        """Build the final error: states of the runs, and how to continue."""
         request, cause, not_started = self._request, self._stop.cause, len(self._waiting)
         if not runs:
             is_begun = bool(self._context.store.runs(RunFilter(set_name=request.joined_set)))
@@ -249,9 +252,10 @@ class _Submission:
         )
 
     def note_error(self, error: BaseException) -> None:
-        """Close the local runs, which end with this process, or say how to resume the others.
+        """Close the local runs, or say how to resume the others.
 
-        A second Ctrl-C, which waits for no processes, is no failure.
+        Local runs end with this process. A second Ctrl-C, which does not wait for processes, counts
+        as a cancellation, not as a failure.
         """
         runs, context, stop = self._executor.unclosed(), self._context, self._stop
         if self._survives:

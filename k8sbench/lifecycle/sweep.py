@@ -1,9 +1,9 @@
-"""The state of a sweep while it runs: what of each case has ended, and how long the rest may take.
+"""State of a running sweep: ended runs by case, and remaining time.
 
-The remaining time is an estimate from the runs of this sweep that have succeeded: a run that is to
-come is expected to take the mean of those of its case, else of its benchmark, else of all; what
-has passed of those that go on is taken off. The sum is shared by the runs that may go on at once.
-Time in the cluster's queue is part of a run's time, so a cluster that fills up makes it too short.
+The remaining time is an estimate from the sweep's successful runs. Each run is expected to take the
+mean time of its case, else of its benchmark, else of all runs, less the time already passed. The
+sum is divided by the number of concurrent runs. Time in the cluster's queue is part of a run's
+time, so the estimate is too short while a cluster fills up.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Sweep:
             self._took.setdefault(case_key(run.plan), []).append(now - since)
 
     def remaining(self, now: float) -> float | None:
-        """Seconds that the rest is expected to take; None before the first run has succeeded."""
+        """Return the estimated remaining seconds; None before the first success."""
         left = [*self._expected(now)]
         if not self._took:
             return None

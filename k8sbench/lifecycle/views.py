@@ -85,7 +85,7 @@ def is_final(transition: Transition) -> bool:
 
 
 class JobView(enum.Enum):
-    """What this process sees of the job of a run's current attempt."""
+    """This process's view of the current attempt's job."""
 
     UNWATCHED = "Unwatched"
     """Not followed yet: the run was just resumed."""
@@ -96,7 +96,7 @@ class JobView(enum.Enum):
     REPORTED = "Reported"
     """Followed; its state was reported at least once."""
     MISSING = "Missing"
-    """Not on the cluster; a request to create it may still be on its way."""
+    """Not on the cluster; a creation request may still be pending."""
     ENDED = "Ended"
     """Over or gone; every line of its logs that was available is archived."""
     GONE = "Gone"
@@ -106,14 +106,16 @@ class JobView(enum.Enum):
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
-    """What this process sees of one run."""
+    """This process's view of a run."""
 
     job: JobView
     end: Transition | None = None
-    """How the job ended, if it is ``ENDED`` or ``GONE``; None if not known."""
+    """End of an ``ENDED`` or ``GONE`` job; None if unknown."""
     next_at: float = -math.inf
-    """Earliest time of the next request, Unix seconds: −inf is now, and :data:`PENDING` is when the
-    current request is answered."""
+    """Earliest time of the next request, Unix seconds.
+
+    −inf is now; :data:`PENDING` is when the current request is answered.
+    """
     asked_to_end_at: float = math.inf
     """Time of the first cancel request, Unix seconds; infinite if there was none."""
     is_end_answered: bool = False
@@ -121,14 +123,19 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     is_read: bool = True
     """True if all known log lines from before the cancel request are archived."""
     read_by: float = math.inf
-    """When the job is cancelled even with unread logs, Unix seconds."""
+    """Deadline for reading logs before the job is cancelled, Unix seconds."""
     reported_at: float = -math.inf
-    """First report on a resumed job, Unix seconds; the job may have ended long before."""
+    """Time of the first report on a resumed job, Unix seconds.
+
+    The job may have ended long before.
+    """
     has_gaps: bool = False
     """True if lines are missing that the cluster may still have."""
     is_unwanted: bool = False
-    """True if a user cancelled the run before it was resumed: its job is deleted even with
-    incomplete logs."""
+    """True if a user cancelled the run before it was resumed.
+
+    The job is then deleted even with incomplete logs.
+    """
     ownership: Ownership = Ownership()
     """The job's owner, which alone cancels, restarts, collects and deletes it."""
     deletes: bool = False
@@ -140,11 +147,17 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     run: Run
     wish: Wish | None = None
-    """Why the job is cancelled; None: it is to run. Recorded, unless that failed."""
+    """Requested cancellation; None: the job is to run.
+
+    The wish is on record, unless recording it failed.
+    """
     is_own_wish: bool = False
     """True if a rule of k8sbench wants the cancellation, not a user."""
     keep: bool = False
-    """True if the job and its pods stay on the cluster after their end or time limit."""
+    """True if the job and its pods stay on the cluster.
+
+    They stay after their end or their time limit.
+    """
     wait: bool = False
     """True to wait even for jobs that cannot start unless somebody changes something."""
     survives: bool = True
