@@ -1,4 +1,4 @@
-"""k8sbench from Python: what the commands do, with values in place of text.
+"""k8sbench from Python: the commands with values instead of text.
 
 ::
 
@@ -49,7 +49,7 @@ __all__ = ["Client", "Results", "Row", "Run"]
 
 LOG = logging.getLogger("k8sbench")
 LOOK_SECONDS = 0.2
-"""Between two looks whether a run that is waited for has ended."""
+"""Interval between checks for the end of a run."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,12 +130,12 @@ class Run:
 
     @property
     def status(self) -> RunStatus:
-        """What is known of the run now."""
+        """The run's current status."""
         return self._client.status(self.run_id)
 
     @property
     def row(self) -> Row:
-        """The row that the run is part of; raises :class:`NotFound` for one that has none yet."""
+        """The row with this run; raises :class:`NotFound` if none exists yet."""
         row: Row = self._client.results(runs=(self.run_id,))[0]
         return row
 
@@ -165,11 +165,12 @@ class Client:
         self._store, self._backend = store, backend
 
     def submit(self, benchmark: str, **options: Any) -> Run:
-        """Submit one run; returns once it is recorded, and follows it in a thread.
+        """Submit one run, and follow it in a thread.
 
-        ``options`` are those of ``k8sbench submit`` with underscores (``batch_size=64``,
-        ``timeout="2h"``, ``set="nightly"``). With ``detach=True`` nobody follows it until
-        :meth:`Run.wait` does. For several runs call it several times with one ``set``.
+        Returns once the run is recorded. ``options`` are those of ``k8sbench submit`` with
+        underscores (``batch_size=64``, ``timeout="2h"``, ``set="nightly"``). With ``detach=True``
+        nobody follows the run until :meth:`Run.wait` does. For several runs call it several times
+        with one ``set``.
         """
         wanted = self._request(benchmark, options)
         if wanted.all_cases or wanted.resume or (wanted.repeats or 1) > 1 or wanted.dry_run:
@@ -195,9 +196,10 @@ class Client:
         every: bool = False,
         **filters: str,
     ) -> Results:
-        """Return the rows, by default those of the latest set of each case (``every``: of all).
+        """Return the rows of results.
 
-        ``filters`` are ``benchmark``, ``framework``, ``precision`` and ``case``.
+        By default those of each case's latest set, with ``every`` those of all sets. ``filters``
+        are ``benchmark``, ``framework``, ``precision`` and ``case``.
         """
         wanted = Wanted(
             chosen=_filter(filters), set_name=set, every=every or bool(runs), runs=tuple(runs)
@@ -205,12 +207,15 @@ class Client:
         return Results(rows_of.results(wanted, self._store, LOG.info, access=self._access))
 
     def compare(self, a: str, b: str, **filters: str) -> Comparison:
-        """Compare B, the new side, with A: each a set, a group, a run or a baseline."""
+        """Compare B, the new side, with A.
+
+        Each side is a set, a group, a run or a baseline.
+        """
         scope = StoresRead(where=self._store, access=self._access)
         return comparing.compare(a, b, scope, LOG.info, chosen=_filter(filters))
 
     def status(self, run_id: str) -> RunStatus:
-        """Return what is known of a run now."""
+        """Return a run's current status."""
         return listing.status(run_id, self._store, self._access, LOG.info)
 
     def logs(self, run_id: str, replica: str | None = None) -> list[str]:
@@ -274,7 +279,7 @@ class _Progress:
 
 
 class _Work:
-    """What follows a run, in a thread of its own."""
+    """A thread that follows a run."""
 
     def __init__(self, work: Callable[[Any, _Progress, Stop], object], what: object) -> None:
         self._stop, self._failure = Stop(), list[BaseException]()
@@ -285,14 +290,17 @@ class _Work:
         self._thread.start()
 
     def recorded(self) -> str:
-        """Wait until the run is recorded; returns its id, or raises why it is not."""
+        """Wait until the run is recorded; returns its id.
+
+        Raises the error that prevented the recording.
+        """
         self._told.wait()
         if not self._run_ids:
             raise self._failure[0]
         return self._run_ids[0]
 
     def wait(self, timeout: float | None) -> None:
-        """Wait for the end; raises what went wrong."""
+        """Wait for the end of the thread; raises its error."""
         waited = 0.0
         try:
             while self._thread.is_alive():

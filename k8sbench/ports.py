@@ -1,7 +1,7 @@
-"""The ports: the interfaces between the life of a run and everything outside the program.
+"""Ports: interfaces between a run's life and the outside.
 
 ``lifecycle/`` uses these and no client, file or database directly; ``adapters/`` implements them.
-Calls are synchronous and streams are iterators. Unit tests replace a port by a fake, and nothing
+Calls are synchronous and streams are iterators. Unit tests replace ports by fakes, and nothing
 else.
 """
 
@@ -35,27 +35,30 @@ class LogLine(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     """Unix seconds at which it was received."""
     text: str
-    """Without the line end."""
+    """Text of the line without the line end."""
 
 
 class LogMark(msgspec.Struct, frozen=True):
-    """How far a replica's log has been archived: its last lines, by which the place is found again.
+    """Position in a replica's log up to which it is archived.
 
-    Stamps are kept to the microsecond. Several lines may bear the same, and a line may bear an
-    earlier one than the line before it: two threads print, or the node's clock was set back.
+    The last archived lines identify the position. Time stamps are kept to the microsecond. Several
+    lines may have the same stamp, and a line may have an earlier stamp than the line before: two
+    threads print, or the node's clock was set back.
     """
 
     at: float
-    """The stamp of the last line, Unix seconds."""
+    """Time stamp of the last line, Unix seconds."""
     lines: int
-    """Lines at the archive's end that bear this stamp, without another between them."""
+    """Number of adjacent lines with this stamp at the archive's end."""
     texts: bytes = b""
-    """CRC-32 of the texts of the last lines, at most 64, four bytes each; the last one last.
-    Empty: not known, and the stamp alone counts."""
+    """CRC-32 of the last lines' texts, four bytes each, newest last.
+
+    At most 64 lines. Empty: unknown, and the stamp alone counts.
+    """
 
 
 class JobEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """What happened to one job: exactly one of the fields after ``run_id`` is set."""
+    """An event of one job: one field after ``run_id`` is set."""
 
     run_id: str
     """Empty: a note that concerns all jobs."""
@@ -64,13 +67,17 @@ class JobEvent(msgspec.Struct, frozen=True, kw_only=True):
     line: LogLine | None = None
     gap: LogGap | None = None
     ownership: Ownership | None = None
-    """Whose the job is, when that is seen first, and whenever it changes."""
+    """Owner of the job, when first seen and after each change."""
     nodes: Mapping[str, Mapping[str, str]] | None = None
-    """What is known of the nodes that its replicas ran on, by node, before its end: names in a
-    run's environment → texts. Not where the user may not read it."""
+    """Facts about the job's nodes, by node, before the job's end.
+
+    Each maps names in a run's environment to texts. Absent if the user may not read nodes.
+    """
     note: str | None = None
-    """Something that the user should know now and that is not the job's state: the API server
-    does not answer, and since when."""
+    """Message for the user that is no state of the job.
+
+    For example that the API server does not answer, and since when.
+    """
 
 
 class FoundJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,21 +85,21 @@ class FoundJob(msgspec.Struct, frozen=True, kw_only=True):
 
     run_id: str
     known_plan: RunPlan | None
-    """The plan in its annotation; None where that cannot be read."""
+    """Plan in the job's annotation; None if it cannot be read."""
     unreadable: str = ""
-    """Why its plan cannot be read: one sentence that names the job."""
+    """Reason for an unreadable plan: one sentence that names the job."""
     removal: str = ""
-    """The command that deletes it, for a job whose plan cannot be read."""
+    """Command that deletes a job with an unreadable plan."""
     created_at: float
     """Unix seconds."""
     phase: Phase
     """From the job's own conditions; its pods are not read."""
     attempt: int = 1
-    """The number of the run's attempt that it is."""
+    """Number of the run's attempt."""
     uid: str | None = None
     ownership: Ownership = Ownership()
     turn: Turn | None = None
-    """Its turn in its set, while it is suspended for it; else None."""
+    """Turn in the set while the job is suspended; else None."""
 
     @property
     def plan(self) -> RunPlan:
@@ -103,20 +110,21 @@ class FoundJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cluster(Protocol):
-    """Where jobs run: a Kubernetes cluster, or this machine, which finds no jobs but its own.
+    """The place where jobs run: a Kubernetes cluster or this machine.
 
-    One thread calls it; only ``create``, ``clear``, ``printed``, ``cancel``, ``remove``, ``ask``,
-    ``answer``, ``admit`` and ``take_over`` may be called from any. What changes or deletes a job
-    raises :class:`~k8sbench.model.errors.OwnedElsewhere` if another store owns it.
+    This machine finds only its own jobs. One thread calls a cluster; only ``create``, ``clear``,
+    ``printed``, ``cancel``, ``remove``, ``ask``, ``answer``, ``admit`` and ``take_over`` may be
+    called from any thread. Changing or deleting a job raises
+    :class:`~k8sbench.model.errors.OwnedElsewhere` if another store owns the job.
     """
 
     name: str
     """``kubernetes`` or ``local``."""
     jobs_outlive_us: bool
-    """Whether jobs continue when this process ends."""
+    """True if jobs continue after the end of this process."""
 
     def create(self, plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> str | None:
-        """Create the job and follow it. One that exists already is not created again.
+        """Create the job, unless it exists, and follow it.
 
         Returns the job's uid, where it has one.
 
@@ -126,37 +134,37 @@ class Cluster(Protocol):
         """
 
     def clear(self, run: Run) -> None:
-        """Delete the job of an attempt before the present one; return when nothing of it is there.
+        """Delete an earlier attempt's job; returns when every object is gone.
 
-        A job of the name whose uid is not that on record is someone else's, and
+        A job of that name with another uid than the recorded one is someone else's, and
         :class:`~k8sbench.model.errors.BenchError` names it. Idempotent; raises
-        :class:`~k8sbench.model.errors.EarlierAttempt` where something still is, which names it. It
-        may go later.
+        :class:`~k8sbench.model.errors.EarlierAttempt`, naming the object, if an object remains. It
+        may disappear later.
         """
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
-        """Follow a job that was created before; ``marks`` say how far its logs are archived.
+        """Follow an existing job, continuing its logs after ``marks``.
 
-        Of a job that is gone, :meth:`wait` returns the final transition; so it does where another
-        job has its name.
+        For a job that is gone, or whose name another job has, :meth:`wait` returns the final
+        transition.
         """
 
     def jobs(self, run_ids: Collection[str] | None = None) -> Sequence[FoundJob]:  # noqa: ARG002
-        """Return the k8sbench jobs that exist, finished ones included, oldest first.
+        """Return all existing k8sbench jobs, oldest first.
 
         With ``run_ids`` at least those of these runs.
         """
         return ()
 
     def look(self, run: Run) -> Sequence[JobEvent]:  # noqa: ARG002
-        """Return the present state of a job and then of its replicas, without following it.
+        """Return the current states of a job and then its replicas.
 
-        Empty where the cluster has no such job.
+        The job is not followed. Empty if the cluster has no such job.
         """
         return ()
 
     def printed(self, run: Run) -> Iterator[LogLine]:  # noqa: ARG002
-        """Return what a job's replicas have printed so far, one replica after the other."""
+        """Return the lines printed so far, one replica after the other."""
         return iter(())
 
     def wait(self, seconds: float | None) -> Sequence[JobEvent]:
@@ -174,7 +182,7 @@ class Cluster(Protocol):
         """
 
     def release(self, run_id: str) -> None:
-        """Stop following a job, which continues. No further event of it is returned."""
+        """Stop following a job, which continues; its later events are dropped."""
 
     def remove(
         self,
@@ -183,11 +191,12 @@ class Cluster(Protocol):
         uid: str | None = None,  # noqa: ARG002
         force: bool = False,  # noqa: ARG002
     ) -> str | None:
-        """Delete what :meth:`create` made of a job whose final transition was returned; idempotent.
+        """Delete the objects that :meth:`create` made for an ended job.
 
-        Where a ``uid`` is known only the job that has it.
+        The job's final transition was returned before. With a ``uid`` only the job with that uid is
+        deleted. Idempotent.
 
-        Returns the reason if it stays (another store owns it, or ``--keep``), else None. With
+        Returns the reason if the job stays (another store owns it, or ``--keep``), else None. With
         ``force`` it is deleted even if its owner keeps it.
         """
         return None
@@ -205,7 +214,7 @@ class Cluster(Protocol):
         return
 
     def take_over(self, run_id: str, known: Ownership) -> bool:  # noqa: ARG002
-        """Make this store the owner of a job; False if its owner is not the ``known`` one."""
+        """Make this store the owner; False unless ``known`` is current."""
         return False
 
     def close(self) -> None:
@@ -227,15 +236,18 @@ class LogArchive(Protocol):
 
 
 class MetricSource(Protocol):
-    """Where series of GPU metrics come from.
+    """A source of GPU metrics.
 
-    Several threads call :meth:`settles_in` and :meth:`fetch` at a time, which may take a while.
+    Several threads may call :meth:`settles_in` and :meth:`fetch` at a time; both may take a while.
     """
 
     name: SourceName
 
     def settles_in(self, wanted: SeriesQuery) -> float:  # noqa: ARG002
-        """Seconds after the window's end until its last sample can be fetched; 0 if at once."""
+        """Return the seconds from the window's end to its last sample.
+
+        0 if the sample is available at once.
+        """
         return 0.0
 
     def fetch(self, wanted: SeriesQuery) -> Fetched:
@@ -246,7 +258,10 @@ class MetricSource(Protocol):
 
 
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which runs of the store: all fields are and-ed, None means any."""
+    """Filter for runs of a store; None means any.
+
+    A run must match all fields.
+    """
 
     benchmark: str | None = None
     framework: str | None = None
@@ -257,15 +272,20 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Created at or before, Unix seconds."""
     phase: Phase | None = None
     unfinished: bool = False
-    """Only runs that are not final, that succeeded and are not measured yet, or that have a wish
-    which is not fulfilled."""
+    """Only runs that need work.
+
+    These are not final, have succeeded without a measurement, or have an unfulfilled wish.
+    """
     wished: bool = False
-    """Only runs that have a wish which is not fulfilled."""
+    """Only runs with an unfulfilled wish."""
     limit: int | None = None
-    """The newest this many."""
+    """Maximum number of runs, the newest ones."""
 
     def fits(self, plan: RunPlan, created_at: float) -> bool:
-        """Whether a run matches by what does not change: its plan, and when it was created."""
+        """Return True if a run's constant fields match the filter.
+
+        These are the plan and the time of creation.
+        """
         names = ("benchmark", "framework", "set_name")
         return (
             all(getattr(self, name) in {None, getattr(plan, name)} for name in names)
@@ -275,11 +295,11 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Claims(Protocol):
-    """Which process follows which run, among all that use one store: one at a time.
+    """Claims of a store's processes: one process follows a run.
 
-    A claim ends with :meth:`release`, with the store's ``close``, and with its owner. Where claims
+    A claim ends with :meth:`release`, with the store's ``close``, and with its owner. If claims
     reach other machines, another process may take a claim over when its owner sent no heartbeat for
-    too long: what the former owner then writes of the run raises
+    too long: the former owner's later writes to the run raise
     :class:`~k8sbench.model.errors.StoreError`.
     """
 
@@ -297,14 +317,17 @@ class Claims(Protocol):
 
 
 class Store(Protocol):
-    """Where runs are kept: a database row each, beside a folder of plain files."""
+    """A store of runs: a database row and a folder each.
+
+    The folder holds plain files.
+    """
 
     @property
     def claims(self) -> Claims:
-        """Which process follows which of its runs."""
+        """The claims on the store's runs."""
 
     def next_repeat(self, set_name: str, case_key: str) -> int:
-        """The first repeat number that no run of this case has in this set."""
+        """Return the first free repeat number of a case in a set."""
 
     def record(
         self,
@@ -315,10 +338,11 @@ class Store(Protocol):
         location: Location | None = None,
         has_job: bool = False,
     ) -> Run:
-        """Record a run before it starts; with ``has_job`` one that another store has submitted.
+        """Record a run before it starts.
 
-        Raises :class:`~k8sbench.model.errors.RepeatTaken` if (set, case, repeat) exists, unless it
-        has a job, and :class:`~k8sbench.model.errors.UsageError` if the run id does.
+        With ``has_job`` another store has submitted the run. Raises
+        :class:`~k8sbench.model.errors.RepeatTaken` if (set, case, repeat) exists, unless the run
+        has a job, and :class:`~k8sbench.model.errors.UsageError` if the run id exists.
         """
 
     def move(
@@ -337,22 +361,24 @@ class Store(Protocol):
         """
 
     def wish(self, run_id: str, wish: Wish) -> Run:
-        """Record a wish before the cluster is asked for it, replacing an earlier one of its kind.
+        """Record a wish before it is sent to the cluster.
 
-        A run that is final is not cancelled any more: then nothing is recorded.
+        An earlier wish of its kind is replaced. A final run cannot be cancelled any more: then
+        nothing is recorded.
         """
 
     def fulfilled(self, run_id: str, kind: Literal["cancel", "delete"]) -> Run:
-        """Take back a wish that was fulfilled, or refused; does nothing if there is none."""
+        """Remove a wish that was fulfilled or refused, if there is one."""
 
     def reopen(
         self, plan: RunPlan, *, at: float, owner: Owner | None, location: Location | None
     ) -> Run:
-        """Take a run up again that is over: its job was not created, or its training goes on.
+        """Reopen a finished run for submission or continuation.
 
-        ``plan`` is of the same set and repeat, and replaces the one that is recorded; a
-        measurement is dropped. Raises :class:`~k8sbench.model.errors.RepeatTaken` where another run
-        has the repeat of the plan's case.
+        Its job was never created, or its training goes on. ``plan`` has the same set and repeat as
+        the recorded plan, which it replaces; a measurement is dropped. Raises
+        :class:`~k8sbench.model.errors.RepeatTaken` if another run has the repeat of the plan's
+        case.
         """
 
     def measured(self, run_id: str, measurement: Measurement) -> Run:
@@ -368,7 +394,10 @@ class Store(Protocol):
         """All run ids, oldest first."""
 
     def last_written_at(self, run_id: str) -> float | None:
-        """When anything in the run's folder was last written; None where that cannot be seen."""
+        """Return the last write into the run's folder; None if unknown.
+
+        Unix seconds.
+        """
 
     def folder(self, run_id: str) -> Path:
         """The run's folder of artifacts; exists once the run is recorded.
@@ -378,7 +407,7 @@ class Store(Protocol):
         """
 
     def ensure_folder(self, run_id: str) -> None:
-        """Make the run's folder from what is recorded where its files are not here."""
+        """Create the run's folder from the record if it is elsewhere."""
 
     def keep(self, run_id: str, name: str, text: str) -> None:
         """Write one artifact (``manifest.yaml``) whole, or not at all."""
@@ -390,13 +419,13 @@ class Store(Protocol):
         """Open the run's log files for appending."""
 
     def log_marks(self, run_id: str) -> dict[str, LogMark]:
-        """How far each replica's log is archived, by replica; for going on with it.
+        """Return the archived positions of the replicas' logs, by replica.
 
-        Of the run's present attempt alone.
+        Only those of the run's current attempt.
         """
 
     def begin_attempt(self, run_id: str) -> None:
-        """Have :meth:`log_marks` count from here on: the next lines are of another attempt."""
+        """Start a new attempt's logs: :meth:`log_marks` covers only later lines."""
 
     def log_files(self, run_id: str) -> list[Path]:
         """The run's log files, rank 0's replica first; empty if it left none."""

@@ -1,7 +1,7 @@
-"""Whose a job of a cluster is: the one store that restarts, collects and deletes it.
+"""Job ownership: one store restarts, collects and deletes a job.
 
-The owner is fixed when the job is submitted: the namespace's collector if there is one, else the
-submitting store. The job names it in an annotation. Others may request an action (a
+The owner is fixed at submit: the namespace's collector if there is one, else the submitting store.
+An annotation of the job names the owner. Other stores may request an action (a
 :class:`~k8sbench.model.run.Wish` on the job). Only ``collect --take-over`` changes the owner, by
 compare-and-swap. Pure.
 """
@@ -13,7 +13,10 @@ import msgspec
 from k8sbench.model.run import Wish
 
 ANSWER_SECONDS = 15.0
-"""Time for an owner to take up a request; then the command says that nobody has."""
+"""Time limit for an owner's answer to a request.
+
+After it the command reports that nobody has answered.
+"""
 COLLECTOR = "collector"
 """Store id of the collector of a namespace, whichever store it writes to."""
 
@@ -55,7 +58,10 @@ class Ownership(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """Turn of a job that starts suspended: its owner starts it when earlier ones have ended."""
+    """Turn of a job that starts suspended.
+
+    The owner starts the job when earlier jobs have ended.
+    """
 
     number: int
     """Position among the jobs of its submit, from 0."""

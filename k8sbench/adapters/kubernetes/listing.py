@@ -44,7 +44,7 @@ _GOING = "status.phase!=Succeeded,status.phase!=Failed"
 MOST_RUNS = 20
 """Maximum runs in a label selector; for more, all jobs are listed."""
 MOST_NODES = 20
-"""At most so many are read by one request each."""
+"""Maximum nodes that are read one by one."""
 # Made once, here: msgspec crashes where two threads are the first to use a type.
 _PLANS = msgspec.json.Decoder(RunPlan)
 _READ = ("name", "uid", "creationTimestamp", "labels", "annotations")

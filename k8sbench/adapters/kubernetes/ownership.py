@@ -1,4 +1,4 @@
-"""Annotations of a job that name its owner, and changes of a job by compare-and-swap.
+"""Owner annotations of a job, and changes by compare-and-swap.
 
 Each change carries the uid and the resourceVersion of the job that it was decided on. If another
 change came first, the API server answers 409, and the job is read and decided on again.
@@ -41,21 +41,26 @@ from k8sbench.ports import Manifest
 
 WISH = f"{LABEL_DOMAIN}/wish"
 WAITS = f"{LABEL_DOMAIN}/waits"
-"""Annotation of a job that waits even where its cause cannot recover (``--wait``): no process that
-follows it cancels it for that."""
+"""Annotation of a job that waits despite an unrecoverable cause.
+
+Set by ``--wait``: no process that follows the job cancels it for that cause.
+"""
 REQUEST_SECONDS = 5.0
-"""For one request; who asked tries again."""
+"""Retry limit of one request; the caller tries again."""
 FIND_SECONDS = 5.0
-"""For the request that looks for an object that exists already."""
+"""Retry limit of the request that reads an existing object."""
 CHANGE_SECONDS = 30.0
-"""For a change that others come before again and again: the operator changes a job's status."""
+"""Time limit of a change with repeated conflicts.
+
+The operator changes a job's status again and again.
+"""
 _CHANGED = frozenset({404, 409})
-"""HTTP status where the job has changed since it was read, or is gone."""
+"""HTTP statuses of a job that has changed or is gone."""
 
 OTHER_NAME = "Choose another --run-id, or another namespace with -n."
-"""What to do where a run's name is taken."""
+"""Advice if a run's name is taken."""
 Change = Mapping[str, Any]
-"""What a merge patch changes of a job, beside its identity."""
+"""Merge patch for a job, without its identity."""
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +89,10 @@ _TURNS = msgspec.json.Decoder(Turn)
 
 
 def of(job: KubeObject, user: User | None) -> Ownership:
-    """Return the owner of a job as a store sees it; without one every job counts as its own."""
+    """Return the owner of a job as a store sees it.
+
+    Without a store every job counts as owned.
+    """
     annotations = annotations_of(job)
     owner = _read(_OWNERS, annotations.get(OWNER_ANNOTATION))
     return Ownership(
@@ -104,14 +112,15 @@ def turn(job: KubeObject) -> Turn | None:
 
 
 def waits(job: KubeObject) -> bool:
-    """Whether a job waits even where its cause cannot recover."""
+    """Return True if a job waits despite an unrecoverable cause."""
     return WAITS in annotations_of(job)
 
 
 def is_of(job: KubeObject, run: Run) -> bool:
-    """Return True if a job is that of a run's present attempt, by its uid or else its nonce.
+    """Return True if a job belongs to the run's current attempt.
 
-    A later attempt counts too: another process of the store has begun it, or another owner.
+    The uid decides, or else the nonce. A later attempt counts too: another process of the store has
+    begun it, or another owner.
     """
     attempt, nonce = attempt_of(job), annotations_of(job).get(NONCE_ANNOTATION)
     if attempt > run.attempt:
@@ -132,9 +141,10 @@ def _read(decoder: msgspec.json.Decoder[Any], value: str | None) -> Any:
 
 
 def look_for(api: Api, run_id: str) -> tuple[tuple[str, KubeObject] | None, str | None]:
-    """Return the kind and the job of a run, or who has its name instead: a job without its label.
+    """Return a run's kind and job, or who has its name.
 
-    Both are None where no job has the name.
+    The second value describes a job of that name without the run's label. Both are None if no job
+    has the name.
     """
     unlabelled = None
     for kind in KINDS:
@@ -150,7 +160,10 @@ def look_for(api: Api, run_id: str) -> tuple[tuple[str, KubeObject] | None, str 
 
 
 def removal(kind: str, job: KubeObject, namespace: str) -> str:
-    """Return the command that deletes a job: kubectl's where it does not have its run's label."""
+    """Return the command that deletes a job.
+
+    kubectl's if the job lacks its run's label.
+    """
     name = name_of(job)
     if labels_of(job).get(RUN_LABEL) == name:
         return f"k8sbench delete {name}"
@@ -175,9 +188,10 @@ def _unlabelled(kind: str, job: KubeObject, namespace: str) -> str:
 
 
 def owned(job: Manifest, user: User | None, *, waits: bool = False) -> Manifest:
-    """Return the manifest of a new job with its owner, and with its mark if it ``waits``.
+    """Return a new job's manifest with its owner.
 
-    The owner is the store, or the collector if the manifest says so.
+    The owner is the store, or the collector if the manifest says so. With ``waits`` it has that
+    annotation, too.
     """
     annotations = dict(annotations_of(job))
     if user is not None:
@@ -197,10 +211,10 @@ def check_ours(job: KubeObject, user: User | None) -> None:
 
 
 def made(api: Api, manifest: Manifest, label: str, action: str) -> tuple[KubeObject, bool]:
-    """Create an object, or find the one of its name; returns whether it is new.
+    """Create an object or find an existing one.
 
-    Raises :class:`ApiFault`, and :class:`UsageError`, with what to do, for one of someone else's,
-    which lacks the label.
+    Returns the object, and True if it is new. Raises :class:`ApiFault`, and :class:`UsageError`
+    with ``action`` for an existing object without the label, which is someone else's.
     """
     path = kinds.path(manifest["kind"], api.place.namespace)
     try:
@@ -214,7 +228,7 @@ def made(api: Api, manifest: Manifest, label: str, action: str) -> tuple[KubeObj
 
 
 def check_label(manifest: Manifest, found: KubeObject, label: str, action: str) -> None:
-    """Reject an object that lacks the label which the manifest of its name has."""
+    """Reject an existing object without the manifest's label."""
     if labels_of(found).get(label) != labels_of(manifest).get(label):
         raise UsageError(
             f"There is a {manifest['kind']} named {name_of(manifest)} in namespace"
@@ -224,7 +238,7 @@ def check_label(manifest: Manifest, found: KubeObject, label: str, action: str) 
 
 
 class VanishedError(Exception):
-    """The job is gone, another one has its name, or it lost the run's label."""
+    """The job is gone, was replaced, or lost the run's label."""
 
 
 def change(
@@ -235,10 +249,10 @@ def change(
     *,
     retry_s: float,
 ) -> KubeObject:
-    """Change a job as ``decide`` says of it as it is now; None there: it stays as it is.
+    """Change a job as ``decide`` says for its latest state.
 
-    Returns the job then; raises :class:`VanishedError`, :class:`ApiFault`, and what ``decide``
-    raises.
+    If ``decide`` returns None, the job is not changed. Returns the resulting job; raises
+    :class:`VanishedError`, :class:`ApiFault`, and errors of ``decide``.
     """
     for current in _latest(api, kind, job):
         wanted = decide(current)
@@ -258,9 +272,10 @@ def change(
 def delete(
     api: Api, kind: str, job: KubeObject, user: User | None, *, foreground: bool = False
 ) -> KubeObject | None:
-    """Delete a job as long as it is this store's; returns it while a finalizer keeps it.
+    """Delete a job of this store.
 
-    Raises :class:`VanishedError`, :class:`OwnedElsewhere` and :class:`ApiFault`.
+    Returns the job while a finalizer keeps it. Raises :class:`VanishedError`,
+    :class:`OwnedElsewhere` and :class:`ApiFault`.
     """
     for current in _latest(api, kind, job):
         check_ours(current, user)
@@ -275,7 +290,10 @@ def delete(
 
 
 def _latest(api: Api, kind: str, job: KubeObject) -> Iterator[KubeObject]:
-    """Yield a job as it is known, then, again and again, as it is read anew."""
+    """Yield the known job, then repeatedly its latest state.
+
+    Raises :class:`VanishedError`, and :class:`Unreachable` after ``CHANGE_SECONDS``.
+    """
     uid, until = job["metadata"]["uid"], time.monotonic() + CHANGE_SECONDS
     yield job
     while time.monotonic() < until:
@@ -298,10 +316,10 @@ def _path(api: Api, kind: str, job: KubeObject) -> str:
 def change_of(
     api: Api, run_id: str, decide: Callable[[KubeObject, str], Change | None], what: str
 ) -> bool:
-    """Change the job of a run; False if there is none, or it is not as expected.
+    """Change a run's job; False if it is missing or unexpected.
 
-    ``decide`` is given the job and its kind. Raises :class:`BenchError`; ``what`` ends its
-    sentence.
+    ``decide`` receives the job and its kind. Raises :class:`BenchError`, whose sentence ends with
+    ``what``.
     """
     found, _ = look_for(api, run_id)
     try:
@@ -316,7 +334,7 @@ def change_of(
 
 
 def answered(job: KubeObject, user: User | None) -> Change:
-    """Take off a request that the owner has recorded; raises :class:`OwnedElsewhere`."""
+    """Remove a request that the owner has recorded; raises :class:`OwnedElsewhere`."""
     check_ours(job, user)
     return annotated(wish=None)
 
