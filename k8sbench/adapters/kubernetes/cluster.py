@@ -47,14 +47,16 @@ from k8sbench.ports import FoundJob, JobEvent, LogLine, LogMark, Manifest
 from k8sbench.render.trainer_sources import mounted_by
 
 LINES_WAITING = 5000
-"""Lines that were read and not yet taken; beyond that reading waits."""
+"""Maximum unprocessed log lines; beyond it reading waits."""
 CLOSE_SECONDS = 10.0
-"""For requests in progress, such as to cancel a job, when the cluster is closed."""
+"""Time limit for pending requests, such as cancellations, at close."""
 MOST_LAST = 10_000
-"""Jobs that were followed and are known still."""
+"""Maximum ended jobs that are remembered."""
 READ_SECONDS, MOST_READ_SECONDS = 0.02, 0.25
-"""Between two readings of the jobs that have changed: for every ten of those that are followed, and
-at most. The pods of a job start, and end, one after the other: read once, they are one change."""
+"""Interval between reads of changed jobs: per ten jobs, and maximum.
+
+The pods of a job start, and end, one after the other: read once, they are one change.
+"""
 _BATCH = 5000
 _WORKERS = 4
 
@@ -75,33 +77,38 @@ class KubernetesCluster:
         self.api = api
         self._namespace = api.place.namespace
         self._waits = waits
-        """Whether jobs that are created wait even where their cause cannot recover."""
+        """True if new jobs wait despite an unrecoverable cause."""
         self._waiting: set[str] = set()
-        """Runs whose attempt before did so."""
+        """Runs whose earlier attempt waited despite an unrecoverable cause."""
         self._user = user
         """The store for which this process acts; None: an administrator."""
         self.create_s = job_changes.CREATE_SECONDS
-        """How long a creation is repeated while the API server does not answer."""
+        """Time limit for retrying a creation while the API server is silent."""
         self.note: Callable[[str], None] = lambda _: None
-        """Is called, on any thread, with a sentence on a creation that is not answered."""
+        """Receives a sentence on an unanswered creation, on any thread."""
         self._jobs: dict[str, Followed] = {}
         self._runs: set[str] = set()
-        """Those that are followed, and those that are being created: their objects are kept."""
+        """Runs whose objects are kept: followed or being created."""
         self._last: dict[str, tuple[str, KubeObject]] = {}
-        """By run, the kind and the metadata of the jobs that were followed, as they were then. A
-        newer job may have the name by now."""
+        """Kind and last metadata of earlier followed jobs, by run.
+
+        A newer job may have the name by now.
+        """
         self._changed: set[str] = set()
-        """Runs whose state is to be read."""
+        """Runs whose state must be read."""
         self._look_at = math.inf
-        """No job is to be read before although nothing happens, monotonic seconds."""
+        """Earliest time at which an unchanged job is read, monotonic seconds."""
         self._read_at = 0.0
-        """When jobs are read next, monotonic seconds."""
+        """Time of the next read of jobs, monotonic seconds."""
         self._has_new = False
-        """Whether jobs are followed, or are to be listed again, that the watches do not know of."""
+        """True if the watches lack followed jobs, or must list again."""
         self._queue: queue.SimpleQueue[JobEvent | WatchEvent | Callable[[], None]] = (
             queue.SimpleQueue()
         )
-        """What other threads hand over; a callable is run by the thread that calls ``wait``."""
+        """Items from other threads for the thread that calls ``wait``.
+
+        That thread calls the callables.
+        """
         self._free_lines = threading.Semaphore(LINES_WAITING)
         self._taken_lines = 0
         self._is_closed = False
@@ -130,7 +137,7 @@ class KubernetesCluster:
         manifests: Sequence[Manifest],
         folder: Path,  # noqa: ARG002
     ) -> str | None:
-        """Create the job and follow it, or find the one that was asked for before."""
+        """Create the job and follow it, or find an earlier creation's job."""
         if plan.run_id in self._jobs:
             return self._jobs[plan.run_id].uid
         # Before the job exists: what is seen of it from then on is kept. Another thread may call
@@ -182,12 +189,12 @@ class KubernetesCluster:
         return str(made["metadata"]["uid"])
 
     def clear(self, run: Run) -> None:
-        """Delete the job of an earlier attempt, and return when nothing of it is there."""
+        """Delete an earlier attempt's job; returns when every object is gone."""
         if job_changes.clear(self.api, run, self._user, lambda: self._is_closed):
             self._waiting.add(run.run_id)
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
-        """Follow a job that was created before; of one that is gone the end is reported."""
+        """Follow an existing job; the end of a missing job is reported."""
         followed = Followed(
             run.plan,
             reported=run.history[-1],
@@ -204,19 +211,19 @@ class KubernetesCluster:
         self._has_new = True
 
     def jobs(self, run_ids: Collection[str] | None = None) -> Sequence[FoundJob]:
-        """Return k8sbench's jobs in the namespace; one whose plan cannot be read is left out."""
+        """Return k8sbench's jobs in the namespace, oldest first."""
         return listing.jobs(self.api, run_ids, user=self._user)
 
     def look(self, run: Run) -> Sequence[JobEvent]:
-        """Return a job's state now, then its replicas'; empty where there is no such job."""
+        """Return the states of a job and its replicas; empty without job."""
         return listing.look(self.api, run)
 
     def printed(self, run: Run) -> Iterator[LogLine]:
-        """Return what a job's replicas have printed so far, rank 0's first."""
+        """Return the lines printed so far, rank 0's first."""
         return listing.printed(self.api, run)
 
     def wait(self, seconds: float | None) -> Sequence[JobEvent]:
-        """Return the events of the jobs that are followed, in order."""
+        """Return the events of the followed jobs, in order."""
         until = None if seconds is None else time.monotonic() + seconds
         if self._has_new:
             self._has_new = False
@@ -265,7 +272,7 @@ class KubernetesCluster:
         uid: str | None = None,
         force: bool = False,
     ) -> str | None:
-        """Delete the job, and with it its pods; idempotent."""
+        """Delete the job and its pods; idempotent."""
         return job_changes.remove(
             self.api,
             run_id,
@@ -291,7 +298,7 @@ class KubernetesCluster:
         self._change(run_id, lambda job, kind: ownership.admitted(job, kind, self._user), what)
 
     def take_over(self, run_id: str, known: Ownership) -> bool:
-        """Make this store the owner of a job; False if its owner is not the ``known`` one."""
+        """Make this store the owner; False unless ``known`` is current."""
         user = self._user
         assert user is not None
 
@@ -309,7 +316,7 @@ class KubernetesCluster:
         return ownership.change_of(self.api, run_id, decide, what)
 
     def close(self) -> None:
-        """Release all jobs; requests in progress, such as to cancel, are waited for."""
+        """Release all jobs, and wait for pending requests such as cancellations."""
         with (done := self._requests.all_tasks_done):
             done.wait_for(lambda: not self._requests.unfinished_tasks, CLOSE_SECONDS)
         self._is_closed = True
@@ -324,20 +331,23 @@ class KubernetesCluster:
     # -- watching -------------------------------------------------------------------------------
 
     def _put_log(self, event: JobEvent) -> None:
-        """Hand over an event of the log streams; waits while too many lines are not taken."""
+        """Queue an event of the log streams.
+
+        Waits while too many lines are unprocessed.
+        """
         if event.line is not None and not self._is_closed:
             self._free_lines.acquire()
         self._queue.put(event)
 
     def _timeout(self, until: float | None) -> float | None:
-        """Seconds until a job must be read though nothing happens; None: no limit."""
+        """Return the seconds until a job must be read; None: no limit."""
         look_at = self._read_at if self._changed else max(self._look_at, self._read_at)
         times = [look_at, until, self._watches.report_at()]
         soonest = min(one for one in times if one is not None)
         return max(0.0, soonest - time.monotonic()) if soonest < math.inf else None
 
     def _take(self, timeout: float | None) -> list[JobEvent]:
-        """Take what is in the queue, waiting for the first of it."""
+        """Take the items in the queue, waiting for the first one."""
         events: list[JobEvent] = []
         with contextlib.suppress(queue.Empty):
             self._take_one(self._queue.get(timeout=timeout if self._runs else 0.0), events)
@@ -372,7 +382,7 @@ class KubernetesCluster:
                 item()
 
     def _reread(self, run_ids: Collection[str]) -> None:
-        """Have the state of these runs read: more is known of them."""
+        """Mark runs whose state must be read again."""
         self._changed.update(run_ids)
 
     def _take_created(self, run_id: str, job: KubeObject) -> None:
@@ -403,7 +413,7 @@ class KubernetesCluster:
     # -- reading --------------------------------------------------------------------------------
 
     def _read_all(self) -> list[JobEvent]:
-        """Read the jobs that have changed, or whose time has come."""
+        """Read the jobs that have changed, or are due."""
         now = time.monotonic()
         if now < self._read_at:
             return []
@@ -428,7 +438,7 @@ class KubernetesCluster:
         return events
 
     def _drop(self, run_id: str) -> None:
-        """Forget a job whose end was reported, or that is released."""
+        """Stop following a job that has ended or is released."""
         followed = self._jobs.pop(run_id, None)
         if followed is None:
             return
@@ -444,7 +454,7 @@ class KubernetesCluster:
     # -- requests on other threads --------------------------------------------------------------
 
     def _start(self, request: Callable[[], None]) -> None:
-        """Have a request made by another thread, which the end of the program does not wait for."""
+        """Run a request on a daemon worker thread."""
         self._requests.put(request)
         if len(self._workers) < _WORKERS:
             self._workers.append(threading.Thread(target=self._work, name="request", daemon=True))

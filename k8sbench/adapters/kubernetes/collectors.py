@@ -1,8 +1,8 @@
-"""The collector of a namespace: read through the API server's service proxy, elected by a Lease.
+"""Collector of a namespace: requests to it, and its Lease.
 
-The Lease is ``coordination.k8s.io``'s, by the usual protocol. A holder that does not renew it for
-its duration has lost it. That is judged by how long it stays unchanged here, as client-go does: the
-clocks of machines differ.
+Requests go through the API server's service proxy. The Lease of ``coordination.k8s.io`` elects the
+collector by the usual protocol. A holder that does not renew the Lease for its duration has lost
+it. The time counts from the last change seen here, as in client-go: the clocks of machines differ.
 """
 
 from __future__ import annotations
@@ -25,20 +25,22 @@ from k8sbench.model.kube import TOKEN_HEADER, KubeObject, name_of
 LABELS = "app.kubernetes.io/name=dlperf,app.kubernetes.io/component=collector"
 PORT = "http"
 CONFIG_MAP = "dlperf-collector"
-"""By which a namespace names the collector that follows it from another one: ``namespace`` and
-``service``."""
+"""ConfigMap that names the namespace's collector in another namespace.
+
+Keys: ``namespace`` and ``service``.
+"""
 
 LEASE_SECONDS = 15
-"""For which a Lease counts that is not renewed."""
+"""Duration of a Lease without renewal."""
 REQUEST_SECONDS = 5.0
-"""For one request."""
+"""Time limit of one request."""
 TOKEN_KEY = "token"
 
 
 def token(api: Api, name: str) -> str:
-    """Return the token that readers of the collector ``name`` send, drawn where there is none.
+    """Return the token that the collector's readers send; creates a missing one.
 
-    Raises :class:`BenchError`.
+    ``name`` is the collector's. Raises :class:`BenchError`.
     """
     path, drawn = kinds.path("Secret", api.place.namespace), secrets.token_urlsafe(32)
     try:
@@ -62,7 +64,10 @@ def _secret(name: str) -> str:
 
 
 def _owners(api: Api, name: str) -> list[Mapping[str, str]]:
-    """Refer to the chart's Deployment, which has this name: Lease and token go with it."""
+    """Return an owner reference to the chart's Deployment of this name.
+
+    The Lease and the token are deleted with the Deployment.
+    """
     path = kinds.path("Deployment", api.place.namespace, name)
     try:
         found = api.find(path, brief=True, retry_s=REQUEST_SECONDS)
@@ -90,7 +95,7 @@ def _read_token(api: Api, namespace: str, name: str) -> str | None:
 
 
 class CollectorProxy:
-    """One namespace's collector, as far as there is one."""
+    """The collector of one namespace, if there is one."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
@@ -98,7 +103,10 @@ class CollectorProxy:
         self._headers: dict[str, str] = {}
 
     def is_there(self) -> bool:
-        """Look for its service; raises :class:`BenchError` where that cannot be known."""
+        """Return True if the namespace has a collector.
+
+        Raises :class:`BenchError` if that cannot be known.
+        """
         try:
             namespace, service = self._service()
         except ApiFault as fault:
@@ -114,7 +122,10 @@ class CollectorProxy:
         return self._base is not None
 
     def _service(self) -> tuple[str, str]:
-        """Return namespace and name of its service, the latter empty where there is none."""
+        """Return the namespace and name of the collector's service.
+
+        The name is empty if there is no service.
+        """
         here = self._api.place.namespace
         found, _ = self._api.list(kinds.path("Service", here), labels=LABELS, retry_s=0.0)
         if found:
@@ -125,7 +136,7 @@ class CollectorProxy:
         return quote(data.get("namespace", here), ""), quote(data.get("service", ""), "")
 
     def read(self, path: str, query: Mapping[str, str]) -> bytes | None:
-        """Return a document; None where it has no such thing."""
+        """Return a document; None if the collector does not have it."""
         try:
             sender, seconds = self._api.sender, self._api.retry_s
             request = Request("get", self._at(path), query, headers=self._headers)
@@ -151,26 +162,35 @@ class CollectorProxy:
 
 
 class Lease:
-    """One Lease in the namespace of ``api``, which ``holder`` wants; one thread uses it."""
+    """A Lease that ``holder`` wants, in the namespace of ``api``.
+
+    One thread uses it.
+    """
 
     def __init__(
         self, api: Api, name: str, holder: str, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._api, self._name, self._holder, self._clock = api, name, holder, clock
         self._seen: tuple[str, float] | None = None
-        """Its version when it was read last, and when that was seen first, monotonic seconds."""
+        """Last known version and when it was first seen, monotonic seconds."""
         self.other: str = "another one"
-        """Who holds it, where that is somebody else."""
+        """Last known holder other than this process."""
 
     def attempt(self) -> bool:
-        """Take it or renew it; returns whether it is ours. Raises :class:`BenchError`."""
+        """Take or renew the Lease; returns True if this process holds it.
+
+        Raises :class:`BenchError`.
+        """
         try:
             return self._attempt()
         except ApiFault as fault:
             raise self._api.explained(fault, f"Lease {self._name} be renewed") from fault
 
     def release(self) -> None:
-        """Give it up, so that the next one need not wait; raises :class:`BenchError`."""
+        """Release the Lease, so that the next holder need not wait.
+
+        Raises :class:`BenchError`.
+        """
         try:
             found = self._find()
             if found is not None and _spec(found).get("holderIdentity") == self._holder:
@@ -220,7 +240,7 @@ class Lease:
         return _is_first(lambda: self._api.create(self._path(), body, retry_s=0.0), 409)
 
     def _write(self, found: KubeObject, **spec: object) -> bool:
-        """Change it, unless somebody else has changed it since."""
+        """Change the Lease; False if another process changed it first."""
         metadata = {"resourceVersion": found["metadata"]["resourceVersion"]}
         body = {"metadata": metadata, "spec": spec}
         path = self._path(self._name)
@@ -232,7 +252,10 @@ def _spec(found: KubeObject) -> Mapping[str, Any]:
 
 
 def _is_first(request: Callable[[], object], *late: int) -> bool:
-    """Send a request; False where its HTTP status says that somebody else was faster."""
+    """Send a request; False if another process was faster.
+
+    The HTTP statuses in ``late`` say so.
+    """
     try:
         request()
     except ApiFault as fault:

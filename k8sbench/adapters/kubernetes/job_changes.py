@@ -1,13 +1,15 @@
-"""Changes a run's job: creates it exactly once, cancels it, deletes it at its end, clears it away.
+"""Changes of a run's job: create, cancel, remove and clear.
 
-It is created once also if other processes try or connections break: it has the run's name, so the
-API server guarantees that there is only one. The trainers come first, so that no pod waits for
-them. It is cancelled by an annotation with why it ends, and its deletion, or suspension instead.
-Before the next attempt it is deleted in the foreground: two attempts that run at once would write
-the same checkpoints, so it stays until its pods are gone, and its name is free no earlier. One with
-a runtime is deleted at once, and its pods and what made them are waited for: the garbage collector
-would delete the runtime first, and the operator's webhook then lets nobody change the job, which
-stays for ever.
+The job is created once even if other processes try or connections break: it has the run's name,
+which the API server keeps unique. The trainers are created first, so that no pod waits for them.
+
+The job is cancelled by an annotation with the cause and by deletion, or suspension instead.
+
+Before the next attempt the job is deleted in the foreground: two concurrent attempts would write
+the same checkpoints, so the job, and its name, stay until its pods are gone. A job with a runtime
+is deleted in the background, and its pods and their maker are waited for: the garbage collector
+would delete the runtime first, and the operator's webhook would then reject every change of the
+job, which would stay for ever.
 """
 
 from __future__ import annotations
@@ -45,13 +47,16 @@ from k8sbench.model.run import Run
 from k8sbench.ports import Manifest
 
 CREATE_SECONDS = 60.0
-"""How long a creation is repeated while the API server does not answer."""
+"""Time limit for retrying a creation while the API server is silent."""
 NOTE_SECONDS = 5.0
-"""After which a creation that is tried again is noted."""
+"""Time after which a retried creation is noted."""
 CLEAR_SECONDS = 15.0
-"""For the objects of an attempt to go until what is left of them is reported."""
+"""Time limit for an attempt's objects to disappear.
+
+After it the remaining objects are reported.
+"""
 LOOK_SECONDS = 1.0
-"""Between two looks at them."""
+"""Interval between looks at an attempt's objects."""
 
 
 # -- creating ------------------------------------------------------------------------------------
@@ -67,13 +72,13 @@ def create(
     note: Callable[[str], None] = lambda _: None,
     is_over: Callable[[], bool] = lambda: False,
 ) -> tuple[KubeObject, bool]:
-    """Create the job, or find it; it is tried for ``seconds`` while the API server does not answer.
+    """Create the job, or find it if it exists.
 
-    Returns the job, and whether it existed before. ``provide`` has what it mounts exist, or raises.
-    ``note`` is called with a sentence where it is tried again, ``is_over`` says that nobody waits
-    for it any more.
-    Raises :class:`NoRoom`, :class:`CreationUnknown`, or another :class:`BenchError` where there is
-    certainly no job of ours.
+    The creation is retried for ``seconds`` while the API server does not answer. Returns the job,
+    and True if it existed before. ``provide`` creates the objects that the job mounts, or raises.
+    ``note`` receives a sentence when the creation is retried; ``is_over`` returns True once nobody
+    waits for the job any more. Raises :class:`NoRoom`, :class:`CreationUnknown`, or another
+    :class:`BenchError` if certainly no job of this run exists.
     """
     began, attempts = time.monotonic(), 0
     until = began + seconds
@@ -119,12 +124,18 @@ def create(
 
 
 def runtime_of(plan: RunPlan, manifests: Sequence[Manifest]) -> Manifest | None:
-    """Return the object beside a job that holds its pods' template; None: the job holds it."""
+    """Return the runtime with the pods' template.
+
+    None if the job itself holds the template.
+    """
     return None if kind_of(plan).runtime is None else manifests[-2]
 
 
 def discard(api: Api, plan: RunPlan, nonce: str | None) -> None:
-    """Delete what was created for a job that never was: its runtime, where its kind has one."""
+    """Delete the runtime of a job that was never created.
+
+    Does nothing if the kind has no runtime.
+    """
     _discard(api, kind_of(plan), plan.job_name, nonce)
 
 
@@ -136,7 +147,10 @@ def _discard(api: Api, kind: JobKind, job: str, nonce: str | None) -> None:
 
 
 def bind(api: Api, runtime: Manifest, job: KubeObject) -> None:
-    """Have the object that holds the template of a job's pods deleted with the job, not before."""
+    """Bind a runtime to its job, so that both are deleted together.
+
+    The runtime holds the template of the job's pods and must not be deleted before the job.
+    """
     metadata = job["metadata"]
     owner = {"name": metadata["name"], "uid": metadata["uid"]}
     owner |= {key: job[key] for key in ("apiVersion", "kind")}
@@ -158,16 +172,16 @@ def _explained(api: Api, fault: ApiFault, name: str) -> BenchError:
 
 
 def misses_runtime(manifest: Mapping[str, Any], fault: ApiFault) -> bool:
-    """True if a webhook of any operator has not seen the runtime that a job refers to.
+    """Return True if a webhook does not know the job's runtime yet.
 
-    Each has words of its own for that; all name the runtime, as nothing else does.
+    Operators word this error differently; all name the runtime, and no other error does.
     """
     runtime = manifest.get("spec", {}).get("runtimeRef")
     return runtime is not None and runtime["name"] in fault.message
 
 
 def _may_have_acted(fault: ApiFault) -> bool:
-    """Whether the API server may have done what it was asked without saying so."""
+    """Return True if the API server may have executed a failed request."""
     if fault.status is not None:
         # With Retry-After it says that it did not begin.
         return fault.status >= 500 and fault.passes and fault.retry_after is None
@@ -176,9 +190,10 @@ def _may_have_acted(fault: ApiFault) -> bool:
 
 
 def _check_ours(manifest: Mapping[str, Any], found: KubeObject) -> None:
-    """Reject an object of someone else's, one that is being deleted, and one of another record.
+    """Reject an existing object that is not this attempt's job.
 
-    Raises :class:`EarlierAttempt` for one of the attempt before.
+    That is an object of someone else, of another record, or one that is being deleted. Raises
+    :class:`EarlierAttempt` for an object of the earlier attempt.
     """
     metadata, kind = found["metadata"], manifest["kind"]
     name = metadata["name"]
@@ -200,7 +215,7 @@ def _check_ours(manifest: Mapping[str, Any], found: KubeObject) -> None:
 
 
 def _nonce(job: Mapping[str, Any]) -> str | None:
-    """Return what the record of a run and its attempt has in common with the job alone."""
+    """Return the mark of the run's record and attempt in its job."""
     return annotations_of(job).get(NONCE_ANNOTATION)
 
 
@@ -214,11 +229,11 @@ def cancel(
     reason: Mapping[str, Any],
     put: Callable[[Changed], None],
 ) -> None:
-    """Cancel a job of a kind, or suspend it where its user keeps it; nothing where it is gone.
+    """Cancel a job, or suspend it if its user keeps it.
 
-    ``reason`` is the value of its annotation, and ``put`` is given the job as it is then. Raises
-    :class:`ApiFault`, and :class:`OwnedElsewhere`; a job that may not be deleted loses the
-    annotation.
+    Does nothing if the job is gone. ``reason`` is the value of the annotation, and ``put`` receives
+    the annotated job. Raises :class:`ApiFault` and :class:`OwnedElsewhere`; if the deletion is
+    forbidden, the annotation is removed again.
     """
     kind, job = found
 
@@ -256,7 +271,7 @@ def remove(
     uid: str | None = None,
     force: bool = False,
 ) -> str | None:
-    """Delete a run's job, and with it its pods; idempotent.
+    """Delete a run's job and its pods; idempotent.
 
     Returns why the job stays, or what its deletion waits for; else None. It stays if it is not that
     of ``last`` or of ``uid``, if another store owns it, if it does not bear the run's label, and,
@@ -288,11 +303,11 @@ def remove(
 
 
 def clear(api: Api, run: Run, user: User | None, is_over: Callable[[], bool]) -> bool:
-    """Delete the job of an attempt before the present one; return when nothing of it is there.
+    """Delete an earlier attempt's job; returns when every object is gone.
 
-    Also where the job of this one exists already. Returns whether the earlier job was to wait even
-    where its cause cannot recover. Raises :class:`EarlierAttempt` where something is still there,
-    and another :class:`BenchError` where the run is not to go on.
+    Also returns if the current attempt's job already exists. Returns True if the earlier job was to
+    wait despite an unrecoverable cause. Raises :class:`EarlierAttempt` if an object remains, and
+    another :class:`BenchError` if the run must not continue.
     """
     run_id, until, waits = run.run_id, time.monotonic() + CLEAR_SECONDS, False
     try:
@@ -326,9 +341,10 @@ def clear(api: Api, run: Run, user: User | None, is_over: Callable[[], bool]) ->
 
 
 def _is_made(api: Api, plan: RunPlan) -> bool:
-    """Whether what made a job's pods is there, whose end the operator would take for the next's.
+    """Return True if the maker of a job's pods still exists.
 
-    It goes after what it belongs to, by the garbage collector, and may outlive all pods.
+    The operator would take its end for the next attempt's. The garbage collector deletes it after
+    its owner, perhaps after all pods.
     """
     if maker := kind_of(plan).maker:
         path = kinds.path("Job", api.place.namespace, maker.format(job=plan.job_name))

@@ -1,6 +1,6 @@
-"""One job that is followed: its objects as last seen, and the events that were reported of it.
+"""One followed job: latest objects and reported events.
 
-No I/O: it takes changes of objects and returns events of the job.
+No I/O: changes of objects come in, events of the job go out.
 """
 
 from __future__ import annotations
@@ -35,13 +35,19 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.ports import JobEvent, LogLine, LogMark
 
 EVENTS = 200
-"""The newest Kubernetes events of one job that are kept."""
+"""Maximum kept Kubernetes events of a job, the newest ones."""
 LINES = 20
-"""The last lines of one replica's log that are kept."""
+"""Kept lines of a replica's log, the last ones."""
 REPORTED_LINES = 400
-"""The same with a report of torchrun's at their end, which has several lines for each rank."""
+"""Kept lines if the log ends in a torchrun report.
+
+The report has several lines for each rank.
+"""
 QUEUED_SECONDS = 60.0
-"""Before a job's new place in its queue is reported: each report stays on record."""
+"""Minimum interval between reports of a job's place in its queue.
+
+Each report stays on record.
+"""
 _ENDED = {
     Phase.SUCCEEDED: "has succeeded",
     Phase.FAILED: "has failed",
@@ -51,27 +57,30 @@ _ENDED = {
 
 
 class PodList(msgspec.Struct):
-    """The list of a job's pods that is made once the job has ended."""
+    """State of the pod list that is requested after the job's end."""
 
     listed_at: float = -math.inf
-    """When the newest list that was answered was requested, monotonic seconds."""
+    """Request time of the newest answered list, monotonic seconds."""
     next_at: float = -math.inf
-    """When it may be requested, monotonic seconds; inf while a request is on its way."""
+    """Earliest time of the next request, monotonic seconds.
+
+    Infinite while a request is pending.
+    """
     fault: str = "no answer"
-    """Why the newest request failed."""
+    """Error of the latest failed request."""
 
 
 class NodeFacts(msgspec.Struct):
-    """What the nodes of a job that has succeeded say of themselves."""
+    """Facts that the nodes of a successful job report."""
 
     found: Mapping[str, Mapping[str, str]] | None = None
-    """By node; None: they were not read."""
+    """Facts by node; None: not read."""
     give_up_at: float | None = None
-    """How long that is waited for, monotonic seconds; None: it was not asked for."""
+    """Deadline for reading the facts, monotonic seconds; None: not requested."""
 
 
 class Followed:
-    """One job that is followed."""
+    """A job that is followed."""
 
     def __init__(
         self,
@@ -89,39 +98,48 @@ class Followed:
         self.kind = self._of.name
         self.marks = dict(marks or {})
         self.is_resumed = marks is not None
-        """Whether it was created before."""
+        """True if the job was created before this process followed it."""
         self.since = since
-        """A list that was requested later contains it if it exists; monotonic seconds."""
+        """Time from which lists must contain an existing job, monotonic seconds.
+
+        Only lists that are requested later count.
+        """
         self._attempt = attempt
-        """The number of the run's attempt that it is; what is older is not looked at."""
+        """Number of the run's attempt; jobs of earlier attempts are ignored."""
         self.nonce = nonce
-        """Of the job that the record asks for; None: it asks for none that can be told."""
+        """Nonce of the recorded job; None if it has none."""
         self.ended_at: float | None = None
-        """When its end was first read, monotonic seconds."""
+        """Time when the job's end was first read, monotonic seconds."""
         self.look_at: float | None = None
-        """When to read it again although nothing happens, monotonic seconds."""
+        """Time of the next read without a change, monotonic seconds.
+
+        None: only a change causes a read.
+        """
         self.pod_list = PodList()
         self.nodes = NodeFacts()
         self.is_over = False
-        """Whether its end was reported, or that it stays because its logs cannot be read."""
+        """True if the end, or a stay with unreadable logs, was reported."""
         self.is_unwanted = False
-        """Whether the user has asked to end it, so that its pods need not stay for their logs."""
+        """True if the job was cancelled: its pods may go unread."""
         self.uid: str | None = None
         self._is_of = is_of
-        """Whether a job of the name is the run's."""
+        """Returns True if a job of the name belongs to the run."""
         self._stranger: str | None = None
-        """The uid of a job of the name that is not."""
+        """Uid of another job that has the name."""
         self._whose = Ownership()
-        """What was reported of its owner."""
+        """Last reported owner."""
         self.logs: dict[str, tuple[str, int, bool, bool]] = {}
-        """Replica → what the log streams were given: its pod's uid, restarts, whether it fails,
-        and whether its log exists."""
+        """Input of the log streams, by replica.
+
+        It is the pod's uid, its restarts, True if the replica is failing, and True if its log
+        exists.
+        """
         self.logs_given = 0
-        """How often the log streams were given anything."""
+        """Number of inputs to the log streams."""
         self.logs_taken = -1
-        """How often they had been when the last line that they had read was taken."""
+        """Number of inputs when the streams' last line was processed."""
         self.reported = reported
-        """The transition that was reported last."""
+        """Last reported transition."""
         self._replicas: dict[str, ReplicaState] = {}
         self._packed_job: bytes | None = None
         self._is_deleted = False
@@ -129,7 +147,7 @@ class Followed:
         # decode a pod whenever it is read takes 10 µs.
         self._pods: dict[str, bytes] = {}
         self._earlier: dict[str, bytes] = {}
-        """Pods that were replaced, by their uids."""
+        """Replaced pods, by uid."""
         self._events: dict[str, bytes] = {}
         self._lines: dict[str, deque[str]] = {}
         self._reports: dict[str, exits.TorchrunReport] = {}
@@ -145,7 +163,7 @@ class Followed:
     # -- input ----------------------------------------------------------------------------------
 
     def take(self, change: Changed | Deleted) -> None:
-        """Take in a change of the job, of one of its pods or of an event about them."""
+        """Process a change of the job, a pod or an event."""
         if isinstance(change, Deleted):
             self._take_deleted(change)
         elif change.kind == "Pod":
@@ -170,12 +188,15 @@ class Followed:
                 self.marks = {}  # another store has restarted it, and its logs begin anew
 
     def take_created(self, job: KubeObject) -> None:
-        """Take in the answer to its creation; what the watch has received by then is newer."""
+        """Process the answer to the job's creation.
+
+        An object that the watch has already received is newer.
+        """
         if self._packed_job is None:
             self.take(Changed(self.kind, job))
 
     def take_pods(self, pods: Sequence[KubeObject]) -> None:
-        """Take in a list of all its pods: those that it lacks are gone."""
+        """Process a list of all pods; missing pods are gone."""
         listed = {pod["metadata"]["uid"] for pod in pods}
         for known in [msgspec.json.decode(pod) for pod in self._pods.values()]:
             if known["metadata"]["uid"] not in listed:
@@ -184,7 +205,7 @@ class Followed:
             self._take_pod(pod)
 
     def take_line(self, line: LogLine) -> None:
-        """Keep the last lines of a replica's log: they may say why the replica failed."""
+        """Keep a replica's last log lines, which may explain its failure."""
         lines = self._lines.setdefault(line.replica, deque(maxlen=REPORTED_LINES))
         lines.append(line.text)
         if not self._reports.setdefault(line.replica, exits.TorchrunReport()).has(line.text):
@@ -192,7 +213,7 @@ class Followed:
                 lines.popleft()
 
     def take_absence(self) -> None:
-        """Take in that the cluster has no such job."""
+        """Note that the cluster does not have the job."""
         self._is_deleted = True
 
     def _take_pod(self, pod: KubeObject) -> None:
@@ -232,11 +253,11 @@ class Followed:
 
     @property
     def found(self) -> tuple[str, KubeObject] | None:
-        """The kind and the job as it was last seen; None: it was not seen yet."""
+        """Kind and latest state of the job; None if not seen yet."""
         return None if self._job is None else (self.kind, self._job)
 
     def snapshot(self) -> JobSnapshot:
-        """Return the job, its pods and their events as they were last seen."""
+        """Return the latest job, pods and events."""
         pods = {name: msgspec.json.decode(pod) for name, pod in self._pods.items()}
         return JobSnapshot(
             job=self._job,
@@ -263,18 +284,21 @@ class Followed:
         return reading, found.replicas
 
     def is_queued(self) -> bool:
-        """Whether the job waits in a queue."""
+        """Return True if the job waits in a queue."""
         return self.plan.queue is not None and is_suspended(self._job or {})
 
     @property
     def is_ending(self) -> bool:
-        """Whether it is cancelled or deleted, so that its pods do not stay."""
+        """True if the job is cancelled or deleted: its pods do not stay."""
         job = self._job or {}
         is_deleted = self._is_deleted or "deletionTimestamp" in (job.get("metadata") or {})
         return self.is_unwanted or is_deleted or CANCEL_ANNOTATION in annotations_of(job)
 
     def operator_seen_at(self) -> float | None:
-        """When the operator last changed the job's state, Unix seconds."""
+        """Return the operator's last change of the job's state, Unix seconds.
+
+        None if unknown.
+        """
         known = conditions(self._job or {}).values()
         moments = [moment(one.get("lastUpdateTime")) for one in known]
         return max(filter(None, moments), default=None)
@@ -289,7 +313,7 @@ class Followed:
     # -- reporting ------------------------------------------------------------------------------
 
     def changes(self, reading: JobState, now: float) -> Iterator[JobEvent]:
-        """Yield what is new in a state, except the job's end."""
+        """Yield the news of a state, except the job's end."""
         while self._attempt < attempt_of(self._job or {}):
             at = max(now, self.reported.at)
             yield self._report(attempts.elsewhere(self.plan, self._attempt, at))
@@ -308,9 +332,9 @@ class Followed:
             yield self.move(reading, now)
 
     def ending(self, reading: JobState, now: float) -> Iterator[JobEvent]:
-        """Yield, once, that the job has ended, though its logs are not read to their ends.
+        """Yield once that the job has ended and its logs are incomplete.
 
-        Nothing of a job that was not seen: it may never have existed.
+        Yields nothing for a job that was not seen: it may never have existed.
         """
         is_known = self.reported.cause_id == LOGS_BEING_READ or self.reported.phase.final
         if is_known or self._job is None:
@@ -331,7 +355,7 @@ class Followed:
         return self.move(reading, now)
 
     def whose(self, user: ownership.User | None) -> Iterator[JobEvent]:
-        """Yield the owner of the job, and the request to it, when that changes."""
+        """Yield the job's owner and the request to it, after changes."""
         if self._job is None:
             return
         whose = ownership.of(self._job, user)
@@ -341,9 +365,9 @@ class Followed:
             yield JobEvent(run_id=self.plan.run_id, ownership=whose)
 
     def incomplete(self, reading: JobState, now: float, why: Mapping[str, str]) -> JobEvent:
-        """Return that the job has ended, and stays because logs of it cannot be read now.
+        """Return the event of an ended job with unreadable logs.
 
-        ``why`` holds the replicas whose logs those are.
+        The job stays on the cluster. ``why`` maps the replicas with unreadable logs to the reasons.
         """
         first, *others = why
         more = f" and {len(others)} more" if others else ""
@@ -376,9 +400,9 @@ class Followed:
         return JobEvent(run_id=self.plan.run_id, transition=transition)
 
     def _at(self, phase: Phase, now: float) -> float:
-        """Return when the operator changed it, unless that is before the last change or after now.
+        """Return when the operator changed the job, by the cluster's clock.
 
-        Both by the cluster's clock.
+        A time before the last report or after ``now`` is replaced.
         """
         status = (self._job or {}).get("status") or {}
         condition = kind_of(self.plan).condition(status, phase) or {}
@@ -388,7 +412,7 @@ class Followed:
 
 
 def _is_newer(known: KubeObject, pod: KubeObject) -> bool:
-    """Return True if a pod is known in a later state than this one."""
+    """Return True if the known state of a pod is newer."""
     one, other = known["metadata"], pod["metadata"]
     if one["uid"] != other["uid"]:
         return False
@@ -398,12 +422,15 @@ def _is_newer(known: KubeObject, pod: KubeObject) -> bool:
 
 
 def _packed(found: KubeObject) -> bytes:
-    """Return an object as JSON, in no more bytes than it takes: the encoder leaves room behind."""
+    """Encode an object as JSON without spare bytes.
+
+    The encoder allocates more than it needs.
+    """
     return bytes(memoryview(msgspec.json.encode(found)))
 
 
 def is_short_of_nodes(seen: JobSnapshot) -> bool:
-    """Whether the scheduler found no node for a pod of a job."""
+    """Return True if the scheduler found no node for a pod."""
     there = (conditions(pod) for pod in seen.pods.values() if DELETED not in pod)
     return any(known.get("PodScheduled", {}).get("status") == "False" for known in there)
 

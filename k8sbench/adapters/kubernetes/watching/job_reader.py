@@ -1,8 +1,8 @@
-"""Reads the state of a job that is followed, and decides when its end is reported.
+"""Reads a followed job's state, and decides when to report its end.
 
-That is when its replicas have ended and their logs are read to their ends, or cannot be read. The
-watch of pods may be later than that of jobs: unless all pods are known to have ended, they are
-listed once before.
+The end is reported when the replicas have ended and their logs are read completely, or cannot be
+read. The watch of pods may lag behind that of jobs: unless all pods are known to have ended, they
+are listed once before.
 """
 
 from __future__ import annotations
@@ -30,29 +30,45 @@ from k8sbench.model.phase import Phase
 from k8sbench.ports import JobEvent
 
 NODES_SECONDS, QUEUE_SECONDS = 60.0, 15.0
-"""Longest age of the list of nodes, and of a job's place in a queue or among other runs' pods."""
+"""Maximum ages of the list of nodes and of queue positions.
+
+Once a pod of the job has a node, the second age applies to the nodes and other runs' pods, too.
+"""
 END_SECONDS = 60.0
-"""Longest wait for replicas that run on when their job has ended: they have done the same steps,
-and only clean up, or are being ended."""
+"""Longest wait for replicas that run on after their job's end.
+
+They have done the same steps, and only clean up, or are being ended.
+"""
 FAILED_SECONDS = 10.0
-"""The same where one has failed: the others log what they saw of it, and wait for it in vain."""
+"""Longest wait for other replicas after one has failed.
+
+They log what they saw of the failure, and wait for the failed replica in vain.
+"""
 SETTLE_SECONDS = 1.0
-"""Wait for the watch to report the pods of a job that has ended; then they are listed."""
+"""Wait for the watch to report the pods of an ended job.
+
+Then they are listed.
+"""
 LIST_SECONDS = 5.0
-"""Before pods are listed again after that failed."""
+"""Interval before a failed list of pods is repeated."""
 REPORT_SECONDS = 0.3
-"""The end of a job is reported before its logs are complete where these take longer than this."""
+"""Time after which a job's end is reported with incomplete logs."""
 LOGS_SECONDS = 300.0
-"""For logs that cannot be read, though they may still exist, to be read when a job has ended; then
-the job and its pods are left on the cluster."""
+"""Longest wait for unreadable logs after a job's end.
+
+After it the job and its pods are left on the cluster: the logs may still exist.
+"""
 LAST_LOGS_SECONDS = 15.0
-"""The same for what is about to be deleted: the pods of a job that is cancelled or deleted."""
+"""Longest wait for the logs of pods that are about to go.
+
+Their job is cancelled or deleted.
+"""
 NODE_FACTS_SECONDS = 5.0
-"""For the nodes of a job that has succeeded to be read."""
+"""Time limit for reading the nodes of a successful job."""
 
 
 class JobReader:
-    """Turns what was seen of a job into events; the thread that waits for events calls it."""
+    """Turns a job's observed state into events, on the waiting thread."""
 
     def __init__(
         self,
@@ -77,11 +93,14 @@ class JobReader:
         self._waiting: set[str] = set()
         self._operator_seen_at: float | None = None
         self._queried_at: dict[str, float] = defaultdict(lambda: -NODES_SECONDS)
-        """Monotonic seconds, by query."""
+        """Time of each query, monotonic seconds."""
         self._answers: dict[str, Any] = {"around": listing.Around(None, ()), "workloads": {}}
 
     def read(self, followed: Followed) -> list[JobEvent]:
-        """Return what is new of a job; sets when it is to be read again, or that it is over."""
+        """Return the new events of a job.
+
+        Sets the time of its next read, or marks the job as over.
+        """
         now = self._api.time()
         events = list(followed.whose(self._user))
         snapshot = followed.snapshot()
@@ -154,7 +173,10 @@ class JobReader:
         return events
 
     def _list_pods(self, followed: Followed) -> None:
-        """Request a list of a job's pods; the thread that waits for events takes the answer."""
+        """Request a list of a job's pods, on a worker thread.
+
+        The thread that waits for events takes the answer.
+        """
         started_at = time.monotonic()
         try:
             pods = listing.objects(self._api, "Pod", followed.plan.run_id)
@@ -174,7 +196,7 @@ class JobReader:
         self._reread({followed.plan.run_id})
 
     def _wait_for_replicas(self, followed: Followed, reading: JobState) -> float:
-        """Return the seconds from a job's end until its logs are taken to be complete."""
+        """Return the seconds from a job's end to its complete logs."""
         has_all = self._watches.has_all("Pod") or followed.pod_list.listed_at > -math.inf
         if reading.over and has_all:
             return 0.0
@@ -182,7 +204,10 @@ class JobReader:
         return min(END_SECONDS, FAILED_SECONDS) if is_failed else END_SECONDS
 
     def _end(self, followed: Followed, reading: JobState, now: float) -> list[JobEvent]:
-        """Return the end of a job whose logs are read, when their lines are taken."""
+        """Return the end of a job whose logs are read.
+
+        Empty while log lines, or facts of the nodes, are still to be processed.
+        """
         if followed.logs_taken != followed.logs_given:
             # The last lines may still be in the queue; then what follows is behind them.
             self._queue(partial(self._take_drained, followed, followed.logs_given))
@@ -199,7 +224,10 @@ class JobReader:
         return [*known, followed.end(reading, now)]
 
     def _waits_for_nodes(self, followed: Followed, reading: JobState) -> bool:
-        """Whether the nodes of a job that has succeeded are still being read; begins with it."""
+        """Return True while a successful job's nodes are being read.
+
+        The first call starts the read.
+        """
         names = sorted({one.node for one in reading.replicas if one.node})
         if reading.phase is not Phase.SUCCEEDED or not names:
             return False
@@ -269,7 +297,10 @@ class JobReader:
             self._ask("workloads", QUEUE_SECONDS, partial(kueue.workloads, self._api))
 
     def take_operator_change(self, at: float | None) -> None:
-        """Take in when the operator last changed a job, Unix seconds; None: not known."""
+        """Store the time of the operator's last change, Unix seconds.
+
+        None: unknown.
+        """
         if at is not None and at > (self._operator_seen_at or 0.0):
             self._operator_seen_at = at
 
@@ -278,7 +309,7 @@ class JobReader:
         self._waiting.discard(run_id)
 
     def _ask(self, key: str, seconds: float, query: Callable[[], Any]) -> None:
-        """Have a query made by another thread, unless its last answer is younger than that."""
+        """Run a query on a worker thread, at most every ``seconds``."""
         moment = time.monotonic()
         if moment - self._queried_at[key] >= seconds:
             self._queried_at[key] = moment
@@ -290,10 +321,10 @@ class JobReader:
 
 
 def must_list_pods(replicas: Iterable[facts.Replica], ended_at: float, listed_at: float) -> bool:
-    """Return True if the pods of a job that has ended must be listed before its logs are read.
+    """Return True if an ended job's pods must first be listed.
 
-    Without a list a pod that the watch has not reported, or reports late, would be taken for one
-    that never ran. Both times in monotonic seconds; ``listed_at`` is that of the newest list.
+    A pod that the watch has not reported yet would otherwise count as one that never ran. Both
+    times are in monotonic seconds; ``listed_at`` is that of the newest list.
     """
     return listed_at < ended_at and not all(one.ended or one.gone for one in replicas)
 
@@ -301,9 +332,10 @@ def must_list_pods(replicas: Iterable[facts.Replica], ended_at: float, listed_at
 def logs_to_wait_for(
     followed: Followed, replicas: Sequence[facts.Replica], failing: Failing | None
 ) -> dict[str, str]:
-    """Return the replicas whose logs cannot be read now and may be later, and why not now.
+    """Return the replicas whose logs may be readable later, with reasons.
 
-    Not those whose pods are being deleted, or will be with their job. Rank 0's comes first.
+    Replicas whose pods are being deleted, or will be with their job, are left out. Rank 0 comes
+    first.
     """
     if failing is None or followed.is_ending:
         return {}
