@@ -110,7 +110,7 @@ class Results(Sequence[Row]):
 
 
 class Run:
-    """One run that a client submitted, or that is known by its id."""
+    """A run that a client submitted or found by its id."""
 
     def __init__(self, client: Client, run_id: str, work: _Work | None = None) -> None:
         self._client, self._work = client, work
@@ -140,7 +140,10 @@ class Run:
         return row
 
     def logs(self, replica: str | None = None) -> list[str]:
-        """Return the lines so far; those of several replicas begin with their names."""
+        """Return the lines so far.
+
+        Those of several replicas begin with their names.
+        """
         return self._client.logs(self.run_id, replica)
 
 

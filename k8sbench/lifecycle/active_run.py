@@ -196,7 +196,7 @@ class ActiveRun:
             self.archive.close()
 
     def interrupt(self, cause: str, at: float) -> None:
-        """Have a local job ended, which cannot go on without this process."""
+        """Request the end of a local job, which needs this process."""
         self.note(wish=Wish(kind="cancel", at=at, cause=cause, cause_id=INTERRUPTED))
 
     def try_later(self) -> None:
@@ -275,7 +275,7 @@ class ActiveRun:
             self.take_event(JobEvent(run_id=self.run_id, gap=gap))
 
     def see_what_is_read(self) -> None:
-        """Note if the logs are archived that are read before the job is cancelled."""
+        """Note if the logs to read before the cancellation are archived."""
         if self.view.is_read or self.request is not None:
             return
         if self.printed is None:
@@ -355,7 +355,7 @@ class ActiveRun:
         self.see(job=JobView.ENDED, end=msgspec.structs.replace(end, **changes))
 
     def _look_again(self, missing: Transition | None) -> Outcome | None:
-        """Look later for a job that is not there and may still appear."""
+        """Schedule another look for a missing job that may still appear."""
         now, run_id = self.context.clock(), self.run_id
         if missing is not None:
             self.move(missing)

@@ -102,7 +102,7 @@ def recorded(job: FoundJob, context: RunContext) -> Run:
 
 
 def _of_attempt(run: Run, job: FoundJob, context: RunContext) -> Run:
-    """Record that a job of the cluster is that of a run's present attempt."""
+    """Record that a job belongs to a run's current attempt."""
     while run.attempt < job.attempt:
         again = attempts.elsewhere(run.plan, run.attempt, job.created_at)
         run = context.store.move(run.run_id, again)

@@ -1,4 +1,4 @@
-"""The executor: does what :mod:`.decide` says, for any number of runs, in one thread.
+"""The executor: carries out :mod:`.decide` for all runs in one thread.
 
 An intent is recorded before it is carried out: a process may be killed at any moment, and whoever
 resumes the run then finds the intent. Measuring takes long, so runs that are over are closed one at
@@ -80,7 +80,7 @@ class Executor:
         return [active.run for active in self._runs.values()]
 
     def unclosed(self) -> list[Run]:
-        """Return the runs that are not over, and those that are not measured yet."""
+        """Return the runs that are not over or not measured."""
         return [*self.runs(), *(active.run for active in self._over)]
 
     def held(self) -> set[str]:
@@ -149,7 +149,7 @@ class Executor:
     # -- the loop -------------------------------------------------------------------------------
 
     def step(self, seconds: float) -> list[Outcome]:
-        """Handle what has happened, or wait for it; returns the new outcomes."""
+        """Handle events, or wait for them; returns the new outcomes."""
         self._work_due()
         patience = 0.0 if self._outcomes or self._ready() else seconds
         is_followed = self._rules.until is not Until.CREATED
@@ -224,7 +224,7 @@ class Executor:
         return self._hand_over()
 
     def close(self) -> None:
-        """Release the runs that are not over; archives are whole up to here."""
+        """Release the unfinished runs; their archives are complete so far."""
         for active in list(self._runs.values()):
             self._leave(active)
         self._requests.join("delete")
@@ -300,7 +300,7 @@ class Executor:
     # -- what is done ---------------------------------------------------------------------------
 
     def _work_due(self) -> None:
-        """Decide on the runs with news, and those whose time has come."""
+        """Decide on runs with news and runs that are due."""
         now = self.context.clock()
         while self._due and self._due[0][0] <= now:
             self._changed[heapq.heappop(self._due)[1]] = None
@@ -313,7 +313,7 @@ class Executor:
         self._send_admitted()
 
     def _work(self, active: ActiveRun) -> None:
-        """Record and do what is next for a run that is not over."""
+        """Record and carry out the next step of an unfinished run."""
         now, run_id, outcome = self.context.clock(), active.run_id, None
         step = decide.advance(active.record, active.view, now)
         if step is not None and step.phase.final:

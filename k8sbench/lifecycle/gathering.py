@@ -115,7 +115,7 @@ class Gathering:
         )
 
     def add(self, run: Run) -> None:
-        """Fetch the metrics of a measured run as soon as they are there."""
+        """Queue a measured run for fetching its metrics when available."""
         nodes = self._nodes.pop(run.run_id, {})
         found = run.measurement
         if found is None or found.steady is None or not self._owes(run, found):
@@ -140,7 +140,7 @@ class Gathering:
         return wanted
 
     def step(self) -> None:
-        """Begin to fetch what is due, and record what has come; returns at once."""
+        """Start due fetches and record answers; returns at once."""
         now = self._context.clock()
         free = FETCHES - sum(one.work is not None for one in self._owed.values())
         for run_id, one in list(self._owed.items()):
@@ -279,7 +279,7 @@ def _settled_or_fetched(
 
 
 def all_fetched(sources: Sequence[MetricSource], wanted: SeriesQuery) -> list[Fetched]:
-    """Ask the sources one after the other; one that fails has its reason."""
+    """Ask the sources in turn; a failed one gives its reason."""
     return [_fetched(source, wanted) for source in sources]
 
 

@@ -1,4 +1,4 @@
-"""Requests for the jobs of active runs, and what their answers mean.
+"""Requests for active runs' jobs, and handling of their answers.
 
 Threads of a pool send the requests. The executor's thread takes the answers.
 """
@@ -172,7 +172,7 @@ class JobRequests:
     # -- a job is followed ----------------------------------------------------------------------
 
     def follow(self, active: ActiveRun) -> Outcome | None:
-        """Follow the job of a run that was resumed, or look for it again."""
+        """Follow a resumed run's job, or look for it again."""
         run, store, cluster = active.run, self._context.store, self._context.cluster
         if attempts.is_restarting(run):
             try:
@@ -222,7 +222,7 @@ class JobRequests:
     # -- a job is ended -------------------------------------------------------------------------
 
     def cancel(self, active: ActiveRun, cause: str, cause_id: str) -> None:
-        """Cancel a job; a run without a job yet is over without that."""
+        """Cancel a job; a run without a job ends at once."""
         run_id, now, store = active.run_id, self._context.clock(), self._context.store
         if active.request is not None:  # it is still being read
             seconds = times.duration(requests.READ_SECONDS)
@@ -269,7 +269,7 @@ class JobRequests:
                 _note_refusal(active, error)
 
     def delete(self, active: ActiveRun) -> None:
-        """Delete the rest of the job of a run that is over."""
+        """Delete the rest of a finished run's job."""
         call = partial(requests.delete, self._context, active.run_id)
         self._send(active, "delete", call, self._take_deleted)
 
@@ -292,7 +292,10 @@ class JobRequests:
     # -- another store has the job, or had it ---------------------------------------------------
 
     def ask_collector(self, active: ActiveRun) -> None:
-        """Ask who has collected a run whose job is gone, or is another store's."""
+        """Ask which store collected a run whose job is gone.
+
+        Also a run whose job is another store's.
+        """
         active.close_archive()  # files of the collector's may come in place of ours
         call = partial(requests.collected, active.run, self._context)
         take = partial(self._take_collected, end=active.view.end)
@@ -334,7 +337,7 @@ class JobRequests:
         job: FoundJob | None,
         error: BenchError | None,
     ) -> Outcome | None:
-        """Take in that no collector has a run, and what its job says.
+        """Handle a run that no collector has, given its job.
 
         With an error neither is known. Then a run whose job is gone is not lost: the collector may
         have it.
@@ -377,7 +380,7 @@ class JobRequests:
         return is_recent and run.restarts < run.plan.max_restarts and may_be_better(end)
 
     def _wait_for_owner(self, active: ActiveRun, error: BenchError | None) -> Outcome | None:
-        """Ask again later who has collected a run, or leave it alone."""
+        """Ask again later who collected a run, or stop following it."""
         now, run_id, note = self._context.clock(), active.run_id, active.reporter.note
         holder, is_followed = active.view.ownership.holder, active.rules.until is Until.OVER
         if active.asked_since is None:

@@ -32,7 +32,10 @@ class LiveMetrics:
 
     def __init__(self, run: Run, sources: Sequence[MetricSource], clock: Clock) -> None:
         self.run, self.live, self._sources, self.clock = run, LiveRun(run), sources, clock
-        """``clock``: that of the samples and of the run's states, the cluster's on one."""
+        """Clock of the samples and the run's states.
+
+        On a cluster, the cluster's clock.
+        """
         self._fetched: Sequence[Fetched] = ()
         """The last answer that had any series, else the last."""
         self._silent: str | None = "Nothing was read yet."
@@ -62,7 +65,7 @@ class LiveMetrics:
         note: Callable[[str], None],
         show: Callable[[LiveMetrics], None],
     ) -> None:
-        """Show the run again and again until it has ended, or at a stop.
+        """Show the run repeatedly until its end or a stop.
 
         ``wait`` returns what happened to it within some seconds.
         """
@@ -79,7 +82,7 @@ class LiveMetrics:
                 shown, due = state, self.clock() + REFRESH_SECONDS
 
     def read(self) -> None:
-        """Ask the sources; an answer without anything leaves the samples of the one before."""
+        """Ask the sources; an empty answer keeps the earlier samples."""
         if self.live.phase is not Phase.RUNNING:
             return
         end = self.clock()

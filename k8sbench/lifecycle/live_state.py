@@ -37,7 +37,7 @@ Most are never parsed: nobody looks at them.
 """
 _NAMES_GPU = '"gpu_uuid"'
 _GPU = re.compile(_NAMES_GPU + r':\s*"([^"]+)"')
-"""In the event with which a rank of our trainers describes its machine."""
+"""GPU UUID in the event in which our trainers describe their machine."""
 _EVALUATES = '"event": "evaluation"'
 """Text of our trainers' evaluation lines.
 
@@ -75,7 +75,7 @@ class Output:
         self._recent: deque[LatestStep] = deque(maxlen=RECENT_STEPS)
         self._unread: deque[LogLine] = deque(maxlen=UNREAD_LINES)
         self.tail: deque[str] = deque(maxlen=LAST_LINES)
-        """The last lines, without the table in which torchrun reports which rank failed."""
+        """Last lines, without torchrun's table of failed ranks."""
         self._report = exits.TorchrunReport()
         self.last_at = 0.0
         """Time of the replica's last line, Unix seconds; 0 before the first."""

@@ -101,7 +101,7 @@ def is_of(job: FoundJob, run: Run) -> bool:
 
 
 def collected(run: Run, context: RunContext) -> tuple[Run | None, FoundJob | None]:
-    """Return the run as the collector has it, and the job that still exists."""
+    """Return the collector's record of a run, and the existing job."""
     job = job_named(run.run_id, context)
     ask = context.collected_elsewhere
     return ask and ask(run, context.store.folder(run.run_id)), job
@@ -157,7 +157,7 @@ def is_by_name(run: Run) -> bool:
 
 
 def delete(context: RunContext, run_id: str) -> tuple[Run, str | None]:
-    """Delete what is left of a run's job, and take the wish back.
+    """Delete the rest of a run's job, and remove the wish.
 
     Returns the run, and why its job stays or what its deletion waits for, else None.
     """

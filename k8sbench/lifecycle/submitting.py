@@ -158,7 +158,7 @@ class _Submission:
         """Runs that were refused, or not begun."""
 
     def outcomes(self) -> Iterator[Outcome]:
-        """Yield the runs that were closed or created as they come, then the others."""
+        """Yield closed and created runs as they come, then the others."""
         executor, closed = self._executor, None
         for outcome in self._finished(executor.to_the_end(self._stop, self._start_next)):
             closed = outcome.run
@@ -196,7 +196,7 @@ class _Submission:
                 yield outcome
 
     def _take_refused(self, outcome: Outcome) -> None:
-        """Report that a job was not created; raises what is no refusal."""
+        """Report a refused job; raises an error that is no refusal."""
         run, error = outcome.run, outcome.error
         if not isinstance(error, BenchError):
             assert error is not None

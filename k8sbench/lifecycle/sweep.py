@@ -25,7 +25,7 @@ class _Case:
         """Runs of it, those that the set had before among them."""
         self.ended = 0
         self.going_on: dict[str, float] = {}
-        """By run id: when it was created or taken up, Unix seconds."""
+        """Time of creation or joining by run id, Unix seconds."""
 
 
 class Sweep:
@@ -35,7 +35,7 @@ class Sweep:
         self._parallel = parallel
         self._cases: dict[str, _Case] = {}
         self._took: dict[str, list[float]] = {}
-        """By case key: seconds of each run that has succeeded in this sweep."""
+        """Seconds of the sweep's successful runs, by case key."""
         for run in finished:
             self._of(run.plan).wanted += 1
             self._of(run.plan).ended += 1

@@ -80,7 +80,7 @@ def time_is_up_at(run: Run) -> float | None:
 
 
 def is_final(transition: Transition) -> bool:
-    """Return True if a job that reports this is not followed any further."""
+    """Return True if a job with this transition is not followed further."""
     return transition.phase.final or transition.cause_id == LOGS_INCOMPLETE
 
 

@@ -240,7 +240,7 @@ class KubernetesCluster:
                 return ()
 
     def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
-        """Delete the job, or suspend it (``keep``), with the cause in an annotation."""
+        """Delete or suspend (``keep``) the job, annotated with the cause."""
         reason = {"cause": cause, "cause_id": cause_id, "at": self.api.time()}
         followed = self._jobs.get(run_id)
         if followed is not None and followed.ended_at is None:
