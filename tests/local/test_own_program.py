@@ -153,7 +153,7 @@ def test_on_a_terminal_it_is_asked(
         asked.append(text)
         return answer
 
-    monkeypatch.setattr(submit, "_agrees", agrees)
+    monkeypatch.setattr(submit, "_confirm", agrees)
     assert main(words(mine)) == code
     assert len(asked) == 1
     assert "python3 train.py" in asked[0]

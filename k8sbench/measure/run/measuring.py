@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import shlex
-import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -18,6 +17,7 @@ from k8sbench.measure.run.gpu_judgement import PlannedGpus
 from k8sbench.measure.run.log_facts import LogFacts, OpenedLog
 from k8sbench.measure.run.log_statements import Case, TimeToTrain
 from k8sbench.measure.run.rank_records import RankRecords
+from k8sbench.measure.run.tally import median
 from k8sbench.model.errors import InputError
 from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import SeriesQuery
@@ -330,7 +330,7 @@ def _throughput(
     return Throughput(
         time_weighted=scale * span.iterations / span.time,
         time_weighted_steady=steady,
-        median=scale * statistics.median(tally.rates),
+        median=scale * median(tally.rates),
         arithmetic=scale * sum(tally.rates) / tally.records,
         timestamps=timestamps,
         printed_steps=printed,

@@ -1,11 +1,13 @@
 """Five ways to one figure, each against its definition computed the long way."""
 
 import statistics
+from array import array
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from k8sbench.measure.run import tally
 from tests.unit.measure.support import measured, mmseg, run, tsm
 from tests.unit.presence import present
 
@@ -80,3 +82,10 @@ def test_a_window_of_nothing_but_such_records_has_no_steady_figure() -> None:
     found = measured(lines)
     assert present(found.throughput).time_weighted_steady is None
     assert "time_weighted_steady" in " ".join(found.missing)
+
+
+@given(st.lists(st.floats(min_value=1e-9, max_value=1e12), min_size=1, max_size=60))
+def test_a_median_of_sorted_parts_is_that_of_all_values(values: list[float]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tally, "SORTED_AT_ONCE", 7)
+        assert tally.median(array("d", values)) == pytest.approx(statistics.median(values), 1e-15)
