@@ -16,6 +16,7 @@ import functools
 import os
 import signal
 import threading
+import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -73,7 +74,15 @@ def _in_loader(_: int) -> None:
     """Set up a loader process: no batch stays in /dev/shm (`ending`)."""
 
     def remove(*_: object) -> None:
-        for batch in Path("/dev/shm").glob(f"paddle_{os.getpid()}_*"):  # noqa: S108
+        # Until the loader is gone, a thread of its queue may write another batch: a child, which
+        # its end must not end, waits for that.
+        loader = os.getpid()
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+        if os.fork():
+            os._exit(1)
+        while os.getppid() == loader:
+            time.sleep(0.001)
+        for batch in Path("/dev/shm").glob(f"paddle_{loader}_*"):  # noqa: S108
             batch.unlink(missing_ok=True)
         os._exit(1)
 
