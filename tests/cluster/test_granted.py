@@ -264,6 +264,9 @@ def test_the_collector_is_granted_what_its_whole_life_uses_and_nothing_else(
         until(lambda: Right(KUEUE, "workloads", "list") in account.used(), "a look at the queue")
         submitter.run("delete", "queued")
         until(lambda: collector.on_cluster() == [], "the end of both")
+        submitter.run("submit", *PADDLE, ENDLESS, "--run-id=unwanted", "--detach")
+        submitter.run("cancel", "unwanted")
+        until(lambda: collector.on_cluster("paddlejobs") == [], "the end of unwanted")
         # Who reads it asks nothing of the cluster.
         secret = namespace.get("secret", f"{COLLECTOR}-token")
         token = base64.b64decode(secret["data"]["token"]).decode()

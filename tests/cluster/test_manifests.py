@@ -61,7 +61,9 @@ def test_every_case_passes_validation_and_webhook(namespace: Namespace, render: 
     for loaded in catalog.load_all():
         for variant in loaded.spec.variants:
             which = (loaded.spec.name, "--framework", variant.framework, "--variant", variant.name)
-            texts.append(render(*which, "--all-cases"))
+            has_image = variant.upstream is not None and variant.upstream.image
+            registry = ("--image-registry", "registry.example.com/lab") if has_image else ()
+            texts.append(render(*which, *registry, "--all-cases"))
             jobs += len(variant.cases)
             if variant.upstream:
                 replicas, gpus = variant.cases[-1].split("x")

@@ -32,7 +32,7 @@ NEAR_LINES = 1000
 PLACE_SECONDS = 5.0
 """Limit until a stream reaches the mark, near its first lines, seconds."""
 ROTATED = "Its node had rotated this part of the log away before it was read (rotation)."
-RESTARTED = "Its container was restarted before its log was read to the end."
+_RESTARTED = "Its container was restarted, and the node did not keep this part of the log."
 _REPLACED = "Its pod was replaced before its log was read to the end."
 _REQUEST = re.compile(r'Get "https?://([^/"]+)[^"]*"')
 """Beginning of the API server's message about an unreachable kubelet."""
@@ -87,6 +87,8 @@ class Log(msgspec.Struct, eq=False):
     """True if the last stream began at the mark and ended without fault."""
     is_new: bool = False
     """True if the next answer begins after the mark."""
+    looked_back: bool = False
+    """True if the previous container's log was requested or lacks nothing."""
     gap: str | None = None
     """Reason for missing lines before the next one; None without a gap."""
     rest: list[Line] = []
@@ -101,6 +103,8 @@ class Log(msgspec.Struct, eq=False):
     """Requests that failed since then."""
     tries: int = 0
     """Answers since the last failure."""
+    whole_at: float | None = None
+    """First complete read after its container ended, monotonic seconds."""
     looked_at: LogMark | None = None
     """Mark of the last fetch that found less than the stream."""
 
@@ -109,7 +113,7 @@ class End(enum.Enum):
     """Outcome of one request for a log."""
 
     COMPLETE = "read to its end, from the mark on"
-    EMPTY = "it has no lines"
+    EMPTY = "it has no lines, or a previous container's that do not come after the mark"
     LOST = "it has lines, but not the mark's: nothing was taken"
     BROKEN = "broken, or rejected: it may succeed later"
     UNAVAILABLE = "the node has no such log"
@@ -144,21 +148,51 @@ class LogReader:
         with self._lock:
             self._noted = {one for one in self._noted if one[0] != run_id}
 
-    def begin_anew(self, log: Log) -> None:
-        """Accept all further lines as new, after a gap if some may be missing."""
-        if log.last[0] in {"", log.uid}:
-            log.gap = log.gap or (RESTARTED if log.last[1] != log.restarts else ROTATED)
-        elif not log.is_intact:
-            log.gap = _REPLACED
-        log.is_new = True
+    def look_back(self, log: Log) -> End:
+        """Read what the previous container printed after our mark.
 
-    def read(self, log: Log) -> End:
-        """Fetch a log and deliver its new lines; the caller holds its lock."""
-        if log.mark is not None and not log.is_new:
+        Where there was none, the node has rotated a part of the log away. What is served from then
+        on is new in either case. COMPLETE: go on with the current container.
+        """
+        first = log.mark is None
+        if first and log.restarts > 1:
+            log.gap = _RESTARTED
+        end = self._read_previous(log)
+        if end is End.LOST:
+            log.gap, log.is_new = _RESTARTED, True
+            end = self._read_previous(log)
+        if end is End.BROKEN:
+            return end
+        log.looked_back = True
+        if end is End.EMPTY:
+            log.gap = None if log.is_intact else ROTATED
+        elif end is not End.COMPLETE and log.last[0] not in {"", log.uid}:
+            log.gap = None if log.is_intact else _REPLACED
+        elif end is not End.COMPLETE:
+            log.gap = log.gap or (_RESTARTED if first else ROTATED)
+        log.is_new = log.mark is not None
+        return End.COMPLETE
+
+    def _read_previous(self, log: Log) -> End:
+        """Read what the previous container printed, until an answer has nothing new."""
+        end, is_first, before = End.COMPLETE, True, log.mark
+        while end is End.COMPLETE and (is_first or log.mark != before or log.rest):
+            is_first, before = False, log.mark
+            end = self.read(log, previous=True)
+        return end
+
+    def read(self, log: Log, *, previous: bool = False) -> End:
+        """Fetch a log and deliver its new lines; the caller holds its lock.
+
+        LOST counts only if two whole answers lack the mark, because a stopping kubelet truncates an
+        answer without an error.
+        """
+        if not (previous or log.mark is None or log.is_new):
             end = self._request(log, self._resume(log, near=True), near=True)
             if end is not End.LOST:
                 return end
-        return self._request(log, self._resume(log))
+        end = self._request(log, self._resume(log), previous=previous)
+        return self._request(log, self._resume(log), previous=previous) if end is End.LOST else end
 
     def follow(self, log: Log) -> End:
         """Read a log to its end, then follow it.
@@ -166,13 +200,19 @@ class LogReader:
         Takes ``log.held`` for each piece.
         """
         with log.held:
-            if log.mark is not None and not log.is_new:
-                end = self.read(log)
+            end = End.COMPLETE
+            if log.mark is None:
+                if log.restarts and not log.looked_back:
+                    end = self.look_back(log)
+            elif not log.is_new:
+                before, end = log.mark, self.read(log)
+                if end is End.COMPLETE and log.mark != before:
+                    end = self.read(log)  # the answer may have been cut short
                 if end is End.LOST:
-                    self.begin_anew(log)
-                elif end is not End.COMPLETE:
-                    log.is_intact = log.is_intact and end is not End.BROKEN
-                    return end
+                    end = self.look_back(log)
+            if end is not End.COMPLETE:
+                log.is_intact = log.is_intact and end is not End.BROKEN
+                return end
             resume, turn = self._resume(log, near=True), log.turn
         return self._request(log, resume, near=not resume.found, followed_in=turn)
 
@@ -185,14 +225,15 @@ class LogReader:
         resume: Resume,
         *,
         near: bool = False,
+        previous: bool = False,
         followed_in: int | None = None,
     ) -> End:
         """Request a log once: its last lines if ``near``, endlessly if followed."""
         turn, text = followed_in, LogText()
-        container = log.uid, log.restarts
+        container = log.uid, log.restarts - previous
         follow = turn is not None
         try:
-            served = self._ask(log, near=near, follow=follow)
+            served = self._ask(log, near=near, follow=follow, previous=previous)
         except ApiFault as fault:
             return self._refused(log, fault)
         if follow:
@@ -220,31 +261,35 @@ class LogReader:
         if text.error is not None:
             log.is_intact = log.is_intact and not follow
             log.why = text.error.strip().rstrip(".")
-            if "unable to retrieve" in text.error and not log.exists:
+            if "unable to retrieve" in text.error and (previous or not log.exists):
                 return End.UNAVAILABLE
             return self._failed(log, log.why, None, is_node_s_word=True)
         if follow:
             log.is_intact = log.is_intact or (resume.found and container == (log.uid, log.restarts))
-        elif log.is_over:
-            # The container ended, and so did its last line, once two answers agree.
+        elif previous or log.is_over:
+            # The container has ended, and so has its last line; this, too, only after two answers.
             is_new = resume.found
             if not is_new or rest == log.rest:
                 self._take(log, resume, rest, container, alone=True)
             log.rest = rest if is_new else []
         if resume.found:
             return End.COMPLETE
-        return End.LOST if resume.served else End.EMPTY
+        # What the previous container has printed may be archived: before the last line's container.
+        is_after = log.last != (log.uid, log.restarts) and resume.is_later
+        return End.LOST if resume.served and (is_after or not previous) else End.EMPTY
 
     def _is_released(self, log: Log, turn: int | None) -> bool:
         """Return True if a stream was closed here or replaced by another thread."""
         return turn is not None and (log.turn != turn or log.is_displaced or self.is_closed)
 
-    def _ask(self, log: Log, *, near: bool, follow: bool) -> LineStream:
+    def _ask(self, log: Log, *, near: bool, follow: bool, previous: bool) -> LineStream:
         if log.is_gone:
             raise ApiFault(404, "NotFound", "its pod is gone")
         query = {"container": log.container, "timestamps": "true"}
         if follow:
             query["follow"] = "true"
+        if previous:
+            query["previous"] = "true"
         if near:
             query["tailLines"] = str(NEAR_LINES)
         path = kinds.path("Pod", self._namespace, log.pod, "log")
@@ -256,6 +301,8 @@ class LogReader:
         missing = _NOT_FOUND.search(fault.message) if fault.status == 404 else None
         if log.is_gone or (missing is not None and missing[1] == log.pod):
             return End.GONE
+        if fault.status == 400 and "previous terminated container" in fault.message:
+            return End.UNAVAILABLE
         if fault.status == 400 and not log.exists:
             # A node that rejected or evicted the pod never had the container.
             never = "is not available" in fault.message and log.mark is None

@@ -35,6 +35,8 @@ class Resume:
         """True if the mark was found, so that further lines are new."""
         self.served = 0
         """Lines that were served."""
+        self.is_later = False
+        """True if the first served line's stamp is later than the mark."""
         self._mark, self._now, self._near = mark, now, near
         self._is_advanced = False
         self._at: int | None = None
@@ -71,7 +73,9 @@ class Resume:
     def _look(self, mark: LogMark, at: int) -> None:
         """Check whether the last served line is the archive's last."""
         marked_at = round(mark.at * 1_000_000)
-        # The log, or the archive, may have fewer lines than a mark has digests.
+        if self.served == 1:
+            self.is_later = at > marked_at
+        # Fewer were served where the log begins amid them, or archived.
         if not (mark.texts.endswith(self._texts) or self._texts.endswith(mark.texts)):
             return
         if at == marked_at and self._is_counted(mark):

@@ -28,7 +28,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from k8sbench.adapters.kubernetes.client.api import Api
-from k8sbench.adapters.kubernetes.logs.reading import RESTARTED, End, Log, LogReader
+from k8sbench.adapters.kubernetes.logs.reading import ROTATED, End, Log, LogReader
 from k8sbench.ports import JobEvent, LogMark
 
 LIMIT = 56
@@ -45,13 +45,17 @@ Mostly its container ended, which the API server reports about as late.
 FETCHES_PER_SECOND = 50.0
 """Maximum rate of retries; each of thousands of logs gets fewer."""
 LOOK_SECONDS = 0.5
-"""Pause after a fetch without new lines, seconds."""
-MOST_FETCHES = 5
-"""Fetches of an ended container's log until its end or loss is final.
+"""Until a log that had nothing new is requested again."""
+STREAM_FETCHES = 5
+"""Fetches without new lines until an ended container's stream is closed.
 
-The kubelet detects the end within a second; until then a stream may hold lines that the node has
+The kubelet detects the end within a second; until then the stream may hold lines that the node has
 rotated away.
 """
+UNSETTLED_SECONDS = 10.0
+"""Limit for two equal answers of an ended container's log, seconds."""
+EMPTY_FETCHES = 3
+"""Requests for a log that has neither our mark nor anything after it."""
 
 
 class Failing(NamedTuple):
@@ -119,15 +123,13 @@ class LogStreams:
             log = logs.get(replica)
             fresh = log is None
             if log is None:
-                log = logs[replica] = Log(run_id, replica, mark)
+                log = logs[replica] = Log(run_id, replica, mark, looked_back=mark is not None)
             elif log.is_over and (uid, restarts) != (log.uid, log.restarts):
                 log.is_over = log.is_done = False  # a new pod, or started again
                 fresh = True
                 if uid != log.uid:  # what is still served of the pod before hides this one's log
                     self._end_streams([log])
-            if log.mark is None and restarts != log.restarts:
-                log.gap = RESTARTED
-            # A stream of this container says nothing of the previous one.
+            # Of what the container before this one has printed its stream says nothing.
             log.is_intact = log.is_intact and (uid != log.uid or restarts == log.restarts)
             log.is_gone, log.exists = log.is_gone and uid == log.uid, exists
             log.pod, log.uid, log.container, log.restarts = pod, uid, container, restarts
@@ -153,7 +155,7 @@ class LogStreams:
             if log.is_over:
                 return
             log.is_over, log.tries, log.failures = True, 0, 0
-            log.failing_since = None
+            log.failing_since = log.whole_at = None
             self._waiting[log.urgency].pop(log, None)
             log.wake.set()
             self._fetch(log, 0.0)
@@ -284,9 +286,11 @@ class LogStreams:
             if log.is_done or not log.is_over:
                 continue
             with log.held:
-                again: float | None = 0.0
-                while again == 0.0:  # at once, before other logs
-                    again = None if log.is_done else self._finish(log)
+                again = None if log.is_done else self._finish(log)
+                if again == 0.0:  # at once, before other logs
+                    again = self._finish(log)
+                if again == 0.0:
+                    again = self._unsettled(log)
                 log.is_done = log.is_done or again is None
             if again is not None:
                 with self._lock:
@@ -304,32 +308,47 @@ class LogStreams:
 
         Returns after how many seconds to try again, or None: everything that exists was read.
         """
+        end = End.COMPLETE
+        if log.mark is None and log.restarts and not log.looked_back:
+            end = self._reader.look_back(log)
         before = log.mark
-        end = self._reader.read(log)
+        if end is not End.BROKEN:
+            end = self._reader.read(log)
         if log.is_done or self._is_closed:
             return None
-        if end is End.BROKEN and not log.is_given_up:
+        if end is End.BROKEN:
             log.tries = 0
-            return self._pause(log)
+            if not log.is_given_up:
+                return self._pause(log)
         log.tries += 1
-        if end is End.COMPLETE and (log.mark != before or log.rest) and log.tries < MOST_FETCHES:
-            return 0.0  # an answer may have been cut short
+        # A kubelet that stops cuts an answer short without an error: only an answer that comes
+        # twice counts.
+        unsure = log.tries == 1 and (log.mark is None or log.failing_since is not None)
+        if end is End.COMPLETE and (log.mark != before or unsure or log.rest):
+            log.whole_at = log.whole_at or time.monotonic()
+            return 0.0
+        if end is End.EMPTY and log.tries < EMPTY_FETCHES:
+            return LOOK_SECONDS
         found = end is End.COMPLETE and log.mark is not None
-        if not found and (end is End.EMPTY or (log.stream is not None and end is not End.BROKEN)):
-            # The node may have rotated the log away while the stream reads the old file to its end.
+        if not found and log.stream is not None and end is not End.BROKEN:
+            # The node has rotated the log away, but the stream reads the old file to its end.
             log.tries = 1 if log.mark != log.looked_at else log.tries
             log.looked_at = log.mark
-            if log.tries < MOST_FETCHES:
+            if log.tries < STREAM_FETCHES:
                 return LOOK_SECONDS
-            if log.stream is not None:
-                log.turn += 1
-                log.stream.close()
-                # The stream was open past the end and silent: nothing is missing.
-                log.is_intact = log.is_intact or log.is_in_place
-        if end in {End.LOST, End.EMPTY}:
-            if end is End.LOST or not log.is_intact:
-                self._reader.begin_anew(log)
-            if end is End.LOST and log.tries < MOST_FETCHES:
+            log.turn += 1
+            log.stream.close()
+            # It was connected until after the end, and silent: nothing more was printed.
+            log.is_intact = log.is_intact or log.is_in_place
+        if end is End.LOST and log.whole_at is not None:
+            # Nothing is rotated away after the end. It is not read once more.
+            log.gap = _UNSETTLED
+        elif end is End.LOST or (end is End.EMPTY and not log.is_intact):
+            if self._reader.look_back(log) is End.BROKEN:
+                if not log.is_given_up:
+                    return self._pause(log)
+                log.is_new, log.gap = True, ROTATED
+            if end is End.LOST:
                 return 0.0
         elif end in {End.UNAVAILABLE, End.BROKEN, End.GONE}:
             why = _DELETED if end is End.GONE else f"It could not be read: {log.why}."
@@ -338,12 +357,24 @@ class LogStreams:
             self._reader.gap(log, None, log.gap)
         return None
 
+    def _unsettled(self, log: Log) -> float | None:
+        """Return seconds until another look at an inconsistent log.
+
+        None after too long. Times of lines may differ between answers.
+        """
+        seconds = time.monotonic() - (log.whole_at or time.monotonic())
+        if seconds >= UNSETTLED_SECONDS:
+            self._reader.gap(log, None, _UNSETTLED)
+            return None
+        return max(SOONEST, seconds)
+
     def _pause(self, log: Log) -> float:
         """Return the pause before a failed log is requested again, seconds."""
         pause = min(SOONEST * 2 ** min(log.failures, 10), LATEST)
         return _jittered(max(pause, len(self._due) / FETCHES_PER_SECOND))
 
 
+_UNSETTLED = "At each request the cluster served other lines."
 _DELETED = "Its pod was deleted before its log was read to the end."
 
 
