@@ -119,7 +119,9 @@ class Starting:
         elif existing.owes_measurement:
             is_ours = self._executor.take(existing)
             return Outcome(existing, How.CREATED if is_ours else How.FOLLOWED_ELSEWHERE)
-        elif not _may_go_on(existing, plan) or self._is_continued(existing):
+        elif not _may_go_on(existing, plan) or self._collector_may_have(
+            existing, beyond=existing.attempt
+        ):
             return Outcome(existing, How.OVER_BEFORE)
         goes_on = existing.phase.final or self._survives
         if not (goes_on and store.claims.claim(run_id)):
@@ -134,7 +136,7 @@ class Starting:
         elif (
             creation.is_known_created(existing)
             or attempts.is_restarting(existing)
-            or self._is_collected(existing)
+            or self._collector_may_have(existing, beyond=0)
         ):
             self._executor.take(existing)
             return Outcome(existing, How.CREATED)
@@ -144,30 +146,20 @@ class Starting:
         self._create(existing, case, case.manifests(existing.plan))
         return Outcome(existing, How.CREATED)
 
-    def _is_collected(self, run: Run) -> bool:
-        """Return True if the collector may have a run without recorded creation.
+    def _collector_may_have(self, run: Run, *, beyond: int) -> bool:
+        """Return True if the collector may have a run in a later attempt than this.
 
-        The collector may have collected and deleted the job; a second job would belong to no
-        record.
+        Another job would then be a second one of that attempt. Also True if the collector still
+        follows the run, or does not answer.
         """
         ask = self._context.collected_elsewhere
-        if ask is None:
-            return False
-        try:
-            return ask(run, self._context.store.folder(run.run_id)) is not None
-        except Unreachable:
-            return True  # it follows the run, or is away: the job is looked for first
-
-    def _is_continued(self, run: Run) -> bool:
-        """Return True if the collector may have continued a finished run."""
-        ask = self._context.collected_elsewhere
-        if ask is None:
+        if ask is None or not self._survives:
             return False
         try:
             theirs = ask(run, self._context.store.folder(run.run_id))
         except Unreachable:
-            return True  # it follows the run, or is away: two attempts must not be made
-        return theirs is not None and theirs.attempt > run.attempt
+            return True
+        return theirs is not None and theirs.attempt > beyond
 
     def _reopened(self, run: Run, plan: RunPlan, case: PlannedCase) -> Run:
         """Reopen a finished run; a training continues as its next attempt."""

@@ -22,7 +22,7 @@ from k8sbench.model.errors import Interrupted, NoRoom, StoreError, Unreachable, 
 from k8sbench.model.identity import case_key
 from k8sbench.model.kube import attempt_of
 from k8sbench.model.phase import RESTARTING, Phase
-from k8sbench.model.plan import RunPlan
+from k8sbench.model.plan import Backend, RunPlan
 from k8sbench.model.run import Run
 from k8sbench.ports import FoundJob, JobEvent, Manifest, RunFilter, Store
 from k8sbench.render.trainer_sources import TrainerSources, mounted_by
@@ -40,7 +40,7 @@ from tests.unit.lifecycle.played import (
 )
 from tests.unit.render import plans
 from tests.unit.report.factory import run
-from tests.unit.store.examples import OWNER
+from tests.unit.store.examples import OWNER, TRAINING
 
 CTRL_C = "Interrupted (Ctrl-C)"
 
@@ -490,3 +490,26 @@ def test_after_an_upgrade_the_job_still_names_the_trainers_that_it_had(
     (job,) = again(*kept_run)
     assert job == before
     assert mounted_by(job) == HERE.config_map_name
+
+
+@pytest.mark.parametrize(("outlives", "attempt"), [(False, 2), (True, 1)], ids=["local", "cluster"])
+def test_a_collector_that_does_not_answer_delays_only_trainings_on_a_cluster(
+    store: Store, outlives: bool, attempt: int
+) -> None:
+    def away(*_: object) -> None:
+        raise Unreachable("The collector does not answer.")
+
+    backend: Backend = "kubernetes" if outlives else "local"
+    case = planned_case(backend)
+    draft = msgspec.structs.replace(case.draft, training=TRAINING, checkpoints="pvc:kept")
+    case = msgspec.structs.replace(case, draft=draft)
+    cluster = FakeCluster(at(Phase.FAILED), outlives=outlives)
+    for _ in range(2):
+        submit(
+            store,
+            cluster,
+            planned=[case],
+            run_id="left",
+            changes={"collected_elsewhere": away},
+        )
+    assert store.run("left").attempt == attempt
