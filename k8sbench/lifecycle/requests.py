@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -73,19 +74,24 @@ def _identified(
         spec["runtimeRef"] = {**spec["runtimeRef"], "name": runtime}
     if deadline_s is not None and run.plan.timeout_s is not None:
         seconds = math.ceil(run.plan.timeout_s + deadline_s)
-        for name, value in kind.policy(activeDeadlineSeconds=seconds).items():
-            spec = {**spec, name: {**spec[name], **value} if name in spec else value}
+        spec = _with_policy(run.plan, spec, activeDeadlineSeconds=seconds)
     return [*others, {**with_metadata(job, mark), "spec": spec}]
 
 
 def held(plan: RunPlan, manifests: Sequence[Manifest], turn: Turn) -> Sequence[Manifest]:
     """Suspend a job until its owner starts it in its turn."""
     *others, job = manifests
-    spec = dict(job["spec"])
-    for name, value in kind_of(plan).policy(suspend=True).items():
-        spec[name] = {**spec.get(name, {}), **value} if isinstance(value, dict) else value
     mark = {"annotations": {TURN_ANNOTATION: msgspec.json.encode(turn).decode()}}
+    spec = _with_policy(plan, job["spec"], suspend=True)
     return [*others, {**with_metadata(job, mark), "spec": spec}]
+
+
+def _with_policy(plan: RunPlan, spec: Mapping[str, Any], **settings: object) -> dict[str, Any]:
+    """Return a job's spec with more settings of its run policy."""
+    made = dict(spec)
+    for name, value in kind_of(plan).policy(**settings).items():
+        made[name] = {**made.get(name, {}), **value} if isinstance(value, dict) else value
+    return made
 
 
 def job_named(run_id: str, context: RunContext) -> FoundJob | None:

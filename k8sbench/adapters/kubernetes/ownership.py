@@ -344,10 +344,7 @@ def admitted(job: KubeObject, kind: str, user: User | None) -> Change | None:
     check_ours(job, user)
     if turn(job) is None:
         return None
-    return {
-        "metadata": {"annotations": {TURN_ANNOTATION: None}},
-        "spec": KINDS[kind].policy(suspend=False),
-    }
+    return {**annotated(turn=None), "spec": KINDS[kind].policy(suspend=False)}
 
 
 def taken_over(job: KubeObject, kind: str, user: User, known: Ownership) -> Change | None:
@@ -362,16 +359,15 @@ def taken_over(job: KubeObject, kind: str, user: User, known: Ownership) -> Chan
         raise VanishedError
     keep = user.keep or (whose.owner is not None and whose.owner.keep)
     ours = msgspec.structs.replace(user.owner, keep=keep)
-    change = annotated(owner=ours, wish=None)
-    if turn(job) is not None:
-        change["metadata"]["annotations"][TURN_ANNOTATION] = None
-        return {**change, "spec": KINDS[kind].policy(suspend=False)}
-    return change
+    if turn(job) is None:
+        return annotated(owner=ours, wish=None)
+    change = annotated(owner=ours, wish=None, turn=None)
+    return {**change, "spec": KINDS[kind].policy(suspend=False)}
 
 
 def annotated(**values: JobOwner | Wish | None) -> Change:
     """Return the change that sets annotations, or removes them (None)."""
-    names = {"owner": OWNER_ANNOTATION, "wish": WISH}
+    names = {"owner": OWNER_ANNOTATION, "wish": WISH, "turn": TURN_ANNOTATION}
     texts = {names[name]: value and _encoded(value) for name, value in values.items()}
     return {"metadata": {"annotations": texts}}
 
