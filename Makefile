@@ -13,7 +13,6 @@
 #   make tests                    the tests of `make test` alone
 #   make upstream                 install the published programs that tests/upstream runs
 #   make soak                     what is too slow for CI: tests marked soak, ten times the examples
-#   make mutants                  whether the unit tests notice 100 changed tokens (COUNT, SEED)
 #   make bench                    the measured ratios of tests/bench/
 #   make golden                   write the golden files anew, to be reviewed
 #   make constraints              print the versions that are installed, for constraints.txt
@@ -55,7 +54,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # In the environment, so that it also binds the build requirements in pip's isolated builds.
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
-.PHONY: help demo quick test check lint types imports size unit coverage tests soak mutants bench
+.PHONY: help demo quick test check lint types imports size unit coverage tests soak bench
 .PHONY: gpu-figures golden constraints dist clean images push save upstream
 # Two of pip at once in one environment would be one too many; pytest takes the cores by itself.
 .NOTPARALLEL:
@@ -162,9 +161,6 @@ soak: $(ALL_STAMP)
 	$(PYTEST) $(BY_FILE) --soak tests
 	$(PYTEST) $(BY_FILE) tests/unit --hypothesis-profile=soak --timeout 3000
 	$(VENV)/bin/python -m tests.simulation 0 100000
-
-mutants: $(SMALL_STAMP)
-	$(VENV)/bin/python -m tests.mutants --count $(or $(COUNT),100) --seed $(or $(SEED),1)
 
 bench: $(ALL_STAMP)
 	for file in tests/bench/*.py; do echo "== $$file"; $(VENV)/bin/python $$file; done

@@ -1,1 +1,0 @@
-"""``make mutants``: whether the tests notice a single changed token."""
