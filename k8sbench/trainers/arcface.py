@@ -8,7 +8,7 @@ stay on the GPU where upstream's 8 threads of each process make them anew for ea
 synthetic-host` has loader processes do so, from bytes); an order of real data that is drawn over
 all of them in each epoch, where upstream's ranks keep the share that they began with; random
 centres drawn by our seed; Paddle's data parallelism of today for the backbone; and steps timed
-whole, where upstream's `qps`, which is printed as there, leaves out the wait for data.
+whole, where upstream's `qps` leaves out the wait for data.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 if not __package__:  # run as a file: the package's folder is the root of imports, not this one
     sys.path[0] = str(Path(__file__).absolute().parents[2])
 
-from k8sbench.trainers.parts import ending, lines, machine, schedules, settings
+from k8sbench.trainers.parts import ending, machine, schedules, settings
 from k8sbench.trainers.parts.events import Place
 
 if TYPE_CHECKING:
@@ -71,8 +71,6 @@ def main(argv: Sequence[str] | None = None) -> None:
             momentum=0.9,
             weight_decay=5e-4,
             schedule=lambda _: schedules.stepped(base, BOUNDARIES),
-            line=lines.plsc,
-            record_at=1,
             options=lambda here: {
                 "size": own.size,
                 "classes": own.classes,

@@ -21,7 +21,7 @@ from typing import Any
 if not __package__:  # run as a file: the package's folder is the root of imports, not this one
     sys.path[0] = str(Path(__file__).absolute().parents[2])
 
-from k8sbench.trainers.parts import ending, lines, machine, segmentation, settings
+from k8sbench.trainers.parts import ending, machine, segmentation, settings
 
 DEFAULTS = settings.Defaults(
     benchmark="deeplabv3p",
@@ -91,7 +91,6 @@ def main(argv: Sequence[str] | None = None) -> None:
             momentum=0.9,
             weight_decay=weight_decay,
             schedule=segmentation.schedule(own, base, last),
-            line=lines.paddleseg,
             sync_bn=True,
             amp_types=segmentation.DEEPLABV3PLUS if common.recipe == "matched" else {},
             norm_batch=2,

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from k8sbench.trainers.parts import ending, lines, machine, segmentation, settings
+from k8sbench.trainers.parts import ending, machine, segmentation, settings
 
 DEFAULTS = settings.Defaults(
     benchmark="deeplabv3p",
@@ -70,7 +70,6 @@ def main(argv: Sequence[str] | None = None) -> None:
             momentum=MOMENTUM,
             weight_decay=WEIGHT_DECAY,
             schedule=segmentation.schedule(own, BASE_LR, LAST_LR),
-            line=lines.mmseg,
             sync_bn=True,
             amp_types=segmentation.DEEPLABV3PLUS,
             norm_batch=2,

@@ -18,7 +18,7 @@ import argparse
 from collections.abc import Sequence
 from functools import partial
 
-from k8sbench.trainers.parts import ending, lines, machine, schedules, settings
+from k8sbench.trainers.parts import ending, machine, schedules, settings
 from k8sbench.trainers.parts.events import Place
 
 DEFAULTS = settings.Defaults(
@@ -78,7 +78,6 @@ def main(argv: Sequence[str] | None = None) -> None:
                 per=course.epoch_steps,
             ),
             epoch_samples=IMAGES,
-            line=lines.dle_resnet50,
             accumulate=accumulate,
             static_scale=scale,
             mean_values=True,

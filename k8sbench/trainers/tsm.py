@@ -14,7 +14,7 @@ import os
 from collections.abc import Sequence
 from functools import partial
 
-from k8sbench.trainers.parts import ending, lines, machine, schedules, settings
+from k8sbench.trainers.parts import ending, machine, schedules, settings
 from k8sbench.trainers.parts.events import Place
 
 DEFAULTS = settings.Defaults(
@@ -68,10 +68,8 @@ def main(argv: Sequence[str] | None = None) -> None:
                 [epoch * course.epoch_steps for epoch in LR_EPOCHS],
             ),
             epoch_samples=CLIPS,
-            line=lines.tsm,
             clip_norm=CLIP_NORM,
             values_before_backward=True,
-            record_at=1,
             norm_batch=2 if own.input_size <= ONE_PIXEL and own.segments == 1 else 1,
             options={
                 "segments": own.segments,

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from k8sbench.trainers.parts import ending, lines, schedules, settings, training
+from k8sbench.trainers.parts import ending, schedules, settings, training
 from k8sbench.trainers.parts.metrics import Evaluation
 from k8sbench.trainers.parts.samples import Array, BrokenSample, Files, Normalise
 
@@ -143,7 +143,6 @@ def main(framework: str, argv: list[str]) -> None:
             "momentum": 0.9,
             "weight_decay": 1e-4,
             "schedule": schedule,
-            "line": lines.paddleseg,
             "files": files,
             "evaluation": lambda opened: evaluation(framework, own, opened),
             "normalise": NORMALISE,

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import abc
 import math
+import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from k8sbench.trainers.parts import nvml, schedules, weights
 from k8sbench.trainers.parts.events import Journal
-from k8sbench.trainers.parts.lines import LineValues
 from k8sbench.trainers.parts.metrics import Evaluation
 from k8sbench.trainers.parts.samples import (
     Files,
@@ -33,7 +32,7 @@ from k8sbench.trainers.parts.samples import (
 from k8sbench.trainers.parts.schedules import Course, Schedule
 from k8sbench.trainers.parts.session import Session
 from k8sbench.trainers.parts.settings import refuse
-from k8sbench.trainers.parts.steps import Meter, StepPlan, StepRecord, StepTimer
+from k8sbench.trainers.parts.steps import StepPlan, StepRecord, StepTimer
 from k8sbench.trainers.parts.training import Training
 
 
@@ -47,7 +46,6 @@ class Work:
     momentum: float
     weight_decay: float
     schedule: Callable[[Course], Schedule]
-    line: Callable[[LineValues], str]
     samples: Samples  # synthetic
     # Samples of upstream's data set, by which synthetic data have epochs; 0: they have none.
     epoch_samples: int = 0
@@ -65,7 +63,6 @@ class Work:
     amp_types: Mapping[str, str] = field(default_factory=dict)
     # The fewest samples that batch norm can take the statistics of: 2 where it sees one pixel.
     norm_batch: int = 1
-    record_at: int = 0
     # What of the trainer's own options the summary repeats.
     summary: Callable[[Any], Mapping[str, object]] = lambda _: {}
     # Whether a step's values are read before the backward pass, or after the step.
@@ -115,11 +112,10 @@ class Loop(abc.ABC, Generic[W, S]):
 
     def __init__(self, work: W, here: S, journal: Journal, files: Files | None) -> None:
         self.work, self.here, self.journal, self.files = work, here, journal, files
-        self.meters: dict[str, Meter] = {}
+        self.losses: list[float] = []  # since the record before
         self.last_loss = math.nan
         global_batch = here.settings.batch_size * here.place.world_size
         samples = work.epoch_samples if files is None else len(files.training)
-        self.has_epochs = samples > 0
         self.course = schedules.plan(here.settings, samples, global_batch)
         self.schedule = work.schedule(self.course)
         self._plan(done=0)
@@ -147,7 +143,6 @@ class Loop(abc.ABC, Generic[W, S]):
             iterations=course.steps - done - settings.warmup,
             log_interval=settings.log_interval,
             min_steady_seconds=0.0 if course.trains else settings.min_steady_seconds,
-            record_at=self.work.record_at,
             done=done,
             evaluate_every=course.evaluate_every,
         )
@@ -237,10 +232,6 @@ class Loop(abc.ABC, Generic[W, S]):
         gradients = (parameter.grad for parameter in self.bare.parameters())
         return [gradient for gradient in gradients if gradient is not None]
 
-    def grad_scale(self) -> float:
-        """Factor of the loss."""
-        return 1.0
-
     def mean_over_ranks(self, printed: Any) -> Any:
         """A step's values, as they are printed."""
         settings = self.here.settings
@@ -249,11 +240,9 @@ class Loop(abc.ABC, Generic[W, S]):
         return printed
 
     def keep(self, names: Sequence[str], numbers: Sequence[float]) -> None:
-        """Record a step's values, as they are printed."""
-        for name, number in zip(names, numbers, strict=True):
-            self.meters.setdefault(name, Meter()).add(number)
-            if name == "loss":
-                self.last_loss = number
+        """Note a step's loss, of all the values that upstream reads of the device."""
+        self.last_loss = numbers[names.index("loss")]
+        self.losses.append(self.last_loss)
 
     def to_its_end(self) -> None:
         """Take all steps, until every line is written."""
@@ -280,24 +269,9 @@ class Loop(abc.ABC, Generic[W, S]):
         self._finish()
 
     def _report(self, record: StepRecord, lr: float) -> None:
-        readings = {name: meter.close() for name, meter in self.meters.items()}
-        memory = self.here.memory_mib()
-        self.journal.text(
-            self.work.line(
-                LineValues(
-                    at=datetime.now().astimezone(),
-                    record=record,
-                    batch_size_per_gpu=self.here.settings.batch_size,
-                    world_size=self.here.place.world_size,
-                    lr=lr,
-                    values=readings,
-                    memory_mib=memory,
-                    grad_scale=self.grad_scale(),
-                    epoch_steps=self.course.epoch_steps if self.has_epochs else None,
-                )
-            )
-        )
-        self.journal.step(record, loss=readings["loss"].mean, lr=lr, memory_mib=memory)
+        loss, memory = statistics.fmean(self.losses), self.here.memory_mib()
+        self.losses.clear()
+        self.journal.step(record, loss=loss, lr=lr, memory_mib=memory)
 
     def _finish(self) -> None:
         here, timer, window = self.here, self.timer, self.timer.window()

@@ -25,9 +25,6 @@ class StepPlan:
     iterations: int
     log_interval: int
     min_steady_seconds: float = 0.0
-    # Step numbers k with k % log_interval == record_at % log_interval end a record: 0 where
-    # upstream logs after every n-th step, 1 where it logs the first and then every n-th.
-    record_at: int = 0
     # Steps that were done before this process went on with them.
     done: int = 0
     # A record ends before each evaluation; 0: there are none.
@@ -46,7 +43,7 @@ class StepPlan:
     def ends_record(self, step: int) -> bool:
         """True if a record ends with `step`."""
         return (
-            step % self.log_interval == self.record_at % self.log_interval
+            step % self.log_interval == 0
             or step == self.warm
             or step == self.window_end
             or (self.evaluate_every > 0 and step % self.evaluate_every == 0)
@@ -62,20 +59,8 @@ class StepRecord:
     steps: int
     seconds: float
     data_seconds: float
-    # The last step alone, and all steps since the first: some families print these.
-    last_seconds: float
-    last_data_seconds: float
-    total_seconds: float
-    total_data_seconds: float
-    # Of all these steps, how many this process did not take: it was resumed after them.
-    done: int = 0
     # Between the record before and this one, in none of its steps: evaluation, checkpoints.
     paused_seconds: float = 0.0
-
-    @property
-    def taken(self) -> int:
-        """The steps of `total_seconds`."""
-        return self.step - self.done
 
 
 @dataclass(frozen=True)
@@ -142,20 +127,19 @@ class StepTimer:
         self._sync = sync
         self._sync_each_step = sync_each_step
         self._clock = clock
-        self._began = self._step_began = self._record_began = math.nan
+        self._step_began = self._record_began = math.nan
         self._warmup_ended = self._window_ended = math.nan
         self._data_wait = 0.0
         self._record_data = 0.0
-        self._total_data = 0.0
         self._record_steps = 0
         self._record_paused = 0.0
 
     def start(self) -> None:
         """Start the clock of the first step."""
         self._sync()
-        self._began = self._step_began = self._record_began = self._clock()
+        self._step_began = self._record_began = self._clock()
         if self.plan.warmup == 0:
-            self._warmup_ended = self._began
+            self._warmup_ended = self._step_began
 
     def another(self, agree: Callable[[int], int] = lambda steps: steps) -> bool:
         """True if another step follows; equal on every rank."""
@@ -177,7 +161,6 @@ class StepTimer:
         yield
         self._sync()
         paused = self._clock() - began
-        self._began += paused
         self._step_began += paused
         self._record_began += paused
         self._warmup_ended += paused  # NaN, before it has ended, stays NaN
@@ -205,7 +188,6 @@ class StepTimer:
             self.step_seconds.append(seconds)
         self._step_began, self._data_wait = now, 0.0
         self._record_data += wait
-        self._total_data += wait
         self._record_steps += 1
         if not ends_record:
             return None
@@ -219,11 +201,6 @@ class StepTimer:
             steps=self._record_steps,
             seconds=now - self._record_began,
             data_seconds=self._record_data,
-            last_seconds=seconds,
-            last_data_seconds=wait,
-            total_seconds=now - self._began,
-            total_data_seconds=self._total_data,
-            done=self.plan.done,
             paused_seconds=self._record_paused,
         )
         self._record_paused = 0.0
@@ -240,41 +217,3 @@ class StepTimer:
             last_step=min(self.plan.window_end, self.steps),
             seconds=self._window_ended - self._warmup_ended,
         )
-
-
-@dataclass
-class Meter:
-    """Printed value: last, mean since the last record, mean of all."""
-
-    last: float = math.nan
-    _sum: float = 0.0
-    _count: int = 0
-    _total: float = 0.0
-    _total_count: int = 0
-
-    def add(self, value: float) -> None:
-        """One step's value."""
-        self.last = value
-        self._sum += value
-        self._count += 1
-        self._total += value
-        self._total_count += 1
-
-    def close(self) -> StepValue:
-        """Return a record's value; restart the mean."""
-        reading = StepValue(
-            last=self.last,
-            mean=self._sum / self._count if self._count else math.nan,
-            running=self._total / self._total_count if self._total_count else math.nan,
-        )
-        self._sum, self._count = 0.0, 0
-        return reading
-
-
-@dataclass(frozen=True)
-class StepValue:
-    """Value at a record: last step, mean of the record, mean of all."""
-
-    last: float
-    mean: float
-    running: float

@@ -68,9 +68,6 @@ class _Run(loop.Loop[Work, Session]):
     def layers(self) -> Any:
         return self.model.modules()
 
-    def grad_scale(self) -> float:
-        return float(self.scaler.get_scale())
-
     def step(self, inputs: Tensor, targets: Tensor, lr: float) -> None:
         work, scaler = self.work, self.scaler
         for group in self.optimizer.param_groups:
