@@ -67,14 +67,14 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     import paddle
 
-    from k8sbench.trainers.data import streets_mmseg, streets_paddleseg
-    from k8sbench.trainers.data.streets import Scenes
+    from k8sbench.trainers.data import streets
     from k8sbench.trainers.parts import metrics, paddle_loop
     from k8sbench.trainers.parts.samples import opener
 
-    upstream = streets_mmseg if common.recipe == "matched" else streets_paddleseg
-    augment = partial(upstream.augmented, crop=own.crop)
-
+    augmented, normalise = streets.paddleseg, streets.PADDLESEG_NORMALISE
+    if common.recipe == "matched":
+        augmented, normalise = streets.mmseg, streets.MMSEG_NORMALISE
+    augment = partial(augmented, crop=own.crop)
     layout = "NHWC" if common.channels_last else "NCHW"
     base, last, weight_decay = RULES[common.recipe]
     paddle_loop.train(
@@ -83,10 +83,10 @@ def main(argv: Sequence[str] | None = None) -> None:
             model=lambda here: _model(
                 common.recipe, own.classes, layout=here.layout, width_divisor=own.width_divisor
             ),
-            samples=Scenes(own.crop, own.classes, common.seed, augment),
+            samples=streets.Scenes(own.crop, own.classes, common.seed, augment),
             files=opener("cityscapes", augment=augment, classes=own.classes),
             evaluation=lambda _: metrics.of_pixels(own.classes, predicted(layout), paddle.bincount),
-            normalise=upstream.NORMALISE,
+            normalise=normalise,
             losses=losses(common.recipe, layout),
             momentum=0.9,
             weight_decay=weight_decay,

@@ -45,26 +45,24 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     import torch
 
-    from k8sbench.trainers.data import streets_mmseg
-    from k8sbench.trainers.data.streets import Scenes
+    from k8sbench.trainers.data import streets
     from k8sbench.trainers.models import deeplabv3plus_torch
     from k8sbench.trainers.parts import metrics, torch_loop
     from k8sbench.trainers.parts.samples import opener
 
-    augment = partial(streets_mmseg.augmented, crop=own.crop)
-
+    augment = partial(streets.mmseg, crop=own.crop)
     torch_loop.train(
         torch_loop.Work(
             unit="samples",
             model=lambda _: deeplabv3plus_torch.DeepLabV3Plus(
                 own.classes, width_divisor=own.width_divisor
             ),
-            samples=Scenes(own.crop, own.classes, common.seed, augment),
+            samples=streets.Scenes(own.crop, own.classes, common.seed, augment),
             files=opener("cityscapes", augment=augment, classes=own.classes),
             evaluation=lambda _: metrics.of_pixels(
                 own.classes, deeplabv3plus_torch.predicted, torch.bincount
             ),
-            normalise=streets_mmseg.NORMALISE,
+            normalise=streets.MMSEG_NORMALISE,
             losses=deeplabv3plus_torch.losses,
             groups=lambda model: model.parameters(),
             momentum=MOMENTUM,

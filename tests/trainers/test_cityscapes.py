@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from k8sbench.trainers.data import cityscapes, sample_sets, streets_mmseg
+from k8sbench.trainers.data import cityscapes, sample_sets, streets
 from k8sbench.trainers.parts.samples import BrokenSample, DataError, Files
 
 CITY = "train/aachen/aachen_000000_000019"
 PICTURE = Path(f"leftImg8bit/{CITY}_leftImg8bit.png")
 LABELS = Path(f"gtFine/{CITY}_gtFine_labelTrainIds.png")
-AUGMENT = partial(streets_mmseg.augmented, crop=(16, 32))
+AUGMENT = partial(streets.mmseg, crop=(16, 32))
 
 
 @pytest.fixture
