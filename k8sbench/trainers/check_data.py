@@ -21,12 +21,13 @@ from typing import Any
 from k8sbench.trainers.parts.settings import Parser, size, whole
 
 SETS = ("cityscapes", "faces", "imagenet", "kinetics")
+SPREAD = 200  # samples of a part that are decoded, unless all are
 SAMPLE = "k8sbench-sample.json"  # marks a drawn set, and says how many files it has
 MISSING = "missing: "
 EXIT_INPUT, EXIT_FAILED = 2, 3
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 # What does not hold of a drawn set, nor of a part of a published one.
-_NUMBER = re.compile(r": [\d,]+ of [\d,]+ (pictures|label files|clips|classes|pairs)$")
+_NUMBER = re.compile(r": [\d,]+ of [\d,]+ samples$")
 _SIZE = re.compile(r": \d+x\d+ pixels, not \d+x\d+$")
 
 
@@ -101,13 +102,36 @@ def _missing(name: str, folder: Path, *, deep: bool = False) -> Iterator[str]:
         return
     marker = folder / SAMPLE
     is_drawn = marker.exists()
-    for sentence in _module(f"data.{name}").problems(folder, deep=deep):
+    for sentence in _problems(name, folder, deep=deep):
         if not (is_drawn and (_NUMBER.search(sentence) or _SIZE.search(sentence))):
             yield sentence
     if is_drawn:
         files, have = json.loads(marker.read_text())["files"], _files(folder)
         if have < files:
             yield f"{folder}: {have:,} of {files:,} files"
+
+
+def _problems(name: str, folder: Path, *, deep: bool) -> Iterator[str]:
+    """Sentences on what a set lacks; `deep` decodes all its samples."""
+    module = _module(f"data.{name}")
+    import numpy as np
+
+    from k8sbench.trainers.parts.samples import BrokenSample, DataError
+
+    try:
+        files = module.open_set(folder)
+    except DataError as error:
+        yield str(error)
+        return
+    for part, samples in (("train", files.training), ("val", files.validation)):
+        held, published = len(samples), module.SAMPLES[part]
+        if held != published:
+            yield f"{part}: {held:,} of {published:,} samples"
+        for number in range(0, held, 1 if deep else max(held // SPREAD, 1)):
+            try:
+                samples.sample(number, np.random.default_rng(number))
+            except BrokenSample as error:
+                yield str(error)
 
 
 def _module(name: str) -> Any:

@@ -87,20 +87,6 @@ def length(entry: os.DirEntry[str]) -> int:
         return -1
 
 
-def problem(read: Callable[..., object], *given: object) -> list[str]:
-    """The sentence on a sample that `read` finds broken; empty where it is whole."""
-    try:
-        read(*given)
-    except BrokenSample as error:
-        return [str(error)]
-    return []
-
-
-def broken(path: Path | str) -> list[str]:
-    """The sentence on a file that has no picture; empty where it has one."""
-    return problem(picture, path)
-
-
 def pixels(image: Picture) -> Array:
     """Uint8 [3, height, width] of RGB.
 

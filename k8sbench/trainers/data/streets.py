@@ -40,7 +40,7 @@ class Scenes:
     def ready(self, index: int) -> tuple[Array, Array]:
         """A normalised crop [3, height, width] and its classes."""
         random = np.random.default_rng((self.seed, index))
-        labels = self.labels(random, *self.crop)
+        labels = blocks(random, self.classes, *self.crop)
         same = np.random.default_rng((self.seed, 1 << 40))  # for all pictures
         colours = same.standard_normal((self.classes, 3), dtype=np.float32)
         image = colours[np.minimum(labels, self.classes - 1)].astype(np.float32)
@@ -52,18 +52,19 @@ class Scenes:
         """An augmented crop, uint8 [3, height, width], which the device normalises; its classes."""
         random = np.random.default_rng((self.seed, index))
         height, width = (2 * side for side in self.crop)
-        labels = self.labels(random, height, width)
+        labels = blocks(random, self.classes, height, width)
         picture = random.integers(0, 256, (height, width, 3), dtype=np.uint8)
         return self.augment(picture, labels, random)
 
-    def labels(self, random: np.random.Generator, height: int, width: int) -> Array:
-        """The classes of a scene of any size."""
-        block = max(min(height, width) // 4, 1)
-        shape = (-(-height // block), -(-width // block))
-        coarse = random.integers(0, self.classes, shape, dtype=np.uint8)
-        labels: Array = coarse.repeat(block, 0).repeat(block, 1)[:height, :width].copy()
-        labels[height - height // 16 :] = IGNORE
-        return labels
+
+def blocks(random: np.random.Generator, classes: int, height: int, width: int) -> Array:
+    """The classes of a scene of any size."""
+    block = max(min(height, width) // 4, 1)
+    shape = (-(-height // block), -(-width // block))
+    coarse = random.integers(0, classes, shape, dtype=np.uint8)
+    labels: Array = coarse.repeat(block, 0).repeat(block, 1)[:height, :width].copy()
+    labels[height - height // 16 :] = IGNORE
+    return labels
 
 
 # --- augmentations -------------------------------------------------------------------------------
