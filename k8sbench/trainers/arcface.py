@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     machine.before_paddle(common)
 
     from k8sbench.trainers.data.pictures import FACES_NORMALISE, Pictures
-    from k8sbench.trainers.models.ir50_paddle import IR50, evaluation
+    from k8sbench.trainers.models.arcface_paddle import IR50, evaluation
     from k8sbench.trainers.parts import paddle_loop
     from k8sbench.trainers.parts.paddle_session import PLACE_NAMES
     from k8sbench.trainers.parts.samples import opener
@@ -109,8 +109,7 @@ def _head_name(here: Session, wanted: str) -> str:
 
 
 def _head(here: Session, own: argparse.Namespace) -> Any:
-    from k8sbench.trainers.models.ir50_paddle import EMBEDDING
-    from k8sbench.trainers.parts.arcface_head_paddle import ArcFace, shard
+    from k8sbench.trainers.models.arcface_paddle import EMBEDDING, ArcFace, shard
 
     world = here.place.world_size
     if shard(own.classes, world - 1, world)[1] < 1:

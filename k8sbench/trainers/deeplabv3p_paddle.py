@@ -108,13 +108,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _model(recipe: str, classes: int, **sizes: Any) -> Any:
-    if recipe == "matched":
-        from k8sbench.trainers.models.deeplabv3plus_paddle import DeepLabV3Plus
+    from k8sbench.trainers.models import deeplab_paddle
 
-        return DeepLabV3Plus(classes, **sizes)
-    from k8sbench.trainers.models.deeplabv3p_paddle import DeepLabV3P
-
-    return DeepLabV3P(classes, **sizes)
+    model = deeplab_paddle.DeepLabV3Plus if recipe == "matched" else deeplab_paddle.DeepLabV3P
+    return model(classes, **sizes)
 
 
 def predicted(layout: str) -> Callable[[Any, Any], Any]:

@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     machine.steer_tf32(common.tf32)
 
     from k8sbench.trainers.data.pictures import NORMALISE, Pictures
-    from k8sbench.trainers.models import resnet_torch, tsm_torch
+    from k8sbench.trainers.models import resnet_torch
     from k8sbench.trainers.parts import torch_loop
     from k8sbench.trainers.parts.samples import opener
 
@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     torch_loop.train(
         torch_loop.Work(
             unit="clips",
-            model=lambda _: tsm_torch.TSM(
+            model=lambda _: resnet_torch.TSM(
                 own.classes, own.segments, width_divisor=own.width_divisor
             ),
             samples=Pictures(own.input_size, own.classes, common.seed, own.segments),
@@ -59,8 +59,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             ),
             evaluation=lambda _: resnet_torch.evaluation(common.batch_size),
             normalise=NORMALISE,
-            losses=tsm_torch.losses,
-            groups=partial(tsm_torch.groups, decay=WEIGHT_DECAY),
+            losses=resnet_torch.clip_losses,
+            groups=partial(resnet_torch.clip_groups, decay=WEIGHT_DECAY),
             momentum=MOMENTUM,
             weight_decay=WEIGHT_DECAY,
             schedule=lambda course: schedules.stepped(

@@ -45,7 +45,7 @@ def reference(features: Any, labels: Any, centres: Any) -> tuple[float, Any, Any
 def run_head(head: str, features: Any, labels: Any, **arguments: Any) -> tuple[Any, Any, Any, Any]:
     import paddle
 
-    from k8sbench.trainers.parts.arcface_head_paddle import ArcFace
+    from k8sbench.trainers.models.arcface_paddle import ArcFace
 
     layer = ArcFace(CLASSES, EMBEDDING, head=head, margin=MARGIN, scale=SCALE, **arguments)
     given = paddle.to_tensor(features, stop_gradient=False)

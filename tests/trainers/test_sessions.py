@@ -293,7 +293,7 @@ def test_a_model_of_paddles_on_several_gpus_has_all_its_norms_synchronised_and_i
 
     PyTorch's: test_ranks.
     """
-    from k8sbench.trainers.models.deeplabv3p_paddle import DeepLabV3P
+    from k8sbench.trainers.models.deeplab_paddle import DeepLabV3P
 
     parallel = mock.Mock(side_effect=lambda model: model)
     monkeypatch.setattr("paddle.DataParallel", parallel)

@@ -28,15 +28,15 @@ FRAMEWORK_FIELDS = (
     "gpu_compute_capability",
 )
 
-# Facts of a GPU by NVML's calls, of which the first that answers counts, and what they take.
-ASKED: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
-    "clock_sm_mhz": (("nvmlDeviceGetClockInfo",), (nvml.CLOCK_SM,)),
-    "clock_sm_max_mhz": (("nvmlDeviceGetMaxClockInfo",), (nvml.CLOCK_SM,)),
-    "clock_memory_mhz": (("nvmlDeviceGetClockInfo",), (nvml.CLOCK_MEMORY,)),
-    "clock_memory_max_mhz": (("nvmlDeviceGetMaxClockInfo",), (nvml.CLOCK_MEMORY,)),
-    "pcie_generation": (("nvmlDeviceGetCurrPcieLinkGeneration",), ()),
-    "pcie_width": (("nvmlDeviceGetCurrPcieLinkWidth",), ()),
-    "throttle_reasons": (nvml.CLOCK_REASONS, ()),
+# Facts of a GPU by NVML's calls, and what they take.
+ASKED: dict[str, tuple[str, tuple[int, ...]]] = {
+    "clock_sm_mhz": ("nvmlDeviceGetClockInfo", (nvml.CLOCK_SM,)),
+    "clock_sm_max_mhz": ("nvmlDeviceGetMaxClockInfo", (nvml.CLOCK_SM,)),
+    "clock_memory_mhz": ("nvmlDeviceGetClockInfo", (nvml.CLOCK_MEMORY,)),
+    "clock_memory_max_mhz": ("nvmlDeviceGetMaxClockInfo", (nvml.CLOCK_MEMORY,)),
+    "pcie_generation": ("nvmlDeviceGetCurrPcieLinkGeneration", ()),
+    "pcie_width": ("nvmlDeviceGetCurrPcieLinkWidth", ()),
+    "throttle_reasons": ("nvmlDeviceGetCurrentClocksThrottleReasons", ()),
 }
 GPU_FIELDS = ("driver", "ecc", "power_limit_w", "nvlinks", *ASKED)
 NVLINKS = 36  # the most that NVML counts of one GPU
@@ -79,7 +79,7 @@ def _from_nvml(library: nvml.Nvml, device: ctypes.c_void_p) -> dict[str, object]
     limit = library.ask("nvmlDeviceGetEnforcedPowerLimit", device)
     links = [library.ask("nvmlDeviceGetNvLinkState", device, link) for link in range(NVLINKS)]
     known = [state for state in links if state is not None]
-    facts = {name: library.first(calls, device, *takes) for name, (calls, takes) in ASKED.items()}
+    facts = {name: library.ask(call, device, *takes) for name, (call, takes) in ASKED.items()}
     return {
         **facts,
         "ecc": library.switch("nvmlDeviceGetEccMode", device),

@@ -31,12 +31,6 @@ class _Utilization(ctypes.Structure):
 
 
 class _Memory(ctypes.Structure):
-    """nvmlMemory_t: bytes."""
-
-    _fields_: ClassVar = [("total", c_ulonglong), ("free", c_ulonglong), ("used", c_ulonglong)]
-
-
-class _MemoryV2(ctypes.Structure):
     """nvmlMemory_v2_t: bytes; what the driver reserves for itself is not in `used`."""
 
     _fields_: ClassVar = [
@@ -56,24 +50,16 @@ _CALLS: dict[str, tuple[tuple[Any, ...], Any]] = {
     "nvmlDeviceGetCurrPcieLinkGeneration": ((), c_uint),
     "nvmlDeviceGetCurrPcieLinkWidth": ((), c_uint),
     "nvmlDeviceGetNvLinkState": ((c_uint,), c_int),
-    "nvmlDeviceGetCurrentClocksEventReasons": ((), c_ulonglong),
+    # Its new name, of driver 535 and later, gives the same bits.
     "nvmlDeviceGetCurrentClocksThrottleReasons": ((), c_ulonglong),
     "nvmlDeviceGetUtilizationRates": ((), _Utilization),
-    "nvmlDeviceGetMemoryInfo_v2": ((), _MemoryV2),
-    "nvmlDeviceGetMemoryInfo": ((), _Memory),
+    # The second version, of driver 510 and later, tells apart what the driver reserves for itself:
+    # 0.3 to 0.6 GiB, which DCGM does not count as used either.
+    "nvmlDeviceGetMemoryInfo_v2": ((), _Memory),
     "nvmlDeviceGetPowerUsage": ((), c_uint),  # mW
     "nvmlDeviceGetTotalEnergyConsumption": ((), c_ulonglong),  # mJ since the driver was loaded
     "nvmlDeviceGetTemperature": ((c_uint,), c_uint),  # °C
 }
-# The same bits under the new name and the old one, which drivers before 535 have alone.
-CLOCK_REASONS = (
-    "nvmlDeviceGetCurrentClocksEventReasons",
-    "nvmlDeviceGetCurrentClocksThrottleReasons",
-)
-# The second version, of driver 510 and later, tells apart what the driver reserves for itself: 0.3
-# to 0.6 GiB, which DCGM does not count as used either.
-MEMORY_USED = ("nvmlDeviceGetMemoryInfo_v2.used", "nvmlDeviceGetMemoryInfo.used")
-_PROCESSES = "nvmlDeviceGetComputeRunningProcesses"
 
 
 class Nvml:
@@ -110,11 +96,6 @@ class Nvml:
         ended = self._call(call, types, device, *arguments, byref(answer))
         return int(getattr(answer, member or "value")) if ended else None
 
-    def first(self, names: tuple[str, ...], device: c_void_p, *arguments: int) -> int | None:
-        """The first answer of several calls."""
-        answers = (self.ask(name, device, *arguments) for name in names)
-        return next((answer for answer in answers if answer is not None), None)
-
     def switch(self, name: str, device: c_void_p) -> bool | None:
         """True if a switch such as ECC or MIG is on."""
         now, after_reboot = c_int(), c_int()
@@ -124,13 +105,10 @@ class Nvml:
 
     def processes(self, device: c_void_p) -> int | None:
         """Number of processes that compute on a GPU."""
-        for version in ("_v3", "_v2", ""):
-            count = c_uint(0)
-            types = c_void_p, POINTER(c_uint), c_void_p
-            code = self._code(_PROCESSES + version, types, device, byref(count), None)
-            if code in (_SUCCESS, _INSUFFICIENT_SIZE):
-                return int(count.value)
-        return None
+        count, types = c_uint(0), (c_void_p, POINTER(c_uint), c_void_p)
+        name = "nvmlDeviceGetComputeRunningProcesses_v3"  # of driver 510 and later
+        code = self._code(name, types, device, byref(count), None)
+        return int(count.value) if code in (_SUCCESS, _INSUFFICIENT_SIZE) else None
 
     def _call(self, name: str, types: tuple[Any, ...], *arguments: Any) -> bool:
         return self._code(name, types, *arguments) == _SUCCESS
@@ -175,16 +153,16 @@ AT_ONCE = 10  # samples of one event
 # For the last sample, before the run goes on without it: the driver of a broken GPU may not answer.
 LAST_SECONDS = 2.0
 
-# By metric: the calls, of which the first that answers counts, what they take after the GPU, the
-# factor from NVML's unit to the metric's, and its decimals.
-METRICS: dict[str, tuple[tuple[str, ...], tuple[int, ...], float, int]] = {
-    "gpu_utilization": (("nvmlDeviceGetUtilizationRates.gpu",), (), 0.01, 2),
-    "memory_used": (MEMORY_USED, (), 1 / 1024**2, 1),
-    "power": (("nvmlDeviceGetPowerUsage",), (), 1e-3, 1),
-    "energy": (("nvmlDeviceGetTotalEnergyConsumption",), (), 1e-3, 1),
-    "sm_clock": (("nvmlDeviceGetClockInfo",), (CLOCK_SM,), 1, 0),
-    "temperature": (("nvmlDeviceGetTemperature",), (TEMPERATURE_OF_GPU,), 1, 0),
-    "throttled": (CLOCK_REASONS, (), 1, 0),
+# By metric: the call, what it takes after the GPU, the factor from NVML's unit to the metric's, and
+# its decimals.
+METRICS: dict[str, tuple[str, tuple[int, ...], float, int]] = {
+    "gpu_utilization": ("nvmlDeviceGetUtilizationRates.gpu", (), 0.01, 2),
+    "memory_used": ("nvmlDeviceGetMemoryInfo_v2.used", (), 1 / 1024**2, 1),
+    "power": ("nvmlDeviceGetPowerUsage", (), 1e-3, 1),
+    "energy": ("nvmlDeviceGetTotalEnergyConsumption", (), 1e-3, 1),
+    "sm_clock": ("nvmlDeviceGetClockInfo", (CLOCK_SM,), 1, 0),
+    "temperature": ("nvmlDeviceGetTemperature", (TEMPERATURE_OF_GPU,), 1, 0),
+    "throttled": ("nvmlDeviceGetCurrentClocksThrottleReasons", (), 1, 0),
 }
 PROCESSES = "processes"
 # Of a GPU that is divided (MIG) NVML gives the whole: the rest is not of this rank's part alone.
@@ -260,6 +238,6 @@ class Sampler:
 
 
 def _asked(library: Nvml, device: c_void_p, metric: str) -> float | None:
-    calls, arguments, factor, decimals = METRICS[metric]
-    value = library.first(calls, device, *arguments)
+    call, arguments, factor, decimals = METRICS[metric]
+    value = library.ask(call, device, *arguments)
     return round(value * factor, decimals) if value is not None and decimals else value
