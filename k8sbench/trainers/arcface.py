@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     from k8sbench.trainers.data.pictures import FACES_NORMALISE, Pictures
     from k8sbench.trainers.models.arcface_paddle import IR50, evaluation
-    from k8sbench.trainers.parts import paddle_loop
+    from k8sbench.trainers.parts import paddle_session
     from k8sbench.trainers.parts.paddle_session import PLACE_NAMES
     from k8sbench.trainers.parts.samples import opener
 
@@ -58,8 +58,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     if base is None:
         place = Place.from_environment(names=PLACE_NAMES)
         base = BASE_LR * common.batch_size * place.world_size / BASE_BATCH
-    paddle_loop.train(
-        paddle_loop.Work(
+    paddle_session.train(
+        paddle_session.Work(
             unit="samples",
             model=lambda _: IR50(size=own.size, width_divisor=own.width_divisor),
             sharded=lambda here: _head(here, own),

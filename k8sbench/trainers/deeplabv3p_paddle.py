@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     import paddle
 
     from k8sbench.trainers.data import streets
-    from k8sbench.trainers.parts import metrics, paddle_loop
+    from k8sbench.trainers.parts import metrics, paddle_session
     from k8sbench.trainers.parts.samples import opener
 
     augmented, normalise = streets.paddleseg, streets.PADDLESEG_NORMALISE
@@ -77,8 +77,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     augment = partial(augmented, crop=own.crop)
     layout = "NHWC" if common.channels_last else "NCHW"
     base, last, weight_decay = RULES[common.recipe]
-    paddle_loop.train(
-        paddle_loop.Work(
+    paddle_session.train(
+        paddle_session.Work(
             unit="samples",
             model=lambda here: _model(
                 common.recipe, own.classes, layout=here.layout, width_divisor=own.width_divisor
@@ -119,8 +119,8 @@ def predicted(layout: str) -> Callable[[Any, Any], Any]:
     return lambda model, images: model(images).argmax(1 if layout == "NCHW" else -1)
 
 
-def losses(recipe: str, layout: str) -> Callable[[Any, Any, Any, Any], dict[str, Any]]:
-    """The recipe's losses of (model, nothing, images, labels), for logits in `layout`."""
+def losses(recipe: str, layout: str) -> Callable[[Any, Any, Any], dict[str, Any]]:
+    """The recipe's losses of (model, images, labels), for logits in `layout`."""
     import paddle
     from paddle.nn import functional as F
 
@@ -131,13 +131,13 @@ def losses(recipe: str, layout: str) -> Callable[[Any, Any, Any, Any], dict[str,
             logits, labels.unsqueeze(axis), ignore_index=segmentation.IGNORE, axis=axis
         )
 
-    def paddleseg(model: Any, _: Any, images: Any, labels: Any) -> dict[str, Any]:
+    def paddleseg(model: Any, images: Any, labels: Any) -> dict[str, Any]:
         loss = each_pixel(model(images), labels)
         counted = (labels != segmentation.IGNORE).astype("float32").unsqueeze(axis)
         # The mean over the pixels with a class; the others add 0 already, and upstream masks them.
         return {"loss": (loss * counted).mean() / (counted.mean() + 1e-5)}
 
-    def matched(model: Any, _: Any, images: Any, labels: Any) -> dict[str, Any]:
+    def matched(model: Any, images: Any, labels: Any) -> dict[str, Any]:
         values = {}
         heads = zip(("decode", "aux"), (1.0, AUXILIARY_WEIGHT), model(images), strict=True)
         for name, weight, given in heads:

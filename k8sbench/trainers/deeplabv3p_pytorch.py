@@ -47,12 +47,12 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     from k8sbench.trainers.data import streets
     from k8sbench.trainers.models import deeplabv3plus_torch
-    from k8sbench.trainers.parts import metrics, torch_loop
+    from k8sbench.trainers.parts import metrics, torch_session
     from k8sbench.trainers.parts.samples import opener
 
     augment = partial(streets.mmseg, crop=own.crop)
-    torch_loop.train(
-        torch_loop.Work(
+    torch_session.train(
+        torch_session.Work(
             unit="samples",
             model=lambda _: deeplabv3plus_torch.DeepLabV3Plus(
                 own.classes, width_divisor=own.width_divisor

@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     from k8sbench.trainers.data.pictures import NORMALISE, Pictures
     from k8sbench.trainers.models import resnet_torch
-    from k8sbench.trainers.parts import torch_loop
+    from k8sbench.trainers.parts import torch_session
     from k8sbench.trainers.parts.samples import opener
 
     per_sample, momentum, epochs, scale = RECIPES[common.recipe]
@@ -59,8 +59,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     if accumulate is None:
         adds_up = common.mode == "train" and common.recipe == "dle"
         accumulate = max(OPTIMIZER_BATCH // global_batch, 1) if adds_up else 1
-    torch_loop.train(
-        torch_loop.Work(
+    torch_session.train(
+        torch_session.Work(
             unit="images",
             model=lambda _: resnet_torch.Classifier(own.classes, width_divisor=own.width_divisor),
             samples=Pictures(own.input_size, own.classes, common.seed),

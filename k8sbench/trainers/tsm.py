@@ -42,13 +42,13 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     from k8sbench.trainers.data.pictures import NORMALISE, Pictures
     from k8sbench.trainers.models import resnet_torch
-    from k8sbench.trainers.parts import torch_loop
+    from k8sbench.trainers.parts import torch_session
     from k8sbench.trainers.parts.samples import opener
 
     ranks = Place.from_environment().world_size
     cards = ranks if own.lr_cards == "all" else int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    torch_loop.train(
-        torch_loop.Work(
+    torch_session.train(
+        torch_session.Work(
             unit="clips",
             model=lambda _: resnet_torch.TSM(
                 own.classes, own.segments, width_divisor=own.width_divisor

@@ -76,18 +76,18 @@ def read(*argv: str) -> settings.Settings:
     return settings.read("b", "", DEFAULTS, None, argv)[0]
 
 
-def part(framework: str, name: str) -> Any:
-    """A framework's module of the trainers' parts: its `session` or its `loop`."""
+def part(framework: str) -> Any:
+    """A framework's module of the trainers' parts."""
     if framework == "paddle":
         runs.import_paddle()
     prefix = {"pytorch": "torch", "paddle": "paddle"}[framework]
-    return importlib.import_module(f"k8sbench.trainers.parts.{prefix}_{name}")
+    return importlib.import_module(f"k8sbench.trainers.parts.{prefix}_session")
 
 
 def session(framework: str, gpu: int | None = None, ranks: int = 1, *argv: str) -> Any:
     """Return rank 0's session on a CPU, or as if it had a GPU."""
     place = Place(rank=0, local_rank=0, world_size=ranks)
-    return part(framework, "session").Session(read(*argv), place, gpu)
+    return part(framework).Session(read(*argv), place, gpu)
 
 
 def model_of(name: str, *arguments: Any, **named: Any) -> Any:
@@ -234,7 +234,7 @@ def sums_up(framework: str, device: str, *options: str, timeout: float = 400.0) 
 def noted_runs(monkeypatch: pytest.MonkeyPatch, framework: str) -> list[Any]:
     """Record the runs of a framework's loop from now on."""
     runs: list[Any] = []
-    loop = part(framework, "loop")
+    loop = part(framework)
     to_its_end = loop._Run.to_its_end
 
     def noted(run: Any) -> Any:
@@ -252,7 +252,7 @@ def run(capfd: Captured, trainer: str, *options: str) -> list[Event]:
 
 def toy(capfd: Captured, framework: str, *argv: str, loss: Any = None, **work: Any) -> list[Event]:
     """Train one linear layer on two tiny pictures through the whole loop."""
-    loop = part(framework, "loop")
+    loop = part(framework)
     nn = loop.nn
 
     def entropy(model: Any, images: Any, labels: Any) -> Any:
@@ -265,7 +265,7 @@ def toy(capfd: Captured, framework: str, *argv: str, loss: Any = None, **work: A
         "model": lambda _: nn.Sequential(nn.Flatten(), nn.Linear(3 * 8 * 8, 4)),
         "samples": Pictures(8, 4, seed=0),
         "normalise": NORMALISE,
-        "losses": loss if framework == "pytorch" else lambda model, _, *given: loss(model, *given),
+        "losses": loss,
         "momentum": 0.9,
         "weight_decay": 0.0,
         "schedule": lambda _: lambda _: 0.1,

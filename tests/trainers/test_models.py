@@ -70,7 +70,7 @@ def test_a_network_has_its_benchmarks_fingerprint(
     here = session("paddle" if "paddle" in name else "pytorch")
     if "paddle" in name:
         images = here.tensor(np.zeros(shape, np.float32))
-        count = part("paddle", "session").count_parameters(model)
+        count = part("paddle").count_parameters(model)
     else:
         images = torch.empty(shape, device="meta")
         count = sum(parameter.numel() for parameter in model.parameters())
@@ -93,7 +93,7 @@ def test_deeplab_of_paddle_has_its_fingerprint(name: str, parameters: int, gmac:
     model = model_of(name)
     if name.endswith("V3P"):
         model.eval()  # the other one has its auxiliary head in training mode only
-    assert part("paddle", "session").count_parameters(model) == parameters
+    assert part("paddle").count_parameters(model) == parameters
     with here.inference():
         products, norms = operations(model, here.tensor(np.zeros((1, 3, 64, 128), np.float32)))
     # At 512x1024: 64 times the pixels, but for the branch that sees one whatever the size.
@@ -148,7 +148,7 @@ def of_mmseg(framework: str, labels: Any) -> dict[str, Any]:
     from k8sbench.trainers.deeplabv3p_paddle import losses
 
     even = paddle.zeros([1, 2, 2, 4])
-    return dict(losses("matched", "NHWC")(lambda _: (even, even), None, None, labels))
+    return dict(losses("matched", "NHWC")(lambda _: (even, even), None, labels))
 
 
 LABELS = np.array([[[0, 1], [2, 255]]])
@@ -176,7 +176,7 @@ def test_paddlesegs_loss_is_a_mean_over_the_pixels_that_have_a_class() -> None:
     from k8sbench.trainers.deeplabv3p_paddle import losses
 
     even = paddle.zeros([1, 4, 2, 2])
-    found = losses("paddleseg", "NCHW")(lambda _: even, None, None, labels)
+    found = losses("paddleseg", "NCHW")(lambda _: even, None, labels)
     assert found["loss"].item() == pytest.approx(np.log(4.0), rel=1e-4)
 
 

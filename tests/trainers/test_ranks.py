@@ -314,10 +314,10 @@ dist.barrier()
 
 def test_sharded_layers_refuse_a_scaler(capfd: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each rank would detect overflow of its own shard only."""
-    from k8sbench.trainers.parts import paddle_loop, paddle_session
+    from k8sbench.trainers.parts import paddle_session
 
-    monkeypatch.setattr(paddle_loop, "refuse", refuse)
-    monkeypatch.setattr(paddle_session, "_amp_has_effect", lambda _: True)  # as on a GPU
+    monkeypatch.setattr(paddle_session, "refuse", refuse)
+    monkeypatch.setattr(paddle_session.Session, "scales", True)  # as on a GPU
     monkeypatch.setenv("PADDLE_TRAINER_ID", "0")
     monkeypatch.setenv("PADDLE_TRAINERS_NUM", "2")
     with pytest.raises(SystemExit, match="fp16 with a sharded layer runs on one rank only"):

@@ -86,7 +86,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Any:
             monkeypatch.setenv(name, str(value))
         parts = "k8sbench.trainers.parts"
         loop = importlib.import_module(
-            f"{parts}.paddle_loop" if trainer in PADDLE else f"{parts}.torch_loop"
+            f"{parts}.paddle_session" if trainer in PADDLE else f"{parts}.torch_session"
         )
         made: list[Any] = []
         monkeypatch.setattr(loop, "train", lambda given, _: made.append(given))

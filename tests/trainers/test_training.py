@@ -85,7 +85,7 @@ def test_a_fused_optimizer_is_one_where_it_is_asked_for(
 def test_checks_freeze_dropout_and_batch_norm_as_far_as_they_say(
     framework: str, checked: tuple[str, ...], training: tuple[bool, bool], capfd: Captured
 ) -> None:
-    nn = part(framework, "loop").nn
+    nn = part(framework).nn
     kinds = {"pytorch": ("BatchNorm2d", "Dropout2d"), "paddle": ("BatchNorm2D", "Dropout2D")}
     norm, dropout = (getattr(nn, kind) for kind in kinds[framework])
     norm, dropout = norm(3), dropout()
@@ -107,7 +107,7 @@ def test_a_loss_that_is_not_a_number_is_reported_as_such(framework: str, capfd: 
 def scaling(framework: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Enable loss scaling; make Paddle's scaler believe in a GPU."""
     if framework == "paddle":
-        monkeypatch.setattr(part("paddle", "session").Session, "scales", True)
+        monkeypatch.setattr(part("paddle").Session, "scales", True)
         from paddle.amp import grad_scaler
 
         gpu = types.SimpleNamespace(is_gpu_place=lambda: True)
@@ -140,7 +140,7 @@ def overflowing(
     """
     scaling(framework, monkeypatch)
     runs = noted_runs(monkeypatch, framework)
-    functional = part(framework, "loop").nn.functional
+    functional = part(framework).nn.functional
     scales: list[float] = []
     weights: list[Any] = []
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from k8sbench.trainers.data import streets
 from k8sbench.trainers.parts.samples import Array
+from k8sbench.trainers.parts.segmentation import IGNORE
 
 # Pillow is imported on first use: the list of sets is read without it.
 
@@ -83,7 +84,7 @@ def cityscapes(folder: Path, *, pictures: int = 16, size: Size = (64, 128), seed
 def _scene(size: Size, random: np.random.Generator) -> tuple[Array, Array]:
     """Blocks of the classes, each in its colour."""
     drawn = streets.blocks(random, len(STREET_CLASSES), *size)
-    labels, colours = np.full(256, streets.IGNORE, np.uint8), np.zeros((256, 3))
+    labels, colours = np.full(256, IGNORE, np.uint8), np.zeros((256, 3))
     for number, label in enumerate(STREET_CLASSES):
         labels[number], colours[number] = label, _hue(number / len(STREET_CLASSES))
     return _noisy(colours[drawn], random), labels[drawn]

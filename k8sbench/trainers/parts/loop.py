@@ -1,13 +1,14 @@
 """The course of a run, which is the same with both frameworks.
 
 A trainer describes its `Work`; `begin` writes the first lines and meets the other ranks; a `Loop`
-takes the steps and writes the records and the last lines. What a step does is in `torch_loop` and
-`paddle_loop`.
+takes the steps and writes the records and the last lines. What a step does is in `torch_session`
+and `paddle_session`.
 """
 
 from __future__ import annotations
 
 import abc
+import contextlib
 import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,6 +44,11 @@ class Work:
     unit: str
     # The data parallel model, of a `Session`.
     model: Callable[[Any], Any]
+    # Of (model, inputs, targets), before these a sharded layer where there is one: scalars in
+    # printing order; the one called "loss" is descended.
+    losses: Callable[..., Mapping[str, Any]]
+    # Steps whose gradients are averaged before the weights change.
+    accumulate: int = 1
     momentum: float
     weight_decay: float
     schedule: Callable[[Course], Schedule]
@@ -84,8 +90,8 @@ def begin(work: Work, here: Session, options: Mapping[str, object]) -> tuple[Jou
     sharing = settings.batch_size * (place.world_size if here.synchronises(work.sync_bn) else 1)
     if sharing < work.norm_batch and not settings.frozen_norm:
         refuse(f"--batch-size must be at least {work.norm_batch} here: batch norm needs it")
-    with opened(work.files, settings, place) as files:
-        journal = here.begin(work.unit, {**options, **settings.checks})
+    files = opened(work.files, settings, place)
+    journal = here.begin(work.unit, {**options, **settings.checks})
     if files is not None and place.first:
         parts = {"train": len(files.training), "val": len(files.validation)}
         journal.timed("data", {"name": files.name, **parts, "digest": files.digest})
@@ -106,9 +112,10 @@ class Loop(abc.ABC, Generic[W, S]):
     # The framework's own kinds of layer.
     norms: ClassVar[tuple[Any, ...]]
     dropouts: ClassVar[tuple[Any, ...]]
-    # Made by `prepare`.
+    # Made by `prepare`; the scale is None where one that adapts, or none, takes its place.
     optimizer: Any
     scaler: Any
+    fixed_scale: Any
 
     def __init__(self, work: W, here: S, journal: Journal, files: Files | None) -> None:
         self.work, self.here, self.journal, self.files = work, here, journal, files
@@ -203,14 +210,44 @@ class Loop(abc.ABC, Generic[W, S]):
             for tensor in self.here.statistics(self.bare).values():
                 self.here.distributed.broadcast(tensor, 0)
 
-    @abc.abstractmethod
     def step(self, inputs: Any, targets: Any, lr: float) -> None:
-        """Train on one batch at rate `lr`, and `keep` upstream's values."""
+        """Train on one batch at rate `lr`, in upstream's order of things.
+
+        Only where the step's values are read the device is brought to rest, as upstream does it:
+        before the backward pass in mmsegmentation and TSM, after the step in NVIDIA's ResNet-50,
+        PaddleSeg and PLSC. A recipe that is PyTorch's twin reads them where that does, so that the
+        frameworks are compared and not the order.
+        """
+        work, fixed, whole = self.work, self.fixed_scale, self.whole(self.timer.steps + 1)
+        self.set_rate(lr)
+        sharded = () if self.sharded is None else (self.sharded,)
+        apart = not whole and self.model is not self.bare  # the ranks' sums wait for the last batch
+        with self.model.no_sync() if apart else contextlib.nullcontext():
+            with self.here.autocast():
+                values = work.losses(self.model, *sharded, inputs, targets)
+            printed = self.mean_over_ranks(self.here.row(values.values()))
+            if work.values_before_backward:
+                self.keep(tuple(values), printed.tolist())
+            loss = values["loss"] if work.accumulate == 1 else values["loss"] / work.accumulate
+            (self.scaler.scale(loss) if fixed is None else loss * fixed).backward()
+        if whole:
+            if self.here.sums_at_once:
+                self.here.average(self.gradients())
+            self.descend()
+        if not work.values_before_backward:
+            self.keep(tuple(values), printed.tolist())
+
+    @abc.abstractmethod
+    def set_rate(self, lr: float) -> None:
+        """Set the optimizer's learning rate."""
+
+    @abc.abstractmethod
+    def descend(self) -> None:
+        """Change the weights by the gradients, whose scale is fixed or the scaler's."""
 
     def whole(self, step: int) -> bool:
         """True if no gradients are kept after `step` for the next one."""
-        del step
-        return True
+        return step % self.work.accumulate == 0
 
     @abc.abstractmethod
     def layers(self) -> Any:

@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from uuid import UUID
 
 from k8sbench.trainers.parts import nvml
 from k8sbench.trainers.parts.settings import Settings
@@ -86,6 +87,29 @@ def _from_nvml(library: nvml.Nvml, device: ctypes.c_void_p) -> dict[str, object]
         "power_limit_w": limit / 1000 if limit is not None else None,
         "nvlinks": sum(known) if known else None,  # the active ones
     }
+
+
+def cuda_identity(index: int) -> tuple[str | None, str | None]:
+    """PCI address and UUID of a visible GPU, from the driver.
+
+    Of CUDA; Paddle does not give them.
+    """
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None, None
+    device = ctypes.c_int()
+    address, uuid = ctypes.create_string_buffer(32), (ctypes.c_ubyte * 16)()
+    if driver.cuInit(0) or driver.cuDeviceGet(ctypes.byref(device), index):
+        return None, None
+    known = driver.cuDeviceGetPCIBusId(address, len(address), device) == 0
+    # The second version is a slice's own where a GPU is cut up (MIG); old drivers have the first.
+    ask = getattr(driver, "cuDeviceGetUuid_v2", None) or driver.cuDeviceGetUuid
+    named = ask(uuid, device) == 0
+    return (
+        address.value.decode() if known else None,
+        str(UUID(bytes=bytes(uuid))) if named else None,
+    )
 
 
 def steer_tf32(allowed: bool) -> None:
