@@ -16,13 +16,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if not __package__:  # run as a file: the package's folder is the root of imports, not this one
     sys.path[0] = str(Path(__file__).absolute().parents[2])
 
-from k8sbench.trainers.parts import ending, machine, schedules, settings
+from k8sbench.trainers.parts import ending, machine, settings, steps
 from k8sbench.trainers.parts.events import Place
 
 if TYPE_CHECKING:
@@ -48,11 +49,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     common, own = settings.read("arcface", __doc__, DEFAULTS, _options, argv)
     machine.before_paddle(common)
 
+    from k8sbench.trainers.data import faces
     from k8sbench.trainers.data.pictures import FACES_NORMALISE, Pictures
     from k8sbench.trainers.models.arcface_paddle import IR50, evaluation
     from k8sbench.trainers.parts import paddle_session
     from k8sbench.trainers.parts.paddle_session import PLACE_NAMES
-    from k8sbench.trainers.parts.samples import opener
 
     base = own.lr
     if base is None:
@@ -64,13 +65,13 @@ def main(argv: Sequence[str] | None = None) -> None:
             model=lambda _: IR50(size=own.size, width_divisor=own.width_divisor),
             sharded=lambda here: _head(here, own),
             samples=Pictures(own.size, own.classes, common.seed, faces=True),
-            files=opener("faces", size=own.size, classes=own.classes),
+            files=partial(faces.open_set, size=own.size, classes=own.classes),
             evaluation=evaluation,
             normalise=FACES_NORMALISE,
             losses=_losses,
             momentum=0.9,
             weight_decay=5e-4,
-            schedule=lambda _: schedules.stepped(base, BOUNDARIES),
+            schedule=lambda _: steps.stepped(base, BOUNDARIES),
             options=lambda here: {
                 "size": own.size,
                 "classes": own.classes,

@@ -26,8 +26,7 @@ SAMPLE = "k8sbench-sample.json"  # marks a drawn set, and says how many files it
 MISSING = "missing: "
 EXIT_INPUT, EXIT_FAILED = 2, 3
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
-# What does not hold of a drawn set, nor of a part of a published one.
-_NUMBER = re.compile(r": [\d,]+ of [\d,]+ samples$")
+# What does not hold of a drawn set.
 _SIZE = re.compile(r": \d+x\d+ pixels, not \d+x\d+$")
 
 
@@ -81,43 +80,29 @@ def _parser() -> Parser:
 
 
 def _check(given: argparse.Namespace) -> int:
-    """Print missing files, and differences from the published set's counts."""
+    """Print what the set lacks; the exit code."""
     code = 0
     for sentence in _missing(given.name, given.folder, deep=given.deep):
-        if _NUMBER.search(sentence) is not None:
-            say(f"Note: {sentence} of the published set.")
-        else:
-            say(f"{MISSING}{sentence}")
-            code = EXIT_INPUT
+        say(f"{MISSING}{sentence}")
+        code = EXIT_INPUT
     return code
 
 
-def _missing(name: str, folder: Path, *, deep: bool = False) -> Iterator[str]:
-    """Yield the missing parts of a folder.
+def _missing(name: str, folder: Path, *, deep: bool) -> Iterator[str]:
+    """Yield what is missing or broken; `deep` decodes all samples.
 
-    A drawn set is not compared with the counts of the real one.
+    Other counts than the published set's are printed as notes, but of a drawn set.
     """
     if not folder.is_dir():
         yield f"{folder}: no such folder"
         return
-    marker = folder / SAMPLE
-    is_drawn = marker.exists()
-    for sentence in _problems(name, folder, deep=deep):
-        if not (is_drawn and (_NUMBER.search(sentence) or _SIZE.search(sentence))):
-            yield sentence
-    if is_drawn:
-        files, have = json.loads(marker.read_text())["files"], _files(folder)
-        if have < files:
-            yield f"{folder}: {have:,} of {files:,} files"
-
-
-def _problems(name: str, folder: Path, *, deep: bool) -> Iterator[str]:
-    """Sentences on what a set lacks; `deep` decodes all its samples."""
     module = _module(f"data.{name}")
     import numpy as np
 
     from k8sbench.trainers.parts.samples import BrokenSample, DataError
 
+    marker = folder / SAMPLE
+    is_drawn = marker.exists()
     try:
         files = module.open_set(folder)
     except DataError as error:
@@ -125,13 +110,18 @@ def _problems(name: str, folder: Path, *, deep: bool) -> Iterator[str]:
         return
     for part, samples in (("train", files.training), ("val", files.validation)):
         held, published = len(samples), module.SAMPLES[part]
-        if held != published:
-            yield f"{part}: {held:,} of {published:,} samples"
+        if held != published and not is_drawn:
+            say(f"Note: {part}: {held:,} of {published:,} samples of the published set.")
         for number in range(0, held, 1 if deep else max(held // SPREAD, 1)):
             try:
                 samples.sample(number, np.random.default_rng(number))
             except BrokenSample as error:
-                yield str(error)
+                if not (is_drawn and _SIZE.search(str(error))):
+                    yield str(error)
+    if is_drawn:
+        have, drawn = _files(folder), json.loads(marker.read_text())["files"]
+        if have < drawn:
+            yield f"{folder}: {have:,} of {drawn:,} files"
 
 
 def _module(name: str) -> Any:

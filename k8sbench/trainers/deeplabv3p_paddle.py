@@ -67,9 +67,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     import paddle
 
-    from k8sbench.trainers.data import streets
+    from k8sbench.trainers.data import cityscapes, streets
     from k8sbench.trainers.parts import metrics, paddle_session
-    from k8sbench.trainers.parts.samples import opener
 
     augmented, normalise = streets.paddleseg, streets.PADDLESEG_NORMALISE
     if common.recipe == "matched":
@@ -84,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 common.recipe, own.classes, layout=here.layout, width_divisor=own.width_divisor
             ),
             samples=streets.Scenes(own.crop, own.classes, common.seed, augment),
-            files=opener("cityscapes", augment=augment, classes=own.classes),
+            files=partial(cityscapes.open_set, augment=augment, classes=own.classes),
             evaluation=lambda _: metrics.of_pixels(own.classes, predicted(layout), paddle.bincount),
             normalise=normalise,
             losses=losses(common.recipe, layout),

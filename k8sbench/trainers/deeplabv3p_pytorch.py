@@ -45,10 +45,9 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     import torch
 
-    from k8sbench.trainers.data import streets
+    from k8sbench.trainers.data import cityscapes, streets
     from k8sbench.trainers.models import deeplabv3plus_torch
     from k8sbench.trainers.parts import metrics, torch_session
-    from k8sbench.trainers.parts.samples import opener
 
     augment = partial(streets.mmseg, crop=own.crop)
     torch_session.train(
@@ -58,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 own.classes, width_divisor=own.width_divisor
             ),
             samples=streets.Scenes(own.crop, own.classes, common.seed, augment),
-            files=opener("cityscapes", augment=augment, classes=own.classes),
+            files=partial(cityscapes.open_set, augment=augment, classes=own.classes),
             evaluation=lambda _: metrics.of_pixels(
                 own.classes, deeplabv3plus_torch.predicted, torch.bincount
             ),

@@ -14,7 +14,7 @@ import os
 from collections.abc import Sequence
 from functools import partial
 
-from k8sbench.trainers.parts import ending, machine, schedules, settings
+from k8sbench.trainers.parts import ending, machine, settings, steps
 from k8sbench.trainers.parts.events import Place
 
 DEFAULTS = settings.Defaults(
@@ -40,10 +40,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     common, own = settings.read("tsm", __doc__, DEFAULTS, _options, argv)
     machine.steer_tf32(common.tf32)
 
+    from k8sbench.trainers.data import kinetics
     from k8sbench.trainers.data.pictures import NORMALISE, Pictures
     from k8sbench.trainers.models import resnet_torch
     from k8sbench.trainers.parts import torch_session
-    from k8sbench.trainers.parts.samples import opener
 
     ranks = Place.from_environment().world_size
     cards = ranks if own.lr_cards == "all" else int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
@@ -54,8 +54,8 @@ def main(argv: Sequence[str] | None = None) -> None:
                 own.classes, own.segments, width_divisor=own.width_divisor
             ),
             samples=Pictures(own.input_size, own.classes, common.seed, own.segments),
-            files=opener(
-                "kinetics", size=own.input_size, segments=own.segments, classes=own.classes
+            files=partial(
+                kinetics.open_set, size=own.input_size, segments=own.segments, classes=own.classes
             ),
             evaluation=lambda _: resnet_torch.evaluation(common.batch_size),
             normalise=NORMALISE,
@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             groups=partial(resnet_torch.clip_groups, decay=WEIGHT_DECAY),
             momentum=MOMENTUM,
             weight_decay=WEIGHT_DECAY,
-            schedule=lambda course: schedules.stepped(
+            schedule=lambda course: steps.stepped(
                 LR_PER_CARD * cards if own.lr is None else own.lr,
                 [epoch * course.epoch_steps for epoch in LR_EPOCHS],
             ),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from k8sbench.trainers.parts import segmentation
-from k8sbench.trainers.parts.schedules import Course
+from k8sbench.trainers.parts.steps import Course
 from tests.trainers import runs
 
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]

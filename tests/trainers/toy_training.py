@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from k8sbench.trainers.parts import ending, schedules, settings, training
+from k8sbench.trainers.parts import ending, settings, steps, training
 from k8sbench.trainers.parts.metrics import Evaluation
 from k8sbench.trainers.parts.samples import Array, BrokenSample, Files, Normalise
 
@@ -116,8 +116,8 @@ def main(framework: str, argv: list[str]) -> None:
         part = Part(TRAINING, frozenset(own.broken))
         return Files("toy", part, Part(own.validation, frozenset(own.broken_val)), "0123abcd")
 
-    def schedule(course: schedules.Course) -> schedules.Schedule:
-        plain = schedules.stepped(0.05, [2 * course.epoch_steps])
+    def schedule(course: steps.Course) -> steps.Schedule:
+        plain = steps.stepped(0.05, [2 * course.epoch_steps])
 
         def rate(step: int) -> float:
             if step == own.terminated and RANK in ("", "1"):

@@ -47,7 +47,7 @@ def decoded(data: bytes, name: str, read: Callable[[Picture], Picture] | None = 
         raise BrokenSample(name, "the file is empty")
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as picture_file:
-            made = (read or _rgb)(picture_file)
+            made = read(picture_file) if read else picture_file.convert("RGB")
     except Exception as error:  # damaged data make Pillow's decoders raise nearly anything
         why = str(error).splitlines()[0] if str(error) else type(error).__name__
         if "BytesIO" in why:  # which says where the data were, not what is wrong with them
@@ -64,13 +64,6 @@ def _content(path: Path | str) -> bytes:
             return file.readall()
     except OSError as error:
         raise BrokenSample(str(path), error.strerror or str(error)) from None
-
-
-def _rgb(picture: Picture) -> Picture:
-    if picture.mode == "RGB":
-        picture.load()
-        return picture  # which `convert` would copy
-    return picture.convert("RGB")
 
 
 def _of_one_byte(picture: Picture) -> Picture:

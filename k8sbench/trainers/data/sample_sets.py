@@ -14,12 +14,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
 from k8sbench.trainers.data import streets
 from k8sbench.trainers.parts.samples import Array
 from k8sbench.trainers.parts.segmentation import IGNORE
-
-# Pillow is imported on first use: the list of sets is read without it.
 
 Size = tuple[int, int]  # height, width
 
@@ -48,8 +47,6 @@ def _validation(pictures: int, classes: int = 2) -> int:
 
 
 def _encoded(pixels: Array, form: str) -> bytes:
-    from PIL import Image
-
     held = io.BytesIO()
     # Chroma at full resolution: the classes of small pictures are told by colour.
     options = {"quality": 92, "subsampling": 0} if form == "JPEG" else {}

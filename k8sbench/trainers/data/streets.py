@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from PIL import Image, ImageEnhance, ImageOps
 
+from k8sbench.trainers.data import decoding
 from k8sbench.trainers.parts.samples import Array
 from k8sbench.trainers.parts.segmentation import IGNORE
-
-if TYPE_CHECKING:
-    from PIL import Image
 
 # Mean and standard deviation of RGB values of 0–255: configs/_base_/datasets/cityscapes.py of
 # mmsegmentation, and PaddleSeg's Normalize by its default 0.5 and 0.5 of values of 0–1.
@@ -73,8 +72,7 @@ def blocks(random: np.random.Generator, classes: int, height: int, width: int) -
 # rule, which mixes the four pixels around a point also where it makes a picture smaller; so do
 # Pillow's transformations, of which only the crop is computed. A picture is scaled from its own
 # size, where mmsegmentation names 2048 × 1024, that of every picture of Cityscapes. A sample stays
-# bytes, which the device normalises. Pillow is imported on first use: synthetic data on the device
-# need none.
+# bytes, which the device normalises.
 
 TRIES, LARGEST_SHARE = 10, 0.75
 """mmsegmentation's RandomCrop: so often a crop is drawn anew if one class has this share of it."""
@@ -108,8 +106,6 @@ class Crop:
 
     def of(self, image: Image.Image) -> Image.Image:
         """The window of a picture: bilinear; of labels, which have one band, the nearest."""
-        from PIL import Image
-
         across, down = image.width / self.full[1], image.height / self.full[0]
         return image.transform(
             (self.width, self.height),
@@ -126,8 +122,6 @@ def mmseg(
 
     Padding is the nearest colour to the mean instead of the mean.
     """
-    from PIL import Image
-
     image, classes = Image.fromarray(picture), Image.fromarray(labels)
     ratio = random.uniform(0.5, 2.0)
     scale = min(int(side * ratio) / side for side in labels.shape)
@@ -149,8 +143,6 @@ def paddleseg(
 
     As there, padding comes first, so that it is flipped and distorted too.
     """
-    from PIL import Image, ImageEnhance
-
     scale = PADDLE_SCALES[random.integers(len(PADDLE_SCALES))]
     full = (round(scale * labels.shape[0]), round(scale * labels.shape[1]))
     window = Crop.drawn(full, crop, random)
@@ -178,8 +170,6 @@ def _flipped(
     image: Image.Image, classes: Image.Image, random: np.random.Generator
 ) -> tuple[Image.Image, Image.Image]:
     """Both mirrored in half of the cases."""
-    from PIL import ImageOps
-
     if random.random() >= 0.5:
         return image, classes
     return ImageOps.mirror(image), ImageOps.mirror(classes)
@@ -208,8 +198,6 @@ def _contrasted(image: Image.Image, random: np.random.Generator) -> Image.Image:
 
 def _coloured(image: Image.Image, turn: float, factor: float = 1.0) -> Image.Image:
     """Turn hues, of which the circle has 256; saturation times `factor`."""
-    from PIL import Image
-
     if not turn and factor == 1.0:
         return image
     hue, saturation, value = image.convert("HSV").split()
@@ -225,8 +213,6 @@ def _bytes(change: Callable[[int], float]) -> list[int]:
 
 def _padded(image: Image.Image, crop: tuple[int, int], colour: Any) -> Image.Image:
     """On the right and at the bottom, up to the crop's size."""
-    from PIL import Image
-
     height, width = crop
     if image.size == (width, height):
         return image
@@ -239,7 +225,5 @@ def _sample(
     image: Image.Image, classes: Image.Image, crop: tuple[int, int], colour: Any
 ) -> tuple[Array, Array]:
     """A picture and its classes as arrays, padded to the crop's size."""
-    from k8sbench.trainers.data import decoding
-
     labels = np.array(_padded(classes, crop, IGNORE))
     return decoding.pixels(_padded(image, crop, colour)), labels

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from k8sbench.trainers.parts import nvml, schedules, weights
+from k8sbench.trainers.parts import nvml, steps, weights
 from k8sbench.trainers.parts.events import Journal
 from k8sbench.trainers.parts.metrics import Evaluation
 from k8sbench.trainers.parts.samples import (
@@ -30,10 +30,9 @@ from k8sbench.trainers.parts.samples import (
     opened,
     source,
 )
-from k8sbench.trainers.parts.schedules import Course, Schedule
 from k8sbench.trainers.parts.session import Session
 from k8sbench.trainers.parts.settings import refuse
-from k8sbench.trainers.parts.steps import StepPlan, StepRecord, StepTimer
+from k8sbench.trainers.parts.steps import Course, Schedule, StepPlan, StepRecord, StepTimer
 from k8sbench.trainers.parts.training import Training
 
 
@@ -123,7 +122,7 @@ class Loop(abc.ABC, Generic[W, S]):
         self.last_loss = math.nan
         global_batch = here.settings.batch_size * here.place.world_size
         samples = work.epoch_samples if files is None else len(files.training)
-        self.course = schedules.plan(here.settings, samples, global_batch)
+        self.course = steps.course(here.settings, samples, global_batch)
         self.schedule = work.schedule(self.course)
         self._plan(done=0)
         self.gpu_samples = nvml.Sampler(journal)

@@ -15,7 +15,6 @@ any number of ranks trains on the same samples. Imports no framework.
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -95,20 +94,6 @@ class Files:
 
 At = tuple[int, int]  # epoch and number of a sample
 Batch = tuple[Array, Array, str]  # inputs, targets and a note
-
-
-def opener(name: str, **options: Any) -> Callable[[Path], Files]:
-    """Return the function that opens a folder as the named data set.
-
-    Its module needs Pillow.
-    """
-
-    def opened(folder: Path) -> Files:
-        module: Any = importlib.import_module(f"k8sbench.trainers.data.{name}")
-        files: Files = module.open_set(folder, **options)
-        return files
-
-    return opened
 
 
 def opened(
