@@ -7,9 +7,8 @@ copy of the model at the same scale). As there, the fixed scale is never checked
 overflow, which would bring the device to rest in every step, and the ranks sum all gradients at
 once in FP32 after the backward pass: mmcv 1.2.7 halved the model after data parallelism had wrapped
 it, whose own sums no longer took place then. `--overlap` sums them during the backward pass.
-Synchronised batch norm is a layer of our own that communicates as PyTorch 1.8's did, and refuses
-ranks with unequal batches: the layer of PyTorch 2.10, which a compiled model keeps, waits for the
-device three times.
+Synchronised batch norm is the framework's own layer, which waits for the device three times in
+each layer and step.
 """
 
 from __future__ import annotations

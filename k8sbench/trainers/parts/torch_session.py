@@ -28,7 +28,6 @@ from k8sbench.trainers.parts import ending, loop, session
 from k8sbench.trainers.parts.events import Place
 from k8sbench.trainers.parts.samples import Array, Normalise, Read, collate
 from k8sbench.trainers.parts.settings import Settings, refuse
-from k8sbench.trainers.parts.torch_sync_norm import synchronise
 
 MOMENTUM = "momentum_buffer"  # as torch.optim.SGD calls it
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
@@ -75,8 +74,7 @@ class Session(session.Session):
     def prepare(self, model: nn.Module, *, sync_bn: bool, **ddp: Any) -> tuple[nn.Module, bool]:
         synced = self.synchronises(sync_bn)
         if synced:
-            own = nn.SyncBatchNorm.convert_sync_batchnorm  # the compiler knows no other
-            model = (own if self.settings.compile else synchronise)(model)
+            model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
         model = model.to(self.device)
         if self.settings.channels_last:
             model = model.to(memory_format=torch.channels_last)
