@@ -163,49 +163,6 @@ class Gather(PyLayer):
         return gradient[rank * mine : (rank + 1) * mine] * world
 
 
-class MarginSoftmax(PyLayer):
-    """Mean loss from cosines [batch, shard] and labels [batch], over all ranks."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, cosines: Any, labels: Any, first: int, margin: float, scale: float, world: int
-    ) -> Any:
-        """Softmax over all shards by its maximum, its sum, and the label's own logit."""
-        count = cosines.shape[1]
-        here = paddle.logical_and(labels >= first, labels < first + count).unsqueeze(1)
-        column = (labels - first).unsqueeze(1).clip(0, count - 1)
-        cosine = paddle.take_along_axis(cosines, column, 1)
-        angle = paddle.acos(cosine.clip(-LARGEST_COSINE, LARGEST_COSINE))
-        target = paddle.cos(angle + margin)
-        nothing = paddle.zeros_like(cosine)
-        logits = paddle.put_along_axis(
-            cosines, column, paddle.where(here, target - cosine, nothing), 1, reduce="add"
-        )
-        logits = logits * scale
-        largest = logits.max(axis=1, keepdim=True)
-        if world > 1:
-            distributed.all_reduce(largest, op=distributed.ReduceOp.MAX)
-        shares = paddle.exp(logits - largest)
-        total = shares.sum(axis=1, keepdim=True)
-        label_logit = paddle.where(here, target * scale - largest, nothing)
-        if world > 1:
-            distributed.all_reduce(total)
-            distributed.all_reduce(label_logit)
-        slope = paddle.where(here, paddle.sin(angle + margin) / paddle.sin(angle), nothing + 1.0)
-        ctx.save_for_backward(shares / total, column, here.astype(cosines.dtype), slope)
-        ctx.scale = scale
-        return (paddle.log(total) - label_logit).mean()
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Any) -> Any:
-        """(p - onehot) / batch, through scale and, at the label, through the margin."""
-        probabilities, column, here, slope = ctx.saved_tensor()
-        label = paddle.take_along_axis(probabilities, column, 1)
-        change = (label - here) * slope - label
-        probabilities = paddle.put_along_axis(probabilities, column, change, 1, reduce="add")
-        return probabilities * (gradient * (ctx.scale / probabilities.shape[0]))
-
-
 class ArcFace(nn.Layer):
     """The centres of this rank, and the loss of the job's batch."""
 
@@ -239,8 +196,6 @@ class ArcFace(nn.Layer):
             distributed.all_gather(parts, labels)
             labels = paddle.concat(parts)
         cosines = paddle.matmul(features, F.normalize(self.centres, axis=0)).astype("float32")
-        if self.head == "dense":
-            return self._dense(cosines, labels)
         if self.head == "margin":
             return F.margin_cross_entropy(
                 cosines,
@@ -251,16 +206,33 @@ class ArcFace(nn.Layer):
                 scale=self.scale,
                 reduction="mean",
             )
-        return MarginSoftmax.apply(cosines, labels, self.first, self.margin, self.scale, self.world)
-
-    def _dense(self, cosines: Any, labels: Any) -> Any:
-        one_hot = F.one_hot(labels, cosines.shape[1])
+        if self.head == "dense":
+            one_hot = F.one_hot(labels, cosines.shape[1])
+        else:
+            own = paddle.arange(self.first, self.first + cosines.shape[1], dtype=labels.dtype)
+            one_hot = (labels.unsqueeze(1) == own).astype(cosines.dtype)
         angles = paddle.acos(cosines.clip(-LARGEST_COSINE, LARGEST_COSINE))
         logits = (cosines + (paddle.cos(angles + self.margin) - cosines) * one_hot) * self.scale
-        if cosines.place.is_cpu_place():
-            # The CPU kernel cuts logits off 64 below the largest: wrong at this scale.
-            return (paddle.logsumexp(logits, axis=1) - (logits * one_hot).sum(axis=1)).mean()
-        return F.softmax_with_cross_entropy(logits, labels.unsqueeze(1)).mean()
+        if self.head == "dense" and not cosines.place.is_cpu_place():
+            return F.softmax_with_cross_entropy(logits, labels.unsqueeze(1)).mean()
+        # The CPU's kernel cuts logits off 64 below the largest: wrong at this scale.
+        return self._cross_entropy(logits, one_hot)
+
+    def _cross_entropy(self, logits: Any, one_hot: Any) -> Any:
+        """Over the shards of all ranks: their maximum, their sum, and the label's own logit."""
+        with paddle.no_grad():
+            largest = logits.max(axis=1, keepdim=True)
+            if self.world > 1:
+                distributed.all_reduce(largest, op=distributed.ReduceOp.MAX)
+            shares = paddle.exp(logits - largest)
+            sums = paddle.stack([shares.sum(axis=1), ((logits - largest) * one_hot).sum(axis=1)])
+            if self.world > 1:
+                distributed.all_reduce(sums)
+            loss = (paddle.log(sums[0]) - sums[1]).mean()
+            slope = (shares / sums[0].unsqueeze(1) - one_hot) / logits.shape[0]
+        # Collectives have no gradient: this has the gradient of the loss, and then its value.
+        flow = (slope * logits).sum()
+        return flow + (loss - flow).detach()
 
 
 # --- verification: whether two pictures are of one person, by their embeddings' distance --------

@@ -36,7 +36,8 @@ from k8sbench.trainers.parts.samples import Array
 from k8sbench.trainers.parts.session import Session
 
 MANIFEST = "manifest.json"
-FORM = 2  # of a state's files; those of an earlier one are refused
+KEPT = 2
+FORM = 3  # of a state's files; those of an earlier one are refused
 COMMON, OWN = "common.npz", "own.npz"
 MOMENTUM = "momentum of "
 
@@ -66,7 +67,7 @@ class Checkpoint:
 
 
 class Checkpoints:
-    """The checkpoints of one run, of which the newest `keep` stay.
+    """The checkpoints of one run, of which the newest :data:`KEPT` stay.
 
     `same` is what a later attempt must not change (batch size, number of ranks, model, …): it is
     written into each manifest and compared by `latest`. With several ranks each has its own object
@@ -77,14 +78,13 @@ class Checkpoints:
     def __init__(
         self,
         folder: Path,
-        keep: int = 2,
         *,
         same: Mapping[str, object] | None = None,
         rank: int = 0,
         agree: Callable[[int], int] = lambda number: number,
         all_fine: Callable[[bool], bool] = lambda fine: fine,
     ) -> None:
-        self.folder, self.keep, self.rank = folder, keep, rank
+        self.folder, self.rank = folder, rank
         self.agree, self.all_fine = agree, all_fine
         self.same: dict[str, object] = json.loads(json.dumps(same or {}))
         # One sentence for each checkpoint that `latest` found damaged, by its name.
@@ -189,7 +189,7 @@ class Checkpoints:
         _to_disk(self.folder)
         whole = [saved for saved in sorted(self._all()) if saved.name not in self.damaged]
         for folder in self._all():
-            if folder != final and folder not in whole[-self.keep :]:
+            if folder != final and folder not in whole[-KEPT:]:
                 self._remove(folder)
 
     def _all(self) -> list[Path]:

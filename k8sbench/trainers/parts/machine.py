@@ -51,7 +51,8 @@ def describe() -> dict[str, object]:
         "python": platform.python_version(),
         "cpu": _cpu_model(),
         "cpus": len(os.sched_getaffinity(0)),
-        "ram_gib": _ram_gib(),
+        # Of the whole machine, also where a container may use less.
+        "ram_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
         "os": _os_name(),
         "kernel": platform.release(),
         "infiniband": _infiniband(),
@@ -67,12 +68,12 @@ def gpu(pci_bus_id: str | None, uuid: str | None) -> dict[str, object]:
     its UUID.
     """
     facts: dict[str, object] = dict.fromkeys(GPU_FIELDS)
-    with nvml.opened() as library:
-        if library is not None:
-            facts["driver"] = library.driver()
-            device = library.device(pci_bus_id, uuid)
-            if device is not None:
-                facts |= _from_nvml(library, device)
+    library = nvml.opened()
+    if library is not None:
+        facts["driver"] = library.driver()
+        device = library.device(pci_bus_id, uuid)
+        if device is not None:
+            facts |= _from_nvml(library, device)
     return facts
 
 
@@ -185,12 +186,6 @@ def _read(path: str) -> str:
     with contextlib.suppress(OSError):
         return Path(path).read_text(encoding="utf-8", errors="replace")
     return ""
-
-
-def _ram_gib() -> int | None:
-    """Memory of the whole machine, GiB, also where a container may use less."""
-    match = re.search(r"^MemTotal:\s*(\d+) kB", _read("/proc/meminfo"), re.MULTILINE)
-    return round(int(match[1]) / 2**20) if match else None
 
 
 def _os_name() -> str | None:

@@ -7,11 +7,9 @@ those of nvml.h; a call that a driver does not have, or that a GPU does not supp
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import threading
 import time
-from collections.abc import Iterator
 from ctypes import POINTER, byref, c_char_p, c_int, c_uint, c_ulonglong, c_void_p
 from typing import Any, ClassVar
 
@@ -122,22 +120,14 @@ class Nvml:
         return int(function(*arguments))
 
 
-@contextlib.contextmanager
-def opened() -> Iterator[Nvml | None]:
-    """Load NVML for a while; None without library or driver."""
+def opened() -> Nvml | None:
+    """NVML, loaded until this process ends; None without library or driver."""
     try:
         library = ctypes.CDLL(LIBRARY)
         # One that has the name alone would not have this.
-        initialized = library.nvmlInit_v2() == _SUCCESS
+        return Nvml(library) if library.nvmlInit_v2() == _SUCCESS else None
     except (OSError, AttributeError):
-        initialized = False
-    if not initialized:
-        yield None
-        return
-    try:
-        yield Nvml(library)
-    finally:
-        library.nvmlShutdown()
+        return None
 
 
 # --- what the GPU does while a rank trains: sampled beside the training, once a second -----------
@@ -174,7 +164,6 @@ class Sampler:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._held = contextlib.ExitStack()
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
         self._writing = threading.Lock()
@@ -186,10 +175,9 @@ class Sampler:
         if names is None:
             return
         # Here and not in the thread: a loader process that forks meanwhile might hang.
-        library = self._held.enter_context(opened())
+        library = opened()
         device = library.device(*names) if library is not None else None
         if library is None or device is None:
-            self._held.close()
             return
         self._thread = threading.Thread(
             target=self._run, args=(library, device), name="gpu-samples", daemon=True
@@ -207,26 +195,25 @@ class Sampler:
     def _run(self, library: Nvml, device: c_void_p) -> None:
         divided = library.switch("nvmlDeviceGetMigMode", device)
         names = [name for name in METRICS if not divided or name in OF_EACH_PART]
-        with self._held:
-            due, goes_on = time.monotonic(), True
-            while goes_on:
-                # Asked to stop during the wait it takes one sample more.
-                goes_on = not self._stopping.is_set()
-                at = time.time()
-                sample: dict[str, float | None] = {
-                    name: _asked(library, device, name) for name in names
-                }
-                if not divided:
-                    sample[PROCESSES] = library.processes(device)
-                with self._writing:
-                    self._at.append(round(at, 3))
-                    for name, value in sample.items():
-                        self._values.setdefault(name, []).append(value)
-                if len(self._at) >= AT_ONCE:
-                    self._write()
-                due = max(due + EVERY, time.monotonic())
-                if goes_on:
-                    self._stopping.wait(due - time.monotonic())
+        due, goes_on = time.monotonic(), True
+        while goes_on:
+            # Asked to stop during the wait it takes one sample more.
+            goes_on = not self._stopping.is_set()
+            at = time.time()
+            sample: dict[str, float | None] = {
+                name: _asked(library, device, name) for name in names
+            }
+            if not divided:
+                sample[PROCESSES] = library.processes(device)
+            with self._writing:
+                self._at.append(round(at, 3))
+                for name, value in sample.items():
+                    self._values.setdefault(name, []).append(value)
+            if len(self._at) >= AT_ONCE:
+                self._write()
+            due = max(due + EVERY, time.monotonic())
+            if goes_on:
+                self._stopping.wait(due - time.monotonic())
 
     def _write(self) -> None:
         with self._writing:
