@@ -8,7 +8,7 @@ stay on the GPU where upstream's 8 threads of each process make them anew for ea
 synthetic-host` has loader processes do so, from bytes); an order of real data that is drawn over
 all of them in each epoch, where upstream's ranks keep the share that they began with; random
 centres drawn by our seed; Paddle's data parallelism of today for the backbone; and steps timed
-whole, where upstream's `qps`, which is printed as there, leaves out the wait for data.
+whole, where upstream's `qps` leaves out the wait for data.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if not __package__:  # run as a file: the package's folder is the root of imports, not this one
     sys.path[0] = str(Path(__file__).absolute().parents[2])
 
-from k8sbench.trainers.parts import ending, lines, machine, schedules, settings
+from k8sbench.trainers.parts import ending, machine, settings, steps
 from k8sbench.trainers.parts.events import Place
 
 if TYPE_CHECKING:
@@ -48,31 +49,29 @@ def main(argv: Sequence[str] | None = None) -> None:
     common, own = settings.read("arcface", __doc__, DEFAULTS, _options, argv)
     machine.before_paddle(common)
 
+    from k8sbench.trainers.data import faces
     from k8sbench.trainers.data.pictures import FACES_NORMALISE, Pictures
-    from k8sbench.trainers.models.ir50_paddle import IR50, evaluation
-    from k8sbench.trainers.parts import paddle_loop
+    from k8sbench.trainers.models.arcface_paddle import IR50, evaluation
+    from k8sbench.trainers.parts import paddle_session
     from k8sbench.trainers.parts.paddle_session import PLACE_NAMES
-    from k8sbench.trainers.parts.samples import opener
 
     base = own.lr
     if base is None:
         place = Place.from_environment(names=PLACE_NAMES)
         base = BASE_LR * common.batch_size * place.world_size / BASE_BATCH
-    paddle_loop.train(
-        paddle_loop.Work(
+    paddle_session.train(
+        paddle_session.Work(
             unit="samples",
             model=lambda _: IR50(size=own.size, width_divisor=own.width_divisor),
             sharded=lambda here: _head(here, own),
             samples=Pictures(own.size, own.classes, common.seed, faces=True),
-            files=opener("faces", size=own.size, classes=own.classes),
+            files=partial(faces.open_set, size=own.size, classes=own.classes),
             evaluation=evaluation,
             normalise=FACES_NORMALISE,
             losses=_losses,
             momentum=0.9,
             weight_decay=5e-4,
-            schedule=lambda _: schedules.stepped(base, BOUNDARIES),
-            line=lines.plsc,
-            record_at=1,
+            schedule=lambda _: steps.stepped(base, BOUNDARIES),
             options=lambda here: {
                 "size": own.size,
                 "classes": own.classes,
@@ -111,8 +110,7 @@ def _head_name(here: Session, wanted: str) -> str:
 
 
 def _head(here: Session, own: argparse.Namespace) -> Any:
-    from k8sbench.trainers.models.ir50_paddle import EMBEDDING
-    from k8sbench.trainers.parts.arcface_head_paddle import ArcFace, shard
+    from k8sbench.trainers.models.arcface_paddle import EMBEDDING, ArcFace, shard
 
     world = here.place.world_size
     if shard(own.classes, world - 1, world)[1] < 1:

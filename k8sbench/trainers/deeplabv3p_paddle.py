@@ -21,7 +21,7 @@ from typing import Any
 if not __package__:  # run as a file: the package's folder is the root of imports, not this one
     sys.path[0] = str(Path(__file__).absolute().parents[2])
 
-from k8sbench.trainers.parts import ending, lines, machine, segmentation, settings
+from k8sbench.trainers.parts import ending, machine, segmentation, settings
 
 DEFAULTS = settings.Defaults(
     benchmark="deeplabv3p",
@@ -67,31 +67,29 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     import paddle
 
-    from k8sbench.trainers.data import streets_mmseg, streets_paddleseg
-    from k8sbench.trainers.data.streets import Scenes
-    from k8sbench.trainers.parts import metrics, paddle_loop
-    from k8sbench.trainers.parts.samples import opener
+    from k8sbench.trainers.data import cityscapes, streets
+    from k8sbench.trainers.parts import metrics, paddle_session
 
-    upstream = streets_mmseg if common.recipe == "matched" else streets_paddleseg
-    augment = partial(upstream.augmented, crop=own.crop)
-
+    augmented, normalise = streets.paddleseg, streets.PADDLESEG_NORMALISE
+    if common.recipe == "matched":
+        augmented, normalise = streets.mmseg, streets.MMSEG_NORMALISE
+    augment = partial(augmented, crop=own.crop)
     layout = "NHWC" if common.channels_last else "NCHW"
     base, last, weight_decay = RULES[common.recipe]
-    paddle_loop.train(
-        paddle_loop.Work(
+    paddle_session.train(
+        paddle_session.Work(
             unit="samples",
             model=lambda here: _model(
                 common.recipe, own.classes, layout=here.layout, width_divisor=own.width_divisor
             ),
-            samples=Scenes(own.crop, own.classes, common.seed, augment),
-            files=opener("cityscapes", augment=augment, classes=own.classes),
+            samples=streets.Scenes(own.crop, own.classes, common.seed, augment),
+            files=partial(cityscapes.open_set, augment=augment, classes=own.classes),
             evaluation=lambda _: metrics.of_pixels(own.classes, predicted(layout), paddle.bincount),
-            normalise=upstream.NORMALISE,
+            normalise=normalise,
             losses=losses(common.recipe, layout),
             momentum=0.9,
             weight_decay=weight_decay,
             schedule=segmentation.schedule(own, base, last),
-            line=lines.paddleseg,
             sync_bn=True,
             amp_types=segmentation.DEEPLABV3PLUS if common.recipe == "matched" else {},
             norm_batch=2,
@@ -109,13 +107,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _model(recipe: str, classes: int, **sizes: Any) -> Any:
-    if recipe == "matched":
-        from k8sbench.trainers.models.deeplabv3plus_paddle import DeepLabV3Plus
+    from k8sbench.trainers.models import deeplab_paddle
 
-        return DeepLabV3Plus(classes, **sizes)
-    from k8sbench.trainers.models.deeplabv3p_paddle import DeepLabV3P
-
-    return DeepLabV3P(classes, **sizes)
+    model = deeplab_paddle.DeepLabV3Plus if recipe == "matched" else deeplab_paddle.DeepLabV3P
+    return model(classes, **sizes)
 
 
 def predicted(layout: str) -> Callable[[Any, Any], Any]:
@@ -123,8 +118,8 @@ def predicted(layout: str) -> Callable[[Any, Any], Any]:
     return lambda model, images: model(images).argmax(1 if layout == "NCHW" else -1)
 
 
-def losses(recipe: str, layout: str) -> Callable[[Any, Any, Any, Any], dict[str, Any]]:
-    """The recipe's losses of (model, nothing, images, labels), for logits in `layout`."""
+def losses(recipe: str, layout: str) -> Callable[[Any, Any, Any], dict[str, Any]]:
+    """The recipe's losses of (model, images, labels), for logits in `layout`."""
     import paddle
     from paddle.nn import functional as F
 
@@ -135,13 +130,13 @@ def losses(recipe: str, layout: str) -> Callable[[Any, Any, Any, Any], dict[str,
             logits, labels.unsqueeze(axis), ignore_index=segmentation.IGNORE, axis=axis
         )
 
-    def paddleseg(model: Any, _: Any, images: Any, labels: Any) -> dict[str, Any]:
+    def paddleseg(model: Any, images: Any, labels: Any) -> dict[str, Any]:
         loss = each_pixel(model(images), labels)
         counted = (labels != segmentation.IGNORE).astype("float32").unsqueeze(axis)
         # The mean over the pixels with a class; the others add 0 already, and upstream masks them.
         return {"loss": (loss * counted).mean() / (counted.mean() + 1e-5)}
 
-    def matched(model: Any, _: Any, images: Any, labels: Any) -> dict[str, Any]:
+    def matched(model: Any, images: Any, labels: Any) -> dict[str, Any]:
         values = {}
         heads = zip(("decode", "aux"), (1.0, AUXILIARY_WEIGHT), model(images), strict=True)
         for name, weight, given in heads:

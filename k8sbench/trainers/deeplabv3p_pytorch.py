@@ -7,9 +7,8 @@ copy of the model at the same scale). As there, the fixed scale is never checked
 overflow, which would bring the device to rest in every step, and the ranks sum all gradients at
 once in FP32 after the backward pass: mmcv 1.2.7 halved the model after data parallelism had wrapped
 it, whose own sums no longer took place then. `--overlap` sums them during the backward pass.
-Synchronised batch norm is a layer of our own that communicates as PyTorch 1.8's did, and refuses
-ranks with unequal batches: the layer of PyTorch 2.10, which a compiled model keeps, waits for the
-device three times.
+Synchronised batch norm is the framework's own layer, which waits for the device three times in
+each layer and step.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from k8sbench.trainers.parts import ending, lines, machine, segmentation, settings
+from k8sbench.trainers.parts import ending, machine, segmentation, settings
 
 DEFAULTS = settings.Defaults(
     benchmark="deeplabv3p",
@@ -45,32 +44,28 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     import torch
 
-    from k8sbench.trainers.data import streets_mmseg
-    from k8sbench.trainers.data.streets import Scenes
+    from k8sbench.trainers.data import cityscapes, streets
     from k8sbench.trainers.models import deeplabv3plus_torch
-    from k8sbench.trainers.parts import metrics, torch_loop
-    from k8sbench.trainers.parts.samples import opener
+    from k8sbench.trainers.parts import metrics, torch_session
 
-    augment = partial(streets_mmseg.augmented, crop=own.crop)
-
-    torch_loop.train(
-        torch_loop.Work(
+    augment = partial(streets.mmseg, crop=own.crop)
+    torch_session.train(
+        torch_session.Work(
             unit="samples",
             model=lambda _: deeplabv3plus_torch.DeepLabV3Plus(
                 own.classes, width_divisor=own.width_divisor
             ),
-            samples=Scenes(own.crop, own.classes, common.seed, augment),
-            files=opener("cityscapes", augment=augment, classes=own.classes),
+            samples=streets.Scenes(own.crop, own.classes, common.seed, augment),
+            files=partial(cityscapes.open_set, augment=augment, classes=own.classes),
             evaluation=lambda _: metrics.of_pixels(
                 own.classes, deeplabv3plus_torch.predicted, torch.bincount
             ),
-            normalise=streets_mmseg.NORMALISE,
+            normalise=streets.MMSEG_NORMALISE,
             losses=deeplabv3plus_torch.losses,
             groups=lambda model: model.parameters(),
             momentum=MOMENTUM,
             weight_decay=WEIGHT_DECAY,
             schedule=segmentation.schedule(own, BASE_LR, LAST_LR),
-            line=lines.mmseg,
             sync_bn=True,
             amp_types=segmentation.DEEPLABV3PLUS,
             norm_batch=2,

@@ -18,7 +18,7 @@ import argparse
 from collections.abc import Sequence
 from functools import partial
 
-from k8sbench.trainers.parts import ending, lines, machine, schedules, settings
+from k8sbench.trainers.parts import ending, machine, settings, steps
 from k8sbench.trainers.parts.events import Place
 
 DEFAULTS = settings.Defaults(
@@ -48,10 +48,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     common, own = settings.read("resnet50", __doc__, DEFAULTS, _options, argv)
     machine.steer_tf32(common.tf32)
 
+    from k8sbench.trainers.data import imagenet
     from k8sbench.trainers.data.pictures import NORMALISE, Pictures
     from k8sbench.trainers.models import resnet_torch
-    from k8sbench.trainers.parts import torch_loop
-    from k8sbench.trainers.parts.samples import opener
+    from k8sbench.trainers.parts import torch_session
 
     per_sample, momentum, epochs, scale = RECIPES[common.recipe]
     global_batch = common.batch_size * Place.from_environment().world_size
@@ -59,26 +59,25 @@ def main(argv: Sequence[str] | None = None) -> None:
     if accumulate is None:
         adds_up = common.mode == "train" and common.recipe == "dle"
         accumulate = max(OPTIMIZER_BATCH // global_batch, 1) if adds_up else 1
-    torch_loop.train(
-        torch_loop.Work(
+    torch_session.train(
+        torch_session.Work(
             unit="images",
             model=lambda _: resnet_torch.Classifier(own.classes, width_divisor=own.width_divisor),
             samples=Pictures(own.input_size, own.classes, common.seed),
-            files=opener("imagenet", size=own.input_size, classes=own.classes),
+            files=partial(imagenet.open_set, size=own.input_size, classes=own.classes),
             evaluation=lambda _: resnet_torch.evaluation(common.batch_size),
             normalise=NORMALISE,
             losses=resnet_torch.losses,
             groups=partial(resnet_torch.decayed_and_not, decay=WEIGHT_DECAY),
             momentum=momentum,
             weight_decay=WEIGHT_DECAY,
-            schedule=lambda course: schedules.warmup_cosine(
+            schedule=lambda course: steps.warmup_cosine(
                 per_sample * global_batch * accumulate if own.lr is None else own.lr,
                 warmup=WARMUP_EPOCHS,
                 total=course.epochs if course.trains else epochs,
                 per=course.epoch_steps,
             ),
             epoch_samples=IMAGES,
-            line=lines.dle_resnet50,
             accumulate=accumulate,
             static_scale=scale,
             mean_values=True,

@@ -14,7 +14,7 @@ import os
 from collections.abc import Sequence
 from functools import partial
 
-from k8sbench.trainers.parts import ending, lines, machine, schedules, settings
+from k8sbench.trainers.parts import ending, machine, settings, steps
 from k8sbench.trainers.parts.events import Place
 
 DEFAULTS = settings.Defaults(
@@ -40,38 +40,36 @@ def main(argv: Sequence[str] | None = None) -> None:
     common, own = settings.read("tsm", __doc__, DEFAULTS, _options, argv)
     machine.steer_tf32(common.tf32)
 
+    from k8sbench.trainers.data import kinetics
     from k8sbench.trainers.data.pictures import NORMALISE, Pictures
-    from k8sbench.trainers.models import resnet_torch, tsm_torch
-    from k8sbench.trainers.parts import torch_loop
-    from k8sbench.trainers.parts.samples import opener
+    from k8sbench.trainers.models import resnet_torch
+    from k8sbench.trainers.parts import torch_session
 
     ranks = Place.from_environment().world_size
     cards = ranks if own.lr_cards == "all" else int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    torch_loop.train(
-        torch_loop.Work(
+    torch_session.train(
+        torch_session.Work(
             unit="clips",
-            model=lambda _: tsm_torch.TSM(
+            model=lambda _: resnet_torch.TSM(
                 own.classes, own.segments, width_divisor=own.width_divisor
             ),
             samples=Pictures(own.input_size, own.classes, common.seed, own.segments),
-            files=opener(
-                "kinetics", size=own.input_size, segments=own.segments, classes=own.classes
+            files=partial(
+                kinetics.open_set, size=own.input_size, segments=own.segments, classes=own.classes
             ),
             evaluation=lambda _: resnet_torch.evaluation(common.batch_size),
             normalise=NORMALISE,
-            losses=tsm_torch.losses,
-            groups=partial(tsm_torch.groups, decay=WEIGHT_DECAY),
+            losses=resnet_torch.clip_losses,
+            groups=partial(resnet_torch.clip_groups, decay=WEIGHT_DECAY),
             momentum=MOMENTUM,
             weight_decay=WEIGHT_DECAY,
-            schedule=lambda course: schedules.stepped(
+            schedule=lambda course: steps.stepped(
                 LR_PER_CARD * cards if own.lr is None else own.lr,
                 [epoch * course.epoch_steps for epoch in LR_EPOCHS],
             ),
             epoch_samples=CLIPS,
-            line=lines.tsm,
             clip_norm=CLIP_NORM,
             values_before_backward=True,
-            record_at=1,
             norm_batch=2 if own.input_size <= ONE_PIXEL and own.segments == 1 else 1,
             options={
                 "segments": own.segments,

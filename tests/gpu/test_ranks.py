@@ -7,7 +7,7 @@ import pytest
 from tests.gpu import LONG, needs
 from tests.trainers.checks import computes_the_same, frozen, on_ranks, sums_up
 from tests.trainers.runs import Event, only
-from tests.trainers.torch_checks import TRAINING, TRAINING_TOLERANCE, meeting, sync_norm_differs
+from tests.trainers.torch_checks import TRAINING, TRAINING_TOLERANCE, meeting
 
 pytestmark = pytest.mark.timeout(3 * LONG)
 
@@ -49,11 +49,6 @@ def test_synchronised_batch_norm_makes_two_ranks_one(one: list[list[Event]], bac
     assert (one[-1][-1]["norm"], first[-1]["norm"]) == ("BatchNorm", "SyncBatchNorm")
     assert (one[-1][-1]["sync_bn"], first[-1]["sync_bn"]) == (False, True)
     computes_the_same(one[-1], first, TRAINING_TOLERANCE)
-
-
-@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
-def test_two_ranks_normalise_as_pytorchs_own_layer(dtype: str, backend: str) -> None:
-    assert sync_norm_differs(dtype, "cuda", *options(backend), timeout=LONG) == 0.0
 
 
 @pytest.mark.parametrize("level", ["", "WARN", "INFO"])

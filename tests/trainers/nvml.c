@@ -16,7 +16,7 @@
 #define KNOWS_UUID 1
 #endif
 #ifndef REASONS
-#define REASONS nvmlDeviceGetCurrentClocksEventReasons
+#define REASONS nvmlDeviceGetCurrentClocksThrottleReasons
 #endif
 #ifndef PROCESSES
 #define PROCESSES nvmlDeviceGetComputeRunningProcesses_v3

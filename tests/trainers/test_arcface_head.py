@@ -106,7 +106,7 @@ def test_ranks_without_a_class_are_refused_by_all_ranks(monkeypatch: pytest.Monk
 def test_a_gradient_that_flows_on_is_scaled() -> None:
     import paddle
 
-    from k8sbench.trainers.parts.arcface_head_paddle import ArcFace
+    from k8sbench.trainers.models.arcface_paddle import ArcFace
 
     features, labels = samples()
     _, plain, _, _ = run_head("own", features, labels)
@@ -119,7 +119,7 @@ def test_a_gradient_that_flows_on_is_scaled() -> None:
 @pytest.mark.parametrize("head", ["own", "dense"])
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_a_feature_on_its_centre_or_opposite_has_finite_gradients(head: str, sign: float) -> None:
-    from k8sbench.trainers.parts.arcface_head_paddle import initial_centres
+    from k8sbench.trainers.models.arcface_paddle import initial_centres
 
     labels = np.arange(BATCH)
     features = sign * initial_centres(CLASSES, EMBEDDING, 0, CLASSES, 0).T[:BATCH]
@@ -131,7 +131,7 @@ def test_a_feature_on_its_centre_or_opposite_has_finite_gradients(head: str, sig
 
 @pytest.mark.parametrize(("classes", "world"), [(85_742, 32), (85_742, 8), (10, 3), (8, 4), (3, 1)])
 def test_shards_cover_every_class_once(classes: int, world: int) -> None:
-    from k8sbench.trainers.parts.arcface_head_paddle import shard
+    from k8sbench.trainers.models.arcface_paddle import shard
 
     shards = [shard(classes, rank, world) for rank in range(world)]
     assert [first for first, _ in shards] == [sum(n for _, n in shards[:r]) for r in range(world)]
@@ -140,7 +140,7 @@ def test_shards_cover_every_class_once(classes: int, world: int) -> None:
 
 
 def test_centres_do_not_depend_on_the_sharding() -> None:
-    from k8sbench.trainers.parts.arcface_head_paddle import initial_centres, shard
+    from k8sbench.trainers.models.arcface_paddle import initial_centres, shard
 
     whole = initial_centres(3000, 8, 0, 3000, seed=3)
     parts = [initial_centres(3000, 8, *shard(3000, rank, 7), seed=3) for rank in range(7)]

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from k8sbench.trainers.data import cityscapes, sample_sets, streets_mmseg
+from k8sbench.trainers.data import cityscapes, sample_sets, streets
 from k8sbench.trainers.parts.samples import BrokenSample, DataError, Files
 
 CITY = "train/aachen/aachen_000000_000019"
 PICTURE = Path(f"leftImg8bit/{CITY}_leftImg8bit.png")
 LABELS = Path(f"gtFine/{CITY}_gtFine_labelTrainIds.png")
-AUGMENT = partial(streets_mmseg.augmented, crop=(16, 32))
+AUGMENT = partial(streets.mmseg, crop=(16, 32))
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_a_palette_picture_has_its_indices_as_labels(folder: Path) -> None:
 
 
 def truncated(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-200])
+    path.write_bytes(path.read_bytes()[:-60])
 
 
 def smaller(path: Path) -> None:
@@ -119,10 +119,6 @@ def test_a_damaged_file_is_a_broken_sample_that_is_named(name: str, folder: Path
     assert "\n" not in str(error.value)
     files.training.sample(1, random())  # the others are whole
 
-    if "gone" not in name:
-        told = list(cityscapes.problems(folder, deep=True))
-        assert [each for each in told if str(folder / blamed) in each]
-
 
 @pytest.mark.parametrize(
     ("missing", "why"),
@@ -145,22 +141,3 @@ def test_all_train_ids_of_the_model_and_255_are_labels(folder: Path) -> None:
     with_label(18)(folder / LABELS)
     with pytest.raises(BrokenSample, match="none of 5 classes"):
         cityscapes.open_set(folder, AUGMENT, classes=5).training.sample(0, random())
-
-
-def test_a_check_names_all_that_the_real_set_has_beyond_a_folder(folder: Path) -> None:
-    (folder / LABELS).unlink()
-    extra = LABELS.with_name("aachen_777777_000019_gtFine_labelTrainIds.png")
-    Image.fromarray(np.zeros((32, 64), np.uint8)).save(folder / extra)
-    assert list(cityscapes.problems(folder)) == [
-        "leftImg8bit/train: 4 of 2,975 pictures",
-        "gtFine/train: 4 of 2,975 label files",
-        f"no labels for {folder / PICTURE}",
-        f"no picture for {folder / extra}",
-        "leftImg8bit/val: 2 of 500 pictures",
-        "gtFine/val: 2 of 500 label files",
-    ]
-
-
-def test_a_whole_set_passes_the_check(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cityscapes, "PICTURES", {"train": 4, "val": 2})
-    assert list(cityscapes.problems(folder, deep=True)) == []

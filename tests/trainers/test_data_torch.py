@@ -28,14 +28,13 @@ def at(rank: int, world_size: int, *argv: str) -> Session:
 
 def kinds() -> dict[str, tuple[Any, tuple[int, ...], tuple[int, ...]]]:
     """Each data set with the shapes of its samples."""
-    from k8sbench.trainers.data import streets_mmseg
+    from k8sbench.trainers.data import streets
     from k8sbench.trainers.data.pictures import Pictures
-    from k8sbench.trainers.data.streets import Scenes
 
-    augment = functools.partial(streets_mmseg.augmented, crop=(32, 64))
-    streets = Scenes((32, 64), 19, 3, augment)
+    augment = functools.partial(streets.mmseg, crop=(32, 64))
+    scenes = streets.Scenes((32, 64), 19, 3, augment)
     return {
-        "streets": (streets, (3, 32, 64), (32, 64)),
+        "streets": (scenes, (3, 32, 64), (32, 64)),
         "pictures": (Pictures(24, 10, seed=3), (3, 24, 24), ()),
         "clips": (Pictures(16, 10, seed=3, frames=4), (4, 3, 16, 16), ()),
     }

@@ -15,7 +15,7 @@ from PIL import Image
 
 from k8sbench.trainers.data import decoding
 from k8sbench.trainers.parts.samples import BrokenSample
-from tests.trainers.references import coordinates, encoded, saved
+from tests.trainers.references import coordinates, encoded
 
 PICTURE = Image.fromarray(coordinates(20, 30))
 
@@ -89,14 +89,12 @@ def test_a_broken_file_is_told_with_its_name(kind: str, tmp_path: Path) -> None:
         decoding.picture(path)
     assert caught.value.path == str(path)
     assert "\n" not in caught.value.why
-    assert decoding.broken(path) == [f"{path}: {caught.value.why}"]
 
 
 def test_what_is_no_readable_file_is_told(tmp_path: Path) -> None:
     for path, why in ((tmp_path / "none.jpg", "No such file"), (tmp_path, "Is a directory")):
         with pytest.raises(BrokenSample, match=why):
             decoding.picture(path)
-    assert decoding.broken(saved(tmp_path / "whole.jpg", coordinates(4, 4))) == []
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -118,7 +118,7 @@ def test_pairs_are_verified_as_upstream_does_it(ranks: int, size: int, missing: 
     import_paddle()
     import paddle
 
-    from k8sbench.trainers.models import ir50_paddle
+    from k8sbench.trainers.models import arcface_paddle
 
     paddle.set_device("cpu")
     pairs = faces()
@@ -127,7 +127,7 @@ def test_pairs_are_verified_as_upstream_does_it(ranks: int, size: int, missing: 
     linear.weight.set_value(weight)
     network = paddle.nn.Sequential(paddle.nn.Flatten(), linear)
     files: Any = mock.Mock(validation=Pairs(SAME))
-    evaluation = ir50_paddle.evaluation(files)
+    evaluation = arcface_paddle.evaluation(files)
     each = []
     for numbers in batches(COUNT, ranks, size):
         there = [number for number in numbers if number not in missing]
@@ -164,7 +164,7 @@ def of_pixels(layout: str | None) -> tuple[Any, Any, Callable[[Any, Any], Any]]:
     import paddle
 
     from k8sbench.trainers import deeplabv3p_paddle
-    from k8sbench.trainers.models.blocks_paddle import resize
+    from k8sbench.trainers.models.deeplab_paddle import resize
 
     made = metrics.of_pixels(CLASSES, deeplabv3p_paddle.predicted(layout), paddle.bincount)
     return made, paddle.to_tensor, lambda logits, given: resize(logits, given, layout)

@@ -26,10 +26,6 @@ RECORD = StepRecord(
     steps=10,
     seconds=4.0,
     data_seconds=0.5,
-    last_seconds=0.4,
-    last_data_seconds=0.05,
-    total_seconds=15.0,
-    total_data_seconds=1.0,
 )
 
 

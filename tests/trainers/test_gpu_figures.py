@@ -20,7 +20,7 @@ def test_trainers_accept_their_rows_options(case: Case, monkeypatch: pytest.Monk
         import_paddle()
     monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "")  # a trainer sets it, for a process of its own
     module = importlib.import_module(f"k8sbench.trainers.{case.module}")
-    loop = {"pytorch": "torch_loop", "paddle": "paddle_loop"}[framework]
+    loop = {"pytorch": "torch_session", "paddle": "paddle_session"}[framework]
     parts = importlib.import_module(f"k8sbench.trainers.parts.{loop}")
     with mock.patch.object(parts, "train") as train:
         module.main(case.command()[2:])

@@ -85,15 +85,7 @@ def test_a_gpu_is_sampled_until_the_end_and_written_in_events_of_ten(driver: Nvm
         ({"SM_CLOCK": 1380}, set()),
         ({}, {"sm_clock"}),
         ({"SM_CLOCK": 1380, "HAS_ENERGY": 0}, {"energy"}),
-        (
-            {
-                "SM_CLOCK": 1380,
-                "REASONS": nvml.CLOCK_REASONS[1],
-                "PROCESSES": "nvmlDeviceGetComputeRunningProcesses",
-                "MEMORY_V2": "no_such_call",
-            },
-            set(),
-        ),
+        ({"SM_CLOCK": 1380, "MEMORY_V2": "no_such_call"}, {"memory_used"}),
         ({"SM_CLOCK": 1380, "REASONS": "no_such_call"}, {"throttled"}),
         ({"SM_CLOCK": 1380, "DIVIDED": 1}, LISTS - set(nvml.OF_EACH_PART)),
     ],
@@ -105,11 +97,6 @@ def test_what_a_gpu_or_its_driver_does_not_have_is_not_there(
     driver(**given)
     for event in sampled(1):
         assert LISTS - event.keys() == absent
-
-
-def test_an_older_driver_counts_what_it_reserves_for_itself_as_used(driver: Nvml) -> None:
-    driver(MEMORY_V2="no_such_call")
-    assert sampled(1)[0]["memory_used"] == [3401.0 + n for n in range(10)]
 
 
 def test_a_hung_driver_does_not_block_an_end(driver: Nvml, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,6 @@ from k8sbench.trainers.parts.samples import BrokenSample, DataError
 from tests.trainers.references import (
     channels_first,
     coordinates,
-    encoded,
     middle,
     near,
     saved,
@@ -137,35 +136,3 @@ def test_a_link_that_leads_nowhere_is_one_broken_sample(folder: Path) -> None:
     with pytest.raises(BrokenSample, match="No such file") as caught:
         files.training.sample(0, np.random.default_rng(0))
     assert caught.value.path == str(first)
-    for deep in (False, True):
-        told = [line for line in imagenet.problems(folder, deep=deep) if " of " not in line]
-        assert told == [f"{first}: No such file or directory"]
-
-
-def test_problems_name_what_is_missing(folder: Path) -> None:
-    (folder / "train").rename(folder / "training")
-    assert list(imagenet.problems(folder)) == [
-        f"{folder / 'train'}: No such file or directory",
-        "val: 8 of 50,000 pictures",
-    ]
-    (folder / "training").rename(folder / "train")
-    for name in ("n00000005", "n00000008"):
-        shutil.rmtree(folder / "val" / name)
-    counts = [
-        "train: 16 of 1,281,167 pictures",
-        "train: 8 of 1,000 classes",
-        "val: 6 of 50,000 pictures",
-        *("val: no class n00000005", "val: no class n00000008"),
-    ]
-    assert list(imagenet.problems(folder)) == counts
-    broken = min(folder.glob("train/*/*.JPEG"))
-    broken.write_bytes(encoded(coordinates(9, 9))[:60])
-    empty = max(folder.glob("train/*/*.JPEG"))
-    empty.write_bytes(b"")
-    shallow = list(imagenet.problems(folder))
-    assert [line for line in shallow if line not in counts] == [f"{empty}: the file is empty"]
-    deep = set(imagenet.problems(folder, deep=True)) - set(shallow)
-    assert [line for line in deep if line.startswith(str(broken))] == list(deep) != []
-    assert list(imagenet.problems(folder / "nowhere")) == [
-        f"{folder / 'nowhere' / name}: No such file or directory" for name in ("train", "val")
-    ]

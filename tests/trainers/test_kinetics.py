@@ -208,25 +208,3 @@ def test_a_missing_frame_and_frames_of_several_sizes_are_broken_samples(folder: 
     with pytest.raises(BrokenSample, match="several sizes"):
         training.sample(0, np.random.default_rng(0))
     training.sample(1, np.random.default_rng(0))
-
-
-def test_problems_name_what_is_missing(folder: Path) -> None:
-    lists = [folder / "labels" / f"{name}_videofolder.txt" for name in ("train", "val")]
-    counts = [f"{lists[0]}: 4 of 234,584 clips", f"{lists[1]}: 2 of 19,760 clips"]
-    assert list(kinetics.problems(folder)) == counts
-    clip = folder / "images/class_1/train_0001"
-    (clip / "img_00012.jpg").unlink()
-    (clip / "img_00005.jpg").write_bytes(b"")
-    shallow = [line for line in kinetics.problems(folder) if line not in counts]
-    assert shallow == [f"{clip}: no frame 12 of 12"]
-    deep = [line for line in kinetics.problems(folder, deep=True) if line not in counts]
-    assert deep == [
-        f"{clip / 'img_00005.jpg'}: the file is empty",
-        f"{clip / 'img_00012.jpg'}: No such file or directory",
-    ]
-    for size in (8, 9):
-        saved(clip / f"img_{size:05d}.jpg", coordinates(size, 9))
-    deep = [line for line in kinetics.problems(folder, deep=True) if line not in counts]
-    assert deep[2:] == [f"{clip}: its frames have several sizes"]
-    lists[1].write_text("nothing")
-    assert f"{lists[1]}, line 1: 1 fields" in list(kinetics.problems(folder))[-1]

@@ -11,8 +11,8 @@ from tests.trainers.checks import model_of, part, session
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]
 DEEPLABS = (
     "deeplabv3plus_torch.DeepLabV3Plus",
-    "deeplabv3plus_paddle.DeepLabV3Plus",
-    "deeplabv3p_paddle.DeepLabV3P",
+    "deeplab_paddle.DeepLabV3Plus",
+    "deeplab_paddle.DeepLabV3P",
 )
 
 
@@ -54,8 +54,8 @@ def operations(model: Any, images: Any) -> tuple[list[float], float]:
     [
         ("resnet_torch.Classifier", 25_557_032, 4.089, 0.118, (1, 3, 224, 224)),
         ("deeplabv3plus_torch.DeepLabV3Plus", 43_589_878, 371.70, 0.113, (1, 3, 512, 1024)),
-        ("tsm_torch.TSM", 24_327_632, 32.70, 0.944, (1, 8, 3, 224, 224)),
-        ("ir50_paddle.IR50", 43_584_985, 6.309, 0.0217, (1, 3, 112, 112)),
+        ("resnet_torch.TSM", 24_327_632, 32.70, 0.944, (1, 8, 3, 224, 224)),
+        ("arcface_paddle.IR50", 43_584_985, 6.309, 0.0217, (1, 3, 112, 112)),
     ],
 )
 def test_a_network_has_its_benchmarks_fingerprint(
@@ -70,7 +70,7 @@ def test_a_network_has_its_benchmarks_fingerprint(
     here = session("paddle" if "paddle" in name else "pytorch")
     if "paddle" in name:
         images = here.tensor(np.zeros(shape, np.float32))
-        count = part("paddle", "session").count_parameters(model)
+        count = part("paddle").count_parameters(model)
     else:
         images = torch.empty(shape, device="meta")
         count = sum(parameter.numel() for parameter in model.parameters())
@@ -84,23 +84,23 @@ def test_a_network_has_its_benchmarks_fingerprint(
 @pytest.mark.parametrize(
     ("name", "parameters", "gmac"),
     [
-        ("deeplabv3p_paddle.DeepLabV3P", 26_723_395, 227.585),
-        ("deeplabv3plus_paddle.DeepLabV3Plus", 43_589_878, 371.70),
+        ("deeplab_paddle.DeepLabV3P", 26_723_395, 227.585),
+        ("deeplab_paddle.DeepLabV3Plus", 43_589_878, 371.70),
     ],
 )
 def test_deeplab_of_paddle_has_its_fingerprint(name: str, parameters: int, gmac: float) -> None:
     here = session("paddle")
     model = model_of(name)
-    if name.startswith("deeplabv3p_"):
+    if name.endswith("V3P"):
         model.eval()  # the other one has its auxiliary head in training mode only
-    assert part("paddle", "session").count_parameters(model) == parameters
+    assert part("paddle").count_parameters(model) == parameters
     with here.inference():
         products, norms = operations(model, here.tensor(np.zeros((1, 3, 64, 128), np.float32)))
     # At 512x1024: 64 times the pixels, but for the branch that sees one whatever the size.
     once = float(model.pooled[1][0].weight.size) / 1e9
     full = 64 * (sum(products) - once) + once
     assert full == pytest.approx(gmac, rel=1e-3)
-    if name.startswith("deeplabv3p_"):
+    if name.endswith("V3P"):
         # 26.794 M as paddle.flops counts: with the statistics of batch norm, which nobody trains.
         assert sum(parameter.size for parameter in model.parameters()) == 26_794_243
         assert full + 64 * norms == pytest.approx(228.4, rel=1e-3)
@@ -109,7 +109,7 @@ def test_deeplab_of_paddle_has_its_fingerprint(name: str, parameters: int, gmac:
 def test_the_matched_model_begins_as_pytorchs_does() -> None:
     """He's normal over the outputs, where Paddle's own counts the inputs."""
     session("paddle")
-    wide = model_of("deeplabv3plus_paddle.DeepLabV3Plus").branches[0][0].weight  # 2048 to 512
+    wide = model_of("deeplab_paddle.DeepLabV3Plus").branches[0][0].weight  # 2048 to 512
     assert float(wide.std()) == pytest.approx((2 / 512) ** 0.5, rel=0.01)
 
 
@@ -148,7 +148,7 @@ def of_mmseg(framework: str, labels: Any) -> dict[str, Any]:
     from k8sbench.trainers.deeplabv3p_paddle import losses
 
     even = paddle.zeros([1, 2, 2, 4])
-    return dict(losses("matched", "NHWC")(lambda _: (even, even), None, None, labels))
+    return dict(losses("matched", "NHWC")(lambda _: (even, even), None, labels))
 
 
 LABELS = np.array([[[0, 1], [2, 255]]])
@@ -176,29 +176,29 @@ def test_paddlesegs_loss_is_a_mean_over_the_pixels_that_have_a_class() -> None:
     from k8sbench.trainers.deeplabv3p_paddle import losses
 
     even = paddle.zeros([1, 4, 2, 2])
-    found = losses("paddleseg", "NCHW")(lambda _: even, None, None, labels)
+    found = losses("paddleseg", "NCHW")(lambda _: even, None, labels)
     assert found["loss"].item() == pytest.approx(np.log(4.0), rel=1e-4)
 
 
 def test_tsm_moves_one_eighth_back_and_one_eighth_ahead_in_each_block() -> None:
     import torch
 
-    from k8sbench.trainers.models import tsm_torch
+    from k8sbench.trainers.models import resnet_torch
 
     frames = torch.arange(3.0).view(3, 1, 1, 1).expand(3, 16, 1, 1) + 1  # frame t holds t + 1
-    moved = tsm_torch.Shift(3)(frames)[:, :, 0, 0].tolist()
+    moved = resnet_torch.Shift(3)(frames)[:, :, 0, 0].tolist()
     back, ahead, stays = [2.0, 3.0, 0.0], [0.0, 1.0, 2.0], [1.0, 2.0, 3.0]
     for frame in range(3):
         assert moved[frame] == [back[frame]] * 2 + [ahead[frame]] * 2 + [stays[frame]] * 12
     clips = torch.randn(2 * 4, 8, 3, 3)
-    both = tsm_torch.Shift(4)(clips)  # two clips, which it does not mix
-    assert torch.equal(both[:4], tsm_torch.Shift(4)(clips[:4]))
-    assert torch.equal(both[4:], tsm_torch.Shift(4)(clips[4:]))
+    both = resnet_torch.Shift(4)(clips)  # two clips, which it does not mix
+    assert torch.equal(both[:4], resnet_torch.Shift(4)(clips[:4]))
+    assert torch.equal(both[4:], resnet_torch.Shift(4)(clips[4:]))
 
     with torch.device("meta"):
-        model = tsm_torch.TSM()
-    assert sum(isinstance(module, tsm_torch.Shift) for module in model.modules()) == 16
-    groups = tsm_torch.groups(model, 1e-4)
+        model = resnet_torch.TSM()
+    assert sum(isinstance(module, resnet_torch.Shift) for module in model.modules()) == 16
+    groups = resnet_torch.clip_groups(model, 1e-4)
     told = [(len(g["params"]), g["lr_mult"], g["weight_decay"]) for g in groups]
     assert told == [(53, 1.0, 1e-4), (106, 1.0, 0.0), (1, 5.0, 1e-4), (1, 10.0, 0.0)]
     assert sum(told[0] for told in told) == len(list(model.parameters()))

@@ -1,7 +1,4 @@
-"""Several ranks: they compute what one computes, agree on their end, and die together.
-
-Batch norm over all ranks is PyTorch's own, without what makes the host wait.
-"""
+"""Several ranks: they compute what one computes, agree on their end, and die together."""
 
 import functools
 import itertools
@@ -22,64 +19,51 @@ from tests.trainers.checks import (
 )
 from tests.trainers.killed_ranks import a_killed_rank_ends_its_job
 from tests.trainers.runs import Captured, Event, Job, free_port, losses, only, refuse, together
-from tests.trainers.torch_checks import TRAINING, TRAINING_TOLERANCE, meeting, sync_norm_differs
+from tests.trainers.torch_checks import meeting
 from tests.unit.render.plans import upstream
 
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]
 on_each = pytest.mark.parametrize("framework", ["pytorch", "paddle"])
 
-# What only some of the jobs below do: their --run-id.
-SYNCED, HOOKED = "synced", "hooked"
-# On CPUs upstream's programs have plain batch norm. This lets ours synchronise it, so that where it
-# is put, and with what losses, can be checked on one. Data parallelism sums gradients out of
-# Python's sight, unless a hook does it: by the same sums. What each step costs is counted.
+# The --run-id of the job whose gradients are summed within Python's sight: data parallelism does it
+# elsewhere, unless a hook does it, by the same sums. The sums of each step are counted.
+HOOKED = "hooked"
 NOTED = f"""
-import collections
 import torch
-import tests.trainers.sync_norm_on_cpu
 from torch import distributed, nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
-from k8sbench.trainers.parts import loop, steps, torch_session
+from k8sbench.trainers.parts import loop, steps
 
-taken, sums, run_id = [collections.Counter()], [], [None]
-
-def synchronises(here, wanted):
-    run_id[0] = here.settings.run_id
-    return wanted and here.place.world_size > 1 and run_id[0] == "{SYNCED}"
+taken, sums, hooks = [0], [], [False]
+summed, begin = distributed.all_reduce, loop.begin
+start, done, finish = steps.StepTimer.start, steps.StepTimer.step_done, loop.Loop._finish
 
 class Hooked(nn.parallel.DistributedDataParallel):
     def __init__(self, *given, **named):
         super().__init__(*given, **named)
-        if run_id[0] == "{HOOKED}":
+        if hooks[0]:
             self.register_comm_hook(None, allreduce_hook)
 
-def count(where, name):
-    call = getattr(where, name)
-    def counted(*given, **named):
-        taken[-1][name] += 1
-        if name == "all_reduce":
-            sums.append((given[0].numel(), given[0].dtype))
-        return call(*given, **named)
-    setattr(where, name, counted)
+def begun(work, here, options):
+    hooks[0] = here.settings.run_id == "{HOOKED}"
+    return begin(work, here, options)
 
-count(distributed, "all_gather")
-count(distributed, "all_reduce")
-for reading in ("item", "tolist", "nonzero", "__bool__", "__getitem__"):
-    count(torch.Tensor, reading)
-start, done, finish = steps.StepTimer.start, steps.StepTimer.step_done, loop.Loop._finish
+def all_reduce(values, *given, **named):
+    taken[-1] += 1
+    sums.append((values.numel(), values.dtype))
+    return summed(values, *given, **named)
 
 def started(timer):
-    taken[:] = [collections.Counter()]
+    taken[:] = [0]
     sums.clear()
     start(timer)
 
 def step_done(timer):
-    taken.append(collections.Counter())
+    taken.append(0)
     return done(timer)
 
 def told(run):
     costs = {{
-        "norms": sum(type(layer).__name__ == "SyncNorm" for layer in run.layers()),
         "steps": taken[:-1],
         "whole": sums.count((run.parameters, torch.float32)),
         "wrapped": isinstance(run.model, Hooked),
@@ -88,7 +72,7 @@ def told(run):
         run.journal.event("costs", costs)
     return finish(run)
 
-torch_session.Session.synchronises, nn.parallel.DistributedDataParallel = synchronises, Hooked
+distributed.all_reduce, loop.begin, nn.parallel.DistributedDataParallel = all_reduce, begun, Hooked
 steps.StepTimer.start, steps.StepTimer.step_done, loop.Loop._finish = started, step_done, told
 """
 # How often a large vector is summed up by the trainer itself.
@@ -118,8 +102,8 @@ ADDED_UP = (*RESNET50, "--frozen-norm", "--accumulate", "2", "--run-id", HOOKED)
 AMP = (*frozen("pytorch")[0], "--amp-dtype", "bf16")
 # Its one step is far from a second: the ranks go on, until rank 0's clock says enough.
 GOES_ON = (*RESNET50, "--iterations", "1", "--min-steady-seconds", "1")
-ALONE: list[Job] = [*frozen("pytorch"), ADDED_UP, TRAINING]
-APART: list[Job] = [(*AMP, "--overlap"), AMP, (*TRAINING, "--run-id", SYNCED), GOES_ON]
+ALONE: list[Job] = [*frozen("pytorch"), ADDED_UP]
+APART: list[Job] = [(*AMP, "--overlap"), AMP, GOES_ON]
 JOBS: dict[str, tuple[list[Job], list[Job], str]] = {
     "pytorch": (ALONE, APART, NOTED),
     "paddle": (frozen("paddle"), [], COUNTED),
@@ -162,27 +146,8 @@ def test_ranks_sum_their_gradients_only_in_the_step_that_changes_the_weights() -
     one, two = ran("pytorch")
     first, _ = two[ALONE.index(ADDED_UP)]
     computes_the_same(one[ALONE.index(ADDED_UP)], first, FROZEN_TOLERANCE)
-    sums = [step["all_reduce"] for step in only(first, "costs")[0]["steps"]]
+    sums = only(first, "costs")[0]["steps"]
     assert (sums[0::2], min(sums[1::2]) > 1) == ([1, 1, 1], True)
-
-
-def test_synchronised_batch_norm_trains_two_ranks_as_one_with_twice_the_batch() -> None:
-    """In training mode, without dropout; each rank by itself sees other statistics."""
-    one, two = ran("pytorch")
-    (apart, _), *_, (first, _), _ = two[len(ALONE) - 1 :]
-    assert (one[-1][-1]["norm"], first[-1]["norm"]) == ("BatchNorm", "SyncBatchNorm")
-    assert first[0]["options"]["no_dropout"] is True
-    computes_the_same(one[-1], first, TRAINING_TOLERANCE)
-    (costs,) = only(first, "costs")
-    norms = costs["norms"]
-    assert norms == 70
-    # In the first step each layer asks once whether batches are equal. From then on it gathers once
-    # forward and sums up once backward, and reads nothing; the step sums up and reads its values.
-    begin, *others = costs["steps"]
-    assert (begin["all_gather"], begin["tolist"]) == (2 * norms, norms + 1)
-    for each in others:
-        assert each == {"all_gather": norms, "all_reduce": norms + 1, "tolist": 1}
-    assert losses(apart) != pytest.approx(losses(one[-1]), rel=3 * TRAINING_TOLERANCE)
 
 
 def test_in_amp_mmseg_sums_all_gradients_at_once_unless_asked_to_overlap() -> None:
@@ -239,47 +204,6 @@ def test_a_killed_rank_ends_the_job_and_is_named() -> None:
     a_killed_rank_ends_its_job("paddle", "--device", "cpu", "--threads", "1")
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-15), ("float16", 1e-3)])
-def test_two_ranks_normalise_as_pytorchs_own(dtype: str, tolerance: float) -> None:
-    assert sync_norm_differs(dtype, "cpu") <= tolerance
-
-
-def test_unequal_batches_are_refused_and_not_averaged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between ranks, and from step to step."""
-    import torch
-
-    from k8sbench.trainers.parts import torch_sync_norm
-
-    def all_gather(of_rank: list[torch.Tensor], mine: torch.Tensor) -> None:
-        of_rank[0].copy_(mine)
-        of_rank[1].copy_(mine + 25)
-
-    monkeypatch.setattr("torch.distributed.get_world_size", lambda: 2)
-    monkeypatch.setattr("torch.distributed.all_gather", all_gather)
-    norm = torch_sync_norm.SyncNorm(torch.nn.BatchNorm2d(4))
-    with pytest.raises(ValueError, match=r"ranks with unequal batches, of \[50, 75\] samples"):
-        norm(torch.zeros(2, 4, 5, 5))
-    norm.count, norm.counts = 50, (torch.ones(2), torch.ones(2))
-    with pytest.raises(ValueError, match="began with 50 samples per rank, now 75"):
-        norm(torch.zeros(3, 4, 5, 5))
-
-
-def test_layers_keep_their_parameters_and_evaluate_as_batch_norm_does() -> None:
-    """Evaluation needs no other rank; checks with frozen batch norm use that."""
-    torch = pytest.importorskip("torch")
-    from k8sbench.trainers.parts.torch_sync_norm import SyncNorm, synchronise
-
-    plain = torch.nn.Sequential(
-        torch.nn.Conv2d(3, 4, 1), torch.nn.Sequential(torch.nn.BatchNorm2d(4), torch.nn.ReLU())
-    )
-    plain(torch.randn(5, 3, 2, 2))  # running statistics other than at the start
-    kept, before = list(plain.parameters()), plain.eval()(torch.ones(1, 3, 2, 2))
-    synced = synchronise(plain)
-    assert isinstance(synced[1][0], SyncNorm)
-    assert all(one is other for one, other in zip(synced.parameters(), kept, strict=True))
-    assert torch.equal(synced.eval()(torch.ones(1, 3, 2, 2)), before)
-
-
 ONE_OF_2021 = """
 import argparse, os
 parser = argparse.ArgumentParser()
@@ -314,10 +238,10 @@ dist.barrier()
 
 def test_sharded_layers_refuse_a_scaler(capfd: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each rank would detect overflow of its own shard only."""
-    from k8sbench.trainers.parts import paddle_loop, paddle_session
+    from k8sbench.trainers.parts import paddle_session
 
-    monkeypatch.setattr(paddle_loop, "refuse", refuse)
-    monkeypatch.setattr(paddle_session, "_amp_has_effect", lambda _: True)  # as on a GPU
+    monkeypatch.setattr(paddle_session, "refuse", refuse)
+    monkeypatch.setattr(paddle_session.Session, "scales", True)  # as on a GPU
     monkeypatch.setenv("PADDLE_TRAINER_ID", "0")
     monkeypatch.setenv("PADDLE_TRAINERS_NUM", "2")
     with pytest.raises(SystemExit, match="fp16 with a sharded layer runs on one rank only"):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from k8sbench.trainers.parts import segmentation
-from k8sbench.trainers.parts.schedules import Course
+from k8sbench.trainers.parts.steps import Course
 from tests.trainers import runs
 
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]
@@ -86,7 +86,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Any:
             monkeypatch.setenv(name, str(value))
         parts = "k8sbench.trainers.parts"
         loop = importlib.import_module(
-            f"{parts}.paddle_loop" if trainer in PADDLE else f"{parts}.torch_loop"
+            f"{parts}.paddle_session" if trainer in PADDLE else f"{parts}.torch_session"
         )
         made: list[Any] = []
         monkeypatch.setattr(loop, "train", lambda given, _: made.append(given))

@@ -24,7 +24,7 @@ on_each = pytest.mark.parametrize("framework", ["pytorch", "paddle"])
 
 @pytest.fixture
 def torch_session(monkeypatch: pytest.MonkeyPatch) -> Any:
-    found = part("pytorch", "session")
+    found = part("pytorch")
     for module in ("session", "torch_session"):
         monkeypatch.setattr(f"k8sbench.trainers.parts.{module}.refuse", refuse)
     return found
@@ -32,7 +32,7 @@ def torch_session(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture
 def paddle_session(monkeypatch: pytest.MonkeyPatch) -> Any:
-    found = part("paddle", "session")
+    found = part("paddle")
     monkeypatch.setattr("k8sbench.trainers.parts.session.refuse", refuse)
     return found
 
@@ -133,15 +133,15 @@ def test_paddle_learns_from_the_driver_which_gpu_it_has(
 ) -> None:
     driver = FakeDriver(old=old)
     monkeypatch.setattr("ctypes.CDLL", lambda _: driver)
-    assert paddle_session._cuda_identity(1) == FakeDriver.IDENTITY
+    assert paddle_session.machine.cuda_identity(1) == FakeDriver.IDENTITY
     assert driver.index == 1
-    assert paddle_session._cuda_identity(2) == (None, None)
+    assert paddle_session.machine.cuda_identity(2) == (None, None)
 
     def missing(_: str) -> None:
         raise OSError("cannot open shared object file")
 
     monkeypatch.setattr("ctypes.CDLL", missing)
-    assert paddle_session._cuda_identity(1) == (None, None)
+    assert paddle_session.machine.cuda_identity(1) == (None, None)
 
 
 @on_each
@@ -276,14 +276,14 @@ def test_paddles_mixed_precision_has_the_recipe_s_own_lists(
         return contextlib.nullcontext()
 
     monkeypatch.setattr("paddle.amp.auto_cast", context)
-    monkeypatch.setattr(paddle_session, "_amp_has_effect", lambda _: True)  # as on a GPU
     place = Place(rank=0, local_rank=0, world_size=1)
     here = paddle_session.Session(read("--amp-dtype", "bf16"), place, 0)
-    here.amp_lists = AMP_LISTS[recipe]
+    here.amp_lists, here._amp = AMP_LISTS[recipe], True  # as on a GPU
+    asked.clear()
     with here.autocast():
         pass
     assert asked == [{"enable": True, "level": "O1", "dtype": "bfloat16", **AMP_LISTS[recipe]}]
-    assert (here.precision_effective, here.scales) == ("amp", False)
+    assert not here.scales
 
 
 def test_a_model_of_paddles_on_several_gpus_has_all_its_norms_synchronised_and_is_data_parallel(
@@ -293,7 +293,7 @@ def test_a_model_of_paddles_on_several_gpus_has_all_its_norms_synchronised_and_i
 
     PyTorch's: test_ranks.
     """
-    from k8sbench.trainers.models.deeplabv3p_paddle import DeepLabV3P
+    from k8sbench.trainers.models.deeplab_paddle import DeepLabV3P
 
     parallel = mock.Mock(side_effect=lambda model: model)
     monkeypatch.setattr("paddle.DataParallel", parallel)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from k8sbench.trainers.parts import state
+from k8sbench.trainers.parts import checkpoints
 from k8sbench.trainers.parts.events import Place
 from k8sbench.trainers.parts.session import Session
 from tests.trainers.checks import part, session
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore
 
 def parts(framework: str) -> dict[str, Any]:
     """A session of one rank, and what it saves."""
-    here, model = session(framework), part(framework, "loop").nn.Linear(3, 2)
+    here, model = session(framework), part(framework).nn.Linear(3, 2)
     if framework == "pytorch":
         import torch
 
@@ -70,8 +70,8 @@ class Scaler:
 def test_paddles_scaler_goes_on_where_it_was(tmp_path: pathlib.Path) -> None:
     scaler = Scaler()
     held = {**parts("paddle"), "scaler": scaler}
-    state.save(tmp_path, **held)
-    state.restore(tmp_path, tmp_path, **held)
+    checkpoints.save_state(tmp_path, **held)
+    checkpoints.restore_state(tmp_path, tmp_path, **held)
     assert scaler.loaded == Scaler.held
     assert type(scaler.loaded["incr_count"]) is int
 
@@ -79,10 +79,10 @@ def test_paddles_scaler_goes_on_where_it_was(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize("framework", ["pytorch", "paddle"])
 def test_nothing_in_a_state_is_executed(framework: str, tmp_path: pathlib.Path) -> None:
     held = parts(framework)
-    state.save(tmp_path, **held)
-    state.restore(tmp_path, tmp_path, **held)  # also before the first step
+    checkpoints.save_state(tmp_path, **held)
+    checkpoints.restore_state(tmp_path, tmp_path, **held)  # also before the first step
     bomb = b"cos\nsystem\n(S'touch " + str(tmp_path / "executed").encode() + b"'\ntR."
-    (tmp_path / state.COMMON).write_bytes(bomb)
+    (tmp_path / checkpoints.COMMON).write_bytes(bomb)
     with pytest.raises(ValueError, match="pickled"):
-        state.restore(tmp_path, tmp_path, **held)
+        checkpoints.restore_state(tmp_path, tmp_path, **held)
     assert not (tmp_path / "executed").exists()

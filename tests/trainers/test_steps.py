@@ -60,10 +60,6 @@ def test_a_record_covers_the_steps_since_the_one_before() -> None:
         assert (record.steps, record.of) == (2, 10)
         assert record.seconds == pytest.approx(2.0)
         assert record.data_seconds == pytest.approx(0.5)
-        assert record.last_seconds == pytest.approx(1.0)
-        assert record.last_data_seconds == pytest.approx(0.25)
-    assert records[-1].total_seconds == pytest.approx(10.0)
-    assert records[-1].total_data_seconds == pytest.approx(2.5)
 
 
 def test_the_time_between_steps_belongs_to_the_next_one() -> None:
@@ -138,15 +134,6 @@ def test_the_device_is_synchronised_only_at_records(each: bool, rests: list[int]
     assert rested == rests
 
 
-def test_a_meter_gives_the_last_value_the_records_mean_and_the_running_mean() -> None:
-    meter = steps.Meter()
-    for value in (1.0, 3.0):
-        meter.add(value)
-    assert meter.close() == steps.StepValue(last=3.0, mean=2.0, running=2.0)
-    meter.add(8.0)
-    assert meter.close() == steps.StepValue(last=8.0, mean=8.0, running=4.0)
-
-
 @pytest.mark.parametrize(
     ("pauses", "noted"),
     [
@@ -161,21 +148,13 @@ def test_no_step_contains_a_pause(pauses: dict[int, float], noted: dict[int, flo
     assert [record.seconds for record in records] == [record.steps for record in records]
     assert list(timer.step_seconds) == [1.0] * 7
     assert timer.window().seconds == 7.0
-    assert records[-1].total_seconds == 10.0
     told = {record.step: record.paused_seconds for record in records if record.paused_seconds}
     assert told == noted
 
 
-@pytest.mark.parametrize(
-    ("plan", "ends"),
-    [
-        (StepPlan(warmup=0, iterations=9, log_interval=4, record_at=1), [1, 5, 9]),
-        (StepPlan(warmup=0, iterations=8, log_interval=5, evaluate_every=3), [3, 5, 6, 8]),
-    ],
-)
-def test_records_may_end_early_in_an_interval(plan: StepPlan, ends: list[int]) -> None:
-    _, records = drive(plan)
-    assert [record.step for record in records] == ends
+def test_a_record_ends_before_each_evaluation() -> None:
+    _, records = drive(StepPlan(warmup=0, iterations=8, log_interval=5, evaluate_every=3))
+    assert [record.step for record in records] == [3, 5, 6, 8]
 
 
 def test_a_window_ends_where_the_run_was_ended() -> None:
@@ -192,7 +171,6 @@ def test_a_resumed_run_counts_on_and_warms_up_anew() -> None:
     assert [record.step for record in records] == [102, 104, 105]
     assert {record.of for record in records} == {105}
     assert timer.window() == steps.RankWindow(103, 105, 3.0)
-    assert (records[-1].taken, records[-1].total_seconds) == (5, 5.0)
     short, records = drive(StepPlan(warmup=20, iterations=-17, log_interval=2, done=100))
     assert [record.step for record in records] == [102, 103]
     assert short.window().steps < 1

@@ -85,7 +85,7 @@ def test_a_fused_optimizer_is_one_where_it_is_asked_for(
 def test_checks_freeze_dropout_and_batch_norm_as_far_as_they_say(
     framework: str, checked: tuple[str, ...], training: tuple[bool, bool], capfd: Captured
 ) -> None:
-    nn = part(framework, "loop").nn
+    nn = part(framework).nn
     kinds = {"pytorch": ("BatchNorm2d", "Dropout2d"), "paddle": ("BatchNorm2D", "Dropout2D")}
     norm, dropout = (getattr(nn, kind) for kind in kinds[framework])
     norm, dropout = norm(3), dropout()
@@ -107,7 +107,7 @@ def test_a_loss_that_is_not_a_number_is_reported_as_such(framework: str, capfd: 
 def scaling(framework: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Enable loss scaling; make Paddle's scaler believe in a GPU."""
     if framework == "paddle":
-        monkeypatch.setattr(part("paddle", "session").Session, "scales", True)
+        monkeypatch.setattr(part("paddle").Session, "scales", True)
         from paddle.amp import grad_scaler
 
         gpu = types.SimpleNamespace(is_gpu_place=lambda: True)
@@ -140,32 +140,32 @@ def overflowing(
     """
     scaling(framework, monkeypatch)
     runs = noted_runs(monkeypatch, framework)
-    functional = part(framework, "loop").nn.functional
+    functional = part(framework).nn.functional
     scales: list[float] = []
     weights: list[Any] = []
 
     def now() -> Any:
         return runs[0].bare[1].weight.detach().numpy().copy()
 
+    def scale() -> float:
+        scaler = runs[0].scaler
+        return float(scaler._scale.item() if framework == "paddle" else scaler.get_scale())
+
     def loss(model: Any, images: Any, labels: Any) -> dict[str, Any]:
         weights.append(now())
+        scales.append(scale())
         found = functional.cross_entropy(model(images), labels)
         return {"loss": found * (math.inf if len(weights) in bad else 0.01)}
-
-    def line(progress: Any) -> str:
-        paddles = framework == "paddle" and "static_scale" not in work
-        scales.append(runs[0].scaler._scale.item() if paddles else progress.grad_scale)
-        return "a step"
 
     def rate(step: int) -> float:
         return 0.1 * (step + 1)
 
     words = ("--iterations", "5", "--amp-dtype", "fp16", *options)
-    made = {"loss": loss, "line": line, "schedule": lambda _: rate, "weight_decay": 1e-2, **work}
+    made = {"loss": loss, "schedule": lambda _: rate, "weight_decay": 1e-2, **work}
     found = toy(capfd, framework, *words, **made)
     told = [step["lr"] for step in only(found, "step")]
     assert told == pytest.approx([rate(step) for step in range(5)])
-    return scales, [*weights, now()]
+    return [*scales[1:], scale()], [*weights, now()]
 
 
 @pytest.mark.parametrize(

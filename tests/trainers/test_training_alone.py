@@ -166,7 +166,7 @@ def test_images_are_laid_out_as_upstream_has_them_and_the_run_says_so(
     PaddleSeg's count of parameters holds batch norm's statistics; mmsegmentation's does not.
     """
     noted = noted_runs(monkeypatch, "paddle")
-    layers = part("paddle", "loop").nn.Layer
+    layers = part("paddle").nn.Layer
     call, seen = layers.__call__, []
 
     def noting(layer: Any, *inputs: Any, **named: Any) -> Any:
@@ -178,7 +178,7 @@ def test_images_are_laid_out_as_upstream_has_them_and_the_run_says_so(
     found = run(capfd, "deeplabv3p_paddle", *words)
     assert found[0]["options"]["channels_last"] is nhwc
     assert seen[0] == ((2, 32, 64, 3) if nhwc else (2, 3, 32, 64))
-    trained = part("paddle", "session").count_parameters(noted[0].bare)
+    trained = part("paddle").count_parameters(noted[0].bare)
     statistics = found[-1]["parameters"] - trained
     assert (statistics == 0) if "matched" in options else (statistics > 0)
 

@@ -1,6 +1,5 @@
 """Published weights fill our models' backbones, and compute there what they compute upstream."""
 
-import hashlib
 import os
 import pickle
 from pathlib import Path
@@ -22,7 +21,6 @@ PLAIN = ((1, 1, 1), (1, 1, 1, 1), (1,) * 6, (1, 1, 1))
 # DeepLabV3+ in mmsegmentation: the first block of a dilated stage has half of its dilation.
 MMSEG = ((1, 1, 1), (1, 1, 1, 1), (1, 2, 2, 2, 2, 2), (2, 4, 4))
 PADDLESEG = ((1, 1, 1), (1, 1, 1, 1), (2,) * 6, (4, 8, 16))
-HEAD = ("branches", "decoder", "low_level", "pooled", "project")
 
 
 def load(path: Path, model: Any, framework: str = "pytorch") -> Loaded:
@@ -31,11 +29,11 @@ def load(path: Path, model: Any, framework: str = "pytorch") -> Loaded:
 
 
 @pytest.mark.parametrize(
-    ("framework", "name", "kind", "dilations", "left"),
+    ("framework", "name", "kind", "dilations"),
     [
-        ("pytorch", "deeplabv3plus_torch.DeepLabV3Plus", "mmseg", MMSEG, ("auxiliary", "head")),
-        ("paddle", "deeplabv3plus_paddle.DeepLabV3Plus", "mmseg", MMSEG, ("auxiliary", *HEAD)),
-        ("paddle", "deeplabv3p_paddle.DeepLabV3P", "paddleseg", PADDLESEG, HEAD),
+        ("pytorch", "deeplabv3plus_torch.DeepLabV3Plus", "mmseg", MMSEG),
+        ("paddle", "deeplab_paddle.DeepLabV3Plus", "mmseg", MMSEG),
+        ("paddle", "deeplab_paddle.DeepLabV3P", "paddleseg", PADDLESEG),
     ],
 )
 def test_a_backbone_computes_what_the_published_one_does(
@@ -43,7 +41,6 @@ def test_a_backbone_computes_what_the_published_one_does(
     name: str,
     kind: str,
     dilations: tuple[tuple[int, ...], ...],
-    left: tuple[str, ...],
     tmp_path: Path,
 ) -> None:
     here, found = session(framework), published.tensors(kind)
@@ -51,7 +48,7 @@ def test_a_backbone_computes_what_the_published_one_does(
     model.eval()
     suffix = {"pytorch": "pth", "paddle": "pdparams"}[framework]
     told = load(published.write(tmp_path / f"a.{suffix}", found), model, framework)
-    assert (told.loaded, told.left) == (5 * 55, left)
+    assert told.loaded == 5 * 55
     with here.inference():
         ours = [each.numpy() for each in model.backbone(here.tensor(IMAGES))]
     averaged = kind == "paddleseg"
@@ -65,14 +62,14 @@ def test_torchvisions_network_computes_the_same_here(tmp_path: Path) -> None:
     path = published.write(tmp_path / "a.pth", found)
     model = model_of("resnet_torch.Classifier", 10, width_divisor=8).eval()
     told = load(path, model)
-    assert (told.loaded, told.left) == (5 * 53 + 2, ())
+    assert told.loaded == 5 * 53 + 2
     *_, last = published.features("torchvision", found, IMAGES, (1, 2, 2, 2), PLAIN)
     theirs = last.mean((2, 3)).numpy() @ found["fc.weight"].T + found["fc.bias"]
     with here.inference():
         ours = model(here.tensor(IMAGES)).numpy()
     np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-3)
     # Of other classes only the backbone is taken.
-    assert load(path, model_of("resnet_torch.Classifier", 7, width_divisor=8)).left == ("fc",)
+    assert load(path, model_of("resnet_torch.Classifier", 7, width_divisor=8)).loaded == 5 * 53
 
 
 @pytest.mark.parametrize(
@@ -80,7 +77,7 @@ def test_torchvisions_network_computes_the_same_here(tmp_path: Path) -> None:
     [
         ("mmseg", "deeplabv3plus_torch.DeepLabV3Plus", "", 5 * 55),
         ("torchvision", "resnet_torch.Classifier", "", 5 * 53 + 2),
-        ("torchvision", "tsm_torch.TSM", "", 5 * 53),  # it has a new classifier
+        ("torchvision", "resnet_torch.TSM", "", 5 * 53),  # it has a new classifier
         ("paddleseg", "deeplabv3plus_torch.DeepLabV3Plus", "", 5 * 55),
         # of a data parallel model
         ("torchvision", "resnet_torch.Classifier", "module.", 5 * 53 + 2),
@@ -95,18 +92,6 @@ def test_shapes_are_those_published(kind: str, name: str, prefix: str, loaded: i
     found = {f"{prefix}{at}": each for at, each in published_.items()}
     told = weights.load(Path(__file__), tensors, lambda _: found, lambda *_: None)
     assert told.loaded == loaded
-
-
-def test_a_file_has_the_checksum_of_its_name(tmp_path: Path) -> None:
-    model = model_of("resnet_torch.Classifier", 10, width_divisor=32)
-    plain = published.write(tmp_path / "plain.pth", published.tensors("torchvision", divisor=32))
-    digest = hashlib.sha256(plain.read_bytes()).hexdigest()
-    named = plain.rename(tmp_path / f"resnet50-{digest[:8]}.pth")
-    told = load(named, model)
-    assert (told.file, told.digest) == (named.name, digest)
-    other = named.rename(tmp_path / "resnet50-0676ba61.pth")
-    with pytest.raises(WeightsError, match=f"begins with {digest[:8]}, its name says 0676ba61"):
-        load(other, model)
 
 
 def test_what_paddle_itself_saves_is_read(tmp_path: Path) -> None:
@@ -154,9 +139,6 @@ def test_a_file_is_never_executed(framework: str, tmp_path: Path) -> None:
             *("torchvision", {"layer1.0.conv2.weight": np.zeros((8, 2, 3, 3))}),
             "model: layer1.0.conv2.weight [8, 2, 3, 3] for [2, 2, 3, 3] are not in both",
         ),
-        ("torchvision", {"bn1.bias": np.full(2, np.nan)}, "has numbers that are not finite"),
-        # float32 ends before.
-        ("torchvision", {"bn1.bias": np.full(2, 1e300)}, "has numbers that are not finite"),
         ("mmseg", {}, "backbone.stem.1.bias and 17 more are not in both, or of another shape"),
     ],
 )

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from k8sbench.trainers.parts import ending, lines, schedules, settings, training
+from k8sbench.trainers.parts import ending, settings, steps, training
 from k8sbench.trainers.parts.metrics import Evaluation
 from k8sbench.trainers.parts.samples import Array, BrokenSample, Files, Normalise
 
@@ -35,8 +35,8 @@ DEFAULTS = settings.Defaults(
     speed_options=(),
 )
 LOOPS = {
-    "pytorch": "k8sbench.trainers.parts.torch_loop",
-    "paddle": "k8sbench.trainers.parts.paddle_loop",
+    "pytorch": "k8sbench.trainers.parts.torch_session",
+    "paddle": "k8sbench.trainers.parts.paddle_session",
 }
 UNUSED: Any = None
 """In place of synthetic samples."""
@@ -97,8 +97,7 @@ def train(framework: str, loop: Any, common: settings.Settings, work: dict[str, 
         layers = nn.Linear(48, 16), norm(16), nn.Dropout(0.3), nn.Linear(16, CLASSES)
         return nn.Sequential(nn.Flatten(), *layers)
 
-    def losses(model: Any, *given: Any) -> dict[str, Any]:
-        inputs, targets = given[-2:]  # Paddle's loop has one more
+    def losses(model: Any, inputs: Any, targets: Any) -> dict[str, Any]:
         layers = model.modules() if framework == "pytorch" else model.sublayers()
         assert all(layer.training for layer in layers)
         return {"loss": nn.functional.cross_entropy(model(inputs), targets)}
@@ -117,8 +116,8 @@ def main(framework: str, argv: list[str]) -> None:
         part = Part(TRAINING, frozenset(own.broken))
         return Files("toy", part, Part(own.validation, frozenset(own.broken_val)), "0123abcd")
 
-    def schedule(course: schedules.Course) -> schedules.Schedule:
-        plain = schedules.stepped(0.05, [2 * course.epoch_steps])
+    def schedule(course: steps.Course) -> steps.Schedule:
+        plain = steps.stepped(0.05, [2 * course.epoch_steps])
 
         def rate(step: int) -> float:
             if step == own.terminated and RANK in ("", "1"):
@@ -129,9 +128,10 @@ def main(framework: str, argv: list[str]) -> None:
 
         return rate
 
-    training.LOOK_SECONDS, training.NOT_FINITE_STEPS = 0.0, 5
+    training.NOT_FINITE_STEPS = 5
     if own.save_at:
-        setattr(training.Training, "is_due", lambda _, step: step in own.save_at)  # noqa: B010
+        due = lambda run: run.run.timer.steps in own.save_at  # noqa: E731
+        setattr(training.Training, "is_due", due)  # noqa: B010
     if framework == "pytorch":
         sys.modules["torch"].set_num_threads(1)
     train(
@@ -143,7 +143,6 @@ def main(framework: str, argv: list[str]) -> None:
             "momentum": 0.9,
             "weight_decay": 1e-4,
             "schedule": schedule,
-            "line": lines.paddleseg,
             "files": files,
             "evaluation": lambda opened: evaluation(framework, own, opened),
             "normalise": NORMALISE,

@@ -66,7 +66,7 @@ def make_sample(**given: Any) -> int:
 @command.command()
 @click.argument("name", metavar="NAME")
 @_place
-@click.option("--deep", is_flag=True, help="Decode every file.")
+@click.option("--deep", is_flag=True, help="Decode every sample.")
 def check(**given: Any) -> int:
     """List the files that are missing in a folder.
 

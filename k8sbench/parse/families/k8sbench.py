@@ -1,7 +1,7 @@
 """Our own trainers' logs: ``K8SBENCH {json}`` lines. Whole job, data wait included.
 
-The contract is ``k8sbench/trainers/parts/events.py``. The trainers print lines in the shape of
-their benchmark's family beside these; the start line decides, and those are then ignored.
+The contract is ``k8sbench/trainers/parts/events.py``. Until 0.3 the trainers
+printed lines in the shape of their benchmark's family beside these: they are ignored.
 """
 
 from __future__ import annotations

@@ -2,13 +2,12 @@
 
 DIR/leftImg8bit/{train,val}/CITY/NAME_leftImg8bit.png has its labels in
 DIR/gtFine/{train,val}/CITY/NAME_gtFine_labelTrainIds.png: one byte for each pixel, 0–18 for a class
-and 255 for none. Nothing is compared with the real set's numbers but by :func:`problems`.
+and 255 for none.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from k8sbench.trainers.data.streets import Augment
 from k8sbench.trainers.parts.samples import Array, BrokenSample, DataError, Files
 from k8sbench.trainers.parts.segmentation import IGNORE
 
-PICTURES = {"train": 2975, "val": 500}
+SAMPLES = {"train": 2975, "val": 500}  # of the published set
 CLASSES = 19
 PICTURE, LABELS = "_leftImg8bit.png", "_gtFine_labelTrainIds.png"
 
@@ -49,13 +48,13 @@ class Streets:
         return np.ascontiguousarray(picture.transpose(2, 0, 1)), labels
 
 
-def open_set(folder: Path, augment: Augment, *, classes: int = CLASSES) -> Files:
+def open_set(folder: Path, augment: Augment | None = None, *, classes: int = CLASSES) -> Files:
     """The data set in `folder`, to be trained on by `augment`; raises `DataError`.
 
     A sample with a label of `classes` or more (but 255) is broken.
     """
     parts, sizes = {}, []
-    for part in PICTURES:
+    for part in SAMPLES:
         pictures = _listed(_folder(folder, PICTURE, part), PICTURE)
         labels = _listed(_folder(folder, LABELS, part), LABELS)
         if not pictures:
@@ -73,37 +72,6 @@ def open_set(folder: Path, augment: Augment, *, classes: int = CLASSES) -> Files
             f"{name} {size}\n".encode("utf-8", "surrogateescape") for name, size in sorted(sizes)
         ),
     )
-
-
-def problems(folder: Path, *, deep: bool = False) -> Iterator[str]:
-    """Sentences that name what is missing of the whole set; `deep` decodes every file."""
-    for part, count in PICTURES.items():
-        held = {}
-        for ending, what in ((PICTURE, "pictures"), (LABELS, "label files")):
-            place = _folder(folder, ending, part)
-            try:
-                held[ending] = _listed(place, ending)
-            except DataError as error:
-                yield str(error)
-            else:
-                if len(held[ending]) != count:
-                    counts = f"{len(held[ending]):,} of {count:,} {what}"
-                    yield f"{place.relative_to(folder)}: {counts}"
-                for name in sorted(name for name, size in held[ending].items() if size <= 0):
-                    yield from decoding.broken(_path(folder, ending, part, name))
-        if len(held) < len((PICTURE, LABELS)):
-            continue
-        pictures, labels = held[PICTURE], held[LABELS]
-        for name in sorted(pictures.keys() - labels.keys()):
-            yield f"no labels for {_path(folder, PICTURE, part, name)}"
-        for name in sorted(labels.keys() - pictures.keys()):
-            yield f"no picture for {_path(folder, LABELS, part, name)}"
-        for name in sorted(pictures.keys() & labels.keys()) if deep else ():
-            if pictures[name] > 0 and labels[name] > 0:
-                try:
-                    _pair(folder, part, name, CLASSES)
-                except BrokenSample as error:
-                    yield str(error)
 
 
 def _pair(folder: Path, part: str, name: str, classes: int) -> tuple[Array, Array]:

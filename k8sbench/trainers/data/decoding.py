@@ -47,7 +47,7 @@ def decoded(data: bytes, name: str, read: Callable[[Picture], Picture] | None = 
         raise BrokenSample(name, "the file is empty")
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as picture_file:
-            made = (read or _rgb)(picture_file)
+            made = read(picture_file) if read else picture_file.convert("RGB")
     except Exception as error:  # damaged data make Pillow's decoders raise nearly anything
         why = str(error).splitlines()[0] if str(error) else type(error).__name__
         if "BytesIO" in why:  # which says where the data were, not what is wrong with them
@@ -66,13 +66,6 @@ def _content(path: Path | str) -> bytes:
         raise BrokenSample(str(path), error.strerror or str(error)) from None
 
 
-def _rgb(picture: Picture) -> Picture:
-    if picture.mode == "RGB":
-        picture.load()
-        return picture  # which `convert` would copy
-    return picture.convert("RGB")
-
-
 def _of_one_byte(picture: Picture) -> Picture:
     if picture.mode not in ("L", "P"):
         raise ValueError(f"labels are one byte for each pixel, and here they are {picture.mode}")
@@ -85,20 +78,6 @@ def length(entry: os.DirEntry[str]) -> int:
         return entry.stat().st_size
     except FileNotFoundError:
         return -1
-
-
-def problem(read: Callable[..., object], *given: object) -> list[str]:
-    """The sentence on a sample that `read` finds broken; empty where it is whole."""
-    try:
-        read(*given)
-    except BrokenSample as error:
-        return [str(error)]
-    return []
-
-
-def broken(path: Path | str) -> list[str]:
-    """The sentence on a file that has no picture; empty where it has one."""
-    return problem(picture, path)
 
 
 def pixels(image: Picture) -> Array:

@@ -11,7 +11,6 @@ already: they are mirrored in half of the cases and not resized.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,7 +23,7 @@ from k8sbench.trainers.parts.weights import Arrays
 
 CLASSES = 85_742
 SIZE = 112  # pixels a side
-PICTURES, PAIRS = 5_822_653, 6_000
+SAMPLES = {"train": 5_822_653, "val": 6_000}  # pictures and pairs of the published set
 FORM = "PATH, a tab or a space, and LABEL"
 
 
@@ -39,12 +38,8 @@ def _checked(image: decoding.Picture, size: int, name: str) -> decoding.Picture:
     return image
 
 
-def _face(path: str, size: int) -> decoding.Picture:
-    return _checked(decoding.picture(path), size, path)
-
-
 def _made(path: str, _: int, random: np.random.Generator, *, size: int) -> Array:
-    return to_train(_face(path, size), random)
+    return to_train(_checked(decoding.picture(path), size, path), random)
 
 
 @dataclass(frozen=True)
@@ -132,28 +127,3 @@ def read_pairs(path: Path, size: int) -> Pairs:
     if not told or len(pictures) != 2 * len(told):
         raise DataError(f"{path} has {len(pictures)} pictures for {len(told)} pairs, not two each")
     return Pairs(path, pictures, np.array(told), size)
-
-
-def problems(folder: Path, *, deep: bool = False) -> Iterator[str]:
-    """Sentences that name what is missing; `deep` decodes every picture."""
-    try:
-        listed = _listed(folder, CLASSES)
-    except DataError as error:
-        yield str(error)
-        listed = []
-    if listed and len(listed) != PICTURES:
-        yield f"{_list(folder)}: {len(listed):,} of {PICTURES:,} pictures"
-    for name, _ in listed:
-        if deep:
-            yield from decoding.problem(_face, str(folder / name), SIZE)
-        elif not (folder / name).is_file():
-            yield f"{folder / name}: no such file"
-    try:
-        pairs = read_pairs(folder / "lfw.bin", SIZE)
-    except DataError as error:
-        yield str(error)
-        return
-    if len(pairs) != PAIRS:
-        yield f"{pairs.path}: {len(pairs):,} of {PAIRS:,} pairs"
-    for number in range(len(pairs.encoded) if deep else 0):
-        yield from decoding.problem(pairs.picture, number)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from k8sbench.trainers.parts.samples import Array, DataError, Files
 
 ENDINGS = (".jpeg", ".jpg", ".png")
 CLASSES = 1000
-PICTURES = {"train": 1_281_167, "val": 50_000}
+SAMPLES = {"train": 1_281_167, "val": 50_000}
 AREA, RATIO, TRIES = (0.08, 1.0), (3 / 4, 4 / 3), 10
 Box = tuple[int, int, int, int]  # left, top, right, bottom
 
@@ -69,7 +69,7 @@ def open_set(folder: Path, *, size: int = 224, classes: int = CLASSES) -> Files:
     A class is numbered by the place of its folder among those in DIR/train, in order of names; at
     most `classes` of them fit the model.
     """
-    listings = {part: _classes(folder / part) for part in PICTURES}
+    listings = {part: _classes(folder / part) for part in SAMPLES}
     known = listings["train"]
     if len(known) > classes:
         raise DataError(
@@ -131,28 +131,3 @@ def _pictures(folder: Path) -> list[tuple[str, int]]:
         for entry in _entries(folder)
         if entry.name.lower().endswith(ENDINGS)
     )
-
-
-def problems(folder: Path, *, deep: bool = False) -> Iterator[str]:
-    """Sentences that name what is missing; `deep` decodes every picture."""
-    known: set[str] = set()
-    for part, count in PICTURES.items():
-        try:
-            classes = _classes(folder / part)
-        except DataError as error:
-            yield str(error)
-            continue
-        count_found = sum(map(len, classes.values()))
-        if count_found != count:
-            yield f"{part}: {count_found:,} of {count:,} pictures"
-        if part == "train" and len(classes) != CLASSES:
-            yield f"{part}: {len(classes):,} of {CLASSES:,} classes"
-        yield from (f"{part}/{kind}: no pictures" for kind, held in classes.items() if not held)
-        if part == "val" and known:
-            yield from (f"val: no class {kind}" for kind in sorted(known - set(classes)))
-            yield from (f"train: no class {kind}" for kind in sorted(set(classes) - known))
-        known |= set(classes)
-        for kind, held in classes.items():
-            for name, length in held:
-                if deep or length <= 0:
-                    yield from decoding.broken(folder / part / kind / name)

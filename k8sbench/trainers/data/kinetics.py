@@ -21,7 +21,7 @@ from k8sbench.trainers.data import decoding
 from k8sbench.trainers.parts.samples import Array, BrokenSample, DataError, Files
 
 CLASSES = 400
-CLIPS = {"train": 234_584, "val": 19_760}  # as the report's checksum line counts them
+SAMPLES = {"train": 234_584, "val": 19_760}  # as the report's checksum line counts them
 FORM = "PATH FRAMES LABEL"
 FEWEST_FRAMES = 3
 SCALES = (1.0, 0.875, 0.75, 0.66)  # of a frame's shorter side
@@ -120,7 +120,7 @@ def open_set(folder: Path, *, size: int = 224, segments: int = 8, classes: int =
 
     Its digest is that of the list files: hundreds of frames per clip are too many to be asked for.
     """
-    listed = {part: _listed(folder, part, classes) for part in CLIPS}
+    listed = {part: _listed(folder, part, classes) for part in SAMPLES}
 
     def part(name: str, *, training: bool) -> decoding.Listed:
         paths, frames, labels = zip(*listed[name], strict=True)
@@ -136,7 +136,7 @@ def open_set(folder: Path, *, size: int = 224, segments: int = 8, classes: int =
         "kinetics",
         part("train", training=True),
         part("val", training=False),
-        decoding.digest(_list(folder, part).read_bytes() for part in sorted(CLIPS)),
+        decoding.digest(_list(folder, part).read_bytes() for part in sorted(SAMPLES)),
     )
 
 
@@ -160,30 +160,3 @@ def _listed(folder: Path, part: str, classes: int) -> list[Line]:
     if not clips:
         raise DataError(f"{path} has no clips of at least {FEWEST_FRAMES} frames")
     return clips
-
-
-def problems(folder: Path, *, deep: bool = False) -> Iterator[str]:
-    """Sentences that name what is missing; `deep` decodes every frame."""
-    for part, count in CLIPS.items():
-        try:
-            clips = _listed(folder, part, CLASSES)
-        except DataError as error:
-            yield str(error)
-            continue
-        if len(clips) != count:
-            yield f"{_list(folder, part)}: {len(clips):,} of {count:,} clips"
-        for name, frames, _ in clips:
-            at = folder / "images" / name
-            if deep:
-                sizes = set()
-                for index in range(1, frames + 1):
-                    try:
-                        sizes.add(decoding.picture(_frame(at, index)).size)
-                    except BrokenSample as error:
-                        yield str(error)
-                if len(sizes) > 1:
-                    yield f"{at}: its frames have several sizes"
-            else:
-                for index in {1, frames}:
-                    if not Path(_frame(at, index)).is_file():
-                        yield f"{at}: no frame {index} of {frames}"

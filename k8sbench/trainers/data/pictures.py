@@ -8,16 +8,12 @@ decoder would give them, they pass through the augmentations of the real sets (`
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from PIL import Image
 
+from k8sbench.trainers.data import faces, imagenet, kinetics
 from k8sbench.trainers.parts.samples import Array
-
-if TYPE_CHECKING:
-    from k8sbench.trainers.data.decoding import Picture
-
-# Pillow is imported on first use: fixed samples are made without it.
 
 # Mean and standard deviation of ImageNet's RGB values, of 0–255.
 NORMALISE = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
@@ -44,8 +40,6 @@ class Pictures:
 
     def decoded(self, index: int) -> tuple[Array, Array]:
         """Uint8 [(frames,) 3, size, size], to be normalised on the device, and its class."""
-        from k8sbench.trainers.data import faces, imagenet, kinetics
-
         random, target = self._drawn(index)
         if self.faces:
             return faces.to_train(_decode(random, self.size, self.size), random), target
@@ -59,7 +53,5 @@ class Pictures:
         return random, np.asarray(random.integers(0, self.classes))
 
 
-def _decode(random: np.random.Generator, height: int, width: int) -> Picture:
-    from PIL import Image
-
+def _decode(random: np.random.Generator, height: int, width: int) -> Image.Image:
     return Image.fromarray(random.integers(0, 256, (height, width, 3), dtype=np.uint8))

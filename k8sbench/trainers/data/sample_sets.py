@@ -12,27 +12,19 @@ import io
 import pickle
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from PIL import Image
 
-# Pillow is imported on first use: the list of sets is read without it.
+from k8sbench.trainers.data import streets
+from k8sbench.trainers.parts.samples import Array
+from k8sbench.trainers.parts.segmentation import IGNORE
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Size = tuple[int, int]  # height, width
 
-# Train ids of Cityscapes: the classes that the scenes hold.
-ROAD, SIDEWALK, BUILDING, VEGETATION, SKY, PERSON, CAR, IGNORED = 0, 1, 2, 8, 10, 11, 13, 255
-_COLOURS = {
-    ROAD: (70, 70, 75),
-    SIDEWALK: (205, 200, 195),
-    BUILDING: (150, 95, 55),
-    VEGETATION: (40, 140, 40),
-    SKY: (130, 190, 250),
-    PERSON: (230, 40, 140),
-    CAR: (30, 40, 190),
-    IGNORED: (20, 20, 20),
-}
+# Train ids of Cityscapes that the scenes hold: road, vegetation, sky, car. Few, so that their
+# colours stay apart where hues are turned.
+STREET_CLASSES = (0, 8, 10, 13)
 CITIES = {"train": ("aachen", "bochum"), "val": ("lindau",)}
 PICTURE_CLASSES = 8
 CLIP_CLASSES = 4
@@ -55,8 +47,6 @@ def _validation(pictures: int, classes: int = 2) -> int:
 
 
 def _encoded(pixels: Array, form: str) -> bytes:
-    from PIL import Image
-
     held = io.BytesIO()
     # Chroma at full resolution: the classes of small pictures are told by colour.
     options = {"quality": 92, "subsampling": 0} if form == "JPEG" else {}
@@ -89,36 +79,12 @@ def cityscapes(folder: Path, *, pictures: int = 16, size: Size = (64, 128), seed
 
 
 def _scene(size: Size, random: np.random.Generator) -> tuple[Array, Array]:
-    height, width = size
-    rows, columns = np.mgrid[0:height, 0:width]
-    labels = np.full(size, SKY, np.uint8)
-    horizon = int(height * random.uniform(0.45, 0.6))
-    labels[horizon:] = SIDEWALK
-    # The road widens towards the viewer.
-    spread = (rows - horizon) / max(1, height - horizon) * width * random.uniform(0.4, 0.55)
-    middle = width * random.uniform(0.4, 0.6)
-    labels[(rows >= horizon) & (np.abs(columns - middle) < spread + width * 0.08)] = ROAD
-    for _ in range(3):
-        left, reach = int(random.integers(width)), int(width * random.uniform(0.12, 0.25))
-        labels[int(height * random.uniform(0.1, 0.3)) : horizon, left : left + reach] = BUILDING
-    for _ in range(2):
-        x, y, r = random.integers(width), horizon - height * 0.1, height * random.uniform(0.1, 0.18)
-        labels[((columns - x) ** 2 + (rows - y) ** 2 < r**2) & (rows < horizon)] = VEGETATION
-    for kind, high, wide in ((CAR, 0.16, 0.16), (CAR, 0.16, 0.16), (PERSON, 0.3, 0.06)):
-        x, y = int(random.integers(width)), int(height * random.uniform(0.55, 0.75))
-        scale = random.uniform(0.8, 1.3)
-        labels[y : y + int(height * high * scale), x : x + int(width * wide * scale)] = kind
-    labels[height - max(1, height // 32) :] = IGNORED  # the car that carries the camera
-    colours = np.zeros((256, 3))
-    for kind, colour in _COLOURS.items():
-        colours[kind] = colour
-    picture = colours[labels] + random.uniform(-12, 12, 3)
-    # Windows, leaves and paving: a texture of its own for what distorted colours may confuse.
-    picture[(labels == BUILDING) & (rows % 8 < 3) & (columns % 8 < 3)] += 70
-    picture[(labels == SIDEWALK) & (columns % 6 < 2)] -= 40
-    leaves = labels == VEGETATION
-    picture[leaves] += random.normal(0, 30, (int(leaves.sum()), 1))
-    return _noisy(picture, random), labels
+    """Blocks of the classes, each in its colour."""
+    drawn = streets.blocks(random, len(STREET_CLASSES), *size)
+    labels, colours = np.full(256, IGNORE, np.uint8), np.zeros((256, 3))
+    for number, label in enumerate(STREET_CLASSES):
+        labels[number], colours[number] = label, _hue(number / len(STREET_CLASSES))
+    return _noisy(colours[drawn], random), labels[drawn]
 
 
 def imagenet(folder: Path, *, pictures: int = 64, size: Size = (64, 80), seed: int = 0) -> None:

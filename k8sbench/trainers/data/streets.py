@@ -10,12 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from PIL import Image, ImageEnhance, ImageOps
 
+from k8sbench.trainers.data import decoding
 from k8sbench.trainers.parts.samples import Array
 from k8sbench.trainers.parts.segmentation import IGNORE
 
+# Mean and standard deviation of RGB values of 0–255: configs/_base_/datasets/cityscapes.py of
+# mmsegmentation, and PaddleSeg's Normalize by its default 0.5 and 0.5 of values of 0–1.
+MMSEG_NORMALISE = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
+PADDLESEG_NORMALISE = ((127.5, 127.5, 127.5), (127.5, 127.5, 127.5))
 # Of (picture [rows, columns, 3], labels [rows, columns], random state): an augmented sample.
 Augment = Callable[[Array, Array, np.random.Generator], tuple[Array, Array]]
 
@@ -32,7 +39,7 @@ class Scenes:
     def ready(self, index: int) -> tuple[Array, Array]:
         """A normalised crop [3, height, width] and its classes."""
         random = np.random.default_rng((self.seed, index))
-        labels = self.labels(random, *self.crop)
+        labels = blocks(random, self.classes, *self.crop)
         same = np.random.default_rng((self.seed, 1 << 40))  # for all pictures
         colours = same.standard_normal((self.classes, 3), dtype=np.float32)
         image = colours[np.minimum(labels, self.classes - 1)].astype(np.float32)
@@ -44,27 +51,37 @@ class Scenes:
         """An augmented crop, uint8 [3, height, width], which the device normalises; its classes."""
         random = np.random.default_rng((self.seed, index))
         height, width = (2 * side for side in self.crop)
-        labels = self.labels(random, height, width)
+        labels = blocks(random, self.classes, height, width)
         picture = random.integers(0, 256, (height, width, 3), dtype=np.uint8)
         return self.augment(picture, labels, random)
 
-    def labels(self, random: np.random.Generator, height: int, width: int) -> Array:
-        """The classes of a scene of any size."""
-        block = max(min(height, width) // 4, 1)
-        shape = (-(-height // block), -(-width // block))
-        coarse = random.integers(0, self.classes, shape, dtype=np.uint8)
-        labels: Array = coarse.repeat(block, 0).repeat(block, 1)[:height, :width].copy()
-        labels[height - height // 16 :] = IGNORE
-        return labels
+
+def blocks(random: np.random.Generator, classes: int, height: int, width: int) -> Array:
+    """The classes of a scene of any size."""
+    block = max(min(height, width) // 4, 1)
+    shape = (-(-height // block), -(-width // block))
+    coarse = random.integers(0, classes, shape, dtype=np.uint8)
+    labels: Array = coarse.repeat(block, 0).repeat(block, 1)[:height, :width].copy()
+    labels[height - height // 16 :] = IGNORE
+    return labels
 
 
-# --- pictures and labels resized by OpenCV's rules, of which only a window is computed -----------
+# --- augmentations -------------------------------------------------------------------------------
 #
-# OpenCV's bilinear rule mixes the four pixels around a point, also where it makes a picture smaller
-# (Pillow and PyTorch's antialiasing average over more of them). Its nearest rule takes the pixel
-# that holds a point's upper left corner, not its middle.
+# Both upstreams resize by 0.5–2, crop, flip and distort colours. They resize by OpenCV's bilinear
+# rule, which mixes the four pixels around a point also where it makes a picture smaller; so do
+# Pillow's transformations, of which only the crop is computed. A picture is scaled from its own
+# size, where mmsegmentation names 2048 × 1024, that of every picture of Cityscapes. A sample stays
+# bytes, which the device normalises.
 
-ROWS = 32  # computed at a time, so that what they need stays in the processor's cache
+TRIES, LARGEST_SHARE = 10, 0.75
+"""mmsegmentation's RandomCrop: so often a crop is drawn anew if one class has this share of it."""
+# Its PhotoMetricDistortion; hue in steps of 2°.
+BRIGHTNESS, CONTRAST, SATURATION, HUE = 32, (0.5, 1.5), (0.5, 1.5), 18
+# RandomDistort of PaddleSeg without arguments; hue in steps of which a full turn has 256.
+ENHANCERS = ("Brightness", "Contrast", "Color")
+DISTORTION, PADDLE_HUE = (0.5, 1.5), 18
+PADDLE_SCALES = (0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0)
 
 
 @dataclass(frozen=True)
@@ -87,44 +104,126 @@ class Crop:
         left = int(random.integers(full[1] - width + 1))
         return cls(full, top, left, height, width)
 
-    def bilinear(self, picture: Array, *, rounded: bool = True) -> Array:
-        """Resize uint8 [rows, columns, 3] to uint8 [3, height, width]; `rounded` or cut."""
-        upper, lower, down = _between(self.top, self.height, self.full[0], picture.shape[0])
-        left, right, along = _between(self.left, self.width, self.full[1], picture.shape[1])
-        first, last = left[0], right[-1] + 1
-        left, right = left - first, right - first
-        made = np.empty((3, self.height, self.width), np.uint8)
-        for start in range(0, self.height, ROWS):
-            rows = slice(start, start + ROWS)
-            above = picture[upper[rows], first:last]
-            mixed = np.subtract(picture[lower[rows], first:last], above, dtype=np.float32)
-            mixed *= down[rows, None, None]
-            mixed += above
-            there = mixed.take(left, axis=1)
-            beside = mixed.take(right, axis=1)
-            beside -= there
-            beside *= along[:, None]
-            beside += there
-            if rounded:
-                beside += 0.5
-            made[:, rows] = beside.transpose(2, 0, 1)
-        return made
-
-    def nearest(self, labels: Array) -> Array:
-        """Resize uint8 [rows, columns] to uint8 [height, width]."""
-        rows = _before(self.top, self.height, self.full[0], labels.shape[0])
-        columns = _before(self.left, self.width, self.full[1], labels.shape[1])
-        resized: Array = labels[rows].take(columns, axis=1)
-        return resized
+    def of(self, image: Image.Image) -> Image.Image:
+        """The window of a picture: bilinear; of labels, which have one band, the nearest."""
+        across, down = image.width / self.full[1], image.height / self.full[0]
+        return image.transform(
+            (self.width, self.height),
+            Image.Transform.AFFINE,
+            (across, 0, self.left * across, 0, down, self.top * down),
+            Image.Resampling.NEAREST if image.mode == "L" else Image.Resampling.BILINEAR,
+        )
 
 
-def _between(first: int, count: int, full: int, size: int) -> tuple[Array, Array, Array]:
-    """Return each point's neighbouring pixels, and its distance from the first."""
-    at = ((np.arange(first, first + count) + 0.5) * (size / full) - 0.5).clip(0, size - 1)
-    before = at.astype(np.intp)
-    return before, np.minimum(before + 1, size - 1), (at - before).astype(np.float32)
+def mmseg(
+    picture: Array, labels: Array, random: np.random.Generator, crop: tuple[int, int]
+) -> tuple[Array, Array]:
+    """mmsegmentation's: uint8 [rows, columns, 3] and [rows, columns] to [3, *crop] and [*crop].
+
+    Padding is the nearest colour to the mean instead of the mean.
+    """
+    image, classes = Image.fromarray(picture), Image.fromarray(labels)
+    ratio = random.uniform(0.5, 2.0)
+    scale = min(int(side * ratio) / side for side in labels.shape)
+    height, width = (int(side * scale + 0.5) for side in labels.shape)
+    window = Crop.drawn((height, width), crop, random)
+    for _ in range(TRIES):
+        if _is_mixed(window.of(classes)):
+            break
+        window = Crop.drawn((height, width), crop, random)
+    image, classes = _flipped(window.of(image), window.of(classes), random)
+    mean = tuple(round(level) for level in MMSEG_NORMALISE[0])
+    return _sample(_distorted(image, random), classes, crop, mean)
 
 
-def _before(first: int, count: int, full: int, size: int) -> Array:
-    at = np.arange(first, first + count) * (1 / (full / size))  # in OpenCV's own order
-    return np.minimum(at.astype(np.intp), size - 1)
+def paddleseg(
+    picture: Array, labels: Array, random: np.random.Generator, crop: tuple[int, int]
+) -> tuple[Array, Array]:
+    """PaddleSeg's, of `benchmark/deeplabv3p.yml`: in and out as :func:`mmseg`.
+
+    As there, padding comes first, so that it is flipped and distorted too.
+    """
+    scale = PADDLE_SCALES[random.integers(len(PADDLE_SCALES))]
+    full = (round(scale * labels.shape[0]), round(scale * labels.shape[1]))
+    window = Crop.drawn(full, crop, random)
+    image = _padded(window.of(Image.fromarray(picture)), crop, (127,) * 3)
+    classes = _padded(window.of(Image.fromarray(labels)), crop, IGNORE)
+    image, classes = _flipped(image, classes, random)
+    for chosen in random.permutation(len(ENHANCERS) + 1):
+        if random.random() >= 0.5:
+            continue
+        if chosen < len(ENHANCERS):
+            enhancer = getattr(ImageEnhance, ENHANCERS[chosen])(image)
+            image = enhancer.enhance(random.uniform(*DISTORTION))
+        else:
+            image = _coloured(image, random.uniform(-PADDLE_HUE, PADDLE_HUE))
+    return _sample(image, classes, crop, 0)
+
+
+def _is_mixed(classes: Image.Image) -> bool:
+    """True for several classes, none with too large a share."""
+    counts = classes.histogram()[:IGNORE]
+    return sum(map(bool, counts)) > 1 and max(counts) < LARGEST_SHARE * sum(counts)
+
+
+def _flipped(
+    image: Image.Image, classes: Image.Image, random: np.random.Generator
+) -> tuple[Image.Image, Image.Image]:
+    """Both mirrored in half of the cases."""
+    if random.random() >= 0.5:
+        return image, classes
+    return ImageOps.mirror(image), ImageOps.mirror(classes)
+
+
+def _distorted(image: Image.Image, random: np.random.Generator) -> Image.Image:
+    """Distort colours: each change with probability ½, contrast before or after."""
+    if random.random() < 0.5:
+        brighter = random.uniform(-BRIGHTNESS, BRIGHTNESS)
+        image = image.point(_bytes(lambda level: level + brighter) * 3)
+    contrast_first = random.random() < 0.5
+    if contrast_first:
+        image = _contrasted(image, random)
+    factor = random.uniform(*SATURATION) if random.random() < 0.5 else 1.0
+    turn = int(random.integers(-HUE, HUE)) * 256 / 180 if random.random() < 0.5 else 0.0
+    image = _coloured(image, turn, factor)
+    return image if contrast_first else _contrasted(image, random)
+
+
+def _contrasted(image: Image.Image, random: np.random.Generator) -> Image.Image:
+    if random.random() >= 0.5:
+        return image
+    factor = random.uniform(*CONTRAST)
+    return image.point(_bytes(lambda level: level * factor) * 3)
+
+
+def _coloured(image: Image.Image, turn: float, factor: float = 1.0) -> Image.Image:
+    """Turn hues, of which the circle has 256; saturation times `factor`."""
+    if not turn and factor == 1.0:
+        return image
+    hue, saturation, value = image.convert("HSV").split()
+    hue = hue.point(_bytes(lambda level: (level + turn) % 256))
+    saturation = saturation.point(_bytes(lambda level: level * factor))
+    return Image.merge("HSV", (hue, saturation, value)).convert("RGB")
+
+
+def _bytes(change: Callable[[int], float]) -> list[int]:
+    """The table byte → changed byte, cut to bytes."""
+    return [min(max(int(change(level)), 0), 255) for level in range(256)]
+
+
+def _padded(image: Image.Image, crop: tuple[int, int], colour: Any) -> Image.Image:
+    """On the right and at the bottom, up to the crop's size."""
+    height, width = crop
+    if image.size == (width, height):
+        return image
+    padded = Image.new(image.mode, (width, height), colour)
+    padded.paste(image)
+    return padded
+
+
+def _sample(
+    image: Image.Image, classes: Image.Image, crop: tuple[int, int], colour: Any
+) -> tuple[Array, Array]:
+    """A picture and its classes as arrays, padded to the crop's size."""
+    labels = np.array(_padded(classes, crop, IGNORE))
+    return decoding.pixels(_padded(image, crop, colour)), labels

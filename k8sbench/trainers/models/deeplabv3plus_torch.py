@@ -42,18 +42,9 @@ def resize(x: Tensor, size: torch.Size | tuple[int, int]) -> Tensor:
         return F.interpolate(x, size=size, mode="bilinear", align_corners=False)
 
 
-class Classes(nn.Module):
+def to_classes(inputs: int, classes: int) -> nn.Sequential:
     """Dropout of whole channels and one 1×1 convolution to the classes."""
-
-    def __init__(self, inputs: int, classes: int) -> None:
-        super().__init__()
-        self.dropout = nn.Dropout2d(DROPOUT)
-        self.conv = nn.Conv2d(inputs, classes, 1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Logits at the resolution of `x`."""
-        logits: Tensor = self.conv(self.dropout(x))
-        return logits
+    return nn.Sequential(nn.Dropout2d(DROPOUT), nn.Conv2d(inputs, classes, 1))
 
 
 class Head(nn.Module):
@@ -73,7 +64,7 @@ class Head(nn.Module):
         self.decode = nn.Sequential(
             separable(channels + LOW_CHANNELS, channels), separable(channels, channels)
         )
-        self.classes = Classes(channels, classes)
+        self.classes = to_classes(channels, classes)
 
     def forward(self, low: Tensor, high: Tensor) -> Tensor:
         """Logits at 1/4."""
@@ -99,14 +90,13 @@ class DeepLabV3Plus(nn.Module):
         low, _, third, high = self.backbone.channels
         narrow = AUXILIARY_CHANNELS // width_divisor
         self.head = Head(low, high, CHANNELS // width_divisor, classes)
-        self.auxiliary = nn.Sequential(conv_norm(third, narrow, 3), Classes(narrow, classes))
+        self.auxiliary = nn.Sequential(conv_norm(third, narrow, 3), to_classes(narrow, classes))
         initialise(self)
         for block in self.backbone.blocks():
             # mmsegmentation starts each block as its shortcut (zero_init_residual).
             nn.init.zeros_(block.expand[1].weight)
-        for module in self.modules():
-            if isinstance(module, Classes):
-                nn.init.normal_(module.conv.weight, std=0.01)
+        for classifier in (self.head.classes, self.auxiliary[1]):
+            nn.init.normal_(classifier[1].weight, std=0.01)
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """Logits of the head and of the auxiliary head."""

@@ -6,13 +6,18 @@ another name (`.step-0000001200.part`), each file and folder is brought to the d
 makes it a checkpoint, so that a process killed at any moment leaves those before it whole. The next
 save or `latest` removes what a killed one left. Rank 0 owns the folder, which all ranks must share.
 
-What a rank writes is the caller's; no framework is imported here.
+What a rank writes is its state, which is restored bit by bit. Rank 0 saves what all ranks have in
+common: parameters, momentum, the gradient scaler. Each rank saves its own batch norm statistics,
+which differ between ranks, and its part of a sharded layer with that part's momentum. Tensors go by
+their place in the model. Random states are not saved: a step's dropout is seeded by its number
+(`Session.seed_step`), as its samples are. No framework is imported here.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import json
 import os
 import re
@@ -24,9 +29,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from k8sbench.trainers.parts import weights
+from k8sbench.trainers.parts.samples import Array
+from k8sbench.trainers.parts.session import Session
 
 MANIFEST = "manifest.json"
+KEPT = 2
+FORM = 3  # of a state's files; those of an earlier one are refused
+COMMON, OWN = "common.npz", "own.npz"
+MOMENTUM = "momentum of "
 
 
 class CheckpointError(Exception):
@@ -54,7 +67,7 @@ class Checkpoint:
 
 
 class Checkpoints:
-    """The checkpoints of one run, of which the newest `keep` stay.
+    """The checkpoints of one run, of which the newest :data:`KEPT` stay.
 
     `same` is what a later attempt must not change (batch size, number of ranks, model, …): it is
     written into each manifest and compared by `latest`. With several ranks each has its own object
@@ -65,14 +78,13 @@ class Checkpoints:
     def __init__(
         self,
         folder: Path,
-        keep: int = 2,
         *,
         same: Mapping[str, object] | None = None,
         rank: int = 0,
         agree: Callable[[int], int] = lambda number: number,
         all_fine: Callable[[bool], bool] = lambda fine: fine,
     ) -> None:
-        self.folder, self.keep, self.rank = folder, keep, rank
+        self.folder, self.rank = folder, rank
         self.agree, self.all_fine = agree, all_fine
         self.same: dict[str, object] = json.loads(json.dumps(same or {}))
         # One sentence for each checkpoint that `latest` found damaged, by its name.
@@ -177,7 +189,7 @@ class Checkpoints:
         _to_disk(self.folder)
         whole = [saved for saved in sorted(self._all()) if saved.name not in self.damaged]
         for folder in self._all():
-            if folder != final and folder not in whole[-self.keep :]:
+            if folder != final and folder not in whole[-KEPT:]:
                 self._remove(folder)
 
     def _all(self) -> list[Path]:
@@ -235,3 +247,81 @@ def _to_disk(path: Path) -> None:
 
 def _sentence(error: OSError, folder: Path | None = None) -> str:
     return f"{error.filename or folder}: {error.strerror or error}"
+
+
+def save_state(
+    folder: Path, here: Session, *, model: Any, optimizer: Any, scaler: Any, sharded: Any = None
+) -> None:
+    """Save this rank's state to its folder of a checkpoint.
+
+    Raises OSError, also for values that are not finite. `model` is the bare one, not as wrapped for
+    data parallelism; `sharded` the layer of which each rank has a part. There is no momentum before
+    the first step.
+    """
+
+    def trained(kind: str, layer: Any) -> dict[str, Any]:
+        parameters = here.trained(layer)
+        momenta = here.momenta(optimizer, parameters)
+        return arrays(kind, parameters) | arrays(f"{MOMENTUM}{kind}", momenta)
+
+    def arrays(kind: str, tensors: Mapping[str, Any]) -> dict[str, Any]:
+        return {f"{kind}/{name}": here.array(tensor) for name, tensor in tensors.items()}
+
+    if here.place.first:
+        scale = {f"scaler/{name}": value for name, value in scaler.state_dict().items()}
+        _write_arrays(folder / COMMON, trained("model", model) | scale)
+    own = arrays("model", here.statistics(model))
+    if sharded is not None:
+        own |= trained("sharded", sharded)
+    _write_arrays(folder / OWN, own)
+
+
+def restore_state(
+    common: Path,
+    own: Path,
+    here: Session,
+    *,
+    model: Any,
+    optimizer: Any,
+    scaler: Any,
+    sharded: Any = None,
+) -> None:
+    """Put back what `save_state` wrote: `common` is rank 0's folder, `own` this rank's.
+
+    Model and sharded layer are as they were built, on their device, and the optimizer has taken no
+    step yet. Raises KeyError, ValueError or RuntimeError where they are others.
+    """
+    state, mine = _read_arrays(common / COMMON), _read_arrays(own / OWN)
+    parts = [("model", here.trained(model), state), ("model", here.statistics(model), mine)]
+    if sharded is not None:
+        parts.append(("sharded", here.trained(sharded), mine))
+    momenta = []
+    for kind, tensors, saved in parts:
+        for name, tensor in tensors.items():
+            here.put(tensor, saved[f"{kind}/{name}"])
+            momentum = saved.get(f"{MOMENTUM}{kind}/{name}")
+            if momentum is not None:
+                momenta.append((tensor, momentum))
+    here.put_momenta(optimizer, momenta)
+    scale = {
+        name.partition("/")[2]: value if value.ndim else value.item()
+        for name, value in state.items()
+        if name.startswith("scaler/")
+    }
+    if scale:
+        scaler.load_state_dict(scale)
+
+
+def _write_arrays(path: Path, state: Mapping[str, Any]) -> None:
+    for name, values in state.items():
+        if not np.isfinite(values).all():  # nothing could go on from that
+            raise OSError(None, f"{name} is not finite")
+    # By way of memory: zipfile would hide why a disk takes no more.
+    buffer = io.BytesIO()
+    np.savez(buffer, **state)
+    path.write_bytes(buffer.getbuffer())
+
+
+def _read_arrays(path: Path) -> dict[str, Array]:
+    with np.load(path, allow_pickle=False) as saved:
+        return {name: saved[name] for name in saved.files}

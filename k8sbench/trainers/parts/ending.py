@@ -18,6 +18,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 TERMINATED = 128 + signal.SIGTERM
@@ -68,6 +69,25 @@ def outlive_sigterm(end: Callable[..., object] | None = None) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGUSR1, end or signal.SIG_DFL)
     _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGUSR1)
+
+
+def in_paddle_loader(_: int) -> None:
+    """Set up a loader process of Paddle, which leaves no batch in /dev/shm."""
+
+    def remove(*_: object) -> None:
+        # Until the loader is gone, a thread of its queue may write another batch: a child, which
+        # its end must not end, waits for that.
+        loader = os.getpid()
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+        if os.fork():
+            os._exit(1)
+        while os.getppid() == loader:
+            time.sleep(0.001)
+        for batch in Path("/dev/shm").glob(f"paddle_{loader}_*"):  # noqa: S108
+            batch.unlink(missing_ok=True)
+        os._exit(1)
+
+    outlive_sigterm(remove)
 
 
 def run(main: Callable[[], object]) -> NoReturn:

@@ -106,7 +106,7 @@ class Journal:
         self._now = now
 
     def text(self, line: str) -> None:
-        """A line in the shape of the benchmark's family."""
+        """A line of AI-Rank's form."""
         self._write(line)
 
     def event(self, name: str, fields: Mapping[str, object]) -> None:

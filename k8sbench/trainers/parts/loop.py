@@ -1,23 +1,23 @@
 """The course of a run, which is the same with both frameworks.
 
 A trainer describes its `Work`; `begin` writes the first lines and meets the other ranks; a `Loop`
-takes the steps and writes the records and the last lines. What a step does is in `torch_loop` and
-`paddle_loop`.
+takes the steps and writes the records and the last lines. What a step does is in `torch_session`
+and `paddle_session`.
 """
 
 from __future__ import annotations
 
 import abc
+import contextlib
 import math
+import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from k8sbench.trainers.parts import nvml, schedules, weights
+from k8sbench.trainers.parts import nvml, steps, weights
 from k8sbench.trainers.parts.events import Journal
-from k8sbench.trainers.parts.lines import LineValues
 from k8sbench.trainers.parts.metrics import Evaluation
 from k8sbench.trainers.parts.samples import (
     Files,
@@ -30,10 +30,9 @@ from k8sbench.trainers.parts.samples import (
     opened,
     source,
 )
-from k8sbench.trainers.parts.schedules import Course, Schedule
 from k8sbench.trainers.parts.session import Session
 from k8sbench.trainers.parts.settings import refuse
-from k8sbench.trainers.parts.steps import Meter, StepPlan, StepRecord, StepTimer
+from k8sbench.trainers.parts.steps import Course, Schedule, StepPlan, StepRecord, StepTimer
 from k8sbench.trainers.parts.training import Training
 
 
@@ -44,10 +43,14 @@ class Work:
     unit: str
     # The data parallel model, of a `Session`.
     model: Callable[[Any], Any]
+    # Of (model, inputs, targets), before these a sharded layer where there is one: scalars in
+    # printing order; the one called "loss" is descended.
+    losses: Callable[..., Mapping[str, Any]]
+    # Steps whose gradients are averaged before the weights change.
+    accumulate: int = 1
     momentum: float
     weight_decay: float
     schedule: Callable[[Course], Schedule]
-    line: Callable[[LineValues], str]
     samples: Samples  # synthetic
     # Samples of upstream's data set, by which synthetic data have epochs; 0: they have none.
     epoch_samples: int = 0
@@ -65,7 +68,6 @@ class Work:
     amp_types: Mapping[str, str] = field(default_factory=dict)
     # The fewest samples that batch norm can take the statistics of: 2 where it sees one pixel.
     norm_batch: int = 1
-    record_at: int = 0
     # What of the trainer's own options the summary repeats.
     summary: Callable[[Any], Mapping[str, object]] = lambda _: {}
     # Whether a step's values are read before the backward pass, or after the step.
@@ -87,8 +89,8 @@ def begin(work: Work, here: Session, options: Mapping[str, object]) -> tuple[Jou
     sharing = settings.batch_size * (place.world_size if here.synchronises(work.sync_bn) else 1)
     if sharing < work.norm_batch and not settings.frozen_norm:
         refuse(f"--batch-size must be at least {work.norm_batch} here: batch norm needs it")
-    with opened(work.files, settings, place) as files:
-        journal = here.begin(work.unit, {**options, **settings.checks})
+    files = opened(work.files, settings, place)
+    journal = here.begin(work.unit, {**options, **settings.checks})
     if files is not None and place.first:
         parts = {"train": len(files.training), "val": len(files.validation)}
         journal.timed("data", {"name": files.name, **parts, "digest": files.digest})
@@ -109,18 +111,18 @@ class Loop(abc.ABC, Generic[W, S]):
     # The framework's own kinds of layer.
     norms: ClassVar[tuple[Any, ...]]
     dropouts: ClassVar[tuple[Any, ...]]
-    # Made by `prepare`.
+    # Made by `prepare`; the scale is None where one that adapts, or none, takes its place.
     optimizer: Any
     scaler: Any
+    fixed_scale: Any
 
     def __init__(self, work: W, here: S, journal: Journal, files: Files | None) -> None:
         self.work, self.here, self.journal, self.files = work, here, journal, files
-        self.meters: dict[str, Meter] = {}
+        self.losses: list[float] = []  # since the record before
         self.last_loss = math.nan
         global_batch = here.settings.batch_size * here.place.world_size
         samples = work.epoch_samples if files is None else len(files.training)
-        self.has_epochs = samples > 0
-        self.course = schedules.plan(here.settings, samples, global_batch)
+        self.course = steps.course(here.settings, samples, global_batch)
         self.schedule = work.schedule(self.course)
         self._plan(done=0)
         self.gpu_samples = nvml.Sampler(journal)
@@ -147,7 +149,6 @@ class Loop(abc.ABC, Generic[W, S]):
             iterations=course.steps - done - settings.warmup,
             log_interval=settings.log_interval,
             min_steady_seconds=0.0 if course.trains else settings.min_steady_seconds,
-            record_at=self.work.record_at,
             done=done,
             evaluate_every=course.evaluate_every,
         )
@@ -208,14 +209,44 @@ class Loop(abc.ABC, Generic[W, S]):
             for tensor in self.here.statistics(self.bare).values():
                 self.here.distributed.broadcast(tensor, 0)
 
-    @abc.abstractmethod
     def step(self, inputs: Any, targets: Any, lr: float) -> None:
-        """Train on one batch at rate `lr`, and `keep` upstream's values."""
+        """Train on one batch at rate `lr`, in upstream's order of things.
+
+        Only where the step's values are read the device is brought to rest, as upstream does it:
+        before the backward pass in mmsegmentation and TSM, after the step in NVIDIA's ResNet-50,
+        PaddleSeg and PLSC. A recipe that is PyTorch's twin reads them where that does, so that the
+        frameworks are compared and not the order.
+        """
+        work, fixed, whole = self.work, self.fixed_scale, self.whole(self.timer.steps + 1)
+        self.set_rate(lr)
+        sharded = () if self.sharded is None else (self.sharded,)
+        apart = not whole and self.model is not self.bare  # the ranks' sums wait for the last batch
+        with self.model.no_sync() if apart else contextlib.nullcontext():
+            with self.here.autocast():
+                values = work.losses(self.model, *sharded, inputs, targets)
+            printed = self.mean_over_ranks(self.here.row(values.values()))
+            if work.values_before_backward:
+                self.keep(tuple(values), printed.tolist())
+            loss = values["loss"] if work.accumulate == 1 else values["loss"] / work.accumulate
+            (self.scaler.scale(loss) if fixed is None else loss * fixed).backward()
+        if whole:
+            if self.here.sums_at_once:
+                self.here.average(self.gradients())
+            self.descend()
+        if not work.values_before_backward:
+            self.keep(tuple(values), printed.tolist())
+
+    @abc.abstractmethod
+    def set_rate(self, lr: float) -> None:
+        """Set the optimizer's learning rate."""
+
+    @abc.abstractmethod
+    def descend(self) -> None:
+        """Change the weights by the gradients, whose scale is fixed or the scaler's."""
 
     def whole(self, step: int) -> bool:
         """True if no gradients are kept after `step` for the next one."""
-        del step
-        return True
+        return step % self.work.accumulate == 0
 
     @abc.abstractmethod
     def layers(self) -> Any:
@@ -237,10 +268,6 @@ class Loop(abc.ABC, Generic[W, S]):
         gradients = (parameter.grad for parameter in self.bare.parameters())
         return [gradient for gradient in gradients if gradient is not None]
 
-    def grad_scale(self) -> float:
-        """Factor of the loss."""
-        return 1.0
-
     def mean_over_ranks(self, printed: Any) -> Any:
         """A step's values, as they are printed."""
         settings = self.here.settings
@@ -249,11 +276,9 @@ class Loop(abc.ABC, Generic[W, S]):
         return printed
 
     def keep(self, names: Sequence[str], numbers: Sequence[float]) -> None:
-        """Record a step's values, as they are printed."""
-        for name, number in zip(names, numbers, strict=True):
-            self.meters.setdefault(name, Meter()).add(number)
-            if name == "loss":
-                self.last_loss = number
+        """Note a step's loss, of all the values that upstream reads of the device."""
+        self.last_loss = numbers[names.index("loss")]
+        self.losses.append(self.last_loss)
 
     def to_its_end(self) -> None:
         """Take all steps, until every line is written."""
@@ -280,24 +305,9 @@ class Loop(abc.ABC, Generic[W, S]):
         self._finish()
 
     def _report(self, record: StepRecord, lr: float) -> None:
-        readings = {name: meter.close() for name, meter in self.meters.items()}
-        memory = self.here.memory_mib()
-        self.journal.text(
-            self.work.line(
-                LineValues(
-                    at=datetime.now().astimezone(),
-                    record=record,
-                    batch_size_per_gpu=self.here.settings.batch_size,
-                    world_size=self.here.place.world_size,
-                    lr=lr,
-                    values=readings,
-                    memory_mib=memory,
-                    grad_scale=self.grad_scale(),
-                    epoch_steps=self.course.epoch_steps if self.has_epochs else None,
-                )
-            )
-        )
-        self.journal.step(record, loss=readings["loss"].mean, lr=lr, memory_mib=memory)
+        loss, memory = statistics.fmean(self.losses), self.here.memory_mib()
+        self.losses.clear()
+        self.journal.step(record, loss=loss, lr=lr, memory_mib=memory)
 
     def _finish(self) -> None:
         here, timer, window = self.here, self.timer, self.timer.window()

@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from uuid import UUID
 
 from k8sbench.trainers.parts import nvml
 from k8sbench.trainers.parts.settings import Settings
@@ -28,15 +29,15 @@ FRAMEWORK_FIELDS = (
     "gpu_compute_capability",
 )
 
-# Facts of a GPU by NVML's calls, of which the first that answers counts, and what they take.
-ASKED: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
-    "clock_sm_mhz": (("nvmlDeviceGetClockInfo",), (nvml.CLOCK_SM,)),
-    "clock_sm_max_mhz": (("nvmlDeviceGetMaxClockInfo",), (nvml.CLOCK_SM,)),
-    "clock_memory_mhz": (("nvmlDeviceGetClockInfo",), (nvml.CLOCK_MEMORY,)),
-    "clock_memory_max_mhz": (("nvmlDeviceGetMaxClockInfo",), (nvml.CLOCK_MEMORY,)),
-    "pcie_generation": (("nvmlDeviceGetCurrPcieLinkGeneration",), ()),
-    "pcie_width": (("nvmlDeviceGetCurrPcieLinkWidth",), ()),
-    "throttle_reasons": (nvml.CLOCK_REASONS, ()),
+# Facts of a GPU by NVML's calls, and what they take.
+ASKED: dict[str, tuple[str, tuple[int, ...]]] = {
+    "clock_sm_mhz": ("nvmlDeviceGetClockInfo", (nvml.CLOCK_SM,)),
+    "clock_sm_max_mhz": ("nvmlDeviceGetMaxClockInfo", (nvml.CLOCK_SM,)),
+    "clock_memory_mhz": ("nvmlDeviceGetClockInfo", (nvml.CLOCK_MEMORY,)),
+    "clock_memory_max_mhz": ("nvmlDeviceGetMaxClockInfo", (nvml.CLOCK_MEMORY,)),
+    "pcie_generation": ("nvmlDeviceGetCurrPcieLinkGeneration", ()),
+    "pcie_width": ("nvmlDeviceGetCurrPcieLinkWidth", ()),
+    "throttle_reasons": ("nvmlDeviceGetCurrentClocksThrottleReasons", ()),
 }
 GPU_FIELDS = ("driver", "ecc", "power_limit_w", "nvlinks", *ASKED)
 NVLINKS = 36  # the most that NVML counts of one GPU
@@ -50,7 +51,8 @@ def describe() -> dict[str, object]:
         "python": platform.python_version(),
         "cpu": _cpu_model(),
         "cpus": len(os.sched_getaffinity(0)),
-        "ram_gib": _ram_gib(),
+        # Of the whole machine, also where a container may use less.
+        "ram_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
         "os": _os_name(),
         "kernel": platform.release(),
         "infiniband": _infiniband(),
@@ -66,12 +68,12 @@ def gpu(pci_bus_id: str | None, uuid: str | None) -> dict[str, object]:
     its UUID.
     """
     facts: dict[str, object] = dict.fromkeys(GPU_FIELDS)
-    with nvml.opened() as library:
-        if library is not None:
-            facts["driver"] = library.driver()
-            device = library.device(pci_bus_id, uuid)
-            if device is not None:
-                facts |= _from_nvml(library, device)
+    library = nvml.opened()
+    if library is not None:
+        facts["driver"] = library.driver()
+        device = library.device(pci_bus_id, uuid)
+        if device is not None:
+            facts |= _from_nvml(library, device)
     return facts
 
 
@@ -79,13 +81,36 @@ def _from_nvml(library: nvml.Nvml, device: ctypes.c_void_p) -> dict[str, object]
     limit = library.ask("nvmlDeviceGetEnforcedPowerLimit", device)
     links = [library.ask("nvmlDeviceGetNvLinkState", device, link) for link in range(NVLINKS)]
     known = [state for state in links if state is not None]
-    facts = {name: library.first(calls, device, *takes) for name, (calls, takes) in ASKED.items()}
+    facts = {name: library.ask(call, device, *takes) for name, (call, takes) in ASKED.items()}
     return {
         **facts,
         "ecc": library.switch("nvmlDeviceGetEccMode", device),
         "power_limit_w": limit / 1000 if limit is not None else None,
         "nvlinks": sum(known) if known else None,  # the active ones
     }
+
+
+def cuda_identity(index: int) -> tuple[str | None, str | None]:
+    """PCI address and UUID of a visible GPU, from the driver.
+
+    Of CUDA; Paddle does not give them.
+    """
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None, None
+    device = ctypes.c_int()
+    address, uuid = ctypes.create_string_buffer(32), (ctypes.c_ubyte * 16)()
+    if driver.cuInit(0) or driver.cuDeviceGet(ctypes.byref(device), index):
+        return None, None
+    known = driver.cuDeviceGetPCIBusId(address, len(address), device) == 0
+    # The second version is a slice's own where a GPU is cut up (MIG); old drivers have the first.
+    ask = getattr(driver, "cuDeviceGetUuid_v2", None) or driver.cuDeviceGetUuid
+    named = ask(uuid, device) == 0
+    return (
+        address.value.decode() if known else None,
+        str(UUID(bytes=bytes(uuid))) if named else None,
+    )
 
 
 def steer_tf32(allowed: bool) -> None:
@@ -161,12 +186,6 @@ def _read(path: str) -> str:
     with contextlib.suppress(OSError):
         return Path(path).read_text(encoding="utf-8", errors="replace")
     return ""
-
-
-def _ram_gib() -> int | None:
-    """Memory of the whole machine, GiB, also where a container may use less."""
-    match = re.search(r"^MemTotal:\s*(\d+) kB", _read("/proc/meminfo"), re.MULTILINE)
-    return round(int(match[1]) / 2**20) if match else None
 
 
 def _os_name() -> str | None:

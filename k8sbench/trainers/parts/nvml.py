@@ -7,11 +7,9 @@ those of nvml.h; a call that a driver does not have, or that a GPU does not supp
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import threading
 import time
-from collections.abc import Iterator
 from ctypes import POINTER, byref, c_char_p, c_int, c_uint, c_ulonglong, c_void_p
 from typing import Any, ClassVar
 
@@ -31,12 +29,6 @@ class _Utilization(ctypes.Structure):
 
 
 class _Memory(ctypes.Structure):
-    """nvmlMemory_t: bytes."""
-
-    _fields_: ClassVar = [("total", c_ulonglong), ("free", c_ulonglong), ("used", c_ulonglong)]
-
-
-class _MemoryV2(ctypes.Structure):
     """nvmlMemory_v2_t: bytes; what the driver reserves for itself is not in `used`."""
 
     _fields_: ClassVar = [
@@ -56,24 +48,16 @@ _CALLS: dict[str, tuple[tuple[Any, ...], Any]] = {
     "nvmlDeviceGetCurrPcieLinkGeneration": ((), c_uint),
     "nvmlDeviceGetCurrPcieLinkWidth": ((), c_uint),
     "nvmlDeviceGetNvLinkState": ((c_uint,), c_int),
-    "nvmlDeviceGetCurrentClocksEventReasons": ((), c_ulonglong),
+    # Its new name, of driver 535 and later, gives the same bits.
     "nvmlDeviceGetCurrentClocksThrottleReasons": ((), c_ulonglong),
     "nvmlDeviceGetUtilizationRates": ((), _Utilization),
-    "nvmlDeviceGetMemoryInfo_v2": ((), _MemoryV2),
-    "nvmlDeviceGetMemoryInfo": ((), _Memory),
+    # The second version, of driver 510 and later, tells apart what the driver reserves for itself:
+    # 0.3 to 0.6 GiB, which DCGM does not count as used either.
+    "nvmlDeviceGetMemoryInfo_v2": ((), _Memory),
     "nvmlDeviceGetPowerUsage": ((), c_uint),  # mW
     "nvmlDeviceGetTotalEnergyConsumption": ((), c_ulonglong),  # mJ since the driver was loaded
     "nvmlDeviceGetTemperature": ((c_uint,), c_uint),  # °C
 }
-# The same bits under the new name and the old one, which drivers before 535 have alone.
-CLOCK_REASONS = (
-    "nvmlDeviceGetCurrentClocksEventReasons",
-    "nvmlDeviceGetCurrentClocksThrottleReasons",
-)
-# The second version, of driver 510 and later, tells apart what the driver reserves for itself: 0.3
-# to 0.6 GiB, which DCGM does not count as used either.
-MEMORY_USED = ("nvmlDeviceGetMemoryInfo_v2.used", "nvmlDeviceGetMemoryInfo.used")
-_PROCESSES = "nvmlDeviceGetComputeRunningProcesses"
 
 
 class Nvml:
@@ -110,11 +94,6 @@ class Nvml:
         ended = self._call(call, types, device, *arguments, byref(answer))
         return int(getattr(answer, member or "value")) if ended else None
 
-    def first(self, names: tuple[str, ...], device: c_void_p, *arguments: int) -> int | None:
-        """The first answer of several calls."""
-        answers = (self.ask(name, device, *arguments) for name in names)
-        return next((answer for answer in answers if answer is not None), None)
-
     def switch(self, name: str, device: c_void_p) -> bool | None:
         """True if a switch such as ECC or MIG is on."""
         now, after_reboot = c_int(), c_int()
@@ -124,13 +103,10 @@ class Nvml:
 
     def processes(self, device: c_void_p) -> int | None:
         """Number of processes that compute on a GPU."""
-        for version in ("_v3", "_v2", ""):
-            count = c_uint(0)
-            types = c_void_p, POINTER(c_uint), c_void_p
-            code = self._code(_PROCESSES + version, types, device, byref(count), None)
-            if code in (_SUCCESS, _INSUFFICIENT_SIZE):
-                return int(count.value)
-        return None
+        count, types = c_uint(0), (c_void_p, POINTER(c_uint), c_void_p)
+        name = "nvmlDeviceGetComputeRunningProcesses_v3"  # of driver 510 and later
+        code = self._code(name, types, device, byref(count), None)
+        return int(count.value) if code in (_SUCCESS, _INSUFFICIENT_SIZE) else None
 
     def _call(self, name: str, types: tuple[Any, ...], *arguments: Any) -> bool:
         return self._code(name, types, *arguments) == _SUCCESS
@@ -144,22 +120,14 @@ class Nvml:
         return int(function(*arguments))
 
 
-@contextlib.contextmanager
-def opened() -> Iterator[Nvml | None]:
-    """Load NVML for a while; None without library or driver."""
+def opened() -> Nvml | None:
+    """NVML, loaded until this process ends; None without library or driver."""
     try:
         library = ctypes.CDLL(LIBRARY)
         # One that has the name alone would not have this.
-        initialized = library.nvmlInit_v2() == _SUCCESS
+        return Nvml(library) if library.nvmlInit_v2() == _SUCCESS else None
     except (OSError, AttributeError):
-        initialized = False
-    if not initialized:
-        yield None
-        return
-    try:
-        yield Nvml(library)
-    finally:
-        library.nvmlShutdown()
+        return None
 
 
 # --- what the GPU does while a rank trains: sampled beside the training, once a second -----------
@@ -175,16 +143,16 @@ AT_ONCE = 10  # samples of one event
 # For the last sample, before the run goes on without it: the driver of a broken GPU may not answer.
 LAST_SECONDS = 2.0
 
-# By metric: the calls, of which the first that answers counts, what they take after the GPU, the
-# factor from NVML's unit to the metric's, and its decimals.
-METRICS: dict[str, tuple[tuple[str, ...], tuple[int, ...], float, int]] = {
-    "gpu_utilization": (("nvmlDeviceGetUtilizationRates.gpu",), (), 0.01, 2),
-    "memory_used": (MEMORY_USED, (), 1 / 1024**2, 1),
-    "power": (("nvmlDeviceGetPowerUsage",), (), 1e-3, 1),
-    "energy": (("nvmlDeviceGetTotalEnergyConsumption",), (), 1e-3, 1),
-    "sm_clock": (("nvmlDeviceGetClockInfo",), (CLOCK_SM,), 1, 0),
-    "temperature": (("nvmlDeviceGetTemperature",), (TEMPERATURE_OF_GPU,), 1, 0),
-    "throttled": (CLOCK_REASONS, (), 1, 0),
+# By metric: the call, what it takes after the GPU, the factor from NVML's unit to the metric's, and
+# its decimals.
+METRICS: dict[str, tuple[str, tuple[int, ...], float, int]] = {
+    "gpu_utilization": ("nvmlDeviceGetUtilizationRates.gpu", (), 0.01, 2),
+    "memory_used": ("nvmlDeviceGetMemoryInfo_v2.used", (), 1 / 1024**2, 1),
+    "power": ("nvmlDeviceGetPowerUsage", (), 1e-3, 1),
+    "energy": ("nvmlDeviceGetTotalEnergyConsumption", (), 1e-3, 1),
+    "sm_clock": ("nvmlDeviceGetClockInfo", (CLOCK_SM,), 1, 0),
+    "temperature": ("nvmlDeviceGetTemperature", (TEMPERATURE_OF_GPU,), 1, 0),
+    "throttled": ("nvmlDeviceGetCurrentClocksThrottleReasons", (), 1, 0),
 }
 PROCESSES = "processes"
 # Of a GPU that is divided (MIG) NVML gives the whole: the rest is not of this rank's part alone.
@@ -196,7 +164,6 @@ class Sampler:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._held = contextlib.ExitStack()
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
         self._writing = threading.Lock()
@@ -208,10 +175,9 @@ class Sampler:
         if names is None:
             return
         # Here and not in the thread: a loader process that forks meanwhile might hang.
-        library = self._held.enter_context(opened())
+        library = opened()
         device = library.device(*names) if library is not None else None
         if library is None or device is None:
-            self._held.close()
             return
         self._thread = threading.Thread(
             target=self._run, args=(library, device), name="gpu-samples", daemon=True
@@ -229,26 +195,25 @@ class Sampler:
     def _run(self, library: Nvml, device: c_void_p) -> None:
         divided = library.switch("nvmlDeviceGetMigMode", device)
         names = [name for name in METRICS if not divided or name in OF_EACH_PART]
-        with self._held:
-            due, goes_on = time.monotonic(), True
-            while goes_on:
-                # Asked to stop during the wait it takes one sample more.
-                goes_on = not self._stopping.is_set()
-                at = time.time()
-                sample: dict[str, float | None] = {
-                    name: _asked(library, device, name) for name in names
-                }
-                if not divided:
-                    sample[PROCESSES] = library.processes(device)
-                with self._writing:
-                    self._at.append(round(at, 3))
-                    for name, value in sample.items():
-                        self._values.setdefault(name, []).append(value)
-                if len(self._at) >= AT_ONCE:
-                    self._write()
-                due = max(due + EVERY, time.monotonic())
-                if goes_on:
-                    self._stopping.wait(due - time.monotonic())
+        due, goes_on = time.monotonic(), True
+        while goes_on:
+            # Asked to stop during the wait it takes one sample more.
+            goes_on = not self._stopping.is_set()
+            at = time.time()
+            sample: dict[str, float | None] = {
+                name: _asked(library, device, name) for name in names
+            }
+            if not divided:
+                sample[PROCESSES] = library.processes(device)
+            with self._writing:
+                self._at.append(round(at, 3))
+                for name, value in sample.items():
+                    self._values.setdefault(name, []).append(value)
+            if len(self._at) >= AT_ONCE:
+                self._write()
+            due = max(due + EVERY, time.monotonic())
+            if goes_on:
+                self._stopping.wait(due - time.monotonic())
 
     def _write(self) -> None:
         with self._writing:
@@ -260,6 +225,6 @@ class Sampler:
 
 
 def _asked(library: Nvml, device: c_void_p, metric: str) -> float | None:
-    calls, arguments, factor, decimals = METRICS[metric]
-    value = library.first(calls, device, *arguments)
+    call, arguments, factor, decimals = METRICS[metric]
+    value = library.ask(call, device, *arguments)
     return round(value * factor, decimals) if value is not None and decimals else value

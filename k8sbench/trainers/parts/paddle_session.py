@@ -1,5 +1,5 @@
 # ruff: noqa: D102 - the base class describes its methods
-"""One rank of a Paddle job: its place, device, precision and peers.
+"""One rank of a Paddle job: its place, device, precision, peers and training step.
 
 The same code runs with gloo on CPUs and NCCL on GPUs, under `paddle_launch` and alone.
 Importing this module imports paddle, whose thread count and TF32 switch are read from the
@@ -11,28 +11,25 @@ silence, and what had no effect is not claimed: Paddle's AMP does nothing on a C
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 import os
 import signal
 import threading
-import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 import paddle
-from paddle import distributed, nn
+from paddle import _C_ops, distributed, nn
 from paddle.base import core
 
-from k8sbench.trainers.parts import ending, machine, session
+from k8sbench.trainers.parts import ending, loop, machine, session
 from k8sbench.trainers.parts.events import HALF, Place
 from k8sbench.trainers.parts.samples import Array, Normalise, collate
-from k8sbench.trainers.parts.settings import Settings
+from k8sbench.trainers.parts.settings import Settings, refuse
 from k8sbench.trainers.parts.weights import Arrays
 
 # Rank, local rank and world size, as paddle.distributed.launch names them.
@@ -57,7 +54,7 @@ class Batches:
             batch_sampler=self.batches,
             num_workers=self.workers,
             return_list=True,
-            worker_init_fn=_in_loader,
+            worker_init_fn=ending.in_paddle_loader,
             collate_fn=collate,
         )
         iterator = iter(loader)
@@ -70,25 +67,6 @@ class Batches:
             iterator._try_shutdown_all()
 
 
-def _in_loader(_: int) -> None:
-    """Set up a loader process: no batch stays in /dev/shm (`ending`)."""
-
-    def remove(*_: object) -> None:
-        # Until the loader is gone, a thread of its queue may write another batch: a child, which
-        # its end must not end, waits for that.
-        loader = os.getpid()
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
-        if os.fork():
-            os._exit(1)
-        while os.getppid() == loader:
-            time.sleep(0.001)
-        for batch in Path("/dev/shm").glob(f"paddle_{loader}_*"):  # noqa: S108
-            batch.unlink(missing_ok=True)
-        os._exit(1)
-
-    ending.outlive_sigterm(remove)
-
-
 class Session(session.Session):
     """One rank of a Paddle job."""
 
@@ -99,36 +77,25 @@ class Session(session.Session):
     def __init__(self, settings: Settings, place: Place, index: int | None) -> None:
         super().__init__(settings, place, index)
         self.amp_lists: dict[str, Any] = {}  # a trainer's own additions to Paddle's lists
-        self._amp = settings.amp_dtype is not None and _amp_has_effect(settings.amp_dtype)
-
-    @property
-    def precision_effective(self) -> str:
-        return "amp" if self._amp else "fp32"
+        self._amp = settings.amp_dtype is not None
+        with warnings.catch_warnings():
+            # Paddle leaves AMP off where it cannot, and warns.
+            warnings.simplefilter("ignore")
+            self._amp = self.precision_effective == "amp"
 
     @property
     def layout(self) -> str:
         """The layout of images and of the model."""
         return "NHWC" if self.settings.channels_last else "NCHW"
 
-    def connect(self) -> None:
-        if self.place.world_size == 1:
-            return
-        self.backend = "nccl" if self.on_gpu else "gloo"
+    def meet(self) -> None:
         # A launcher guesses from the machine; the device that this run uses is what counts. Without
         # a launcher no variable names it, and Paddle would put every rank on the first one.
-        os.environ["PADDLE_DISTRI_BACKEND"] = self.backend
+        os.environ["PADDLE_DISTRI_BACKEND"] = str(self.backend)
         if self.on_gpu:
             os.environ["FLAGS_selected_gpus"] = str(self.index)  # noqa: SIM112 - Paddle's spelling
-
-        def meet() -> None:
-            distributed.init_parallel_env()
-            self.wait_for_all()  # NCCL connects at its first collective
-
-        if self.on_gpu:
-            self.transport = machine.connect_by_nccl(meet)
-        else:
-            meet()
-            self.transport = "socket"
+        distributed.init_parallel_env()
+        self.wait_for_all()  # NCCL connects at its first collective
 
     def close(self) -> None:
         self.wait_for_all()  # rank 0 must not remove the meeting point before the others leave
@@ -159,8 +126,8 @@ class Session(session.Session):
             model = paddle.DataParallel(model, **ddp)
         return model, synced
 
+    @paddle.no_grad()  # else Paddle refuses to change a gradient where it is
     def average(self, gradients: list[Any]) -> None:
-        """Replace gradients by their means over the ranks, by one sum of them all."""
         flat = self.mean(paddle.concat([gradient.flatten() for gradient in gradients]))
         parts = paddle.split(flat, [gradient.size for gradient in gradients])
         for gradient, part in zip(gradients, parts, strict=True):
@@ -169,8 +136,8 @@ class Session(session.Session):
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
         if not self._amp or self.settings.amp_dtype is None:
             return contextlib.nullcontext()
-        context: contextlib.AbstractContextManager[Any] = _autocast(
-            self.settings.amp_dtype, **self.amp_lists
+        context: contextlib.AbstractContextManager[Any] = paddle.amp.auto_cast(
+            enable=True, level="O1", dtype=HALF[self.settings.amp_dtype], **self.amp_lists
         )
         return context
 
@@ -188,6 +155,9 @@ class Session(session.Session):
             incr_every_n_steps=1000,
             decr_every_n_nan_or_inf=2,
         )
+
+    def row(self, values: Iterable[Any]) -> Any:
+        return paddle.stack([value.detach().astype("float32") for value in values])
 
     def ones(self, length: int) -> Any:
         return paddle.ones([length], dtype="float32")
@@ -264,7 +234,7 @@ class Session(session.Session):
 
     def gpu(self) -> tuple[Any, str | None, str | None]:
         properties = paddle.device.cuda.get_device_properties(self.index)
-        return properties, *_cuda_identity(self.index or 0)
+        return properties, *machine.cuda_identity(self.index or 0)
 
 
 @functools.cache
@@ -305,51 +275,90 @@ def _end_by_signals() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _autocast(dtype: str, **lists: Any) -> Any:
-    return paddle.amp.auto_cast(enable=True, level="O1", dtype=HALF[dtype], **lists)
-
-
-def _amp_has_effect(dtype: str) -> bool:
-    """True if a product has type `dtype`.
-
-    Paddle leaves AMP off where it cannot, and warns.
-    """
-    ones = paddle.ones([1, 1])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with _autocast(dtype):
-            return bool(paddle.matmul(ones, ones).dtype == getattr(paddle, HALF[dtype]))
-
-
 def _nccl_version() -> str | None:
     number = getattr(core, "nccl_version", lambda: 0)()
     return f"{number // 10000}.{number // 100 % 100}.{number % 100}" if number > 9999 else None
-
-
-def _cuda_identity(index: int) -> tuple[str | None, str | None]:
-    """PCI address and UUID of a visible GPU, from the driver.
-
-    Paddle does not give them.
-    """
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return None, None
-    device = ctypes.c_int()
-    address, uuid = ctypes.create_string_buffer(32), (ctypes.c_ubyte * 16)()
-    if driver.cuInit(0) or driver.cuDeviceGet(ctypes.byref(device), index):
-        return None, None
-    known = driver.cuDeviceGetPCIBusId(address, len(address), device) == 0
-    # The second version is a slice's own where a GPU is cut up (MIG); old drivers have the first.
-    ask = getattr(driver, "cuDeviceGetUuid_v2", None) or driver.cuDeviceGetUuid
-    named = ask(uuid, device) == 0
-    return (
-        address.value.decode() if known else None,
-        str(UUID(bytes=bytes(uuid))) if named else None,
-    )
 
 
 def count_parameters(layer: Any, *, statistics: bool = False) -> int:
     """Trained parameters; with batch norm's statistics, which Paddle also calls so, if asked."""
     counted = [parameter for parameter in layer.parameters() if parameter.trainable or statistics]
     return sum(int(np.prod(parameter.shape)) for parameter in counted)
+
+
+# Paddle's own first scale; it halves itself until gradients are finite.
+DYNAMIC_SCALE = 65536.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work(loop.Work):
+    """Definition of one Paddle trainer."""
+
+    # A layer of which every rank trains a part of its own.
+    sharded: Callable[[Session], Any] | None = None
+    # Whether upstream counts batch norm's statistics among the model's parameters.
+    statistics_are_parameters: bool = False
+    # Paddle's own switches, as upstream sets them; on GPUs only.
+    flags: Mapping[str, object] = field(default_factory=dict)
+    # Additions to the lists of operators that AMP takes or leaves.
+    amp_lists: Mapping[str, Any] = field(default_factory=dict)
+    # fp16 only: where a scale that adapts begins.
+    initial_scale: float = DYNAMIC_SCALE
+    # The trainer's own options, for the start line.
+    options: Callable[[Session], Mapping[str, object]] = lambda _: {}
+
+
+def train(work: Work, settings: Settings) -> None:
+    """Run one rank from its start line to its last."""
+    with open_session(settings) as here:
+        if work.sharded is not None and here.scales and here.place.world_size > 1:
+            # An overflow in one rank's shard would make that rank alone leave out its step.
+            refuse("--amp-dtype fp16 with a sharded layer runs on one rank only; use bf16 or none")
+        options = dict(work.options(here))
+        if flags := here.set_flags(work.flags):
+            options["flags"] = flags
+        journal, files = loop.begin(work, here, options)
+        _Run(work, here, journal, files).to_its_end()
+
+
+class _Run(loop.Loop[Work, Session]):
+    norms = (nn.BatchNorm1D, nn.BatchNorm2D, nn.SyncBatchNorm)
+    dropouts = (nn.Dropout, nn.Dropout2D)
+
+    def count_parameters(self) -> int:
+        return count_parameters(self.bare, statistics=self.work.statistics_are_parameters)
+
+    def prepare(self) -> None:
+        work, here = self.work, self.here
+        here.amp_lists = dict(work.amp_lists)
+        if work.sharded is not None:
+            self.sharded = work.sharded(here)
+        self.train_mode()
+        layers: Sequence[Any] = [self.model] if self.sharded is None else [self.model, self.sharded]
+        self.optimizer = paddle.optimizer.Momentum(
+            learning_rate=self.schedule(0),
+            momentum=work.momentum,
+            weight_decay=work.weight_decay,
+            parameters=[parameter for layer in layers for parameter in layer.parameters()],
+            use_multi_tensor=here.settings.fused_optimizer,
+        )
+        self.scaler = here.scaler(work.initial_scale)
+        self.fixed_scale = None
+        if here.scales and work.static_scale is not None:
+            self.fixed_scale = paddle.to_tensor([work.static_scale], dtype="float32")
+
+    def layers(self) -> Any:
+        return self.model.sublayers()
+
+    def set_rate(self, lr: float) -> None:
+        self.optimizer.set_lr(lr)
+
+    def descend(self) -> None:
+        if self.fixed_scale is None:
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+        else:
+            # One operation for all, as the scaler's own; what it finds is not asked for.
+            _C_ops.check_finite_and_unscale_(self.gradients(), self.fixed_scale)
+            self.optimizer.step()
+        self.optimizer.clear_grad()

@@ -15,14 +15,8 @@ any number of ranks trains on the same samples. Imports no framework.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import importlib
 import itertools
 import json
-import os
-import pickle
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,38 +96,15 @@ At = tuple[int, int]  # epoch and number of a sample
 Batch = tuple[Array, Array, str]  # inputs, targets and a note
 
 
-def opener(name: str, **options: Any) -> Callable[[Path], Files]:
-    """Return the function that opens a folder as the named data set.
-
-    Its module needs Pillow.
-    """
-
-    def opened(folder: Path) -> Files:
-        module: Any = importlib.import_module(f"k8sbench.trainers.data.{name}")
-        files: Files = module.open_set(folder, **options)
-        return files
-
-    return opened
-
-
-@contextlib.contextmanager
 def opened(
     opener: Callable[[Path], Files] | None, settings: Settings, place: Place
-) -> Iterator[Files | None]:
-    """Return the data set of the settings; None for synthetic data.
-
-    One rank of a node lists the folder, and the others read its list, which is gone when rank 0 of
-    the node leaves the context: by then all must have entered it.
-    """
+) -> Files | None:
+    """Return the data set of the settings; None for synthetic data."""
     if settings.data in DATA_SOURCES:
-        yield None
-        return
+        return None
     assert opener is not None, "every trainer that has --data reads files"
     try:
-        if place.world_size == 1:
-            files = opener(Path(settings.data))
-        else:
-            files = _shared(lambda: opener(Path(settings.data)))
+        files = opener(Path(settings.data))
     except DataError as error:
         refuse(f"--data {settings.data}: {error}")
     global_batch = settings.batch_size * place.world_size
@@ -142,27 +113,7 @@ def opened(
             f"--data {settings.data} has {len(files.training)} samples to train on, fewer than the "
             f"global batch of {global_batch}; train on fewer ranks or by a smaller --batch-size"
         )
-    yield files
-    if place.local_rank == 0:
-        _list_of_node().unlink(missing_ok=True)
-
-
-def _list_of_node() -> Path:
-    # One launcher starts all ranks of a node; a pod, and a local run, has a folder of its own.
-    return Path(tempfile.gettempdir()) / f"k8sbench-files-{os.getppid()}"
-
-
-def _shared(make: Callable[[], Files]) -> Files:
-    """Call `make` in one process of the node, and share the result."""
-    with _list_of_node().open("a+b") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        if os.fstat(file.fileno()).st_uid != os.geteuid():
-            return make()  # another user's: what it holds could be anything
-        if not file.seek(0, os.SEEK_END):
-            pickle.dump(make(), file)
-        file.seek(0)
-        files: Files = pickle.load(file)  # noqa: S301
-        return files
+    return files
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from k8sbench.trainers.parts import schedules, settings
-from k8sbench.trainers.parts.schedules import Course, Schedule
+from k8sbench.trainers.parts import settings, steps
+from k8sbench.trainers.parts.steps import Course, Schedule
 
 POWER = 0.9
 STEPS = 80_000  # of upstream's training, of which --mode throughput measures the first
@@ -49,7 +49,7 @@ def add_options(group: argparse._ArgumentGroup) -> None:
 def schedule(own: argparse.Namespace, base: float, last: float) -> Callable[[Course], Schedule]:
     """Polynomial decay from `base`, or the requested rate, to `last`."""
     first = base if own.lr is None else own.lr
-    return lambda course: schedules.poly(
+    return lambda course: steps.poly(
         first, course.steps if course.trains else STEPS, power=POWER, minimum=min(last, first)
     )
 

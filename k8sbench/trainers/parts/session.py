@@ -62,7 +62,6 @@ class Session(abc.ABC):
             self.close()
 
     @property
-    @abc.abstractmethod
     def precision_effective(self) -> str:
         """Effective precision: "fp32" or "amp".
 
@@ -70,10 +69,29 @@ class Session(abc.ABC):
         device before the first line. That proves that the framework's mixed precision has effect
         here, as Paddle's has not on a CPU; not which operations of a model it takes.
         """
+        factor = self.ones(1).reshape([1, 1])
+        with self.autocast():
+            product = factor @ factor
+        return "fp32" if product.dtype == factor.dtype else "amp"
 
-    @abc.abstractmethod
     def connect(self) -> None:
         """Meet the other ranks; returns once all have connected. A rank alone does nothing."""
+        if self.place.world_size > 1:
+            self.join()
+
+    def join(self) -> None:
+        """Join the job's process group, even as its only rank."""
+        # NCCL refuses two ranks on one GPU; gloo takes a GPU's tensors by way of the host.
+        if self.on_gpu and not self.settings.share_gpu:
+            self.backend = "nccl"
+            self.transport = machine.connect_by_nccl(self.meet)
+        else:
+            self.backend, self.transport = "gloo", "socket"
+            self.meet()
+
+    @abc.abstractmethod
+    def meet(self) -> None:
+        """Connect to the other ranks by the backend."""
 
     @abc.abstractmethod
     def close(self) -> None:
@@ -98,6 +116,14 @@ class Session(abc.ABC):
     @abc.abstractmethod
     def sync(self) -> None:
         """Wait until the device has finished all work."""
+
+    @abc.abstractmethod
+    def row(self, values: Iterable[Any]) -> Any:
+        """Scalars of any type as one float32 vector, without gradients."""
+
+    @abc.abstractmethod
+    def average(self, gradients: list[Any]) -> None:
+        """Replace gradients by their means over the ranks, by one sum of them all."""
 
     @abc.abstractmethod
     def ones(self, length: int) -> Any:

@@ -1,4 +1,4 @@
-"""Step times: what a run is measured by.
+"""The steps of a run: their times, by which it is measured; how many; their learning rates.
 
 A step begins where the one before it ended, so that it holds everything that the loop does: wait
 for data, compute, log. The time until its data are there is kept apart. A record covers the steps
@@ -13,8 +13,10 @@ import contextlib
 import math
 import time
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+
+from k8sbench.trainers.parts.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -25,9 +27,6 @@ class StepPlan:
     iterations: int
     log_interval: int
     min_steady_seconds: float = 0.0
-    # Step numbers k with k % log_interval == record_at % log_interval end a record: 0 where
-    # upstream logs after every n-th step, 1 where it logs the first and then every n-th.
-    record_at: int = 0
     # Steps that were done before this process went on with them.
     done: int = 0
     # A record ends before each evaluation; 0: there are none.
@@ -46,7 +45,7 @@ class StepPlan:
     def ends_record(self, step: int) -> bool:
         """True if a record ends with `step`."""
         return (
-            step % self.log_interval == self.record_at % self.log_interval
+            step % self.log_interval == 0
             or step == self.warm
             or step == self.window_end
             or (self.evaluate_every > 0 and step % self.evaluate_every == 0)
@@ -62,20 +61,8 @@ class StepRecord:
     steps: int
     seconds: float
     data_seconds: float
-    # The last step alone, and all steps since the first: some families print these.
-    last_seconds: float
-    last_data_seconds: float
-    total_seconds: float
-    total_data_seconds: float
-    # Of all these steps, how many this process did not take: it was resumed after them.
-    done: int = 0
     # Between the record before and this one, in none of its steps: evaluation, checkpoints.
     paused_seconds: float = 0.0
-
-    @property
-    def taken(self) -> int:
-        """The steps of `total_seconds`."""
-        return self.step - self.done
 
 
 @dataclass(frozen=True)
@@ -142,20 +129,19 @@ class StepTimer:
         self._sync = sync
         self._sync_each_step = sync_each_step
         self._clock = clock
-        self._began = self._step_began = self._record_began = math.nan
+        self._step_began = self._record_began = math.nan
         self._warmup_ended = self._window_ended = math.nan
         self._data_wait = 0.0
         self._record_data = 0.0
-        self._total_data = 0.0
         self._record_steps = 0
         self._record_paused = 0.0
 
     def start(self) -> None:
         """Start the clock of the first step."""
         self._sync()
-        self._began = self._step_began = self._record_began = self._clock()
+        self._step_began = self._record_began = self._clock()
         if self.plan.warmup == 0:
-            self._warmup_ended = self._began
+            self._warmup_ended = self._step_began
 
     def another(self, agree: Callable[[int], int] = lambda steps: steps) -> bool:
         """True if another step follows; equal on every rank."""
@@ -177,7 +163,6 @@ class StepTimer:
         yield
         self._sync()
         paused = self._clock() - began
-        self._began += paused
         self._step_began += paused
         self._record_began += paused
         self._warmup_ended += paused  # NaN, before it has ended, stays NaN
@@ -205,7 +190,6 @@ class StepTimer:
             self.step_seconds.append(seconds)
         self._step_began, self._data_wait = now, 0.0
         self._record_data += wait
-        self._total_data += wait
         self._record_steps += 1
         if not ends_record:
             return None
@@ -219,11 +203,6 @@ class StepTimer:
             steps=self._record_steps,
             seconds=now - self._record_began,
             data_seconds=self._record_data,
-            last_seconds=seconds,
-            last_data_seconds=wait,
-            total_seconds=now - self._began,
-            total_data_seconds=self._total_data,
-            done=self.plan.done,
             paused_seconds=self._record_paused,
         )
         self._record_paused = 0.0
@@ -242,39 +221,79 @@ class StepTimer:
         )
 
 
-@dataclass
-class Meter:
-    """Printed value: last, mean since the last record, mean of all."""
-
-    last: float = math.nan
-    _sum: float = 0.0
-    _count: int = 0
-    _total: float = 0.0
-    _total_count: int = 0
-
-    def add(self, value: float) -> None:
-        """One step's value."""
-        self.last = value
-        self._sum += value
-        self._count += 1
-        self._total += value
-        self._total_count += 1
-
-    def close(self) -> StepValue:
-        """Return a record's value; restart the mean."""
-        reading = StepValue(
-            last=self.last,
-            mean=self._sum / self._count if self._count else math.nan,
-            running=self._total / self._total_count if self._total_count else math.nan,
-        )
-        self._sum, self._count = 0.0, 0
-        return reading
+# --- length, evaluations and learning rates -------------------------------------------------------
+#
+# An epoch is as many whole global batches as the data set has: the rest is left out, as upstreams
+# leave it out. Everything that counts epochs (length, schedule, order of samples) asks `course` for
+# their steps. A learning rate rule is a pure function from a number of finished steps to a rate:
+# each maker returns ``lr(step)`` with `step` counted from 0. Past their end the rules stay at their
+# last value: a run that goes on after its window must not divide by what is left.
 
 
 @dataclass(frozen=True)
-class StepValue:
-    """Value at a record: last step, mean of the record, mean of all."""
+class Course:
+    """Steps of a run, from 1 to `steps`, with or without restarts."""
 
-    last: float
-    mean: float
-    running: float
+    steps: int
+    epoch_steps: int
+    evaluate_every: int = 0  # steps; 0: at the end only, if at all
+    trains: bool = False  # --mode train
+
+    @property
+    def epochs(self) -> int:
+        """The epochs of the run, the last perhaps not a whole one."""
+        return -(-self.steps // self.epoch_steps)
+
+    def evaluates(self, step: int) -> bool:
+        """True if the model is evaluated after `step`, and saved with checkpoints."""
+        due = self.evaluate_every > 0 and step % self.evaluate_every == 0
+        return self.trains and (due or step == self.steps)
+
+
+def course(settings: Settings, samples: int, global_batch: int) -> Course:
+    """Return the steps for a data set; unknown size 0: one-step epochs."""
+    epoch_steps = max(samples // global_batch, 1)
+    if settings.mode != "train":
+        return Course(steps=settings.warmup + settings.iterations, epoch_steps=epoch_steps)
+    unit = epoch_steps if settings.length_unit == "epochs" else 1
+    return Course(
+        steps=settings.length * unit,
+        epoch_steps=epoch_steps,
+        evaluate_every=settings.evaluate_every * unit,
+        trains=True,
+    )
+
+
+Schedule = Callable[[int], float]
+
+
+def poly(base: float, total: int, *, power: float = 0.9, minimum: float = 0.0) -> Schedule:
+    """Polynomial decay from `base` to `minimum` over `total` steps (mmseg, PaddleSeg)."""
+
+    def lr(step: int) -> float:
+        left = 1.0 - min(step, total) / total
+        return float((base - minimum) * left**power + minimum)
+
+    return lr
+
+
+def warmup_cosine(base: float, *, warmup: int, total: int, per: int = 1) -> Schedule:
+    """Linear warm-up, then half a cosine to 0, updated every `per` steps.
+
+    `warmup` and `total` are counted in units of `per` steps.
+    """
+
+    def lr(step: int) -> float:
+        tick = min(step // per, total)
+        if tick < warmup:
+            return base * (tick + 1) / warmup
+        done = (tick - warmup) / max(total - warmup, 1)
+        return 0.5 * base * (1.0 + math.cos(math.pi * done))
+
+    return lr
+
+
+def stepped(base: float, boundaries: Sequence[int], factor: float = 0.1) -> Schedule:
+    """`base`, times `factor` from each boundary on."""
+    ordered = sorted(boundaries)
+    return lambda step: base * factor ** sum(step >= boundary for boundary in ordered)

@@ -1,5 +1,5 @@
 # ruff: noqa: D102 - the base class describes its methods
-"""One rank of a PyTorch job: its place, device, precision and peers.
+"""One rank of a PyTorch job: its place, device, precision, peers and training step.
 
 The same code runs with gloo on CPUs and NCCL on GPUs, under torchrun (which the training operator
 configures through PET_*) and alone. Nothing about speed is switched on in silence: TF32 is off
@@ -12,7 +12,8 @@ import contextlib
 import functools
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -23,11 +24,10 @@ from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 from torch.utils.data import DataLoader
 
-from k8sbench.trainers.parts import ending, machine, session
+from k8sbench.trainers.parts import ending, loop, session
 from k8sbench.trainers.parts.events import Place
 from k8sbench.trainers.parts.samples import Array, Normalise, Read, collate
 from k8sbench.trainers.parts.settings import Settings, refuse
-from k8sbench.trainers.parts.torch_sync_norm import synchronise
 
 MOMENTUM = "momentum_buffer"  # as torch.optim.SGD calls it
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
@@ -47,24 +47,9 @@ class Session(session.Session):
         super().__init__(settings, place, index)
         self.device = torch.device("cpu" if index is None else f"cuda:{index}")
 
-    @property
-    def precision_effective(self) -> str:
-        factor = torch.ones(1, 1, device=self.device)
-        with self.autocast():
-            product = factor @ factor
-        return "fp32" if product.dtype == torch.float32 else "amp"
-
-    def connect(self) -> None:
-        if self.place.world_size > 1:
-            self.join()
-
-    def join(self) -> None:
-        """Join the job's process group, even as its only rank."""
-        # NCCL refuses two ranks on one GPU; gloo takes a GPU's tensors by way of the host.
-        by_nccl = self.on_gpu and not self.settings.share_gpu
-        self.backend = "nccl" if by_nccl else "gloo"
-
-        def meet() -> None:
+    def meet(self) -> None:
+        by_nccl = self.backend == "nccl"
+        with contextlib.nullcontext() if by_nccl else _quiet_stdout():
             dist.init_process_group(
                 self.backend,
                 timeout=COLLECTIVE_TIMEOUT,
@@ -72,13 +57,6 @@ class Session(session.Session):
                 world_size=self.place.world_size,
                 device_id=self.device if by_nccl else None,  # so that NCCL connects now
             )
-
-        if by_nccl:
-            self.transport = machine.connect_by_nccl(meet)
-        else:
-            with _quiet_stdout():
-                meet()
-            self.transport = "socket"
 
     def close(self) -> None:
         if self.backend is not None:
@@ -96,8 +74,7 @@ class Session(session.Session):
     def prepare(self, model: nn.Module, *, sync_bn: bool, **ddp: Any) -> tuple[nn.Module, bool]:
         synced = self.synchronises(sync_bn)
         if synced:
-            own = nn.SyncBatchNorm.convert_sync_batchnorm  # the compiler knows no other
-            model = (own if self.settings.compile else synchronise)(model)
+            model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
         model = model.to(self.device)
         if self.settings.channels_last:
             model = model.to(memory_format=torch.channels_last)
@@ -109,14 +86,7 @@ class Session(session.Session):
             )
         return model, synced
 
-    def apart(self, model: nn.Module) -> contextlib.AbstractContextManager[None]:
-        """Context of a step that keeps its gradients without summing over ranks."""
-        if isinstance(model, nn.parallel.DistributedDataParallel):
-            return model.no_sync()
-        return contextlib.nullcontext()
-
     def average(self, gradients: list[Tensor]) -> None:
-        """Replace gradients by their means over the ranks, by one sum of them all."""
         flat = self.mean(torch.cat([gradient.flatten() for gradient in gradients]))
         parts = flat.split([gradient.numel() for gradient in gradients])
         for gradient, part in zip(gradients, parts, strict=True):
@@ -134,6 +104,9 @@ class Session(session.Session):
             init_scale=initial,
             enabled=self.settings.amp_dtype == "fp16",
         )
+
+    def row(self, values: Iterable[Tensor]) -> Tensor:
+        return torch.stack([value.detach().float() for value in values])
 
     def ones(self, length: int) -> Tensor:
         return torch.ones(length, device=self.device)
@@ -272,3 +245,69 @@ def _quiet_stdout() -> Iterator[None]:
         os.dup2(kept, 1)
         os.close(kept)
         os.close(nowhere)
+
+
+# PyTorch's own first scale; it halves itself until gradients are finite.
+DYNAMIC_SCALE = 65536.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work(loop.Work):
+    """Definition of one PyTorch trainer."""
+
+    # Parameter groups as torch.optim takes them; a group's "lr_mult" (default 1) multiplies the
+    # rate that the schedule gives.
+    groups: Callable[[nn.Module], Iterable[Any]]
+    clip_norm: float | None = None
+    # The trainer's own options, for the start line.
+    options: Mapping[str, object] = field(default_factory=dict)
+
+
+def train(work: Work, settings: Settings) -> None:
+    """Run one rank from its start line to its last."""
+    with open_session(settings) as here:
+        journal, files = loop.begin(work, here, work.options)
+        _Run(work, here, journal, files).to_its_end()
+
+
+class _Run(loop.Loop[Work, Session]):
+    norms = (nn.modules.batchnorm._BatchNorm,)
+    dropouts = (nn.modules.dropout._DropoutNd,)
+
+    def count_parameters(self) -> int:
+        return sum(parameter.numel() for parameter in self.bare.parameters())
+
+    def prepare(self) -> None:
+        work, here = self.work, self.here
+        self.train_mode()
+        self.optimizer = torch.optim.SGD(
+            work.groups(self.bare),
+            lr=self.schedule(0),
+            momentum=work.momentum,
+            weight_decay=work.weight_decay,
+            fused=True if here.settings.fused_optimizer else None,
+        )
+        self.scaler = here.scaler(work.static_scale or DYNAMIC_SCALE)
+        self.fixed_scale = work.static_scale if self.scaler.is_enabled() else None
+
+    def layers(self) -> Any:
+        return self.model.modules()
+
+    def set_rate(self, lr: float) -> None:
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr * group.get("lr_mult", 1.0)
+
+    def descend(self) -> None:
+        work, scaler, optimizer, fixed = self.work, self.scaler, self.optimizer, self.fixed_scale
+        if fixed is not None:
+            torch._foreach_div_(self.gradients(), fixed)
+        if work.clip_norm is not None:
+            if fixed is None:
+                scaler.unscale_(optimizer)
+            nn.utils.clip_grad_norm_(self.model.parameters(), work.clip_norm)
+        if fixed is not None:
+            optimizer.step()
+        else:
+            scaler.step(optimizer)
+            scaler.update()
+        optimizer.zero_grad()

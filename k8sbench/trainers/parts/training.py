@@ -19,14 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from k8sbench.trainers.parts import ending, state
+from k8sbench.trainers.parts import checkpoints, ending
 from k8sbench.trainers.parts.checkpoints import CheckpointError, Checkpoints
 from k8sbench.trainers.parts.events import rate
 from k8sbench.trainers.parts.samples import Array, Files, Ledger, Reader, ValidationBatches
 from k8sbench.trainers.parts.settings import refuse
 from k8sbench.trainers.parts.steps import RankWindow
 
-LOOK_SECONDS = 2.0  # between two looks of all ranks at whether one of them wants a checkpoint
 # Steps in a row whose loss is no number: overflows that a scaler leaves out have a finite one.
 NOT_FINITE_STEPS = 100
 
@@ -61,7 +60,6 @@ class Training:
         self.ends = False  # whether the run ends with it
         self.was_cut = False  # whether the evaluation before it did not come to its end
         self.not_finite = 0  # steps
-        self.looked, self.look_at = (0, math.nan), 0  # the last look, and the step of the next
         self.saved_at = math.nan
         if settings.checkpoints is not None:
             ending.save_first()
@@ -84,7 +82,7 @@ class Training:
             **self.run.journal.options,
             "lr of the first step": self.run.schedule(0),
             "data": self.files.digest,
-            "form of the state": state.FORM,
+            "form of the state": checkpoints.FORM,
         }
 
     def resume(self) -> int:
@@ -104,7 +102,8 @@ class Training:
                 f"{checkpoint.folder} is of step {checkpoint.step}: a run of {steps} ends before"
             )
         here, common = self.run.here, checkpoint.of(0)
-        state.restore(common, checkpoint.of(here.place.rank), here, **self.run.parts())
+        own = checkpoint.of(here.place.rank)
+        checkpoints.restore_state(common, own, here, **self.run.parts())
         target, self.reached = self.reached.target, Reached(**checkpoint.facts["reached"])
         if self.reached.target != target:  # what was reached is another one
             self.reached.target, self.reached.target_seconds = target, None
@@ -123,7 +122,6 @@ class Training:
         if self.was_cut:
             self._evaluate(self.run.timer.steps)
         self.saved_at = time.monotonic()
-        self.looked = (self.run.timer.steps, self.saved_at)
         self._end_at_target()
 
     def after(self, step: int) -> None:
@@ -131,7 +129,7 @@ class Training:
         course = self.run.course
         self._check_loss()
         if self.checkpoints is not None:
-            self.due |= course.evaluates(step) or self.is_due(step)
+            self.due |= self.is_due() or course.evaluates(step)
         saves = self.due and (self.run.whole(step) or step == course.steps)
         if not (saves or course.evaluates(step)):
             return
@@ -154,21 +152,15 @@ class Training:
                 "diverged; look at the learning rate, the data and the precision"
             )
 
-    def is_due(self, step: int) -> bool:
-        """True if a checkpoint is due by time, or a rank must end.
+    def is_due(self) -> bool:
+        """True if a checkpoint is due by time on any rank, or one must end.
 
-        All ranks look after the same step and learn of one another then, each time also when to
-        look again: a look is a collective, too dear for every step.
+        A collective after each step: a small one beside those of its gradients.
         """
-        if step < self.look_at:
-            return False
-        every, now = self.run.here.settings.checkpoint_every, time.monotonic()
-        (before, at), self.looked = self.looked, (step, now)
-        ahead = max((step - before) * LOOK_SECONDS // max(now - at, 1e-3), 1.0)
-        is_late = 0 < every <= now - self.saved_at
-        mine = np.array([float(ending.told.is_set()), float(is_late), ahead])
-        told, late, aheads = self.run.here.total(mine)
-        self.look_at = step + int(aheads / self.run.here.place.world_size)
+        every = self.run.here.settings.checkpoint_every
+        is_late = 0 < every <= time.monotonic() - self.saved_at
+        mine = np.array([ending.told.is_set(), is_late], np.float64)
+        told, late = self.run.here.total(mine)
         self.ends |= bool(told)
         return bool(told or late)
 
@@ -256,7 +248,7 @@ class Training:
             "broken": broken,
             "was_cut": self.was_cut,
         }
-        write = partial(state.save, here=self.run.here, **self.run.parts())
+        write = partial(checkpoints.save_state, here=self.run.here, **self.run.parts())
         began = time.monotonic()
         failed = self.checkpoints.save(step, write, facts)
         self.saved_at = time.monotonic()

@@ -19,8 +19,6 @@ import numpy as np
 
 from k8sbench.trainers.parts.samples import Array
 
-LARGEST = np.finfo(np.float32).max
-_CHECKSUM = re.compile(r"-([0-9a-f]{8,64})\.\w+$")
 _CLASSIFIERS = ("fc.", "out.")
 # A tensor inside one of our backbones: the stem or a part of a block, the places of convolution and
 # norm in there (which differ between models), and the tensor.
@@ -45,7 +43,6 @@ class Loaded:
     file: str  # its name, without the folder
     digest: str  # SHA-256 of the file, hex
     loaded: int  # tensors
-    left: tuple[str, ...]  # the parts of the model that stay at their random start
 
 
 class Publisher(NamedTuple):
@@ -111,11 +108,13 @@ def load(
 
     `read` gives what a file of the framework holds, and `put` copies an array into a tensor. The
     file must have every tensor inside `backbone`, in its shape, and no others; a classifier `fc` at
-    the model's root is filled where the shape is the same. Where the file's name has the beginning
-    of its SHA-256, that must be right. Nothing is put unless all fits; else raises
-    :class:`WeightsError`.
+    the model's root is filled where the shape is the same. Nothing is put unless all fits; else
+    raises :class:`WeightsError`.
     """
-    checksum = _checked(path)
+    try:
+        checksum = digest(path)
+    except OSError as error:
+        raise WeightsError(f"the weights {path} cannot be read: {error.strerror}") from error
     arrays = _arrays(path, read)
     tables = [_names(publisher, tensors) for publisher in PUBLISHERS]
     known = max(tables, key=lambda table: len(table.keys() & arrays.keys()))
@@ -141,18 +140,9 @@ def load(
             f"the weights in {path} are not of this model: {', '.join(unlike[:3])}{more} are not in"
             " both, or of another shape"
         )
-    for name in known:
-        if not (abs(arrays[name]) <= LARGEST).all():
-            raise WeightsError(f"{name} in {path} has numbers that are not finite")
     for name, ours in known.items():
         put(tensors[ours], np.ascontiguousarray(arrays[name], np.float32))
-    prefix = next(name.partition("backbone.")[0] for name in tensors if "backbone." in name)
-    left = {
-        name.removeprefix(prefix).partition(".")[0]
-        for name in tensors
-        if name not in known.values() and "backbone." not in name
-    }
-    return Loaded(path.name, checksum, len(known), tuple(sorted(left)))
+    return Loaded(path.name, checksum, len(known))
 
 
 def digest(path: Path) -> str:
@@ -162,21 +152,6 @@ def digest(path: Path) -> str:
         while block := file.read(1 << 20):
             sha256.update(block)
     return sha256.hexdigest()
-
-
-def _checked(path: Path) -> str:
-    """Digest of a file, verified against a digest in its name."""
-    try:
-        found = digest(path)
-    except OSError as error:
-        raise WeightsError(f"the weights {path} cannot be read: {error.strerror}") from error
-    named = _CHECKSUM.search(path.name)
-    if named is not None and not found.startswith(named[1]):
-        raise WeightsError(
-            f"{path} is damaged or another file: its SHA-256 begins with {found[:8]}, its name says"
-            f" {named[1]}; fetch it again"
-        )
-    return found
 
 
 def _arrays(path: Path, read: Callable[[Path], Mapping[str, Any]]) -> dict[str, Array]:

@@ -114,10 +114,6 @@ class TrainerLogs:
                 steps=1,
                 seconds=self._step_seconds,
                 data_seconds=0.01,
-                last_seconds=self._step_seconds,
-                last_data_seconds=0.01,
-                total_seconds=step * self._step_seconds,
-                total_data_seconds=step * 0.01,
             )
             next(iter(self._journals.values())).step(record, loss=7.0, lr=0.1, memory_mib=900.0)
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from k8sbench.trainers.parts import loop, steps, torch_loop
+from k8sbench.trainers.parts import loop, steps, torch_session
 from tests.harness.cuda_stub.operators import SEEN
 
 COUNTS = ("launches", "waits", "in", "out", "pageable")
@@ -44,7 +44,7 @@ class OnHost(TorchDispatchMode):
 def watch() -> None:
     """From now on every run of a trainer is watched."""
     readings: list[dict[str, int]] = []
-    step, ready, finish = torch_loop._Run.step, steps.StepTimer.data_ready, loop.Loop._finish
+    step, ready, finish = torch_session._Run.step, steps.StepTimer.data_ready, loop.Loop._finish
     begin = loop.begin
 
     def begun(*given: Any) -> Any:
@@ -78,7 +78,7 @@ def watch() -> None:
     for owner, name, function in (
         (loop, "begin", begun),
         (steps.StepTimer, "data_ready", data_ready),
-        (torch_loop._Run, "step", stepped),
+        (torch_session._Run, "step", stepped),
         (loop.Loop, "_finish", told),
     ):
         setattr(owner, name, function)

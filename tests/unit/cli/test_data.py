@@ -12,9 +12,7 @@ from tests.unit.command_line import Cli
 @pytest.mark.parametrize("one", DATA_SETS, ids=lambda one: one.name)
 def test_a_drawn_set_is_whole(one: KnownDataSet, tmp_path: Path, cli: Cli) -> None:
     module = importlib.import_module(f"k8sbench.trainers.data.{one.name}")
-    counts = getattr(module, "CLIPS", None) or module.PICTURES
-    expected = tuple(counts.values()) if isinstance(counts, dict) else (counts, module.PAIRS)
-    assert (one.training, one.validation) == expected
+    assert {"train": one.training, "val": one.validation} == module.SAMPLES
     listed = {each["name"]: each for each in cli.json("data", "list", "-o", "json")["data_sets"]}
     assert listed[one.name]["training"] == one.training
     folder = tmp_path / "set"

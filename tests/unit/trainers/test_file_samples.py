@@ -1,10 +1,8 @@
 """Samples of a rank's step, and broken samples."""
 
-import contextlib
 import itertools
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -232,32 +230,11 @@ def test_real_data_must_be_there_and_fill_a_global_batch() -> None:
         raise DataError(f"{folder}/train has no pictures")
 
     real = read("--data", "/data/set", "--batch-size", "8")
-    assert [len(set_.training) for set_ in entered(files(8), real)] == [8]
-    with opened(None, read(), Place()) as found:
-        assert found is None
+    found = opened(files(8), real, Place())
+    assert found is not None
+    assert len(found.training) == 8
+    assert opened(None, read(), Place()) is None
     with pytest.raises(Ended, match=r"7 samples to train on, fewer than the global batch of 8"):
-        entered(files(7), real)
+        opened(files(7), real, Place())
     with pytest.raises(Ended, match=r"error: --data /data/set: /data/set/train has no pictures"):
-        entered(missing, real)
-
-
-def entered(opener: Any, given: settings.Settings, *places: Place) -> list[Files]:
-    """Return the files of a node's ranks in order of arrival."""
-    with contextlib.ExitStack() as stack:
-        found = [stack.enter_context(opened(opener, given, at)) for at in places or [Place()]]
-        return [each for each in found if each is not None]
-
-
-def test_a_nodes_ranks_list_a_folder_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    folders = []
-
-    def listed(folder: Path) -> Files:
-        folders.append(folder)
-        return Files("set", Numbers(9), Numbers(1), f"{len(folders)}")
-
-    node = [Place(rank, rank, 3) for rank in (2, 0, 1)]
-    for attempt in ("1", "2"):
-        found = entered(listed, read("--data", "/data/set"), *node)
-        assert [(each.digest, len(each.training)) for each in found] == [(attempt, 9)] * 3
-        assert [*tmp_path.iterdir()] == []
+        opened(missing, real, Place())
