@@ -26,7 +26,6 @@ from k8sbench.model.measurement import Measurement
 from k8sbench.model.plain_text import clean_lines
 from k8sbench.model.plan import RunPlan
 from k8sbench.report import (
-    chinese,
     columns,
     comparing,
     formats,
@@ -34,6 +33,7 @@ from k8sbench.report import (
     layout,
     plot,
     repeating,
+    words,
 )
 from k8sbench.report.plot import History, Panel
 from k8sbench.report.tables import Table, captioned, causes, without
@@ -65,7 +65,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
 def html(page: Page) -> str:
     """Write the page."""
-    word: Callable[[str], str] = chinese.title if page.lang == "zh" else str
+    word: Callable[[str], str] = words.title if page.lang == "zh" else str
     runs = {history.run_id: history for history in page.histories}
     by_age = sorted((result.group for result in page.results), key=lambda group: group.began[1])
     newest = {group.key.only("series"): group.key.id for group in by_age}.values()
@@ -93,7 +93,7 @@ def html(page: Page) -> str:
         sections[benchmark] = {
             "tables": [
                 _table(table, [next(details, None) for _ in table.rows])
-                for table in (chinese.translated(tables) if page.lang == "zh" else tables)
+                for table in (words.translated(tables) if page.lang == "zh" else tables)
             ],
             "scaling": _drawn(plot.scaling(results)),
         }

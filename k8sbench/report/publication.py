@@ -24,9 +24,9 @@ from k8sbench.model.run import Run
 from k8sbench.model.spec import BenchmarkSpec, Variant
 from k8sbench.model.training import in_words
 from k8sbench.report import formats, repeating, report_tables, tables
-from k8sbench.report.publication_words import WORDS, Lang, say
 from k8sbench.report.tables import Cell, Table
 from k8sbench.report.text_table import Column
+from k8sbench.report.words import Lang, say, texts
 
 README = "README.md"
 Value = TypeVar("Value", str, tuple[str, ...])
@@ -403,7 +403,7 @@ class _Readme:
 
     def _word(self, text: str) -> str:
         """Translate a word; another text stays."""
-        return self._say(text) if text in WORDS else text
+        return self._say(text) if text in texts()["readme"] else text
 
     def _by(self, fact: Callable[[Group], Value | None]) -> dict[Value, list[str]]:
         """Map a fact → names of its rows; None leaves a row out."""

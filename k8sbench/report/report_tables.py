@@ -18,24 +18,12 @@ from k8sbench.report import formats
 from k8sbench.report.columns import is_of_case, nearest, trains
 from k8sbench.report.tables import Cell, Table
 from k8sbench.report.text_table import Column
+from k8sbench.report.words import heading
 
 NONE = "-"
 MOST_NAMED = 10
 """Rows that a sentence about rows without a table names."""
-Lang = str
-"""``en`` or ``zh``."""
 PRECISIONS = ("fp32", "amp")
-_HEADINGS = {
-    "GPUs": "卡数",
-    "Time2Train (s)": "Time2Train(sec)",
-    "throughput (samples/s)": "吞吐(samples/sec)",
-    "accuracy (%)": "准确率(%)",
-    "speedup": "加速比",
-    "case": "参数",
-    "throughput": "吞吐",
-    "accuracy": "准确率",
-}
-"""English heading → heading of the Chinese reports."""
 
 
 class Rows(msgspec.Struct, frozen=True):
@@ -46,7 +34,7 @@ class Rows(msgspec.Struct, frozen=True):
     """PyTorch rows of the benchmark, for the tables of both frameworks."""
     gpus: tuple[int, ...]
     """GPU counts of the published rows; measured counts are added."""
-    lang: Lang
+    lang: str
 
     def counts(self, *precisions: str) -> list[int]:
         """Return the GPU counts with a line in a table of these precisions."""
@@ -78,7 +66,7 @@ ReportCell = Callable[[Rows, int, str], str]
 """Text of a cell, from GPUs and precision."""
 
 
-def tables(results: Sequence[Result], lang: Lang = "en") -> list[Table]:
+def tables(results: Sequence[Result], lang: str = "en") -> list[Table]:
     """Lay out each program's rows in the tables of its report."""
     programs: dict[tuple[str, str, str, str, str], list[Result]] = {}
     for result in results:
@@ -188,18 +176,18 @@ def _of_plan(name: str) -> ReportCell:
 
 
 def _table(
-    title: str, headings: Sequence[str], lines: Iterable[Sequence[str]], lang: Lang, unit: str = ""
+    title: str, headings: Sequence[str], lines: Iterable[Sequence[str]], lang: str, unit: str = ""
 ) -> Table:
-    chinese = _HEADINGS if lang == "zh" else {}
-    words = [chinese.get(one, one) for one in headings]
+    say = heading if lang == "zh" else str
+    words = [say(one) for one in headings]
     if unit not in ("", "samples/s"):
         words = [re.sub("samples/s(ec)?", unit, word) for word in words]
     columns = tuple(
-        Column(word, right=heading != "case", whole=True, stays=True)
-        for word, heading in zip(words, headings, strict=True)
+        Column(word, right=one != "case", whole=True, stays=True)
+        for word, one in zip(words, headings, strict=True)
     )
     return Table(
-        title=chinese.get(title, title),
+        title=say(title),
         columns=columns,
         rows=tuple(tuple(map(Cell, line)) for line in lines),
     )

@@ -62,8 +62,6 @@ class Column(msgspec.Struct, frozen=True):
     """Order in which narrow terminals drop it, highest first; 0: never."""
     states: bool = False
     """True if its cells begin with a state or verdict, which may be coloured."""
-    chinese: str = ""
-    """Its title in Chinese; empty: the title stays."""
 
 
 def width_of(text: str) -> int:

@@ -12,12 +12,13 @@ from k8sbench.model.finding import Finding
 from k8sbench.model.run import Run
 from k8sbench.report import publication, report_tables
 from k8sbench.report.publication import Publication
-from k8sbench.report.publication_words import WORDS, Lang
+from k8sbench.report.words import Lang, texts
 from tests.unit import goldens
 from tests.unit.report import example
 from tests.unit.report.factory import run, smoke
 from tests.unit.report.test_report_tables import published, trained
 
+WORDS = texts()["readme"]
 FOLDER = Path(__file__).parent / "golden"
 MACHINE = {"cpu": "Xeon Gold 6148", "cpus": 80, "ram_gib": 376, "driver": "535", "node": "gpu-1"}
 SYSTEM = {"os": "Ubuntu 20.04", "kernel": "5.4.0", "infiniband": "mlx5_0", "python": "3.10"}
