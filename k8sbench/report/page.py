@@ -170,7 +170,7 @@ def _table(table: Table, details: Sequence[Any]) -> dict[str, Any]:
     texts = [[row[n].text.replace(" %", "\u00a0%") for n in places] for row in table.rows]
     for row, mark in zip(texts, marks, strict=True):
         row[-1] += mark
-    cells = [[(*_drawn_history(text), _kind(text)) for text in row] for row in texts]
+    cells = [[(text, _kind(text)) for text in row] for row in texts]
     return {
         "title": table.title,
         "caption": caption,
@@ -183,17 +183,6 @@ def _table(table: Table, details: Sequence[Any]) -> dict[str, Any]:
 def _kind(text: str) -> str:
     """Name the class of a cell that shows a change."""
     return "slower" if "◀ −" in text else "faster" if "◀ +" in text else ""
-
-
-def _drawn_history(text: str) -> tuple[str, str]:
-    """Draw a history as a line next to its scale."""
-    bars, _, scale = text.partition(" ")
-    if len(bars) < 2 or not set(bars) <= set(columns.BARS):
-        return text, ""
-    points = " ".join(f"{n},{7 - columns.BARS.index(bar)}" for n, bar in enumerate(bars))
-    line = f'<polyline points="{points}" vector-effect="non-scaling-stroke"/>'
-    box = f'viewBox="0 -1 {len(bars) - 1} 9" preserveAspectRatio="none"'
-    return scale, f'<svg {box} role="img" aria-label="{bars}">{line}</svg>'
 
 
 def _drawn(panels: Sequence[Panel]) -> list[str]:
