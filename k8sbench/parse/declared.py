@@ -13,11 +13,17 @@ from k8sbench.model import expressions
 from k8sbench.model.expressions import Match, Pattern
 from k8sbench.model.sample import Fact, Item, Mark, Place, Shape
 from k8sbench.model.spec import LogFormat
-from k8sbench.parse.family import EvaluationRule, Family, LineReader, LineRule, MarkRule, Read
-from k8sbench.parse.json_fields import JsonFields
+from k8sbench.parse.family import (
+    EvaluationRule,
+    Family,
+    JsonFields,
+    LineReader,
+    LineRule,
+    MarkRule,
+    Read,
+)
 from k8sbench.parse.lines import CleanLine, ended, pieces
-from k8sbench.parse.records import MOST_ITERATIONS, RecordRule, number_in, positive
-from k8sbench.parse.stamps import DAY
+from k8sbench.parse.records import DAY, MOST_ITERATIONS, RecordRule, number_in, positive
 
 MAX_LINE = 4096
 """Maximum length of a matched line, characters.

@@ -28,8 +28,7 @@ from k8sbench.parse.family import (
     rule,
 )
 from k8sbench.parse.lines import CleanLine
-from k8sbench.parse.records import RecordRule
-from k8sbench.parse.stamps import UNDATED_SPAN
+from k8sbench.parse.records import UNDATED_SPAN, RecordRule
 
 _LOGGER = " - mmengine - INFO - "
 _YEAR = r"(?P<stamp>\d{4}/\d\d/\d\d \d\d:\d\d:\d\d)" + _LOGGER

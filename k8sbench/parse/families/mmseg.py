@@ -22,6 +22,7 @@ from k8sbench.parse.family import (
     EvaluationRule,
     FactRule,
     Family,
+    JsonFields,
     LineReader,
     LineRule,
     MarkRule,
@@ -29,7 +30,6 @@ from k8sbench.parse.family import (
     evaluations_in_json,
     rule,
 )
-from k8sbench.parse.json_fields import JsonFields
 from k8sbench.parse.lines import CleanLine
 from k8sbench.parse.records import RecordRule
 
