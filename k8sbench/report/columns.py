@@ -14,8 +14,7 @@ from k8sbench.model.gpu_metrics import ROW_FIGURES
 from k8sbench.model.group import SCRATCH, Deviation, Figure, Group, Result, Spread
 from k8sbench.report import formats
 from k8sbench.report.group_words import footnotes, interval, marks, precision
-from k8sbench.report.tables import Cell, absent
-from k8sbench.report.text_table import Column
+from k8sbench.report.tables import Cell, Column, absent
 
 Form = Literal["table", "wide", "document"]
 """Form of a table.

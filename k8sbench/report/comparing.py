@@ -18,8 +18,7 @@ from k8sbench.model.plain_text import clean
 from k8sbench.report import document as fields
 from k8sbench.report import formats, group_words, repeating
 from k8sbench.report import tables as layouts
-from k8sbench.report.tables import Cell, Table, absent
-from k8sbench.report.text_table import Column, Paint, wrapped
+from k8sbench.report.tables import Cell, Column, Paint, Table, absent, wrapped
 
 WIDTH = 100
 """Columns without a terminal."""

@@ -18,7 +18,7 @@ from k8sbench.model.run import Run
 from k8sbench.model.sample import Place
 from k8sbench.parse.declared import Expression
 from k8sbench.report import formats, group_words
-from k8sbench.report.text_table import wrapped
+from k8sbench.report.tables import wrapped
 
 WIDTH = 100
 Row = tuple[int, str]

@@ -24,8 +24,7 @@ from k8sbench.model.run import Run
 from k8sbench.model.spec import BenchmarkSpec, Variant
 from k8sbench.model.training import in_words
 from k8sbench.report import formats, repeating, report_tables, tables
-from k8sbench.report.tables import Cell, Table
-from k8sbench.report.text_table import Column
+from k8sbench.report.tables import Cell, Column, Table
 from k8sbench.report.words import Lang, say, texts
 
 README = "README.md"

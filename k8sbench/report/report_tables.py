@@ -16,8 +16,7 @@ import msgspec
 from k8sbench.model.group import Result
 from k8sbench.report import formats
 from k8sbench.report.columns import is_of_case, nearest, trains
-from k8sbench.report.tables import Cell, Table
-from k8sbench.report.text_table import Column
+from k8sbench.report.tables import Cell, Column, Table
 from k8sbench.report.words import heading
 
 NONE = "-"

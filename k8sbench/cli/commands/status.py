@@ -19,7 +19,7 @@ from k8sbench.model.planning import describe
 from k8sbench.model.request import ClusterAccess
 from k8sbench.report import repeating
 from k8sbench.report.publication import STATED
-from k8sbench.report.text_table import Column, wrapped
+from k8sbench.report.tables import Column, wrapped
 
 _TO_DO = {
     "cancel": "Its job is still to be cancelled:",
