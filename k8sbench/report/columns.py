@@ -13,7 +13,7 @@ from k8sbench.model.counts import ABSENT
 from k8sbench.model.gpu_metrics import ROW_FIGURES
 from k8sbench.model.group import SCRATCH, Deviation, Figure, Group, Result, Spread
 from k8sbench.report import formats
-from k8sbench.report.group_words import footnotes, interval, marks, precision
+from k8sbench.report.group_words import footnotes, interval, marks, percent, precision
 from k8sbench.report.tables import Cell, Column, absent
 
 Form = Literal["table", "wide", "document"]
@@ -221,9 +221,8 @@ def _accuracy(result: Result) -> Cell:
         return absent(group.missing.get("accuracy", "no valid figure"))
     is_scratch = training is not None and training.weights == SCRATCH
     reached = group.accuracy
-    percent = reached.best * (100 if reached.unit == "fraction" else 1)
     unit = "" if reached.unit in ("%", "fraction") else f" {reached.unit}"
-    text = f"{formats.plain(percent, 5)}{unit} ({reached.metric})"
+    text = f"{percent(reached)}{unit} ({reached.metric})"
     return Cell(text, (SCRATCH,) if is_scratch else ())
 
 

@@ -16,7 +16,7 @@ from k8sbench.model.counts import ABSENT, counted
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.plain_text import clean
 from k8sbench.report import document as fields
-from k8sbench.report import formats, group_words, repeating
+from k8sbench.report import formats, group_words
 from k8sbench.report import tables as layouts
 from k8sbench.report.tables import Cell, Column, Paint, Table, absent, wrapped
 
@@ -98,7 +98,7 @@ def _largest(compared: Comparison, names: Sequence[str], advises: bool) -> str:
     if needed is None:
         return f"{text} Repeat both sides: {permutation.fewest()} runs on each can decide it."
     plan = case.group.plan
-    if command := repeating.resuming(plan, needed):
+    if command := group_words.resuming(plan, needed):
         return f"{text} To decide it: {command}"
     return f"{text} {needed} runs in B can decide it."
 

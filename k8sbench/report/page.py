@@ -32,7 +32,6 @@ from k8sbench.report import (
     group_words,
     layout,
     plot,
-    repeating,
     words,
 )
 from k8sbench.report.plot import History, Panel
@@ -207,7 +206,7 @@ def _row(group: Group, runs: dict[str, History], word: Callable[[str], str]) -> 
             (word(name), value)
             for name, value in _environment(group, None if history is None else history.measured)
         ],
-        "command": repeating.command(group.plan, len(group.members)),
+        "command": group_words.command(group.plan, len(group.members)),
         "runs": [
             (
                 member.run_id,
