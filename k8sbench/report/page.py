@@ -24,7 +24,6 @@ from k8sbench.model.counts import counted
 from k8sbench.model.group import Group, Parity, Result
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plain_text import clean_lines
-from k8sbench.model.plan import RunPlan
 from k8sbench.report import (
     columns,
     comparing,
@@ -36,9 +35,6 @@ from k8sbench.report import (
 )
 from k8sbench.report.plot import History, Panel
 from k8sbench.report.tables import Table, captioned, causes, without
-
-MOST_SAID = 8
-"""Parts of the first sentence."""
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,8 +144,7 @@ def _lead(results: Sequence[Result], names: Mapping[str, str]) -> str:
             name = f"{result.group.key.benchmark} {names[result.group.key.id]}"
             change = formats.signed_percent(changed.ratio)
             parts.append(f"{name}: {change} since {changed.since}")
-    more = [f"{len(parts) - MOST_SAID} more below"] if len(parts) > MOST_SAID else []
-    return f"{'; '.join([*parts[:MOST_SAID], *more])}."
+    return f"{'; '.join(parts)}."
 
 
 @functools.cache
@@ -221,21 +216,16 @@ def _row(group: Group, runs: dict[str, History], word: Callable[[str], str]) -> 
 
 def _environment(group: Group, measured: Measurement | None) -> list[tuple[str, str]]:
     plan, key = group.plan, group.key
+    own = ("impl", "variant", "backend", "pool", "image", "data", "training")
     found: dict[str, object] = {
         "set": key.set_name,
-        "impl": key.impl,
-        "variant": key.variant,
-        "backend": key.backend,
-        "pool": key.pool,
+        **{name: getattr(key, name) for name in own},
         "device": group.device or plan.device,
         "GPU model": key.gpu_model,
-        "image": key.image,
-        "data": key.data,
         "data digest": key.data_digest,
-        "training": key.training,
         "start weights": group.training and group.training.weights,
         "weights' digest": key.weights_digest,
-        "planned window": _window(plan),
+        "planned window": key.window,
         "estimator": group.estimator,
         # A table with these has no room for what it is about.
         **columns.gpu_figures(group),
@@ -248,9 +238,3 @@ def _environment(group: Group, measured: Measurement | None) -> list[tuple[str, 
         for name, value in found.items()
         if value not in (None, "", "-", "unknown")
     ]
-
-
-def _window(plan: RunPlan) -> str:
-    if plan.training is not None:
-        return f"after {plan.window.warmup} iterations"
-    return f"{plan.window.warmup} + {plan.window.iterations} iterations"
