@@ -104,8 +104,6 @@ STATED = (
 )
 """Facts from a log about machine and libraries, or from the cluster about nodes."""
 FACTS = ("gpu", "gpus_per_node", "nodes", *STATED, "backend", "operator")
-CLUSTER = (*NODE, "gpus_per_node", "operator")
-"""Facts that only a run on a cluster has."""
 MACHINE = ("gpu", "driver", "kernel", "cpu", "cpus", "ram_gib", "infiniband")
 """Facts that all runs in one environment share, whatever the program."""
 
@@ -188,10 +186,6 @@ class _Readme:
             parts = [of if len(found) == 1 else f"{of} ({', '.join(rows)})" for of, rows in found]
             lines.append((self._say(name), "; ".join(parts)))
         yield self._table(("item", "value"), lines)
-        is_local = all(group.plan.backend == "local" for group in self._groups)
-        expected = [name for name in FACTS if not (is_local and name in CLUSTER)]
-        if unknown := [self._say(name) for name in expected if not values[name]]:
-            yield self._say("not_stated", names=self._listed(unknown))
 
     def _programs(self) -> Iterator[str]:
         def line(group: Group) -> tuple[str, ...]:

@@ -64,16 +64,6 @@ def test_the_digest_of_the_image_that_ran_is_in_the_readme() -> None:
     assert "| resnet50 pytorch dle | sha256:abc |" in publication.readme(made([ran]))
 
 
-def test_facts_of_a_cluster_are_not_missed_of_local_runs() -> None:
-    def missed(runs: list[Run]) -> list[str]:
-        text = publication.readme(made(runs))
-        (found,) = re.findall(WORDS["not_stated"][0].format(names="(.+)"), text)
-        return [name for name in publication.CLUSTER if WORDS[name][0] in found.split(", ")]
-
-    assert missed([smoke(5.5)]) == []
-    assert missed([smoke(5.5), run(366.14, case="1x1")]) == list(publication.NODE)
-
-
 def test_every_word_is_there_in_both_languages_with_the_same_placeholders() -> None:
     def fields(text: str) -> set[str | None]:
         return {name for _, name, _, _ in string.Formatter().parse(text)} - {None}
