@@ -20,7 +20,7 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, LogLine, Store
-from k8sbench.report import repeating
+from k8sbench.report import group_words
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.run_logs import LogTail
@@ -133,7 +133,7 @@ def follow(
                 if _is_left_unmeasured(run):
                     reporter.note(
                         f"The process of {run.run_id} ended before it had measured the run."
-                        f" Resume: {repeating.resuming(run.plan)}"
+                        f" Resume: {group_words.resuming(run.plan)}"
                     )
                     return run
     if is_owed(run) and not is_ours:

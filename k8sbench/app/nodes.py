@@ -91,9 +91,9 @@ def nodes(
 
 def _remarked(report: Report, found: Judged) -> Report:
     """Sort the rows, slowest first, and add remarks on their nodes."""
-    from k8sbench.report import nodes
+    from k8sbench.report import group_words
 
-    remarks = nodes.remarks(found)
+    remarks = group_words.remarks(found)
 
     def remarked(row: Result) -> Result:
         if (remark := remarks.get(row.group.key.node)) is None:

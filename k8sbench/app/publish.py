@@ -19,7 +19,7 @@ from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.report import document, formats, plot, publication
 from k8sbench.report.publication import Publication
-from k8sbench.report.publication_words import Lang
+from k8sbench.report.words import Lang
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore

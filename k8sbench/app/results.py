@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections.abc import Callable, Collection, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from k8sbench.app import catalog, collectors, context, records, reporting, stores
 from k8sbench.model import times
-from k8sbench.model.errors import BenchError, NotFound, StoreError, UsageError, did_you_mean
+from k8sbench.model.errors import BenchError, NotFound, UsageError, did_you_mean
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
     from k8sbench.lifecycle.context import Stop
     from k8sbench.lifecycle.gathering import Gathering
     from k8sbench.measure.run.curve import Curve
-    from k8sbench.model.gpu_metrics import Series
     from k8sbench.model.plan import RunPlan
     from k8sbench.ports import Store
     from k8sbench.report.plot import History
@@ -104,35 +101,11 @@ def histories(
     with stores.to_read(where, note) as store:
         for run_id in [member.run_id for member in newest[:MOST_DRAWN]]:
             run = store.run(run_id)
-            series: tuple[Series, ...] = ()
-            with contextlib.suppress(StoreError):  # its files may be on another machine
-                series = _series(run, store.folder(run_id))
+            curve = _curve(store, run.plan, note)
             made.append(
-                History(
-                    run_id=run_id,
-                    unit=units[run_id],
-                    measured=run.measurement,
-                    curve=_curve(store, run.plan, note),
-                    series=series,
-                )
+                History(run_id=run_id, unit=units[run_id], measured=run.measurement, curve=curve)
             )
         return made, store.where
-
-
-def _series(run: Run, folder: Path) -> tuple[Series, ...]:
-    """Read a run's GPU series, from the source chosen per metric."""
-    from k8sbench.lifecycle import gathering
-
-    measured = run.measurement
-    if measured is None or measured.gpu_metrics is None:
-        return ()
-    kept = gathering.kept_series(folder)
-    return tuple(
-        stored
-        for metric, figure in measured.gpu_metrics.figures.items()
-        for stored in kept.get(figure.source, ())
-        if stored.metric == metric
-    )
 
 
 def page(

@@ -28,13 +28,13 @@ def write_report(
     report: Report, output_format: str, run_ids: Sequence[str] = (), *, lang: str = "en"
 ) -> None:
     """Print a report in one of the formats of :mod:`k8sbench.report.formats`."""
-    from k8sbench.report import chinese, document, layout, report_tables, tables
+    from k8sbench.report import document, layout, report_tables, tables, words
 
     parts = (report.results, report.parities)
 
     def made(form: Form) -> list[Table]:
         in_english = layout.tables(*parts, form)
-        return chinese.translated(in_english) if lang == "zh" else in_english
+        return words.translated(in_english) if lang == "zh" else in_english
 
     def as_reports() -> str:
         for sentence in report_tables.left_out(report.results):

@@ -12,15 +12,14 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
-from pathlib import Path
-from typing import TypeVar, get_args
+from typing import TypeVar
 
 import msgspec
 
 from k8sbench.lifecycle.context import Reporter, RunContext, Stop, in_thread
 from k8sbench.model import times
 from k8sbench.model.errors import BenchError, StoreError
-from k8sbench.model.gpu_metrics import Fetched, Series, SeriesQuery, SourceName
+from k8sbench.model.gpu_metrics import Fetched, SeriesQuery
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.measurement import Measurement, SteadyPart
 from k8sbench.model.phase import ReplicaState
@@ -244,19 +243,6 @@ def wanted_of(
 def series_file(source: str) -> str:
     """Name the artifact with a source's series, one per JSON line."""
     return f"{SERIES}/{source}.jsonl"
-
-
-def kept_series(folder: Path) -> dict[str, list[Series]]:
-    """Read the series in a run's folder, by source.
-
-    Unreadable files are skipped.
-    """
-    found: dict[str, list[Series]] = {}
-    for source in get_args(SourceName):
-        with contextlib.suppress(OSError, msgspec.MsgspecError):
-            lines = (folder / series_file(source)).read_bytes().splitlines()
-            found[source] = [msgspec.json.decode(line, type=Series) for line in lines]
-    return found
 
 
 def _kept(store: Store, run_id: str) -> SeriesQuery | None:

@@ -77,8 +77,6 @@ class GpuMetric(msgspec.Struct, frozen=True, kw_only=True):
 
     The highest first, 0 never. None: no column.
     """
-    is_plotted: bool = False
-    """True if plots show it over time."""
     is_wanted: bool = False
     """True if ``doctor`` warns of its absence.
 
@@ -105,7 +103,6 @@ METRICS: tuple[GpuMetric, ...] = (
         nvml=True,
         column="GPU busy",
         live=("UTIL", 0),
-        is_plotted=True,
         meaning="The share of time in which any kernel ran, however little of the GPU it used.",
     ),
     GpuMetric(
@@ -131,7 +128,6 @@ METRICS: tuple[GpuMetric, ...] = (
         dcgm=(Field("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"),),
         column="tensor active",
         live=("TENSOR", 3),
-        is_plotted=True,
         meaning="The share of cycles in which the tensor cores worked: what mixed precision is"
         " for.",
     ),
@@ -153,7 +149,6 @@ METRICS: tuple[GpuMetric, ...] = (
         over_gpus="peak",
         column="peak memory",
         live=("MEMORY", 4),
-        is_plotted=True,
         meaning="The most device memory in use on any GPU, by all of its processes.",
     ),
     GpuMetric(
@@ -165,7 +160,6 @@ METRICS: tuple[GpuMetric, ...] = (
         of_whole_gpu=True,
         column="power",
         live=("POWER", 5),
-        is_plotted=True,
         meaning="The power that one GPU draws; well below its limit it waits for something.",
     ),
     GpuMetric(
@@ -199,7 +193,6 @@ METRICS: tuple[GpuMetric, ...] = (
         dcgm=(Field("DCGM_FI_DEV_SM_CLOCK"),),
         nvml=True,
         live=("CLOCK", 7),
-        is_plotted=True,
         meaning="The clock of the multiprocessors; throughput follows it.",
     ),
     GpuMetric(

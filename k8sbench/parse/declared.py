@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import math
 import re
@@ -11,15 +10,20 @@ from collections.abc import Callable, Iterable, Iterator
 import msgspec
 
 from k8sbench.model import expressions
-from k8sbench.model.errors import InputError
 from k8sbench.model.expressions import Match, Pattern
 from k8sbench.model.sample import Fact, Item, Mark, Place, Shape
 from k8sbench.model.spec import LogFormat
-from k8sbench.parse.family import EvaluationRule, Family, LineReader, LineRule, MarkRule, Read
-from k8sbench.parse.json_fields import JsonFields
+from k8sbench.parse.family import (
+    EvaluationRule,
+    Family,
+    JsonFields,
+    LineReader,
+    LineRule,
+    MarkRule,
+    Read,
+)
 from k8sbench.parse.lines import CleanLine, ended, pieces
-from k8sbench.parse.records import MOST_ITERATIONS, RecordRule, number_in, positive
-from k8sbench.parse.stamps import DAY
+from k8sbench.parse.records import DAY, MOST_ITERATIONS, RecordRule, number_in, positive
 
 MAX_LINE = 4096
 """Maximum length of a matched line, characters.
@@ -187,11 +191,6 @@ def _cut(read: Read) -> Read:
 
 SHOWN = 3
 """Lines of each expression that are shown."""
-PART = 40
-"""Characters of a part of a line or expression that are shown."""
-KINDS = 5000
-"""Lines that are kept; of lines that differ in digits only, the first."""
-_DIGITS = re.compile(r"\d+")
 Quote = Callable[[int, str], Place]
 """Makes a place of a line's number and its text, which it redacts."""
 
@@ -209,11 +208,6 @@ class Expression(msgspec.Struct):
     """Lines."""
     lines: list[tuple[Place, dict[str, str]]] = []
     """The first few of those, and what their named groups match."""
-    reach: tuple[Place, tuple[str, ...]] | None = None
-    """The line that the longest prefix of an unmatched expression matches, and three texts.
-
-    The end of the matched text, the rest of the expression, and the rest of the line, with visible
-    spaces. None: no line matches any prefix."""
 
     def try_line(self, number: int, text: str, quote: Quote) -> None:
         """Try a line."""
@@ -224,21 +218,6 @@ class Expression(msgspec.Struct):
             groups = match.groupdict().items()
             shown = {name: quote(number, text).text for name, text in groups if text is not None}
             self.lines.append((quote(number, text), shown))
-
-    def reach_for(self, lines: Iterable[tuple[int, str]], quote: Quote) -> None:
-        """Find the line that the longest prefix of the expression matches."""
-        parts: list[tuple[int, Pattern]] = []
-        for cut in range(len(self.pattern) - 1, 0, -1):
-            with contextlib.suppress(InputError):
-                parts.append((cut, expressions.compiled(self.pattern[:cut])))
-        for number, text in lines:
-            for place, (cut, part) in enumerate(parts):
-                if (match := part.search(text)) and (end := match.end()):
-                    before, behind = text[max(end - PART, 0) : end], text[end : end + PART]
-                    texts = (before, self.pattern[cut : cut + PART], behind)
-                    shown = tuple(quote(number, each.replace(" ", "␣")).text for each in texts)
-                    self.reach, parts = (quote(number, text), shown), parts[:place]
-                    break
 
 
 def matches(
@@ -253,21 +232,16 @@ def matches(
         for declared, variant in formats
         for name, text, pattern in _patterns(declared)
     ]
-    whole, rest, kinds = 0, "", dict[str, tuple[int, str]]()
+    whole, rest = 0, ""
     for block in blocks:
         for line in ended(block):
             rest = line.rstrip("\n")
             for piece in pieces(rest):
                 text = piece.text[:MAX_LINE]
-                if len(kinds) < KINDS:
-                    kinds.setdefault(_DIGITS.sub("0", text), (whole + 1, text))
                 for expression in tried:
                     expression.try_line(whole + 1, text, quote)
             if len(rest) < len(line):
                 whole, rest = whole + 1, ""
-    for expression in tried:
-        if not expression.matched and expression.name != "fields":
-            expression.reach_for(kinds.values(), quote)
     return whole + bool(rest), tried
 
 

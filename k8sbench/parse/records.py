@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 import re
 from collections.abc import Callable
@@ -10,8 +11,41 @@ import msgspec
 
 from k8sbench.model.expressions import Match, Pattern
 from k8sbench.model.sample import Record, Shape
-from k8sbench.parse import stamps
 from k8sbench.parse.lines import CleanLine
+
+# Logs print no zone, so stamps are read as UTC: only their differences matter.
+
+DAY = 86400.0
+UNDATED_YEAR = 2000
+"""Year of stamps without one; a leap year, so every date exists."""
+UNDATED_SPAN = 366 * DAY
+
+
+def stamp_seconds(text: str) -> float | None:
+    """Read ``2021-05-31 00:01:11,032``, ``2023/07/28 06:42:45`` or ``06/04 09:34:21``.
+
+    None for what is no such time. The fraction may follow a comma or a point.
+    """
+    date = text.replace("/", "-")
+    try:
+        if date[2:3] == "-":
+            date = f"{UNDATED_YEAR}-{date}"
+        if date[16:17] != ":":
+            return None
+        return datetime.datetime.fromisoformat(date).replace(tzinfo=datetime.UTC).timestamp()
+    except ValueError:
+        return None
+
+
+def received_at(text: str) -> float | None:
+    """Return when the node received a line; None without such a stamp."""
+    if text[10:11] != "T":
+        return None
+    try:
+        return datetime.datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return None
+
 
 MOST_ITERATIONS = 1e12
 MOST_EPOCHS = 1e6
@@ -35,7 +69,7 @@ class RecordRule(msgspec.Struct, frozen=True):
     shape: Shape
     first_iteration: int = 1
     """The number that the program gives to the first iteration."""
-    stamp: Callable[[str], float | None] = stamps.seconds
+    stamp: Callable[[str], float | None] = stamp_seconds
     """Reads a stamp; None for what is none."""
     counts_steps: bool = False
     """True if ``rate`` counts steps; the record has seconds per step in its place."""
@@ -71,7 +105,7 @@ class RecordRule(msgspec.Struct, frozen=True):
             loss=loss,
             waiting=_waiting(rate, text("compute_rate"), text("data_seconds"), time),
             stamp=None if stamp is None else self.stamp(stamp),
-            taken=stamps.moment(line.received) if line.received else None,
+            taken=received_at(line.received) if line.received else None,
             memory_mib=number_in(text("memory")),
         )
 

@@ -1,4 +1,4 @@
-"""Columns of results: id, heading in two languages, cell, and tables.
+"""Columns of results: heading, cell, and tables.
 
 Every cell is a figure, or ``–`` with the reason as a note; never 0 for "not measured". The verdict
 notes why a row lacks GPU metrics.
@@ -13,9 +13,8 @@ from k8sbench.model.counts import ABSENT
 from k8sbench.model.gpu_metrics import ROW_FIGURES
 from k8sbench.model.group import SCRATCH, Deviation, Figure, Group, Result, Spread
 from k8sbench.report import formats
-from k8sbench.report.group_words import footnotes, interval, marks, precision
-from k8sbench.report.tables import Cell, absent
-from k8sbench.report.text_table import Column
+from k8sbench.report.group_words import footnotes, interval, marks, percent, precision
+from k8sbench.report.tables import Cell, Column, absent
 
 Form = Literal["table", "wide", "document"]
 """Form of a table.
@@ -41,19 +40,15 @@ class ResultColumn(Column, frozen=True, kw_only=True):
     """True if other forms need the column to distinguish rows."""
 
 
-def text(
-    title: str, chinese: str, cell: Callable[[Any], Cell], *forms: Form, **more: Any
-) -> ResultColumn:
+def text(title: str, cell: Callable[[Any], Cell], *forms: Form, **more: Any) -> ResultColumn:
     """Build a text column; its cells may be cut unless ``whole``."""
     more["cut"] = not more.get("whole")
-    return ResultColumn(title, chinese=chinese, cell=cell, forms=forms or _ALL, **more)
+    return ResultColumn(title, cell=cell, forms=forms or _ALL, **more)
 
 
-def number(
-    title: str, chinese: str, cell: Callable[[Any], Cell], *forms: Form, **more: Any
-) -> ResultColumn:
+def number(title: str, cell: Callable[[Any], Cell], *forms: Form, **more: Any) -> ResultColumn:
     """Make a column of figures."""
-    return text(title, chinese, cell, *forms, right=True, whole=True, **more)
+    return text(title, cell, *forms, right=True, whole=True, **more)
 
 
 # Cells
@@ -226,9 +221,8 @@ def _accuracy(result: Result) -> Cell:
         return absent(group.missing.get("accuracy", "no valid figure"))
     is_scratch = training is not None and training.weights == SCRATCH
     reached = group.accuracy
-    percent = reached.best * (100 if reached.unit == "fraction" else 1)
     unit = "" if reached.unit in ("%", "fraction") else f" {reached.unit}"
-    text = f"{formats.plain(percent, 5)}{unit} ({reached.metric})"
+    text = f"{percent(reached)}{unit} ({reached.metric})"
     return Cell(text, (SCRATCH,) if is_scratch else ())
 
 
@@ -340,24 +334,14 @@ def _source(result: Result) -> Cell:
     return Cell(", ".join(sorted({member.source for member in result.group.members})))
 
 
-def _identity(
-    name: str, chinese: str, forms: tuple[Form, ...], key: str | None = None
-) -> ResultColumn:
+def _identity(name: str, forms: tuple[Form, ...], key: str | None = None) -> ResultColumn:
     """Build a column of a key field, shown by default if rows differ."""
     least = 1 if forms == FULL else 2
-    return text(name, chinese, _key(key or name), *forms, tells_apart=True, optional=least)
+    return text(name, _key(key or name), *forms, tells_apart=True, optional=least)
 
 
 GPU = {metric.column: name for name, metric in ROW_FIGURES.items() if metric.column}
 """Heading of a column → id of its GPU metric."""
-_GPU_CHINESE = {
-    "GPU busy": "GPU利用率",
-    "tensor active": "Tensor Core利用率",
-    "peak memory": "显存峰值",
-    "power": "功率",
-    "energy per 1,000": "每千样本能耗",
-    "throttled": "降频时间占比",
-}
 
 
 def gpu_figures(group: Group) -> dict[str, str]:
@@ -379,59 +363,59 @@ def _gpu(title: str) -> ResultColumn:
         return Cell(gpu_figures(result.group).get(title, ABSENT))
 
     is_shown = _any(lambda r: title in gpu_figures(r.group))
-    return number(title, _GPU_CHINESE.get(title, title), cell, *FULL, when=is_shown)
+    return number(title, cell, *FULL, when=is_shown)
 
 
 COLUMNS: tuple[ResultColumn, ...] = (
-    text("benchmark", "模型", _key("benchmark")),
-    text("framework", "框架", _key("framework"), whole=True),
-    text("case", "节点×卡", _key("case"), stays=True, whole=True),
-    text("precision", "精度类型", _short_precision, "table", whole=True),
-    text("precision", "精度类型", lambda r: Cell(precision(r.group)), *FULL, whole=True),
-    text("node", "节点", _key("node"), when=_any_pinned, stays=True, whole=True),
-    number("GPUs", "卡数", _gpus, *FULL),
-    _identity("variant", "变体", FULL),
-    _identity("impl", "实现", FULL),
-    _identity("batch", "单卡批大小", FULL, "batch_size"),
-    _identity("set", "测试组", _WIDE, "set_name"),
-    _identity("preset", "预设", _WIDE),
-    _identity("mode", "模式", _WIDE),
-    _identity("data", "数据", _WIDE),
-    _identity("window", "测量窗口", _WIDE),
-    _identity("options", "选项", _WIDE),
-    _identity("backend", "运行后端", _WIDE),
-    _identity("pool", "节点池", _WIDE),
-    _identity("GPU model", "GPU型号", _WIDE, "gpu_model"),
-    _identity("image", "镜像", _WIDE),
-    _identity("program", "程序", _WIDE),
-    text("source", "来源", _source, when=_any_source, optional=1),
-    number("runs", "有效次数", _runs, optional=3),
-    number("time to train (s)", "训练时间(s)", _time, when=_any(trains), stays=True),
-    number("accuracy (%)", "准确率(%)", _accuracy, when=_any(trains), stays=True),
-    number("throughput", "吞吐", _throughput, stays=True),
-    number("±", "±", _of_spread(_cv, None), "table", when=_any_figure, stays=True, optional=5),
-    number("published", "公布值", _beside, "table", when=_any_published, stays=True),
-    number("published", "公布值", _published, *FULL, when=_any_published, stays=True),
-    number("deviation", "偏差", _deviation, *FULL, when=_any_published, stays=True),
-    number("speedup", "加速比", _speedup, when=_if_any_scales, stays=True, optional=4),
-    number("min–max", "最小–最大", _of_spread(_min_max), "wide"),
-    text("estimator", "统计方法", lambda r: Cell(r.group.estimator), *FULL),
-    number("interval", "区间", _of_spread(interval), *FULL),
-    number("efficiency", "扩展效率", _figure("efficiency", formats.percent), *FULL),
-    number("history", "历史", _history, "document", when=_any_history, stays=True),
-    number("mean", "平均值", _of_spread(lambda spread: formats.rate(spread.mean)), *_WIDE),
-    number("CV", "变异系数", _of_spread(_cv), *_WIDE),
-    number("TFLOP/s per GPU", "单卡TFLOP/s", _figure("tflops_per_gpu", formats.plain), *_WIDE),
-    number("of peak", "占峰值", _figure("peak_share", formats.percent), *_WIDE),
-    number("GPU-hours", "GPU小时", _optional("gpu_hours", formats.plain), *_WIDE),
-    number("queued (s)", "排队(s)", _optional("queued_s", formats.seconds), "wide", when=_queued),
-    number("data wait", "等待数据", _optional("data_fraction", formats.percent), *_WIDE),
-    number("parameters", "参数量", _optional("parameters", formats.millions), *_WIDE),
-    number("GMAC", "GMAC", _optional("gmac", gmac), *_WIDE),
-    number("restarts", "重启次数", _restarts, when=_any(lambda r: r.group.training), optional=5),
+    text("benchmark", _key("benchmark")),
+    text("framework", _key("framework"), whole=True),
+    text("case", _key("case"), stays=True, whole=True),
+    text("precision", _short_precision, "table", whole=True),
+    text("precision", lambda r: Cell(precision(r.group)), *FULL, whole=True),
+    text("node", _key("node"), when=_any_pinned, stays=True, whole=True),
+    number("GPUs", _gpus, *FULL),
+    _identity("variant", FULL),
+    _identity("impl", FULL),
+    _identity("batch", FULL, "batch_size"),
+    _identity("set", _WIDE, "set_name"),
+    _identity("preset", _WIDE),
+    _identity("mode", _WIDE),
+    _identity("data", _WIDE),
+    _identity("window", _WIDE),
+    _identity("options", _WIDE),
+    _identity("backend", _WIDE),
+    _identity("pool", _WIDE),
+    _identity("GPU model", _WIDE, "gpu_model"),
+    _identity("image", _WIDE),
+    _identity("program", _WIDE),
+    text("source", _source, when=_any_source, optional=1),
+    number("runs", _runs, optional=3),
+    number("time to train (s)", _time, when=_any(trains), stays=True),
+    number("accuracy (%)", _accuracy, when=_any(trains), stays=True),
+    number("throughput", _throughput, stays=True),
+    number("±", _of_spread(_cv, None), "table", when=_any_figure, stays=True, optional=5),
+    number("published", _beside, "table", when=_any_published, stays=True),
+    number("published", _published, *FULL, when=_any_published, stays=True),
+    number("deviation", _deviation, *FULL, when=_any_published, stays=True),
+    number("speedup", _speedup, when=_if_any_scales, stays=True, optional=4),
+    number("min–max", _of_spread(_min_max), "wide"),
+    text("estimator", lambda r: Cell(r.group.estimator), *FULL),
+    number("interval", _of_spread(interval), *FULL),
+    number("efficiency", _figure("efficiency", formats.percent), *FULL),
+    number("history", _history, "document", when=_any_history, stays=True),
+    number("mean", _of_spread(lambda spread: formats.rate(spread.mean)), *_WIDE),
+    number("CV", _of_spread(_cv), *_WIDE),
+    number("TFLOP/s per GPU", _figure("tflops_per_gpu", formats.plain), *_WIDE),
+    number("of peak", _figure("peak_share", formats.percent), *_WIDE),
+    number("GPU-hours", _optional("gpu_hours", formats.plain), *_WIDE),
+    number("queued (s)", _optional("queued_s", formats.seconds), "wide", when=_queued),
+    number("data wait", _optional("data_fraction", formats.percent), *_WIDE),
+    number("parameters", _optional("parameters", formats.millions), *_WIDE),
+    number("GMAC", _optional("gmac", gmac), *_WIDE),
+    number("restarts", _restarts, when=_any(lambda r: r.group.training), optional=5),
     *map(_gpu, GPU),
-    _identity("group", "组编号", _WIDE, "id"),
-    text("verdict", "结论", _verdict, "table", stays=True, states=True),
-    text("verdict", "结论", _full_verdict, *FULL, stays=True, states=True),
+    _identity("group", _WIDE, "id"),
+    text("verdict", _verdict, "table", stays=True, states=True),
+    text("verdict", _full_verdict, *FULL, stays=True, states=True),
 )
 """In the order of the tables."""

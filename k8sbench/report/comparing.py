@@ -16,10 +16,9 @@ from k8sbench.model.counts import ABSENT, counted
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.plain_text import clean
 from k8sbench.report import document as fields
-from k8sbench.report import formats, group_words, repeating
+from k8sbench.report import formats, group_words
 from k8sbench.report import tables as layouts
-from k8sbench.report.tables import Cell, Table, absent
-from k8sbench.report.text_table import Column, Paint, wrapped
+from k8sbench.report.tables import Cell, Column, Paint, Table, absent, wrapped
 
 WIDTH = 100
 """Columns without a terminal."""
@@ -31,6 +30,16 @@ MOST_NAMED = 3
 """Cases that a line below the table names."""
 MOST_LISTED = 5
 """Cases of one verdict that the last line names."""
+
+
+NOT_SHOWN = {
+    "no-difference": ("shows no change", "show no change"),
+    "undecided": ("has too few runs to show a change", "have too few runs to show a change"),
+    "no-figure": ("has no figure on one side", "have no figure on one side"),
+    "not-comparable": ("is not comparable", "are not comparable"),
+    "one-side": ("has no counterpart", "have no counterpart"),
+}
+"""Kind of a case without a shown change → its verb, for one case and several."""
 
 
 # Words
@@ -55,34 +64,39 @@ def summary(compared: Comparison, *, advises: bool = True) -> str:
     """
     names = case_names(compared)
     kinds: dict[str, list[str]] = {}
-    beyond = f"slower by more than {100 * (compared.limit or 0.0):g} %"
     for case, name in zip(compared.cases, names, strict=True):
+        kind = _kind(case)
         change = "" if case.ratio is None else f", {formats.signed_percent(case.ratio - 1)}"
-        p = "" if case.p_adjusted is None else f" (p {_p(case.p_adjusted)})"
-        kind: str = "no-figure" if "no-figure" in case.not_comparable else case.finding
-        kind = beyond if case.regression else kind
-        kind = "outside" if kind == "undecided" and case.outside else kind
-        p = "" if kind == "outside" else p
-        kinds.setdefault("only" if kind == "one-side" else kind, []).append(f"{name}{change}{p}")
+        has_p = case.p_adjusted is not None and kind != "outside"
+        p = f" (p {_p(case.p_adjusted or 0.0)})" if has_p else ""
+        kinds.setdefault(kind, []).append(f"{name}{change}{p}")
+    shown = {
+        "regression": f"slower by more than {100 * (compared.limit or 0.0):g} %",
+        "slower": "slower",
+        "faster": "faster",
+        "outside": "outside all earlier sets",
+    }
     parts = [
         f"{len(kinds[kind])} {words}: {_listed(kinds[kind], MOST_LISTED)}"
-        for kind, words in (
-            *((kind, kind) for kind in (beyond, "slower", "faster")),
-            ("outside", "outside all earlier sets"),
-        )
+        for kind, words in shown.items()
         if kind in kinds
     ]
-    for kind, verbs in (
-        ("no-difference", ("shows no change", "show no change")),
-        ("undecided", ("has too few runs to show a change", "have too few runs to show a change")),
-        ("no-figure", ("has no figure on one side", "have no figure on one side")),
-        ("not-comparable", ("is not comparable", "are not comparable")),
-        ("only", ("has no counterpart", "have no counterpart")),
-    ):
-        if kind in kinds:
-            parts.append(f"{len(kinds[kind])} {verbs[len(kinds[kind]) != 1]}")
+    parts += [
+        f"{len(kinds[kind])} {verbs[len(kinds[kind]) != 1]}"
+        for kind, verbs in NOT_SHOWN.items()
+        if kind in kinds
+    ]
     first, _, rest = "; ".join(parts).partition(" ")
     return f"{first} of {counted(len(names), 'case')} {rest}.{_largest(compared, names, advises)}"
+
+
+def _kind(case: Compared) -> str:
+    """Return the kind of a case in the summary."""
+    if case.regression:
+        return "regression"
+    if "no-figure" in case.not_comparable:
+        return "no-figure"
+    return "outside" if case.finding == "undecided" and case.outside else case.finding
 
 
 def _largest(compared: Comparison, names: Sequence[str], advises: bool) -> str:
@@ -99,7 +113,7 @@ def _largest(compared: Comparison, names: Sequence[str], advises: bool) -> str:
     if needed is None:
         return f"{text} Repeat both sides: {permutation.fewest()} runs on each can decide it."
     plan = case.group.plan
-    if command := repeating.resuming(plan, needed):
+    if command := group_words.resuming(plan, needed):
         return f"{text} To decide it: {command}"
     return f"{text} {needed} runs in B can decide it."
 
@@ -356,7 +370,6 @@ def junit(compared: Comparison) -> str:
     import xml.etree.ElementTree as ET  # noqa: PLC0415
 
     suite = ET.Element("testsuite", name=_xml(f"k8sbench compare {compared.a} {compared.b}"))
-    counts = dict.fromkeys(("failure", "error", "skipped"), 0)
     # The same words whatever else is compared: CI servers follow a test over time by its name.
     for case, name in zip(compared.cases, case_names(compared, with_batch=True), strict=True):
         key = case.group.key
@@ -365,21 +378,17 @@ def junit(compared: Comparison) -> str:
         told = " ".join(_without_ratio(case)) or verdict(case)
         if case.ratio is not None and case.p is not None:
             told += f": {formats.signed_percent(case.ratio - 1)} (p {_p(case.p)}, {_n(case)})"
-        kind = None
         if case.regression:
-            kind = "failure"
+            ET.SubElement(test, "failure", message=_xml(told))
         elif lacks_figure(case):
-            kind = "error"
+            ET.SubElement(test, "error", message=_xml(told))
         elif case.ratio is None or case.finding == "undecided":
-            kind = "skipped"
-        if kind is not None:
-            counts[kind] += 1
-            ET.SubElement(test, kind, message=_xml(told))
+            ET.SubElement(test, "skipped", message=_xml(told))
         ET.SubElement(test, "system-out").text = _xml(told)
     ET.SubElement(suite, "system-out").text = _xml(summary(compared))
     suite.set("tests", str(len(compared.cases)))
     for kind, attribute in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
-        suite.set(attribute, str(counts[kind]))
+        suite.set(attribute, str(len(suite.findall(f"testcase/{kind}"))))
     ET.indent(suite)
     text = ET.tostring(suite, encoding="unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'

@@ -6,34 +6,23 @@ All of it comes from the record; no log is read again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from k8sbench.model.counts import ABSENT, counted
 from k8sbench.model.finding import Finding
-from k8sbench.model.group import Figure, Group, Result
-from k8sbench.model.measurement import ESTIMATORS, MeasuredWindow, Measurement
+from k8sbench.model.group import Group, Result
+from k8sbench.model.measurement import ESTIMATORS, MeasuredWindow, Measurement, Throughput
 from k8sbench.model.plain_text import clean
-from k8sbench.model.plan import RunPlan, is_bandwidth
+from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import describe
 from k8sbench.model.run import Run
 from k8sbench.model.sample import Place
 from k8sbench.parse.declared import Expression
-from k8sbench.report import group_words
-from k8sbench.report.formats import rate
-from k8sbench.report.text_table import wrapped
+from k8sbench.report import formats, group_words
+from k8sbench.report.tables import wrapped
 
 WIDTH = 100
 Row = tuple[int, str]
 """Depth, and a sentence."""
-
-
-class Formula(NamedTuple):
-    """One estimator with its numbers put in."""
-
-    name: str
-    value: float | None
-    text: str
-    """``a ÷ b = c``, or the reason without a value."""
 
 
 def text(rows: Iterable[Row], width: int | None = WIDTH) -> str:
@@ -53,14 +42,10 @@ def of_measurement(found: Measurement) -> Iterator[Row]:
     if figures is None:
         yield 1, f"no figure: {found.missing.get('throughput', 'not measured')}  {verdict}"
     else:
-        rates = {name: getattr(figures, name) for name in ESTIMATORS}
-        texts = {k: ABSENT if one is None else rate(one) for k, one in rates.items()}
+        headline = _shown(getattr(figures, found.estimator))
         unsure = " (unverified)" if found.throughput is None else ""
-        yield 1, f"{texts[found.estimator]} {figures.unit} {found.estimator}{unsure}  {verdict}"
-        del texts[ESTIMATORS[0]]
-        if figures.printed_steps is None:
-            del texts["printed_steps"]
-        yield 2, " · ".join(f"{name} {text}" for name, text in texts.items())
+        yield 1, f"{headline} {figures.unit} {found.estimator}{unsure}  {verdict}"
+        yield 2, _estimators(figures)
     kind = "CPU process" if found.device == "cpu" else "GPU"
     facts = (
         *(found.format, found.impl, found.framework),
@@ -100,7 +85,8 @@ def of_run(run: Run, group: Group) -> Iterator[Row]:
         yield from _stated(measurement, "first", "last")
         if measurement.window is not None:
             yield from _window(measurement, measurement.window)
-        yield from _formulas(formulas(measurement))
+        if (figures := measurement.throughput or measurement.unverified) is not None:
+            yield 0, f"Estimators: {_estimators(figures)}"
         if measurement.accuracy is not None:
             yield from _training(measurement)
     yield 0, "Reasons" if member.reasons else "Reasons: none"
@@ -108,11 +94,11 @@ def of_run(run: Run, group: Group) -> Iterator[Row]:
 
 
 def of_group(result: Result) -> Iterator[Row]:
-    """Explain a group: its runs and the figures from them."""
-    group = result.group
-    median = None if group.spread is None else group.spread.median
+    """Explain a group: its runs, and the reasons against them."""
+    group, spread = result.group, result.group.spread
+    median = None if spread is None else spread.median
     figure = group_words.run_rate(median, None, group.unit)
-    by = "" if median is None else f" by {group.estimator}"
+    by = "" if spread is None else f" by {group.estimator}"
     yield 0, f"{group.key.id}: {figure}{by}, {group.state}"
     yield 1, _title(group.plan, group)
     yield 0, "Runs"
@@ -120,7 +106,13 @@ def of_group(result: Result) -> Iterator[Row]:
         figure = group_words.run_rate(member.rate, member.unverified, group.unit)
         yield 1, f"{member.repeat}. {member.run_id}: {figure}"
         yield from _reasons(member.reasons, 2)
-    yield from _formulas(group_formulas(result))
+    if spread is not None:
+        interval = group_words.interval(spread) or f"none: {spread.interval_reason}"
+        yield 0, f"Median of {counted(group.counted, 'run')}; interval {interval}"
+    for name, of in (("Speedup", result.speedup), ("Efficiency", result.efficiency)):
+        found = f"none: {of.reason}" if of.value is None else formats.ratio(of.value)
+        against = f", against group {result.baseline}" if name == "Speedup" and of.value else ""
+        yield 0, f"{name}: {'; '.join([found + against, *of.notes])}"
     yield 0, "Reasons" if group.reasons else "Reasons: none"
     yield from _reasons(group.reasons)
 
@@ -129,18 +121,24 @@ def of_expressions(log: str, lines: int, tried: Iterable[Expression]) -> Iterato
     """Yield the lines that the expressions of a declared format match."""
     yield 0, f"{log}: {counted(lines, 'line')}"
     for each in tried:
-        begins = "" if each.reach or each.name == "fields" else ", not even its beginning does"
-        matched = counted(each.matched, "line") if each.matched else f"no line{begins}"
+        matched = counted(each.matched, "line") if each.matched else "no line"
         yield 0, f"{each.name} of {each.variant} matches {matched}: {each.pattern}"
         for place, groups in each.lines:
             yield 1, _place(place)
             named = ", ".join(f"{name} {text!r}" for name, text in groups.items())
             yield 2, named or "no group took part"
-        if each.reach:
-            place, (matched, wanted, found) = each.reach
-            yield 1, _place(place)
-            then = f"then the expression wants `{wanted}`, the line has `{found}`"
-            yield 2, f"matches up to `{matched}`; {then}"
+
+
+def _estimators(figures: Throughput) -> str:
+    """Write the figure of each estimator but the headline's."""
+    rates = {name: getattr(figures, name) for name in ESTIMATORS[1:]}
+    if figures.printed_steps is None:
+        del rates["printed_steps"]
+    return " · ".join(f"{name} {_shown(one)}" for name, one in rates.items())
+
+
+def _shown(figure: float | None) -> str:
+    return ABSENT if figure is None else formats.rate(figure)
 
 
 def _title(plan: RunPlan, group: Group) -> str:
@@ -196,88 +194,3 @@ def _reasons(reasons: Sequence[Finding], depth: int = 1) -> Iterator[Row]:
 def _place(place: Place) -> str:
     text = f": {place.text}" if place.text else ""
     return f"{place.file}:{place.line}{text}"
-
-
-# -- formulas -------------------------------------------------------------------------------------
-
-
-def _formulas(made: Iterable[Formula]) -> Iterator[Row]:
-    for formula in made:
-        yield 0, f"{formula.name} = {'none: ' if formula.value is None else ''}{formula.text}"
-
-
-def formulas(measurement: Measurement) -> tuple[Formula, ...]:
-    """Return each estimator with its numbers, the headline first."""
-    known = measurement.throughput or measurement.unverified
-    if known is None:
-        return ()
-    made = []
-    for name in ESTIMATORS:
-        value = getattr(known, name)
-        text = measurement.missing.get(f"throughput.{name}", "it is not known")
-        if value is not None:
-            text = f"{_numbers(name, measurement, known.unit)} = {rate(value)} {known.unit}"
-        made.append(Formula(name, value, text))
-    return tuple(made)
-
-
-def _numbers(name: str, measurement: Measurement, unit: str) -> str:
-    """The right side of a formula, up to its result."""
-    records, window = counted(measurement.records, "record"), measurement.window
-    if not measurement.records:
-        return "the log's own figure of the whole run"
-    left_out = window.left_out_count if window is not None else 0
-    words = {
-        "median": f"{_middle(measurement.records)} of {records}' rates",
-        "arithmetic": f"the mean of {records}' rates",
-        "timestamps": "samples ÷ seconds, by the stamps of the first and the last counted line",
-        "printed_steps": "as time_weighted, of the printed steps alone",
-        "time_weighted_steady": f"as time_weighted, without {counted(left_out, 'record')}",
-    }
-    if name in words:
-        return words[name]
-    batch, gpus = measurement.batch_size_per_gpu, measurement.gpus
-    if batch is None or gpus is None or window is None or window.seconds is None:
-        return f"{measurement.iterations} iterations over the time of {records}"
-    if is_bandwidth(unit):
-        size = f"2 × {gpus - 1}/{gpus} × {batch / 1000:g} GB"
-        return f"{measurement.iterations} iterations × {size} ÷ {window.seconds:.6g} s"
-    singular, plural = ("process", "processes") if measurement.device == "cpu" else ("GPU", "GPUs")
-    samples = f"{measurement.iterations} iterations × {batch} per {singular}"
-    samples += f" × {gpus} {plural}" if gpus > 1 else ""
-    return f"{samples} ÷ {window.seconds:.6g} s"
-
-
-def group_formulas(result: Result) -> list[Formula]:
-    """Return the figures of a group's runs, with their numbers."""
-    group, spread = result.group, result.group.spread
-    if spread is None:
-        return [Formula("median", None, "no run counts")]
-    rates = sorted(m.rate for m in group.members if m.rate is not None)
-    count, unit = len(rates), group.unit
-    median = f"{_middle(count)} of {', '.join(map(rate, rates))} = {rate(spread.median)} {unit}"
-    mean = f"{rate(sum(rates))} ÷ {count} = {rate(spread.mean)} {unit}"
-    interval = spread.interval_reason or "it is not known"
-    if spread.low is not None and spread.high is not None and spread.coverage is not None:
-        ends = f"{rate(spread.low)}–{rate(spread.high)}"
-        interval = f"{ends} of {count} runs, coverage {spread.coverage:.4g}"
-    alone = f"{rate(spread.median / (result.speedup.value or 1))} (1x1, group {result.baseline})"
-    return [
-        Formula("median", spread.median, median),
-        Formula("mean", spread.mean, mean),
-        Formula("interval", spread.coverage, interval),
-        _of_figure("speedup", result.speedup, f"{rate(spread.median)} ÷ {alone}"),
-        _of_figure("efficiency", result.efficiency, f"speedup ÷ {group.plan.world_size} GPUs"),
-    ]
-
-
-def _of_figure(name: str, figure: Figure, numbers: str) -> Formula:
-    if figure.value is None:
-        return Formula(name, None, figure.reason or "it is not known")
-    notes = f" ({'; '.join(figure.notes)})" if figure.notes else ""
-    return Formula(name, figure.value, f"{numbers} = {figure.value:.3f}{notes}")
-
-
-def _middle(count: int) -> str:
-    """Describe the median of ``count`` values."""
-    return "the middle" if count % 2 else "the mean of the middle two"

@@ -1,16 +1,22 @@
-"""A group in words: precision, state, marks and distinct names."""
+"""Groups and nodes in words: precision, state, marks, names, commands, verdicts."""
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from k8sbench.model import speed_options
+from k8sbench.model.counts import counted
 from k8sbench.model.finding import Finding
 from k8sbench.model.group import Group, Spread
-from k8sbench.model.measurement import Measurement
-from k8sbench.model.plan import SMOKE_MARK
+from k8sbench.model.measurement import AccuracyResult, Measurement
+from k8sbench.model.plan import SMOKE_MARK, RunPlan
 from k8sbench.report import formats
+
+if TYPE_CHECKING:
+    from k8sbench.measure.group.node_check import Judged, NodeLimits
 
 
 def precision(group: Group) -> str:
@@ -53,6 +59,11 @@ def trained(measured: Measurement) -> str:
     if measured.time_to_train_s is None:
         return f"{words} ({measured.target:g} % not reached)"
     return f"{words} ({measured.target:g} % after {formats.seconds(measured.time_to_train_s)} s)"
+
+
+def percent(reached: AccuracyResult) -> str:
+    """Write an accuracy in percent, without its sign."""
+    return formats.plain(reached.best * (100 if reached.unit == "fraction" else 1), 5)
 
 
 def interval(spread: Spread) -> str | None:
@@ -162,3 +173,113 @@ def word(group: Group, name: str) -> str:
         return f"batch {group.key.batch_size}"
     value = str(getattr(group.key, name))
     return "" if value == "-" else value
+
+
+# -- commands that repeat a row -------------------------------------------------------------------
+
+
+def command(plan: RunPlan, repeats: int = 1) -> str:
+    """Write the command, for a cluster or machine of the same kind.
+
+    Empty for imported logs, which did not run here.
+    """
+    if plan.backend == "imported":
+        return ""
+    is_cluster = plan.backend == "kubernetes"
+    options: dict[str, object] = {
+        "framework": plan.framework,
+        "variant": plan.variant,
+        "impl": plan.impl,
+        "replicas": plan.replicas,
+        "gpus": plan.processes_per_replica,
+        "precision": plan.amp_dtype or plan.precision,
+        "batch-size": plan.batch_size,
+        "preset": plan.preset,
+        "mode": plan.mode,
+        "warmup": plan.window.warmup,
+        **_length(plan),
+        "data": None if plan.data == "image" else plan.data.removeprefix("path:"),
+        "weights": plan.weights and plan.weights.removeprefix("path:"),
+        "backend": plan.backend,
+        "node-pool": plan.pool.name if is_cluster else None,
+        "image": plan.image if is_cluster else None,
+        "repeats": repeats if repeats > 1 else None,
+    }
+    words = ["k8sbench", "submit"]
+    words.append(plan.benchmark if plan.spec_source == "built-in" else plan.spec_source)
+    for name, value in options.items():
+        words += [] if value is None else [f"--{name}", str(value)]
+    for name in speed_options.available(plan.framework, plan.trainer or ""):
+        if name in plan.options:
+            words += ["--speed-option", f"{name}={str(plan.options[name]).lower()}"]
+    asked = plan.training
+    if asked and asked.target is not None and not asked.stop_at_target and plan.trainer:
+        words.append("--to-the-end")
+    if plan.pack:
+        words.append("--pack")
+    return shlex.join(words)
+
+
+def resuming(plan: RunPlan, repeats: int = 1) -> str:
+    """Write the command that resumes the case in its set.
+
+    Empty for imported logs.
+    """
+    text = command(plan, repeats)
+    return text and shlex.join([*shlex.split(text), "--resume", plan.set_name])
+
+
+def _length(plan: RunPlan) -> dict[str, object]:
+    """Return the options for the run's length.
+
+    A published program trains as its command says.
+    """
+    asked = plan.training
+    if asked is None:
+        return {"iterations": plan.window.iterations}
+    target = {"target": "none" if asked.target is None else f"{asked.target:g}"}
+    if plan.impl != "k8sbench":
+        return dict(target)
+    return {asked.unit: asked.length, "evaluate-every": asked.evaluate_every, **target}
+
+
+# -- the check of a pool's nodes ------------------------------------------------------------------
+
+
+def remarks(found: Judged) -> dict[str, str]:
+    """Map each node to cordon or to measure again → state and reason."""
+    named = {*found.to_cordon, *found.to_confirm}
+    return {
+        one.node: f"{one.node} is {one.state}: {' '.join([*one.why, *one.slow_gpus])}"
+        for one in found.nodes
+        if one.node in named
+    }
+
+
+def sentences(found: Judged) -> Iterator[str]:
+    """Yield the reference, the nodes to cordon, and the nodes without a verdict."""
+    lacking = [one.node for one in found.nodes if one.state == "not-measured"]
+    for held in found.limits:
+        yield _rule(held)
+    if found.to_cordon:
+        yield "Check these nodes. To keep pods away from them (nothing was cordoned yet):"
+        yield f"  kubectl cordon {' '.join(found.to_cordon)}"
+    elif not found.to_confirm and any(held.limit is not None for held in found.limits):
+        yield f"No node {'that was measured ' if lacking else ''}is slow or faulty."
+    # Why nodes of a limit are not judged stands with it.
+    said = {held.reason for held in found.limits}
+    not_judged = [one for one in found.nodes if one.state == "not-judged"]
+    not_judged = [one for one in not_judged if one.node not in found.to_confirm]
+    yield from dict.fromkeys(why for one in not_judged for why in one.why if why not in said)
+    if lacking:
+        yield f"Not measured, and so not judged: {', '.join(lacking)}."
+
+
+def _rule(held: NodeLimits) -> str:
+    kind = f"{held.alike[0]}: " if held.alike and held.alike[0] != "-" else ""
+    parts = [f"{kind}median {formats.rate(held.centre)} of {counted(held.nodes, 'node')}"]
+    if held.limit is not None and held.noise is not None:
+        noise, limit = formats.percent(held.noise), formats.percent(held.limit)
+        parts.append(f"noise {noise}, slow is more than {limit} below")
+    text = ", ".join(parts) + "."
+    return f"{text} {held.reason}" if held.reason else text

@@ -13,8 +13,7 @@ from k8sbench.model.compared import Point, Series
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.report import document as document_fields
 from k8sbench.report import formats, group_words
-from k8sbench.report.tables import Cell, Table, absent
-from k8sbench.report.text_table import Column
+from k8sbench.report.tables import Cell, Column, Table, absent
 
 _COLUMNS = (
     *(Column("set", stays=True), Column("began", stays=True), Column("runs", right=True)),

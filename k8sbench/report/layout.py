@@ -94,12 +94,11 @@ def _shown(results: Sequence[Result], form: Form) -> list[ResultColumn]:
 
 def _titled(column: ResultColumn, unit: str | None, form: Form) -> ResultColumn:
     """Add the unit to the title; other forms have a column for it."""
-    title, chinese = column.title, column.chinese
+    title = column.title
     if title == "throughput" and unit is not None:
         title = f"throughput ({unit})" if form == "document" else unit
-        chinese = f"{chinese}({unit})"
     optional = column.optional if form == "table" else 0
-    return msgspec.structs.replace(column, title=title, chinese=chinese, optional=optional)
+    return msgspec.structs.replace(column, title=title, optional=optional)
 
 
 # Paddle : PyTorch
@@ -166,26 +165,24 @@ def _rate(group: Group) -> Cell:
 _text = functools.partial(columns.text, stays=True)
 _number = functools.partial(columns.number, stays=True)
 _PARITY: tuple[ResultColumn, ...] = (
-    _text("benchmark", "", lambda pair: Cell(pair.paddle.key.benchmark)),
-    _text("case", "", lambda pair: Cell(pair.paddle.key.case)),
-    _text("precision", "", lambda pair: Cell(pair.paddle.key.precision)),
-    _number("batch", "", _both(lambda group: str(group.key.batch_size)), *columns.FULL),
-    _number("Paddle", "", lambda pair: _rate(pair.paddle)),
-    _number("PyTorch", "", lambda pair: _rate(pair.pytorch)),
-    _text("estimator", "", _both(lambda group: group.estimator), *columns.FULL),
+    _text("benchmark", lambda pair: Cell(pair.paddle.key.benchmark)),
+    _text("case", lambda pair: Cell(pair.paddle.key.case)),
+    _text("precision", lambda pair: Cell(pair.paddle.key.precision)),
+    _number("batch", _both(lambda group: str(group.key.batch_size)), *columns.FULL),
+    _number("Paddle", lambda pair: _rate(pair.paddle)),
+    _number("PyTorch", lambda pair: _rate(pair.pytorch)),
+    _text("estimator", _both(lambda group: group.estimator), *columns.FULL),
     _text(
         "parameters",
-        "",
         _both_optional("parameters", "parameters", formats.millions),
         *columns.FULL,
     ),
-    _text("GMAC", "", _both_optional("GMAC", "gmac", columns.gmac), *columns.FULL),
+    _text("GMAC", _both_optional("GMAC", "gmac", columns.gmac), *columns.FULL),
     _text(
         "in effect",
-        "实际精度",
         lambda pair: Cell(f"{_effective(pair.paddle)} : {_effective(pair.pytorch)}"),
         *columns.FULL,
     ),
-    _text("Paddle ÷ PyTorch", "", _ratio),
+    _text("Paddle ÷ PyTorch", _ratio),
 )
 """Columns of Paddle beside PyTorch; titles of other tables are translated as there."""

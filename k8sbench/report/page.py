@@ -24,22 +24,17 @@ from k8sbench.model.counts import counted
 from k8sbench.model.group import Group, Parity, Result
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plain_text import clean_lines
-from k8sbench.model.plan import RunPlan
 from k8sbench.report import (
-    chinese,
     columns,
     comparing,
     formats,
     group_words,
     layout,
     plot,
-    repeating,
+    words,
 )
 from k8sbench.report.plot import History, Panel
 from k8sbench.report.tables import Table, captioned, causes, without
-
-MOST_SAID = 8
-"""Parts of the first sentence."""
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +60,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
 def html(page: Page) -> str:
     """Write the page."""
-    word: Callable[[str], str] = chinese.title if page.lang == "zh" else str
+    word: Callable[[str], str] = words.title if page.lang == "zh" else str
     runs = {history.run_id: history for history in page.histories}
     by_age = sorted((result.group for result in page.results), key=lambda group: group.began[1])
     newest = {group.key.only("series"): group.key.id for group in by_age}.values()
@@ -93,7 +88,7 @@ def html(page: Page) -> str:
         sections[benchmark] = {
             "tables": [
                 _table(table, [next(details, None) for _ in table.rows])
-                for table in (chinese.translated(tables) if page.lang == "zh" else tables)
+                for table in (words.translated(tables) if page.lang == "zh" else tables)
             ],
             "scaling": _drawn(plot.scaling(results)),
         }
@@ -149,8 +144,7 @@ def _lead(results: Sequence[Result], names: Mapping[str, str]) -> str:
             name = f"{result.group.key.benchmark} {names[result.group.key.id]}"
             change = formats.signed_percent(changed.ratio)
             parts.append(f"{name}: {change} since {changed.since}")
-    more = [f"{len(parts) - MOST_SAID} more below"] if len(parts) > MOST_SAID else []
-    return f"{'; '.join([*parts[:MOST_SAID], *more])}."
+    return f"{'; '.join(parts)}."
 
 
 @functools.cache
@@ -170,7 +164,7 @@ def _table(table: Table, details: Sequence[Any]) -> dict[str, Any]:
     texts = [[row[n].text.replace(" %", "\u00a0%") for n in places] for row in table.rows]
     for row, mark in zip(texts, marks, strict=True):
         row[-1] += mark
-    cells = [[(*_drawn_history(text), _kind(text)) for text in row] for row in texts]
+    cells = [[(text, _kind(text)) for text in row] for row in texts]
     return {
         "title": table.title,
         "caption": caption,
@@ -183,17 +177,6 @@ def _table(table: Table, details: Sequence[Any]) -> dict[str, Any]:
 def _kind(text: str) -> str:
     """Name the class of a cell that shows a change."""
     return "slower" if "◀ −" in text else "faster" if "◀ +" in text else ""
-
-
-def _drawn_history(text: str) -> tuple[str, str]:
-    """Draw a history as a line next to its scale."""
-    bars, _, scale = text.partition(" ")
-    if len(bars) < 2 or not set(bars) <= set(columns.BARS):
-        return text, ""
-    points = " ".join(f"{n},{7 - columns.BARS.index(bar)}" for n, bar in enumerate(bars))
-    line = f'<polyline points="{points}" vector-effect="non-scaling-stroke"/>'
-    box = f'viewBox="0 -1 {len(bars) - 1} 9" preserveAspectRatio="none"'
-    return scale, f'<svg {box} role="img" aria-label="{bars}">{line}</svg>'
 
 
 def _drawn(panels: Sequence[Panel]) -> list[str]:
@@ -218,7 +201,7 @@ def _row(group: Group, runs: dict[str, History], word: Callable[[str], str]) -> 
             (word(name), value)
             for name, value in _environment(group, None if history is None else history.measured)
         ],
-        "command": repeating.command(group.plan, len(group.members)),
+        "command": group_words.command(group.plan, len(group.members)),
         "runs": [
             (
                 member.run_id,
@@ -233,21 +216,16 @@ def _row(group: Group, runs: dict[str, History], word: Callable[[str], str]) -> 
 
 def _environment(group: Group, measured: Measurement | None) -> list[tuple[str, str]]:
     plan, key = group.plan, group.key
+    own = ("impl", "variant", "backend", "pool", "image", "data", "training")
     found: dict[str, object] = {
         "set": key.set_name,
-        "impl": key.impl,
-        "variant": key.variant,
-        "backend": key.backend,
-        "pool": key.pool,
+        **{name: getattr(key, name) for name in own},
         "device": group.device or plan.device,
         "GPU model": key.gpu_model,
-        "image": key.image,
-        "data": key.data,
         "data digest": key.data_digest,
-        "training": key.training,
         "start weights": group.training and group.training.weights,
         "weights' digest": key.weights_digest,
-        "planned window": _window(plan),
+        "planned window": key.window,
         "estimator": group.estimator,
         # A table with these has no room for what it is about.
         **columns.gpu_figures(group),
@@ -260,9 +238,3 @@ def _environment(group: Group, measured: Measurement | None) -> list[tuple[str, 
         for name, value in found.items()
         if value not in (None, "", "-", "unknown")
     ]
-
-
-def _window(plan: RunPlan) -> str:
-    if plan.training is not None:
-        return f"after {plan.window.warmup} iterations"
-    return f"{plan.window.warmup} + {plan.window.iterations} iterations"

@@ -1,4 +1,4 @@
-"""Charts of the page and of ``--plot``: throughput, scaling, runs over time.
+"""Charts of the page and of ``--plot``: throughput, scaling, a run over time.
 
 matplotlib draws them. It is an extra and takes a second to import, so only :func:`picture` imports
 it. Bars of smoke runs are hatched and marked; a group without a figure has words in place of a bar.
@@ -13,23 +13,19 @@ import importlib.util
 import io
 import math
 import re
-import statistics
 import textwrap
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from k8sbench.measure.run.curve import Curve
-from k8sbench.measure.run.gpu_series import SLACK, STALE
 from k8sbench.model import extras
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import UsageError
-from k8sbench.model.gpu_metrics import BY_ID, METRICS, Series
 from k8sbench.model.group import Group, Result, Spread
-from k8sbench.model.measurement import Measurement, SteadyPart
+from k8sbench.model.measurement import Measurement
 from k8sbench.report import formats, group_words
 
 if TYPE_CHECKING:
@@ -43,8 +39,6 @@ NAMED = 8
 NAME = 60
 """Characters of a line of a title or a legend."""
 BLUE, GREY = "#4477aa", "#bbbbbb"  # told apart without colour vision, too
-SHADED = "; shaded: the measured window"
-RESTARTS = "; dashed: restarts"
 COLOURS = ("#2f6ba8", "#b3420f", "#1a7f5a", "#8250a8", "#8a6d00", "#0f7d8c", "#b3266f", "#57606a")
 """Colours of lines."""
 
@@ -59,15 +53,19 @@ class Panel(NamedTuple):
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
-    """One run's measurement and its series over time."""
+    """One run's measurement, and its throughput over time."""
 
     run_id: str
     unit: str = "samples/s"
     """Unit of its throughput."""
     measured: Measurement | None = None
     curve: Curve | None = None
-    series: tuple[Series, ...] = ()
-    """Series of GPU metrics, of one source each."""
+
+    @property
+    def window(self) -> tuple[int, int] | None:
+        """First and last measured iteration; None if nothing was measured."""
+        window = None if self.measured is None else self.measured.window
+        return None if window is None else (window.first_iteration, window.last_iteration)
 
 
 def draw(results: Sequence[Result], form: str) -> bytes:
@@ -268,107 +266,19 @@ def _scaling(axes: Axes, lines: Sequence[Sequence[Result]]) -> None:
 
 
 def over_time(run: History) -> list[Panel]:
-    """Draw a run's accuracy, throughput and loss by step, and its GPU metrics."""
-    panels = _steps(run, run.curve) if run.curve is not None else []
-    steady = run.measured.steady if run.measured is not None else None
-    known = {series.metric for series in run.series if series.at}
-    if steady is not None:
-        panels += [
-            _gpu_panel(run, steady, metric.id)
-            for metric in METRICS
-            if metric.is_plotted and metric.id in known
-        ]
-    return panels
+    """Draw a run's throughput by iteration, the measured window shaded."""
+    if run.curve is None or not any(run.curve.rates):
+        return []
+    across = "iterations" if run.window is None else "iterations; shaded: the measured window"
+    fill = functools.partial(_over_time, run=run, curve=run.curve, across=across)
+    return [Panel(f"throughput, {run.unit}", 1.7, fill)]
 
 
-def _steps(run: History, curve: Curve) -> list[Panel]:
-    shade, restarts = None, [curve.since(at) for at in curve.restarts]
-    across, over, panels = "iterations", list(map(float, curve.iterations)), []
-    window = run.measured.window if run.measured is not None else None
-    minutes = curve.minutes() if curve.evaluations else None
-    if minutes is not None:
-        # What is trained to an accuracy is seen over the time that it took.
-        across, over = f"minutes{RESTARTS if restarts else ''}", minutes
-        points = [(curve.since(at), value) for at, value in curve.evaluations]
-        title = f"accuracy: {curve.metric}"
-        panels.append(_lines(title, across, {"": points}, marks=restarts, level=curve.target))
-    elif window is not None:
-        # Not of what was planned, but of what was measured.
-        shade = (window.first_iteration - 1.0, float(window.last_iteration))
-        across += SHADED
-    for title, values in ((f"throughput, {run.unit}", curve.rates), ("loss", curve.losses)):
-        known = [math.nan if value is None else value for value in values]
-        if any(map(math.isfinite, known)):
-            marks = () if minutes is None else restarts
-            points = list(zip(over, known, strict=True))
-            panels.append(_lines(title, across, {"": points}, shade, marks))
-    return panels
-
-
-def _gpu_panel(run: History, steady: SteadyPart, metric: str) -> Panel:
-    unit, scale = BY_ID[metric].unit, 1.0
-    if unit == "ratio":
-        unit, scale = "%", 100.0
-    lines = {}
-    for series in run.series:
-        if series.metric == metric and series.at:
-            minutes, values = unbroken(series, steady.started_at)
-            drawn = [scale * value for value in values]
-            lines[gpu_name(series)] = list(zip(minutes, drawn, strict=True))
-    across, shade = "minutes", None
-    window = run.measured.window if run.measured is not None else None
-    began, ended = (window.started_at, window.ended_at) if window else (None, None)
-    # A window by another clock lies elsewhere.
-    if began and ended and began < steady.ended_at and ended > steady.started_at:
-        shade = tuple((at - steady.started_at) / 60 for at in (began, ended))
-        across += SHADED
-    return _lines(f"{BY_ID[metric].title}, {unit}", across, lines, shade)
-
-
-def _lines(
-    title: str,
-    across: str,
-    lines: Mapping[str, Sequence[tuple[float, float]]],
-    shade: Sequence[float] | None = None,
-    marks: Sequence[float] = (),
-    level: float | None = None,
-) -> Panel:
-    """Draw named lines, a shaded part of the x axis, and a level."""
-
-    def fill(axes: Axes) -> None:
-        if shade is not None:
-            axes.axvspan(*shade, color=GREY, alpha=0.3, lw=0)
-        if level is not None:
-            axes.axhline(level, color=GREY, linestyle="--")
-        for at in marks:
-            axes.axvline(at, color="black", linestyle="--", lw=0.8)
-        for name, points in lines.items():
-            marker = "o" if level is not None else "." if len(points) == 1 else ""
-            axes.plot(*zip(*points, strict=True), label=name, lw=1, marker=marker, ms=4)
-        low, high = axes.get_ylim()
-        axes.set_ylim(min(0.0, low), high + 0.05 * abs(high))
-        axes.set_xlabel(across)
-        if "" not in lines and len(lines) <= NAMED:
-            axes.legend(ncols=2, bbox_to_anchor=(0.0, -0.35))
-
-    return Panel(title, 1.7, fill)
-
-
-def gpu_name(series: Series) -> str:
-    """Name the GPU of a series by its pod or node and number."""
-    gpu = series.gpu
-    return f"{gpu.pod or gpu.node or ''} {gpu.index or gpu.uuid or ''}".strip()
-
-
-def unbroken(series: Series, start: float) -> tuple[list[float], list[float]]:
-    """Return minutes from ``start`` and values, with gaps between samples."""
-    interval = statistics.median([b - a for a, b in pairwise(series.at)] or [0.0])
-    longest = STALE * SLACK * max(interval, series.every or 0.0)
-    minutes, values = [(series.at[0] - start) / 60], [series.values[0]]
-    for (before, at), value in zip(pairwise(series.at), series.values[1:], strict=True):
-        if at - before > longest:
-            minutes.append((before + at) / 2 / 60 - start / 60)
-            values.append(math.nan)
-        minutes.append((at - start) / 60)
-        values.append(value)
-    return minutes, values
+def _over_time(axes: Axes, run: History, curve: Curve, across: str) -> None:
+    if run.window is not None:
+        first, last = run.window
+        axes.axvspan(first - 1.0, last, color=GREY, alpha=0.3, lw=0)
+    marker = "." if len(curve.rates) == 1 else ""
+    axes.plot(curve.iterations, [rate or math.nan for rate in curve.rates], lw=1, marker=marker)
+    axes.set_ylim(0.0, 1.05 * axes.get_ylim()[1])
+    axes.set_xlabel(across)

@@ -7,7 +7,6 @@ comparison, charts and logs. The same runs give the same text.
 from __future__ import annotations
 
 import functools
-import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -23,10 +22,9 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.spec import BenchmarkSpec, Variant
 from k8sbench.model.training import in_words
-from k8sbench.report import formats, repeating, report_tables, tables
-from k8sbench.report.publication_words import WORDS, Lang, say
-from k8sbench.report.tables import Cell, Table
-from k8sbench.report.text_table import Column
+from k8sbench.report import formats, group_words, report_tables, tables
+from k8sbench.report.tables import Cell, Column, Table
+from k8sbench.report.words import Lang, say, texts
 
 README = "README.md"
 Value = TypeVar("Value", str, tuple[str, ...])
@@ -89,7 +87,7 @@ def commands(results: Sequence[Result]) -> str:
     lines = [
         f"# {row_names[result.group.key.id]}\n{command}\n"
         for result in results
-        if (command := repeating.command(result.group.plan, len(result.group.members)))
+        if (command := group_words.command(result.group.plan, len(result.group.members)))
     ]
     return "\n".join(["#!/bin/sh\nset -e\n", *lines]) if lines else ""
 
@@ -99,60 +97,32 @@ def readme(made: Publication) -> str:
     return _Readme(made).text()
 
 
-# Facts of a run's environment: word of the table → its value, None where the logs do not state it.
-Fact = Callable[[Run, Measurement], object]
-
-
-def _stated(name: str) -> Fact:
-    return lambda _, measured: measured.environment.get(name)
-
-
-def _gpus_per_node(run: Run, _: Measurement) -> int | None:
-    return run.plan.pool.gpus_per_node if run.plan.backend == "kubernetes" else None
-
-
-def _nodes(_: Run, measured: Measurement) -> str | None:
-    known = {measured.environment.get("node"), *(rank.host for rank in measured.ranks)}
-    return ", ".join(sorted(str(name) for name in known if name)) or None
-
-
-def _memory(_: Run, measured: Measurement) -> str | None:
-    size = measured.environment.get("ram_gib")
-    return None if size is None else f"{size} GiB"
-
-
-def _operator(run: Run, _: Measurement) -> str | None:
-    if run.plan.backend != "kubernetes":
-        return None
-    kind = kind_of(run.plan)
-    return f"{kind.operator.name} ({kind.name}, {kind.api_version})"
-
-
-def _framework(run: Run, measured: Measurement) -> str:
-    version = measured.environment.get("framework_version")
-    return f"{run.plan.framework} {version or ''}".rstrip()
-
-
 NODE = ("node_os", "node_kernel", "node_architecture", "kubelet", "container_runtime")
 STATED = (
     *("cpu", "cpus", "ram_gib", "os", "kernel", *NODE, "driver", "cuda", "cudnn", "nccl"),
     *("transport", "infiniband", "python", "framework_version"),
 )
 """Facts from a log about machine and libraries, or from the cluster about nodes."""
-FACTS: dict[str, Fact] = {
-    "gpu": lambda _, measured: measured.gpu_model,
-    "gpus_per_node": _gpus_per_node,
-    "nodes": _nodes,
-    **{name: _stated(name) for name in STATED},
-    "ram_gib": _memory,
-    "framework_version": _framework,
-    "backend": lambda run, _: run.plan.backend,
-    "operator": _operator,
-}
-CLUSTER = (*NODE, "gpus_per_node", "operator")
-"""Facts that only a run on a cluster has."""
+FACTS = ("gpu", "gpus_per_node", "nodes", *STATED, "backend", "operator")
 MACHINE = ("gpu", "driver", "kernel", "cpu", "cpus", "ram_gib", "infiniband")
 """Facts that all runs in one environment share, whatever the program."""
+
+
+def _facts(run: Run, measured: Measurement) -> dict[str, object]:
+    """Return the facts of a run's environment; those that are not stated are None or empty."""
+    plan, stated = run.plan, measured.environment
+    hosts = {stated.get("node"), *(rank.host for rank in measured.ranks)}
+    facts: dict[str, object] = {name: stated.get(name) for name in STATED}
+    facts["gpu"] = measured.gpu_model
+    facts["nodes"] = ", ".join(sorted(str(host) for host in hosts if host))
+    facts["ram_gib"] = stated.get("ram_gib") and f"{stated['ram_gib']} GiB"
+    facts["framework_version"] = f"{plan.framework} {stated.get('framework_version', '')}".rstrip()
+    facts["backend"] = plan.backend
+    if plan.backend == "kubernetes":
+        kind = kind_of(plan)
+        facts["gpus_per_node"] = plan.pool.gpus_per_node
+        facts["operator"] = f"{kind.operator.name} ({kind.name}, {kind.api_version})"
+    return facts
 
 
 class _Readme:
@@ -204,29 +174,18 @@ class _Readme:
     def _environment(self) -> Iterator[str]:
         values: dict[str, dict[str, list[str]]] = {name: {} for name in FACTS}
         for group, run, measured in self._counted():
-            for name, fact in FACTS.items():
-                value = fact(run, measured)
+            for name, value in _facts(run, measured).items():
                 if value not in (None, ""):
                     rows = values[name].setdefault(str(value), [])
                     rows += [row] if (row := self._names[group.key.id]) not in rows else []
-        differing = [name for name in MACHINE if len(values[name]) > 1]
-        known = [name for name in MACHINE if len(values[name]) == 1]
-        if differing:
+        if differing := [name for name in MACHINE if len(values[name]) > 1]:
             yield self._say("differs", names=self._listed(map(self._say, differing)))
-        elif known:
-            yield self._say("same", names=self._listed(map(self._say, known)))
         lines = []
-        for name, found in ((name, found) for name, found in values.items() if found):
-            parts = [
-                value if len(found) == 1 else f"{value} ({', '.join(rows)})"
-                for value, rows in found.items()
-            ]
+        for name in filter(values.get, FACTS):
+            found = values[name].items()
+            parts = [of if len(found) == 1 else f"{of} ({', '.join(rows)})" for of, rows in found]
             lines.append((self._say(name), "; ".join(parts)))
         yield self._table(("item", "value"), lines)
-        is_local = all(group.plan.backend == "local" for group in self._groups)
-        expected = [name for name in FACTS if not (is_local and name in CLUSTER)]
-        if unknown := [self._say(name) for name in expected if not values[name]]:
-            yield self._say("not_stated", names=self._listed(unknown))
 
     def _programs(self) -> Iterator[str]:
         def line(group: Group) -> tuple[str, ...]:
@@ -251,17 +210,6 @@ class _Readme:
         imported = [self._names[g.key.id] for g in self._groups if g.plan.backend == "imported"]
         if imported:
             yield self._say("no_command", names=self._listed(imported))
-        for text, rows in self._by(self._upstream_command).items():
-            yield self._say("upstream_command", names=self._listed(rows))
-            yield f"```sh\n{text}\n```"
-
-    def _upstream_command(self, group: Group) -> str | None:
-        plan, variant = group.plan, self._variant(group.plan)
-        upstream = variant and variant.upstream
-        if not upstream or plan.precision not in upstream.command:
-            return None
-        words = upstream.words(plan.precision, world_size=plan.world_size, mode=plan.mode)
-        return shlex.join(words)
 
     def _method(self) -> Iterator[str]:
         windows = self._by(self._planned).items()
@@ -286,7 +234,7 @@ class _Readme:
 
     def _results(self) -> Iterator[str]:
         yield tables.markdown(report_tables.tables(self._made.results, self._made.lang))
-        for why, rows in self._by(_why_not_in_tables).items():
+        for why, rows in self._by(report_tables.why_left_out).items():
             yield self._say("not_in_tables", names=self._listed(rows), why=self._say(why))
         yield f"### {self._say('all_rows')}"
         heads = (
@@ -403,7 +351,7 @@ class _Readme:
 
     def _word(self, text: str) -> str:
         """Translate a word; another text stays."""
-        return self._say(text) if text in WORDS else text
+        return self._say(text) if text in texts()["readme"] else text
 
     def _by(self, fact: Callable[[Group], Value | None]) -> dict[Value, list[str]]:
         """Map a fact → names of its rows; None leaves a row out."""
@@ -430,15 +378,6 @@ class _Readme:
 
 
 _READ = ("name", "digest", "train", "val")
-
-
-def _why_not_in_tables(group: Group) -> str | None:
-    """Return the id of the reason; None for rows in the tables."""
-    if group.smoke:
-        return "why_smoke"
-    if group.on_cpu:
-        return "why_cpu"
-    return None if group.state == "valid" else "why_invalid"
 
 
 def _shown(value: float | str | None, write: Callable[[Any], str] = str) -> str:

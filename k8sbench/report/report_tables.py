@@ -13,29 +13,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from k8sbench.model.group import Result
-from k8sbench.report import formats
+from k8sbench.model.group import Group, Result
+from k8sbench.report import formats, group_words
 from k8sbench.report.columns import is_of_case, nearest, trains
-from k8sbench.report.tables import Cell, Table
-from k8sbench.report.text_table import Column
+from k8sbench.report.tables import Cell, Column, Table
+from k8sbench.report.words import heading, say
 
 NONE = "-"
 MOST_NAMED = 10
 """Rows that a sentence about rows without a table names."""
-Lang = str
-"""``en`` or ``zh``."""
 PRECISIONS = ("fp32", "amp")
-_HEADINGS = {
-    "GPUs": "卡数",
-    "Time2Train (s)": "Time2Train(sec)",
-    "throughput (samples/s)": "吞吐(samples/sec)",
-    "accuracy (%)": "准确率(%)",
-    "speedup": "加速比",
-    "case": "参数",
-    "throughput": "吞吐",
-    "accuracy": "准确率",
-}
-"""English heading → heading of the Chinese reports."""
 
 
 class Rows(msgspec.Struct, frozen=True):
@@ -46,7 +33,7 @@ class Rows(msgspec.Struct, frozen=True):
     """PyTorch rows of the benchmark, for the tables of both frameworks."""
     gpus: tuple[int, ...]
     """GPU counts of the published rows; measured counts are added."""
-    lang: Lang
+    lang: str
 
     def counts(self, *precisions: str) -> list[int]:
         """Return the GPU counts with a line in a table of these precisions."""
@@ -78,12 +65,12 @@ ReportCell = Callable[[Rows, int, str], str]
 """Text of a cell, from GPUs and precision."""
 
 
-def tables(results: Sequence[Result], lang: Lang = "en") -> list[Table]:
+def tables(results: Sequence[Result], lang: str = "en") -> list[Table]:
     """Lay out each program's rows in the tables of its report."""
     programs: dict[tuple[str, str, str, str, str], list[Result]] = {}
     for result in results:
         key = result.group.key
-        if _why_left_out(result) is None:
+        if why_left_out(result.group) is None:
             program = (key.benchmark, key.framework, key.variant, key.impl, key.gpu_model)
             programs.setdefault(program, []).append(result)
     made = []
@@ -103,25 +90,24 @@ def tables(results: Sequence[Result], lang: Lang = "en") -> list[Table]:
 def left_out(results: Sequence[Result]) -> list[str]:
     """Return a sentence for each reason why rows are in no table."""
     rows: dict[str, list[str]] = {}
-    for result in results:
-        if (why := _why_left_out(result)) is not None:
-            key, plan = result.group.key, result.group.plan
-            row = f"{key.benchmark} {key.framework} {plan.case} {plan.precision}"
-            rows.setdefault(why, []).append(row)
-    found = []
-    for why, some in rows.items():
-        more = f", and {len(some) - MOST_NAMED} more" if len(some) > MOST_NAMED else ""
-        found.append(f"left out, {why}: {', '.join(some[:MOST_NAMED])}{more}")
-    return found
+    for group in (result.group for result in results):
+        if (why := why_left_out(group)) is not None:
+            words = (group.key.benchmark, group.key.framework, group.plan.case)
+            rows.setdefault(why, []).append(" ".join((*words, group.plan.precision)))
+    return [
+        f"left out, {say('en', why)}: {', '.join(some[:MOST_NAMED])}"
+        + (f", and {len(some) - MOST_NAMED} more" if len(some) > MOST_NAMED else "")
+        for why, some in rows.items()
+    ]
 
 
-def _why_left_out(result: Result) -> str | None:
-    group = result.group
+def why_left_out(group: Group) -> str | None:
+    """Return the id of the reason (in ``words.yaml``); None for rows in the tables."""
     if group.smoke:
-        return "smoke runs, which show no speed"
+        return "why_smoke"
     if group.on_cpu:
-        return "runs on CPUs, and reports are of GPUs"
-    return None if group.state == "valid" else f"rows that are not valid ({group.state})"
+        return "why_cpu"
+    return None if group.state == "valid" else "why_invalid"
 
 
 # Cells
@@ -167,16 +153,14 @@ def _speedup(rows: Rows, gpus: int, precision: str) -> str:
 
 def _accuracy(rows: Rows, gpus: int, precision: str) -> str:
     result = rows.of(gpus, precision, trained=True)
-    reached = None if result is None else result.group.accuracy
-    if reached is None:
-        return NONE
-    return formats.plain(reached.best * (100 if reached.unit == "fraction" else 1), 5)
+    reached = result and result.group.accuracy
+    return group_words.percent(reached) if reached else NONE
 
 
 def _time(rows: Rows, gpus: int, precision: str) -> str:
     result = rows.of(gpus, precision, trained=True)
-    time = None if result is None else result.group.time_to_train_s
-    return NONE if time is None else formats.seconds(time)
+    time = result and result.group.time_to_train_s
+    return formats.seconds(time) if time else NONE
 
 
 def _of_plan(name: str) -> ReportCell:
@@ -188,18 +172,18 @@ def _of_plan(name: str) -> ReportCell:
 
 
 def _table(
-    title: str, headings: Sequence[str], lines: Iterable[Sequence[str]], lang: Lang, unit: str = ""
+    title: str, headings: Sequence[str], lines: Iterable[Sequence[str]], lang: str, unit: str = ""
 ) -> Table:
-    chinese = _HEADINGS if lang == "zh" else {}
-    words = [chinese.get(one, one) for one in headings]
+    translate = heading if lang == "zh" else str
+    words = [translate(one) for one in headings]
     if unit not in ("", "samples/s"):
         words = [re.sub("samples/s(ec)?", unit, word) for word in words]
     columns = tuple(
-        Column(word, right=heading != "case", whole=True, stays=True)
-        for word, heading in zip(words, headings, strict=True)
+        Column(word, right=one != "case", whole=True, stays=True)
+        for word, one in zip(words, headings, strict=True)
     )
     return Table(
-        title=chinese.get(title, title),
+        title=translate(title),
         columns=columns,
         rows=tuple(tuple(map(Cell, line)) for line in lines),
     )

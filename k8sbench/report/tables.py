@@ -1,29 +1,265 @@
-"""Tables of results as plain text, fitted to a terminal, or Markdown.
-
-A cell is a text with notes: why it has no figure, or what a reader must know. The causes follow the
-table: notes that differ only in numbers become one line with the number of rows and the ranges of
-the numbers. Rows have the number of a cause that not all rows have. No figure is broken or cut.
-"""
+"""Tables as plain text, fitted to a terminal, or Markdown."""
 
 from __future__ import annotations
 
 import itertools
+import math
 import re
-from collections.abc import Iterable, Sequence
+import textwrap
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
 from k8sbench.model.counts import ABSENT
 from k8sbench.model.plain_text import clean
-from k8sbench.report.text_table import Column, Paint, fitted, laid_out, wrapped
+
+GAP = "   "
+"""Between the columns of a table, as kubectl has it."""
+NARROW_GAPS = ("  ", " ")
+"""The same of a table that is wider than the terminal; the wider one is tried first."""
+LONGEST_WORD = 24
+"""Terminal columns of the longest word that is never broken.
+
+A longer word, such as a path or an image, may be broken.
+"""
+SHORTEST = (16, 10, 8)
+"""Smallest widths of a cut text.
+
+For an optional column, which is dropped instead; for others before and after optional columns are
+dropped.
+"""
+MARKS = re.compile(r" \[[\d,–]+\]$")
+"""Numbers of notes at the end of a cell; never cut."""
+STATE = re.compile(r"\S*(?: ◀ \S+ %)?")
+"""A state with the change of its case; never cut."""
+Paint = Callable[[str, str], str]
+"""(state, text) → coloured text. The state is a cell's first word."""
+
+
+class Column(msgspec.Struct, frozen=True):
+    """One column of a table."""
+
+    title: str
+    cell: Callable[[Any], Any] | None = None
+    """Function from an item to text, None, or a cell with notes.
+
+    None itself: the rows have the text.
+    """
+    right: bool = False
+    """True if its cells are aligned to the right, as numbers."""
+    whole: bool = False
+    """True if its cells are never folded, as identifiers that people copy."""
+    cut: bool = False
+    """True if long cells are cut with ``…`` to keep one line."""
+    stays: bool = False
+    """True if results always show it.
+
+    Also if it is equal in all rows, and before other columns on a narrow terminal.
+    """
+    optional: int = 0
+    """Order in which narrow terminals drop it, highest first; 0: never."""
+    states: bool = False
+    """True if its cells begin with a state or verdict, which may be coloured."""
+
+
+def width_of(text: str) -> int:
+    """Return the terminal columns of text; wide (CJK) characters take two."""
+    combining = sum(unicodedata.combining(char) > 0 for char in text)
+    wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
+    return len(text) - combining + wide
+
+
+def folded(text: str, width: int, *, breaking: bool = False) -> list[str]:
+    """Break text between words into lines of at most ``width`` columns.
+
+    A longer word stays whole unless ``breaking`` is set.
+    """
+    lines = [""]
+    for word in _words(text):
+        if lines[-1] and width_of(f"{lines[-1]} {word}") > width:
+            lines.append("")
+        elif lines[-1]:
+            lines[-1] += " "
+        for part in word if breaking else (word,):
+            if lines[-1] and width_of(lines[-1] + part) > width:
+                lines.append("")
+            lines[-1] += part
+    return lines
+
+
+def _words(text: str) -> list[str]:
+    """Split text where a line may end.
+
+    Not between a number and its unit or sign, nor before a mark.
+    """
+    first, *rest = text.split(" ")
+    words = [first]
+    for word in rest:
+        if words[-1] == "±" or (words[-1][-1:].isdigit() and word != "±") or word.startswith("["):
+            joined = f"{words[-1]} {word}"
+            if width_of(joined) <= LONGEST_WORD:
+                words[-1] = joined
+                continue
+        words.append(word)
+    return words
+
+
+def _padded(text: str, width: int, column: Column) -> str:
+    blanks = " " * (width - width_of(text))
+    return blanks + text if column.right else text + blanks
+
+
+def shortened(text: str, width: int) -> str:
+    """Cut text to ``width`` columns with ``…``; numbers of notes stay."""
+    marks = MARKS.search(text)
+    end = marks.group() if marks else ""
+    kept = text.removesuffix(end)
+    while kept and width_of(f"{kept}…{end}") > width:
+        kept = kept[:-1]
+    return f"{kept.rstrip()}…{end}"
+
+
+def laid_out(
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[str]],
+    widths: Sequence[int],
+    gap: str = GAP,
+    paint: Paint | None = None,
+) -> str:
+    """Write titles and rows in these widths, without blanks at line ends."""
+    lines = []
+    for number, row in enumerate([[column.title for column in columns], *rows]):
+        cells = [
+            [cell]
+            if width_of(cell) <= width
+            else [shortened(cell, width)]
+            if column.cut
+            else folded(cell, width, breaking=True)
+            for column, cell, width in zip(columns, row, widths, strict=True)
+        ]
+        for parts in itertools.zip_longest(*cells, fillvalue=""):
+            padded = list(map(_padded, parts, widths, columns))
+            padded[-1] = padded[-1].rstrip()
+            if paint is not None and number:
+                padded = [
+                    paint(state_of(cell), text) if column.states and text.strip() else text
+                    for column, cell, text in zip(columns, row, padded, strict=True)
+                ]
+            lines.append(gap.join(padded).rstrip() + "\n")
+    return "".join(lines)
+
+
+def state_of(cell: str) -> str:
+    """Return the state at a cell's beginning: ``ok`` of ``ok (smoke)``.
+
+    What is more than a state is part of it: ``valid;`` is another state than ``valid``.
+    """
+    return cell.partition(" ")[0]
+
+
+class Fit(NamedTuple):
+    """Fit of a table: its columns, their widths, and the gap."""
+
+    kept: list[int]
+    widths: list[int]
+    gap: str
+
+
+def fitted(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int | None) -> Fit:
+    """Return the columns and widths for ``room``; None: no limit.
+
+    Long texts are folded or cut, as their columns allow; then optional columns are dropped. The
+    rest may be wider than the room: no figure or identifier is broken.
+    """
+    cells = list(zip([column.title for column in columns], *rows, strict=True))
+    natural = [max(map(width_of, column)) for column in cells]
+    every = list(range(len(columns)))
+    if room is None or sum(natural) + len(GAP) * (len(every) - 1) <= room:
+        return Fit(every, natural, GAP)
+    levels = [math.inf, *sorted({column.optional for column in columns} - {0}, reverse=True)]
+    tries = [*((SHORTEST[1], end) for end in levels), (SHORTEST[2], levels[-1])]
+    for (shortest, end), gap in itertools.product(tries, NARROW_GAPS):
+        kept = [n for n in every if columns[n].optional < end]
+        least = [_least(columns[n], cells[n], shortest) for n in kept]
+        widths = [natural[n] for n in kept]
+        spare = sum(widths) + len(gap) * (len(kept) - 1) - room
+        while spare > 0 and widths != least:
+            # The widest of those that can be narrower.
+            widest = max(range(len(kept)), key=lambda n: (widths[n] > least[n], widths[n]))
+            widths[widest] -= 1
+            spare -= 1
+        if spare <= 0:
+            break
+    return Fit(kept, widths, gap)
+
+
+def _least(column: Column, cells: Sequence[str], shortest: int) -> int:
+    """Return a column's smallest width; its title stays on one line."""
+    title = width_of(cells[0])
+    if column.cut:
+        return max(title, *(_least_cut(cell, shortest, column) for cell in cells[1:]))
+    return max(title, *(width_of(c) if column.whole else _longest_word(c) for c in cells))
+
+
+def _least_cut(cell: str, shortest: int, column: Column) -> int:
+    """Return the smallest width of a cut cell; states and note numbers stay."""
+    end = sum(map(width_of, MARKS.findall(cell)))
+    text = SHORTEST[0] if column.optional else shortest
+    text = width_of(STATE.findall(cell)[0]) + 1 if column.states else text
+    return min(width_of(cell), text + end)
+
+
+def _longest_word(cell: str) -> int:
+    return min(max(map(width_of, _words(cell))), LONGEST_WORD)
+
+
+def of_items(
+    columns: Sequence[Column], items: Iterable[Any]
+) -> tuple[list[Column], list[list[str]]]:
+    """Build a table's cells; an optional column without text is dropped."""
+    rows: list[list[str]] = []
+    for item in items:
+        texts = [one.cell(item) if one.cell else item[n] for n, one in enumerate(columns)]
+        rows.append([ABSENT if text is None else clean(text) for text in texts])
+    has_text = [any(row[n] != ABSENT for row in rows) for n in range(len(columns))]
+    kept = [not one.optional or has for one, has in zip(columns, has_text, strict=True)]
+    return list(itertools.compress(columns, kept)), [
+        list(itertools.compress(row, kept)) for row in rows
+    ]
+
+
+def plain_table(
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[str]],
+    *,
+    room: int | None = None,
+    paint: Paint | None = None,
+) -> str:
+    """Write a table as plain text for a terminal of ``room`` columns."""
+    fit = fitted(columns, rows, room)
+    shown = [[row[n] for n in fit.kept] for row in rows]
+    return laid_out([columns[n] for n in fit.kept], shown, fit.widths, fit.gap, paint)
+
+
+def wrapped(line: str, width: int | None, *, indent: str) -> str:
+    """Break a line between words; further lines are indented."""
+    if width is None or width_of(line) <= width:
+        return line
+    own = line[: len(line) - len(line.lstrip())]
+    first, *rest = folded(line.strip(), max(width - max(len(indent), len(own)), 1))
+    return "\n".join([own + first, *(textwrap.indent(part, indent) for part in rest)])
+
+
+# -- tables with notes ----------------------------------------------------------------------------
+#
+# A cell is a text with notes: why it has no figure, or what a reader must know. The causes follow
+# the table, each once with the number of rows. Rows have the number of a cause that not all rows
+# have. No figure is broken or cut.
 
 MOST_CAUSES = 10
 """Maximum lines of causes below a plain table; k8sbench explain has the rest."""
-_NUMBER = re.compile(r"(?<![\w.:+−-])\d+(?:,\d{3})*(?:\.\d+)?(?!\w|[:.,-]\w)")
-"""A number that can be part of a range.
-
-Not part of a name, a date, a time or a signed figure.
-"""
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -48,15 +284,13 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Cause(msgspec.Struct):
-    """Notes of a table that differ only in numbers."""
+    """A note of a table."""
 
-    texts: list[str]
-    """All of them that differ."""
-    is_of_gap: bool = False
+    is_of_gap: bool
     """True if it tells why a cell is empty; such causes come last."""
-    titles: list[str] = msgspec.field(default_factory=list)
+    titles: list[str] = []
     """Titles of its columns."""
-    rows: list[int] = msgspec.field(default_factory=list)
+    rows: list[int] = []
     """Places of the rows."""
 
 
@@ -74,19 +308,12 @@ def text(tables: Sequence[Table], *, width: int | None = None, paint: Paint | No
 
 
 def _text(
-    table: Table,
-    width: int | None,
-    paint: Paint | None,
-    out: tuple[str, ...] = (),
-    *,
-    is_tight: bool = False,
+    table: Table, width: int | None, paint: Paint | None, out: tuple[str, ...] | None = None
 ) -> str:
-    """Write one table; ``out`` has the titles of dropped columns.
-
-    A single row has no caption, unless it ``is_tight``.
-    """
-    every = list(range(len(table.columns)))
-    caption, places = captioned(table) if len(table.rows) > 1 or is_tight else ("", every)
+    """Write one table; ``out`` has the titles of dropped columns."""
+    # A single row has a caption only where it does not fit without.
+    is_alone = len(table.rows) == 1 and out is None
+    caption, places = ("", [*range(len(table.columns))]) if is_alone else captioned(table)
     titled = _with_titles(table)
     marks, below = causes(titled, MOST_CAUSES)
     rows = [[clean(row[n].text) for n in places] for row in table.rows]
@@ -94,12 +321,12 @@ def _text(
         cells[-1] += mark
     columns = [titled.columns[n] for n in places]
     fit = fitted(columns, rows, width)
-    if width is not None and fit.takes > width and len(rows) == 1 and not is_tight:
-        return _text(table, width, paint, out, is_tight=True)
+    if is_alone and len(fit.kept) < len(columns):
+        return _text(table, width, paint, ())
     if len(fit.kept) < len(columns):
-        gone = [places[n] for n in range(len(columns)) if n not in fit.kept]
-        out = tuple(columns[n].title for n in range(len(columns)) if n not in fit.kept)
-        return _text(without(table, gone), width, paint, out, is_tight=is_tight)
+        gone = [n for n in range(len(columns)) if n not in fit.kept]
+        out = (*(out or ()), *(columns[n].title for n in gone))
+        return _text(without(table, [places[n] for n in gone]), width, paint, out)
     if out:
         below.append(f"{', '.join(out)}: no room in {width} columns; -o wide has it")
     lines = "".join(wrapped(line, width, indent="    ") + "\n" for line in below)
@@ -153,31 +380,28 @@ def causes(table: Table, most: int | None = None) -> tuple[list[str], list[str]]
 
     At most ``most`` lines of causes; the last one counts the rest.
     """
-    found: dict[tuple[str | None, str], _Cause] = {}
+    found: dict[str, _Cause] = {}
     for place, row in enumerate(table.rows):
         for column, cell in zip(table.columns, row, strict=True):
             for note in map(clean, cell.notes):
-                name = _id_of(note)
-                is_of_gap = cell.text == ABSENT and name is None
-                says = note if name is None else note.partition(": ")[2]
-                cause = found.setdefault((name, _NUMBER.sub("#", says)), _Cause([], is_of_gap))
-                cause.texts += [note] * (note not in cause.texts)
+                is_of_gap = cell.text == ABSENT and _id_of(note) is None
+                cause = found.setdefault(note, _Cause(is_of_gap))
                 cause.titles += [column.title] * (column.title not in cause.titles)
                 cause.rows += [place] * (place not in cause.rows)
-    listed = sorted(found.values(), key=lambda cause: cause.is_of_gap)
+    listed = sorted(found, key=lambda note: found[note].is_of_gap)
     left_out = 0
     if most is not None and len(listed) > most:
         listed, left_out = listed[: most - 1], len(listed) - most + 1
-    some = [cause for cause in listed if len(cause.rows) < len(table.rows)]
+    some = [note for note in listed if len(found[note].rows) < len(table.rows)]
     lines = [
-        (f"[{some.index(cause) + 1}] " if cause in some else "")
-        + _cause_line(cause, len(table.rows))
-        for cause in listed
+        (f"[{some.index(note) + 1}] " if note in some else "")
+        + _cause_line(note, found[note], len(table.rows))
+        for note in listed
     ]
     if left_out:
         lines.append(f"and {left_out} causes more: k8sbench explain RUN names all of a run")
     marks = [
-        _marks([n for n, cause in enumerate(some, 1) if place in cause.rows])
+        _marks([n for n, note in enumerate(some, 1) if place in found[note].rows])
         for place in range(len(table.rows))
     ]
     return marks, [*lines, *table.notes]
@@ -190,28 +414,14 @@ def _id_of(note: str) -> str | None:
     return name if colon and " " not in name else None
 
 
-def _cause_line(cause: _Cause, rows: int) -> str:
+def _cause_line(note: str, cause: _Cause, rows: int) -> str:
     """Write a cause with the number of its rows."""
-    name, first = _id_of(cause.texts[0]), cause.texts[0]
-    if len(cause.rows) == 1 and len(cause.texts) == 1:
-        return first if name else f"{', '.join(cause.titles)}: {first}"
-    says = _merged([text if name is None else text.partition(": ")[2] for text in cause.texts])
+    name = _id_of(note)
+    head = name or ", ".join(cause.titles)
+    if len(cause.rows) == 1:
+        return note if name else f"{head}: {note}"
     count = f"{len(cause.rows)} of {rows} rows" if len(cause.rows) < rows else f"all {rows} rows"
-    if name is None:
-        return f"{', '.join(cause.titles)}: {count}; {says}"
-    return f"{name}: {count}; {says}"
-
-
-def _merged(texts: Sequence[str]) -> str:
-    """Merge texts that differ only in numbers, with ranges of the numbers."""
-    ranges = []
-    for numbers in zip(*map(_NUMBER.findall, texts), strict=True):
-        some = sorted(set(numbers), key=lambda number: float(number.replace(",", "")))
-        ranges.append("–".join(dict.fromkeys((some[0], some[-1]))))
-    return "".join(
-        part + number
-        for part, number in itertools.zip_longest(_NUMBER.split(texts[0]), ranges, fillvalue="")
-    )
+    return f"{head}: {count}; {note.partition(': ')[2] if name else note}"
 
 
 def markdown(tables: Sequence[Table]) -> str:

@@ -18,7 +18,6 @@ METRIC = """    GpuMetric(
         dcgm=(Field("DCGM_FI_DEV_MADE_UP"),),
         column="made up",
         live=("MADE", 1),
-        is_plotted=True,
         meaning="It is one of a test.",
     ),
 """

@@ -13,7 +13,7 @@ from k8sbench.cli.terminal import output
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.plain_text import clean
 from k8sbench.model.spec import Framework, Published, Variant
-from k8sbench.report.text_table import Column, wrapped
+from k8sbench.report.tables import Column, wrapped
 
 if TYPE_CHECKING:
     from k8sbench.app.catalog import LoadedSpec

@@ -33,7 +33,7 @@ from k8sbench.model.errors import (
 from k8sbench.model.group import GroupFilter
 from k8sbench.model.request import ClusterAccess
 from k8sbench.report import formats
-from k8sbench.report.text_table import Column
+from k8sbench.report.tables import Column
 
 if TYPE_CHECKING:
     from k8sbench.model.compared import Comparison

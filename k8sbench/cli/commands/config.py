@@ -11,7 +11,7 @@ from k8sbench.app import config
 from k8sbench.cli import configuration, main
 from k8sbench.cli.terminal import output
 from k8sbench.model.plain_text import without_passwords
-from k8sbench.report.text_table import Column
+from k8sbench.report.tables import Column
 
 COLUMNS = (Column("KEY", whole=True), Column("VALUE"), Column("COMMAND"))
 

@@ -14,7 +14,7 @@ from k8sbench.cli.terminal import output
 from k8sbench.model.data_set import DATA_SETS, data_set
 from k8sbench.model.errors import UsageError
 from k8sbench.model.plain_text import clean
-from k8sbench.report.text_table import Column
+from k8sbench.report.tables import Column
 
 COLUMNS = (
     Column("NAME", lambda data_set: data_set.name, whole=True),

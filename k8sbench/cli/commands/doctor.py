@@ -15,7 +15,7 @@ from k8sbench.model.finding import Severity
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.request import FLAGS as ALL_FLAGS
 from k8sbench.model.request import SubmitRequest
-from k8sbench.report.text_table import Column
+from k8sbench.report.tables import Column
 
 LEVELS: dict[Severity, str] = {"ok": "ok", "warn": "warning", "fail": "failure"}
 """Severity of a finding → its level in documents of schema 2."""

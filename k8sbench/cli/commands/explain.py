@@ -27,10 +27,10 @@ def command(
 ) -> None:
     """Show how a figure was computed, or what a log format matches.
 
-    For a run: the lines that count, the window and what was left out, each estimator's formula with
-    its numbers, and every reason with its evidence and what to do. For a group (results -o wide
-    shows its id): its runs, median, interval and speedup. For a benchmark's file and a LOG: the
-    lines that each expression matches.
+    For a run: the lines that count, the window and what was left out, the figure by each
+    estimator, and every reason with its evidence and what to do. For a group (results -o wide shows
+    its id): its runs, interval and speedup. For a benchmark's file and a LOG: the lines that each
+    expression matches.
 
     \b
     k8sbench explain resnet50-261120-081500-x7k2qd

@@ -18,7 +18,7 @@ from k8sbench.model import times
 from k8sbench.model.request import ClusterAccess
 from k8sbench.ports import RunFilter
 from k8sbench.report import formats
-from k8sbench.report.text_table import Column
+from k8sbench.report.tables import Column
 
 WIDE = ("set", "repeat", "variant", "impl", "preset", "backend", "group", "cause")
 """Titles of the columns that a wide table has besides."""

@@ -23,7 +23,7 @@ from k8sbench.model.counts import counted
 from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError, Interrupted, UsageError, few
 from k8sbench.parse.families import NAMES
 from k8sbench.report import explanation, formats
-from k8sbench.report.text_table import Column
+from k8sbench.report.tables import Column
 
 if TYPE_CHECKING:
     from k8sbench.model.measurement import Measurement

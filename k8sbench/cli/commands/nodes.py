@@ -39,7 +39,7 @@ def command(request: SubmitRequest, output_format: str, selector: str) -> int:
         request = msgspec.structs.replace(request, command=resuming)
     with reporter.reporting() as progress:
         found, measured = nodes.nodes(request, progress, SignalStop(), selector=selector)
-    from k8sbench.report.nodes import sentences
+    from k8sbench.report.group_words import sentences
 
     rows.write_report(measured.report, output_format, found.to_cordon)
     for text in sentences(found):

@@ -12,7 +12,7 @@ from k8sbench.model.errors import UsageError
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.pool import NodePool
 from k8sbench.model.request import ClusterAccess
-from k8sbench.report.text_table import Column
+from k8sbench.report.tables import Column
 
 
 class PoolList(msgspec.Struct, frozen=True, kw_only=True):

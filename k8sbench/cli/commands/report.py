@@ -11,7 +11,7 @@ from k8sbench.cli.options import accept_option, access_options, store_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
 from k8sbench.model.request import ClusterAccess
-from k8sbench.report.publication_words import Lang
+from k8sbench.report.words import Lang
 
 
 @click.command()

@@ -17,9 +17,9 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import clean
 from k8sbench.model.planning import describe
 from k8sbench.model.request import ClusterAccess
-from k8sbench.report import repeating
+from k8sbench.report import group_words
 from k8sbench.report.publication import STATED
-from k8sbench.report.text_table import Column, wrapped
+from k8sbench.report.tables import Column, wrapped
 
 _TO_DO = {
     "cancel": "Its job is still to be cancelled:",
@@ -72,7 +72,7 @@ def _print(status: RunStatus) -> None:
         ("Plan", describe(plan)),
         *(("Note", text) for text in plan.notes),
         ("Set", f"{plan.set_name}, repeat {plan.repeat}; group {status.group}"),
-        *([("Command", text)] if (text := repeating.command(plan)) else []),
+        *([("Command", text)] if (text := group_words.command(plan)) else []),
         ("Times", _times(status, time.time())),
         *_verdict(status),
         *_environment(status),
@@ -154,7 +154,7 @@ def _not_measured(status: RunStatus) -> str:
     if status.phase is not Phase.SUCCEEDED:
         return f"not measured: the run is {status.phase}"
     if status.plan.backend == "local":
-        return f"not measured. Resume: {repeating.resuming(status.plan)}"
+        return f"not measured. Resume: {group_words.resuming(status.plan)}"
     return f"not measured; measure it with: k8sbench collect {status.run_id}"
 
 

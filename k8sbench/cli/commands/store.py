@@ -15,7 +15,7 @@ from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import StoreError, UsageError
 from k8sbench.model.request import ClusterAccess
-from k8sbench.report.text_table import Column
+from k8sbench.report.tables import Column
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

@@ -25,7 +25,7 @@ from k8sbench.model import times
 from k8sbench.model.gpu_metrics import METRICS, GpuMetric
 from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import clean
-from k8sbench.report.text_table import Column, of_items, plain_table
+from k8sbench.report.tables import Column, of_items, plain_table
 
 Item = TypeVar("Item")
 

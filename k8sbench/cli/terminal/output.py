@@ -23,7 +23,7 @@ from k8sbench.model import times
 from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import clean_lines
 from k8sbench.report import formats
-from k8sbench.report.text_table import Column, Paint, of_items, plain_table
+from k8sbench.report.tables import Column, Paint, of_items, plain_table
 
 
 class ReaderGone(Exception):

@@ -1,6 +1,6 @@
 """Table of log families.
 
-A new family is a module here with a ``FAMILY``, and its name below.
+A new family is a module here with a :class:`Family`, and its name below.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ NAMES = (
 )
 """Families in detection order; our own first, whose start line decides.
 
-Modules are named alike, with ``_`` for ``-``.
+Modules are named alike, with ``_`` for ``-``, except for those of ``small``.
 """
+_SMALL = ("tsm", "arcface-torch", "timm", "hf-trainer")
+"""Families of the module ``small``."""
 
 FAMILIES: dict[str, Family]
 """Name → family.
@@ -38,7 +40,7 @@ Built on first use: name checks need no parser.
 def __getattr__(name: str) -> object:
     if name != "FAMILIES":
         raise AttributeError(name)
-    modules = [importlib.import_module(f"{__name__}.{name.replace('-', '_')}") for name in NAMES]
-    made = {module.FAMILY.name: module.FAMILY for module in modules}
-    assert tuple(made) == NAMES
-    return globals().setdefault(name, made)
+    modules = {"small" if each in _SMALL else each.replace("-", "_") for each in NAMES}
+    values = [vars(importlib.import_module(f"{__name__}.{module}")) for module in modules]
+    made = {one.name: one for each in values for one in each.values() if isinstance(one, Family)}
+    return globals().setdefault(name, {each: made[each] for each in NAMES})

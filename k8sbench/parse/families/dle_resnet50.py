@@ -14,8 +14,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from k8sbench.model.sample import Fact, Shape
-from k8sbench.parse.family import EvaluationRule, FactRule, Family, MarkRule, rule
-from k8sbench.parse.json_fields import JsonFields
+from k8sbench.parse.family import EvaluationRule, FactRule, Family, JsonFields, MarkRule, rule
 from k8sbench.parse.records import LOSS_NUMBER, RecordRule
 
 # The rate is a mean of the rates of ranks, and of steps where a line is of several: it is above the

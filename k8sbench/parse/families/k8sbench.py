@@ -15,10 +15,9 @@ import msgspec
 
 from k8sbench.model import gpu_metrics
 from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Item, Mark, MarkKind, Record, Shape
-from k8sbench.parse import stamps
 from k8sbench.parse.family import Family, LineReader, LineRule
 from k8sbench.parse.lines import CleanLine
-from k8sbench.parse.records import MOST_ITERATIONS, share
+from k8sbench.parse.records import MOST_ITERATIONS, received_at, share
 
 OWN = "K8SBENCH {"
 """First characters of our own trainers' lines."""
@@ -135,7 +134,7 @@ def _record(line: CleanLine, event: dict[str, Any]) -> Iterator[Record]:
         loss=_number(event.get("loss")),
         waiting=share(_number(event.get("data_seconds")), seconds),
         stamp=_number(event.get("time")),
-        taken=stamps.moment(line.received),
+        taken=received_at(line.received),
         memory_mib=_number(event.get("memory_mib")),
         holds=tuple(str(what) for what in holds) if isinstance(holds, list) else (),
         paused=paused if paused is not None and 0 < paused < math.inf else 0.0,

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from k8sbench.model.sample import Fact, Shape
-from k8sbench.parse.families.mmseg import json_record
+from k8sbench.parse.families.mmseg import SAVED, environment, json_record
 from k8sbench.parse.family import (
     EvaluationRule,
     FactRule,
@@ -28,8 +28,7 @@ from k8sbench.parse.family import (
     rule,
 )
 from k8sbench.parse.lines import CleanLine
-from k8sbench.parse.records import RecordRule
-from k8sbench.parse.stamps import UNDATED_SPAN
+from k8sbench.parse.records import UNDATED_SPAN, RecordRule
 
 _LOGGER = " - mmengine - INFO - "
 _YEAR = r"(?P<stamp>\d{4}/\d\d/\d\d \d\d:\d\d:\d\d)" + _LOGGER
@@ -124,19 +123,13 @@ FAMILY = Family(
     make_reader=_Reader,
     opening="System environment:",
     facts=(
-        rule("Python: ", r"^ +Python: (?P<python>\d[\d.]*)"),
-        rule("GPU 0", r"^ +GPU (?P<visible_gpus>\d+(?:,\d+)*): (?P<gpu_model>\S.*)"),
-        rule("PyTorch: ", r"^ +PyTorch: (?P<framework_version>\S+)"),
-        rule("CUDA Runtime", r"- CUDA Runtime (?P<cuda>[\d.]+)"),
-        rule("CuDNN", r"- CuDNN (?P<cudnn>[\d.]+)"),
+        *environment("^ +"),
         rule("MMEngine: ", r"^ +MMEngine: (?P<mmengine>\S+)", program="mmengine"),
-        rule("CUDA available: ", r"^ +CUDA available: False", device="cpu"),
         # The world size, whatever the device.
         rule("GPU number: ", r"^ +GPU number: (?P<gpus>[1-9]\d{0,11})\s*$"),
         rule("default_scope = ", r"^default_scope = '(?P<scope>\w+)'"),
         rule("AmpOptimWrapper'", precision="amp"),
         rule("bfloat16'", r"\bdtype='bfloat16'", _bf16="True"),
-        rule(" - Config:", r" - INFO - Config:", _config="True"),
     ),
     derive=_derive,
     records=(
@@ -156,11 +149,7 @@ FAMILY = Family(
     marks=(
         MarkRule('"step": ', "evaluation", re.compile(r'^\{(?!.*"iter": ).*"time": ')),
         MarkRule("(val)", "evaluation", re.compile(r"(?:Iter|Epoch)\(val\) +\[")),
-        MarkRule(
-            "Saving checkpoint at",
-            "checkpoint",
-            re.compile(r"Saving checkpoint at \d+ (?:iterations|epochs)"),
-        ),
+        SAVED,
         MarkRule("The best checkpoint with", "checkpoint"),
         MarkRule("resumed epoch: ", "restart", re.compile(r"resumed epoch: \d+, iter: \d+")),
     ),

@@ -22,6 +22,7 @@ from k8sbench.parse.family import (
     EvaluationRule,
     FactRule,
     Family,
+    JsonFields,
     LineReader,
     LineRule,
     MarkRule,
@@ -29,7 +30,6 @@ from k8sbench.parse.family import (
     evaluations_in_json,
     rule,
 )
-from k8sbench.parse.json_fields import JsonFields
 from k8sbench.parse.lines import CleanLine
 from k8sbench.parse.records import RecordRule
 
@@ -73,6 +73,26 @@ def json_record(needle: str, shape: Shape) -> RecordRule:
     own = {"iteration": "iter", "step_seconds": "time", "data_seconds": "data_time"}
     paths = own | {name: name for name in ("epoch", "loss", "memory")}
     return RecordRule(needle, JsonFields(paths, needle), shape)
+
+
+def environment(begin: str) -> tuple[FactRule, ...]:
+    """Build the rules for the environment that mmcv and mmengine print."""
+    return (
+        rule("Python: ", begin + r"Python: (?P<python>\d[\d.]*)"),
+        rule("CUDA available: ", begin + "CUDA available: False", device="cpu"),
+        rule("GPU 0", begin + r"GPU (?P<visible_gpus>\d+(?:,\d+)*): (?P<gpu_model>\S.*)"),
+        rule("PyTorch: ", begin + r"PyTorch: (?P<framework_version>\S+)"),
+        rule("CUDA Runtime", r"- CUDA Runtime (?P<cuda>[\d.]+)"),
+        rule("CuDNN", r"- CuDNN (?P<cudnn>[\d.]+)"),
+        rule(" - Config:", r" - INFO - Config:", _config="True"),
+    )
+
+
+SAVED = MarkRule(
+    "Saving checkpoint at",
+    "checkpoint",
+    re.compile(r"Saving checkpoint at \d+ (?:iterations|epochs)"),
+)
 
 
 def _evaluation(needle: str, head: str, metrics: str) -> EvaluationRule:
@@ -137,13 +157,8 @@ FAMILY = Family(
     make_reader=_Reader,
     opening="Environment info:",
     facts=(
+        *environment("^"),
         rule("sys.platform", r"^sys\.platform: (?P<platform>.+)"),
-        rule("Python: ", r"^Python: (?P<python>\d[\d.]*)"),
-        rule("CUDA available: ", r"^CUDA available: False", device="cpu"),
-        rule("GPU 0", r"^GPU (?P<visible_gpus>\d+(?:,\d+)*): (?P<gpu_model>\S.*)"),
-        rule("PyTorch: ", r"^PyTorch: (?P<framework_version>\S+)"),
-        rule("CUDA Runtime", r"- CUDA Runtime (?P<cuda>[\d.]+)"),
-        rule("CuDNN", r"- CuDNN (?P<cudnn>[\d.]+)"),
         rule("MMCV: ", r"^MMCV: (?P<mmcv>\S+)"),
         rule("MMSeg", r"^MMSegmentation: (?P<program_version>\S+)", program="mmsegmentation"),
         rule("Distributed training: ", r"Distributed training: (?P<distributed>True|False)"),
@@ -153,7 +168,6 @@ FAMILY = Family(
         rule("fp16 = ", r"^fp16 = dict\(", precision="amp", amp_dtype="fp16"),
         rule("Head'", r"type='(?P<model>\w+Head)'"),
         rule("iters", r"\bmax: (?P<planned_iterations>\d{1,12}) iters"),
-        rule(" - Config:", r" - INFO - Config:", _config="True"),
         rule("config", r"^config$", _config="True"),
         rule("gpu_ids = range(", r"^gpu_ids = range\(0, (?P<gpu_ids>\d{1,12})\)"),
     ),
@@ -178,11 +192,7 @@ FAMILY = Family(
     ),
     marks=(
         MarkRule('"mode": "val"', "evaluation"),
-        MarkRule(
-            "Saving checkpoint at",
-            "checkpoint",
-            re.compile(r"Saving checkpoint at \d+ (?:iterations|epochs)"),
-        ),
+        SAVED,
         MarkRule("resumed ", "restart", re.compile(r"resumed (?:from )?epoch:? ?\d+, iter \d+")),
     ),
 )

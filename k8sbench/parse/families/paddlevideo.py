@@ -11,8 +11,7 @@ import re
 from k8sbench.model.sample import Shape
 from k8sbench.parse.families.paddle import LAUNCH, gpus_of_job
 from k8sbench.parse.family import EvaluationRule, Family, MarkRule, rule
-from k8sbench.parse.records import RecordRule
-from k8sbench.parse.stamps import UNDATED_SPAN
+from k8sbench.parse.records import UNDATED_SPAN, RecordRule
 
 SHAPE = Shape(
     name="paddlevideo",

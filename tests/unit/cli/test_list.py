@@ -13,7 +13,7 @@ from tests.unit.store.examples import measurement, plan, step
 from tests.unit.store.index_checks import damage
 
 
-@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("columns", [74, 120])
 @pytest.mark.parametrize("backends", [("local",), ("local", "imported")])
 def test_a_list_fits_the_terminal_with_the_figures_of_the_runs(
     store: SqlStore,

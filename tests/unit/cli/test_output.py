@@ -9,7 +9,7 @@ import yaml
 
 from k8sbench.cli.terminal import output
 from k8sbench.report import formats
-from k8sbench.report.text_table import Column, plain_table
+from k8sbench.report.tables import Column, plain_table
 
 COLUMNS = (Column("RUN", whole=True), Column("N", right=True), Column("CAUSE"))
 ROWS = (

@@ -10,7 +10,7 @@ import pytest
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.model import identity
 from k8sbench.model.plan import RunPlan
-from k8sbench.report import repeating
+from k8sbench.report import group_words
 from tests.tiers import ROOT
 from tests.unit.cli.conftest import Fill, Typed
 from tests.unit.command_line import Cli
@@ -29,13 +29,12 @@ def test_the_page_draws_its_runs(fill: Fill, typed: Typed, root: pathlib.Path) -
     assert out.startswith("<!doctype html>")
     assert "k8sbench submit resnet50" in out
     assert str(root) in out
-    assert 'aria-label="loss"' in out
     assert 'aria-label="throughput, samples/s"' in out
     (root / "runs" / "seen" / "run.json").unlink()
     code, out, err = typed("results", "-o", "html")
     assert code == 0
     assert out.count('class="more"') == 1
-    assert 'aria-label="loss"' not in out
+    assert 'aria-label="throughput, samples/s"' not in out
     assert "warning: without the steps of seen: " in err
 
 
@@ -71,5 +70,5 @@ def planned(cli: Cli, words: str) -> RunPlan:
 )
 def test_the_command_of_a_row_repeats_its_case(cli: Cli, words: str) -> None:
     plan = planned(cli, words)
-    again = planned(cli, repeating.command(plan).removeprefix("k8sbench submit "))
+    again = planned(cli, group_words.command(plan).removeprefix("k8sbench submit "))
     assert identity.case_key(again) == identity.case_key(plan)

@@ -10,7 +10,7 @@ from k8sbench.adapters import processes
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app.records import RunStatus
 from k8sbench.model.phase import Phase
-from k8sbench.report import repeating
+from k8sbench.report import group_words
 from tests.unit.command_line import Cli
 from tests.unit.store.examples import NOW, OWNER, measurement, plan, step
 
@@ -42,7 +42,7 @@ def test_a_run_that_nobody_measures_any_more_says_how_to_do_that(
 ) -> None:
     store.record(plan(), at=NOW, owner=OWNER)
     store.move("seg-1", step(Phase.SUCCEEDED))
-    resuming = repeating.resuming(plan())
+    resuming = group_words.resuming(plan())
     assert resuming.startswith("k8sbench submit seg --framework ")
     assert resuming in " ".join(cli("status", "seg-1").out.split())
     monkeypatch.setattr(processes, "alive", lambda _: False)

@@ -17,7 +17,6 @@ from k8sbench.model.errors import BenchError
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.spec import Accuracy, Fingerprint
 from k8sbench.parse.families import NAMES
-from k8sbench.report import explanation
 from tests.unit import goldens
 from tests.unit.measure.support import Lines, lines_of
 
@@ -139,8 +138,6 @@ def described(found: Measurement) -> Iterator[tuple[str, Any]]:
         lines = [place.line for place in finding.evidence]
         sentence = goldens.numbers(finding.sentence)
         yield f"reasons.{finding.severity}.{finding.id}", f"{sentence} at {lines}"
-    for formula in explanation.formulas(found):
-        yield f"formulas.{formula.name}", formula.text if formula.value else None
     for name, value in goldens.flat(msgspec.structs.replace(found, reasons=(), files=())):
         if not name.endswith((".text", ".file", "digest")):
             yield name.replace("unverified.", "throughput."), value
@@ -152,16 +149,7 @@ def written(name: str) -> str:
     found = {"the log": measured(lines, options)}
     found |= {edit: measured(change(lines), options) for edit, change in EDITS.items()}
     found |= {what: measured(lines, options | other) for what, other in OTHER_OPTIONS.items()}
-    formulas = {key: value for key, value in found["the log"].items() if is_formula(key)}
-    rows = {
-        what: {key: value for key, value in row.items() if not is_formula(key)}
-        for what, row in found.items()
-    }
-    return goldens.table([("formulas", formulas)]) + goldens.table(rows.items())
-
-
-def is_formula(name: str) -> bool:
-    return name.startswith("formulas.")
+    return goldens.table(found.items())
 
 
 @pytest.mark.parametrize("name", OPTIONS)

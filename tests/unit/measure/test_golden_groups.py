@@ -18,7 +18,6 @@ from k8sbench.measure.group.ratios import parities
 from k8sbench.measure.group.speedup import results
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
-from k8sbench.report import explanation
 from tests.unit import goldens
 from tests.unit.measure.rows import catalog
 from tests.unit.measure.test_node_check import nodes
@@ -116,8 +115,6 @@ def described(name: str, runs: Sequence[Run]) -> Iterator[tuple[str, goldens.Row
     shown = results(groups(runs), find=lambda _: spec, published=True)
     for number, result in enumerate(shown):
         found = dict(goldens.flat(result))
-        for formula in explanation.group_formulas(result):
-            found[f"formulas.{formula.name}"] = formula.text
         yield f"{name}, group {number}" if number else name, kept(found)
     for pair in parities([result.group for result in shown]):
         bare = {"ratio": pair.ratio, "unlike": pair.not_comparable, "notes": pair.notes}

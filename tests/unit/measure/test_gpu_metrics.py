@@ -91,11 +91,6 @@ def test_each_metric_of_the_table_is_complete(metric: Any) -> None:
     assert all(name.startswith("DCGM_FI_") for name in (field.name for field in metric.dcgm))
 
 
-def test_the_metrics_are_plotted_that_the_page_names() -> None:
-    plotted = {metric.id for metric in METRICS if metric.is_plotted}
-    assert plotted == {"gpu_utilization", "tensor_active", "memory_used", "power", "sm_clock"}
-
-
 def test_the_table_of_the_page_is_generated_golden() -> None:
     rows = ["| id | unit | over time | over GPUs | what it means |", "|---|---|---|---|---|"]
     for metric in METRICS:

@@ -16,7 +16,7 @@ from k8sbench.model import identity
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.spec import Framework, Precision
 from tests.unit import goldens
-from tests.unit.render.plans import POOLS, PROGRAMS, SOURCES, plan, rendered, upstream
+from tests.unit.render.plans import POOLS, PROGRAMS, SOURCES, container, plan, rendered, upstream
 
 FOLDER = Path(__file__).parent / "golden"
 GOLDENS: dict[str, RunPlan] = {
@@ -53,8 +53,8 @@ UPSTREAM: tuple[tuple[str, Framework, str, Precision, dict[str, Any]], ...] = (
     ("arcface", "paddle", "4x8", "fp32", {}),
     ("arcface", "paddle", "1x1", "fp32", {}),
 )
-GOLDENS |= {
-    f"upstream-{benchmark}-{framework}-{case}-{precision}": upstream(
+PUBLISHED = {
+    f"{benchmark} {framework} {case} {precision}": upstream(
         benchmark, framework, case, precision, **more
     )
     for benchmark, framework, case, precision, more in UPSTREAM
@@ -67,13 +67,29 @@ def test_the_manifest_is_the_one_that_was_reviewed(name: str) -> None:
     goldens.check(FOLDER / f"{name}.yaml", text)
 
 
+def test_the_containers_of_published_programs_are_those_that_were_reviewed() -> None:
+    shown = ("command", "workingDir", "env", "resources", "volumeMounts")
+    found = []
+    for name, wanted in PUBLISHED.items():
+        one = container(wanted)
+        set_here = [each for each in one["env"] if "value" in each]
+        parts = {key: one[key] for key in shown if key in one} | {"env": set_here}
+        found.append({name: parts})
+    goldens.check(FOLDER / "upstream.yaml", goldens.objects(found))
+
+
 def test_no_golden_is_left_over() -> None:
-    assert {path.stem for path in FOLDER.glob("*.yaml")} == set(GOLDENS)
+    assert {path.stem for path in FOLDER.glob("*.yaml")} == {*GOLDENS, "upstream"}
 
 
 def elided(manifest: dict[str, Any]) -> Any:
-    """Remove parts that other tests cover: sources, digests, the plan's JSON."""
+    """Remove parts that other tests cover, and pods that are as those of the first replicas."""
     found = copy.deepcopy(manifest)
+    for key in [key for key in found.get("spec", {}) if key.endswith("ReplicaSpecs")]:
+        first, *others = found["spec"][key].values()
+        for other in others:
+            if other["template"] == first["template"]:
+                other["template"] = "<the same>"
     if found["kind"] == "ConfigMap":
         found["data"] = dict.fromkeys(found["data"], "<source>")
     elif identity.PLAN_ANNOTATION in found["metadata"].get("annotations", {}):

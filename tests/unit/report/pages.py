@@ -7,8 +7,7 @@ import msgspec
 
 from k8sbench.app.reporting import Wanted, report
 from k8sbench.measure.run.curve import Curve, curve
-from k8sbench.model.gpu_metrics import Gpu, Series
-from k8sbench.model.measurement import MeasuredWindow, SteadyPart
+from k8sbench.model.measurement import MeasuredWindow
 from k8sbench.model.run import Run
 from k8sbench.parse.families import FAMILIES
 from k8sbench.report.page import Page
@@ -25,29 +24,10 @@ def history() -> History:
     curve = Curve(
         iterations=iterations,
         rates=tuple(2800 + 50 * math.sin(at / 40) for at in iterations),
-        losses=tuple(7 * math.exp(-at / 500) for at in iterations),
-    )
-    series = tuple(
-        Series(
-            metric="gpu_utilization",
-            source="dcgm",
-            gpu=Gpu(uuid=f"GPU-{number}", index=str(number), pod="worker-0"),
-            at=tuple(START + 15.0 * step for step in range(12)),
-            values=tuple(0.3 + 0.05 * number + 0.01 * step for step in range(12)),
-        )
-        for number in range(3)
     )
     assert run.measurement is not None
-    measured = msgspec.structs.replace(
-        run.measurement,
-        steady=SteadyPart(started_at=START, ended_at=START + 180),
-        window=msgspec.structs.replace(
-            run.measurement.window or window(), started_at=START + 10, ended_at=START + 100
-        ),
-    )
-    return History(
-        run_id=run.run_id, unit="samples/s", measured=measured, curve=curve, series=series
-    )
+    measured = msgspec.structs.replace(run.measurement, window=run.measurement.window or window())
+    return History(run_id=run.run_id, unit="samples/s", measured=measured, curve=curve)
 
 
 def window() -> MeasuredWindow:

@@ -5,7 +5,7 @@ from typing import Any
 
 from k8sbench.measure.group import node_check
 from k8sbench.measure.group.node_check import NodeFigures
-from k8sbench.report import nodes
+from k8sbench.report import group_words
 from tests.unit import goldens
 
 ALIKE = ("Tesla V100", "fp32", "time_weighted")
@@ -41,5 +41,10 @@ def test_what_is_said_of_nodes_is_golden() -> None:
     parts = []
     for name, figures in POOLS.items():
         found = node_check.check(figures)
-        parts += [f"# {name}", *nodes.remarks(found).values(), *nodes.sentences(found), ""]
+        parts += [
+            f"# {name}",
+            *group_words.remarks(found).values(),
+            *group_words.sentences(found),
+            "",
+        ]
     goldens.check(Path(__file__).parent / "golden" / "nodes.txt", "\n".join(parts))

@@ -1,7 +1,6 @@
 """The plot: bars, words, identical bytes, and the missing extra's error."""
 
 import builtins
-import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,9 @@ from matplotlib.figure import Figure
 
 from k8sbench.app.reporting import Wanted, report
 from k8sbench.model.errors import UsageError
-from k8sbench.model.gpu_metrics import Gpu, Series
-from k8sbench.model.measurement import MeasuredWindow, SteadyPart
+from k8sbench.model.measurement import MeasuredWindow
 from k8sbench.report import plot
-from k8sbench.report.plot import History, Panel
+from k8sbench.report.plot import Panel
 from tests.unit import goldens
 from tests.unit.presence import present
 from tests.unit.report import example, pages
@@ -85,22 +83,6 @@ def test_without_matplotlib_it_is_said_how_to_install_it(monkeypatch: pytest.Mon
         plot.draw([], "svg")
 
 
-def series(metric: str, *at: float, gpu: str = "0", value: float = 0.5) -> Series:
-    where = Gpu(node="n-1", index=gpu, pod="r-master-0")
-    return Series(metric=metric, gpu=where, source="dcgm", at=at, values=(value,) * len(at))
-
-
-def of_gpus(*found: Series, between: tuple[float, float] | None = (1060.0, 1120.0)) -> History:
-    began, ended = between or (None, None)
-    measured = present(run(1.0).measurement)
-    measured = msgspec.structs.replace(
-        measured,
-        steady=SteadyPart(started_at=1000.0, ended_at=1300.0),
-        window=msgspec.structs.replace(pages.window(), started_at=began, ended_at=ended),
-    )
-    return History(run_id="r-1", measured=measured, series=found)
-
-
 def shade(panel: plot.Panel) -> tuple[float, float] | None:
     """The part of a chart that is shaded."""
     for patch in axes_of(panel).patches:
@@ -133,25 +115,18 @@ def sets(count: int) -> list[Panel]:
 
 def measured_part(window: MeasuredWindow | None) -> list[Panel]:
     """The shaded part is the measured window, not the planned one."""
-    one = msgspec.structs.replace(pages.history(), series=())
+    one = pages.history()
     measured = msgspec.structs.replace(present(one.measured), window=window)
     return plot.over_time(msgspec.structs.replace(one, measured=measured))
 
 
 def test_the_charts_are_golden() -> None:
-    at = tuple(1000.0 + 30 * i for i in range(11))
-    power = series("power", *at, value=250)
-    others = (series("temperature", *at), series("sm_clock"))  # not drawn; without a sample
-    utilization = (series("gpu_utilization", *at, gpu=gpu) for gpu in "01")
     part = MeasuredWindow(first_iteration=601, last_iteration=1190, seconds=1.0)
     scenes = {
         "speedups": plot.scaling(example.made().results),
         "one GPU": plot.scaling(report([run(100.0, case="1x1")], Wanted()).results),
         "two sets": sets(2),
         "nine sets": sets(plot.NAMED + 1),
-        "GPUs": plot.over_time(of_gpus(*utilization, power, *others)),
-        "a window by another clock": plot.over_time(of_gpus(power, between=(8200.0, 8300.0))),
-        "no window": plot.over_time(of_gpus(power, between=None)),
         "a training": plot.over_time(pages.trained().histories[0]),
         "a part was measured": measured_part(part),
         "nothing was measured": measured_part(None),
@@ -174,12 +149,3 @@ def test_long_words_at_a_bar_make_no_panel_narrower(monkeypatch: pytest.MonkeyPa
 def test_names_with_dollar_signs_are_drawn_as_they_are() -> None:
     results = report([run(1.0, set_name="$a", variant="$b$", benchmark="$x$")], Wanted()).results
     assert "$x$" in plot.of_page(plot.bars(results)[0])
-
-
-def test_a_line_is_broken_where_samples_are_missing() -> None:
-    found = series("power", 1000, 1030, 1060, 1240, 1270, value=200)
-    minutes, values = plot.unbroken(found, 1000)
-    assert minutes == [0, 0.5, 1, 2.5, 4, 4.5]
-    assert [math.isnan(value) for value in values] == [False, False, False, True, False, False]
-    assert plot.unbroken(series("power", 1060), 1000) == ([1], [0.5])
-    assert plot.over_time(of_gpus()) == []

@@ -6,8 +6,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.report.tables import Cell, Table, absent, markdown, text
-from k8sbench.report.text_table import Column, folded
+from k8sbench.report.tables import Cell, Column, Table, absent, folded, markdown, text
 from tests.unit import goldens
 from tests.unit.report.factory import changed
 
