@@ -6,7 +6,6 @@ import contextlib
 import itertools
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
 
 import msgspec
 
@@ -19,7 +18,7 @@ from k8sbench.adapters.kubernetes.logs.resume import Resume
 from k8sbench.adapters.kubernetes.logs.text import LogText
 from k8sbench.adapters.kubernetes.ownership import User, is_of
 from k8sbench.adapters.kubernetes.watching import reflector, trimming
-from k8sbench.adapters.kubernetes.watching.followed import Followed, is_short_of_nodes
+from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.adapters.kubernetes.watching.reflector import Changed
 from k8sbench.diagnose.job import state
 from k8sbench.model.errors import UsageError
@@ -40,7 +39,6 @@ from k8sbench.model.run import Run
 from k8sbench.ports import FoundJob, JobEvent, LogLine
 
 POOLS, POOLS_KEY = "dlperf-pools", "pools.yaml"
-_GOING = "status.phase!=Succeeded,status.phase!=Failed"
 MOST_RUNS = 20
 """Maximum runs in a label selector; for more, all jobs are listed."""
 MOST_NODES = 20
@@ -142,8 +140,6 @@ def look(api: Api, run: Run) -> Sequence[JobEvent]:
             for found in objects(api, kind, run.run_id):
                 followed.take(Changed(kind, found))
         snapshot = followed.snapshot()
-        if is_short_of_nodes(snapshot):
-            snapshot.nodes, snapshot.run_pods = around(api)
         if followed.is_queued():
             snapshot.workload = kueue.workloads(api).get(followed.uid or "")
     except ApiFault as fault:
@@ -234,27 +230,6 @@ def node_facts(api: Api, names: Sequence[str]) -> Mapping[str, Mapping[str, str]
         for fields in (f"metadata.name={name}" for name in names) if few else ("",):
             api.list(kinds.path("Node"), fields=fields, keep=take, retry_s=0)
     return found
-
-
-class Around(NamedTuple):
-    """Nodes and other pods that affect a job's placement."""
-
-    nodes: Sequence[KubeObject] | None
-    """The cluster's; None: the user may not list them."""
-    run_pods: Sequence[KubeObject]
-    """Pods of all runs in the namespace that have not ended."""
-
-
-def around(api: Api) -> Around:
-    """Return what affects a job's placement, as far as permitted."""
-
-    def listed(kind: str, namespace: str | None = None, **how: Any) -> Sequence[KubeObject] | None:
-        with contextlib.suppress(ApiFault):
-            return api.list(kinds.path(kind, namespace), **how)[0]
-        return None
-
-    pods = listed("Pod", api.place.namespace, labels=MANAGED, fields=_GOING, keep=trimming.pod)
-    return Around(listed("Node", keep=trimming.node), pods or ())
 
 
 def published_pools(api: Api) -> PublishedPools | None:

@@ -25,8 +25,6 @@ class Cause(NamedTuple):
     """``yes``: it never passes by itself; other text: the condition for that."""
     again: str | None = None
     """Reason why another attempt may succeed; None: it would not."""
-    formerly: tuple[str, ...] = ()
-    """Ids under which runs of earlier releases have it."""
 
 
 CAUSES: Mapping[str, Cause] = {
@@ -46,32 +44,24 @@ CAUSES: Mapping[str, Cause] = {
     ),
     "queue-unusable": Cause(
         "Queue {queue} does not take the job: {why}.",
-        "Name another --queue ('kubectl -n {namespace} get localqueues'), or ask an administrator.",
+        "Ask for less, or for other nodes, or name another --queue ('kubectl -n {namespace} get"
+        " localqueues').",
     ),
     "queue-silent": Cause(
         "The job waits in queue {queue}: Kueue has not answered yet.",
         "Wait: Kueue answers within seconds where it runs.",
-    ),
-    "queue-too-small": Cause(
-        "Queue {queue} can never take the job: {why}.",
-        "Ask for less with --replicas or --gpus, or name a larger queue with --queue.",
-    ),
-    "queue-other-nodes": Cause(
-        "Queue {queue} has no quota for nodes of pool {pool}: {why}.",
-        "Give a --queue and a --node-pool that fit: a ResourceFlavor of the queue names its nodes.",
     ),
     "queue-evicted": Cause(
         "Kueue has stopped the job, which waits again in queue {queue}{place}: {why}.",
         "Wait: Kueue starts the job again, and the training from the beginning.",
     ),
     "operator-down": Cause(
-        "In {seconds} s {operator} has done nothing for the job: it does not run.",
+        "In {seconds} s {operator} has done nothing for the job: it does not run, or is behind.",
         "Ask the cluster's administrator to start it; 'k8sbench doctor' checks the operator.",
     ),
     "operator-slow": Cause(
         "In {seconds} s {operator} has created {pods}.",
-        "Wait, or have the operator started with {quicker}: by default it creates the pods of about"
-        " one job a second.",
+        "Wait: by default the operator creates the pods of about one job a second.",
     ),
     "quota-exceeded": Cause(
         "{head}: quota {quota} {why}.",
@@ -96,7 +86,6 @@ CAUSES: Mapping[str, Cause] = {
         "Correct what the sentence names in the pool or the manifest, or ask the cluster's"
         " administrator about that rule.",
         unrecoverable="when the API server finds the pod invalid",
-        formerly=("pod-invalid",),
     ),
     "webhook-down": Cause(
         "{head}: the webhook of {server} does not answer: {why}.",
@@ -111,10 +100,9 @@ CAUSES: Mapping[str, Cause] = {
     "no-node-fits": Cause(
         "No node for {replicas} has enough free: {why}.",
         "Wait for other jobs to end, or ask for less with --replicas or --gpus.",
-        formerly=("gang-incomplete",),
     ),
     "request-too-large": Cause(
-        "No node for {replicas}: {asked} is more than any node has{most}.",
+        "No node for {replicas}: {asked} is more than any node has.",
         "Ask for less with --gpus, or choose a pool of larger nodes with --node-pool.",
         unrecoverable="yes",
     ),
@@ -128,7 +116,7 @@ CAUSES: Mapping[str, Cause] = {
         "Add nodes, or submit it with fewer --replicas, or with --pack: replicas then share nodes.",
     ),
     "taint-not-tolerated": Cause(
-        "No node for {replicas} is without a taint: {why}.",
+        "No node takes {replicas}: {why}.",
         "Add the taint to the pool's tolerations, or choose another pool with --node-pool.",
     ),
     "nodes-not-ready": Cause(
@@ -139,23 +127,15 @@ CAUSES: Mapping[str, Cause] = {
         "{held}, held by {placed}, cannot be used yet. {why}",
         "Wait for other jobs to end, or cancel it, as it keeps GPUs from others. Submit jobs"
         " that would block each other to a --queue, or one after the other (--parallel 1).",
-        formerly=("blocked-by-other-job",),
-    ),
-    "deadlock": Cause(
-        "{held}, held by {placed}, cannot be used, and it is the same with {others}: each waits for"
-        " nodes that another one holds. {why}",
-        "Cancel one of them; submit such runs to a --queue, or one after the other (--parallel 1).",
     ),
     "volume-not-bound": Cause(
         "No node for {replicas}: after {seconds} s the claim {claim} has no volume: {why}.",
         "'kubectl -n {namespace} describe pvc {claim}' says why; --data pvc:NAME names another.",
         unrecoverable="without such a claim, after half a minute",
-        formerly=("volume-missing",),
     ),
     "pod-not-started": Cause(
         "{what}: {why}.",
         "'kubectl -n {namespace} describe pod {pod}' shows all of it.",
-        formerly=("unscheduled", "image-pull-failed", "mount-failed"),
     ),
     # Pods have a node and do not start.
     "image-not-found": Cause(
@@ -163,7 +143,6 @@ CAUSES: Mapping[str, Cause] = {
         "Check the name (in lower case) and the tag of --image; 'k8sbench benchmarks' lists the"
         " usual ones.",
         unrecoverable="when it cannot name an image",
-        formerly=("image-name-invalid",),
     ),
     "image-pull-denied": Cause(
         "The registry refuses {replica} the image {image}: {why}.",
@@ -217,7 +196,6 @@ CAUSES: Mapping[str, Cause] = {
         "{end}",
         "Read its log: 'k8sbench logs {job} --replica {replica}'.",
         again="a signal, NCCL and exit code 1 are often a node's or the network's",
-        formerly=("port-taken",),
     ),
     # No other attempt: the program would refuse the same words again.
     "usage-error": Cause(
@@ -253,7 +231,6 @@ CAUSES: Mapping[str, Cause] = {
         "{replica} has had {restarts}.",
         "Cancel it ('k8sbench cancel {job}') and submit again: its figures would not be one run's.",
         again="the same as of a pod that was deleted, seen later",
-        formerly=("restart-loop",),
     ),
     "job-changed": Cause(
         "The job was changed: {why}.",
@@ -263,7 +240,6 @@ CAUSES: Mapping[str, Cause] = {
     "job-limit": Cause(
         "{limit} struck, and its pods were deleted: {why}.",
         "Leave both out of the manifest, and use --timeout: k8sbench then reads the logs first.",
-        formerly=("backoff-limit", "deadline"),
     ),
     "job-failed": Cause(
         "The job failed: {why}.",

@@ -184,9 +184,7 @@ def _outside(facts: Facts, replica: Replica) -> Finding | None:
     ):  # its node goes on, and ends it in order
         return finding_of("evicted", names, why="a taint (NoExecute) was put on its node")
     if ending and ending.reason == reasons.OUT_OF_MEMORY and cause_id != "evicted":
-        limit = _memory_limit(replica)
-        end = f"A process of {replica.name} ran out of its memory{limit} and was killed"
-        end += f"{names['where']}."
+        end = f"A process of {replica.name} ran out of its memory and was killed{names['where']}."
         return finding_of("oom", end=end)
     if cause_id is not None:
         why = quoted(str(replica.status.get("message") or "") or message or reason)
@@ -287,11 +285,3 @@ def _how(code: int) -> str:
 def _init_ending(ending: Replica) -> ContainerEnd | None:
     states = ((status.get("state") or {}).get("terminated") for status in ending.inits)
     return next((ending for ending in map(ending_of, states) if ending and ending.code), None)
-
-
-def _memory_limit(replica: Replica) -> str:
-    for container in replica.spec.get("containers") or []:
-        if container.get("name") == replica.container:
-            limit = ((container.get("resources") or {}).get("limits") or {}).get("memory")
-            return f" ({limit})" if limit else ""
-    return ""

@@ -2,9 +2,9 @@
 
 ``0/4 nodes are available: 1 Insufficient cpu, 3 node(s) didn't match Pod's node affinity/selector.
 preemption: 0/4 nodes are available: 4 Preemption is not helpful for scheduling.`` Each node counts
-under its first failed check: taints before labels, labels before resources. Schedulers before 1.34
-do not distinguish a request that exceeds a node from one that exceeds its free part; then the nodes
-themselves decide, if they may be read.
+under its first failed check: taints before labels, labels before resources. That a request exceeds
+a whole node, and not only its free part, is known from schedulers from 1.34 on: preemption would
+not help then.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from k8sbench.diagnose.job.causes import finding_of
 from k8sbench.diagnose.job.facts import Facts, Replica, names, quoted
 from k8sbench.diagnose.job.reasons import Event
 from k8sbench.model.finding import Finding
-from k8sbench.model.kube import KubeObject, labels_of, moment
+from k8sbench.model.kube import KubeObject, moment
 from k8sbench.model.pool import amount
 
 Names = Mapping[str, str]
@@ -119,19 +119,12 @@ def read(message: str) -> SchedulerMessage | None:
     )
 
 
-def unplaced(facts: Facts) -> list[Replica]:
-    """Return the replicas whose pods have no node."""
-    return [
-        replica
-        for replica in facts.replicas
-        if replica.pod and not replica.gone and not replica.node
-    ]
-
-
 def causes(facts: Facts) -> Iterator[Finding | float]:
     """Yield why replicas have no node; a number: seconds until a cause is due."""
     groups: dict[str, list[Replica]] = {}
-    for replica in unplaced(facts):
+    for replica in facts.replicas:
+        if replica.pod is None or replica.gone or replica.node:
+            continue
         condition = replica.condition("PodScheduled") or {}
         if message := str(condition.get("message") or ""):
             groups.setdefault(message, []).append(replica)
@@ -156,20 +149,19 @@ def _cause(facts: Facts, message: str, replicas: Sequence[Replica]) -> Iterator[
     elif report is None:
         yield _quoted(message, where)
     else:
-        yield _no_node(facts, report, message, replicas, where)
+        yield _no_node(report, message, replicas, where)
 
 
 def _no_node(
-    facts: Facts, report: SchedulerMessage, message: str, replicas: Sequence[Replica], where: Names
+    report: SchedulerMessage, message: str, replicas: Sequence[Replica], where: Names
 ) -> Finding:
     first = replicas[0]
-    missing = _missing_labels(facts, first)
     comes = first.last_event(Event.NODE_COMES) is not None
-    if report.mismatched == report.nodes or (missing and not report.insufficient):
-        labels = _labels(first) + missing
+    if report.mismatched == report.nodes:
+        labels = _labels(first)
         return finding_of("no-matching-node", where, unrecoverable=not comes, labels=labels)
-    if report.insufficient and not (report.shared and _too_few(facts, first)):
-        return _too_little(facts, report, replicas, where)
+    if report.insufficient:
+        return _too_little(report, replicas, where, comes=comes)
     why = "; ".join(report.rest())
     if report.closed or any(_PASSING.search(taint) for taint in report.taints):
         return finding_of("nodes-not-ready", where, why=why)
@@ -181,19 +173,15 @@ def _no_node(
 
 
 def _too_little(
-    facts: Facts, report: SchedulerMessage, replicas: Sequence[Replica], where: Names
+    report: SchedulerMessage, replicas: Sequence[Replica], where: Names, *, comes: bool
 ) -> Finding:
-    comes = replicas[0].last_event(Event.NODE_COMES) is not None
     wanted = requests(replicas[0].spec)
-    most = _largest(facts, replicas[0])
-    over = [name for name in report.insufficient if name in most and wanted[name] > most[name]]
-    short = over or sorted(report.insufficient, key=lambda name: -report.insufficient[name])
+    short = sorted(report.insufficient, key=lambda name: -report.insufficient[name])
     # Extended resources first: GPUs are what a benchmark waits for.
     name = next((resource for resource in short if "/" in resource), short[0])
     asked = f"{_value(name, wanted[name])} {name}" if name in wanted else name
-    if over or (report.unhelpful and not comes):
-        largest = f"; the largest has {_value(name, most[name])}" if name in most else ""
-        return finding_of("request-too-large", where, asked=asked, most=largest)
+    if report.unhelpful and not comes:
+        return finding_of("request-too-large", where, asked=asked)
     if len(replicas) > 1:
         total = wanted.get(name, Decimal(0)) * len(replicas)
         asked += f" each ({_value(name, total)} in all)"
@@ -258,54 +246,6 @@ def requests(spec: KubeObject) -> dict[str, Decimal]:
         for name, quantity in asked.items():
             wanted[name] = wanted.get(name, Decimal(0)) + amount(str(quantity))
     return wanted
-
-
-def matching(nodes: Sequence[KubeObject], pod: KubeObject) -> list[KubeObject]:
-    """Return the nodes with the labels of a pod's selector."""
-    selector = (pod.get("nodeSelector") or {}).items()
-    return [node for node in nodes if selector <= labels_of(node).items()]
-
-
-def _largest(facts: Facts, replica: Replica) -> dict[str, Decimal]:
-    """Return the maximum of each resource on any matching node, if empty.
-
-    Empty if unknown.
-    """
-    nodes = matching(facts.seen.nodes or (), replica.spec)
-    # A resource that no matching node has at all is not in their lists.
-    most = dict.fromkeys(requests(replica.spec), Decimal(0)) if nodes else {}
-    for node in nodes:
-        for name, quantity in ((node.get("status") or {}).get("allocatable") or {}).items():
-            most[name] = max(most.get(name, Decimal(0)), amount(str(quantity)))
-    return most
-
-
-def _too_few(facts: Facts, replica: Replica) -> bool:
-    """Return True if too few nodes could hold a replica each, even if empty."""
-    wanted = requests(replica.spec)
-    del wanted["pods"]  # their limit is far off
-    offers = [
-        (node.get("status") or {}).get("allocatable") or {}
-        for node in matching(facts.seen.nodes or (), replica.spec)
-    ]
-    large = [
-        offer
-        for offer in offers
-        if all(amount(str(offer.get(name, 0))) >= need for name, need in wanted.items())
-    ]
-    return facts.seen.nodes is not None and len(large) < len(facts.replicas)
-
-
-def _missing_labels(facts: Facts, replica: Replica) -> str:
-    """Write the nodes' values of the missing labels; empty if none is known."""
-    if not facts.seen.nodes or matching(facts.seen.nodes, replica.spec):
-        return ""
-    for key, value in (replica.spec.get("nodeSelector") or {}).items():
-        values = {labels_of(node).get(key) for node in facts.seen.nodes}
-        if value not in values:
-            others = sorted(filter(None, values))
-            return f"; theirs is {', '.join(others)}" if others else "; they have no such label"
-    return "; each has only some of them"
 
 
 def _labels(replica: Replica) -> str:
