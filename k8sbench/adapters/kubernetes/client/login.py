@@ -14,7 +14,6 @@ import base64
 import functools
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -28,19 +27,6 @@ from k8sbench.adapters.kubernetes.client.kubeconfig import REPAIR, Chosen, Kubec
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.plain_text import clean_lines
 
-LIMIT_SECONDS, SIGN_IN_SECONDS = 15.0, 120.0
-"""Limits of a plugin, s; the second at a terminal, for browser logins."""
-_LIMITED = """
-import subprocess, sys
-try:
-    code = subprocess.run(sys.argv[2:], timeout=float(sys.argv[1])).returncode
-    sys.exit(code if code >= 0 else 128 - code)
-except subprocess.TimeoutExpired:
-    sys.exit(f"it did not end within {sys.argv[1]} s")
-except KeyboardInterrupt:
-    sys.exit(130)
-"""
-"""Program that limits a command's time; the official client does not."""
 _SIGN_IN = "Sign in again (`kubectl get pods` asks the same plugin), or correct the user's entry."
 
 
@@ -178,13 +164,7 @@ def _from_plugin(plugin: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[st
 
     action, cluster = _SIGN_IN, ConfigNode("cluster", dict(entry))
     try:
-        provider = ExecProvider(ConfigNode("exec", plugin), None, cluster)
-        command = provider.args[0]
-        if not (Path(command).exists() or shutil.which(command, path=provider.env.get("PATH"))):
-            raise FileNotFoundError
-        limit = SIGN_IN_SECONDS if sys.stdout.isatty() else LIMIT_SECONDS
-        provider.args[:0] = [sys.executable, "-I", "-S", "-c", _LIMITED, f"{limit:g}"]
-        given = provider.run()
+        given = ExecProvider(ConfigNode("exec", plugin), None, cluster).run()
         if given.get("token"):
             return {"token": given["token"]}
         pair = {"certificate": given["clientCertificateData"], "key": given["clientKeyData"]}
