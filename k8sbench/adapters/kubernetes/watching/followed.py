@@ -127,7 +127,7 @@ class Followed:
         """Uid of another job that has the name."""
         self._whose = Ownership()
         """Last reported owner."""
-        self.logs: dict[str, tuple[str, int, bool, bool]] = {}
+        self.logs: dict[str, tuple[str, int, bool]] = {}
         """Input of the log streams, by replica.
 
         It is the pod's uid, its restarts, True if the replica is failing, and True if its log

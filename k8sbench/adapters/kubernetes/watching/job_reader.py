@@ -249,8 +249,7 @@ class JobReader:
                     self._logs.ended(run_id, replica.name, gone=True)
                 continue
             uid, restarts = replica.meta["uid"], int(replica.main.get("restartCount", 0))
-            failing = replica.phase == "Failed" or restarts > 0
-            given = uid, restarts, failing, replica.has_log
+            given = uid, restarts, replica.has_log
             if followed.logs.get(replica.name) != given:
                 followed.logs[replica.name] = given
                 followed.logs_given += 1
@@ -262,7 +261,6 @@ class JobReader:
                     container=replica.container,
                     rank=rank,
                     restarts=restarts,
-                    failing=failing,
                     exists=replica.has_log,
                     mark=followed.marks.get(replica.name),
                 )
