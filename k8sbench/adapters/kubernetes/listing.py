@@ -1,21 +1,21 @@
-"""Lists and reads without following: jobs, whoever submitted them, and nodes."""
+"""Lists and reads without following: jobs of anybody, nodes, queues of Kueue."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
 import time
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
 from k8sbench.adapters.files.pools import PublishedPools
-from k8sbench.adapters.kubernetes import kinds, kueue, ownership
+from k8sbench.adapters.kubernetes import kinds, ownership
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.logs import reading
-from k8sbench.adapters.kubernetes.logs.resume import Resume
-from k8sbench.adapters.kubernetes.logs.text import LogText
+from k8sbench.adapters.kubernetes.logs.text import LogText, Resume
 from k8sbench.adapters.kubernetes.ownership import User, is_of
 from k8sbench.adapters.kubernetes.watching import reflector, trimming
 from k8sbench.adapters.kubernetes.watching.followed import Followed
@@ -30,15 +30,21 @@ from k8sbench.model.kube import (
     KubeObject,
     annotations_of,
     attempt_of,
+    conditions,
+    is_true,
     labels_of,
     moment,
     name_of,
 )
 from k8sbench.model.plan import SCHEMA, RunPlan
+from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run
 from k8sbench.ports import FoundJob, JobEvent, LogLine
 
 POOLS, POOLS_KEY = "dlperf-pools", "pools.yaml"
+_ROOTS = ("/apis/kueue.x-k8s.io/v1beta2", "/apis/kueue.x-k8s.io/v1beta1")
+_JOB = "kueue.x-k8s.io/job-uid"
+"""Label of a Workload: its job's uid."""
 MOST_RUNS = 20
 """Maximum runs in a label selector; for more, all jobs are listed."""
 MOST_NODES = 20
@@ -141,7 +147,7 @@ def look(api: Api, run: Run) -> Sequence[JobEvent]:
                 followed.take(Changed(kind, found))
         snapshot = followed.snapshot()
         if followed.is_queued():
-            snapshot.workload = kueue.workloads(api).get(followed.uid or "")
+            snapshot.workload = workloads(api).get(followed.uid or "")
     except ApiFault as fault:
         raise api.explained(fault, f"job {run.run_id} be read") from fault
     now = api.time()
@@ -246,3 +252,56 @@ def published_pools(api: Api) -> PublishedPools | None:
         raise api.explained(fault, f"the node pools of namespace {namespace} be read") from fault
     text = (found.get("data") or {}).get(POOLS_KEY)
     return None if text is None else (text, f"ConfigMap {namespace}/{POOLS}")
+
+
+# -- Kueue ---------------------------------------------------------------------------------------
+
+
+def of_kueue(api: Api, path: str) -> KubeObject | None:
+    """Return an object of the group, or None; raises :class:`ApiFault`."""
+    return next(filter(None, (api.find(f"{root}/{path}") for root in _ROOTS)), None)
+
+
+def workloads(api: Api) -> Mapping[str, KubeObject]:
+    """Return a namespace's Workloads by job uid; none if forbidden.
+
+    A waiting Workload has its ``place`` in the queue.
+    """
+    for root in _ROOTS:
+        path = f"{root}/namespaces/{api.place.namespace}/workloads"
+        with contextlib.suppress(ApiFault):
+            found, _ = api.list(path, labels=_JOB, keep=_without_pods)
+            jobs, numbers = {}, Counter[str]()
+            for one in sorted(found, key=_turn):
+                waits = not is_true(conditions(one).get("QuotaReserved", {}))
+                numbers[queue := one["spec"].get("queueName", "")] += waits
+                place = f", number {numbers[queue]} there" if waits else ""
+                jobs[labels_of(one)[_JOB]] = {**one, "place": place}
+            return jobs
+    return {}
+
+
+def _without_pods(workload: KubeObject) -> KubeObject:
+    return {**workload, "spec": {**workload["spec"], "podSets": ()}}
+
+
+def _turn(workload: KubeObject) -> tuple[int, str]:
+    """Sort key of Workloads in Kueue's order: priority, then age."""
+    return -workload["spec"].get("priority", 0), workload["metadata"]["creationTimestamp"]
+
+
+def flavors(api: Api, queue: KubeObject | None, pool: NodePool) -> Mapping[str, Mapping[str, str]]:
+    """Return a queue's flavors for the pool's GPUs or CPUs.
+
+    The values are their node labels. Empty without a queue or its ClusterQueue. Raises
+    :class:`ApiFault`, also if the user may not read these cluster-wide objects.
+    """
+    name = queue and queue["spec"]["clusterQueue"]
+    cluster_queue = (name and of_kueue(api, f"clusterqueues/{name}")) or {}
+    resource = pool.gpu_resource if pool.gpus_per_node else "cpu"
+    labels = {}
+    for group in (cluster_queue.get("spec") or {}).get("resourceGroups") or ():
+        for flavor in group["flavors"] if resource in group["coveredResources"] else ():
+            found = of_kueue(api, f"resourceflavors/{flavor['name']}") or {}
+            labels[flavor["name"]] = (found.get("spec") or {}).get("nodeLabels") or {}
+    return labels

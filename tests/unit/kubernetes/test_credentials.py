@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 
 from k8sbench.adapters.kubernetes.client.connection import check_answers, connect
-from k8sbench.adapters.kubernetes.client.kubeconfig import KubeconfigFault
-from k8sbench.adapters.kubernetes.client.login import Login
+from k8sbench.adapters.kubernetes.client.login import KubeconfigFault, Login
 from k8sbench.model.errors import Unreachable
 from tests.unit.kubernetes import servers
 from tests.unit.kubernetes.servers import Act, answer, saying, serving

@@ -18,8 +18,7 @@ import msgspec
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api, LineStream
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.adapters.kubernetes.logs.resume import Resume
-from k8sbench.adapters.kubernetes.logs.text import Line, LogText
+from k8sbench.adapters.kubernetes.logs.text import Line, LogText, Resume
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, LogLine, LogMark
 

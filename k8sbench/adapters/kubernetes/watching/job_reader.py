@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
-from k8sbench.adapters.kubernetes import job_changes, kueue, listing
+from k8sbench.adapters.kubernetes import job_changes, listing
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.logs.streams import Failing, LogStreams
@@ -277,13 +277,16 @@ class JobReader:
         self._waiting.add(followed.plan.run_id)
         if (moment := time.monotonic()) - self._asked_at >= QUEUE_SECONDS:
             self._asked_at = moment
-            self._start(lambda: self._queue(partial(self._take_place, kueue.workloads(self._api))))
+            self._start(self._read_places)
 
     def forget(self, run_id: str) -> None:
         """Forget a job."""
         self._waiting.discard(run_id)
 
-    def _take_place(self, found: Mapping[str, KubeObject]) -> None:
+    def _read_places(self) -> None:
+        self._queue(partial(self._take_places, listing.workloads(self._api)))
+
+    def _take_places(self, found: Mapping[str, KubeObject]) -> None:
         self._workloads = found
         self._reread(self._waiting)
 
