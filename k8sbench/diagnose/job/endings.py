@@ -34,11 +34,6 @@ _BACKOFF = "backoff limit"
 _DEADLINE = re.compile(r"longer than (?:the )?specified deadline")
 _LOOPS = 3
 """Restarts that indicate a crash loop."""
-REPORTED_SECONDS = 10.0
-"""Seconds in which the operator reports a failed replica.
-
-Usually 0.1 s after the kubelet has written the pod's status.
-"""
 
 
 def failure(facts: Facts, lines: Lines) -> Finding:
@@ -54,16 +49,6 @@ def failure(facts: Facts, lines: Lines) -> Finding:
         return first
     why = quoted(message) if message else "the operator does not say why"
     return finding_of("job-failed", facts.names(), why=why)
-
-
-def unreported(facts: Facts) -> Finding | float | None:
-    """Return why a job without a condition fails; or seconds until another look."""
-    failed = [replica for replica in facts.replicas if has_failed(replica)]
-    if not failed or not facts.never_restarts:
-        return None
-    at = min(_order(replica)[0] for replica in failed)
-    waited = REPORTED_SECONDS if at == math.inf else max(0.0, facts.now - at)
-    return failure(facts, {}) if waited >= REPORTED_SECONDS else REPORTED_SECONDS - waited
 
 
 def has_failed(replica: Replica) -> bool:
@@ -148,7 +133,6 @@ def _by_lines(facts: Facts, first: Replica, others: Sequence[Replica], lines: Li
             replica=replica.name,
             code=codes.get(replica.name),
             last=lines.get(replica.name, ()),
-            is_trainer=facts.plan.trainer is not None,
         )
         for replica in (first, *peers)
     )

@@ -44,10 +44,6 @@ _USAGE_CODE = 2
 
 Our trainers, argparse, and Python without its file use it.
 """
-_REFUSAL = "k8sbench: error: "
-"""First characters of our trainers' error line for rejected arguments."""
-_REFUSAL_WITHIN = 20
-"""Last lines, beside a launcher's report, that such a line is looked for in."""
 SHOWN = 300
 """Longest line that is quoted, characters."""
 
@@ -60,8 +56,6 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     """Exit code, 128 + N for signal N; None while it runs."""
     last: Sequence[str]
     """Its last lines."""
-    is_trainer: bool = False
-    """True for our own trainers."""
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
@@ -193,8 +187,6 @@ def cause(first: Ended, others: Sequence[Ended]) -> Failure:
 
 def _of_replica(failed: Ended) -> tuple[str, str]:
     """The sentence and the id where only the replica is known."""
-    if refusal := _refusal(failed):
-        return f"{failed.replica} {_how(failed)}{_quoted(refusal)}", USAGE_ERROR
     line = _last_message(failed.last)
     if failed.code != _KILLED_CODE and KILL not in _killed_by(failed.last):
         return f"{failed.replica} {_how(failed)}{_quoted(line)}", cause_id(failed.code)
@@ -203,19 +195,6 @@ def _of_replica(failed: Ended) -> tuple[str, str]:
         how += f" after {signal_text(KILL)} had killed a process of it"
     last = f" Its last line{_quoted(line) if line else ' is empty.'}"
     return f"{failed.replica} {how}{_OUT_OF_MEMORY}{last}", "oom"
-
-
-def _refusal(failed: Ended) -> str | None:
-    """Return our trainer's error line for rejected arguments; None without one.
-
-    For torchrun, whose exit code is always 1, if its report is unknown.
-    """
-    if not failed.is_trainer or failed.code not in (None, 1):
-        return None
-    report = TorchrunReport()
-    own = [line for line in failed.last if not report.has(line)][-_REFUSAL_WITHIN:]
-    errors = [line for line in own if _is_error(line) and not _LOST_PEER.search(line)]
-    return errors[-1] if errors and errors[-1].startswith(_REFUSAL) else None
 
 
 def _of_rank(failed: Ended, rank: _Rank) -> tuple[str, str]:

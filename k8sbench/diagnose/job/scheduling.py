@@ -200,13 +200,7 @@ def _unbound(facts: Facts, message: str, replica: Replica, where: Names) -> Find
         for volume in replica.spec.get("volumes") or []
         if "persistentVolumeClaim" in volume
     ]
-    about_claims = (
-        str(event.get("message", ""))
-        for event in reversed(facts.seen.events)
-        if (event.get("involvedObject") or {}).get("kind") == "PersistentVolumeClaim"
-        and event["involvedObject"].get("name") in claims
-    )
-    why = next(about_claims, message.partition(" preemption: ")[0].partition(": ")[2])
+    why = message.partition(" preemption: ")[0].partition(": ")[2]
     claim = " or ".join(claims)
     return finding_of(
         "volume-not-bound", where, claim=claim, seconds=f"{waited:.0f}", why=quoted(why)

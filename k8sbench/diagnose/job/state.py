@@ -218,10 +218,8 @@ def _going(facts: Facts) -> JobState:
     trouble, again = waiting.cause(facts) if facts.seen.job is not None else (None, None)
     if phase is Phase.RUNNING:
         # What delayed the start is past.
-        failed = endings.unreported(facts)
+        trouble = None
         again = SILENT_SECONDS if all(replica.stopped for replica in facts.replicas) else None
-        again = failed if isinstance(failed, float) else again
-        trouble = failed if isinstance(failed, Finding) else None
     trouble = trouble or endings.replaced(facts)
     return _state(facts, phase, trouble or _calm(facts, phase), again=again)
 

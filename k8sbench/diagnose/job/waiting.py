@@ -63,9 +63,6 @@ def cause(facts: Facts) -> tuple[Finding | None, float | None]:
     """Return the cause that delays a job, and seconds until the next look."""
     if facts.suspended:
         return _queue(facts)
-    failed = endings.unreported(facts)
-    if failed is not None:
-        return (None, failed) if isinstance(failed, float) else (failed, None)
     all_found = [*admission.causes(facts), *unstarted(facts)]
     all_found += [*scheduling.causes(facts), *_operator(facts)]
     later = [seconds for seconds in all_found if isinstance(seconds, float)]

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from k8sbench.adapters.kubernetes.watching import trimming
@@ -493,7 +492,6 @@ READINGS: list[tuple[Seen, str]] = [
     (at(61, SIDECARS), "Running"),
     (at(90, SIDECARS), "Succeeded - over: All 2 replicas succeeded."),
     (at(61, ONE_FAILED), "Running -"),
-    (at(70, ONE_FAILED), "Running replica-failed: worker-0 exited with code 3."),
     (
         at(101, seen(beside(ended(1, at=71), "master-0"), beside(ended(3)), of=RUNNING)),
         "Failed replica-failed over: worker-0 exited with code 3.",
@@ -603,17 +601,6 @@ def test_a_peer_that_lost_its_connection_is_not_the_cause() -> None:
     reading = read(found_now, lines=lines)
     assert reading.cause == "worker-0 exited with code 1: ValueError: loss is nan"
     assert reading.action == "Read its log: 'k8sbench logs job --replica worker-0'."
-
-
-@pytest.mark.parametrize(
-    ("trainer", "cause_id"), [("resnet50", "usage-error"), (None, "replica-failed")]
-)
-def test_a_trainer_s_refusal_is_known_by_its_line(trainer: str | None, cause_id: str) -> None:
-    of_whom = msgspec.structs.replace(PLAN, trainer=trainer)
-    lines = {"worker-0": ["k8sbench: error: no such data"], "master-0": ["step 1"]}
-    reading = read(exits(master_0=(1, 61), worker_0=(1, 60)), of_whom, lines=lines)
-    assert reading.cause_id == cause_id
-    assert reading.cause == "worker-0 exited with code 1: k8sbench: error: no such data"
 
 
 # -- changed jobs ---------------------------------------------------------------------------------

@@ -20,9 +20,8 @@ they may be alike.
 
 from __future__ import annotations
 
-import calendar
+import datetime
 import re
-import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -32,7 +31,9 @@ from k8sbench.ports import LogMark
 LONGEST_STAMP = 64
 """Bytes within which a line's stamp ends; ``2026-11-20T08:15:30.123456789+01:00`` has 35."""
 _ERRORS_MODE = "surrogateescape"
-_STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) ")
+_STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) ")
+_EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
+_MICROSECOND = datetime.timedelta(microseconds=1)
 _ERRORS = re.compile(
     r"rpc error: code = |unable to retrieve container logs for |context cancelled$"
     r"|failed to (?:watch (?:file|directory)|create fsnotify watcher|try resolving symlinks"
@@ -71,7 +72,6 @@ class LogText:
         self._at: int | None = None
         self._is_error = False
         self._body = Lines(errors=_ERRORS_MODE)
-        self._second = (b"", 0)
 
     def feed(self, data: bytes) -> list[Line]:
         """Take what has arrived; returns the lines that it completes."""
@@ -106,7 +106,7 @@ class LogText:
 
     def _begin(self, head: bytes, found: list[Line], *, ended: bool) -> None:
         match = _STAMP.match(head)
-        self._at = self._microseconds(match) if match else None
+        self._at = _microseconds(match[1].decode()) if match else None
         body = head[match.end() :] if match and self._at is not None else head
         if ended and match and b"\r" not in body and len(body) <= LIMIT:
             # The common case; Lines would return the same.
@@ -121,23 +121,13 @@ class LogText:
             texts = self._body.feed(data + b"\n" if ended else data)
             found += [Line(self._at, text) for text in texts]
 
-    def _microseconds(self, match: re.Match[bytes]) -> int | None:
-        moment, fraction, zone = match.groups()
-        if self._second[0] != moment + zone:
-            try:
-                self._second = (moment + zone, _seconds(moment, zone))
-            except ValueError:  # no date: a part of the program's line
-                return None
-        return self._second[1] * 1_000_000 + int((fraction or b"0").ljust(6, b"0")[:6])
 
-
-def _seconds(moment: bytes, zone: bytes) -> int:
-    local = calendar.timegm(time.strptime(moment.decode(), "%Y-%m-%dT%H:%M:%S"))
-    if zone == b"Z":
-        return local
-    hours, _, minutes = zone[1:].partition(b":")
-    ahead = int(hours) * 3600 + int(minutes) * 60
-    return local + ahead if zone.startswith(b"-") else local - ahead
+def _microseconds(stamp: str) -> int | None:
+    """Read a stamp as Unix microseconds; None where it is no date but the program's own."""
+    try:
+        return (datetime.datetime.fromisoformat(stamp) - _EPOCH) // _MICROSECOND
+    except ValueError:
+        return None
 
 
 class Resume:
