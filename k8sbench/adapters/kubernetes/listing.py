@@ -45,8 +45,6 @@ POOLS, POOLS_KEY = "dlperf-pools", "pools.yaml"
 _ROOTS = ("/apis/kueue.x-k8s.io/v1beta2", "/apis/kueue.x-k8s.io/v1beta1")
 _JOB = "kueue.x-k8s.io/job-uid"
 """Label of a Workload: its job's uid."""
-MOST_RUNS = 20
-"""Maximum runs in a label selector; for more, all jobs are listed."""
 MOST_NODES = 20
 """Maximum nodes that are read one by one."""
 # Made once, here: msgspec crashes where two threads are the first to use a type.
@@ -60,20 +58,16 @@ def jobs(
 ) -> list[FoundJob]:
     """Return the jobs in the namespace, oldest first.
 
-    With ``run_ids`` at least those of these runs; for none no request is sent. ``user`` is the
-    store that asks.
+    For no ``run_ids`` no request is sent. ``user`` is the store that asks.
     """
     if run_ids is not None and not run_ids:
         return []
-    labels = MANAGED
-    if run_ids is not None and len(run_ids) <= MOST_RUNS:
-        labels = f"{RUN_LABEL} in ({','.join(sorted(run_ids))})"
     found: list[FoundJob] = []
     missing: list[ApiFault] = []
     for kind in KINDS:
         try:
             path = kinds.path(kind, api.place.namespace)
-            items, _ = api.list(path, labels=labels, keep=_head)
+            items, _ = api.list(path, labels=MANAGED, keep=_head)
         except ApiFault as fault:
             if fault.status not in {403, 404}:  # a Role of before the kind was known
                 raise api.explained(fault, f"the {kind}s be listed") from fault

@@ -25,7 +25,7 @@ from k8sbench.diagnose.job.facts import (
 )
 from k8sbench.model.counts import counted
 from k8sbench.model.finding import Finding
-from k8sbench.model.kube import KubeObject, moment
+from k8sbench.model.kube import moment
 from k8sbench.model.phase import Phase
 
 Lines = Mapping[str, Sequence[str]]
@@ -183,16 +183,8 @@ def _outside(facts: Facts, replica: Replica) -> Finding | None:
 
 def _disruption(replica: Replica) -> tuple[str | None, str]:
     """Return the external cause of a pod's end, and Kubernetes' message."""
-    events: Sequence[KubeObject] = ()
-    if disruption := replica.disruption:
-        events = (disruption,)
-    elif replica.gone or replica.terminating:
-        # Of a pod that was gone before its last state was seen only the events tell.
-        events = replica.events[::-1]
-    for told in events:
-        if cause_id := reasons.ended_by(str(told.get("reason"))):
-            return cause_id, str(told.get("message") or "")
-    return None, ""
+    disruption = replica.disruption or {}
+    return reasons.ended_by(str(disruption.get("reason"))), str(disruption.get("message") or "")
 
 
 def _inside(facts: Facts, replica: Replica) -> Finding:

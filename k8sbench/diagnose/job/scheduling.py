@@ -30,7 +30,6 @@ BIND_SECONDS = 30.0
 Longer than a provisioner usually takes; somebody may also be creating the claim.
 """
 _HEAD = re.compile(r"^0/(?P<nodes>\d+) nodes are available: (?P<why>.*)$", re.DOTALL)
-_NO_NODES = "no nodes available to schedule pods"
 _REASON = re.compile(
     r"Insufficient (?P<resource>\S+)|(?P<pods>Too many pods)"
     r"|node\(s\) had untolerated taint \{(?P<taint>[^}]+)\}"
@@ -46,7 +45,6 @@ _UNBOUND = re.compile(
     r"did not have enough free storage|bound to non-existent|waiting for .*persistentvolumeclaim"
     r"|is being deleted"
 )
-_GANG = re.compile(r"\bgang\b|pod ?group|minMember|minAvailable", re.IGNORECASE)
 _UNHELPFUL = "Preemption is not helpful for scheduling"
 
 
@@ -130,19 +128,15 @@ def causes(facts: Facts) -> Iterator[Finding | float]:
 def _cause(facts: Facts, message: str, replicas: Sequence[Replica]) -> Iterator[Finding | float]:
     first, report = replicas[0], read(message)
     where = facts.names(first) | {"replicas": names(replicas)}
-    if _GANG.search(message):
-        why = f"the gang scheduler waits for room for all: {quoted(message)}"
-        yield finding_of("no-node-fits", where, why=why)
-    elif _NO_NODES in message or (report and report.nodes == 0):
-        yield finding_of("no-node-fits", where, why="the cluster has no nodes at all")
-    elif missing := _NO_CLAIM.search(message):
+    if missing := _NO_CLAIM.search(message):
         words = {"claim": missing["claim"], "why": "it does not exist"}
         age = _age(facts, first)
         yield from passing("volume-not-bound", where, age, seconds=f"{age:.0f}", **words)
     elif _UNBOUND.search(message):
         yield _unbound(facts, message, first, where)
     elif report is None:
-        yield _quoted(message, where)
+        # Of a gang scheduler, or of a cluster without nodes.
+        yield finding_of("no-node-fits", where, why=quoted(message))
     else:
         yield _no_node(report, message, replicas, where)
 
@@ -180,11 +174,6 @@ def _too_little(
     ]
     why = "; ".join([*parts, *report.rest()])
     return finding_of("no-node-fits", where, why=f"asked for {asked}; {why}")
-
-
-def _quoted(message: str, where: Names) -> Finding:
-    what = f"No node for {where['replicas']}"
-    return finding_of("pod-not-started", where, what=what, why=quoted(message))
 
 
 def _age(facts: Facts, replica: Replica) -> float:

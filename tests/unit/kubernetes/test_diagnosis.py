@@ -310,8 +310,6 @@ BY_CAUSE: dict[str, list[Seen]] = {
     "node-lost": [
         disrupted(*TAINTED),
         with_status(ended(143), "Terminated", "imminent node shutdown"),
-        # gone before its last state was seen
-        failed(GONE, events=[event("TaintManagerEviction", "Marking for deletion", WORKER)]),
     ],
     "pod-deleted": [
         failed(GONE),
