@@ -136,14 +136,14 @@ def proposed_pools(access: ClusterAccess) -> str:
     """
     from k8sbench.adapters.kubernetes import kinds as objects
     from k8sbench.adapters.kubernetes.client.faults import ApiFault
-    from k8sbench.diagnose.preflight import pools
+    from k8sbench.diagnose.preflight.nodes import proposed
 
     with contextlib.closing(connections.connect(access)) as api:
         try:
             nodes, _ = api.list(objects.path("Node"))
         except ApiFault as fault:
             raise api.explained(fault, "the nodes be listed") from fault
-    text = pools.proposed(nodes)
+    text = proposed(nodes)
     if not text:
         raise NotFound(
             f"None of {len(nodes)} nodes offers GPUs.",

@@ -28,8 +28,6 @@ class Operator(msgspec.Struct, frozen=True, kw_only=True):
     """Name of the container that runs it."""
     webhook: str
     """Part of the names of the operator's webhooks or their service."""
-    quicker: str
-    """Settings with which it makes more pods a second."""
     needs: tuple[Operator, ...] = ()
     """Operators without which it creates no pods."""
 
@@ -58,7 +56,6 @@ TRAINING_OPERATOR = Operator(
     place=("kubeflow", "training-operator"),
     container="training-operator",
     webhook="training-operator",
-    quicker="--kube-api-qps=400 --kube-api-burst=800 --controller-threads=8",
 )
 JOBSET = Operator(
     name="JobSet",
@@ -69,7 +66,6 @@ JOBSET = Operator(
     place=("kubeflow-system", "jobset-controller-manager"),
     container="manager",
     webhook="jobset-webhook-service",
-    quicker="clientConnection.qps and burst of its configuration raised",
 )
 TRAINER = Operator(
     name="Kubeflow Trainer v2",
@@ -80,7 +76,6 @@ TRAINER = Operator(
     place=("kubeflow-system", "kubeflow-trainer-controller-manager"),
     container="manager",
     webhook=".trainer.kubeflow.org",
-    quicker="clientConnection.qps and burst of its configuration raised",
     needs=(JOBSET,),
 )
 OPERATORS = {"v1": TRAINING_OPERATOR, "trainjob": TRAINER}

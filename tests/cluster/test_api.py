@@ -130,7 +130,7 @@ def test_a_pod_that_the_namespace_forbids_is_refused_with_the_rule(restricted: N
 def test_without_the_operator_a_job_is_refused_at_once(own_cluster: OwnCluster, api: Api) -> None:
     with own_cluster.without("training-operator"):
         error = refused(api, pytorch_job())
-    assert (type(error), error.cause_id) == (Unreachable, "operator-down")
+    assert (type(error), error.cause_id) == (Unreachable, "webhook-down")
     assert api.sender.requests["create pytorchjobs"] == 1
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from k8sbench.adapters.kubernetes import ownership
-from k8sbench.adapters.kubernetes.client import transport
 from k8sbench.model.errors import CreationUnknown, Unreachable
 from k8sbench.model.phase import Phase
 from tests.harness.cluster import fault_proxy, following
@@ -59,11 +58,8 @@ def test_a_lost_request_is_unknown(port: tuple[FaultProxy, Port], namespace: Nam
     assert refused.run_id not in namespace.kubectl("get", "pytorchjobs", "--output=name")
 
 
-def test_a_refusal_after_a_lost_answer_is_not_believed(
-    port: tuple[FaultProxy, Port], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refusal_after_a_lost_answer_is_not_believed(port: tuple[FaultProxy, Port]) -> None:
     """A quota may be full because of the job itself."""
-    monkeypatch.setattr(transport, "JUST_BACK_SECONDS", 0.0)
     proxy, opened = port
     opened.cluster.create_s = SECONDS
     plan = following.plan("1x1")

@@ -151,7 +151,7 @@ NEVER = {
     "missing": ("v1", "LocalQueue missing doesn't exist", "queue-unusable"),
     "orphan": ("trainjob", "ClusterQueue no-such-queue doesn't exist", "queue-unusable"),
     "held": ("v1", "is inactive", "queue-unusable"),
-    QUEUE: ("trainjob", "maximum capacity (1)", "queue-too-small"),
+    QUEUE: ("trainjob", "maximum capacity (1)", "queue-unusable"),
 }
 """Queue → job kind, Kueue's message, diagnosed cause."""
 
@@ -223,7 +223,7 @@ def test_without_rights_a_wrong_queue_is_named_later(namespace: Namespace, tmp_p
     with queue_of(namespace, 8, OTHER_NODES), shell.submitted("run", IN_QUEUE) as submit:
         submit.until("match node affinity")
         end = shell.json("status", "run")["history"][-1]
-        assert (end["phase"], end["cause_id"]) == ("Queued", "queue-other-nodes")
+        assert (end["phase"], end["cause_id"]) == ("Queued", "queue-unusable")
         shell.run("cancel", "run")
         submit.ends(3)
 

@@ -94,19 +94,6 @@ def test_a_dead_connection_is_seen(behind: tuple[Port, FaultProxy], namespace: N
     check_told_once(port, plan)
 
 
-def test_a_list_shows_lost_changes(behind: tuple[Port, FaultProxy], namespace: Namespace) -> None:
-    def bookmarks_alone(line: bytes) -> bytes:
-        return line if b'"type":"BOOKMARK"' in line else b""
-
-    port, proxy = behind
-    plan = running(port)
-    with proxy.alter("watch=", bookmarks_alone) as withheld:
-        # The watches from before are over.
-        following.until(lambda: withheld.hits >= 8)
-        namespace.finish(plan.run_id)
-        check_told_once(port, plan)
-
-
 def test_what_happened_before_history_was_forgotten_is_reported(
     own_cluster: OwnCluster, behind: tuple[Port, FaultProxy], namespace: Namespace
 ) -> None:

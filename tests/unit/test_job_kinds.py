@@ -42,9 +42,7 @@ def test_what_its_operator_sets_cannot_be_set_by_a_benchmark(demo: JobKind) -> N
 
 def test_its_state_is_read_from_its_own_conditions(demo: JobKind) -> None:
     for condition, phase in (*demo.conditions[:3], ("Failed", Phase.PENDING)):
-        found = objects.seen(of=objects.job(objects.condition(condition)))
-        found = msgspec.structs.replace(found, pods={})
-        assert state.read(facts.look(found, PLAN, objects.START + 60)).phase is phase
+        assert state.phase_alone(objects.job(objects.condition(condition)), demo) is phase
 
 
 def test_it_has_its_path_and_its_permissions(demo: JobKind) -> None:

@@ -394,8 +394,6 @@ class KubernetesCluster:
         if (followed := self._jobs.get(run_id or "")) is not None:
             followed.take(change)
             self._changed.add(followed.plan.run_id)
-            if change.kind == followed.kind:
-                self._reader.take_operator_change(followed.operator_seen_at())
 
     def _take_listed(self, listed: Listed) -> None:
         is_complete = self._watches.take(listed)

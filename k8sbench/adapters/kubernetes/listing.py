@@ -1,25 +1,24 @@
-"""Lists and reads without following: jobs, whoever submitted them, and nodes."""
+"""Lists and reads without following: jobs of anybody, nodes, queues of Kueue."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
 import time
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
 
 import msgspec
 
 from k8sbench.adapters.files.pools import PublishedPools
-from k8sbench.adapters.kubernetes import kinds, kueue, ownership
+from k8sbench.adapters.kubernetes import kinds, ownership
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.logs import reading
-from k8sbench.adapters.kubernetes.logs.resume import Resume
-from k8sbench.adapters.kubernetes.logs.text import LogText
+from k8sbench.adapters.kubernetes.logs.text import LogText, Resume
 from k8sbench.adapters.kubernetes.ownership import User, is_of
 from k8sbench.adapters.kubernetes.watching import reflector, trimming
-from k8sbench.adapters.kubernetes.watching.followed import Followed, is_short_of_nodes
+from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.adapters.kubernetes.watching.reflector import Changed
 from k8sbench.diagnose.job import state
 from k8sbench.model.errors import UsageError
@@ -31,18 +30,21 @@ from k8sbench.model.kube import (
     KubeObject,
     annotations_of,
     attempt_of,
+    conditions,
+    is_true,
     labels_of,
     moment,
     name_of,
 )
 from k8sbench.model.plan import SCHEMA, RunPlan
+from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run
 from k8sbench.ports import FoundJob, JobEvent, LogLine
 
 POOLS, POOLS_KEY = "dlperf-pools", "pools.yaml"
-_GOING = "status.phase!=Succeeded,status.phase!=Failed"
-MOST_RUNS = 20
-"""Maximum runs in a label selector; for more, all jobs are listed."""
+_ROOTS = ("/apis/kueue.x-k8s.io/v1beta2", "/apis/kueue.x-k8s.io/v1beta1")
+_JOB = "kueue.x-k8s.io/job-uid"
+"""Label of a Workload: its job's uid."""
 MOST_NODES = 20
 """Maximum nodes that are read one by one."""
 # Made once, here: msgspec crashes where two threads are the first to use a type.
@@ -56,20 +58,16 @@ def jobs(
 ) -> list[FoundJob]:
     """Return the jobs in the namespace, oldest first.
 
-    With ``run_ids`` at least those of these runs; for none no request is sent. ``user`` is the
-    store that asks.
+    For no ``run_ids`` no request is sent. ``user`` is the store that asks.
     """
     if run_ids is not None and not run_ids:
         return []
-    labels = MANAGED
-    if run_ids is not None and len(run_ids) <= MOST_RUNS:
-        labels = f"{RUN_LABEL} in ({','.join(sorted(run_ids))})"
     found: list[FoundJob] = []
     missing: list[ApiFault] = []
     for kind in KINDS:
         try:
             path = kinds.path(kind, api.place.namespace)
-            items, _ = api.list(path, labels=labels, keep=_head)
+            items, _ = api.list(path, labels=MANAGED, keep=_head)
         except ApiFault as fault:
             if fault.status not in {403, 404}:  # a Role of before the kind was known
                 raise api.explained(fault, f"the {kind}s be listed") from fault
@@ -142,10 +140,8 @@ def look(api: Api, run: Run) -> Sequence[JobEvent]:
             for found in objects(api, kind, run.run_id):
                 followed.take(Changed(kind, found))
         snapshot = followed.snapshot()
-        if is_short_of_nodes(snapshot):
-            snapshot.nodes, snapshot.run_pods = around(api)
         if followed.is_queued():
-            snapshot.workload = kueue.workloads(api).get(followed.uid or "")
+            snapshot.workload = workloads(api).get(followed.uid or "")
     except ApiFault as fault:
         raise api.explained(fault, f"job {run.run_id} be read") from fault
     now = api.time()
@@ -236,27 +232,6 @@ def node_facts(api: Api, names: Sequence[str]) -> Mapping[str, Mapping[str, str]
     return found
 
 
-class Around(NamedTuple):
-    """Nodes and other pods that affect a job's placement."""
-
-    nodes: Sequence[KubeObject] | None
-    """The cluster's; None: the user may not list them."""
-    run_pods: Sequence[KubeObject]
-    """Pods of all runs in the namespace that have not ended."""
-
-
-def around(api: Api) -> Around:
-    """Return what affects a job's placement, as far as permitted."""
-
-    def listed(kind: str, namespace: str | None = None, **how: Any) -> Sequence[KubeObject] | None:
-        with contextlib.suppress(ApiFault):
-            return api.list(kinds.path(kind, namespace), **how)[0]
-        return None
-
-    pods = listed("Pod", api.place.namespace, labels=MANAGED, fields=_GOING, keep=trimming.pod)
-    return Around(listed("Node", keep=trimming.node), pods or ())
-
-
 def published_pools(api: Api) -> PublishedPools | None:
     """Return the namespace's pools file; None if absent or forbidden.
 
@@ -271,3 +246,56 @@ def published_pools(api: Api) -> PublishedPools | None:
         raise api.explained(fault, f"the node pools of namespace {namespace} be read") from fault
     text = (found.get("data") or {}).get(POOLS_KEY)
     return None if text is None else (text, f"ConfigMap {namespace}/{POOLS}")
+
+
+# -- Kueue ---------------------------------------------------------------------------------------
+
+
+def of_kueue(api: Api, path: str) -> KubeObject | None:
+    """Return an object of the group, or None; raises :class:`ApiFault`."""
+    return next(filter(None, (api.find(f"{root}/{path}") for root in _ROOTS)), None)
+
+
+def workloads(api: Api) -> Mapping[str, KubeObject]:
+    """Return a namespace's Workloads by job uid; none if forbidden.
+
+    A waiting Workload has its ``place`` in the queue.
+    """
+    for root in _ROOTS:
+        path = f"{root}/namespaces/{api.place.namespace}/workloads"
+        with contextlib.suppress(ApiFault):
+            found, _ = api.list(path, labels=_JOB, keep=_without_pods)
+            jobs, numbers = {}, Counter[str]()
+            for one in sorted(found, key=_turn):
+                waits = not is_true(conditions(one).get("QuotaReserved", {}))
+                numbers[queue := one["spec"].get("queueName", "")] += waits
+                place = f", number {numbers[queue]} there" if waits else ""
+                jobs[labels_of(one)[_JOB]] = {**one, "place": place}
+            return jobs
+    return {}
+
+
+def _without_pods(workload: KubeObject) -> KubeObject:
+    return {**workload, "spec": {**workload["spec"], "podSets": ()}}
+
+
+def _turn(workload: KubeObject) -> tuple[int, str]:
+    """Sort key of Workloads in Kueue's order: priority, then age."""
+    return -workload["spec"].get("priority", 0), workload["metadata"]["creationTimestamp"]
+
+
+def flavors(api: Api, queue: KubeObject | None, pool: NodePool) -> Mapping[str, Mapping[str, str]]:
+    """Return a queue's flavors for the pool's GPUs or CPUs.
+
+    The values are their node labels. Empty without a queue or its ClusterQueue. Raises
+    :class:`ApiFault`, also if the user may not read these cluster-wide objects.
+    """
+    name = queue and queue["spec"]["clusterQueue"]
+    cluster_queue = (name and of_kueue(api, f"clusterqueues/{name}")) or {}
+    resource = pool.gpu_resource if pool.gpus_per_node else "cpu"
+    labels = {}
+    for group in (cluster_queue.get("spec") or {}).get("resourceGroups") or ():
+        for flavor in group["flavors"] if resource in group["coveredResources"] else ():
+            found = of_kueue(api, f"resourceflavors/{flavor['name']}") or {}
+            labels[flavor["name"]] = (found.get("spec") or {}).get("nodeLabels") or {}
+    return labels

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import yaml
 
 from k8sbench.adapters.files import packaged
-from k8sbench.adapters.kubernetes import job_changes, kinds, kueue, trainer_sources
+from k8sbench.adapters.kubernetes import job_changes, kinds, listing, trainer_sources
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ROLE, ApiFault
 from k8sbench.adapters.metrics import prometheus_api
@@ -239,11 +239,11 @@ def _claims(api: Api, plan: RunPlan) -> dict[str, KubeObject | Unknown | None]:
 def _queue(api: Api, plan: RunPlan) -> KubeObject | None:
     if plan.queue is None:
         return None
-    return kueue.find(api, f"namespaces/{api.place.namespace}/localqueues/{plan.queue}")
+    return listing.of_kueue(api, f"namespaces/{api.place.namespace}/localqueues/{plan.queue}")
 
 
 def _flavors(api: Api, plan: RunPlan) -> Mapping[str, Mapping[str, str]]:
-    return kueue.flavors(api, _queue(api, plan), plan.pool)
+    return listing.flavors(api, _queue(api, plan), plan.pool)
 
 
 def prometheus_endpoint(place: str, api: Api | None) -> MetricsEndpoint:

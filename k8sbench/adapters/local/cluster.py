@@ -202,7 +202,6 @@ class LocalCluster(Cluster):
                     replicas,
                     node=platform.node(),
                     finish_grace=self._finish_grace,
-                    is_trainer=plan.trainer is not None,
                     release=held.pop_all().close,
                 )
         except OSError as error:

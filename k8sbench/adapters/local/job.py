@@ -47,7 +47,6 @@ class LocalJob:
         *,
         node: str,
         finish_grace: float,
-        is_trainer: bool,
         release: Callable[[], None],
     ) -> None:
         self.name = name
@@ -57,8 +56,6 @@ class LocalJob:
         """True once the final transition was read."""
         self._node = node
         self._finish_grace = finish_grace
-        self._is_trainer = is_trainer
-        """True if the replicas run one of our own trainers."""
         self._release = release
         """Closes the replicas and gives back what the job holds of the machine."""
         self._events: list[JobEvent] = []
@@ -199,8 +196,7 @@ class LocalJob:
 
     def _ended(self, replica: Replica) -> exits.Ended:
         code = None if replica.was_asked else replica.code
-        last, is_trainer = tuple(replica.last), self._is_trainer
-        return exits.Ended(replica=replica.name, code=code, last=last, is_trainer=is_trainer)
+        return exits.Ended(replica=replica.name, code=code, last=tuple(replica.last))
 
     def _finish(self) -> None:
         """Say how it ended, and give everything back."""

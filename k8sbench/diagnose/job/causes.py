@@ -25,8 +25,6 @@ class Cause(NamedTuple):
     """``yes``: it never passes by itself; other text: the condition for that."""
     again: str | None = None
     """Reason why another attempt may succeed; None: it would not."""
-    formerly: tuple[str, ...] = ()
-    """Ids under which runs of earlier releases have it."""
 
 
 CAUSES: Mapping[str, Cause] = {
@@ -46,32 +44,24 @@ CAUSES: Mapping[str, Cause] = {
     ),
     "queue-unusable": Cause(
         "Queue {queue} does not take the job: {why}.",
-        "Name another --queue ('kubectl -n {namespace} get localqueues'), or ask an administrator.",
+        "Ask for less, or for other nodes, or name another --queue ('kubectl -n {namespace} get"
+        " localqueues').",
     ),
     "queue-silent": Cause(
         "The job waits in queue {queue}: Kueue has not answered yet.",
         "Wait: Kueue answers within seconds where it runs.",
-    ),
-    "queue-too-small": Cause(
-        "Queue {queue} can never take the job: {why}.",
-        "Ask for less with --replicas or --gpus, or name a larger queue with --queue.",
-    ),
-    "queue-other-nodes": Cause(
-        "Queue {queue} has no quota for nodes of pool {pool}: {why}.",
-        "Give a --queue and a --node-pool that fit: a ResourceFlavor of the queue names its nodes.",
     ),
     "queue-evicted": Cause(
         "Kueue has stopped the job, which waits again in queue {queue}{place}: {why}.",
         "Wait: Kueue starts the job again, and the training from the beginning.",
     ),
     "operator-down": Cause(
-        "In {seconds} s {operator} has done nothing for the job: it does not run.",
+        "In {seconds} s {operator} has done nothing for the job: it does not run, or is behind.",
         "Ask the cluster's administrator to start it; 'k8sbench doctor' checks the operator.",
     ),
     "operator-slow": Cause(
         "In {seconds} s {operator} has created {pods}.",
-        "Wait, or have the operator started with {quicker}: by default it creates the pods of about"
-        " one job a second.",
+        "Wait: by default the operator creates the pods of about one job a second.",
     ),
     "quota-exceeded": Cause(
         "{head}: quota {quota} {why}.",
@@ -96,7 +86,6 @@ CAUSES: Mapping[str, Cause] = {
         "Correct what the sentence names in the pool or the manifest, or ask the cluster's"
         " administrator about that rule.",
         unrecoverable="when the API server finds the pod invalid",
-        formerly=("pod-invalid",),
     ),
     "webhook-down": Cause(
         "{head}: the webhook of {server} does not answer: {why}.",
@@ -109,12 +98,12 @@ CAUSES: Mapping[str, Cause] = {
     ),
     # Pods have no node.
     "no-node-fits": Cause(
-        "No node for {replicas} has enough free: {why}.",
-        "Wait for other jobs to end, or ask for less with --replicas or --gpus.",
-        formerly=("gang-incomplete",),
+        "No node takes {replicas} now: {why}.",
+        "Wait for other jobs to end, ask for less (--gpus, --replicas, or --pack for replicas that"
+        " share nodes), or choose another --node-pool; tolerations are the pool's.",
     ),
     "request-too-large": Cause(
-        "No node for {replicas}: {asked} is more than any node has{most}.",
+        "No node for {replicas}: {asked} is more than any node has.",
         "Ask for less with --gpus, or choose a pool of larger nodes with --node-pool.",
         unrecoverable="yes",
     ),
@@ -123,61 +112,28 @@ CAUSES: Mapping[str, Cause] = {
         "Choose another --node-pool, or correct its selector: 'kubectl get nodes --show-labels'.",
         unrecoverable="unless an autoscaler says that it adds a node",
     ),
-    "too-few-nodes": Cause(
-        "No node is left for {replicas}: {why}.",
-        "Add nodes, or submit it with fewer --replicas, or with --pack: replicas then share nodes.",
-    ),
-    "taint-not-tolerated": Cause(
-        "No node for {replicas} is without a taint: {why}.",
-        "Add the taint to the pool's tolerations, or choose another pool with --node-pool.",
-    ),
-    "nodes-not-ready": Cause(
-        "No node for {replicas} is ready: {why}.",
-        "Wait, or ask the cluster's administrator: 'kubectl get nodes'.",
-    ),
     "half-placed": Cause(
         "{held}, held by {placed}, cannot be used yet. {why}",
         "Wait for other jobs to end, or cancel it, as it keeps GPUs from others. Submit jobs"
         " that would block each other to a --queue, or one after the other (--parallel 1).",
-        formerly=("blocked-by-other-job",),
-    ),
-    "deadlock": Cause(
-        "{held}, held by {placed}, cannot be used, and it is the same with {others}: each waits for"
-        " nodes that another one holds. {why}",
-        "Cancel one of them; submit such runs to a --queue, or one after the other (--parallel 1).",
     ),
     "volume-not-bound": Cause(
         "No node for {replicas}: after {seconds} s the claim {claim} has no volume: {why}.",
         "'kubectl -n {namespace} describe pvc {claim}' says why; --data pvc:NAME names another.",
         unrecoverable="without such a claim, after half a minute",
-        formerly=("volume-missing",),
     ),
     "pod-not-started": Cause(
         "{what}: {why}.",
         "'kubectl -n {namespace} describe pod {pod}' shows all of it.",
-        formerly=("unscheduled", "image-pull-failed", "mount-failed"),
     ),
     # Pods have a node and do not start.
-    "image-not-found": Cause(
-        "The image {image} of {replica} is not there: {why}.",
-        "Check the name (in lower case) and the tag of --image; 'k8sbench benchmarks' lists the"
-        " usual ones.",
+    "image-not-pullable": Cause(
+        "The image {image} of {replica} cannot be pulled: {why}.",
+        "Check the name and the tag of --image ('k8sbench benchmarks' lists the usual ones). A"
+        " registry that asks for a password needs an imagePullSecret of namespace {namespace} in"
+        " the pool (image_pull_secrets); for nodes that reach no registry name a mirror with"
+        " --image-registry.",
         unrecoverable="when it cannot name an image",
-        formerly=("image-name-invalid",),
-    ),
-    "image-pull-denied": Cause(
-        "The registry refuses {replica} the image {image}: {why}.",
-        "Check the name, and give the pool an imagePullSecret of namespace {namespace}: 'kubectl"
-        " -n {namespace} create secret docker-registry NAME ...'.",
-    ),
-    "pull-limited": Cause(
-        "The registry limits the pulls of {replica}'s image {image}: {why}.",
-        "Wait, give the pool an imagePullSecret of an account (image_pull_secrets), or name a"
-        " mirror with --image or --image-registry.",
-    ),
-    "registry-unreachable": Cause(
-        "The registry of {replica}'s image {image} cannot be reached: {why}.",
-        "Name a registry that the nodes can reach with --image or --image-registry.",
     ),
     "init-image-not-pullable": Cause(
         "{replica} waits for {image}, the image of the operator's init container: {why}.",
@@ -217,7 +173,6 @@ CAUSES: Mapping[str, Cause] = {
         "{end}",
         "Read its log: 'k8sbench logs {job} --replica {replica}'.",
         again="a signal, NCCL and exit code 1 are often a node's or the network's",
-        formerly=("port-taken",),
     ),
     # No other attempt: the program would refuse the same words again.
     "usage-error": Cause(
@@ -253,7 +208,6 @@ CAUSES: Mapping[str, Cause] = {
         "{replica} has had {restarts}.",
         "Cancel it ('k8sbench cancel {job}') and submit again: its figures would not be one run's.",
         again="the same as of a pod that was deleted, seen later",
-        formerly=("restart-loop",),
     ),
     "job-changed": Cause(
         "The job was changed: {why}.",
@@ -263,7 +217,6 @@ CAUSES: Mapping[str, Cause] = {
     "job-limit": Cause(
         "{limit} struck, and its pods were deleted: {why}.",
         "Leave both out of the manifest, and use --timeout: k8sbench then reads the logs first.",
-        formerly=("backoff-limit", "deadline"),
     ),
     "job-failed": Cause(
         "The job failed: {why}.",

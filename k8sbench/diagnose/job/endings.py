@@ -25,7 +25,7 @@ from k8sbench.diagnose.job.facts import (
 )
 from k8sbench.model.counts import counted
 from k8sbench.model.finding import Finding
-from k8sbench.model.kube import KubeObject, moment
+from k8sbench.model.kube import moment
 from k8sbench.model.phase import Phase
 
 Lines = Mapping[str, Sequence[str]]
@@ -34,11 +34,6 @@ _BACKOFF = "backoff limit"
 _DEADLINE = re.compile(r"longer than (?:the )?specified deadline")
 _LOOPS = 3
 """Restarts that indicate a crash loop."""
-REPORTED_SECONDS = 10.0
-"""Seconds in which the operator reports a failed replica.
-
-Usually 0.1 s after the kubelet has written the pod's status.
-"""
 
 
 def failure(facts: Facts, lines: Lines) -> Finding:
@@ -54,16 +49,6 @@ def failure(facts: Facts, lines: Lines) -> Finding:
         return first
     why = quoted(message) if message else "the operator does not say why"
     return finding_of("job-failed", facts.names(), why=why)
-
-
-def unreported(facts: Facts) -> Finding | float | None:
-    """Return why a job without a condition fails; or seconds until another look."""
-    failed = [replica for replica in facts.replicas if has_failed(replica)]
-    if not failed or not facts.never_restarts:
-        return None
-    at = min(_order(replica)[0] for replica in failed)
-    waited = REPORTED_SECONDS if at == math.inf else max(0.0, facts.now - at)
-    return failure(facts, {}) if waited >= REPORTED_SECONDS else REPORTED_SECONDS - waited
 
 
 def has_failed(replica: Replica) -> bool:
@@ -148,7 +133,6 @@ def _by_lines(facts: Facts, first: Replica, others: Sequence[Replica], lines: Li
             replica=replica.name,
             code=codes.get(replica.name),
             last=lines.get(replica.name, ()),
-            is_trainer=facts.plan.trainer is not None,
         )
         for replica in (first, *peers)
     )
@@ -184,9 +168,7 @@ def _outside(facts: Facts, replica: Replica) -> Finding | None:
     ):  # its node goes on, and ends it in order
         return finding_of("evicted", names, why="a taint (NoExecute) was put on its node")
     if ending and ending.reason == reasons.OUT_OF_MEMORY and cause_id != "evicted":
-        limit = _memory_limit(replica)
-        end = f"A process of {replica.name} ran out of its memory{limit} and was killed"
-        end += f"{names['where']}."
+        end = f"A process of {replica.name} ran out of its memory and was killed{names['where']}."
         return finding_of("oom", end=end)
     if cause_id is not None:
         why = quoted(str(replica.status.get("message") or "") or message or reason)
@@ -201,16 +183,8 @@ def _outside(facts: Facts, replica: Replica) -> Finding | None:
 
 def _disruption(replica: Replica) -> tuple[str | None, str]:
     """Return the external cause of a pod's end, and Kubernetes' message."""
-    events: Sequence[KubeObject] = ()
-    if disruption := replica.disruption:
-        events = (disruption,)
-    elif replica.gone or replica.terminating:
-        # Of a pod that was gone before its last state was seen only the events tell.
-        events = replica.events[::-1]
-    for told in events:
-        if cause_id := reasons.ended_by(str(told.get("reason"))):
-            return cause_id, str(told.get("message") or "")
-    return None, ""
+    disruption = replica.disruption or {}
+    return reasons.ended_by(str(disruption.get("reason"))), str(disruption.get("message") or "")
 
 
 def _inside(facts: Facts, replica: Replica) -> Finding:
@@ -287,11 +261,3 @@ def _how(code: int) -> str:
 def _init_ending(ending: Replica) -> ContainerEnd | None:
     states = ((status.get("state") or {}).get("terminated") for status in ending.inits)
     return next((ending for ending in map(ending_of, states) if ending and ending.code), None)
-
-
-def _memory_limit(replica: Replica) -> str:
-    for container in replica.spec.get("containers") or []:
-        if container.get("name") == replica.container:
-            limit = ((container.get("resources") or {}).get("limits") or {}).get("memory")
-            return f" ({limit})" if limit else ""
-    return ""

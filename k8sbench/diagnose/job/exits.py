@@ -44,10 +44,6 @@ _USAGE_CODE = 2
 
 Our trainers, argparse, and Python without its file use it.
 """
-_REFUSAL = "k8sbench: error: "
-"""First characters of our trainers' error line for rejected arguments."""
-_REFUSAL_WITHIN = 20
-"""Last lines, beside a launcher's report, that such a line is looked for in."""
 SHOWN = 300
 """Longest line that is quoted, characters."""
 
@@ -60,8 +56,6 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     """Exit code, 128 + N for signal N; None while it runs."""
     last: Sequence[str]
     """Its last lines."""
-    is_trainer: bool = False
-    """True for our own trainers."""
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
@@ -193,8 +187,6 @@ def cause(first: Ended, others: Sequence[Ended]) -> Failure:
 
 def _of_replica(failed: Ended) -> tuple[str, str]:
     """The sentence and the id where only the replica is known."""
-    if refusal := _refusal(failed):
-        return f"{failed.replica} {_how(failed)}{_quoted(refusal)}", USAGE_ERROR
     line = _last_message(failed.last)
     if failed.code != _KILLED_CODE and KILL not in _killed_by(failed.last):
         return f"{failed.replica} {_how(failed)}{_quoted(line)}", cause_id(failed.code)
@@ -203,19 +195,6 @@ def _of_replica(failed: Ended) -> tuple[str, str]:
         how += f" after {signal_text(KILL)} had killed a process of it"
     last = f" Its last line{_quoted(line) if line else ' is empty.'}"
     return f"{failed.replica} {how}{_OUT_OF_MEMORY}{last}", "oom"
-
-
-def _refusal(failed: Ended) -> str | None:
-    """Return our trainer's error line for rejected arguments; None without one.
-
-    For torchrun, whose exit code is always 1, if its report is unknown.
-    """
-    if not failed.is_trainer or failed.code not in (None, 1):
-        return None
-    report = TorchrunReport()
-    own = [line for line in failed.last if not report.has(line)][-_REFUSAL_WITHIN:]
-    errors = [line for line in own if _is_error(line) and not _LOST_PEER.search(line)]
-    return errors[-1] if errors and errors[-1].startswith(_REFUSAL) else None
 
 
 def _of_rank(failed: Ended, rank: _Rank) -> tuple[str, str]:
@@ -271,14 +250,14 @@ def _first_rank(lines: Sequence[str]) -> _Rank | None:
 
 
 def _of_torchrun(lines: Sequence[str]) -> _Rank | None:
-    """The first of the ranks in torchrun's table.
+    """The likeliest first of the ranks in torchrun's table.
 
     Its root cause is the lowest of those that it found dead at one look, a tenth of a second after
     the one before. So a rank that lost its peer there may hide the one that was killed.
     """
-    entries: dict[str, tuple[int, int]] = {}
+    entries: list[tuple[int, int, bool]] = []
     ended: set[str] = set()
-    errors_by_rank: dict[int | None, list[str]] = {}
+    errors: dict[int | None, str] = {}
     rank = 0
     for line in lines:
         if "ChildFailedError" in line:
@@ -287,43 +266,37 @@ def _of_torchrun(lines: Sequence[str]) -> _Rank | None:
             rank = int(entry[1])
         elif entry := _ENTRY_CODE.match(line):
             code = int(entry[1])
-            entries[entry[2]] = rank, -TERMINATE if code == _TERMINATED else code
+            code = -TERMINATE if code == _TERMINATED else code
+            entries.append((rank, code, entry[2] in ended))
         elif ending := _ENDED_BY_TORCHRUN.search(line):
             ended.add(ending[1])
         elif _is_error(line):
             of_rank = _OF_A_RANK.match(line)
             whose, message = (int(of_rank[1]), of_rank[2]) if of_rank else (None, line.strip())
-            errors_by_rank.setdefault(whose, []).append(message)
+            # Of all ranks together, whoever wrote it: rather an error than what followed from it.
+            if whose is not None or whose not in errors or not _LOST_PEER.search(message):
+                errors[whose] = message
     if not entries:
         return None
-    # Of all ranks together, whoever wrote it: rather an error than what followed from it.
-    anyones = errors_by_rank.get(None, [])
-    anyones.sort(key=lambda error: _LOST_PEER.search(error) is None)
-    *others, root = entries.items()
-    by_itself = [entry for pid, entry in (root, *others) if pid not in ended] or [root[1]]
-    errors = {rank: errors_by_rank.get(rank, [""])[-1] for rank, _ in by_itself}
-    rank, code = min(by_itself, key=lambda entry: _likelihood(entry[1], errors[entry[0]]))
-    if _LOST_PEER.search(errors[rank]):
-        # The rank that it lost may write its own error and still run when torchrun ends it.
-        for other, messages in errors_by_rank.items():
-            if other is not None and not _LOST_PEER.search(messages[-1]):
-                rank, code, errors[other] = other, 1, messages[-1]
-    return _Rank(
-        name=f"rank {rank}",
-        code=code,
-        error=errors[rank] or (anyones[-1] if anyones and code >= 0 else ""),
-        launcher_code=1,
+    # The root cause is the last entry, and goes before those that are as likely.
+    rank, code, is_ended = min(
+        reversed(entries), key=lambda entry: _place(entry[1], entry[2], errors.get(entry[0]))
     )
+    code = 1 if is_ended and rank in errors else code  # it had its own error before
+    error = errors.get(rank) or (errors.get(None, "") if code >= 0 else "")
+    return _Rank(name=f"rank {rank}", code=code, error=error, launcher_code=1)
 
 
-def _likelihood(code: int, error: str) -> int:
+def _place(code: int, is_ended: bool, error: str | None) -> int:
     """Orders ranks that died together by how likely they died first, the likeliest lowest."""
+    if error and not _LOST_PEER.search(error):
+        return 1
+    if is_ended:  # by torchrun
+        return 4
     if code < 0 and code not in (-TERMINATE, -ABORT):
         return 0  # no process of the job does that to another one
-    if code == _USAGE_CODE or (error and not _LOST_PEER.search(error)):
-        return 1
     # NCCL's watchdog aborts a rank that has lost its peer.
-    return 2 if code == -TERMINATE else 3
+    return 1 if code == _USAGE_CODE else 2 if code == -TERMINATE else 3
 
 
 # -- sentences -----------------------------------------------------------------------------------

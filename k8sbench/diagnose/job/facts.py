@@ -47,14 +47,8 @@ class JobSnapshot(msgspec.Struct, kw_only=True):
     """core/v1 Events of the job, its pods and its Kueue Workload, oldest first."""
     deleted: bool = False
     """The job object is gone."""
-    nodes: Sequence[KubeObject] | None = None
-    """The cluster's nodes where that was asked and allowed."""
     workload: KubeObject | None = None
     """The job's Kueue Workload where that was asked and allowed."""
-    run_pods: Sequence[KubeObject] = ()
-    """Unfinished pods of all runs in the namespace, if requested and allowed."""
-    operator_seen_at: float | None = None
-    """Unix seconds of the operator's last visible action for any job."""
 
 
 class ContainerEnd(msgspec.Struct, frozen=True, kw_only=True):
@@ -242,8 +236,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         resume = {"spec": kind.policy(suspend=False)}
         # The operator's own webhook has let the job in: what it needs makes the pods.
         maker = next(iter(kind.operator.needs), kind.operator)
-        names |= {"operator": maker.name, "quicker": maker.quicker}
-        names["resume"] = msgspec.json.encode(resume).decode()
+        names |= {"operator": maker.name, "resume": msgspec.json.encode(resume).decode()}
         return names if replica is None else names | replica.names
 
     @property

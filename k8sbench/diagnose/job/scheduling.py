@@ -2,9 +2,9 @@
 
 ``0/4 nodes are available: 1 Insufficient cpu, 3 node(s) didn't match Pod's node affinity/selector.
 preemption: 0/4 nodes are available: 4 Preemption is not helpful for scheduling.`` Each node counts
-under its first failed check: taints before labels, labels before resources. Schedulers before 1.34
-do not distinguish a request that exceeds a node from one that exceeds its free part; then the nodes
-themselves decide, if they may be read.
+under its first failed check: taints before labels, labels before resources. That a request exceeds
+a whole node, and not only its free part, is known from schedulers from 1.34 on: preemption would
+not help then.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from k8sbench.diagnose.job.causes import finding_of
 from k8sbench.diagnose.job.facts import Facts, Replica, names, quoted
 from k8sbench.diagnose.job.reasons import Event
 from k8sbench.model.finding import Finding
-from k8sbench.model.kube import KubeObject, labels_of, moment
+from k8sbench.model.kube import KubeObject, moment
 from k8sbench.model.pool import amount
 
 Names = Mapping[str, str]
@@ -30,7 +30,6 @@ BIND_SECONDS = 30.0
 Longer than a provisioner usually takes; somebody may also be creating the claim.
 """
 _HEAD = re.compile(r"^0/(?P<nodes>\d+) nodes are available: (?P<why>.*)$", re.DOTALL)
-_NO_NODES = "no nodes available to schedule pods"
 _REASON = re.compile(
     r"Insufficient (?P<resource>\S+)|(?P<pods>Too many pods)"
     r"|node\(s\) had untolerated taint \{(?P<taint>[^}]+)\}"
@@ -45,12 +44,6 @@ _UNBOUND = re.compile(
     r"unbound immediate PersistentVolumeClaims|didn't find available persistent volumes|"
     r"did not have enough free storage|bound to non-existent|waiting for .*persistentvolumeclaim"
     r"|is being deleted"
-)
-_GANG = re.compile(r"\bgang\b|pod ?group|minMember|minAvailable", re.IGNORECASE)
-# Kubernetes' own taints of nodes in trouble, and an autoscaler's of nodes that it takes away.
-_PASSING = re.compile(
-    r"^node\.kubernetes\.io/|^node\.cloudprovider\.kubernetes\.io/|CandidateOfClusterAutoscaler$"
-    r"|^ToBeDeletedByClusterAutoscaler$|^karpenter\.sh/(disrupt|unregistered)"
 )
 _UNHELPFUL = "Preemption is not helpful for scheduling"
 
@@ -119,19 +112,12 @@ def read(message: str) -> SchedulerMessage | None:
     )
 
 
-def unplaced(facts: Facts) -> list[Replica]:
-    """Return the replicas whose pods have no node."""
-    return [
-        replica
-        for replica in facts.replicas
-        if replica.pod and not replica.gone and not replica.node
-    ]
-
-
 def causes(facts: Facts) -> Iterator[Finding | float]:
     """Yield why replicas have no node; a number: seconds until a cause is due."""
     groups: dict[str, list[Replica]] = {}
-    for replica in unplaced(facts):
+    for replica in facts.replicas:
+        if replica.pod is None or replica.gone or replica.node:
+            continue
         condition = replica.condition("PodScheduled") or {}
         if message := str(condition.get("message") or ""):
             groups.setdefault(message, []).append(replica)
@@ -142,58 +128,43 @@ def causes(facts: Facts) -> Iterator[Finding | float]:
 def _cause(facts: Facts, message: str, replicas: Sequence[Replica]) -> Iterator[Finding | float]:
     first, report = replicas[0], read(message)
     where = facts.names(first) | {"replicas": names(replicas)}
-    if _GANG.search(message):
-        why = f"the gang scheduler waits for room for all: {quoted(message)}"
-        yield finding_of("no-node-fits", where, why=why)
-    elif _NO_NODES in message or (report and report.nodes == 0):
-        yield finding_of("no-node-fits", where, why="the cluster has no nodes at all")
-    elif missing := _NO_CLAIM.search(message):
+    if missing := _NO_CLAIM.search(message):
         words = {"claim": missing["claim"], "why": "it does not exist"}
         age = _age(facts, first)
         yield from passing("volume-not-bound", where, age, seconds=f"{age:.0f}", **words)
     elif _UNBOUND.search(message):
         yield _unbound(facts, message, first, where)
     elif report is None:
-        yield _quoted(message, where)
+        # Of a gang scheduler, or of a cluster without nodes.
+        yield finding_of("no-node-fits", where, why=quoted(message))
     else:
-        yield _no_node(facts, report, message, replicas, where)
+        yield _no_node(report, message, replicas, where)
 
 
 def _no_node(
-    facts: Facts, report: SchedulerMessage, message: str, replicas: Sequence[Replica], where: Names
+    report: SchedulerMessage, message: str, replicas: Sequence[Replica], where: Names
 ) -> Finding:
     first = replicas[0]
-    missing = _missing_labels(facts, first)
     comes = first.last_event(Event.NODE_COMES) is not None
-    if report.mismatched == report.nodes or (missing and not report.insufficient):
-        labels = _labels(first) + missing
+    if report.mismatched == report.nodes:
+        labels = _labels(first)
         return finding_of("no-matching-node", where, unrecoverable=not comes, labels=labels)
-    if report.insufficient and not (report.shared and _too_few(facts, first)):
-        return _too_little(facts, report, replicas, where)
-    why = "; ".join(report.rest())
-    if report.closed or any(_PASSING.search(taint) for taint in report.taints):
-        return finding_of("nodes-not-ready", where, why=why)
-    if report.shared:
-        return finding_of("too-few-nodes", where, why=why)
-    if report.taints:
-        return finding_of("taint-not-tolerated", where, why=why)
-    return _quoted(message, where)
+    if report.insufficient:
+        return _too_little(report, replicas, where, comes=comes)
+    why = "; ".join(report.rest()) or quoted(message)
+    return finding_of("no-node-fits", where, why=why)
 
 
 def _too_little(
-    facts: Facts, report: SchedulerMessage, replicas: Sequence[Replica], where: Names
+    report: SchedulerMessage, replicas: Sequence[Replica], where: Names, *, comes: bool
 ) -> Finding:
-    comes = replicas[0].last_event(Event.NODE_COMES) is not None
     wanted = requests(replicas[0].spec)
-    most = _largest(facts, replicas[0])
-    over = [name for name in report.insufficient if name in most and wanted[name] > most[name]]
-    short = over or sorted(report.insufficient, key=lambda name: -report.insufficient[name])
+    short = sorted(report.insufficient, key=lambda name: -report.insufficient[name])
     # Extended resources first: GPUs are what a benchmark waits for.
     name = next((resource for resource in short if "/" in resource), short[0])
     asked = f"{_value(name, wanted[name])} {name}" if name in wanted else name
-    if over or (report.unhelpful and not comes):
-        largest = f"; the largest has {_value(name, most[name])}" if name in most else ""
-        return finding_of("request-too-large", where, asked=asked, most=largest)
+    if report.unhelpful and not comes:
+        return finding_of("request-too-large", where, asked=asked)
     if len(replicas) > 1:
         total = wanted.get(name, Decimal(0)) * len(replicas)
         asked += f" each ({_value(name, total)} in all)"
@@ -203,11 +174,6 @@ def _too_little(
     ]
     why = "; ".join([*parts, *report.rest()])
     return finding_of("no-node-fits", where, why=f"asked for {asked}; {why}")
-
-
-def _quoted(message: str, where: Names) -> Finding:
-    what = f"No node for {where['replicas']}"
-    return finding_of("pod-not-started", where, what=what, why=quoted(message))
 
 
 def _age(facts: Facts, replica: Replica) -> float:
@@ -223,13 +189,7 @@ def _unbound(facts: Facts, message: str, replica: Replica, where: Names) -> Find
         for volume in replica.spec.get("volumes") or []
         if "persistentVolumeClaim" in volume
     ]
-    about_claims = (
-        str(event.get("message", ""))
-        for event in reversed(facts.seen.events)
-        if (event.get("involvedObject") or {}).get("kind") == "PersistentVolumeClaim"
-        and event["involvedObject"].get("name") in claims
-    )
-    why = next(about_claims, message.partition(" preemption: ")[0].partition(": ")[2])
+    why = message.partition(" preemption: ")[0].partition(": ")[2]
     claim = " or ".join(claims)
     return finding_of(
         "volume-not-bound", where, claim=claim, seconds=f"{waited:.0f}", why=quoted(why)
@@ -258,54 +218,6 @@ def requests(spec: KubeObject) -> dict[str, Decimal]:
         for name, quantity in asked.items():
             wanted[name] = wanted.get(name, Decimal(0)) + amount(str(quantity))
     return wanted
-
-
-def matching(nodes: Sequence[KubeObject], pod: KubeObject) -> list[KubeObject]:
-    """Return the nodes with the labels of a pod's selector."""
-    selector = (pod.get("nodeSelector") or {}).items()
-    return [node for node in nodes if selector <= labels_of(node).items()]
-
-
-def _largest(facts: Facts, replica: Replica) -> dict[str, Decimal]:
-    """Return the maximum of each resource on any matching node, if empty.
-
-    Empty if unknown.
-    """
-    nodes = matching(facts.seen.nodes or (), replica.spec)
-    # A resource that no matching node has at all is not in their lists.
-    most = dict.fromkeys(requests(replica.spec), Decimal(0)) if nodes else {}
-    for node in nodes:
-        for name, quantity in ((node.get("status") or {}).get("allocatable") or {}).items():
-            most[name] = max(most.get(name, Decimal(0)), amount(str(quantity)))
-    return most
-
-
-def _too_few(facts: Facts, replica: Replica) -> bool:
-    """Return True if too few nodes could hold a replica each, even if empty."""
-    wanted = requests(replica.spec)
-    del wanted["pods"]  # their limit is far off
-    offers = [
-        (node.get("status") or {}).get("allocatable") or {}
-        for node in matching(facts.seen.nodes or (), replica.spec)
-    ]
-    large = [
-        offer
-        for offer in offers
-        if all(amount(str(offer.get(name, 0))) >= need for name, need in wanted.items())
-    ]
-    return facts.seen.nodes is not None and len(large) < len(facts.replicas)
-
-
-def _missing_labels(facts: Facts, replica: Replica) -> str:
-    """Write the nodes' values of the missing labels; empty if none is known."""
-    if not facts.seen.nodes or matching(facts.seen.nodes, replica.spec):
-        return ""
-    for key, value in (replica.spec.get("nodeSelector") or {}).items():
-        values = {labels_of(node).get(key) for node in facts.seen.nodes}
-        if value not in values:
-            others = sorted(filter(None, values))
-            return f"; theirs is {', '.join(others)}" if others else "; they have no such label"
-    return "; each has only some of them"
 
 
 def _labels(replica: Replica) -> str:

@@ -33,7 +33,6 @@ from k8sbench.model.kube import (
     conditions,
     is_suspended,
     is_true,
-    moment,
 )
 from k8sbench.model.phase import Phase, ReplicaState
 
@@ -48,11 +47,6 @@ SILENT_SECONDS = 30.0
 """Seconds to wait for the operator's condition after all replicas ended.
 
 It usually takes 0.1 s. After that the end is read from the pods.
-"""
-UNSEEN_SECONDS = 10.0
-"""Maximum lag of the watch of pods behind that of jobs, s.
-
-If no pod is seen by then, they are gone or may not be read, and only the job's conditions are left.
 """
 _FORWARD = (Phase.PENDING, Phase.PULLING, Phase.STARTING, Phase.RUNNING)
 """States of a starting replica; a job has the first of its replicas'."""
@@ -224,14 +218,9 @@ def _going(facts: Facts) -> JobState:
     trouble, again = waiting.cause(facts) if facts.seen.job is not None else (None, None)
     if phase is Phase.RUNNING:
         # What delayed the start is past.
-        failed = endings.unreported(facts)
+        trouble = None
         again = SILENT_SECONDS if all(replica.stopped for replica in facts.replicas) else None
-        again = failed if isinstance(failed, float) else again
-        trouble = failed if isinstance(failed, Finding) else None
     trouble = trouble or endings.replaced(facts)
-    unseen = _unseen_for(facts)
-    if unseen is not None and unseen < UNSEEN_SECONDS:
-        trouble, again = None, UNSEEN_SECONDS - unseen  # what is not seen is not missing
     return _state(facts, phase, trouble or _calm(facts, phase), again=again)
 
 
@@ -240,9 +229,6 @@ def _phase(facts: Facts) -> Phase:
         return Phase.CREATED
     if facts.suspended:
         return Phase.QUEUED
-    unseen = _unseen_for(facts)
-    if unseen is not None:
-        return Phase.RUNNING if unseen >= UNSEEN_SECONDS else Phase.PENDING
     if all(replica.pod is None for replica in facts.replicas):
         return Phase.PENDING if facts.job.get("status") or facts.events else Phase.CREATED
     # One that has ended or is gone has run, or the operator will say what became of it; but of a
@@ -258,15 +244,6 @@ def _phase(facts: Facts) -> Phase:
     return min(phases, key=_FORWARD.index)
 
 
-def _unseen_for(facts: Facts) -> float | None:
-    """Return seconds since Running for a job without visible pods, or None."""
-    runs = facts.condition(Phase.RUNNING)
-    if runs is None or any(replica.pod is not None for replica in facts.replicas):
-        return None
-    since = moment(runs.get("lastTransitionTime"))
-    return UNSEEN_SECONDS if since is None else max(0.0, facts.now - since)
-
-
 def _calm(facts: Facts, phase: Phase) -> str:
     """Write the progress of a job without problems."""
     replicas = facts.replicas
@@ -276,8 +253,6 @@ def _calm(facts: Facts, phase: Phase) -> str:
         case Phase.PULLING:
             pulling = [replica for replica in replicas if _replica_phase(replica) is phase]
             return f"Image being pulled for {names(pulling)}."
-        case Phase.RUNNING if _unseen_for(facts) is not None:
-            return "The operator reports a running job, but no pod is visible."
         case Phase.RUNNING if not any(replica.ended for replica in replicas):
             return f"{_all(replicas)} run{'s' * (len(replicas) == 1)}."
         case Phase.RUNNING:
@@ -316,20 +291,9 @@ def _over(facts: Facts) -> bool:
 
 def _may_write(facts: Facts, replica: Replica) -> bool:
     """True if a replica of an ended job may still write its log."""
-    if (
-        replica.pod is None
-        or replica.gone
-        or replica.ended
-        or not replica.started
-        or replica.on_lost_node
-        or (replica.stopped and facts.never_restarts)
-    ):
-        return False
-    # A pod that the operator made by mistake after it had ended the job is not the run's.
-    ended = moment((facts.condition(Phase.FAILED) or {}).get("lastTransitionTime"))
-    made = moment(replica.meta.get("creationTimestamp"))
-    remade = replica.created > 1 and ended is not None and made is not None and made >= ended - 1
-    return not (endings.limit_struck(facts) and remade)
+    is_stopped = replica.ended or (replica.stopped and facts.never_restarts)
+    is_there = replica.pod is not None and not replica.gone and not replica.on_lost_node
+    return is_there and replica.started and not is_stopped
 
 
 def _states(facts: Facts) -> tuple[ReplicaState, ...]:

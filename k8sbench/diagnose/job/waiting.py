@@ -18,7 +18,6 @@ from k8sbench.model.finding import Finding
 from k8sbench.model.identity import TURN_ANNOTATION
 from k8sbench.model.kube import (
     QUEUE_LABEL,
-    RUN_LABEL,
     KubeObject,
     annotations_of,
     conditions,
@@ -39,24 +38,9 @@ QUEUE_SECONDS = 30.0
 Kueue makes its Workload within a second.
 """
 LOOK_SECONDS = 8.0
-"""Interval of looks at a silent queue, and at pods of other runs, s.
-
-Some refusals are in the Workload and in no event. Other runs' pods matter if only some pods of the
-job have a node.
-"""
+"""Interval of looks at a silent queue: some refusals are in the Workload alone."""
 RETRY_SECONDS = 10.0
 """Seconds for the kubelet's retry of mounts and sandboxes."""
-_IMAGE_ERRORS = {
-    "pull-limited": r"toomanyrequests|too many requests|\b429\b",
-    "image-pull-denied": r"unauthorized|authentication required|denied|forbidden|\b40[13]\b"
-    r"|no basic auth|insufficient_scope|authorization failed|docker login",
-    "registry-unreachable": r"dial tcp|no such host|connection (?:refused|reset)|timeout|timed out"
-    r"|no route to host|tls:|x509|server misbehaving|\b5\d\d\b"
-    r"|unexpected EOF|deadline exceeded",
-    "image-not-found": r"not found|not present|manifest unknown|name unknown|no match for platform",
-    "pod-not-started": "",
-}
-"""Text of a kubelet about an image → cause; the first that fits."""
 _MISSING = re.compile(
     r"(?:configmap|secret)s? \"?[\w.-]+\"? not found|couldn't find key|references non-existent"
     r" (?:config|secret) key|object \"[^\"]+\"/\"[^\"]+\" not registered",
@@ -69,8 +53,8 @@ _UNUSABLE = re.compile(
     # A LimitRange of the namespace, requests beyond limits.
     "|didn't satisfy LimitRange|resources validation failed"
 )
-_NEVER = {"maximum capacity": "queue-too-small", "node affinity|untolerated": "queue-other-nodes"}
-"""Kueue's text about a flavor that can never have room → cause."""
+_NEVER = re.compile("maximum capacity|node affinity|untolerated")
+"""Kueue's text about a flavor that can never have room."""
 _LATER = "insufficient unused quota"
 """Kueue's text about a flavor that others use now."""
 
@@ -79,9 +63,6 @@ def cause(facts: Facts) -> tuple[Finding | None, float | None]:
     """Return the cause that delays a job, and seconds until the next look."""
     if facts.suspended:
         return _queue(facts)
-    failed = endings.unreported(facts)
-    if failed is not None:
-        return (None, failed) if isinstance(failed, float) else (failed, None)
     all_found = [*admission.causes(facts), *unstarted(facts)]
     all_found += [*scheduling.causes(facts), *_operator(facts)]
     later = [seconds for seconds in all_found if isinstance(seconds, float)]
@@ -90,13 +71,12 @@ def cause(facts: Facts) -> tuple[Finding | None, float | None]:
     if not troubles:
         return None, again
     worst = next((finding for finding in troubles if finding.severity == "fail"), troubles[0])
-    placed = _half_placed(facts, worst)
-    return placed, again if placed is worst else min(again or LOOK_SECONDS, LOOK_SECONDS)
+    return _half_placed(facts, worst), again
 
 
 def _queue(facts: Facts) -> tuple[Finding, float | None]:
     queue = labels_of(facts.job).get(QUEUE_LABEL)
-    where = facts.names() | {"queue": str(queue), "pool": facts.plan.pool.name}
+    where = facts.names() | {"queue": str(queue)}
     where["place"] = (facts.seen.workload or {}).get("place", "")
     if queue is None:
         waits = TURN_ANNOTATION in annotations_of(facts.job)
@@ -110,10 +90,8 @@ def _queue(facts: Facts) -> tuple[Finding, float | None]:
         # A cause of its own: what Kueue says then is reported as a change.
         return finding_of("queue-silent", where), min(LOOK_SECONDS, QUEUE_SECONDS - facts.age)
     evicted = conditions(facts.seen.workload or {}).get("Evicted", {})
-    if _UNUSABLE.search(why):
+    if _UNUSABLE.search(why) or (_NEVER.search(why) and _LATER not in why):
         cause_id = "queue-unusable"
-    elif (never := [_NEVER[one] for one in _NEVER if re.search(one, why)]) and _LATER not in why:
-        cause_id = never[0]
     elif is_true(evicted) or why.startswith("Preempted"):
         cause_id, why = "queue-evicted", str(evicted.get("message") or why)
     else:
@@ -149,9 +127,8 @@ def _operator(facts: Facts) -> Iterator[Finding | float]:
         yield OPERATOR_SECONDS - (facts.now - begun)
         return
     count = len(facts.replicas)
-    elsewhere = (facts.seen.operator_seen_at or 0.0) > begun
     touched = facts.events or facts.job.get("status") or len(missing) < count
-    cause_id = "operator-slow" if touched or elsewhere else "operator-down"
+    cause_id = "operator-slow" if touched else "operator-down"
     pods = f"{count - len(missing)} of {counted(count, 'pod')}"
     yield finding_of(cause_id, facts.names(), seconds=f"{facts.now - begun:.0f}", pods=pods)
 
@@ -178,23 +155,7 @@ def _half_placed(facts: Facts, worst: Finding) -> Finding:
     resource = facts.plan.pool.gpu_resource
     total = sum(scheduling.requests(replica.spec).get(resource, 0) for replica in placed)
     held = {"held": f"{total} {resource}" if total else "Nodes", "placed": names(placed)}
-    if others := ", ".join(_half_placed_runs(facts)):
-        return finding_of("deadlock", held, why=worst.sentence, others=others)
     return finding_of("half-placed", held, why=worst.sentence)
-
-
-def _half_placed_runs(facts: Facts) -> list[str]:
-    """Return other runs that also hold some of their nodes and wait for more."""
-    selector = scheduling.unplaced(facts)[0].spec.get("nodeSelector")
-    halves = set[str](), set[str]()
-    for pod in facts.seen.run_pods:
-        spec, is_placed = pod["spec"], "nodeName" in pod["spec"]
-        # Without the condition the scheduler has not come to the pod yet.
-        if spec.get("nodeSelector") == selector and (
-            is_placed or "PodScheduled" in conditions(pod)
-        ):
-            halves[is_placed].add(labels_of(pod).get(RUN_LABEL, ""))
-    return sorted(set.intersection(*halves) - {facts.plan.run_id})
 
 
 # -- pods that have a node and do not start: images, volumes, commands, the node itself ----------
@@ -242,12 +203,8 @@ def _image(
     why = quoted(message.rpartition("failed to ")[2] if "failed to " in message else message)
     if is_init:
         return finding_of("init-image-not-pullable", where, image=image, why=why)
-    if reason == "InvalidImageName":
-        return finding_of("image-not-found", where, unrecoverable=True, image=image, why=why)
-    errors = _IMAGE_ERRORS.items()
-    cause_id = next(id_ for id_, text in errors if re.search(text, message, re.IGNORECASE))
-    what = f"{replica.name} cannot pull the image {image}"
-    return finding_of(cause_id, where, what=what, image=image, why=why)
+    is_no_name = reason == "InvalidImageName"
+    return finding_of("image-not-pullable", where, unrecoverable=is_no_name, image=image, why=why)
 
 
 def _by_events(facts: Facts, replica: Replica) -> Iterator[Finding | float]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from itertools import pairwise
 from types import SimpleNamespace as Subject
 from typing import Any, NamedTuple
 
@@ -27,15 +26,13 @@ from k8sbench.model.gpu_metrics import METRICS
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.kube import KubeObject, conditions, name_of
 from k8sbench.model.operators import OPERATORS, TRAINING_OPERATOR, Operator
-from k8sbench.model.pool import OTHER_VENDOR, amount, gpu_remark, plain
+from k8sbench.model.pool import amount, plain
 from k8sbench.render.pod import security
 
 KUEUE = "kueue.x-k8s.io"
 """API group."""
 MOST_NAMES = 5
 """Nodes that a sentence names."""
-TEMPLATE_FILE = "/etc/config/initContainer.yaml"
-"""Default path of the init container's template in training operator v1.9."""
 
 
 class Row(NamedTuple):
@@ -67,9 +64,8 @@ class Check(NamedTuple):
                         break
         except Unknown as unknown:
             if self.looks_at:
-                row = UNKNOWN if self.id in ESSENTIAL else UNSEEN
                 names = {"what": _filled(self.looks_at, facts, {}), "unseen": unknown.why}
-                yield self._finding(row, facts, names)
+                yield self._finding(UNKNOWN if self.id in ESSENTIAL else UNSEEN, facts, names)
 
     def _finding(self, row: Row, facts: PreflightFacts, names: Mapping[str, Any]) -> Finding:
         action = None if row.action is None else _filled(row.action, facts, names)
@@ -207,13 +203,6 @@ def _nodes(facts: PreflightFacts) -> Iterator[Subject]:
     )
 
 
-def _gpu_resource(facts: PreflightFacts) -> Iterator[Subject]:
-    plan = facts.plan
-    if plan.gpus_per_replica and (remark := gpu_remark(plan.pool.gpu_resource)) is not None:
-        lacks_image = remark == OTHER_VENDOR and plan.image_reason != "--image"
-        yield Subject(remark=remark, lacks_image=lacks_image)
-
-
 def _gpu_metrics(facts: PreflightFacts) -> Iterator[Subject]:
     source, missing, fault = facts.prometheus, [], "no Prometheus was asked"
     if source is not None:
@@ -286,21 +275,6 @@ def _listed(labels: Mapping[str, str], none: str = "no such label") -> str:
 
 
 # -- the operator's Deployment -------------------------------------------------------------------
-#
-# Its flags are those of the training operator v1.9 (cmd/training-operator.v1/main.go).
-
-
-def flags(deployment: KubeObject) -> dict[str, str]:
-    """Return flags of the operator's process, without dashes; one without a value is ``true``."""
-    container = _container(deployment)
-    words = [*container.get("command", ()), *container.get("args", ()), "-"]
-    values: dict[str, str] = {}
-    for word, following in pairwise(words):
-        if re.match(r"--?[a-z]", word):
-            name, has_value, value = word.lstrip("-").partition("=")
-            is_switch = following.startswith("-")
-            values[name] = value if has_value else "true" if is_switch else following
-    return values
 
 
 def version(deployment: KubeObject, program: Operator) -> tuple[int, int] | None:
@@ -314,18 +288,12 @@ def version(deployment: KubeObject, program: Operator) -> tuple[int, int] | None
 
 
 def has_init_template(deployment: KubeObject) -> bool:
-    """Return whether the template of the operator's init container comes from a ConfigMap.
+    """Return whether a ConfigMap is mounted, as with a template of the init container.
 
-    Where there is no such file, the operator takes its own, which has no security context.
+    Upstream's Deployment mounts none, and its own template has no security context.
     """
-    file = flags(deployment).get("pytorch-init-container-template-file", TEMPLATE_FILE)
     volumes = deployment["spec"]["template"]["spec"].get("volumes", ())
-    config_maps = {volume["name"] for volume in volumes if "configMap" in volume}
-    return any(
-        mount["name"] in config_maps
-        and mount["mountPath"].rstrip("/") in (file, file.rpartition("/")[0])
-        for mount in _container(deployment).get("volumeMounts", ())
-    )
+    return any("configMap" in volume for volume in volumes)
 
 
 def _container(deployment: KubeObject, program: Operator = TRAINING_OPERATOR) -> KubeObject:
@@ -445,15 +413,6 @@ CHECKS = (
             "Bring them back, or do without."),
         Row("ok", always,
             "{fit} of {count} nodes of pool {pool.name} ({labels}) take a replica."),
-    )),
-    Check("gpu-resource", _gpu_resource, "", (
-        Row("fail", lambda s: s.lacks_image,
-            "Pool {pool.name} asks for {pool.gpu_resource}, and the image {plan.image} is for"
-            " CUDA.",
-            "Give an image for these GPUs with --image, or choose another --node-pool."),
-        Row("warn", always,
-            "Pool {pool.name} asks for {pool.gpu_resource}: {remark}.",
-            "Choose a pool of whole NVIDIA GPUs with --node-pool for comparable figures."),
     )),
     Check("gpu-metrics", _gpu_metrics, "", (
         Row("warn", lambda s: not s.source or not s.source.fields,

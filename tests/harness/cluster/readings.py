@@ -35,11 +35,10 @@ def plan_of(job: Mapping[str, Any]) -> RunPlan:
 class Follower:
     """The snapshot of one job, kept as the product keeps it: deleted pods included."""
 
-    def __init__(self, namespace: Namespace, plan: RunPlan, *, nodes: bool = True) -> None:
+    def __init__(self, namespace: Namespace, plan: RunPlan) -> None:
         self.namespace = namespace
         self.plan = plan
         self.seen = state.JobSnapshot(job=None)
-        self._ask_nodes = nodes
 
     def read(self) -> state.JobState:
         """Fetch everything again and read it."""
@@ -83,9 +82,6 @@ class Follower:
         events = [one for one in found if one["kind"] == "Event"]
         events.sort(key=lambda one: one["metadata"]["creationTimestamp"])
         self.seen.events = [trimming.event(one) for one in events]
-        if self._ask_nodes and self.seen.nodes is None:
-            nodes = self.namespace.cluster.get("nodes")
-            self.seen.nodes = [trimming.node(one) for one in nodes]
 
     def _keep(self, pods: dict[str, Any]) -> None:
         before = self.seen.pods

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from k8sbench.adapters.files.pools import LoadedPools, load
-from k8sbench.diagnose.preflight import pools
+from k8sbench.diagnose.preflight import nodes as preflight
 from k8sbench.model.pool import NodePool
 
 GPU = "nvidia.com/gpu"
@@ -15,7 +15,7 @@ GPU = "nvidia.com/gpu"
 def node(
     product: str = "", offers: dict[str, int] | None = None, taints: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    labels = {pools.PRODUCT: product} if product else {}
+    labels = {preflight.PRODUCT: product} if product else {}
     allocatable = {"cpu": "96", "memory": "1000Gi"}
     allocatable |= {name: str(count) for name, count in (offers or {}).items()}
     return {
@@ -28,7 +28,7 @@ def node(
 def proposed(tmp_path: Path, *nodes: dict[str, Any]) -> LoadedPools:
     """Read the proposal as a pools file, as ``--pools`` would."""
     file = tmp_path / "pools.yaml"
-    file.write_text(pools.proposed(nodes))
+    file.write_text(preflight.proposed(nodes))
     return load(str(file))
 
 
@@ -42,7 +42,7 @@ def test_equal_nodes_are_one_pool_with_their_label_taints_cores_and_memory(tmp_p
     eight = node("Tesla-V100-SXM2-32GB", {GPU: 8}, taints)
     pool = alone(tmp_path, eight, eight, node())
     assert (pool.name, pool.gpus_per_node) == ("tesla-v100-sxm2-32gb", 8)
-    assert pool.selector == {pools.PRODUCT: "Tesla-V100-SXM2-32GB"}
+    assert pool.selector == {preflight.PRODUCT: "Tesla-V100-SXM2-32GB"}
     assert {(one.key, one.operator) for one in pool.tolerations} == {
         (GPU, "Exists"),
         ("dedicated", "Exists"),
@@ -100,8 +100,8 @@ def test_other_resources_have_an_explanation(tmp_path: Path, resource: str, says
     ],
 )
 def test_a_label_is_written_as_the_driver_names_the_gpu(label: str, name: str) -> None:
-    assert pools.gpu_model(label) == name
+    assert preflight.gpu_model(label) == name
 
 
 def test_nodes_without_gpus_propose_nothing() -> None:
-    assert pools.proposed([node(), node("A", {GPU: 0})]) == ""
+    assert preflight.proposed([node(), node("A", {GPU: 0})]) == ""

@@ -143,15 +143,6 @@ def refused(message: str, **more: Any) -> Object:
     return event("FailedCreatePod", f"Error creating: {message}", **more)
 
 
-def node(name: str = "gpu-0", gpus: str = "8", **labels: str) -> Object:
-    """A node with GPUs."""
-    return {
-        "metadata": {"name": name, "labels": labels},
-        "spec": {},
-        "status": {"allocatable": {GPU: gpus, "memory": "502Gi", "cpu": "48"}},
-    }
-
-
 def seen(*pods: Object, of: Object | None = None, **more: Any) -> state.JobSnapshot:
     """Return a snapshot of the job; by default with a running master."""
     found = {one["metadata"]["name"]: one for one in (pod("master-0"), *pods)}

@@ -10,7 +10,7 @@ import pytest
 from k8sbench.adapters.kubernetes.client import connection
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.connection import NoCluster, connect
-from k8sbench.adapters.kubernetes.client.kubeconfig import KubeconfigFault
+from k8sbench.adapters.kubernetes.client.login import KubeconfigFault
 from k8sbench.model.errors import NamedNotThere, Unreachable
 from tests.unit.kubernetes import servers
 

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 import urllib3
 
-from k8sbench.adapters.kubernetes import cluster, job_changes, kueue, ownership, preflight
+from k8sbench.adapters.kubernetes import cluster, job_changes, listing, ownership, preflight
 from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
@@ -263,7 +263,7 @@ def test_a_workload_that_waits_has_its_place_in_its_queue_by_priority_and_age() 
         return [keep(one) for one in found], ""
 
     api = cast(Api, SimpleNamespace(place=SimpleNamespace(namespace="team"), list=listed))
-    known = kueue.workloads(api)
+    known = listing.workloads(api)
     assert {job: one["place"] for job, one in known.items()} == {
         "first": ", number 1 there",
         "second": ", number 2 there",

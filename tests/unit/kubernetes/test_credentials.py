@@ -14,12 +14,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from k8sbench.adapters.kubernetes.client.connection import check_answers, connect
-from k8sbench.adapters.kubernetes.client.kubeconfig import KubeconfigFault
-from k8sbench.adapters.kubernetes.client.login import Login
+from k8sbench.adapters.kubernetes.client.login import KubeconfigFault, Login
 from k8sbench.model.errors import Unreachable
 from tests.unit.kubernetes import servers
 from tests.unit.kubernetes.servers import Act, answer, saying, serving
@@ -141,7 +139,7 @@ def test_what_is_rejected_twice_is_reported(tmp_path: Path) -> None:
             "failed: no session: log in first",
         ),
         ("import sys; sys.exit(3)", "failed: process returned 3"),
-        ("import os; os.kill(os.getpid(), 15)", "failed: process returned 143"),
+        ("import os; os.kill(os.getpid(), 15)", "failed: process returned -15"),
         ("", "failed: failed to decode process output"),
         ("print('hello')", "failed: failed to decode process output"),
         ("print('{}')", "failed: malformed response. missing key 'apiVersion'"),
@@ -163,14 +161,6 @@ def test_a_plugin_that_fails_is_reported_with_its_reason(
     assert wrong.value.exit_code == 6
     assert "`kubectl get pods`" in wrong.value.action
     assert capfd.readouterr().err == ""
-
-
-def test_a_plugin_that_never_ends_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("k8sbench.adapters.kubernetes.client.login.LIMIT_SECONDS", 0.5)
-    with pytest.raises(Unreachable, match=r"failed: .*did not end within 0\.5 s"):
-        login(tmp_path, exec=plugin(tmp_path, "import time; time.sleep(1000)"))
-    commands = (one.info["cmdline"] or [] for one in psutil.process_iter(["cmdline"]))
-    assert not [words for words in commands if str(tmp_path / "plugin.py") in words]
 
 
 def test_after_a_plugin_failed_no_request_is_sent_without_credentials(tmp_path: Path) -> None:
@@ -403,7 +393,7 @@ def test_an_authority_that_is_no_certificate_is_named(tmp_path: Path) -> None:
             {"client-key-data": "bm8="},
             "our client certificate cannot be used: it is not a certificat",
         ),
-        ({"client-key": "other/key.pem"}, "cannot be used: the key is another certificate's"),
+        ({"client-key": "other/key.pem"}, "cannot be used: it is not a certificate with its key"),
     ],
 )
 def test_a_client_s_that_is_no_use(tmp_path: Path, changes: dict[str, Any], sentence: str) -> None:

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.adapters.kubernetes.logs.resume import Resume
-from k8sbench.adapters.kubernetes.logs.text import Line, LogText
+from k8sbench.adapters.kubernetes.logs.text import Line, LogText, Resume
 from k8sbench.ports import LogMark
 from tests.unit.kubernetes.log_files import T0, served, stamp
 

@@ -1,17 +1,13 @@
 """Recovery of watches after failures; ``tests/cluster/`` covers watching itself."""
 
-import queue
-from typing import Any, cast
 from unittest.mock import Mock
 
 import pytest
 
-from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.watching import reflector, trimming
 from k8sbench.adapters.kubernetes.watching.reflector import NOTE_SECONDS, Failed, Watches, Works
 from k8sbench.model.kube import RUN_LABEL
-from k8sbench.model.run import Location
 
 
 @pytest.mark.parametrize("failures", [1, 2, 5, 10, 1000])
@@ -50,45 +46,6 @@ def test_an_outage_is_worth_a_word_after_some_seconds_and_at_its_end() -> None:
     all_kinds.take(Works("PyTorchJob"))
     assert all_kinds.report(70.0) == "The API server answers again, after 60 s."
     assert all_kinds.report(71.0) is None
-
-
-class Emptied:
-    """An API server that has one job, then loses its kind."""
-
-    place = Location(server="https://192.0.2.1", namespace="team")
-
-    def __init__(self) -> None:
-        self.lists = 0
-
-    def list(self, *_: Any, keep: Any, **__: Any) -> tuple[list[Any], str]:
-        self.lists += 1
-        if self.lists > 1:
-            raise ApiFault(404, "", "404 page not found")
-        made = {"metadata": {"name": "a", "uid": "1", "resourceVersion": "1"}}
-        return [keep(made)], "1"
-
-    def watch(self, *_: Any, **__: Any) -> Any:
-        raise ApiFault(404, "", "404 page not found")
-
-
-@pytest.mark.parametrize("is_loaded_late", [True, False])
-def test_the_objects_of_a_kind_that_was_deleted_are_gone_and_of_one_not_loaded_yet_are_not(
-    monkeypatch: pytest.MonkeyPatch, is_loaded_late: bool
-) -> None:
-    monkeypatch.setattr(reflector, "LONGEST_PAUSE", 0.05)
-    monkeypatch.setattr(reflector, "GONE_SECONDS", 1e9 if is_loaded_late else 0.1)
-    events: queue.Queue[reflector.WatchEvent] = queue.Queue()
-    one = reflector.Reflector(cast(Api, Emptied()), "PyTorchJob", lambda job: job, events.put)
-    seen: list[reflector.WatchEvent] = []
-    while sum(isinstance(event, reflector.Failed) for event in seen) < 20:
-        seen.append(events.get(timeout=100))
-    one.close()
-    one.thread.join()
-    gone = [event for event in seen if isinstance(event, reflector.Deleted)]
-    lists = [event.names for event in seen if isinstance(event, reflector.Listed)]
-    assert [event.uid for event in gone] == ([] if is_loaded_late else ["1"])
-    assert lists[0] == {"a"}
-    assert (frozenset[str]() in lists) is not is_loaded_late
 
 
 # -- what is kept ---------------------------------------------------------------------------------

@@ -66,7 +66,7 @@ CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
 LATE = "it did not answer in time"
 NO_HTTP = "its answer is not HTTP"
 BROKEN_OFF = "it closed the connection before the end of its answer"
-NO_TLS = "it does not speak TLS; its address may have to begin with http://"
+IF_PLAIN = "; if it does not speak TLS, write http://"
 BROKEN: dict[str, tuple[Act, str]] = {
     "dropped": (saying(b""), "it closed the connection without an answer"),
     "reset": (reset, "connection reset by peer"),
@@ -85,12 +85,16 @@ BROKEN: dict[str, tuple[Act, str]] = {
         saying(OK + b"Content-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc"),
         "its answer cannot be decompressed",
     ),
-    "TLS: plain HTTP": (saying(answer(400)), NO_TLS),
-    "TLS: another protocol": (saying(b"SSH-2.0-OpenSSH\r\n"), NO_TLS),
+    "TLS: plain HTTP": (
+        saying(answer(400)),
+        f"TLS cannot be agreed on (wrong version number){IF_PLAIN}",
+    ),
     "TLS: dropped": (saying(b""), "it closed the connection during the TLS handshake"),
     "TLS: reset": (reset, "connection reset by peer"),
-    "TLS: no cipher": (saying(alert(40)), "TLS cannot be agreed on (handshake failure)"),
-    "TLS: old": (saying(alert(70)), "TLS cannot be agreed on (protocol version)"),
+    "TLS: old": (
+        saying(alert(70)),
+        f"TLS cannot be agreed on (tlsv1 alert protocol version){IF_PLAIN}",
+    ),
 }
 
 
@@ -107,7 +111,7 @@ def test_a_client_certificate_that_the_handshake_rejects(tmp_path: Path) -> None
     with (
         serving(saying(alert(45))) as address,
         reached(tmp_path, f"https://{address}") as api,
-        pytest.raises(Unreachable, match=r"our client certificate is rejected \(certificate exp"),
+        pytest.raises(Unreachable, match=r"our client certificate is rejected \(.* expired\)"),
     ):
         check_answers(api)
 

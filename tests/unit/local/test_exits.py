@@ -86,8 +86,8 @@ def signalled(rank: int, name: str) -> str:
     return paddle(rank, f"Signal {name} received by PID 77")
 
 
-def ended(replica: str, code: int | None, *last: str, is_trainer: bool = False) -> Ended:
-    return Ended(replica=replica, code=code, last=last, is_trainer=is_trainer)
+def ended(replica: str, code: int | None, *last: str) -> Ended:
+    return Ended(replica=replica, code=code, last=last)
 
 
 def torch_1(how: str) -> list[str]:
@@ -254,41 +254,24 @@ def test_a_launcher_tells_that_its_process_was_killed(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "lines",
+    ("code", "lines", "cause_id"),
     [
-        [REFUSAL],
-        [*STEPS, REFUSAL, REFUSAL, *WARNINGS, "k8sbench: ended by SIGTERM"],
-        [REFUSAL, *LOST_PEER],  # a rank that met nobody
-        [REFUSAL, *torchrun((1, 1), (0, 2))[:11]],  # the report is not whole
-        [REFUSAL, *torchrun((0, 2))[:2], *["    main()"] * 20],
         # Of ranks that torchrun found dead together, the one that refused.
-        [LOST_BY_RANK_1, REFUSAL, *torchrun((0, 2), (1, 1))],
-        [REFUSAL, LOST_BY_RANK_1, *torchrun((0, 2), (1, -6), ends=(2, 3))],
+        (1, [LOST_BY_RANK_1, REFUSAL, *torchrun((0, 2), (1, 1))], "usage-error"),
+        (1, [REFUSAL, LOST_BY_RANK_1, *torchrun((0, 2), (1, -6), ends=(2, 3))], "usage-error"),
+        # What fails otherwise may be better next time.
+        (1, [REFUSAL, *TRACEBACK], "replica-failed"),  # it was quoted
+        (1, [REFUSAL, *torchrun((0, 1))], "replica-failed"),  # no rank ended with 2
+        (1, [REFUSAL, *torchrun((0, -11))], "replica-failed"),
+        (1, ["k8sbench: failed: 3 samples cannot be read"], "replica-failed"),
+        (127, ["k8sbench: error: /nowhere/python: No such file"], "replica-failed"),
+        (139, [REFUSAL], "replica-failed"),
     ],
 )
-def test_what_a_trainer_refuses_is_a_usage_error_under_torchrun_too(lines: list[str]) -> None:
-    cause = exits.cause(ended("worker-0", 1, *lines, is_trainer=True), [])
-    assert cause.id == "usage-error"
-    assert cause.sentence.endswith(REFUSAL)
-
-
-@pytest.mark.parametrize(
-    ("code", "lines"),
-    [
-        (1, ["step 1", "boom"]),
-        (1, TRACEBACK),
-        (1, [REFUSAL, *TRACEBACK]),  # it was quoted
-        (1, [REFUSAL, *STEPS]),
-        (1, [f"The last run said: {REFUSAL}"]),
-        (1, [REFUSAL, *torchrun((0, 1))]),  # no rank ended with 2
-        (1, [REFUSAL, *torchrun((0, -11))]),
-        (1, ["k8sbench: failed: 3 samples cannot be read"]),  # which may be better next time
-        (127, ["k8sbench: error: /nowhere/python: No such file or directory"]),
-        (139, [REFUSAL]),
-    ],
-)
-def test_what_fails_otherwise_may_be_better_next_time(code: int, lines: list[str]) -> None:
-    assert exits.cause(ended("worker-0", code, *lines, is_trainer=True), []).id == "replica-failed"
+def test_a_usage_error_is_known_by_its_exit_code(
+    code: int, lines: list[str], cause_id: str
+) -> None:
+    assert exits.cause(ended("worker-0", code, *lines), []).id == cause_id
 
 
 def test_what_torchrun_reports_of_its_ranks_is_told_apart_from_what_they_wrote() -> None:

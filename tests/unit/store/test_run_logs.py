@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.adapters.kubernetes.logs.resume import Resume
-from k8sbench.adapters.kubernetes.logs.text import Line
+from k8sbench.adapters.kubernetes.logs.text import Line, Resume
 from k8sbench.adapters.lines import digest
 from k8sbench.adapters.store import run_logs
 from k8sbench.adapters.store.run_logs import LogTail, LogWriter

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from k8sbench.adapters.kubernetes.client import login
 from k8sbench.adapters.kubernetes.client.api import Api
-from k8sbench.adapters.kubernetes.client.kubeconfig import Kubeconfig, KubeconfigFault
+from k8sbench.adapters.kubernetes.client.login import Kubeconfig, KubeconfigFault
 from k8sbench.adapters.kubernetes.client.transport import QUICK_CONNECT_SECONDS, Sender
 from k8sbench.model.errors import NamedNotThere, Unreachable
 from k8sbench.model.run import Location

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import urllib3.exceptions
 
 from k8sbench.model.errors import BenchError, Unreachable, UsageError
-from k8sbench.model.operators import OPERATORS, TRAINING_OPERATOR
+from k8sbench.model.operators import OPERATORS
 from k8sbench.model.run import Location
 
 E = TypeVar("E", bound=BaseException)
@@ -93,7 +93,6 @@ def from_status(status: Mapping[str, Any], retry_after: float | None = None) -> 
 
 _TRANSPORT: tuple[tuple[type[BaseException], str, str], ...] = (
     (ssl.SSLEOFError, "", "it closed the connection during the TLS handshake"),
-    # The same, if OpenSSL sees an orderly end.
     (ssl.SSLZeroReturnError, "", "it closed the connection during the TLS handshake"),
     (socket.gaierror, ABSENT, "its name cannot be resolved"),
     (ConnectionRefusedError, ABSENT, "connection refused"),
@@ -111,8 +110,6 @@ _TRANSPORT: tuple[tuple[type[BaseException], str, str], ...] = (
 
 The first match counts.
 """
-_NO_TLS = {"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE"}
-_ALERT = re.compile(r"(?:SSLV3|TLSV1|TLSV13)_ALERT_")
 
 
 def from_transport(error: BaseException, proxy: str | None = None) -> ApiFault:
@@ -163,18 +160,14 @@ def _meaning(chain: list[BaseException]) -> tuple[str, str]:
 def _tls(error: ssl.SSLError) -> tuple[str, str]:
     """Return reason and message of an OpenSSL error, also of a file."""
     reason = error.reason or ""
-    if reason == "KEY_VALUES_MISMATCH":
-        return CLIENT_CERTIFICATE, "cannot be used: the key is another certificate's"
+    if reason == "KEY_VALUES_MISMATCH" or "PEM lib" in str(error):
+        return CLIENT_CERTIFICATE, "cannot be used: it is not a certificate with its key in PEM"
     if error.library == "X509":
         return CERTIFICATE, "the certificate authority that is given holds no certificate in PEM"
-    if "PEM lib" in str(error):
-        return CLIENT_CERTIFICATE, "cannot be used: it is not a certificate with a key in PEM"
-    if reason in _NO_TLS:
-        return "", "it does not speak TLS; its address may have to begin with http://"
-    words = _ALERT.sub("", reason).replace("_", " ").lower()
-    if _ALERT.match(reason) and "CERTIFICATE" in reason:
+    words = reason.replace("_", " ").lower() or "no reason given"
+    if "ALERT" in reason and "CERTIFICATE" in reason:
         return CLIENT_CERTIFICATE, f"is rejected ({words})"
-    return "", f"TLS cannot be agreed on ({words or 'no reason given'})"
+    return "", f"TLS cannot be agreed on ({words}); if it does not speak TLS, write http://"
 
 
 def _chain(error: BaseException | None) -> list[BaseException]:
@@ -225,13 +218,9 @@ _ERRORS: Mapping[str, tuple[str, str]] = {
         "The API server {server} could not serve us ({status}: {message}).",
         "Try again in a minute; nothing that was created before is lost.",
     ),
-    "operator-down": (
-        "{operator} does not run: its webhook, which checks every job, does not answer.",
-        "Have it started (Deployment {deployment}, by default in namespace {installed_in}).",
-    ),
     "webhook-down": (
         "One of the cluster's admission webhooks does not answer: {message}.",
-        "Have an administrator start it, or remove its configuration.",
+        "Have an administrator start it: `k8sbench doctor` checks the operators.",
     ),
     "operator-missing": (
         "The cluster does not know this kind of job: its operator is not installed.",
@@ -253,10 +242,6 @@ _USAGE_ERRORS: Mapping[str, tuple[str, str]] = {
 }
 """Cause id → error of the request, action: exit code 2."""
 _MESSAGES = (
-    *(
-        (f'failed calling webhook "[^"]*{re.escape(one.webhook)}', "operator-down")
-        for one in OPERATORS.values()
-    ),
     ("failed calling webhook", "webhook-down"),
     ('namespaces "[^"]+" not found', "namespace-missing"),
     ("could not find the requested resource|page not found", "operator-missing"),
@@ -289,8 +274,6 @@ def _explained(fault: ApiFault, doing: str, place: Location) -> BenchError:
     cause_id = _cause_id(fault)
     is_usage = cause_id in _USAGE_ERRORS
     message, action = _USAGE_ERRORS[cause_id] if is_usage else _ERRORS[cause_id]
-    operators = (one for one in OPERATORS.values() if one.webhook in fault.message)
-    operator = next(operators, TRAINING_OPERATOR)
     names = {
         "server": place.server,
         "context": f" of context {place.context}" if place.context else "",
@@ -298,9 +281,6 @@ def _explained(fault: ApiFault, doing: str, place: Location) -> BenchError:
         "message": fault.message.rstrip("."),
         "status": fault.status,
         "doing": doing,
-        "operator": operator.title,
-        "deployment": operator.place[1],
-        "installed_in": operator.place[0],
     }
     text, action = message.format_map(names), action.format_map(names)
     error = UsageError(text, action) if is_usage else Unreachable(text, action)

@@ -1,6 +1,8 @@
-"""Sign-in through the official ``kubernetes`` client.
+"""Kubeconfigs, and sign-in of their users through the official client.
 
-By kubeconfig users, plugins and service accounts.
+The first kubeconfig that has an entry or a value wins, and relative paths are relative to the file
+in which they stand, as with kubectl. The official client's own merger takes the last file's current
+context, and looks for a user's files beside the cluster's entry.
 
 The client is imported here, when the first request is sent. Credential plugins are run through its
 ``ExecProvider`` and not by its loader, which only logs that one failed, goes on without
@@ -11,37 +13,130 @@ from __future__ import annotations
 
 import atexit
 import base64
+import difflib
 import functools
 import os
 import shutil
-import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import urllib3
+import yaml
 
 from k8sbench.adapters.kubernetes.client import faults
-from k8sbench.adapters.kubernetes.client.kubeconfig import REPAIR, Chosen, KubeconfigFault
-from k8sbench.model.errors import Unreachable
+from k8sbench.model import yaml_text
+from k8sbench.model.errors import NamedNotThere, Unreachable
 from k8sbench.model.plain_text import clean_lines
 
-LIMIT_SECONDS, SIGN_IN_SECONDS = 15.0, 120.0
-"""Limits of a plugin, s; the second at a terminal, for browser logins."""
-_LIMITED = """
-import subprocess, sys
-try:
-    code = subprocess.run(sys.argv[2:], timeout=float(sys.argv[1])).returncode
-    sys.exit(code if code >= 0 else 128 - code)
-except subprocess.TimeoutExpired:
-    sys.exit(f"it did not end within {sys.argv[1]} s")
-except KeyboardInterrupt:
-    sys.exit(130)
-"""
-"""Program that limits a command's time; the official client does not."""
+REPAIR = "Repair it (`kubectl config view` shows the same), or name another with --kubeconfig."
+_PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
+_TEXTS = ("server", "proxy-url", "token", "namespace", *_PATHS)
 _SIGN_IN = "Sign in again (`kubectl get pods` asks the same plugin), or correct the user's entry."
+
+
+class KubeconfigFault(Unreachable):
+    """A kubeconfig, or a file that it names, cannot be used."""
+
+
+class Chosen(NamedTuple):
+    """A context with its cluster and its user."""
+
+    context: str
+    namespace: str | None
+    cluster: dict[str, Any]
+    user: dict[str, Any]
+    whose: str
+    """The user with the kubeconfig: ``user ann of ~/.kube/config``."""
+
+
+class Kubeconfig:
+    """The contexts, clusters and users of one or several files."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self.paths = tuple(paths)
+        self.path = os.pathsep.join(map(str, paths))
+        self.current: str | None = None
+        kinds = ("context", "cluster", "user")
+        self._entries: dict[str, dict[str, dict[str, Any]]] = {kind: {} for kind in kinds}
+        for path in paths:
+            config = _read(path) or {}
+            try:
+                self.current = self.current or config.get("current-context")
+                for kind, entries in self._entries.items():
+                    for one in config.get(f"{kind}s") or ():
+                        entries.setdefault(one["name"], _checked(one.get(kind) or {}, path))
+            except (TypeError, KeyError, AttributeError) as error:
+                raise KubeconfigFault(f"{path}: this is not a kubeconfig.", REPAIR) from error
+
+    @property
+    def is_empty(self) -> bool:
+        """True without any cluster, for example after ``kubectl config``."""
+        return not (self.current or self._entries["context"] or self._entries["cluster"])
+
+    def chosen(self, context: str | None) -> Chosen:
+        """Return the context that was named, or the current one.
+
+        Raises :class:`NamedNotThere`, or :class:`KubeconfigFault` where it cannot be used.
+        """
+        contexts = self._entries["context"]
+        name = context or self.current
+        if not name:
+            raise KubeconfigFault(
+                f"{self.path} has no current context.",
+                f"Choose one with --context: {_listed(contexts)}.",
+            )
+        if name not in contexts:
+            near = difflib.get_close_matches(name, contexts, n=3) or list(contexts)
+            which = "" if context else ", which is its current context"
+            raise (NamedNotThere if context else KubeconfigFault)(
+                f"{self.path} has no context {name}{which}.",
+                f"It has: {_listed(near)}. Choose one with --context.",
+            )
+        found: dict[str, dict[str, Any]] = {"cluster": {}, "user": {}}
+        for kind in found:
+            # Without a user requests are anonymous.
+            if (wanted := contexts[name].get(kind) or "") or kind == "cluster":
+                if wanted not in self._entries[kind]:
+                    what = f"context {name} names the {kind} {wanted!r}, which is not there"
+                    raise KubeconfigFault(f"{self.path}: {what}.", REPAIR)
+                found[kind] = self._entries[kind][wanted]
+        if not found["cluster"].get("server"):
+            what = f"the cluster {contexts[name]['cluster']} of context {name} has no server"
+            raise KubeconfigFault(f"{self.path}: {what}.", REPAIR)
+        whose = f"user {contexts[name].get('user')} of {self.path}"
+        return Chosen(name, contexts[name].get("namespace"), **found, whose=whose)
+
+
+def _checked(entry: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Return an entry with absolute paths; reject values that are no text."""
+    if wrong := [key for key in _TEXTS if not isinstance(entry.get(key) or "", str)]:
+        raise KubeconfigFault(f"{path}: a {wrong[0]} is not a text.", REPAIR)
+    found = entry | {key: str(path.parent / entry[key]) for key in _PATHS if entry.get(key)}
+    if os.sep in (plugin := found.get("exec") or {}).get("command", ""):
+        found["exec"] = plugin | {"command": str(path.parent / plugin["command"])}
+    return found
+
+
+def _read(path: Path) -> Any:
+    try:
+        return yaml_text.load(path.read_text())
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        line, problem = yaml_text.broken(error)
+        why = f"is not YAML: {problem}"
+        if isinstance(error, OSError):
+            why = f"cannot be read: {str(error.strerror).lower()}"
+        where = f"{path}" if line is None else f"{path}:{line}"
+        raise KubeconfigFault(f"{where}: the kubeconfig {why}.", REPAIR) from error
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
+
+
+# -- sign-in ------------------------------------------------------------------------------------
 
 
 class Login(NamedTuple):
@@ -178,13 +273,7 @@ def _from_plugin(plugin: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[st
 
     action, cluster = _SIGN_IN, ConfigNode("cluster", dict(entry))
     try:
-        provider = ExecProvider(ConfigNode("exec", plugin), None, cluster)
-        command = provider.args[0]
-        if not (Path(command).exists() or shutil.which(command, path=provider.env.get("PATH"))):
-            raise FileNotFoundError
-        limit = SIGN_IN_SECONDS if sys.stdout.isatty() else LIMIT_SECONDS
-        provider.args[:0] = [sys.executable, "-I", "-S", "-c", _LIMITED, f"{limit:g}"]
-        given = provider.run()
+        given = ExecProvider(ConfigNode("exec", plugin), None, cluster).run()
         if given.get("token"):
             return {"token": given["token"]}
         pair = {"certificate": given["clientCertificateData"], "key": given["clientKeyData"]}

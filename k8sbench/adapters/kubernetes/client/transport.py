@@ -7,7 +7,6 @@ token, a request is sent once more with a new login. Other retries are those of 
 from __future__ import annotations
 
 import contextlib
-import math
 import socket
 import threading
 import time
@@ -52,11 +51,6 @@ _BLOCK, _PIECE = 1 << 20, 1 << 16
 """Bytes per read of a whole answer, and of a streamed one."""
 QUICK_CONNECT_SECONDS = 2.0
 """Connect timeout for a server that may not exist, seconds."""
-JUST_BACK_SECONDS = 20.0
-"""Seconds after an outage in which every request may be rejected.
-
-A server that has just started has not loaded the roles yet. Such rejections are raised as 503.
-"""
 SAME_TIME_SECONDS = 5.0
 """Clock difference that counts as none, seconds.
 
@@ -95,8 +89,6 @@ class Sender:
         self._lock, self._signing_in = threading.Lock(), threading.Lock()
         self._ahead = 0.0
         """Lead of the server's clock over :func:`.clock.steady`, s."""
-        self._away_at = -math.inf
-        """Time of the last missing answer, monotonic seconds."""
 
     def time(self) -> float:
         """Return the server's time, Unix seconds; ours before its first answer.
@@ -125,12 +117,7 @@ class Sender:
         if response.status < 300:
             return response
         self._count_error(str(response.status))
-        fault = refusal(response, read_s or WHOLE_SECONDS)
-        if fault.status in {401, 403} and time.monotonic() - self._away_at < JUST_BACK_SECONDS:
-            raise ApiFault(503, "JustBack", fault.message, retry_after=1.0)
-        if response.status >= 500 and _is_own(request.path):
-            self._away_at = time.monotonic()
-        raise fault
+        raise refusal(response, read_s or WHOLE_SECONDS)
 
     def close(self) -> None:
         """Close the connections."""
@@ -191,23 +178,13 @@ class Sender:
                 preload_content=False,
             )
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            if _is_own(path):
-                self._away_at = time.monotonic()
             raise faults.from_transport(error, self.proxy) from error
-        if _is_own(path):
+        if "/proxy/" not in path:  # the clock of what is behind the API server does not count
             with contextlib.suppress(ValueError):
                 date = parsedate_to_datetime(response.headers.get("Date", ""))
                 ahead = date.timestamp() - clock.steady()
                 self._ahead = ahead if abs(ahead) >= SAME_TIME_SECONDS else 0.0
         return response
-
-
-def _is_own(path: str) -> bool:
-    """Return True for the API server's own answers, not proxied ones.
-
-    Only the API server refuses everybody just after its start, and only its clock counts.
-    """
-    return "/proxy/" not in path
 
 
 def read(

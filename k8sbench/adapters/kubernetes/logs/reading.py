@@ -18,8 +18,7 @@ import msgspec
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api, LineStream
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.adapters.kubernetes.logs.resume import Resume
-from k8sbench.adapters.kubernetes.logs.text import Line, LogText
+from k8sbench.adapters.kubernetes.logs.text import Line, LogText, Resume
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, LogLine, LogMark
 
@@ -52,7 +51,8 @@ class Log(msgspec.Struct, eq=False):
     pod: str = ""
     uid: str = ""
     container: str = ""
-    urgency: int = 0
+    leads: bool = False
+    """True for rank 0."""
     restarts: int = 0
     is_over: bool = False
     """True if its container is known to have ended."""
@@ -67,8 +67,6 @@ class Log(msgspec.Struct, eq=False):
     """
     is_given_up: bool = False
     """True for one last request, without retry."""
-    is_displaced: bool = False
-    """True if a more urgent log needs its stream."""
     wake: threading.Event = msgspec.field(default_factory=threading.Event)
     """Set when something has changed, so that another request may help."""
     held: threading.Lock = msgspec.field(default_factory=threading.Lock)
@@ -103,8 +101,6 @@ class Log(msgspec.Struct, eq=False):
     """Requests that failed since then."""
     tries: int = 0
     """Answers since the last failure."""
-    whole_at: float | None = None
-    """First complete read after its container ended, monotonic seconds."""
     looked_at: LogMark | None = None
     """Mark of the last fetch that found less than the stream."""
 
@@ -143,11 +139,6 @@ class LogReader:
         self._noted: set[tuple[str, int | None]] = set()
         """Runs and status codes of rejections that were reported."""
 
-    def forget(self, run_id: str) -> None:
-        """Forget what was noted of a run."""
-        with self._lock:
-            self._noted = {one for one in self._noted if one[0] != run_id}
-
     def look_back(self, log: Log) -> End:
         """Read what the previous container printed after our mark.
 
@@ -175,10 +166,11 @@ class LogReader:
 
     def _read_previous(self, log: Log) -> End:
         """Read what the previous container printed, until an answer has nothing new."""
-        end, is_first, before = End.COMPLETE, True, log.mark
-        while end is End.COMPLETE and (is_first or log.mark != before or log.rest):
-            is_first, before = False, log.mark
-            end = self.read(log, previous=True)
+        before = log.mark
+        while (end := self.read(log, previous=True)) is End.COMPLETE:
+            if log.mark == before and not log.rest:
+                break
+            before = log.mark
         return end
 
     def read(self, log: Log, *, previous: bool = False) -> End:
@@ -205,9 +197,7 @@ class LogReader:
                 if log.restarts and not log.looked_back:
                     end = self.look_back(log)
             elif not log.is_new:
-                before, end = log.mark, self.read(log)
-                if end is End.COMPLETE and log.mark != before:
-                    end = self.read(log)  # the answer may have been cut short
+                end = self.read(log)
                 if end is End.LOST:
                     end = self.look_back(log)
             if end is not End.COMPLETE:
@@ -280,7 +270,7 @@ class LogReader:
 
     def _is_released(self, log: Log, turn: int | None) -> bool:
         """Return True if a stream was closed here or replaced by another thread."""
-        return turn is not None and (log.turn != turn or log.is_displaced or self.is_closed)
+        return turn is not None and (log.turn != turn or self.is_closed)
 
     def _ask(self, log: Log, *, near: bool, follow: bool, previous: bool) -> LineStream:
         if log.is_gone:

@@ -4,10 +4,9 @@ Lost lines are reported.
 
 Logs are followed from their start: the operator deletes pods, and their logs with them, when
 ``backoffLimit`` or ``activeDeadlineSeconds`` strikes, and once the kubelet has rotated a log the
-API serves its newest file alone. At most ``limit`` are followed at once, the most urgent first: of
-rank 0, which the measurement needs, then of replicas that fail, which may say why. All others are
-fetched when they end. A stream that broke is resumed where it ended
-(:mod:`~k8sbench.adapters.kubernetes.logs.resume`).
+API serves its newest file alone. At most ``limit`` are followed at once, and some of these only of
+rank 0, which the measurement needs. All others are fetched when they end. A stream
+that broke is resumed where it ended (:mod:`~k8sbench.adapters.kubernetes.logs.text`).
 
 That a stream ends without an error says little: the API server ends it so when the container has
 ended, but also when the node's kubelet goes away. Nothing else says how many lines there are, so
@@ -33,6 +32,8 @@ from k8sbench.ports import JobEvent, LogMark
 
 LIMIT = 56
 """Maximum followed logs; with the fetchers at most 64 connections."""
+LEADERS = 16
+"""Of these only for rank 0."""
 FETCHERS = 8
 """Threads that fetch the logs of containers that ended."""
 SOONEST, LATEST = 0.25, 10.0
@@ -52,8 +53,8 @@ STREAM_FETCHES = 5
 The kubelet detects the end within a second; until then the stream may hold lines that the node has
 rotated away.
 """
-UNSETTLED_SECONDS = 10.0
-"""Limit for two equal answers of an ended container's log, seconds."""
+MOST_ANSWERS = 20
+"""Maximum answers for an ended container's log, until one has nothing new."""
 EMPTY_FETCHES = 3
 """Requests for a log that has neither our mark nor anything after it."""
 
@@ -91,8 +92,8 @@ class LogStreams:
         self._lock = threading.Condition()
         self._runs: dict[str, dict[str, Log]] = {}
         self._following: set[Log] = set()
-        self._waiting: tuple[dict[Log, None], ...] = ({}, {}, {})
-        """Waiting logs by urgency, in order of arrival."""
+        self._waiting: tuple[dict[Log, None], ...] = ({}, {})
+        """Waiting logs, those of rank 0 and others, in order of arrival."""
         self._due: list[tuple[float, int, Log]] = []
         """Logs that ended and are to be fetched, and when."""
         self._order = itertools.count()
@@ -109,7 +110,6 @@ class LogStreams:
         container: str,
         rank: int,
         restarts: int = 0,
-        failing: bool = False,
         exists: bool = False,
         mark: LogMark | None = None,
     ) -> None:
@@ -123,7 +123,8 @@ class LogStreams:
             log = logs.get(replica)
             fresh = log is None
             if log is None:
-                log = logs[replica] = Log(run_id, replica, mark, looked_back=mark is not None)
+                log = Log(run_id, replica, mark, looked_back=mark is not None)
+                logs[replica], log.leads = log, rank == 0
             elif log.is_over and (uid, restarts) != (log.uid, log.restarts):
                 log.is_over = log.is_done = False  # a new pod, or started again
                 fresh = True
@@ -133,12 +134,8 @@ class LogStreams:
             log.is_intact = log.is_intact and (uid != log.uid or restarts == log.restarts)
             log.is_gone, log.exists = log.is_gone and uid == log.uid, exists
             log.pod, log.uid, log.container, log.restarts = pod, uid, container, restarts
-            urgent = 0 if rank == 0 else 1 if failing else 2
-            if not log.is_over and (fresh or log in self._waiting[log.urgency]):
-                self._waiting[log.urgency].pop(log, None)
-                if log not in self._following:
-                    self._waiting[urgent][log] = None
-            log.urgency = urgent
+            if fresh and log not in self._following:
+                self._waiting[not log.leads][log] = None
             log.wake.set()
             self._start_streams()
 
@@ -155,8 +152,8 @@ class LogStreams:
             if log.is_over:
                 return
             log.is_over, log.tries, log.failures = True, 0, 0
-            log.failing_since = log.whole_at = None
-            self._waiting[log.urgency].pop(log, None)
+            log.failing_since = None
+            self._waiting[not log.leads].pop(log, None)
             log.wake.set()
             self._fetch(log, 0.0)
 
@@ -186,12 +183,11 @@ class LogStreams:
 
     def forget(self, run_id: str) -> None:
         """Stop following a run's logs; idempotent."""
-        self._reader.forget(run_id)
         with self._lock:
             logs = list(self._runs.pop(run_id, {}).values())
             for log in logs:
                 log.is_over = log.is_done = True
-                self._waiting[log.urgency].pop(log, None)
+                self._waiting[not log.leads].pop(log, None)
         self._end_streams(logs)
 
     def close(self) -> None:
@@ -213,31 +209,20 @@ class LogStreams:
     # Streams
 
     def _start_streams(self) -> None:
-        """Start streams for the most urgent logs; the lock is held."""
+        """Start streams, of rank 0 first; the lock is held."""
         while not self._is_closed:
             log = next(itertools.chain.from_iterable(self._waiting), None)
             if log is None:
                 return
-            if len(self._following) >= self._limit:
-                self._displace(log.urgency)
+            if len(self._following) >= self._limit - (0 if log.leads else LEADERS):
                 return
-            del self._waiting[log.urgency][log]
+            del self._waiting[not log.leads][log]
             self._following.add(log)
             name = f"log {log.replica}"
             threading.Thread(target=self._follow, args=(log,), name=name, daemon=True).start()
 
-    def _displace(self, urgency: int) -> None:
-        """Close the least urgent stream for a more urgent log."""
-        last = max(self._following, key=lambda log: log.urgency, default=None)
-        if last is None or last.urgency <= urgency or any(x.is_displaced for x in self._following):
-            return
-        last.is_displaced = True
-        last.wake.set()
-        if last.stream is not None:
-            last.stream.close()
-
     def _goes_on(self, log: Log) -> bool:
-        return not (self._is_closed or log.is_over or log.is_displaced)
+        return not (self._is_closed or log.is_over)
 
     def _follow(self, log: Log) -> None:
         delay = SOONEST
@@ -254,10 +239,8 @@ class LogStreams:
             self._following.discard(log)
             if log.is_over and not log.is_done:
                 self._fetch(log, 0.0)
-            elif not log.is_over:
-                # Displaced, or requested again.
-                self._waiting[log.urgency][log] = None
-            log.is_displaced = False
+            elif not log.is_over:  # requested again
+                self._waiting[not log.leads][log] = None
             self._start_streams()
 
     # Containers that ended
@@ -287,10 +270,6 @@ class LogStreams:
                 continue
             with log.held:
                 again = None if log.is_done else self._finish(log)
-                if again == 0.0:  # at once, before other logs
-                    again = self._finish(log)
-                if again == 0.0:
-                    again = self._unsettled(log)
                 log.is_done = log.is_done or again is None
             if again is not None:
                 with self._lock:
@@ -321,11 +300,10 @@ class LogStreams:
             if not log.is_given_up:
                 return self._pause(log)
         log.tries += 1
-        # A kubelet that stops cuts an answer short without an error: only an answer that comes
-        # twice counts.
-        unsure = log.tries == 1 and (log.mark is None or log.failing_since is not None)
-        if end is End.COMPLETE and (log.mark != before or unsure or log.rest):
-            log.whole_at = log.whole_at or time.monotonic()
+        # A kubelet that stops cuts an answer short without an error: the last answer has no news.
+        is_first = log.tries == 1 and (log.mark is None or log.failing_since is not None)
+        has_news = is_first or log.mark != before or log.rest
+        if end is End.COMPLETE and has_news and log.tries < MOST_ANSWERS:
             return 0.0
         if end is End.EMPTY and log.tries < EMPTY_FETCHES:
             return LOOK_SECONDS
@@ -340,15 +318,12 @@ class LogStreams:
             log.stream.close()
             # It was connected until after the end, and silent: nothing more was printed.
             log.is_intact = log.is_intact or log.is_in_place
-        if end is End.LOST and log.whole_at is not None:
-            # Nothing is rotated away after the end. It is not read once more.
-            log.gap = _UNSETTLED
-        elif end is End.LOST or (end is End.EMPTY and not log.is_intact):
+        if end is End.LOST or (end is End.EMPTY and not log.is_intact):
             if self._reader.look_back(log) is End.BROKEN:
                 if not log.is_given_up:
                     return self._pause(log)
                 log.is_new, log.gap = True, ROTATED
-            if end is End.LOST:
+            if end is End.LOST and log.tries < MOST_ANSWERS:
                 return 0.0
         elif end in {End.UNAVAILABLE, End.BROKEN, End.GONE}:
             why = _DELETED if end is End.GONE else f"It could not be read: {log.why}."
@@ -357,24 +332,12 @@ class LogStreams:
             self._reader.gap(log, None, log.gap)
         return None
 
-    def _unsettled(self, log: Log) -> float | None:
-        """Return seconds until another look at an inconsistent log.
-
-        None after too long. Times of lines may differ between answers.
-        """
-        seconds = time.monotonic() - (log.whole_at or time.monotonic())
-        if seconds >= UNSETTLED_SECONDS:
-            self._reader.gap(log, None, _UNSETTLED)
-            return None
-        return max(SOONEST, seconds)
-
     def _pause(self, log: Log) -> float:
         """Return the pause before a failed log is requested again, seconds."""
         pause = min(SOONEST * 2 ** min(log.failures, 10), LATEST)
         return _jittered(max(pause, len(self._due) / FETCHES_PER_SECOND))
 
 
-_UNSETTLED = "At each request the cluster served other lines."
 _DELETED = "Its pod was deleted before its log was read to the end."
 
 

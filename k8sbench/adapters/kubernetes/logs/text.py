@@ -1,4 +1,4 @@
-"""Reads a pod's log as the API server serves it into the program's lines.
+"""Lines of a pod's log as it is served, and which of them are new.
 
 With ``timestamps=true`` the kubelet (cri-client, ``logs.go``) begins each line with the time
 at which the container's runtime read it, to the nanosecond and in the node's own zone. A line
@@ -9,21 +9,31 @@ Two things come without a stamp:
   served as if it were that line's end, and cannot be separated;
 - the kubelet's own errors, which it writes into a log that it has begun to serve. They are the
   last thing in it and mostly lack a line end, which a whole line never does.
+
+A log is resumed at the end of its archive, without a gap or a duplicate. The place is found by
+content, never by the order of stamps: a node's clock may be set back, and ``sinceTime`` would then
+leave out what is printed from there on, in an open stream too. What a node has written into a log
+does not change, stamps included; so the archive's last line is the one that has its text and its
+stamp, and the archive's lines before it. Lines of one stamp (to the microsecond) are counted, since
+they may be alike.
 """
 
 from __future__ import annotations
 
-import calendar
+import datetime
 import re
-import time
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from k8sbench.adapters.lines import LIMIT, Lines
+from k8sbench.adapters.lines import LIMIT, MARKED_BYTES, Lines, digest
+from k8sbench.ports import LogMark
 
 LONGEST_STAMP = 64
 """Bytes within which a line's stamp ends; ``2026-11-20T08:15:30.123456789+01:00`` has 35."""
 _ERRORS_MODE = "surrogateescape"
-_STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) ")
+_STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) ")
+_EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
+_MICROSECOND = datetime.timedelta(microseconds=1)
 _ERRORS = re.compile(
     r"rpc error: code = |unable to retrieve container logs for |context cancelled$"
     r"|failed to (?:watch (?:file|directory)|create fsnotify watcher|try resolving symlinks"
@@ -62,7 +72,6 @@ class LogText:
         self._at: int | None = None
         self._is_error = False
         self._body = Lines(errors=_ERRORS_MODE)
-        self._second = (b"", 0)
 
     def feed(self, data: bytes) -> list[Line]:
         """Take what has arrived; returns the lines that it completes."""
@@ -97,7 +106,7 @@ class LogText:
 
     def _begin(self, head: bytes, found: list[Line], *, ended: bool) -> None:
         match = _STAMP.match(head)
-        self._at = self._microseconds(match) if match else None
+        self._at = _microseconds(match[1].decode()) if match else None
         body = head[match.end() :] if match and self._at is not None else head
         if ended and match and b"\r" not in body and len(body) <= LIMIT:
             # The common case; Lines would return the same.
@@ -112,20 +121,90 @@ class LogText:
             texts = self._body.feed(data + b"\n" if ended else data)
             found += [Line(self._at, text) for text in texts]
 
-    def _microseconds(self, match: re.Match[bytes]) -> int | None:
-        moment, fraction, zone = match.groups()
-        if self._second[0] != moment + zone:
-            try:
-                self._second = (moment + zone, _seconds(moment, zone))
-            except ValueError:  # no date: a part of the program's line
-                return None
-        return self._second[1] * 1_000_000 + int((fraction or b"0").ljust(6, b"0")[:6])
+
+def _microseconds(stamp: str) -> int | None:
+    """Read a stamp as Unix microseconds; None where it is no date but the program's own."""
+    try:
+        return (datetime.datetime.fromisoformat(stamp) - _EPOCH) // _MICROSECOND
+    except ValueError:
+        return None
 
 
-def _seconds(moment: bytes, zone: bytes) -> int:
-    local = calendar.timegm(time.strptime(moment.decode(), "%Y-%m-%dT%H:%M:%S"))
-    if zone == b"Z":
-        return local
-    hours, _, minutes = zone[1:].partition(b":")
-    ahead = int(hours) * 3600 + int(minutes) * 60
-    return local + ahead if zone.startswith(b"-") else local - ahead
+class Resume:
+    """Finds the lines that are new among those that are served.
+
+    ``anew``: what is served begins after the mark, with another container or after a gap; all of
+    it is new. ``near``: what is served may begin amid lines of one time.
+    """
+
+    def __init__(
+        self,
+        mark: LogMark | None,
+        *,
+        anew: bool = False,
+        now: int = 0,
+        near: bool = False,
+    ) -> None:
+        self.found = mark is None or anew
+        """True if the mark was found, so that further lines are new."""
+        self.served = 0
+        """Lines that were served."""
+        self.is_later = False
+        """True if the first served line's stamp is later than the mark."""
+        self._mark, self._now, self._near = mark, now, near
+        self._is_advanced = False
+        self._at: int | None = None
+        """Stamp of the last line."""
+        self._run = 0
+        """Latest consecutive lines with the same stamp."""
+        self._texts = mark.texts if mark is not None and anew else b""
+        """Digests of the last lines; the archive's once the mark is found."""
+
+    @property
+    def mark(self) -> LogMark | None:
+        """Position up to which the log was read."""
+        if not self._is_advanced or self._at is None:
+            return self._mark
+        return LogMark(self._at / 1_000_000, self._run, self._texts)
+
+    def feed(self, lines: Iterable[Line]) -> list[Line]:
+        """Return those that are new, each with a stamp."""
+        new: list[Line] = []
+        for line in lines:
+            # A line without a stamp gets that of the line before it, or now.
+            at = line.at or (self._now if self._at is None else self._at)
+            self._run = self._run + 1 if at == self._at else 1
+            self._texts = (self._texts + digest(line.text))[-MARKED_BYTES:]
+            self._at = at
+            self.served += 1
+            if self.found:
+                new.append(Line(at, line.text))
+                self._is_advanced = True
+            elif self._mark is not None:
+                self._look(self._mark, at)
+        return new
+
+    def _look(self, mark: LogMark, at: int) -> None:
+        """Check whether the last served line is the archive's last."""
+        marked_at = round(mark.at * 1_000_000)
+        if self.served == 1:
+            self.is_later = at > marked_at
+        # Fewer were served where the log begins amid them, or archived.
+        if not (mark.texts.endswith(self._texts) or self._texts.endswith(mark.texts)):
+            return
+        if at == marked_at and self._is_counted(mark):
+            self.found = True
+            self._at, self._run, self._texts = marked_at, mark.lines, mark.texts
+
+    def _is_counted(self, mark: LogMark) -> bool:
+        """Return True if the lines of the mark's time were all served.
+
+        If the first of them may be missing, the last one must be unique among them.
+        """
+        if self._run < self.served:
+            return self._run == mark.lines
+        size = len(digest(""))
+        run = mark.texts[-size * mark.lines :]
+        texts = [run[place : place + size] for place in range(0, len(run), size)]
+        is_single = self._run <= mark.lines and texts.count(run[-size:]) == 1
+        return is_single or (self._run == mark.lines and not self._near)

@@ -24,7 +24,6 @@ from k8sbench.model.kube import (
     KubeObject,
     annotations_of,
     attempt_of,
-    conditions,
     is_suspended,
     moment,
     name_of,
@@ -128,7 +127,7 @@ class Followed:
         """Uid of another job that has the name."""
         self._whose = Ownership()
         """Last reported owner."""
-        self.logs: dict[str, tuple[str, int, bool, bool]] = {}
+        self.logs: dict[str, tuple[str, int, bool]] = {}
         """Input of the log streams, by replica.
 
         It is the pod's uid, its restarts, True if the replica is failing, and True if its log
@@ -294,15 +293,6 @@ class Followed:
         is_deleted = self._is_deleted or "deletionTimestamp" in (job.get("metadata") or {})
         return self.is_unwanted or is_deleted or CANCEL_ANNOTATION in annotations_of(job)
 
-    def operator_seen_at(self) -> float | None:
-        """Return the operator's last change of the job's state, Unix seconds.
-
-        None if unknown.
-        """
-        known = conditions(self._job or {}).values()
-        moments = [moment(one.get("lastUpdateTime")) for one in known]
-        return max(filter(None, moments), default=None)
-
     def _owns(self, pod: KubeObject) -> bool:
         if self._of.runtime is not None:
             nonce = annotations_of(pod).get(NONCE_ANNOTATION)
@@ -427,12 +417,6 @@ def _packed(found: KubeObject) -> bytes:
     The encoder allocates more than it needs.
     """
     return bytes(memoryview(msgspec.json.encode(found)))
-
-
-def is_short_of_nodes(seen: JobSnapshot) -> bool:
-    """Return True if the scheduler found no node for a pod."""
-    there = (conditions(pod) for pod in seen.pods.values() if DELETED not in pod)
-    return any(known.get("PodScheduled", {}).get("status") == "False" for known in there)
 
 
 def _stamp(event: Mapping[str, Any]) -> str:

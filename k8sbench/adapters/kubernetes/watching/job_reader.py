@@ -9,31 +9,25 @@ from __future__ import annotations
 
 import math
 import time
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
-from k8sbench.adapters.kubernetes import job_changes, kueue, listing
+from k8sbench.adapters.kubernetes import job_changes, listing
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.logs.streams import Failing, LogStreams
 from k8sbench.adapters.kubernetes.ownership import User
-from k8sbench.adapters.kubernetes.watching.followed import Followed, PodList, is_short_of_nodes
+from k8sbench.adapters.kubernetes.watching.followed import Followed, PodList
 from k8sbench.adapters.kubernetes.watching.reflector import Watches
 from k8sbench.diagnose.job import facts
-from k8sbench.diagnose.job.facts import JobSnapshot
 from k8sbench.diagnose.job.state import JobState
 from k8sbench.model.creation import JOB_GONE
 from k8sbench.model.kube import KubeObject
 from k8sbench.model.phase import Phase
 from k8sbench.ports import JobEvent
 
-NODES_SECONDS, QUEUE_SECONDS = 60.0, 15.0
-"""Maximum ages of the list of nodes and of queue positions.
-
-Once a pod of the job has a node, the second age applies to the nodes and other runs' pods, too.
-"""
+QUEUE_SECONDS = 15.0
+"""Maximum age of queue positions."""
 END_SECONDS = 60.0
 """Longest wait for replicas that run on after their job's end.
 
@@ -91,10 +85,9 @@ class JobReader:
         self._start, self._queue, self._reread = start, queue, reread
         self._user = user
         self._waiting: set[str] = set()
-        self._operator_seen_at: float | None = None
-        self._queried_at: dict[str, float] = defaultdict(lambda: -NODES_SECONDS)
-        """Time of each query, monotonic seconds."""
-        self._answers: dict[str, Any] = {"around": listing.Around(None, ()), "workloads": {}}
+        self._asked_at = -math.inf
+        """Time of the last query of queue positions, monotonic seconds."""
+        self._workloads: Mapping[str, KubeObject] = {}
 
     def read(self, followed: Followed) -> list[JobEvent]:
         """Return the new events of a job.
@@ -104,11 +97,8 @@ class JobReader:
         now = self._api.time()
         events = list(followed.whose(self._user))
         snapshot = followed.snapshot()
-        self._query(followed, snapshot)
-        # What is known beyond the job.
-        snapshot.nodes, snapshot.run_pods = self._answers["around"]
-        snapshot.operator_seen_at = self._operator_seen_at
-        snapshot.workload = self._answers["workloads"].get(followed.uid)
+        self._ask_for_place(followed)
+        snapshot.workload = self._workloads.get(followed.uid or "")
         reading, replicas = followed.read(now, snapshot)
         all_seen = self._watches.has_all(followed.kind) and self._watches.has_all("Pod")
         if followed.is_resumed and not all_seen and not reading.phase.final:
@@ -259,8 +249,7 @@ class JobReader:
                     self._logs.ended(run_id, replica.name, gone=True)
                 continue
             uid, restarts = replica.meta["uid"], int(replica.main.get("restartCount", 0))
-            failing = replica.phase == "Failed" or restarts > 0
-            given = uid, restarts, failing, replica.has_log
+            given = uid, restarts, replica.has_log
             if followed.logs.get(replica.name) != given:
                 followed.logs[replica.name] = given
                 followed.logs_given += 1
@@ -272,51 +261,33 @@ class JobReader:
                     container=replica.container,
                     rank=rank,
                     restarts=restarts,
-                    failing=failing,
                     exists=replica.has_log,
                     mark=followed.marks.get(replica.name),
                 )
             if all_over or replica.ended or replica.gone or replica.on_lost_node:
                 self._logs.ended(run_id, replica.name, gone=replica.gone)
 
-    # -- queries that are made only while a job waits -------------------------------------------
+    # -- the queue, while a job waits in it ------------------------------------------------------
 
-    def _query(self, followed: Followed, seen: JobSnapshot) -> None:
-        """Start the queries that a waiting job needs."""
-        run_id, is_queued = followed.plan.run_id, followed.is_queued()
-        is_short = is_short_of_nodes(seen)
-        if not (is_short or is_queued):
-            self._waiting.discard(run_id)
+    def _ask_for_place(self, followed: Followed) -> None:
+        """Have the queue positions read on a worker thread, if a job waits for its own."""
+        if not followed.is_queued():
+            self._waiting.discard(followed.plan.run_id)
             return
-        self._waiting.add(run_id)
-        if is_short:
-            is_placed = any("nodeName" in pod["spec"] for pod in seen.pods.values())
-            seconds = QUEUE_SECONDS if is_placed else NODES_SECONDS
-            self._ask("around", seconds, partial(listing.around, self._api))
-        if is_queued:
-            self._ask("workloads", QUEUE_SECONDS, partial(kueue.workloads, self._api))
-
-    def take_operator_change(self, at: float | None) -> None:
-        """Store the time of the operator's last change, Unix seconds.
-
-        None: unknown.
-        """
-        if at is not None and at > (self._operator_seen_at or 0.0):
-            self._operator_seen_at = at
+        self._waiting.add(followed.plan.run_id)
+        if (moment := time.monotonic()) - self._asked_at >= QUEUE_SECONDS:
+            self._asked_at = moment
+            self._start(self._read_places)
 
     def forget(self, run_id: str) -> None:
         """Forget a job."""
         self._waiting.discard(run_id)
 
-    def _ask(self, key: str, seconds: float, query: Callable[[], Any]) -> None:
-        """Run a query on a worker thread, at most every ``seconds``."""
-        moment = time.monotonic()
-        if moment - self._queried_at[key] >= seconds:
-            self._queried_at[key] = moment
-            self._start(lambda: self._queue(partial(self._take, key, query())))
+    def _read_places(self) -> None:
+        self._queue(partial(self._take_places, listing.workloads(self._api)))
 
-    def _take(self, key: str, found: Any) -> None:
-        self._answers[key] = found
+    def _take_places(self, found: Mapping[str, KubeObject]) -> None:
+        self._workloads = found
         self._reread(self._waiting)
 
 

@@ -4,9 +4,7 @@ No change is lost: a watch that ends or breaks is resumed from the last resource
 server no longer has that (410 Expired) everything is listed again, and objects that are missing
 from the list are reported as deleted, by uid. The server ends every watch after a while; a
 connection that stays silent for longer is closed. Faults are reported, and retried without limit
-with pauses that grow to a bound; the caller decides when to stop. After a watch that passed no
-change everything is listed: something between the API server and here may withhold them. Where the
-server has no such kind any more, its objects are gone with it.
+with pauses that grow to a bound; the caller decides when to stop.
 """
 
 from __future__ import annotations
@@ -31,11 +29,6 @@ SILENCE_SECONDS = 10.0
 """Time after the end of a watch was due until its connection is closed."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
 """Before a watch that failed is opened again; twice as long each time."""
-GONE_SECONDS = 15.0
-"""Seconds until a kind unknown to the server counts as deleted.
-
-Its objects are then deleted, too. A starting server may not have loaded it yet.
-"""
 NOTE_SECONDS = 5.0
 """A watch that fails for so long is reported to the user."""
 _PLURALS = {"Pod": "pods", "Event": "events"}
@@ -120,7 +113,7 @@ class Reflector:
         self._watch: LineStream | None = None
         self._wake = threading.Event()
         self._is_closed = False
-        self._fails = self._has_change = False
+        self._fails = False
         name = f"watch {kind}"
         self.thread = threading.Thread(target=self._follow, name=name, daemon=True)
         self.thread.start()
@@ -148,8 +141,7 @@ class Reflector:
             self._watch.close()
 
     def _follow(self) -> None:
-        failures, was_expired = 0, False
-        missing_since: float | None = None
+        failures = 0
         while not self._is_closed:
             self._wake.clear()
             begun = time.monotonic()
@@ -158,27 +150,16 @@ class Reflector:
             except ApiFault as fault:
                 if self._is_closed:
                     return
-                is_expired = fault.status == 410 or fault.reason in EXPIRED
-                lists_at_once, was_expired = is_expired and not was_expired, is_expired
-                if is_expired:
+                if fault.status == 410 or fault.reason in EXPIRED:
                     with self._lock:
                         self._from = None
-                if lists_at_once:
-                    # Also after a restart of the server, which has no older versions. Twice in a
-                    # row it is a fault like any other.
-                    continue
                 # A break of a long-lived connection counts as the first failure.
                 failures = 1 if time.monotonic() - begun > LONGEST_PAUSE else failures + 1
                 self._fails = True
                 self._on_event(Failed(self._kind, fault))
-                missing_since = (missing_since or begun) if fault.status == 404 else None
-                if missing_since is not None and begun >= missing_since + GONE_SECONDS:
-                    with self._lock:
-                        self._from = None
-                    self._take_all([], begun)
                 self._wake.wait(pause(failures, fault.retry_after))
             else:
-                failures, was_expired, missing_since = 0, False, None
+                failures = 0
 
     def _list_and_watch(self) -> None:
         """List unless there is a resourceVersion, then watch to the end."""
@@ -203,7 +184,6 @@ class Reflector:
         if self._fails:
             self._fails = False
             self._on_event(Works(self._kind))
-        self._has_change = False
         try:
             for event in watch.changes():
                 self._take(event["type"], event["object"])
@@ -211,9 +191,6 @@ class Reflector:
         finally:
             with self._lock:
                 self._watch = None
-        with self._lock:
-            if not self._has_change and self._round == listing:
-                self._from = None
 
     def _list(self, listing: int) -> str:
         started_at = time.monotonic()
@@ -244,7 +221,6 @@ class Reflector:
         metadata = found["metadata"]
         version = metadata["resourceVersion"]
         if type_ != "BOOKMARK":
-            self._has_change = True
             name, uid = metadata["name"], metadata["uid"]
             kept = self._keep(found)
             if type_ == "DELETED":

@@ -42,7 +42,6 @@ _EVENT = {
     **_all("reason", "message", "type", "count", "series", "source", "reportingComponent"),
     **_all("firstTimestamp", "lastTimestamp", "eventTime"),
 }
-_NODE = {"metadata": _all("name", "labels"), "status": _all("allocatable")}
 
 
 def job(found: KubeObject) -> dict[str, Any]:
@@ -64,11 +63,6 @@ def job(found: KubeObject) -> dict[str, Any]:
 def pod(found: KubeObject) -> dict[str, Any]:
     """Trim a pod: run, owners' uids, placement, claims and status."""
     return _trimmed(found, _POD)
-
-
-def node(found: KubeObject) -> dict[str, Any]:
-    """Keep of a node its labels and its allocatable resources."""
-    return dict(_kept(found, _NODE))
 
 
 def event(found: KubeObject) -> dict[str, Any]:
