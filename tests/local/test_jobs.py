@@ -17,8 +17,8 @@ import pytest
 
 from k8sbench.adapters.local import cluster, launch
 from k8sbench.adapters.local.gpus import GPU, Inventory
+from k8sbench.adapters.local.job import CHUNK, Replica
 from k8sbench.adapters.local.launch import MARK, Launch
-from k8sbench.adapters.local.replica import CHUNK, Replica
 from k8sbench.model.errors import JobFailed, NotFound, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.ports import JobEvent

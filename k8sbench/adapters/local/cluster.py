@@ -21,10 +21,8 @@ import msgspec
 import psutil
 
 import k8sbench
-from k8sbench.adapters.local import gpus, manifest
-from k8sbench.adapters.local import launch as launching
-from k8sbench.adapters.local.job import ENDED, LocalJob
-from k8sbench.adapters.local.replica import Replica
+from k8sbench.adapters.local import gpus, launch
+from k8sbench.adapters.local.job import ENDED, LocalJob, Replica
 from k8sbench.adapters.store import disk
 from k8sbench.model.errors import EarlierAttempt, JobFailed, NotFound, UsageError
 from k8sbench.model.plan import RunPlan
@@ -103,7 +101,7 @@ class LocalCluster(Cluster):
         """
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error, OSError):
-                if process.environ().get(launching.MARK, "").startswith(f"{run.run_id}/"):
+                if process.environ().get(launch.MARK, "").startswith(f"{run.run_id}/"):
                     raise EarlierAttempt(
                         f"process {process.pid} of the attempt before is not gone.",
                         f"If it does not end by itself: kill {process.pid}",
@@ -154,7 +152,7 @@ class LocalCluster(Cluster):
                 "A local job ends with the k8sbench process that started it.",
             ) from None
 
-    def _start(self, plan: RunPlan, job: manifest.ManifestJob, folder: Path) -> LocalJob:
+    def _start(self, plan: RunPlan, job: launch.ManifestJob, folder: Path) -> LocalJob:
         try:
             with contextlib.ExitStack() as held:  # ends what was started, should the next one fail
                 held.callback(self._taken.pop, plan.run_id, None)
@@ -165,11 +163,11 @@ class LocalCluster(Cluster):
                         disk.make_folder((mounts / volume / name).parent)
                         with disk.create(mounts / volume / name) as file:
                             file.write(content)
-                home, work = manifest.home(plan), (folder / WORK).resolve()
+                home, work = launch.home(plan), (folder / WORK).resolve()
                 if home is not None:
                     for replica in job.replicas:
                         make_working_folder(work / replica.name, home)
-                machine = launching.Machine(
+                machine = launch.Machine(
                     python=self._python,
                     library=Path(k8sbench.__file__).parent.parent,
                     environ=self._environ,
@@ -189,13 +187,15 @@ class LocalCluster(Cluster):
                     )
                     for _ in job.replicas
                 ]
-                launches = launching.launches(job, machine, mounts, scratches)
+                launches = [
+                    launch.launched(job, number, machine, mounts, scratch)
+                    for number, scratch in enumerate(scratches)
+                ]
                 with disk.create(folder / RECORD) as file:
                     file.write(msgspec.json.format(msgspec.json.encode(launches)) + b"\n")
                 grace = self._grace if plan.checkpoints is None else SAVE_SECONDS
                 replicas = [
-                    held.enter_context(contextlib.closing(Replica(launch, grace)))
-                    for launch in launches
+                    held.enter_context(contextlib.closing(Replica(one, grace))) for one in launches
                 ]
                 return LocalJob(
                     plan.run_id,
@@ -213,13 +213,13 @@ class LocalCluster(Cluster):
 
     def _checked(
         self, plan: RunPlan, manifests: Sequence[Manifest], folder: Path
-    ) -> manifest.ManifestJob:
+    ) -> launch.ManifestJob:
         """Read the job back and refuse what must not run here."""
-        job = manifest.read(manifests, node=platform.node())
+        job = launch.read_job(manifests, node=platform.node())
         for replica in job.replicas:
-            if not manifest.is_own(plan):  # whose command the user has confirmed
-                manifest.check(plan, replica.command)
-                manifest.check_variables(dict(replica.env))
+            if not launch.is_own(plan):  # whose command the user has confirmed
+                launch.check_command(plan, replica.command)
+                launch.check_variables(dict(replica.env))
         known = plan.run_id in self._jobs or plan.run_id in self._cleared
         if not known and (folder / RECORD).exists():
             raise UsageError(
@@ -276,5 +276,5 @@ def held_port() -> Iterator[int]:
     """
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        holder.bind((manifest.LOOPBACK, 0))
+        holder.bind((launch.LOOPBACK, 0))
         yield holder.getsockname()[1]
