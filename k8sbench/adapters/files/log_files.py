@@ -235,11 +235,8 @@ class LogFile:
 
 
 def _unreadable(path: str, error: OSError) -> InputError:
-    if isinstance(error, FileNotFoundError):
-        return InputError("does not exist.", "Check the path.", file=path)
-    if isinstance(error, PermissionError):
-        return InputError("may not be read.", "Ask its owner for permission to read it.", file=path)
-    return InputError(f"cannot be read: {_cause(error)}.", "Check the path.", file=path)
+    action = "Check the path, and the permissions of the file."
+    return InputError(f"cannot be read: {_cause(error)}.", action, file=path)
 
 
 def _cause(error: Exception) -> str:

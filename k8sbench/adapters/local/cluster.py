@@ -71,8 +71,6 @@ class LocalCluster(Cluster):
         self._grace = grace
         self._finish_grace = finish_grace
         self._jobs: dict[str, LocalJob] = {}
-        self._cleared: set[str] = set()
-        """Runs of which nothing ran when another attempt was to begin."""
         self._taken: dict[str, tuple[gpus.GPU, ...]] = {}
         """GPUs in use, by run."""
         self._creating = threading.Lock()
@@ -91,7 +89,7 @@ class LocalCluster(Cluster):
                 raise UsageError("The local cluster is closed already.")
             before = self._jobs.get(plan.run_id)
             if before is None or before.is_over:
-                job = self._checked(plan, manifests, folder)
+                job = self._checked(plan, manifests)
                 self._jobs[plan.run_id] = self._start(plan, job, folder)
 
     def clear(self, run: Run) -> None:
@@ -106,7 +104,6 @@ class LocalCluster(Cluster):
                         f"process {process.pid} of the attempt before is not gone.",
                         f"If it does not end by itself: kill {process.pid}",
                     )
-        self._cleared.add(run.run_id)
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:  # noqa: ARG002
         """Refuse: a local job ends with the process that started it."""
@@ -211,21 +208,13 @@ class LocalCluster(Cluster):
                 "Look at the disk's room, the free ports, and the limits on processes and files.",
             ) from error
 
-    def _checked(
-        self, plan: RunPlan, manifests: Sequence[Manifest], folder: Path
-    ) -> launch.ManifestJob:
+    def _checked(self, plan: RunPlan, manifests: Sequence[Manifest]) -> launch.ManifestJob:
         """Read the job back and refuse what must not run here."""
         job = launch.read_job(manifests, node=platform.node())
         for replica in job.replicas:
             if not launch.is_own(plan):  # whose command the user has confirmed
                 launch.check_command(plan, replica.command)
                 launch.check_variables(dict(replica.env))
-        known = plan.run_id in self._jobs or plan.run_id in self._cleared
-        if not known and (folder / RECORD).exists():
-            raise UsageError(
-                f"Run {plan.run_id} has been started before: {folder / RECORD} exists.",
-                "A local job cannot be resumed; submit a new run.",
-            )
         return job
 
     def _assign(self, plan: RunPlan) -> tuple[tuple[gpus.GPU, ...], ...] | None:

@@ -129,7 +129,7 @@ def test_a_format_shows_how_far_its_expression_matches(place: Path, cli: Cli) ->
         (["nothing"], "There is no run 'nothing'"),
         (["one"], "'one' is a set, not a run or a group."),
         (["g-nothing"], "There is no group 'g-nothing'"),
-        ([str(foreign.BENCHMARK), "gone.log"], "gone.log: does not exist"),
+        ([str(foreign.BENCHMARK), "gone.log"], "gone.log: cannot be read"),
         (["nothing", "--accept", "batchsize"], "there is no such reason"),
     ],
 )
