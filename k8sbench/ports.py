@@ -224,15 +224,8 @@ class Cluster(Protocol):
 class LogArchive(Protocol):
     """The log files of one run, one per replica, in the run's folder."""
 
-    def write(self, first: LogLine, *more: LogLine) -> LogGap | None:
-        """Append lines of one replica with their time stamps.
-
-        Returns a gap where the log has become too long: its middle is left out with the next call,
-        so that the gap can be recorded first. It replaces one of the same beginning and reason.
-        """
-
-    def close(self) -> None:
-        """Flush and close the files; idempotent."""
+    def write(self, first: LogLine, *more: LogLine) -> None:
+        """Append lines of one replica with their time stamps."""
 
 
 class MetricSource(Protocol):

@@ -1,4 +1,4 @@
-"""Identity of a process, to find out later if it still runs.
+"""Processes: their identity, to find out later if one still runs, and trainers' programs.
 
 A pid alone says little: pids are used again, every container counts its own, and a boot starts
 over. An :class:`~k8sbench.model.run.Owner` therefore carries the host, the machine's id, the boot,
@@ -9,9 +9,13 @@ its result.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import platform
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from k8sbench.model.run import Owner
@@ -95,3 +99,47 @@ def _pid_space() -> str:
         return str((PROC / "self/ns/pid").readlink())
     except OSError:
         return ""
+
+
+# --- a trainers' program as a child process -------------------------------------------------------
+
+
+END_SECONDS = 10.0
+"""For a program to end that was asked to."""
+
+
+@contextlib.contextmanager
+def running(module: str, words: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+    """Start ``python -m module``; it ends with the block.
+
+    stdout and stderr are one stream. It has its own session, because Ctrl-C is handled here.
+    """
+    tree = str(Path(__file__).parents[2])
+    path = os.pathsep.join(filter(None, (tree, os.environ.get("PYTHONPATH"))))
+    with subprocess.Popen(
+        [sys.executable, "-m", module, *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": path},
+    ) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                try:
+                    process.wait(END_SECONDS)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+
+
+def read_lines(process: subprocess.Popen[str], tell: Callable[[str], None]) -> int:
+    """Tell each line that a program prints until it ends; returns its exit code."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        tell(line.rstrip("\n"))
+    return process.wait()

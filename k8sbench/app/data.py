@@ -51,7 +51,7 @@ def run(
     the program could not finish. Raises :class:`Interrupted`, or another :class:`BenchError` if the
     program did not exit normally.
     """
-    from k8sbench.adapters.local import program
+    from k8sbench.adapters import processes
 
     data_set(name)
     if place.startswith("pvc:"):
@@ -61,8 +61,8 @@ def run(
             " (docs/data.md#on-a-claim).",
         )
     given = (action, name, str(Path(place).absolute()), *words)
-    with stop, program.running(PROGRAM, given) as process:
-        code = _until(lambda: program.read(process, tell), stop)
+    with stop, processes.running(PROGRAM, given) as process:
+        code = _until(lambda: processes.read_lines(process, tell), stop)
     if code is None:
         raise Interrupted(f"{stop.cause}; the program on this machine was ended.")
     if code not in {0, 2, 3}:

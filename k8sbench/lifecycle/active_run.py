@@ -179,8 +179,6 @@ class ActiveRun:
 
     def record_end(self, end: Transition) -> None:
         """Record the end of the run, or that its logs cannot be read now."""
-        # The archive is on disk before the run is called final.
-        self.close_archive()
         # A process that is killed from here on leaves a run that is known to have a job.
         deletes = self.view.deletes and self.record.survives
         owes = requests.left_over(end.at) if deletes else None
@@ -189,11 +187,6 @@ class ActiveRun:
         self.note(run=run)
         self.is_over = True
         self.report(end)
-
-    def close_archive(self) -> None:
-        """Flush and close the log files, if there are any."""
-        if self.archive is not None:
-            self.archive.close()
 
     def interrupt(self, cause: str, at: float) -> None:
         """Request the end of a local job, which needs this process."""
@@ -235,7 +228,6 @@ class ActiveRun:
             end = attempts.numbered(self.run, end)
             self.end(attempts.refused_now(self.run, end, error))
             return
-        self.close_archive()
         again = attempts.restarting(self.run.plan, self.run.attempt, end.cause, end.at)
         self.move(again)
         self.context.store.begin_attempt(self.run_id)
@@ -263,16 +255,12 @@ class ActiveRun:
         """Archive lines of one replica's log."""
         assert self.archive is not None
         lines = [event.line for event in events if event.line is not None]
-        gap = self.archive.write(*lines)
+        self.archive.write(*lines)
         self.read_until[replica] = lines[-1].at
         if not self.view.is_read:
             self.see_what_is_read()
         for event in events:
             self.reporter.on_event(self.run, event)
-        if gap is not None:
-            begin = gap.replica, gap.after, gap.why
-            self.gaps = [one for one in self.gaps if (one.replica, one.after, one.why) != begin]
-            self.take_event(JobEvent(run_id=self.run_id, gap=gap))
 
     def see_what_is_read(self) -> None:
         """Note if the logs to read before the cancellation are archived."""

@@ -387,7 +387,6 @@ class Executor:
         self._runs.pop(active.run_id, None)
         self._requests.forget(active)
         self._requests.pending.pop(active.run_id, None)
-        active.close_archive()
         self.context.store.claims.release(active.run_id)
 
     @contextlib.contextmanager

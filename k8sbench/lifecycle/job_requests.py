@@ -296,7 +296,6 @@ class JobRequests:
 
         Also a run whose job is another store's.
         """
-        active.close_archive()  # files of the collector's may come in place of ours
         call = partial(requests.collected, active.run, self._context)
         take = partial(self._take_collected, end=active.view.end)
         self._send(active, "collector", call, take)

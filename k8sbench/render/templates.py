@@ -45,13 +45,10 @@ def only_quoted(value: object) -> Quoted:
     return value
 
 
-def environment(
-    texts: Mapping[str, str], compiled: jinja2.BytecodeCache | None = None
-) -> jinja2.Environment:
-    """Return strict, quoting templates by name; ``compiled`` caches code."""
+def environment(texts: Mapping[str, str]) -> jinja2.Environment:
+    """Return strict, quoting templates by name."""
     made = jinja2.Environment(  # noqa: S701 - not HTML; only_quoted refuses what is not escaped
         loader=jinja2.DictLoader(dict(texts)),
-        bytecode_cache=compiled,
         undefined=jinja2.StrictUndefined,
         finalize=only_quoted,
         trim_blocks=True,

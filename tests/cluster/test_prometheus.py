@@ -60,7 +60,7 @@ def test_without_rights_each_place_is_asked_once(namespace: Namespace, user: Pat
         assert len(proxy.requests("/services/")) == len(WELL_KNOWN)
         account = f"system:serviceaccount:{namespace.name}:user"
         assert f"User {account} may not get services/proxy in namespace" in said
-        assert said.startswith("Prometheus monitoring/kube-prometheus-stack-prometheus:9090 ")
+        assert said.startswith("Prometheus monitoring/prometheus-operated:9090 ")
         assert source.settles_in(WANTED) == 0.0
 
 
@@ -80,7 +80,7 @@ def test_the_role_of_the_page_is_enough(
 def test_a_published_one_comes_first_but_for_collectors(namespace: Namespace, user: Path) -> None:
     publish(namespace, "http://127.0.0.1:9\n")
     with found_by(user, "usual") as source:
-        assert "monitoring/kube-prometheus-stack" in why(source)
+        assert "monitoring/prometheus-operated" in why(source)
     with found_by(user) as source:
         assert why(source) == (
             "Prometheus at http://127.0.0.1:9 cannot be reached: connection refused."

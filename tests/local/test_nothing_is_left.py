@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from k8sbench import trainers
-from k8sbench.adapters.local import cluster, manifest
+from k8sbench.adapters.local import cluster, launch
 from k8sbench.model.phase import Phase
 from tests.local.jobs import Machine, MakeMachine, processes_of, wait_for
 
@@ -232,7 +232,7 @@ def test_jobs_leave_nothing_open(tmp_path: Path) -> None:
 
 def test_a_held_port_is_given_to_nobody_and_can_be_listened_on() -> None:
     with cluster.held_port() as port:
-        address = (manifest.LOOPBACK, port)
+        address = (launch.LOOPBACK, port)
         with socket.socket() as other, pytest.raises(OSError, match="in use"):
             other.bind(address)
         with socket.create_server(address) as server, socket.create_connection(address):

@@ -50,7 +50,6 @@ for number in itertools.count(1):
     store.move(run_id, step(Phase.RUNNING))
     for line in range(20):
         archive.write(LogLine(replica="master-0", at=NOW, text=f"iter {line} " + "x" * 300))
-    archive.close()
     store.move(run_id, step(Phase.SUCCEEDED))
     store.measured(run_id, measurement())
     print(run_id, flush=True)

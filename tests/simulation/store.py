@@ -88,9 +88,6 @@ class SimulatedArchive:
         files.setdefault(first.replica, []).extend((first, *more))
         disk.namespace.check_archive(disk, self._run_id, first.replica)
 
-    def close(self) -> None:
-        """Do nothing: no file is open."""
-
 
 class SimulatedStore:
     """The port as one process has it."""

@@ -94,12 +94,9 @@ def _loaded(text: str, file: str, source: str) -> LoadedSpec:
 
 def _problems(spec: BenchmarkSpec) -> Iterator[spec_rules.Problem]:
     yield from spec_rules.problems(spec, log_families.NAMES)
-    trainers: list[str] | None = None
+    trainers = _trainers()
     for index, variant in enumerate(spec.variants):
-        if variant.trainer is None:
-            continue
-        trainers = trainers or _trainers()
-        if variant.trainer not in trainers:
+        if variant.trainer is not None and variant.trainer not in trainers:
             near = did_you_mean(variant.trainer, trainers)
             text = f"is {variant.trainer!r}. {near}k8sbench has {', '.join(trainers)}"
             yield ("variants", index, "trainer"), text

@@ -44,15 +44,6 @@ All others count as logs, whose names follow no rule (``GPUx1.log@cb196e2e``, ``
 """
 
 _GZIP = b"\x1f\x8b"
-_PACKED = {
-    b"BZh": ("bzip2", "bunzip2"),
-    b"\xfd7zXZ\x00": ("xz", "unxz"),
-    b"\x28\xb5\x2f\xfd": ("zstd", "unzstd"),
-    b"PK\x03\x04": ("zip", "unzip"),
-}
-"""First bytes of a packed file → format and the program that unpacks it."""
-_DOCKER = re.compile(rb'\{"log":".*\\n","stream":"std(?:out|err)","')
-"""Beginning of a log file of Docker's."""
 _ENCODINGS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF16_LE: "utf-16",
@@ -209,17 +200,9 @@ class LogFile:
         text = head.lstrip(b"\x00")
         controls = len(text) - len(text.translate(None, _CONTROL))
         is_binary = controls > MANY_CONTROLS * len(text) or not (text or empty)
-        docker = ("Docker's json-file driver", "jq -rj .log") if _DOCKER.match(head) else None
-        if docker or (encoding is None and is_binary):
-            packed = next((by for magic, by in _PACKED.items() if head.startswith(magic)), docker)
-            if packed is not None:
-                what, action = f"is packed with {packed[0]}.", f"Unpack it with {packed[1]}."
-            else:
-                nuls = head.count(0)
-                is_nul = f": {nuls} of its first {len(head)} bytes are NUL" if nuls else ""
-                what = f"is not text{is_nul}."
-                action = "Unpack it, or name the log that the program printed."
-            raise InputError(what, action, file=self.name)
+        if encoding is None and is_binary:
+            action = "Unpack it, or name the log that the program printed."
+            raise InputError("is not text.", action, file=self.name)
         return io.TextIOWrapper(raw, encoding or "utf-8", errors="replace", newline="")
 
     def _blocks(self, text: io.TextIOWrapper) -> Iterator[str]:
@@ -252,11 +235,8 @@ class LogFile:
 
 
 def _unreadable(path: str, error: OSError) -> InputError:
-    if isinstance(error, FileNotFoundError):
-        return InputError("does not exist.", "Check the path.", file=path)
-    if isinstance(error, PermissionError):
-        return InputError("may not be read.", "Ask its owner for permission to read it.", file=path)
-    return InputError(f"cannot be read: {_cause(error)}.", "Check the path.", file=path)
+    action = "Check the path, and the permissions of the file."
+    return InputError(f"cannot be read: {_cause(error)}.", action, file=path)
 
 
 def _cause(error: Exception) -> str:

@@ -5,16 +5,11 @@ The templates are in the package once installed, and at the top of the source tr
 
 from __future__ import annotations
 
-import contextlib
-import os
-import sys
 from importlib import resources
 from pathlib import Path
 
 import jinja2
-from jinja2.bccache import Bucket
 
-from k8sbench import __version__
 from k8sbench.adapters.files import strict_yaml
 from k8sbench.model.errors import BenchError
 from k8sbench.model.image import ImageTable
@@ -27,32 +22,8 @@ IMAGES = "images.yaml"
 
 
 def load_templates() -> jinja2.Environment:
-    """Read all templates, ready to be rendered.
-
-    Compiling them takes 5 % of the time of a submit. As with Python's own modules, what they
-    compile to is kept, in the user's cache folder, unless Python is asked to write no bytecode.
-    """
-    named = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
-    # Another version may set the environment up differently.
-    folder = Path(named, "k8sbench", f"templates-{__version__}")
-    # The XDG specification says to ignore a path that is not absolute.
-    is_kept = folder.is_absolute() and not sys.dont_write_bytecode
-    return templates.environment(template_texts(), _Compiled(str(folder)) if is_kept else None)
-
-
-class _Compiled(jinja2.FileSystemBytecodeCache):
-    """Cache that tolerates a read-only folder and damaged files."""
-
-    def load_bytecode(self, bucket: Bucket) -> None:
-        """Take what was compiled from the same text."""
-        with contextlib.suppress(Exception):  # whatever a damaged pickle raises
-            super().load_bytecode(bucket)
-
-    def dump_bytecode(self, bucket: Bucket) -> None:
-        """Keep what was compiled, whole or not at all."""
-        with contextlib.suppress(OSError):
-            Path(self.directory).mkdir(mode=0o700, parents=True, exist_ok=True)
-            super().dump_bytecode(bucket)
+    """Read all templates, ready to be rendered."""
+    return templates.environment(template_texts())
 
 
 def template_texts() -> dict[str, str]:

@@ -14,7 +14,7 @@ from importlib import resources
 import msgspec
 
 from k8sbench.adapters.files import config_files, strict_yaml
-from k8sbench.model.errors import InputError, NotFound, UsageError, did_you_mean
+from k8sbench.model.errors import NotFound, UsageError, did_you_mean
 from k8sbench.model.pool import NodePool, PoolsFile, document_problems
 
 VARIABLE = "K8SBENCH_POOLS"
@@ -45,10 +45,9 @@ class LoadedPools(msgspec.Struct, frozen=True, kw_only=True):
                 f"Choose one with --node-pool: {known}.",
             )
         if wanted not in self.pools:
-            near = [name for name in self.pools if name.startswith(wanted)]
             raise NotFound(
                 f"There is no node pool {wanted!r} in {self.source}.",
-                did_you_mean(near[0] if near else wanted, self.pools) + f"Pools: {known}.",
+                did_you_mean(wanted, self.pools) + f"Pools: {known}.",
             )
         return self.pools[wanted]
 
@@ -64,25 +63,16 @@ def load(
     ``published`` is asked for the cluster's where the user has none.
     """
     env = os.environ if environ is None else environ
-    if file is not None:
-        return _read(file)
-    if named := env.get(VARIABLE):
-        try:
-            return _read(named)
-        except InputError as error:
-            raise InputError(error.message, f"{VARIABLE} names it. {error.action}") from error
-    if own := config_files.of_user(env, "pools.yaml"):
-        return _read(str(own))
+    own = file or env.get(VARIABLE) or config_files.of_user(env, "pools.yaml")
+    if own:
+        path = str(own)
+        return _loaded(strict_yaml.read_text(path), path, path)
     pools_file = published() if published else None
     if pools_file is not None:
         text, source = pools_file
         return _loaded(text, source, source)
     text = resources.files("k8sbench").joinpath("pools.yaml").read_text(encoding="utf-8")
     return _loaded(text, "built-in pools.yaml", "built-in")
-
-
-def _read(file: str) -> LoadedPools:
-    return _loaded(strict_yaml.read_text(file), file, file)
 
 
 def _loaded(text: str, file: str, source: str) -> LoadedPools:

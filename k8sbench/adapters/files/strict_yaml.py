@@ -37,10 +37,9 @@ LIMIT = 1024 * 1024
 """Bytes. The largest file of the catalog has 20 KiB."""
 DEPTH = 50
 """Levels of nesting. The catalog needs 6."""
-LONGEST_NUMBER = 100
-"""Maximum characters of a number; longer words are text."""
 
-_INT = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
+_INT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})")
+"""Longer numbers are text: JSON has no room for them."""
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?")
 _CONSTANTS = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
@@ -53,7 +52,6 @@ _WORDS = {
     "bool": "true or false",
     "int": "a whole number",
     "float": "a number",
-    "null": "nothing",
     "str": "text",
 }
 """Names of msgspec's types in plain words."""
@@ -91,8 +89,7 @@ def parse(text: str, type_: type[T], *, file: str, rules: Rules[T] | None = None
     if not isinstance(document.value, dict):
         what = "is empty" if document.value is None else "is not a mapping"
         raise document.error(f"{what}.", "Write keys and values, as 'name: value'.")
-    fault = _fault(type_, document.value, ())
-    if fault is not None:
+    if fault := _fault(type_, document.value, ()):
         path, message, action = fault
         raise document.error(message, action, document.line_of(path))
     result = msgspec.convert(document.value, type_)
@@ -112,12 +109,10 @@ class _Document:
         self.value: Any = None
         try:
             self._events: Iterator[Any] = iter(yaml.parse(text, Loader=yaml_text.LOADER))
-            documents = 0
             for event in self._events:
-                documents += isinstance(event, yaml.DocumentStartEvent)
-                if documents > 1:
-                    raise self.error("begins a second document.", "Keep one.", _line(event))
                 if isinstance(event, yaml.NodeEvent):
+                    if self.value is not None:
+                        raise self.error("has a second document.", "Keep one.", _line(event))
                     self._lines[()] = _line(event)
                     self.value = self._node(event, ())
         except yaml.YAMLError as error:
@@ -157,12 +152,8 @@ class _Document:
             else:
                 key = self._key(child, path)
                 if key in mapping:
-                    first = self._lines[*path, key]
-                    raise self.error(
-                        f"has the key {_short(key)!r} a second time; the first is in line {first}.",
-                        "Keep one of them.",
-                        _line(child),
-                    )
+                    message = f"has the key {_short(key)!r} a second time."
+                    raise self.error(message, "Keep one of them.", _line(child))
                 self._lines[*path, key] = _line(child)
                 mapping[key] = self._node(next(self._events), (*path, key))
         return items if isinstance(event, yaml.SequenceStartEvent) else mapping
@@ -178,15 +169,13 @@ class _Document:
     def _scalar(self, event: Any) -> Any:
         """Read a scalar: unquoted ones as in YAML 1.2, numbers as decimals."""
         text: str = event.value
-        if event.style or len(text) > LONGEST_NUMBER:
+        if event.style:
             return text
-        if text in _CONSTANTS:
-            return _CONSTANTS[text]
         if _INT.fullmatch(text):
-            return int(text) if abs(int(text)) < 2**63 else text
-        if _FLOAT.fullmatch(text):
-            return float(text) if math.isfinite(float(text)) else text
-        return text
+            return int(text)
+        if _FLOAT.fullmatch(text) and math.isfinite(float(text)):
+            return float(text)
+        return _CONSTANTS.get(text, text)
 
 
 def _line(event: Any) -> int:
@@ -210,8 +199,7 @@ def _fault(kind: Any, value: Any, path: Path) -> _Fault | None:
     arms, description = _arms(kind)
     for arm in arms:
         faults: Iterator[_Fault | None] = iter(())
-        struct = isinstance(arm, type) and issubclass(arm, msgspec.Struct)
-        if isinstance(value, dict) and (struct or get_origin(arm) is dict):
+        if isinstance(value, dict) and (isinstance(arm, type) or get_origin(arm) is dict):
             faults = _mapping_faults(arm, value, path)
         elif isinstance(value, list) and get_origin(arm) in (tuple, list):
             faults = (_fault(get_args(arm)[0], item, (*path, i)) for i, item in enumerate(value))
@@ -220,22 +208,12 @@ def _fault(kind: Any, value: Any, path: Path) -> _Fault | None:
     name, is_ = _spelled(path), f"is {_short(json.dumps(value, ensure_ascii=False))}"
     if get_origin(arms[0]) is Literal:
         known = [str(item) for item in get_args(arms[0])]
-        return (
-            path,
-            f"{name} {is_}, not one of {', '.join(known)}.",
-            did_you_mean(str(value), known).strip(),
-        )
+        near = did_you_mean(str(value), known).strip()
+        return path, f"{name} {is_}, not one of {', '.join(known)}.", near
     # The expected type of "Expected `int | null`, got `str` - at `$.x`" or "Expected `int` >= 1".
     _, wanted, limit = re.split(r"`([^`]*)`", re.sub(r"(, got| - at) .*", "", problem), maxsplit=1)
     wanted = " or ".join(_WORDS[item] for item in wanted.split(" | ") if item != "null") + limit
-    if value is None:
-        return path, f"{name} has no value.", f"Give {description or wanted}, or leave it out."
-    action = ""
-    if wanted.startswith("text") and isinstance(value, int | float):
-        action = "Write it in quotes."
-    elif isinstance(value, str) and (_FLOAT.fullmatch(value) or _INT.fullmatch(value)):
-        action = "Write it without quotes."
-    return path, f"{name} should be {description or wanted}, but {is_}.", action
+    return path, f"{name} should be {description or wanted}, but {is_}.", ""
 
 
 def _mapping_faults(kind: Any, value: dict[str, Any], path: Path) -> Iterator[_Fault | None]:
@@ -243,19 +221,17 @@ def _mapping_faults(kind: Any, value: dict[str, Any], path: Path) -> Iterator[_F
 
     ``kind`` is a Struct or a dict.
     """
-    fields = msgspec.structs.fields(kind) if isinstance(kind, type) else ()
+    is_struct = isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+    fields = msgspec.structs.fields(kind) if is_struct else ()
     known = {field.encode_name: field.type for field in fields}
-    key_kind, item_kind = get_args(kind) or (Literal, None)
-    if get_origin(key_kind) is Literal:
-        known = dict.fromkeys(get_args(key_kind), item_kind)
-    where = f" in {_spelled(path)}" if path else ""
+    key_kind, item_kind = get_args(kind) or (str, None)
     for key, item in value.items():
-        if known and key not in known:
+        if fields and key not in known:
+            where = f" in {_spelled(path)}" if path else ""
             action = f"{did_you_mean(key, known)}Known keys: {', '.join(known)}."
             yield (*path, key), f"unknown key {_short(key)!r}{where}.", action
-        if not known and (fault := _fault(key_kind, key, ())):
-            message = fault[1].replace(_spelled(()), f"the key {_short(key)!r}{where}", 1)
-            yield (*path, key), message, ""
+        if fault := _fault(key_kind, key, (*path, key)):
+            yield fault[0], f"the key {fault[1]}", fault[2]
         yield _fault(known.get(key, item_kind), item, (*path, key))
     for field in fields:
         if field.required and field.encode_name not in value:

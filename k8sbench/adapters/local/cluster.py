@@ -21,10 +21,8 @@ import msgspec
 import psutil
 
 import k8sbench
-from k8sbench.adapters.local import gpus, manifest
-from k8sbench.adapters.local import launch as launching
-from k8sbench.adapters.local.job import ENDED, LocalJob
-from k8sbench.adapters.local.replica import Replica
+from k8sbench.adapters.local import gpus, launch
+from k8sbench.adapters.local.job import ENDED, LocalJob, Replica
 from k8sbench.adapters.store import disk
 from k8sbench.model.errors import EarlierAttempt, JobFailed, NotFound, UsageError
 from k8sbench.model.plan import RunPlan
@@ -73,8 +71,6 @@ class LocalCluster(Cluster):
         self._grace = grace
         self._finish_grace = finish_grace
         self._jobs: dict[str, LocalJob] = {}
-        self._cleared: set[str] = set()
-        """Runs of which nothing ran when another attempt was to begin."""
         self._taken: dict[str, tuple[gpus.GPU, ...]] = {}
         """GPUs in use, by run."""
         self._creating = threading.Lock()
@@ -93,7 +89,7 @@ class LocalCluster(Cluster):
                 raise UsageError("The local cluster is closed already.")
             before = self._jobs.get(plan.run_id)
             if before is None or before.is_over:
-                job = self._checked(plan, manifests, folder)
+                job = self._checked(plan, manifests)
                 self._jobs[plan.run_id] = self._start(plan, job, folder)
 
     def clear(self, run: Run) -> None:
@@ -103,12 +99,11 @@ class LocalCluster(Cluster):
         """
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error, OSError):
-                if process.environ().get(launching.MARK, "").startswith(f"{run.run_id}/"):
+                if process.environ().get(launch.MARK, "").startswith(f"{run.run_id}/"):
                     raise EarlierAttempt(
                         f"process {process.pid} of the attempt before is not gone.",
                         f"If it does not end by itself: kill {process.pid}",
                     )
-        self._cleared.add(run.run_id)
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:  # noqa: ARG002
         """Refuse: a local job ends with the process that started it."""
@@ -154,7 +149,7 @@ class LocalCluster(Cluster):
                 "A local job ends with the k8sbench process that started it.",
             ) from None
 
-    def _start(self, plan: RunPlan, job: manifest.ManifestJob, folder: Path) -> LocalJob:
+    def _start(self, plan: RunPlan, job: launch.ManifestJob, folder: Path) -> LocalJob:
         try:
             with contextlib.ExitStack() as held:  # ends what was started, should the next one fail
                 held.callback(self._taken.pop, plan.run_id, None)
@@ -165,11 +160,11 @@ class LocalCluster(Cluster):
                         disk.make_folder((mounts / volume / name).parent)
                         with disk.create(mounts / volume / name) as file:
                             file.write(content)
-                home, work = manifest.home(plan), (folder / WORK).resolve()
+                home, work = launch.home(plan), (folder / WORK).resolve()
                 if home is not None:
                     for replica in job.replicas:
                         make_working_folder(work / replica.name, home)
-                machine = launching.Machine(
+                machine = launch.Machine(
                     python=self._python,
                     library=Path(k8sbench.__file__).parent.parent,
                     environ=self._environ,
@@ -189,13 +184,15 @@ class LocalCluster(Cluster):
                     )
                     for _ in job.replicas
                 ]
-                launches = launching.launches(job, machine, mounts, scratches)
+                launches = [
+                    launch.launched(job, number, machine, mounts, scratch)
+                    for number, scratch in enumerate(scratches)
+                ]
                 with disk.create(folder / RECORD) as file:
                     file.write(msgspec.json.format(msgspec.json.encode(launches)) + b"\n")
                 grace = self._grace if plan.checkpoints is None else SAVE_SECONDS
                 replicas = [
-                    held.enter_context(contextlib.closing(Replica(launch, grace)))
-                    for launch in launches
+                    held.enter_context(contextlib.closing(Replica(one, grace))) for one in launches
                 ]
                 return LocalJob(
                     plan.run_id,
@@ -210,21 +207,13 @@ class LocalCluster(Cluster):
                 "Look at the disk's room, the free ports, and the limits on processes and files.",
             ) from error
 
-    def _checked(
-        self, plan: RunPlan, manifests: Sequence[Manifest], folder: Path
-    ) -> manifest.ManifestJob:
+    def _checked(self, plan: RunPlan, manifests: Sequence[Manifest]) -> launch.ManifestJob:
         """Read the job back and refuse what must not run here."""
-        job = manifest.read(manifests, node=platform.node())
+        job = launch.read_job(manifests, node=platform.node())
         for replica in job.replicas:
-            if not manifest.is_own(plan):  # whose command the user has confirmed
-                manifest.check(plan, replica.command)
-                manifest.check_variables(dict(replica.env))
-        known = plan.run_id in self._jobs or plan.run_id in self._cleared
-        if not known and (folder / RECORD).exists():
-            raise UsageError(
-                f"Run {plan.run_id} has been started before: {folder / RECORD} exists.",
-                "A local job cannot be resumed; submit a new run.",
-            )
+            if not launch.is_own(plan):  # whose command the user has confirmed
+                launch.check_command(plan, replica.command)
+                launch.check_variables(dict(replica.env))
         return job
 
     def _assign(self, plan: RunPlan) -> tuple[tuple[gpus.GPU, ...], ...] | None:
@@ -275,5 +264,5 @@ def held_port() -> Iterator[int]:
     """
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        holder.bind((manifest.LOOPBACK, 0))
+        holder.bind((launch.LOOPBACK, 0))
         yield holder.getsockname()[1]

@@ -6,7 +6,6 @@ answer with a reason.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -59,25 +58,17 @@ def inventory(environ: Mapping[str, str] | None = None, library: Any = None) -> 
 
 
 def _ask(library: Any) -> Inventory:
-    driver = library.nvmlSystemGetDriverVersion()
-    gpus, divided = [], []
-    for index in range(library.nvmlDeviceGetCount()):
-        handle = library.nvmlDeviceGetHandleByIndex(index)
-        with contextlib.suppress(library.NVMLError):  # not supported: it cannot be divided
-            if library.nvmlDeviceGetMigMode(handle)[0]:
-                divided.append(str(index))
-                continue
-        gpus.append(
-            GPU(
-                index=index,
-                uuid=library.nvmlDeviceGetUUID(handle),
-                model=library.nvmlDeviceGetName(handle),
-            )
+    handles = map(library.nvmlDeviceGetHandleByIndex, range(library.nvmlDeviceGetCount()))
+    gpus = tuple(
+        GPU(
+            index=index,
+            uuid=library.nvmlDeviceGetUUID(handle),
+            model=library.nvmlDeviceGetName(handle),
         )
+        for index, handle in enumerate(handles)
+    )
     reason = None if gpus else "the driver knows no GPU"
-    if divided:
-        reason = f"left out, being divided (MIG): {', '.join(divided)}"
-    return Inventory(gpus=tuple(gpus), driver=driver, reason=reason)
+    return Inventory(gpus=gpus, driver=library.nvmlSystemGetDriverVersion(), reason=reason)
 
 
 def visible(found: Inventory, wanted: str | None) -> Inventory:

@@ -7,12 +7,20 @@ subreaper does it.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import selectors
+import socket
+import subprocess
+import sys
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 
 from k8sbench.adapters import clock
-from k8sbench.adapters.local.replica import Replica
+from k8sbench.adapters.lines import Lines
+from k8sbench.adapters.local import subreaper
+from k8sbench.adapters.local.launch import Launch
 from k8sbench.diagnose.job import exits
 from k8sbench.model.counts import counted
 from k8sbench.model.phase import Phase, ReplicaState, Transition
@@ -22,8 +30,6 @@ ENDED = ("k8sbench ended before the job did.", "k8sbench-ended")
 """Cause of a job that goes with its k8sbench, and the cause's id."""
 TICK = 0.5
 """Longest time between two looks at what is due, seconds."""
-READS = 64
-"""Maximum reads of all pipes after a failure, for the peers' evidence."""
 SETTLE_SECONDS = 10.0
 """Wait for the cause if the first failure only lost a peer, seconds.
 
@@ -35,6 +41,136 @@ DRAIN_SECONDS = 2.0
 
 An unkillable process, or one that lost its subreaper, still holds it.
 """
+CHUNK = 64 * 1024
+"""Most that is read from the output at once, bytes."""
+LAST_LINES = 400
+"""Lines kept for the diagnosis: torchrun's table and some tracebacks."""
+LAST_LINES_LENGTH = 1000
+"""Maximum characters of each kept line."""
+EXTRA_SECONDS = 5.0
+"""Seconds beyond a subreaper's limit until it is killed itself."""
+
+
+class Replica:
+    """A started replica.
+
+    One thread reads it; any thread or signal handler may end it.
+    """
+
+    def __init__(self, launch: Launch, grace: float) -> None:
+        """Start it; ``grace`` is the time between SIGTERM and SIGKILL, seconds.
+
+        Raises OSError if its folders or its process cannot be made.
+        """
+        self.name = launch.replica
+        self.phase = Phase.STARTING
+        """Phase that was last reported."""
+        self.longest_end = grace + subreaper.KILL_SECONDS + EXTRA_SECONDS
+        """Seconds after :meth:`end` by which even a stubborn replica is over."""
+        self.code: int | None = None
+        """Exit code of the main process; 128 + N after signal N."""
+        self.ended_at = 0.0
+        """End of the main process, monotonic seconds; comparable among replicas."""
+        self.was_asked = False
+        """True if it ended after a request."""
+        self.is_over = False
+        """True if its subreaper, and so all its processes, ended."""
+        self.problem: str | None = None
+        """Failure of its subreaper; None without one."""
+        self.last: deque[str] = deque(maxlen=LAST_LINES)
+        self._lines = Lines()
+        self.control, control = socket.socketpair()
+        self.control.setblocking(False)
+        output, writer = os.pipe()
+        os.set_blocking(output, False)
+        self.output: int | None = output
+        try:
+            for folder in launch.folders:
+                os.mkdir(folder, 0o700)  # noqa: PTH102 - a string
+            self._process = subprocess.Popen(
+                [
+                    *(sys.executable, "-I", subreaper.__file__),
+                    *(str(grace), launch.scratch, *launch.command),
+                ],
+                stdin=control.fileno(),
+                stdout=writer,
+                stderr=writer,
+                env=launch.environ,
+                cwd=launch.cwd,
+                # Signals of the terminal go to k8sbench, which then ends its replicas.
+                start_new_session=True,
+            )
+        except BaseException:
+            self._close_pipes()
+            raise
+        finally:
+            control.close()
+            os.close(writer)
+
+    @property
+    def pid(self) -> int:
+        """Process id of its subreaper."""
+        return self._process.pid
+
+    def read_output(self) -> list[str] | None:
+        """Return available lines; None at the end of the output."""
+        assert self.output is not None
+        try:
+            data = os.read(self.output, CHUNK)
+        except BlockingIOError:
+            return []
+        return self._keep(self._lines.feed(data)) if data else None
+
+    def close_output(self) -> list[str]:
+        """Close the output; returns what stood there without a line end."""
+        if self.output is not None:
+            os.close(self.output)
+            self.output = None
+        return self._keep(self._lines.end())
+
+    def _keep(self, lines: list[str]) -> list[str]:
+        self.last.extend(line[:LAST_LINES_LENGTH] for line in lines)
+        return lines
+
+    def read_control(self) -> None:
+        """Read the main process's end or the subreaper's; one is there."""
+        report = b""
+        with contextlib.suppress(OSError):
+            report = self.control.recv(256)
+        if report:
+            code, ended_at, was_asked = report.split()
+            self.code, self.ended_at = int(code), float(ended_at)
+            self.was_asked = was_asked == b"1"
+            return
+        self.is_over = True
+        status = self._process.wait()
+        if self.code is None:
+            how = f"by signal {-status}" if status < 0 else f"with code {status}"
+            self.problem = f"lost its subreaper (process {self.pid}), which ended {how}"
+            self.code = 128 - status if status < 0 else subreaper.NO_COMMAND
+            self.ended_at = time.monotonic()
+
+    def end(self) -> None:
+        """Request the end: SIGTERM, SIGKILL after the grace; idempotent."""
+        with contextlib.suppress(OSError):  # it is over, or closed
+            self.control.shutdown(socket.SHUT_WR)
+
+    def kill(self) -> None:
+        """Kill an unresponsive subreaper; the main process ends with it."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """End it if it runs, wait, and close the pipes."""
+        self._close_pipes()
+        try:
+            self._process.wait(self.longest_end)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            self._process.wait()
+
+    def _close_pipes(self) -> None:
+        self.control.close()
+        self.close_output()
 
 
 class LocalJob:
@@ -61,9 +197,6 @@ class LocalJob:
         self._events: list[JobEvent] = []
         self._cancellation: tuple[str, str] | None = None
         """The cause and its id, once the end of the job was requested."""
-        self._failure: exits.Failure | None = None
-        self._settle_by: float | None = None
-        """Deadline for the peer that caused the first failure, monotonic seconds."""
         self._finish_by: float | None = None
         """Deadline of the replicas after the leading one finished, monotonic seconds."""
         self._kill_by: float | None = None
@@ -113,12 +246,9 @@ class LocalJob:
         """Wait so long for something to happen, and act on it."""
         is_idle = not self._read_pipes(seconds)
         now = time.monotonic()
-        failed = [r for r in self.replicas if r.code and not r.was_asked]
-        if failed and self._failure is None:
-            first = min(failed, key=lambda replica: replica.ended_at)
-            if self._is_settled(first, now):
-                self._failure = self._cause(first)
-        if self._failure is not None or self._cancellation is not None:
+        if self._cancellation is not None or (
+            self._failed and self._is_settled(now, is_idle=is_idle)
+        ):
             self._end_all(now)
         elif self.replicas[0].code == 0:
             # On a cluster the job ends with its leading replica; here the others may finish.
@@ -171,51 +301,49 @@ class LocalJob:
             for replica in self.replicas:
                 replica.end()
 
-    def _is_settled(self, first: Replica, now: float) -> bool:
-        """Return True if the cause of a failure can be named."""
-        for _ in range(READS):
-            if not self._read_pipes(0.0):
-                break
-        others = [replica for replica in self.replicas if replica is not first]
-        if (
-            not exits.lost_its_peer(first.last)
-            or any(exits.failed_by_itself(other.last) for other in others)
-            or all(other.code is not None for other in others)
-        ):
-            return True
-        self._settle_by = self._settle_by or now + SETTLE_SECONDS
-        return now >= self._settle_by
+    @property
+    def _failed(self) -> list[Replica]:
+        """The replicas that failed without a request to end, in order of their ends."""
+        failed = [replica for replica in self.replicas if replica.code and not replica.was_asked]
+        return sorted(failed, key=lambda replica: replica.ended_at)
+
+    def _is_settled(self, now: float, *, is_idle: bool) -> bool:
+        """Return True unless a peer of the failed replica may still name the cause."""
+        first = self._failed[0]
+        is_read = is_idle or first.output is None
+        is_known = is_read and not exits.lost_its_peer(first.last)
+        return is_known or now >= first.ended_at + SETTLE_SECONDS
 
     def _cause(self, first: Replica) -> exits.Failure:
         """Say why the job failed of which ``first`` ended first."""
         if first.problem is not None:
             sentence = f"{first.name} {first.problem}."
             return exits.Failure(replica=first.name, sentence=sentence, id="replica-failed")
-        others = [self._ended(replica) for replica in self.replicas if replica is not first]
-        return exits.cause(self._ended(first), others)
-
-    def _ended(self, replica: Replica) -> exits.Ended:
-        code = None if replica.was_asked else replica.code
-        return exits.Ended(replica=replica.name, code=code, last=tuple(replica.last))
+        ended, *others = (
+            exits.Ended(
+                replica=replica.name,
+                code=None if replica.was_asked else replica.code,
+                last=tuple(replica.last),
+            )
+            for replica in sorted(self.replicas, key=lambda replica: replica is not first)
+        )
+        return exits.cause(ended, others)
 
     def _finish(self) -> None:
         """Say how it ended, and give everything back."""
-        cause_id: str | None = None
+        phase, cause_id = Phase.SUCCEEDED, None
+        cause = f"{counted(len(self.replicas), 'replica')} ended with code 0."
         asked = [replica.name for replica in self.replicas if replica.was_asked]
         if self._cancellation is not None and asked:
             phase, (cause, cause_id) = Phase.CANCELLED, self._cancellation
-        elif self._failure is not None:
-            phase, cause, cause_id = Phase.FAILED, self._failure.sentence, self._failure.id
-        else:
-            phase, cause = (
-                Phase.SUCCEEDED,
-                f"{counted(len(self.replicas), 'replica')} ended with code 0.",
+        elif self._failed:
+            failure = self._cause(self._failed[0])
+            phase, cause, cause_id = Phase.FAILED, failure.sentence, failure.id
+        elif asked:
+            cause = (
+                f"{self.replicas[0].name} ended with code 0; {', '.join(asked)} ran on for"
+                f" {self._finish_grace:g} s and had to be ended."
             )
-            if asked:
-                cause = (
-                    f"{self.replicas[0].name} ended with code 0; {', '.join(asked)} ran on for"
-                    f" {self._finish_grace:g} s and had to be ended."
-                )
         self._pipes.close()
         self._release()
         self.final = self._move(phase, cause, cause_id)

@@ -64,83 +64,60 @@ def short(node: str) -> str:
     return node.partition(".")[0]
 
 
-def attribute(
-    rows: Sequence[Labelled],
-    wanted: SeriesQuery,
-    source: SourceName,
-) -> Fetched:
+def attribute(rows: Sequence[Labelled], wanted: SeriesQuery, source: SourceName) -> Fetched:
     """Choose one series per metric and GPU of the run."""
     own = {(wanted.namespace, pod) for pod in wanted.nodes} if wanted.namespace else set()
     # A Prometheus may have put the exporter's own pod there. It has not where a pod of ours stands
     # there.
-    trusted = any(
-        _style(row.labels) == POD_LABELS[-1] and _pod(row.labels, POD_LABELS[-1]) in own
-        for row in rows
-    )
+    trusted = any(_workload(row.labels, POD_LABELS[-1:]) in own for row in rows)
     styles = POD_LABELS if trusted else POD_LABELS[:-1]
-    workloads = [_workload(row.labels, styles) for row in rows]
-    keys = [_key(row.labels) for row in rows]
-    has: dict[_Key, set[_Pod]] = {(uuid, ""): set() for uuid in wanted.uuids}
-    for key, pod in zip(keys, workloads, strict=True):
-        if pod in own and pod is not None:
-            has.setdefault(key, set()).add(pod)
-    # Series with the rank of their pod: 0 ours, 1 none, 2 another.
-    ours: dict[_Key, list[tuple[Labelled, int]]] = defaultdict(list)
-    others: dict[_Key, dict[_Pod, int]] = defaultdict(lambda: defaultdict(int))
-    for row, key, pod in zip(rows, keys, workloads, strict=True):
-        if key not in has or row.labels["__name__"] not in _FIELDS:
-            continue
-        if pod is None or pod in own:
-            ours[key].append((row, 0 if pod is not None else 1))
-            continue
-        others[key][pod] = max(others[key][pod], len(row.at))
-        if not has[key]:
-            # Ours by the run's log; the exporter names one of several pods.
-            ours[key].append((row, 2))
-    gpus = {key: _gpu(rows_of_gpu, key, has[key], wanted) for key, rows_of_gpu in ours.items()}
-    shared = []
-    for key, gpu in gpus.items():
-        beside = {pod for pod, samples in others[key].items() if samples >= _OTHERS_SAMPLES}
-        # Two pods of the run on one GPU also share it.
-        beside |= {pod for pod in has[key] if pod[1] != gpu.pod}
-        shared += [Shared(gpu=gpu, other="/".join(pod)) for pod in sorted(beside)]
+    by_gpu: dict[_Key, list[tuple[Labelled, _Pod | None]]] = defaultdict(list)
+    for row in rows:
+        key = row.labels.get(UUID, ""), row.labels.get("GPU_I_ID", "")
+        by_gpu[key].append((row, _workload(row.labels, styles)))
     series: list[Series] = []
-    missing = {metric.id: _why_none(metric) for metric in METRICS} if gpus else {}
-    for key, gpu in gpus.items():
-        added, lacks = _of_gpu(ours[key], gpu, source)
+    shared: list[Shared] = []
+    missing: dict[str, str] = {}
+    for key, known in by_gpu.items():
+        pods = {pod for _, pod in known if pod is not None and pod in own}
+        if not pods and key not in {(uuid, "") for uuid in wanted.uuids}:
+            continue
+        missing = {metric.id: _why_none(metric) for metric in METRICS} | missing
+        others = {pod for _, pod in known if pod is not None} - pods
+        # Of a GPU that only the log names, the exporter may name one of several pods.
+        ranked = [
+            (row, 0 if pod in pods else 1 if pod is None else 2)
+            for row, pod in known
+            if pod not in others or not pods
+        ]
+        gpu = _gpu([row for row, _ in ranked], key, pods, wanted)
+        beside = {pod for row, pod in known if pod in others and len(row.at) >= _OTHERS_SAMPLES}
+        # Two pods of the run on one GPU also share it.
+        beside |= {pod for pod in pods if pod[1] != gpu.pod}
+        shared += [Shared(gpu=gpu, other="/".join(pod)) for pod in sorted(beside)]
+        added, lacks = _of_gpu(ranked, gpu, source)
         series += added
         missing |= lacks
     # Not missing if any GPU has the metric.
-    for known in series:
-        missing.pop(known.metric, None)
+    for one in series:
+        missing.pop(one.metric, None)
     series.sort(key=_place)
     return Fetched(source=source, series=tuple(series), missing=missing, shared=tuple(shared))
 
 
-def _style(labels: Mapping[str, str]) -> tuple[str, str] | None:
-    return next((style for style in POD_LABELS if labels.get(style[1])), None)
-
-
 def _workload(labels: Mapping[str, str], styles: Sequence[tuple[str, str]]) -> _Pod | None:
     """Return the GPU's pod; None without one or if uncertain."""
-    style = _style(labels)
-    return _pod(labels, style) if style in styles and style is not None else None
+    for style in POD_LABELS:
+        space, name = style
+        if labels.get(name):
+            return (labels.get(space, ""), labels[name]) if style in styles else None
+    return None
 
 
-def _pod(labels: Mapping[str, str], style: tuple[str, str]) -> _Pod:
-    return labels.get(style[0], ""), labels[style[1]]
-
-
-def _key(labels: Mapping[str, str]) -> _Key:
-    return labels.get(UUID, ""), labels.get("GPU_I_ID", "")
-
-
-def _gpu(
-    rows: Sequence[tuple[Labelled, int]], key: _Key, pods: Collection[_Pod], wanted: SeriesQuery
-) -> Gpu:
+def _gpu(rows: Sequence[Labelled], key: _Key, pods: Collection[_Pod], wanted: SeriesQuery) -> Gpu:
     # All series of a GPU have these labels, but an exporter of another version may lack some.
     labels: dict[str, str] = {}
-    for row, _ in rows:
+    for row in rows:
         labels |= {name: value for name, value in row.labels.items() if value}
     node = labels.get(HOST)
     pod = min((name for _, name in pods), default=None)
@@ -182,7 +159,10 @@ def _of_gpu(
                 missing[metric] = f"The GPU does not have {name}: DCGM reports no value."
             continue
         at, values = zip(*kept, strict=True)
-        rank = (place, whose, -len(at), _exporter(row.labels))
+        # The exporter, and the Prometheus replica that scraped it.
+        names = ("job", "instance", "prometheus_replica", "replica")
+        exporter = " ".join(row.labels.get(name, "") for name in names)
+        rank = (place, whose, -len(at), exporter)
         by_metric[metric].append((rank, Labelled(row.labels, at, values)))
     series = []
     for metric, candidates in by_metric.items():
@@ -202,12 +182,6 @@ def _joined(rows: Sequence[Labelled]) -> tuple[tuple[float, ...], tuple[float, .
         elif row.at[0] > at[-1]:
             at, values = (*at, *row.at), (*values, *row.values)
     return at, values
-
-
-def _exporter(labels: Mapping[str, str]) -> str:
-    """Identify an exporter and the Prometheus replica that scraped it."""
-    names = ("job", "instance", "prometheus_replica", "replica")
-    return " ".join(labels.get(name, "") for name in names)
 
 
 def _interval(series: Iterable[Series]) -> float | None:

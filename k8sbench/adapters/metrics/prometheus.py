@@ -18,22 +18,16 @@ import msgspec
 
 from k8sbench.adapters.metrics import attribution, prometheus_api
 from k8sbench.adapters.metrics.attribution import Labelled
-from k8sbench.adapters.metrics.prometheus_api import (
-    PrometheusFault,
-    Row,
-    Way,
-)
+from k8sbench.adapters.metrics.prometheus_api import PrometheusFault, Row, Way
 from k8sbench.model.gpu_metrics import EXPORTER_SECONDS, Fetched, SeriesQuery, SourceName
 from k8sbench.ports import MetricSource
 
 SECONDS = 30.0
 """Limit of all queries of a fetch, seconds."""
 FIRST_SECONDS = 4.0
-"""Timeout of the first answer of a named Prometheus, seconds."""
+"""Timeout of the first answer of a Prometheus, seconds."""
 QUERY_SECONDS = 10.0
 """Timeout of one query of a fetch, seconds."""
-TRIED_SECONDS = 1.5
-"""Timeout of the first answer of a guessed Prometheus, seconds."""
 KNOWN_SECONDS = 60.0
 """Lifetime of the choice of a Prometheus, seconds."""
 POINTS, SAMPLES = 10_000, 200_000
@@ -114,15 +108,12 @@ class PrometheusSource(MetricSource):
             return self._reached
 
     def _reach(self, deadline: float) -> _Reached:
-        ways = self._find()
-        seconds = FIRST_SECONDS if len(ways) == 1 else TRIED_SECONDS
         return prometheus_api.first(
-            ways,
-            lambda way: self._opened(way, min(seconds, _left(deadline))),
-            lambda reached: reached.has_gpus,
+            self._find(), lambda way: self._opened(way, deadline), lambda reached: reached.has_gpus
         )
 
-    def _opened(self, way: Way, seconds: float) -> _Reached:
+    def _opened(self, way: Way, deadline: float) -> _Reached:
+        seconds = min(FIRST_SECONDS, _left(deadline))
         rows, _ = prometheus_api.ask(way, prometheus_api.known_nodes(NODES_SECONDS), seconds)
         scrapes = max((prometheus_api.number(row.value[1]) for row in rows), default=0.0)
         return _Reached(

@@ -25,23 +25,13 @@ from k8sbench.model.gpu_metrics import METRICS
 T = TypeVar("T")
 AGAIN_SECONDS = 4.0
 """Limit of retries for a server that starts or is busy, seconds."""
-_SHOWN = 200
-"""Letters of a server's own message that a reason repeats."""
 CONFIG_MAP, KEY = "dlperf-prometheus", "url"
 """ConfigMap in the run's namespace with the chart's address."""
 WELL_KNOWN = (
-    ("monitoring", "kube-prometheus-stack-prometheus:9090"),
-    ("monitoring", "prometheus-k8s:9090"),
     ("monitoring", "prometheus-operated:9090"),
     ("monitoring", "prometheus-server:80"),
-    ("monitoring", "prometheus:9090"),
-    ("prometheus", "prometheus-operated:9090"),
-    ("prometheus", "prometheus-server:80"),
 )
-"""Usual namespaces and services of a Prometheus, the likeliest first.
-
-Those of the Prometheus operator and of the usual charts.
-"""
+"""Usual namespace and services of the Prometheus operator and of the plain chart."""
 _IN_CLUSTER = re.compile(r"(?P<name>[^.]+)\.(?P<namespace>[^.]+)\.svc(?:\.[a-z.]+)?")
 
 
@@ -63,11 +53,6 @@ class Way(NamedTuple):
 class PrometheusFault(Exception):
     """There is no answer: one sentence that says why."""
 
-    def __init__(self, message: str, status: int | None = None) -> None:
-        super().__init__(message)
-        self.status = status
-        """HTTP status of the fault; None without an answer."""
-
 
 class Row(msgspec.Struct):
     """One series of an answer."""
@@ -79,21 +64,20 @@ class Row(msgspec.Struct):
     """Time of a query's evaluation, and the result."""
 
 
+class _Data(msgspec.Struct):
+    result: list[Row]
+
+
 class _Reply(msgspec.Struct):
     status: str = ""
-    data: msgspec.Raw = msgspec.Raw()
+    data: _Data | None = None
     error: str = ""
     error_type: str = msgspec.field(name="errorType", default="")
     warnings: list[str] = []
 
 
-class _Rows(msgspec.Struct):
-    result: list[Row]
-
-
 # Made here, once: msgspec crashes where two threads are the first to use a type.
 _REPLY = msgspec.json.Decoder(_Reply)
-_ROWS = msgspec.json.Decoder(_Rows)
 
 
 def direct(url: str, environ: Mapping[str, str] = os.environ) -> Way:
@@ -121,14 +105,24 @@ def ask(
     try:
         answer = way.api.read(way.path, max(0.1, seconds), retry_s=again_s, **words)
     except ApiFault as fault:
-        raise PrometheusFault(_explained(way, fault), fault.status) from fault
+        raise PrometheusFault(_explained(way, fault)) from fault
     except ConfigFault as fault:
         raise PrometheusFault(f"{way.name} cannot be asked: {fault}") from fault
-    reply = _decoded(way, lambda: _REPLY.decode(answer))
-    if reply.status != "success":
-        why = shortened(f"{reply.error_type}: {reply.error}")
+    reply = _decoded(answer)
+    if reply is not None and reply.status != "success":
+        why = f"{reply.error_type}: {reply.error}"
         raise PrometheusFault(f"{way.name} refuses the query ({why}).")
-    return _decoded(way, lambda: _ROWS.decode(reply.data)).result, reply.warnings
+    if reply is None or reply.data is None:
+        raise PrometheusFault(
+            f"{way.name} does not speak Prometheus' API: its answer is not JSON as it should be."
+        )
+    return reply.data.result, reply.warnings
+
+
+def _decoded(answer: bytes | str) -> _Reply | None:
+    with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
+        return _REPLY.decode(answer)
+    return None
 
 
 def number(text: str) -> float:
@@ -140,39 +134,17 @@ def number(text: str) -> float:
 
 
 def _explained(way: Way, fault: ApiFault) -> str:
-    said = fault.message
     if fault.denied:
         why = faults.explained(fault, "Prometheus be asked", way.api.place)
         return f"{way.name} cannot be asked: {why.message}"
-    with contextlib.suppress(msgspec.MsgspecError):
-        said = _REPLY.decode(said).error or said
-    said = shortened(said).rstrip(".")
-    if fault.reason == faults.CREDENTIALS:
-        return f"{way.name} cannot be asked: {said}."
+    reply = _decoded(fault.message)
+    said = " ".join(((reply and reply.error) or fault.message).split()).rstrip(".")
     if fault.status is None:
         return f"{way.name} cannot be reached: {said}."
     said = f"{way.name} answers {fault.status}{': ' if said else ''}{said}"
     if fault.status in {301, 302, 303, 307, 308, 401, 403} and way.service is None:
         said += f"; {VARIABLE} names a file with credentials"
     return f"{said}."
-
-
-def shortened(text: str) -> str:
-    """Shorten a server's message to one line of whole words."""
-    text = " ".join(text.split())
-    if len(text) <= _SHOWN:
-        return text
-    cut = text[: _SHOWN - 2]
-    return (cut.rpartition(" ")[0] or cut).rstrip(" .,;:") + " …"
-
-
-def _decoded(way: Way, decode: Callable[[], T]) -> T:
-    try:
-        return decode()
-    except (msgspec.MsgspecError, ValueError, UnicodeDecodeError) as error:
-        raise PrometheusFault(
-            f"{way.name} does not speak Prometheus' API: its answer is not JSON as it should be."
-        ) from error
 
 
 def wrong_address(url: str) -> str | None:
@@ -217,8 +189,8 @@ def named(url: str, api: Api | None) -> tuple[Way, ...]:
 def ways(place: str, api: Api | None) -> tuple[Way, ...]:
     """Return the ways to ``--prometheus``: a URL, or ``auto``.
 
-    That is what the chart publishes in the namespace, or else the ``usual`` ones, the likeliest
-    first. Raises :class:`PrometheusFault`. The API client stays its owner's to close.
+    That is what the chart publishes in the namespace, or else the ``usual`` ones. Raises
+    :class:`PrometheusFault`. The API client stays its owner's to close.
     """
     if api is None or place not in {"auto", "usual"}:
         return named(place, api)
@@ -241,26 +213,19 @@ def _published(api: Api) -> str:
 def first(ways: Sequence[Way], ask: Callable[[Way], T], has: Callable[[T], bool]) -> T:
     """Return the first answer with GPU metrics, or the first answer.
 
-    Raises :class:`PrometheusFault`; of several faults a refusal, which says more than a missing
-    service.
+    Raises :class:`PrometheusFault` with the reasons of all.
     """
     answers: list[T] = []
-    faults: list[PrometheusFault] = []
+    faults: list[str] = []
     for way in ways:
         try:
             answers.append(ask(way))
         except PrometheusFault as fault:
-            faults.append(fault)
-        else:
-            if has(answers[-1]):
-                return answers[-1]
+            faults.append(str(fault))
     if answers:
-        return answers[0]
-    if all(fault.status == 404 for fault in faults) and len(faults) > 1:
-        raise PrometheusFault(
-            "The cluster has none of the usual services of a Prometheus; name it with --prometheus."
-        )
-    raise min(faults, key=lambda fault: (fault.status != 403, fault.status == 404))
+        return next(filter(has, answers), answers[0])
+    hint = ["Name another with --prometheus."] if len(faults) > 1 else []
+    raise PrometheusFault(" ".join(faults + hint))
 
 
 # -- promql ---------------------------------------------------------------------------------------

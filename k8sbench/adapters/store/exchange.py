@@ -73,11 +73,6 @@ def export(store: SqlStore, run_ids: Sequence[str], out: BinaryIO) -> None:
     ):
         for run_id in run_ids:
             folder = store.folder(run_id)
-            if not _is_same(store.run(run_id), _whole(RunFolder(folder))):
-                raise StoreError(
-                    f"The folder {folder} does not hold all that is known of run {run_id}.",
-                    "Export it where it was followed to its end.",
-                )
             with disk.translated(f"read {folder}"):
                 tar.add(folder, f"{artifacts.RUNS}/{run_id}", filter=_exported)
             tar.members.clear()  # type: ignore[attr-defined]  # it keeps every header otherwise
@@ -201,7 +196,7 @@ def _there(store: SqlStore, incoming: Path, run_ids: Sequence[str], shown: str) 
             here = store.run(run_id)
         except NotFound:
             continue
-        if not _is_same(here, run):
+        if _END(here) != _END(run):
             raise UsageError(
                 f"There is another run {run_id} in the store, or the same with other content."
                 " Nothing was imported.",
@@ -211,11 +206,6 @@ def _there(store: SqlStore, incoming: Path, run_ids: Sequence[str], shown: str) 
         if here.artifacts is not None:
             there.append(run_id)
     return there
-
-
-def _is_same(here: Run, run: Run | None) -> bool:
-    """Return True if two are one run, with the same end."""
-    return run is not None and _END(here) == _END(run)
 
 
 def _whole(folder: RunFolder) -> Run | None:

@@ -13,24 +13,11 @@ from typing import BinaryIO
 from k8sbench.adapters.lines import MARKED_BYTES, digest
 from k8sbench.adapters.store import disk
 from k8sbench.model.errors import StoreError
-from k8sbench.model.sample import LogGap
 from k8sbench.ports import LogLine, LogMark
 
 LOGS = "logs"
 LOG_SUFFIX = ".log"
 _STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z) ")
-MOST_BYTES = 256 << 20
-"""Maximum size of a replica's log: three days of ten lines a second.
-
-Beyond it the middle is dropped, so that an endless program does not fill the disk.
-"""
-FIRST_BYTES, LAST_BYTES = MOST_BYTES // 2, MOST_BYTES // 4
-"""Kept sizes of a shortened log: beginning, and at least the end."""
-LEFT_OUT = (
-    f"The log has grown beyond {MOST_BYTES >> 20} MiB, and its middle is left out: have the program"
-    " print less."
-)
-_PIECE_BYTES = 1 << 20
 
 
 class LogWriter:
@@ -41,65 +28,26 @@ class LogWriter:
     for its write only: a thousand runs have more logs than a process may have open files.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        check: Callable[[], None] = lambda: None,
-        shortened: Callable[[str, int, int], None] = lambda *_: None,
-    ) -> None:
+    def __init__(self, folder: Path, check: Callable[[], None] = lambda: None) -> None:
         self._folder = folder / LOGS
         self._check = check
         """Raises when the run is no longer this process's to follow."""
-        self._shortened = shortened
-        """Called with replica, position and bytes before a log is shortened."""
-        self._cuts: dict[str, tuple[int, int]] = {}
-        """Part of a log to be left out, by replica, bytes."""
         self._paths: dict[str, Path] = {}
         """Paths of the logs that were written here, by replica."""
         self._failed = False
 
-    def write(self, first: LogLine, *more: LogLine) -> LogGap | None:
+    def write(self, first: LogLine, *more: LogLine) -> None:
         """Append lines of one replica with their time stamps."""
         if self._failed:
-            return None
+            return
         self._check()
         try:
-            with disk.translated(f"write the log of {first.replica} in {self._folder}"):
-                if first.replica in self._cuts:
-                    self._shorten(first.replica)
-                with self._file(first.replica) as file:
-                    file.write(b"".join(map(_stamped, (first, *more))))
-                    is_long = file.tell() > MOST_BYTES
-                return self._too_long(first.replica) if is_long else None
+            doing = f"write the log of {first.replica} in {self._folder}"
+            with disk.translated(doing), self._file(first.replica) as file:
+                file.write(b"".join(map(_stamped, (first, *more))))
         except StoreError:
             self._failed = True
             raise
-
-    def close(self) -> None:
-        """Shorten the logs that are still too long; idempotent."""
-        for replica in list(self._cuts):
-            with contextlib.suppress(OSError, StoreError):
-                self._shorten(replica)
-
-    def _too_long(self, replica: str) -> LogGap:
-        """Choose the lines to leave out of a log."""
-        with disk.mapped(self._paths[replica]) as data:
-            begin = data.rfind(b"\n", 0, FIRST_BYTES) + 1
-            end = data.find(b"\n", len(data) - LAST_BYTES) + 1
-            last = data[data.rfind(b"\n", 0, begin - 1) + 1 : begin]
-            after, _ = split_stamp(last)
-            before, _ = split_stamp(data[end : data.find(b"\n", end)])
-        self._cuts[replica] = begin, end
-        return LogGap(replica=replica, after=after, before=before, why=LEFT_OUT)
-
-    def _shorten(self, replica: str) -> None:
-        begin, end = self._cuts.pop(replica)
-        path = self._paths[replica]
-        self._shortened(replica, begin, end - begin)
-        with disk.mapped(path) as data, disk.whole_file(path) as file:
-            for first, last in ((0, begin), (end, len(data))):
-                for piece in range(first, last, _PIECE_BYTES):
-                    file.write(data[piece : min(piece + _PIECE_BYTES, last)])
 
     def _file(self, replica: str) -> BinaryIO:
         path = self._paths.get(replica)

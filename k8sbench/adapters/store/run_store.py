@@ -276,15 +276,7 @@ class SqlStore:
 
     def archive(self, run_id: str) -> LogWriter:
         """Open the run's log files for appending."""
-        check = partial(self.claims.check, run_id)
-        return LogWriter(self.folder(run_id), check, partial(self._shorten_log, run_id))
-
-    def _shorten_log(self, run_id: str, replica: str, at: int, by: int) -> None:
-        """Record that a log will lose bytes from a position on."""
-        begins = self._log_begins(run_id)
-        if (begin := begins.get(replica, 0)) > at:
-            begins[replica] = max(at, begin - by)
-            self.keep(run_id, artifacts.LOG_BEGINS, msgspec.json.encode(begins).decode() + "\n")
+        return LogWriter(self.folder(run_id), partial(self.claims.check, run_id))
 
     def _log_begins(self, run_id: str) -> dict[str, int]:
         """Return the start of the present attempt's logs, by replica, bytes."""

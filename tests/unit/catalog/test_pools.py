@@ -85,9 +85,8 @@ def test_a_named_file_that_is_missing_is_an_error(tmp_path: pathlib.Path) -> Non
     missing = str(tmp_path / "missing.yaml")
     with pytest.raises(InputError, match="no such file"):
         pools.load(missing)
-    with pytest.raises(InputError, match="no such file") as caught:
+    with pytest.raises(InputError, match="no such file"):
         pools.load(environ={"K8SBENCH_POOLS": missing})
-    assert "K8SBENCH_POOLS names it" in caught.value.action
 
 
 def test_the_users_file_is_not_passed_over_where_it_is_broken(tmp_path: pathlib.Path) -> None:

@@ -1,6 +1,5 @@
 """``k8sbench watch --gpu`` in pipes and on terminals of any width."""
 
-import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -94,10 +93,10 @@ def source(monkeypatch: pytest.MonkeyPatch) -> Source:
 
 def local(*events: JobEvent, device: str = "cuda") -> None:
     """Record a run of this machine that goes on, and lines of its log."""
-    with open_store() as store, contextlib.ExitStack() as stack:
+    with open_store() as store:
         store.record(plan(device=device, log="k8sbench"), at=time.time(), owner=None)
         store.move("seg-1", step(Phase.RUNNING, time.time()))
-        archive = stack.enter_context(contextlib.closing(store.archive("seg-1")))
+        archive = store.archive("seg-1")
         for event in events:
             archive.write(present(event.line))
 

@@ -48,7 +48,6 @@ def store(tmp_path: Path) -> Iterator[SqlStore]:
         archive = store.archive("seg-1")
         for text in ("one", "two"):
             archive.write(LogLine(replica="master-0", at=7.0, text=text))
-        archive.close()
         yield store
 
 

@@ -120,7 +120,7 @@ def test_an_expression_that_matches_no_line_is_named(place: Path, cli: Cli) -> N
         (["nothing"], "There is no run 'nothing'"),
         (["one"], "'one' is a set, not a run or a group."),
         (["g-nothing"], "There is no group 'g-nothing'"),
-        ([str(foreign.BENCHMARK), "gone.log"], "gone.log: does not exist"),
+        ([str(foreign.BENCHMARK), "gone.log"], "gone.log: cannot be read"),
         (["nothing", "--accept", "batchsize"], "there is no such reason"),
     ],
 )

@@ -228,5 +228,5 @@ def test_a_rejected_log_is_recorded_and_exits_5(place: Path, cli: Cli) -> None:
 def test_a_run_that_lacks_one_of_its_files_is_not_recorded(place: Path, cli: Cli) -> None:
     (place / "workerlog.0").write_text(foreign.log(gpus=4, rate=4500.0))
     words = ["workerlog.0", "workerlog.1", *foreign.OF, "--one-run", "--skip-unreadable"]
-    assert "workerlog.1: does not exist" in cli("import", *words, code=2).err
+    assert "workerlog.1: cannot be read" in cli("import", *words, code=2).err
     assert runs() == []

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.adapters.store import run_logs
 from k8sbench.app.context import _measure
 from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.active_run import GAPS, kept_gaps
@@ -77,22 +76,6 @@ def test_a_job_that_cannot_be_cancelled_is_not_waited_for_without_end(store: Sto
     assert final.action == "End it with: k8sbench delete seg-1"
     assert cluster.released == ["seg-1"]
     assert len(cluster.cancelled) == 1
-
-
-def test_what_an_endless_log_lacks_is_a_gap(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, size in (("MOST", 2_000), ("FIRST", 1_000), ("LAST", 500)):
-        monkeypatch.setattr(run_logs, f"{name}_BYTES", size)
-    printed = [line(f"step {number:6}") for number in range(1_000)]
-    reporter = Silent()
-    cluster = FakeCluster(*printed, at(Phase.SUCCEEDED), outlives=True)
-    (run,) = submit(store, cluster, reporter=reporter)
-    (gap,) = kept_gaps(store, run.run_id)
-    assert gap.why == run_logs.LEFT_OUT
-    assert present(run.measurement).records == 1  # the fake measures nothing but gaps
-    assert cluster.removed == []
-    (log,) = store.log_files(run.run_id)
-    assert log.stat().st_size <= 2_000
-    assert log.read_text().splitlines()[-1].endswith("step    999")
 
 
 @pytest.mark.parametrize(("other", "known"), [("sha256:a", "sha256:a"), ("sha256:b", None)])

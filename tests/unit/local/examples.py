@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from k8sbench.adapters.local import launch, manifest
+from k8sbench.adapters.local import launch
 from k8sbench.adapters.local.launch import Launch, Machine
 from k8sbench.model.plan import PlannedWindow, RunPlan
 from k8sbench.model.pool import CPU_POOL
@@ -70,9 +70,9 @@ def rendered(wanted: RunPlan, files: Mapping[str, str] | None = None) -> Objects
     return manifests(wanted, templates=plans.ready(), trainers=sources(files or {}))
 
 
-def job(wanted: RunPlan, files: Mapping[str, str] | None = None) -> manifest.ManifestJob:
+def job(wanted: RunPlan, files: Mapping[str, str] | None = None) -> launch.ManifestJob:
     """Render a plan and read it back."""
-    return manifest.read(rendered(wanted, files), node="box")
+    return launch.read_job(rendered(wanted, files), node="box")
 
 
 def machine(**changes: Any) -> Machine:
@@ -91,5 +91,7 @@ def machine(**changes: Any) -> Machine:
 def launches(wanted: RunPlan, here: Machine | None = None) -> tuple[Launch, ...]:
     """Prepare a plan's replicas for a machine."""
     found = job(wanted)
-    scratches = [f"/scratch/{replica.name}" for replica in found.replicas]
-    return launch.launches(found, here or machine(), Path("/run/mounts"), scratches)
+    return tuple(
+        launch.launched(found, n, here or machine(), Path("/run/mounts"), f"/scratch/{one.name}")
+        for n, one in enumerate(found.replicas)
+    )

@@ -16,10 +16,8 @@ class Nvml:
     class NVMLError(Exception):
         """As in pynvml."""
 
-    def __init__(
-        self, count: int, *, divided: tuple[int, ...] = (), fault: str | None = None
-    ) -> None:
-        self.count, self.divided, self.fault = count, divided, fault
+    def __init__(self, count: int, *, fault: str | None = None) -> None:
+        self.count, self.fault = count, fault
         self.calls: list[str] = []
 
     def nvmlInit(self) -> None:
@@ -46,11 +44,6 @@ class Nvml:
 
     def nvmlDeviceGetName(self, handle: int) -> str:
         return "Tesla V100-SXM2-16GB"
-
-    def nvmlDeviceGetMigMode(self, handle: int) -> tuple[int, int]:
-        if handle in self.divided:
-            return 1, 1
-        raise self.NVMLError("Not Supported")
 
 
 def found(count: int, visible: str | None = None, **more: Any) -> Inventory:
@@ -80,12 +73,6 @@ def test_no_driver_is_an_answer_with_its_reason(fault: str, calls: list[str]) ->
 
 def test_a_driver_without_gpus_says_so() -> None:
     assert found(0).reason == "the driver knows no GPU"
-
-
-def test_a_divided_gpu_is_left_out() -> None:
-    here = found(3, divided=(1,))
-    assert indices(here) == [0, 2]
-    assert here.reason == "left out, being divided (MIG): 1"
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,8 @@ import msgspec
 import pytest
 
 from k8sbench.adapters import lines
-from k8sbench.adapters.local import launch, manifest
-from k8sbench.adapters.local.launch import Launch, Machine
-from k8sbench.adapters.local.manifest import ManifestJob
+from k8sbench.adapters.local import launch
+from k8sbench.adapters.local.launch import Launch, Machine, ManifestJob
 from k8sbench.diagnose.job import exits as endings
 from k8sbench.model.errors import UsageError
 from tests.tiers import ROOT
@@ -220,13 +219,13 @@ def container(given: examples.Objects, kind: str = "Master") -> dict[str, Any]:
 
 def test_command_and_variables_are_the_manifests_own() -> None:
     plan = examples.plan("--data", "a b", "$HOME;`x`", files=FILES, env={"A": "'\"\\"})
-    job = manifest.read(examples.rendered(plan, FILES), node="box")
+    job = launch.read_job(examples.rendered(plan, FILES), node="box")
     assert all(replica.command == plan.command for replica in job.replicas)
     assert dict(job.replicas[0].env)["A"] == "'\"\\"
 
 
 def test_the_trainers_come_out_of_the_configmap_as_they_went_in() -> None:
-    (files,) = manifest.read(objects(), node="box").files.values()
+    (files,) = launch.read_job(objects(), node="box").files.values()
     assert files["k8sbench/trainers/little.py"] == FILES["little.py"].encode()
     assert "k8sbench/__init__.py" in files
 
@@ -234,7 +233,7 @@ def test_the_trainers_come_out_of_the_configmap_as_they_went_in() -> None:
 def test_arguments_follow_the_command() -> None:
     given = objects()
     container(given)["args"] = ["--last"]
-    assert manifest.read(given, node="box").replicas[0].command[-1] == "--last"
+    assert launch.read_job(given, node="box").replicas[0].command[-1] == "--last"
 
 
 def test_a_field_of_the_pod_is_this_machines() -> None:
@@ -244,7 +243,7 @@ def test_a_field_of_the_pod_is_this_machines() -> None:
         {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
         {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
     ]
-    env = dict(manifest.read(given, node="box").replicas[0].env)
+    env = dict(launch.read_job(given, node="box").replicas[0].env)
     assert env["POD"] == f"{examples.RUN_ID}-master-0"
     assert env["IP"] == "127.0.0.1"
     assert env["NODE"] == "box"
@@ -255,7 +254,7 @@ def test_a_secret_is_refused() -> None:
     secret = {"name": "S", "valueFrom": {"secretKeyRef": {"name": "s"}}}
     container(given)["env"].append(secret)
     with pytest.raises(UsageError, match="Variable S"):
-        manifest.read(given, node="box")
+        launch.read_job(given, node="box")
 
 
 def test_a_claim_in_the_command_is_refused() -> None:
@@ -265,7 +264,7 @@ def test_a_claim_in_the_command_is_refused() -> None:
     container(given)["volumeMounts"].append({"name": "d", "mountPath": "/data"})
     container(given)["command"] += ["--data", "/data/train"]
     with pytest.raises(UsageError, match="/data/train"):
-        manifest.read(given, node="box")
+        launch.read_job(given, node="box")
 
 
 # -- programs -------------------------------------------------------------------------------------
@@ -273,7 +272,7 @@ def test_a_claim_in_the_command_is_refused() -> None:
 
 @pytest.mark.parametrize("command", STARTS.values(), ids=" ".join)
 def test_the_commands_that_planning_makes_run(command: tuple[str, ...]) -> None:
-    manifest.check(plan(), (*command, "--batch-size", "2"))
+    launch.check_command(plan(), (*command, "--batch-size", "2"))
 
 
 @pytest.mark.parametrize(
@@ -291,12 +290,12 @@ def test_the_commands_that_planning_makes_run(command: tuple[str, ...]) -> None:
 )
 def test_anything_else_is_refused(command: str) -> None:
     with pytest.raises(UsageError, match="k8sbench's own trainers alone"):
-        manifest.check(plan(), command.split(" "))
+        launch.check_command(plan(), command.split(" "))
 
 
 def test_a_plan_without_a_trainer_is_refused() -> None:
     with pytest.raises(UsageError, match="k8sbench's own trainers alone"):
-        manifest.check(plan(trainer=None), ("python3", "-m", "k8sbench.trainers.None"))
+        launch.check_command(plan(trainer=None), ("python3", "-m", "k8sbench.trainers.None"))
 
 
 @pytest.mark.parametrize(
@@ -313,11 +312,11 @@ def test_a_plan_without_a_trainer_is_refused() -> None:
 )
 def test_variables_that_load_other_code_are_refused(name: str, value: str) -> None:
     with pytest.raises(UsageError, match=name):
-        manifest.check_variables({name: value})
+        launch.check_variables({name: value})
 
 
 @pytest.mark.parametrize(
     "name", ["NCCL_DEBUG", "LD_LIBRARY_PATH", "PYTHONUNBUFFERED", "PET_MONITOR_INTERVAL"]
 )
 def test_other_variables_are_the_benchmarks_own(name: str) -> None:
-    manifest.check_variables({name: "1", "PYTHONPATH": "/opt/k8sbench"})
+    launch.check_variables({name: "1", "PYTHONPATH": "/opt/k8sbench"})

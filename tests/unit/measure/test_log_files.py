@@ -3,7 +3,6 @@
 import bz2
 import gzip
 import io
-import lzma
 import os
 import sys
 from collections.abc import Iterable
@@ -24,7 +23,6 @@ PRINTED = st.characters(exclude_categories=("Cc", "Cs"))
 """Printable characters."""
 
 
-DOCKER = b'{"log":"Iter\\n","stream":"stdout","time":"2026-"}\n' * 9
 ENCODINGS = ("utf-8", "utf-8-sig", "utf-16")
 
 
@@ -113,20 +111,17 @@ def test_a_relative_path_and_standard_input_are_named_as_they_were_typed() -> No
 
 
 @pytest.mark.parametrize(
-    ("data", "what"),
+    "data",
     [
-        (b"PK\x03\x04\x00\x00", "packed with zip.*unzip"),
-        (bz2.compress(b"Iter [1/2]" * 99), "packed with bzip2.*bunzip2"),
-        (lzma.compress(b"Iter [1/2]" * 99), "packed with xz.*unxz"),
-        (DOCKER, "packed with Docker's .*jq -rj .log"),
-        (b"\x80\x04\x95rest", "is not text"),
-        (bytes(range(256)) * 8, "is not text"),
-        (b"\x00" * 100, "is not text"),
-        (b"Iter\x00\x00\x00\x00" * 10, "40 of its first 80 bytes are NUL"),
+        bz2.compress(b"Iter [1/2]" * 99),
+        b"\x80\x04\x95rest",
+        bytes(range(256)) * 8,
+        b"\x00" * 100,
+        b"Iter\x00\x00\x00\x00" * 10,
     ],
 )
-def test_what_is_no_text_is_refused_by_what_it_is(tmp_path: Path, data: bytes, what: str) -> None:
-    with pytest.raises(InputError, match=what) as caught:
+def test_what_is_no_text_is_refused(tmp_path: Path, data: bytes) -> None:
+    with pytest.raises(InputError, match="is not text") as caught:
         read(written(tmp_path, data))
     assert "train.log" in caught.value.message
 
@@ -149,7 +144,7 @@ def test_unopenable_files_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     path = written(tmp_path, b"x")  # root, who runs tests in containers, may read everything
     for wrong in (PermissionError(13, "Permission denied"), OSError(5, "Input/output error")):
         monkeypatch.setattr("builtins.open", Mock(side_effect=wrong))
-        with pytest.raises(InputError, match=r"may not be read|input/output error") as error:
+        with pytest.raises(InputError, match="permission denied|input/output error") as error:
             read(path)
         assert error.value.message.startswith(f"{path}: ")
         assert error.value.action

@@ -146,12 +146,3 @@ def test_a_refusal_of_the_api_server_is_a_whole_sentence() -> None:
         "Prometheus mon/p:web cannot be asked:"
         f" User {user} may not get services/proxy in namespace mon."
     )
-
-
-@pytest.mark.parametrize("words", ["a page of an error. " * 50, "x" * 1000])
-def test_a_long_message_of_a_server_ends_visibly_after_a_word(words: str) -> None:
-    source = PrometheusSource(finder(way(Server(is_there=False, refusal=words))))
-    said = source.fetch(wanted()).missing["*"]
-    assert len(said) < 300
-    assert said.endswith(" ….")
-    assert set(said.removesuffix(" ….").split()[4:]) <= set(words.split()) | {"x" * 198}

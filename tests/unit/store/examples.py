@@ -57,7 +57,6 @@ def archive(
     writer = store.archive(run_id)
     for text in texts:
         writer.write(LogLine(replica=replica, at=at, text=text))
-    writer.close()
     return store.folder(run_id) / "logs" / f"{replica}.log"
 
 

@@ -179,8 +179,6 @@ def test_log_files_are_listed_with_rank_0_first(one_run: SqlStore) -> None:
     archive = one_run.archive("seg-1")
     for replica in ("worker-10", "worker-9", "master-0", "worker-0"):
         archive.write(LogLine(replica=replica, at=NOW, text="hello"))
-    archive.close()
-    archive.close()
     stems = [path.stem for path in one_run.log_files("seg-1")]
     assert stems == ["master-0", "worker-0", "worker-9", "worker-10"]
 

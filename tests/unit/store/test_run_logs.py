@@ -14,7 +14,6 @@ from k8sbench.adapters.lines import digest
 from k8sbench.adapters.store import run_logs
 from k8sbench.adapters.store.run_logs import LogTail, LogWriter
 from k8sbench.adapters.store.sql_store import SqlStore
-from k8sbench.model.sample import LogGap
 from k8sbench.ports import LogLine, LogMark
 from tests.unit.store.examples import NOW, OWNER, archive, plan
 
@@ -102,73 +101,6 @@ def store(sqlite_store: SqlStore) -> SqlStore:
     return sqlite_store
 
 
-LINES = 10_000
-"""Lines of 40 bytes each.
-
-A log may have 20,000 bytes here, and keeps 10,000 and 5,000 of them.
-"""
-
-
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, size in (("MOST", 20_000), ("FIRST", 10_000), ("LAST", 5_000)):
-        monkeypatch.setattr(run_logs, f"{name}_BYTES", size)
-
-
-def grown(store: SqlStore, first: int, last: int) -> list[LogGap]:
-    """Archive lines one by one; return the gaps before each."""
-    gaps = []
-    with contextlib.closing(store.archive("seg-1")) as archive:
-        for number in range(first, last):
-            gap = archive.write(LogLine(replica="master-0", at=number, text=f"step {number:6}"))
-            gaps += [gap] if gap is not None else []
-            (path,) = store.log_files("seg-1")
-            assert gap is not None or path.stat().st_size <= 20_000
-    return gaps
-
-
-def kept(store: SqlStore) -> list[int]:
-    (path,) = store.log_files("seg-1")
-    return [int(line.split()[-1]) for line in path.read_text().splitlines()]
-
-
-@pytest.mark.usefixtures("small")
-def test_of_a_log_that_grows_without_end_the_middle_is_left_out(store: SqlStore) -> None:
-    gaps = grown(store, 0, LINES)
-    numbers = kept(store)
-    (jump,) = (i for i in range(1, len(numbers)) if numbers[i] != numbers[i - 1] + 1)
-    assert (numbers[0], numbers[-1]) == (0, LINES - 1)
-    assert jump * 40 == pytest.approx(10_000, abs=40)
-    assert len(numbers) - jump >= 5_000 // 40
-    assert {gap.after for gap in gaps} == {numbers[jump - 1]}
-    assert gaps[-1].before == numbers[jump]
-    assert "middle is left out" in gaps[-1].why
-
-
-@pytest.mark.usefixtures("small")
-def test_what_is_left_out_is_on_record_before_it_goes(store: SqlStore) -> None:
-    """After a kill in between, the log is whole; the next process trims it."""
-    archive = store.archive("seg-1")
-    lines = [
-        LogLine(replica="master-0", at=number, text=f"step {number:6}") for number in range(600)
-    ]
-    assert archive.write(*lines) is not None
-    assert kept(store) == list(range(600))
-    (gap,) = grown(store, 600, 601)
-    assert kept(store)[249:251] == [gap.after, gap.before] == [249, 477]
-
-
-@pytest.mark.parametrize(("begin", "end"), [(100, 700), (300, 700), (490, 520), (690, 700)])
-@pytest.mark.usefixtures("small")
-def test_the_marks_of_an_attempt_stay_its_own(store: SqlStore, begin: int, end: int) -> None:
-    grown(store, 0, begin)
-    store.begin_attempt("seg-1")
-    assert store.log_marks("seg-1") == {}
-    grown(store, begin, end)
-    mark = store.log_marks("seg-1")["master-0"]
-    assert (mark.at, mark.lines, len(mark.texts)) == (end - 1, 1, 4 * min(end - begin, 64))
-
-
 # -- how far a log is archived --------------------------------------------------------------------
 
 
@@ -210,7 +142,6 @@ def test_the_archive_tells_the_mark_that_the_stream_had(steps: list[int], texts:
             text = texts[number % len(texts)]
             resume.feed([Line(at, text)])
             writer.write(LogLine(replica="master-0", at=at / 1_000_000, text=text))
-        writer.close()
         found = run_logs.log_mark(Path(folder, "logs", "master-0.log"))
     assert found == resume.mark
 
