@@ -23,7 +23,6 @@ from k8sbench.model.compared import (
     Compared,
     Comparison,
     Difference,
-    Earlier,
     Figures,
     Finding,
 )
@@ -141,17 +140,8 @@ def have_sets(groups: Sequence[Group]) -> bool:
 # -- cases ----------------------------------------------------------------------------------------
 
 
-FEWEST_EARLIER = 5
-"""Minimum number of earlier sets for a case that its runs cannot decide."""
-
-
-def compare(
-    a: Side, b: Side, *, limit: float | None = None, among: Sequence[Group] = ()
-) -> Comparison:
-    """Compare two sides; ``limit`` is the share by which the second may be slower.
-
-    ``among`` are groups of other sets, which tell how a case varies from set to set.
-    """
+def compare(a: Side, b: Side, *, limit: float | None = None) -> Comparison:
+    """Compare two sides; ``limit`` is the share by which the second may be slower."""
     pairs = counterparts(a, b)
     differences = _differences(
         [
@@ -159,31 +149,8 @@ def compare(
             for mine, theirs in pairs
         ]
     )
-    cases = tuple(
-        msgspec.structs.replace(case, earlier=_earlier(case, among))
-        for case in _cases(pairs, limit)
-    )
+    cases = _cases(pairs, limit)
     return Comparison(a=a.name, b=b.name, limit=limit, cases=cases, differences=tuple(differences))
-
-
-def _earlier(case: Compared, among: Sequence[Group]) -> Earlier | None:
-    """Return medians of earlier sets of an undecided case; None if too few."""
-    if case.finding != "undecided" or case.b is None:
-        return None
-    newest, own = case.b.groups[-1], case.b.sets
-    began = min(group.began[1] for group in case.b.groups)
-    medians = [
-        group.spread.median
-        for group in among
-        if group.spread is not None
-        and group.key.set_name not in own
-        and group.began[1] < began
-        and (group.key.gpu_model, group.estimator) == (newest.key.gpu_model, newest.estimator)
-        and not differing(group, newest)
-    ]
-    if len(medians) < FEWEST_EARLIER:
-        return None
-    return Earlier(sets=len(medians), least=min(medians), most=max(medians))
 
 
 def newest_sets(groups: Sequence[Group]) -> Comparison | None:
