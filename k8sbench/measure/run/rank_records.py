@@ -109,8 +109,6 @@ class RankRecords:
 
         self.total: int | None = None
         """Planned iterations by the last record, whether it led further or not."""
-        self._extended: set[int] = set()
-        """Planned iterations before and after each time that the run planned more of them."""
         self.all_records = 0
         """Those that led further."""
         self.odd: defaultdict[Replay, Occurrences] = defaultdict(Occurrences)
@@ -205,17 +203,6 @@ class RankRecords:
     def _batch(self) -> int:
         """Samples per step by rate × seconds; 0 if not printed."""
         return round(self.sums.products.batch or 0)
-
-    def is_extended(self, record: Record) -> bool:
-        """True if another planned total is an extension of this run.
-
-        Our trainers extend a run until its GPU metrics cover enough time. A repeated line has the
-        total of before.
-        """
-        totals = {self.total or 0, record.total or 0}
-        if self.position == self.total and self._base + record.iteration > self.position:
-            self._extended |= totals
-        return totals <= self._extended
 
     def begins_with(self, record: Record) -> bool:
         """True if a record is of the log's first iterations, or earlier ones."""

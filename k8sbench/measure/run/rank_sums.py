@@ -82,10 +82,6 @@ class RunningMean:
         return Covered(iterations, mean * iterations)
 
 
-DISTINCT = 256
-"""Different distances between records that are distinguished; a log has two or three."""
-
-
 class Distances:
     """Counts the distances between the records of one rank, in iterations.
 
@@ -96,7 +92,7 @@ class Distances:
     def __init__(self, shape: Shape, window: CountedSteps, every: int | None) -> None:
         self._shape, self._window = shape, window
         self._counts: dict[int, int] = {}
-        self._gaps: dict[float, Occurrences] = {}
+        self._gaps: dict[int, Occurrences] = {}
         self.stated = every if shape.averaged == "interval" else None
         """Iterations that a record averages by the log's configuration; None: it does not tell."""
         self.usual = self.stated or 0
@@ -120,14 +116,13 @@ class Distances:
             return distance > steps
         if not turns:
             counts = self._counts
-            if len(counts) < DISTINCT or distance in counts:
-                counts[distance] = count = counts.get(distance, 0) + 1
-                most = counts.get(self.usual, 0)
-                if count > most or (count == most and distance < self.usual):
-                    if most == 1 and self._once is not None and distance < self.usual:
-                        self.gap(self.usual, self._once, distance)
-                    self.usual = min(distance, self.stated or distance)
-                    self._once = None if events and self._shape.holds_events else line
+            counts[distance] = count = counts.get(distance, 0) + 1
+            most = counts.get(self.usual, 0)
+            if count > most or (count == most and distance < self.usual):
+                if most == 1 and self._once is not None and distance < self.usual:
+                    self.gap(self.usual, self._once, distance)
+                self.usual = min(distance, self.stated or distance)
+                self._once = None if events and self._shape.holds_events else line
         elif self._shape.averaged == "running":
             # The first mean of an epoch covers all of it so far.
             return False
@@ -142,8 +137,7 @@ class Distances:
     def gap(self, distance: int, line: Occurrence, usual: int) -> None:
         """Add a gap before a record, if it lies in the window."""
         if line.position > self._window.warmup and line.position - distance < self._window.end:
-            key = distance if len(self._gaps) < DISTINCT else math.inf
-            self._gaps.setdefault(key, Occurrences()).add(line, distance - usual)
+            self._gaps.setdefault(distance, Occurrences()).add(line, distance - usual)
 
     def missing(self, opening: Occurrence | None) -> Occurrences:
         """Records before which iterations of the window are in no record.
@@ -177,7 +171,6 @@ class Epoch(msgspec.Struct):
     number: int | None
     records: int = 0
     rates: float = 0.0
-    last: Record | None = None
     complete: bool = True
     """True if none of its records is missing."""
     ended: bool = False
@@ -243,7 +236,6 @@ class RankSums:
             self.memory_mib = max(self.memory_mib or 0.0, record.memory_mib)
         epoch = self.epoch
         epoch.records += 1
-        epoch.last = record
         if record.rate is not None:
             epoch.rates += record.rate
             self.products.add(record)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
-import itertools
 from array import array
 from typing import NamedTuple
 
@@ -11,9 +9,6 @@ import msgspec
 
 from k8sbench.measure.run.evidence import Occurrence, Occurrences
 from k8sbench.model.sample import Shape
-
-SORTED_AT_ONCE = 65_536
-"""Values that a median sorts at a time."""
 
 
 class CountedSteps(NamedTuple):
@@ -185,14 +180,3 @@ class Tally:
             return self.began, None
         first, last = self.stamped
         return first.stamp if self.began is None else self.began, last.stamp
-
-
-def median(values: array[float]) -> float:
-    """Return the exact median of at least one value.
-
-    Sorted at once, the values would become a list of objects of four times their size.
-    """
-    count, size = len(values), SORTED_AT_ONCE
-    parts = [array("d", sorted(values[begin : begin + size])) for begin in range(0, count, size)]
-    middle = [*itertools.islice(heapq.merge(*parts), (count - 1) // 2, count // 2 + 1)]
-    return middle[0] + (middle[-1] - middle[0]) / 2
