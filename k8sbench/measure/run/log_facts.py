@@ -16,7 +16,7 @@ from k8sbench.measure.run.evidence import Occurrence
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.gpu_series import TrainerSeries
 from k8sbench.measure.run.rank_records import RankRecords
-from k8sbench.measure.run.tally import CountedSteps
+from k8sbench.measure.run.rank_sums import CountedSteps
 from k8sbench.measure.run.training import AiRankEvents, Evaluations, TrainingFacts
 from k8sbench.model.measurement import AccuracyResult, RankTimes, SteadyPart
 from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Mark, Place, Record

@@ -12,8 +12,16 @@ from collections import defaultdict
 from typing import Literal
 
 from k8sbench.measure.run.evidence import Occurrence, Occurrences
-from k8sbench.measure.run.rank_sums import Covered, Distances, Epoch, RankSums, RunningMean
-from k8sbench.measure.run.tally import CountedSteps, Entry
+from k8sbench.measure.run.log_clock import LogClock
+from k8sbench.measure.run.rank_sums import (
+    CountedSteps,
+    Covered,
+    Distances,
+    Entry,
+    Epoch,
+    RankSums,
+    RunningMean,
+)
 from k8sbench.model.sample import Mark, Record
 
 ROUNDED = 1e-4
@@ -113,7 +121,7 @@ class RankRecords:
         """Those that led further."""
         self.odd: defaultdict[Replay, Occurrences] = defaultdict(Occurrences)
         self.sums = RankSums(shape, window)
-        self.tally, self.clock = self.sums.tally, self.sums.clock
+        self.tally, self.clock = self.sums.tally, LogClock(shape)
 
     def add(self, record: Record, file: str, events: bool, restart: bool) -> None:
         """Add the next record.
@@ -271,9 +279,9 @@ class RankRecords:
         at = None if record.stamp is None else self.clock.latest
         if position - covered < self.window.warmup:
             self.tally.began = at
-        self.sums.add(
-            Entry(line, distance, covered, time, printed, at, passed, counts, steady, alone)
-        )
+        entry = Entry(line, distance, covered, time, printed, at, passed, counts, steady, alone)
+        self.sums.add(entry)
+        self.clock.compare(entry)
 
     def _follows(self, record: Record) -> bool:
         """True if no other lines than usual stand between two records."""
