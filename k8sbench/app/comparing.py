@@ -57,7 +57,7 @@ def compare(
         if count:
             open_runs = counted(count, "run", ("is", "are"))
             note(f"note: {side.name}: {open_runs} open, without a figure as yet.")
-    return comparing.compare(one, two, limit=limit, among=known.groups)
+    return comparing.compare(one, two, limit=limit)
 
 
 def _open_in(side: Side) -> int:

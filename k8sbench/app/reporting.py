@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from k8sbench.app import records
-from k8sbench.measure.group import grouping, history, ratios, speedup
+from k8sbench.measure.group import compare, grouping, ratios, speedup
 from k8sbench.model.group import Changed, Group, GroupFilter, Newer, Parity, Result, no_run_together
 from k8sbench.model.identity import GroupKey
 from k8sbench.model.plan import RunPlan
@@ -149,7 +149,7 @@ def _with_history(results: Iterable[Result], groups: Sequence[Group]) -> Iterato
     cases = {result.group.key.only("series") for result in results}
     some = [group for group in groups if group.key.only("series") in cases]
     by_id: dict[str, tuple[Changed | None, tuple[float, ...]]] = {}
-    for series in history.history(some):
+    for series in compare.history(some):
         changed, medians = None, list[float]()
         for point in series.points:
             if point.group.spread is not None:

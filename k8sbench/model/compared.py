@@ -58,17 +58,6 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """Places of the cases in the comparison."""
 
 
-class Earlier(msgspec.Struct, frozen=True, kw_only=True):
-    """The medians of a case in earlier sets."""
-
-    sets: int
-    """Number of sets with a figure."""
-    least: float
-    """Samples/s."""
-    most: float
-    """Samples/s."""
-
-
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
     """One case on both sides: figures, change, finding."""
 
@@ -88,8 +77,6 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     not_comparable: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     """Allowed differences."""
-    earlier: Earlier | None = None
-    """The case in earlier sets, if undecided; None if they are too few."""
 
     @property
     def group(self) -> Group:
@@ -101,17 +88,6 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
         """Benchmark, framework, precision and case: ``deeplabv3p pytorch amp 1x8``."""
         key = self.group.key
         return f"{key.benchmark} {key.framework} {key.precision} {key.case}"
-
-    @property
-    def outside(self) -> bool:
-        """True if the second side lies outside the range of earlier sets.
-
-        Its distance from them is larger than the range.
-        """
-        if self.earlier is None or self.b is None or self.b.spread is None:
-            return False
-        least, most, median = self.earlier.least, self.earlier.most, self.b.spread.median
-        return not 2 * least - most <= median <= 2 * most - least
 
     def __repr__(self) -> str:
         change = "" if self.ratio is None else f", {100 * (self.ratio - 1):+.1f} %"

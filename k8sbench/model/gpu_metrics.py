@@ -271,10 +271,6 @@ ROW_FIGURES = {metric.row_figure or metric.id: metric for metric in METRICS if m
 """Id of a figure in rows of results → its metric."""
 
 
-OF_RANK = "of rank "
-"""Prefix of a GPU's index if only its rank is known."""
-
-
 class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     """One GPU or MIG instance, as far as a source knows it."""
 
@@ -290,13 +286,6 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     """MIG instance and profile, ``2 (1g.5gb)``; None for a whole GPU."""
     pod: str | None = None
     """Pod, or replica of a local run, that uses it; None if unknown."""
-
-    @property
-    def rank(self) -> int | None:
-        """Rank that uses it, if only the rank is known."""
-        number = (self.index or "").removeprefix(OF_RANK)
-        is_all = self.uuid is None and number != self.index and number.isdecimal()
-        return int(number) if is_all else None
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):

@@ -51,8 +51,6 @@ def verdict(case: Compared) -> str:
         return "REGRESSION"
     if case.finding == "one-side":
         return "only in B" if case.a is None else "only in A"
-    if case.outside:
-        return "outside"
     words = {"no-difference": NO_DIFFERENCE, "not-comparable": "not comparable"}
     return words.get(case.finding, case.finding)
 
@@ -67,14 +65,12 @@ def summary(compared: Comparison, *, advises: bool = True) -> str:
     for case, name in zip(compared.cases, names, strict=True):
         kind = _kind(case)
         change = "" if case.ratio is None else f", {formats.signed_percent(case.ratio - 1)}"
-        has_p = case.p_adjusted is not None and kind != "outside"
-        p = f" (p {_p(case.p_adjusted or 0.0)})" if has_p else ""
+        p = "" if case.p_adjusted is None else f" (p {_p(case.p_adjusted)})"
         kinds.setdefault(kind, []).append(f"{name}{change}{p}")
     shown = {
         "regression": f"slower by more than {100 * (compared.limit or 0.0):g} %",
         "slower": "slower",
         "faster": "faster",
-        "outside": "outside all earlier sets",
     }
     parts = [
         f"{len(kinds[kind])} {words}: {_listed(kinds[kind], MOST_LISTED)}"
@@ -96,7 +92,7 @@ def _kind(case: Compared) -> str:
         return "regression"
     if "no-figure" in case.not_comparable:
         return "no-figure"
-    return "outside" if case.finding == "undecided" and case.outside else case.finding
+    return case.finding
 
 
 def _largest(compared: Comparison, names: Sequence[str], advises: bool) -> str:
@@ -199,7 +195,7 @@ def _rank(case: Compared) -> tuple[int, float]:
     """Return the sort key: changed cases first, larger changes first."""
     is_shown = case.finding in ("faster", "slower") or case.regression
     size = 0.0 if case.ratio is None else abs(case.ratio - 1)
-    return (0 if is_shown else 1 if case.outside else 2, -size)
+    return (0 if is_shown else 1, -size)
 
 
 def _is_quiet(case: Compared) -> bool:
@@ -208,7 +204,7 @@ def _is_quiet(case: Compared) -> bool:
         return False
     spreads = (side.spread for side in (case.a, case.b) if side is not None)
     varies = max((spread.cv or 0.0 for spread in spreads if spread is not None), default=0.0)
-    return not case.outside and not case.regression and abs(case.ratio - 1) <= QUIET * varies
+    return not case.regression and abs(case.ratio - 1) <= QUIET * varies
 
 
 def _quiet_line(quiet: Sequence[Compared]) -> list[str]:
@@ -265,9 +261,6 @@ def _causes(case: Compared) -> Iterable[str]:
     yield from _without_ratio(case)
     if case.finding == "undecided":
         yield f"With {_n(case)} runs no change can be significant; use 5 vs 5."
-    if case.outside and case.earlier is not None:
-        ends = f"{formats.rate(case.earlier.least)}–{formats.rate(case.earlier.most)}"
-        yield f"outside: its {case.earlier.sets} earlier sets are {ends}."
     yield from case.notes
 
 
@@ -334,7 +327,6 @@ def case_fields(case: Compared, name: str) -> dict[str, Any]:
         **{name: getattr(case, name) for name in _OF_COMPARED},
         "not_comparable": list(case.not_comparable),
         "notes": list(case.notes),
-        "earlier": case.earlier,
         "missing": {} if case.ratio is not None else {"ratio": why, "p": why, "p_adjusted": why},
     }
 

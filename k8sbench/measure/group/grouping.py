@@ -10,17 +10,23 @@ The reasons that can arise here are in :mod:`k8sbench.measure.group.rules`.
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
 from k8sbench.measure import verdict
-from k8sbench.measure.group import group_figures, rejections, rules, speedup
-from k8sbench.measure.group.group_figures import joined, spread
+from k8sbench.measure.group import rejections, rules, speedup
+from k8sbench.measure.group.arithmetic import SAME_MODEL
 from k8sbench.measure.group.rejections import Agreement, Candidate, reported, unique
 from k8sbench.model.finding import Finding
-from k8sbench.model.group import Group, Member
+from k8sbench.model.gpu_metrics import ROW_FIGURES
+from k8sbench.model.group import SCRATCH, Group, Member, Spread, TrainingOfGroup, gpu_figure
 from k8sbench.model.identity import GroupKey
+from k8sbench.model.measurement import ESTIMATORS, AccuracyResult, Arithmetic
+from k8sbench.model.phase import Phase
+from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 
 EFFICIENCY_LIMIT = 1.05
@@ -76,9 +82,9 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
     missing: dict[str, str] = {}
     measured = counted or [c for c in candidates if c.run.measurement is not None]
     first = (counted or candidates)[0]
-    parameters, gmac = group_figures.model(first.run.plan, measured, missing)
+    parameters, gmac = _model(first.run.plan, measured, missing)
     effective = joined(c.measurement.precision_effective for c in measured)
-    seconds, reached = group_figures.time_to_train(counted, missing)
+    seconds, reached = _time_to_train(counted, missing)
     began = [_began(candidate.run) for candidate in candidates]
     return Group(
         # What the runs report; unequal values stand side by side.
@@ -92,7 +98,7 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
             or planned.weights_digest,
         ),
         plan=first.run.plan,
-        unit=group_figures.unit(first),
+        unit=_unit(first),
         estimator=estimator,
         members=tuple(_member(c, estimator) for c in candidates),
         began=(min(began), max(began)),
@@ -101,7 +107,7 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
         parameters=parameters,
         gmac=gmac,
         precision_effective=effective,
-        arithmetic=group_figures.arithmetic(measured, missing),
+        arithmetic=_arithmetic(measured, missing),
         device=joined(c.measurement.device for c in measured),
         by_rule={
             name: value
@@ -109,17 +115,17 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
             if (value := joined(reported(c.measurement.environment, name) for c in measured))
             is not None
         },
-        layout=group_figures.layout(measured),
-        by_estimator=group_figures.by_estimator(counted),
-        accuracy=group_figures.accuracy(counted, missing),
+        layout=_layout(measured),
+        by_estimator=_by_estimator(counted),
+        accuracy=_accuracy(counted, missing),
         time_to_train_s=seconds,
         runs_at_target=reached,
-        training=group_figures.training(counted),
-        gpu_hours=group_figures.gpu_hours(candidates, missing),
-        queued_s=group_figures.queued(candidates, missing),
-        data_fraction=group_figures.data_fraction(counted, missing),
-        gpu=group_figures.gpu(counted, missing),
-        judgements=group_figures.judgements(counted),
+        training=_training(counted),
+        gpu_hours=_gpu_hours(candidates, missing),
+        queued_s=_queued(candidates, missing),
+        data_fraction=_data_fraction(counted, missing),
+        gpu=_gpu(counted, missing),
+        judgements=_judgements(counted),
         missing=missing,
     )
 
@@ -182,3 +188,253 @@ def _member(candidate: Candidate, estimator: str) -> Member:
         source=run.shown_source,
     )
     return verdict.member_with_reasons(member, candidate.reasons)
+
+
+# -- figures of a group ----------------------------------------------------------------------------
+
+
+_GPU_HELD = frozenset({Phase.PULLING, Phase.STARTING, Phase.RUNNING})
+"""A replica has its GPUs from the moment its pod is on a node."""
+
+
+def _model(
+    plan: RunPlan, measured: Sequence[Candidate], missing: dict[str, str]
+) -> tuple[int | None, float | None]:
+    """Parameters and GMAC; the catalog's GMAC only for the catalog's model."""
+    counts = {c.measurement.parameters for c in measured if c.measurement.parameters is not None}
+    known = plan.fingerprint
+    parameters = max(counts) if counts else known.parameters if known else None
+    if len(counts) > 1:
+        missing["parameters"] = "the runs report different numbers of parameters"
+        parameters = None
+    elif parameters is None:
+        missing["parameters"] = "neither the runs nor the catalog say how many"
+    if known is None:
+        missing["gmac"] = "the catalog has no fingerprint of the model"
+    elif any(abs(n - known.parameters) > SAME_MODEL * known.parameters for n in counts):
+        missing["gmac"] = (
+            f"the runs report {max(counts):,} parameters, the catalog's model has"
+            f" {known.parameters:,}"
+        )
+    else:
+        return parameters, known.gmac
+    return parameters, None
+
+
+def _arithmetic(measured: Sequence[Candidate], missing: dict[str, str]) -> Arithmetic | None:
+    """Return the operations' types if all runs state the same."""
+    arithmetics = [c.measurement.arithmetic for c in measured]
+    if (
+        arithmetics
+        and arithmetics[0] is not None
+        and all(other == arithmetics[0] for other in arithmetics)
+    ):
+        return arithmetics[0]
+    missing["arithmetic"] = (
+        "the runs state different ones" if any(arithmetics) else "the runs do not state it"
+    )
+    return None
+
+
+def _layout(measured: Sequence[Candidate]) -> str | None:
+    """Return the memory layout if all runs report the same."""
+    layouts = {reported(c.measurement.environment, "option.channels_last") for c in measured}
+    return {"True": "NHWC", "False": "NCHW"}.get(str(layouts.pop())) if len(layouts) == 1 else None
+
+
+def _by_estimator(counted: Sequence[Candidate]) -> dict[str, float]:
+    """Median by each estimator that all of the runs have."""
+    return {
+        name: statistics.median(c.rates[name] for c in counted)
+        for name in ESTIMATORS
+        if counted and all(name in c.rates for c in counted)
+    }
+
+
+def _unit(candidate: Candidate) -> str:
+    """The unit of its rates: as its log states it, else its plan."""
+    measurement = candidate.run.measurement
+    figures = measurement and (measurement.throughput or measurement.unverified)
+    return figures.unit if figures else f"{candidate.run.plan.unit}/s"
+
+
+def _accuracy(counted: Sequence[Candidate], missing: dict[str, str]) -> AccuracyResult | None:
+    """Return the middle run's best evaluation; of two, the worse."""
+    accuracies = [c.measurement.accuracy for c in counted if c.measurement.accuracy is not None]
+    if not accuracies:
+        missing["accuracy"] = "no run evaluated its model"
+        return None
+    accuracies.sort(key=lambda a: (a.best, a.final, a.metric))
+    return accuracies[(len(accuracies) - 1) // 2]
+
+
+def _time_to_train(
+    counted: Sequence[Candidate], missing: dict[str, str]
+) -> tuple[float | None, int | None]:
+    """Return the median seconds to the target, and the runs that reached it.
+
+    None without trainings. The median is over all runs: a run that did not reach the target needs
+    longer than any that did. A median over the others alone would improve as more runs fail.
+    """
+    times = [c.measurement.time_to_train_s for c in counted]
+    reached = sum(seconds is not None for seconds in times)
+    if not reached and not any(c.measurement.accuracy for c in counted):
+        missing["time_to_train_s"] = missing["runs_at_target"] = "no run evaluated its model"
+        return None, None
+    if reached * 2 <= len(times):
+        missing["time_to_train_s"] = _not_reached(counted, reached)
+        return None, reached
+    return statistics.median(math.inf if s is None else s for s in times), reached
+
+
+def _not_reached(counted: Sequence[Candidate], reached: int) -> str:
+    targets = {c.measurement.target for c in counted}
+    if targets == {None}:
+        return "the runs have no target accuracy"
+    if not reached:
+        return "no run reached its target accuracy"
+    return f"{reached} of {len(counted)} runs reached a target accuracy: no majority"
+
+
+def _training(counted: Sequence[Candidate]) -> TrainingOfGroup | None:
+    """Return the common values of runs that train to an accuracy."""
+    trained = [c.measurement for c in counted if c.trains]
+    if not trained:
+        return None
+    targets = {measurement.target for measurement in trained}
+    return TrainingOfGroup(
+        target=targets.pop() if len(targets) == 1 else None,
+        ended_by=joined(measurement.ended_by for measurement in trained),
+        restarts=sum(measurement.restarts for measurement in trained),
+        data_set=joined(
+            measurement.data_set.name for measurement in trained if measurement.data_set is not None
+        ),
+        weights=joined(
+            measurement.weights.file if measurement.weights is not None else SCRATCH
+            for measurement in trained
+            if measurement.mode is not None
+        ),
+    )
+
+
+def _gpu_hours(candidates: Sequence[Candidate], missing: dict[str, str]) -> float | None:
+    """GPU-hours of all runs that ended, whether they count or not."""
+    plans = [c.run.plan for c in candidates]
+    if any(plan.device == "cpu" for plan in plans):
+        missing["gpu_hours"] = "no GPU was used"
+        return None
+    ended = [c.run for c in candidates if c.run.ended_at is not None]
+    if not ended:
+        missing["gpu_hours"] = "no run has ended yet"
+        return None
+    hours = 0.0
+    for run in ended:
+        held = [t.at for t in run.history if t.phase in _GPU_HELD]
+        if not held and run.phase is Phase.SUCCEEDED:
+            missing["gpu_hours"] = "the history does not say when the runs started"
+            return None
+        if held and run.ended_at is not None:
+            seconds = run.ended_at - min(held) - (run.queued_s(min(held)) or 0.0)
+            # A clock that was set back must not make hours negative.
+            hours += run.plan.world_size * max(0.0, seconds) / 3600
+    return hours
+
+
+def _queued(candidates: Sequence[Candidate], missing: dict[str, str]) -> float | None:
+    """Return the median wait in queues of the runs that waited, s.
+
+    Also of runs that do not count.
+    """
+    waits = (c.run.queued_s() for c in candidates)
+    return _median("queued_s", waits, "no run is known to have waited in a queue", missing)
+
+
+def _data_fraction(counted: Sequence[Candidate], missing: dict[str, str]) -> float | None:
+    """Return the median share of steps spent waiting for data."""
+    shares = (c.measurement.data_fraction for c in counted)
+    why = "the runs do not report how long they wait for data"
+    return _median("data_fraction", shares, why, missing)
+
+
+def _median(
+    name: str, values: Iterable[float | None], why: str, missing: dict[str, str]
+) -> float | None:
+    known = [value for value in values if value is not None]
+    if not known:
+        missing[name] = why
+    return statistics.median(known) if known else None
+
+
+def _gpu(counted: Sequence[Candidate], missing: dict[str, str]) -> dict[str, float]:
+    """The GPU metrics of a row, of the runs that have them."""
+    figures: dict[str, float] = {}
+    for name, metric in ROW_FIGURES.items():
+        values = [value for c in counted if (value := gpu_figure(c.measurement, name)) is not None]
+        if values:
+            figures[name] = (max if metric.over_time == "peak" else statistics.median)(values)
+        elif counted:
+            why, on_cpu = counted[0].measurement.missing, counted[0].run.plan.device == "cpu"
+            otherwise = "no GPU was used" if on_cpu else "no source of GPU metrics was asked"
+            missing[name] = why.get(f"gpu_metrics.{name}") or why.get("gpu_metrics", otherwise)
+    return figures
+
+
+def _judgements(counted: Sequence[Candidate]) -> tuple[str, ...]:
+    """Return the limits that the runs' GPU metrics show."""
+    metrics = (c.measurement.gpu_metrics for c in counted)
+    return tuple(dict.fromkeys(m.judgement for m in metrics if m and m.judgement))
+
+
+def joined(values: Iterable[str | None]) -> str | None:
+    """Join the distinct values that runs report; None without any."""
+    return " + ".join(sorted({value for value in values if value})) or None
+
+
+COVERAGE = 0.95
+"""Target coverage of the interval from order statistics."""
+
+
+def spread(rates: Sequence[float], dropped: int = 0) -> Spread:
+    """Median, mean, extremes and interval of at least one rate.
+
+    ``dropped`` is how many other repeats were left out because of their rates.
+    """
+    ordered = sorted(rates)
+    count, median, mean = len(ordered), statistics.median(ordered), statistics.fmean(ordered)
+    rank, coverage = interval_ranks(count, dropped)
+    several, known = count > 1, coverage > 0
+    left_out = "was left out for its rate" if dropped == 1 else "were left out for their rates"
+    why = None if known else f"{dropped} of {count + dropped} runs {left_out}"
+    return Spread(
+        median=median,
+        mean=mean,
+        minimum=ordered[0],
+        maximum=ordered[-1],
+        cv=statistics.stdev(ordered) / mean if several else None,
+        low=ordered[rank - 1] if known else None,
+        high=ordered[count - rank] if known else None,
+        coverage=coverage if known else None,
+        interval_reason=why if several else "one run only: no spread; use --repeats 5",
+    )
+
+
+def interval_ranks(count: int, dropped: int = 0) -> tuple[int, float]:
+    """Return the order statistics that bound the median, and their coverage.
+
+    For ``count`` runs sorted ascending, the ``rank``-th from below and from above. Below six runs
+    even the extremes do not reach 95 %, and are taken with the coverage that they have; from six
+    runs on it is the narrowest interval that reaches it.
+
+    The coverage 1 − 2·P(Binomial(n, ½) < rank + dropped), n = count + dropped, holds for any
+    continuous distribution. It is exact where nothing was dropped. Where something was, it is a
+    lower bound that makes no assumption about which runs were: those that count lie between the
+    same order statistics of all n, whichever end the others were at.
+    """
+    # Whole numbers: ways of 2^count in which fewer than ``rank`` runs lie below the median.
+    every, ways, rank = 2**count, 1, 1
+    while 1 - 2 * (more := ways + math.comb(count, rank)) / every >= COVERAGE:
+        ways, rank = more, rank + 1
+    if dropped:
+        every = 2 ** (count + dropped)
+        ways = sum(math.comb(count + dropped, below) for below in range(rank + dropped))
+    return rank, max(0.0, 1 - 2 * ways / every)

@@ -129,9 +129,6 @@ def _at_odds(
         text = f"The metrics of {_names(gpus, idle)} show no work, and the log shows a throughput."
         yield rules.METRICS_AT_ODDS.finding(text, _evidence(name, chosen[name], idle))
         return
-    # One that only its rank is known of is one of those that another source names in its pod.
-    named = {gpu.pod for gpu in gpus if gpu.rank is None and gpu.pod}
-    busy = [i for i in busy if gpus[i].rank is None or gpus[i].pod not in named]
     if len(busy) > plan.world_size:
         name = active[busy[0]][0][1]
         text = f"{len(busy)} GPUs worked for the run's pods; its plan has {plan.world_size}."

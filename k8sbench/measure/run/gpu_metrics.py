@@ -7,7 +7,6 @@ then over the job's GPUs.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
 
 import msgspec
 
@@ -40,8 +39,6 @@ _OVER_GPUS: dict[str, Callable[[Sequence[float]], float]] = {
     "sum": sum,
 }
 """Aggregations over GPUs; ``union`` counts distinct codes instead."""
-
-_K = TypeVar("_K")
 
 
 def completed(
@@ -180,27 +177,7 @@ class Gpus:
         self._places: dict[tuple[str | None, ...], int] = {}
         distinct = dict.fromkeys(series.gpu for answer in fetched for series in answer.series)
         for gpu in distinct:
-            if gpu.rank is None:
-                self.place(gpu)
-        by_pod: dict[str | None, list[Gpu]] = {}
-        for gpu in distinct:
-            if gpu.rank is not None:
-                by_pod.setdefault(gpu.pod, []).append(gpu)
-        for pod, nameless in by_pod.items():
-            self._pair(pod, nameless)
-
-    def _pair(self, pod: str | None, nameless: Sequence[Gpu]) -> None:
-        """Match a pod's unnamed GPUs with those that another source names.
-
-        CUDA gives a pod's ranks its GPUs in the driver's order. If the numbers differ, no GPU is
-        matched.
-        """
-        named = [i for i, gpu in enumerate(self.all) if pod is not None and gpu.pod == pod]
-        if len(named) == len(nameless):
-            indexes = [gpu.index or "" for gpu in self.all]
-            named.sort(key=lambda i: (len(indexes[i]), indexes[i], self.all[i].mig or ""))
-            for i, gpu in zip(named, sorted(nameless, key=lambda gpu: gpu.rank or 0), strict=True):
-                self._places.update(dict.fromkeys(_keys(gpu), i))
+            self.place(gpu)
 
     def place(self, gpu: Gpu) -> int:
         """Return the GPU's place in the list; adds what this source knows of it."""

@@ -20,7 +20,6 @@ from k8sbench.model.gpu_metrics import (
     HELD_DOWN,
     METRICS,
     NO_FIGURE,
-    OF_RANK,
     THROTTLED,
     Fetched,
     Gpu,
@@ -154,8 +153,6 @@ def _per_second(every: Samples, inside: Samples, samples: int, interval: float) 
     return increase / (last - first)
 
 
-RANKS = 4096
-"""Ranks whose GPUs are kept; a log that names more is broken."""
 NONE_PRINTED = (
     "The log holds no samples of a GPU: its program is none of k8sbench's trainers, or had no NVML."
 )
@@ -176,8 +173,9 @@ class TrainerSeries:
         """Take which GPU a rank has, and what it did; of other items nothing."""
         if isinstance(item, Mark):
             rank = item.number("rank")
-            if item.kind == "gpu" and rank is not None and len(self._gpus) < RANKS:
-                self._gpus[int(rank)] = _gpu(item, int(rank))
+            # One that it does not name by its UUID cannot be told from those of other sources.
+            if item.kind == "gpu" and rank is not None and item.values.get("gpu_uuid"):
+                self._gpus[int(rank)] = _gpu(item)
         elif isinstance(item, GpuSamples) and (gpu := self._gpus.get(item.rank)) is not None:
             for metric, values in item.values.items():
                 if (gpu, metric) not in self._found:
@@ -217,18 +215,15 @@ class TrainerSeries:
         return Fetched(source="trainer", series=tuple(found), missing=missing)
 
 
-def _gpu(mark: Mark, rank: int) -> Gpu:
+def _gpu(mark: Mark) -> Gpu:
     known = {
         name: evidence.redact(value)
         for name, value in mark.values.items()
         if isinstance(value, str)
     }
-    uuid = known.get("gpu_uuid")
     return Gpu(
         node=known.get("node") or known.get("host"),
-        # The driver's number is not known inside a container; a rank has one GPU.
-        index=None if uuid else f"{OF_RANK}{rank}",
-        uuid=uuid,
+        uuid=known.get("gpu_uuid"),
         model=known.get("gpu_model"),
         pod=known.get("pod"),
     )

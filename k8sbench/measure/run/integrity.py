@@ -9,7 +9,7 @@ import datetime
 import math
 from collections.abc import Iterator, Sequence
 
-from k8sbench.measure.run import agreement, evidence, log_clock, log_statements, rules, summaries
+from k8sbench.measure.run import agreement, evidence, log_clock, log_statements, rules
 from k8sbench.measure.run.log_facts import LogFacts
 from k8sbench.measure.run.log_statements import FEWEST_RECORDS, Case
 from k8sbench.measure.run.rank_records import RankRecords
@@ -32,6 +32,17 @@ LEAST_OF_MEDIAN = 0.7
 """Minimum headline ÷ median; below it, a few records dominate."""
 
 
+OWN_SUMMARY = 0.005
+"""Maximum relative difference of a log's lines and its summary."""
+WHOLE_RUN = (0.5, 1.1)
+"""Limits of a whole run's rate ÷ the window's.
+
+It includes the warm-up and evaluations, so it may be lower.
+"""
+EPOCH_SUMMARY = 0.05
+"""The same for summaries that also hold the few iterations after the last record."""
+
+
 def reasons(case: Case) -> Iterator[Finding]:
     """All reasons for and against a measurement."""
     yield from agreement.reasons(case)
@@ -41,14 +52,13 @@ def reasons(case: Case) -> Iterator[Finding]:
         yield from _loss(case.rank)
         yield from _clock(case, case.rank)
         yield from _steadiness(case, case.rank)
-    yield from summaries.run_summary(case)
+    yield from _run_summary(case)
     for name, (unreadable, place, count) in case.log.unread.items():
         text = f"{name} matches {unreadable!r}, which is not a number ({_times(count)})."
         decides = name in {"iteration", "rate", "step_seconds"}
         yield rules.UNREAD_NUMBER.finding(text, [place], severity=None if decides else "warn")
     yield from _transport(case.log)
-    for end in case.log.epoch_ends:
-        yield from summaries.epoch_summary(case, end)
+    yield from _epoch_summary(case)
     yield from _ending(case)
     yield from case.log.training.reasons()
 
@@ -124,18 +134,18 @@ def _cut_at_the_edges(rank: RankRecords, asked: int) -> int:
 
 
 def _iterations(case: Case, rank: RankRecords) -> Iterator[Finding]:
-    others = list(case.log.other_runs)
+    others = dict(case.log.other_runs)
     if case.log.family is OURS:
         # A run's ranks and restarts say the same.
         stated = {name: case.log.facts.get(name, {}) for name in OF_ONE_RUN}
-        others += [
-            (f"{name} {' and '.join(values)}", list(values.values()))
+        others |= {
+            f"{name} {' and '.join(values)}": list(values.values())
             for name, values in stated.items()
             if len(values) > 1
-        ]
+        }
     if others:
-        text = f"The log holds more than one run: {'; '.join(what for what, _ in others)}."
-        yield rules.TWO_RUNS.finding(text, [place for _, places in others for place in places])
+        text = f"The log holds more than one run: {'; '.join(others)}."
+        yield rules.TWO_RUNS.finding(text, [place for of in others.values() for place in of])
     if rank.odd["back"]:
         text = (
             f"Iterations go back {_times(rank.odd['back'].count)} without a restart: "
@@ -207,6 +217,62 @@ def _steadiness(case: Case, rank: RankRecords) -> Iterator[Finding]:
             yield rules.BELOW_MEDIAN.finding(text, rank.tally.left_out.places)
         elif abs(ratio - 1) > UNSTEADY:
             yield rules.UNSTEADY.finding(text, rank.tally.left_out.places)
+
+
+def _run_summary(case: Case) -> Iterator[Finding]:
+    """Our own trainers' summary, against what their step lines add up to."""
+    log, rank = case.log, case.rank
+    yield from _whole_run(case)
+    span = rank.tally.span if rank else None
+    if log.summary is None or span is None or log.restarts:
+        return  # the summary of a later attempt is of that attempt
+    mark, file = log.summary
+    if (mark.number("first_step"), mark.number("last_step")) != (span.first, span.last):
+        return
+    lines = {"samples_per_second": case.throughput.time_weighted if case.throughput else None}
+    if span.iterations == span.last - span.first + 1 and case.job_batch is not None:
+        lines |= {"seconds": span.time, "samples": case.job_batch * span.iterations}
+    for name, of_lines in lines.items():
+        stated = mark.number(name)
+        if stated is None or of_lines is None:
+            continue
+        if not math.isclose(stated, of_lines, rel_tol=OWN_SUMMARY):
+            text = f"The summary says {stated:.4g} {name}, its own lines come to {of_lines:.4g}."
+            yield rules.SUMMARY_MISMATCH.finding(text, [evidence.place(file, mark.line, mark.text)])
+
+
+def _whole_run(case: Case) -> Iterator[Finding]:
+    """A declared format's figure for the whole run, beside its records."""
+    if case.log.whole_run is None or case.rank is None or not case.rank.tally.records:
+        return
+    mark, file = case.log.whole_run
+    stated, rates = mark.number("whole_run_rate"), case.rank.tally
+    if stated is None or case.rank.shape.number != "rate":
+        return
+    of_lines = rates.iterations / rates.time
+    low, high = WHOLE_RUN
+    if not low * of_lines <= stated <= high * of_lines:
+        text = f"The log says {stated:.5g} for the whole run, its lines come to {of_lines:.5g}."
+        yield rules.SUMMARY_MISMATCH.finding(text, [evidence.place(file, mark.line, mark.text)])
+
+
+def _epoch_summary(case: Case) -> Iterator[Finding]:
+    """The log's own summaries of its epochs, beside their records."""
+    for mark, place, records, mean_rate in case.log.epoch_ends:
+        if records < FEWEST_RECORDS or not mean_rate:
+            continue
+        stated, every = mark.number("records_rate"), mark.number("all_steps_rate")
+        # The iterations after the last record, fewer than one record has, are in the summary alone.
+        if stated and not math.isclose(stated, mean_rate, rel_tol=EPOCH_SUMMARY + 1 / records):
+            text = f"The log says a mean rate of {stated:.5g} for its epoch, its lines say"
+            yield rules.SUMMARY_MISMATCH.finding(f"{text} {mean_rate:.5g}.", [place])
+        sampled = case.rank is None or not case.rank.tally.all_steps
+        if every is not None and sampled and abs(every / mean_rate - 1) > EPOCH_SUMMARY:
+            text = (
+                f"The printed steps of epoch {mark.number('epoch'):.0f} come to {mean_rate:.4g} per"
+                f" card, all its steps to {every:.4g}."
+            )
+            yield rules.SAMPLED_STEPS.finding(text, [place])
 
 
 def _ending(case: Case) -> Iterator[Finding]:

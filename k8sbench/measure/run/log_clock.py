@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from k8sbench.measure.run import rules
 from k8sbench.measure.run.evidence import Occurrences
-from k8sbench.measure.run.tally import Entry, Tally
+from k8sbench.measure.run.rank_sums import Entry, Tally
 from k8sbench.model.finding import Finding
 from k8sbench.model.sample import Shape
 
@@ -102,6 +102,8 @@ class LogClock:
 
     def compare(self, entry: Entry) -> None:
         """Compare a line of the window with the one before."""
+        if not entry.counts:
+            return
         if entry.passed < -self._resolution - LAG:
             self._back.add(entry.line)
             return

@@ -11,14 +11,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-import msgspec
-
 from k8sbench.measure.run import evidence
 from k8sbench.measure.run.evidence import Occurrence
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.gpu_series import TrainerSeries
 from k8sbench.measure.run.rank_records import RankRecords
-from k8sbench.measure.run.tally import CountedSteps
+from k8sbench.measure.run.rank_sums import CountedSteps
 from k8sbench.measure.run.training import AiRankEvents, Evaluations, TrainingFacts
 from k8sbench.model.measurement import AccuracyResult, RankTimes, SteadyPart
 from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Mark, Place, Record
@@ -29,10 +27,6 @@ from k8sbench.parse.family import Family
 from k8sbench.parse.reading import OURS, FamilyLog
 from k8sbench.parse.records import number_in
 
-RANKS = 4096
-"""Ranks whose records are kept apart; a log that names more is broken."""
-VALUES = 16
-"""Different values of one fact that are kept."""
 LONGEST_WARMUP = 0.25
 """Maximum share of planned iterations for a family's default warm-up."""
 SAME_RUN = ("model", "gpus", "batch_size", "precision")
@@ -53,19 +47,6 @@ class OpenedLog(Protocol):
 
         No line is longer than 64 KiB.
         """
-
-
-class EpochEnd(msgspec.Struct, frozen=True):
-    """The log's own summary of an epoch, and figures of that epoch's records."""
-
-    mark: Mark
-    place: Place
-    mean_rate: float
-    """Mean of the epoch's printed rates; 0 where none is printed."""
-    last: Record
-    records: int
-    fits: bool
-    """True if its number of steps follows from the records, or is unknown."""
 
 
 class _Marks(NamedTuple):
@@ -108,15 +89,13 @@ class LogFacts:
         self.gpu_series = TrainerSeries()
         self.summary: tuple[Mark, str] | None = None
         self.whole_run: tuple[Mark, str] | None = None
-        self.epoch_ends: list[EpochEnd] = []
+        self.epoch_ends: list[tuple[Mark, Place, int, float]] = []
+        """The log's own summary of an epoch, its line, and the epoch's records and mean rate."""
         self.unread: dict[str, tuple[str, Place, int]] = {}
         """Group of a declared format → first non-number, its line, count."""
         self.finished = False
         self.restarts: list[Place] = []
-        """The first of them."""
-        self.restarted = 0
-        """Number of restarts."""
-        self.other_runs: list[tuple[str, list[Place]]] = []
+        self.other_runs: dict[str, list[Place]] = {}
         """Signs of another run in the log, each with its lines."""
         self._marks = _Marks()
         self._marks_before: dict[str, _Marks] = {}
@@ -236,28 +215,23 @@ class LogFacts:
             self.gpu_series.add(item, file)
             if isinstance(item, Mark) and (node := item.values.get("node")):
                 rank = int(item.number("rank") or 0)
-                if len(self.nodes) < RANKS:
-                    self.nodes[rank] = evidence.redact(str(node))
+                self.nodes[rank] = evidence.redact(str(node))
         else:
             self._mark(item, file)
 
     def _fact(self, fact: Fact, place: Place) -> None:
         value = evidence.redact(fact.value)
-        if fact.name == "gpu_uuid" and len(self._gpu_uuids) < RANKS:
+        if fact.name == "gpu_uuid":
             self._gpu_uuids[value] = None
         if self._anew is not None and fact.name not in self._anew:
             self._anew[fact.name] = (value, place)
         if self._anew is None or fact.name not in self.facts:
-            values = self.facts[fact.name]
-            if len(values) < VALUES:
-                values.setdefault(value, place)
+            self.facts[fact.name].setdefault(value, place)
 
     def _record(self, record: Record, file: str) -> None:
         source = record.source
         rank = self.ranks.get(source)
         if rank is None:
-            if len(self.ranks) >= RANKS:
-                return
             window = self._choose_window(record)
             others = () if self._marks.restarts else self.ranks.values()
             is_last = record.shape.averaged == "last"
@@ -269,13 +243,15 @@ class LogFacts:
             rank.odd["back"].add(Occurrence(file, record, rank.position))
             return
         before, now = self._marks_before.get(source, _NO_MARKS), self._marks
+        # Our trainers extend a run until its GPU metrics cover enough time.
         other_total = record.total != rank.total and rank.total and record.total
-        if other_total and not (self.family is OURS and rank.is_extended(record)):
+        if other_total and self.family is not OURS:
             # A run that is resumed may be given more iterations; one that begins anew is another.
             goes_on = before.restarts != now.restarts and not rank.begins_with(record)
             if before.resumptions == now.resumptions and not goes_on:
                 what = f"a total of {rank.total} and of {record.total} iterations"
-                self._other_run(what, [evidence.place(file, record.line, record.text)])
+                place = evidence.place(file, record.line, record.text)
+                self.other_runs.setdefault(what, [place])
         rank.add(record, file, before.events != now.events, before.restarts != now.restarts)
         received = self._received.setdefault(source, [record.taken, record.taken])
         received[1] = record.taken
@@ -296,16 +272,13 @@ class LogFacts:
                 value, place = anew[name]
                 first = self.fact(name)
                 if value != first:
-                    self._other_run(f"{name} {first} and {value}", [*self.place(name), place])
+                    places = [*self.place(name), place]
+                    self.other_runs.setdefault(f"{name} {first} and {value}", places)
         if header is not None and rank.replay == "back":
-            self._other_run("a second header", [header])
+            self.other_runs.setdefault("a second header", [header])
         elif header is not None and rank.replay != "repeated":
             # It goes on where it was: programs that print nothing of it resumed the run.
-            self._restarted_at(header)
-
-    def _other_run(self, what: str, places: list[Place]) -> None:
-        if all(what != known for known, _ in self.other_runs) and len(self.other_runs) < VALUES:
-            self.other_runs.append((what, places))
+            self.restarts.append(header)
 
     def _mark(self, mark: Mark, file: str) -> None:
         kind, values = mark.kind, mark.values
@@ -357,12 +330,7 @@ class LogFacts:
     def _restart(self, mark: Mark, file: str) -> None:
         marks = self._marks
         self._marks = _Marks(marks.events, marks.restarts + 1, marks.resumptions + 1)
-        self._restarted_at(evidence.place(file, mark.line, mark.text))
-
-    def _restarted_at(self, place: Place) -> None:
-        self.restarted += 1
-        if len(self.restarts) < VALUES:
-            self.restarts.append(place)
+        self.restarts.append(evidence.place(file, mark.line, mark.text))
 
     def _forget_attempt(self) -> None:
         """Forget what the attempt before measured: without checkpoints the next one does it all."""
@@ -380,14 +348,13 @@ class LogFacts:
 
     def _epoch_end(self, mark: Mark, file: str) -> None:
         rank = self.ranks.get(mark.source) or self.rank
-        if rank is None or rank.sums.epoch.last is None or not rank.sums.epoch.complete:
+        epoch = None if rank is None else rank.sums.epoch
+        if rank is None or epoch is None or not (epoch.records and epoch.complete):
             return
-        epoch, last = rank.sums.epoch, rank.sums.epoch.last
         if epoch.number == mark.number("epoch"):
-            mean = epoch.rates / epoch.records
-            fits = (steps := rank.steps_of(mark)) is None or rank.fits(steps)
             place = evidence.place(file, mark.line, mark.text)
-            self.epoch_ends.append(EpochEnd(mark, place, mean, last, epoch.records, fits))
+            mean = epoch.rates / epoch.records
+            self.epoch_ends.append((mark, place, epoch.records, mean))
             rank.end_epoch(mark)
 
     def _choose_window(self, first: Record | None) -> CountedSteps:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -17,7 +18,6 @@ from k8sbench.measure.run.gpu_judgement import PlannedGpus
 from k8sbench.measure.run.log_facts import LogFacts, OpenedLog
 from k8sbench.measure.run.log_statements import Case, TimeToTrain
 from k8sbench.measure.run.rank_records import RankRecords
-from k8sbench.measure.run.tally import median
 from k8sbench.model.errors import InputError
 from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import SeriesQuery
@@ -241,7 +241,7 @@ def _measurement(log: LogFacts) -> Measurement:
         mode=log.fact("mode"),
         target=None if goal.target is None else goal.target.percent,
         ended_by=log.fact("ended_by"),
-        restarts=log.restarted,
+        restarts=len(log.restarts),
         data_set=log_statements.data_set(log),
         weights=log_statements.weights(log, missing),
         broken_samples=log.training.broken or log.whole("broken_samples"),
@@ -330,7 +330,7 @@ def _throughput(
     return Throughput(
         time_weighted=scale * span.iterations / span.time,
         time_weighted_steady=steady,
-        median=scale * median(tally.rates),
+        median=scale * statistics.median(tally.rates),
         arithmetic=scale * sum(tally.rates) / tally.records,
         timestamps=timestamps,
         printed_steps=printed,

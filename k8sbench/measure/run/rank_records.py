@@ -12,8 +12,16 @@ from collections import defaultdict
 from typing import Literal
 
 from k8sbench.measure.run.evidence import Occurrence, Occurrences
-from k8sbench.measure.run.rank_sums import Covered, Distances, Epoch, RankSums, RunningMean
-from k8sbench.measure.run.tally import CountedSteps, Entry
+from k8sbench.measure.run.log_clock import LogClock
+from k8sbench.measure.run.rank_sums import (
+    CountedSteps,
+    Covered,
+    Distances,
+    Entry,
+    Epoch,
+    RankSums,
+    RunningMean,
+)
 from k8sbench.model.sample import Mark, Record
 
 ROUNDED = 1e-4
@@ -109,13 +117,11 @@ class RankRecords:
 
         self.total: int | None = None
         """Planned iterations by the last record, whether it led further or not."""
-        self._extended: set[int] = set()
-        """Planned iterations before and after each time that the run planned more of them."""
         self.all_records = 0
         """Those that led further."""
         self.odd: defaultdict[Replay, Occurrences] = defaultdict(Occurrences)
         self.sums = RankSums(shape, window)
-        self.tally, self.clock = self.sums.tally, self.sums.clock
+        self.tally, self.clock = self.sums.tally, LogClock(shape)
 
     def add(self, record: Record, file: str, events: bool, restart: bool) -> None:
         """Add the next record.
@@ -206,17 +212,6 @@ class RankRecords:
         """Samples per step by rate × seconds; 0 if not printed."""
         return round(self.sums.products.batch or 0)
 
-    def is_extended(self, record: Record) -> bool:
-        """True if another planned total is an extension of this run.
-
-        Our trainers extend a run until its GPU metrics cover enough time. A repeated line has the
-        total of before.
-        """
-        totals = {self.total or 0, record.total or 0}
-        if self.position == self.total and self._base + record.iteration > self.position:
-            self._extended |= totals
-        return totals <= self._extended
-
     def begins_with(self, record: Record) -> bool:
         """True if a record is of the log's first iterations, or earlier ones."""
         epoch = (record.epoch or 0) <= min(self.epochs.bases, default=math.inf)
@@ -284,9 +279,9 @@ class RankRecords:
         at = None if record.stamp is None else self.clock.latest
         if position - covered < self.window.warmup:
             self.tally.began = at
-        self.sums.add(
-            Entry(line, distance, covered, time, printed, at, passed, counts, steady, alone)
-        )
+        entry = Entry(line, distance, covered, time, printed, at, passed, counts, steady, alone)
+        self.sums.add(entry)
+        self.clock.compare(entry)
 
     def _follows(self, record: Record) -> bool:
         """True if no other lines than usual stand between two records."""

@@ -26,8 +26,6 @@ from k8sbench.model.spec import Accuracy
 
 ROUNDED = 1e-9
 """Percent that a fraction may lose by becoming percent."""
-KEPT = 10_000
-"""Evaluations that are kept; a training run has some hundreds."""
 
 
 class Evaluated(msgspec.Struct, frozen=True):
@@ -59,7 +57,6 @@ class AiRankEvents:
         self.evaluations: list[Evaluated] = []
         self.samples: tuple[int, Place] | None = None
         """Size of the data set, and the line that states it."""
-        self.count = 0
 
     def add(self, mark: Mark, file: str) -> None:
         """Take an event."""
@@ -74,9 +71,7 @@ class AiRankEvents:
         elif event == "load_data" and self.samples is None:
             self.samples = (int(value), place)
         elif event == "eval_accuracy" and at is not None:
-            self.count += 1
-            if len(self.evaluations) < KEPT:
-                self.evaluations.append(Evaluated(at, value, place))
+            self.evaluations.append(Evaluated(at, value, place))
 
     @property
     def accuracy(self) -> AccuracyResult | None:
@@ -90,7 +85,7 @@ class AiRankEvents:
             best=max(values),
             final=values[-1],
             unit="%" if max(values) > 1 else "fraction",
-            evaluations=self.count,
+            evaluations=len(values),
         )
 
     def percent(self) -> list[Evaluated]:
@@ -114,9 +109,6 @@ class AiRankEvents:
 
 
 # -- our own trainers -----------------------------------------------------------------------------
-
-NAMED = 10_000
-"""Broken samples that are told apart; a run ends long before."""
 
 
 class TrainingFacts:
@@ -153,14 +145,13 @@ class TrainingFacts:
         is_whole = item.of is None or item.samples is None or item.samples >= item.of
         if not is_whole:
             self._partial = (item, place)
-        if len(self.evaluations) < KEPT:
-            evaluated = Evaluated(item.stamp, item.value * scale, place, is_whole)
-            self.evaluations.setdefault(item.step, evaluated)
+        evaluated = Evaluated(item.stamp, item.value * scale, place, is_whole)
+        self.evaluations.setdefault(item.step, evaluated)
 
     def mark(self, mark: Mark, file: str) -> None:
         """Take a checkpoint or a broken sample."""
         values, place = mark.values, evidence.place(file, mark.line, mark.text)
-        if mark.kind == "broken" and len(self._broken) < NAMED:
+        if mark.kind == "broken":
             self._broken.setdefault((str(values.get("part")), str(values.get("path"))), place)
         elif mark.kind == "checkpoint":
             self._checkpoints += 1

@@ -2,9 +2,9 @@
 
 import pytest
 
-from k8sbench.measure.group import history
+from k8sbench.measure.group import compare
+from k8sbench.measure.group.compare import changes
 from k8sbench.measure.group.grouping import groups
-from k8sbench.measure.group.history import changes
 from k8sbench.model.run import Run
 from tests.unit.report.factory import START, repeats, smoke
 
@@ -45,7 +45,7 @@ def sets(levels: list[float], **fields: object) -> list[Run]:
 
 def test_a_history_has_the_sets_in_the_order_of_their_begin_whatever_their_names() -> None:
     runs = [*sets([*FLAT, *dropped(0.05, 6)]), *repeats([7.0], set_name="a-first", at=START - 9e5)]
-    (found,) = history.history(groups(runs))
+    (found,) = compare.history(groups(runs))
     assert [point.group.key.set_name for point in found.points][:2] == ["a-first", "n00"]
     marked = [point.group.key.set_name for point in found.points if point.change is not None]
     assert marked == ["n10"]
@@ -56,7 +56,7 @@ def test_a_set_without_a_figure_stands_in_its_place_and_counts_for_nothing() -> 
     failed = [one for one in runs if one.plan.set_name == "n03"]
     others = [one for one in runs if one.plan.set_name != "n03"]
     lost = repeats([None] * len(failed), set_name="n03", at=START + 3e5)  # type: ignore[list-item]
-    (found,) = history.history(groups([*others, *lost]))
+    (found,) = compare.history(groups([*others, *lost]))
     assert [point.group.key.set_name for point in found.points][3] == "n03"
     assert [p.group.key.set_name for p in found.points if p.change is not None] == ["n10"]
 
@@ -66,12 +66,12 @@ def test_cases_are_series_of_their_own_and_a_new_image_is_none() -> None:
     runs += repeats(
         [100.0], set_name="later", case="1x8", image="registry.example/new", at=START + 9e6
     )
-    found = history.history(groups(runs))
+    found = compare.history(groups(runs))
     assert [(one.group.key.case, len(one.points)) for one in found] == [("1x1", 10), ("1x8", 6)]
 
 
 def test_why_nothing_could_be_marked_is_said() -> None:
-    (few,) = history.history(groups(sets(FLAT[:4])))
+    (few,) = compare.history(groups(sets(FLAT[:4])))
     assert few.unmarked == "a change takes 10 sets with a figure to be seen; there are 4"
-    (small,) = history.history(groups([smoke(2.0, set_name=f"s{n}") for n in range(12)]))
+    (small,) = compare.history(groups([smoke(2.0, set_name=f"s{n}") for n in range(12)]))
     assert small.unmarked == "smoke runs are functional tests, not speed measurements"

@@ -10,7 +10,7 @@ import statistics
 import pytest
 
 from k8sbench.measure.group import compare
-from k8sbench.measure.group.history import changes
+from k8sbench.measure.group.compare import changes
 from k8sbench.measure.group.permutation import ALPHA, TwoSides, adjusted
 from tests import struct_docs
 from tests.tiers import ROOT

@@ -10,8 +10,7 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.measure.group import history
-from k8sbench.measure.group.compare import Side, compare
+from k8sbench.measure.group.compare import Side, changes, compare
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.node_check import check
 from k8sbench.measure.group.ratios import parities
@@ -169,7 +168,7 @@ def test_what_follows_from_two_sides() -> None:
 
 def test_where_a_series_changed_and_which_node_is_slow() -> None:
     rows = {
-        name: dict(goldens.flat({"changes": [one._asdict() for one in history.changes(values)]}))
+        name: dict(goldens.flat({"changes": [one._asdict() for one in changes(values)]}))
         for name, values in SERIES.items()
     }
     for name, rates in (RATES | {"a slow node": (*STEADY, 900.0, *STEADY)}).items():

@@ -260,58 +260,6 @@ def test_one_gpu_that_sources_name_differently_is_one() -> None:
     assert one.figures == {"power": 200, "sm_clock": 1500, "temperature": 60}
 
 
-def of_pod(*numbers: int, shown: Sequence[float] = (0.5,) * 4) -> Fetched:
-    """Return DCGM's series of the master's GPUs."""
-    theirs = zip(numbers, shown, strict=False)
-    every = (
-        series("sm_active", [value] * 10, source="dcgm", of=gpu(number, pod="seg-1-master-0"))
-        for number, value in theirs
-    )
-    return of(*every)
-
-
-def of_ranks(*ranks: int, metrics: Sequence[str] = ("gpu_utilization",)) -> Fetched:
-    """Return a trainer's series of GPUs without UUIDs."""
-    named = {
-        rank: Gpu(node="node-1", index=f"of rank {rank}", pod="seg-1-master-0") for rank in ranks
-    }
-    every = (
-        series(metric, [0.5 + rank / 10] * 10, source="trainer", of=named[rank])
-        for metric in metrics
-        for rank in ranks
-    )
-    return of(*every)
-
-
-@pytest.mark.parametrize("gpus", [1, 2])
-def test_unnamed_gpus_of_a_trainer_are_those_of_its_pod(gpus: int) -> None:
-    """The ranks have them in the driver's order."""
-    numbers = (10, 9)[:gpus]
-    trainer = of_ranks(*range(gpus), metrics=("gpu_utilization", "power"))
-    for fetched in ([trainer, of_pod(*numbers)], [of_pod(*numbers), trainer]):
-        found = completed(*fetched, gpus=gpus)
-        assert "metrics-at-odds" not in reasons(found)
-        by_number = {one.gpu.index: one.figures for one in present(found.gpu_metrics).gpus}
-        power = {str(number): 0.5 + rank / 10 for rank, number in enumerate(sorted(numbers))}
-        assert {number: figures["power"] for number, figures in by_number.items()} == power
-        every = {"gpu_utilization", "power", "sm_active"}
-        assert all(set(figures) == every for figures in by_number.values())
-
-
-def test_where_it_cannot_be_said_which_gpu_is_whose_none_is_counted_twice() -> None:
-    """A pod of four GPUs, two of which its ranks use."""
-    idle = of_pod(0, 1, 2, 3, shown=[0.0, 0.0, 0.5, 0.5])
-    found = completed(idle, of_ranks(0, 1), gpus=2, preset="smoke")
-    assert "metrics-at-odds" not in reasons(found)
-    busy = completed(of_pod(0, 1, 2, 3), of_ranks(0, 1), gpus=2)
-    assert "4 GPUs worked for the run's pods" in reasons(busy)["metrics-at-odds"]
-
-
-def test_gpus_of_other_pods_are_not_taken_for_a_ranks() -> None:
-    theirs = of(series("sm_active", [0.5] * 10, source="dcgm", of=gpu(0, pod="seg-1-worker-0")))
-    assert len(present(completed(theirs, of_ranks(0), gpus=2).gpu_metrics).gpus) == 2
-
-
 def test_parts_of_a_divided_gpu_are_gpus_of_their_own() -> None:
     parts = [series("power", [100] * 10, of=gpu(0, mig=f"{i} (1g.5gb)")) for i in (1, 2)]
     found = completed(of(*parts), gpus=2)

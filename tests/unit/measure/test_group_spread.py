@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.measure.group.group_figures import COVERAGE, interval_ranks, spread
+from k8sbench.measure.group.grouping import COVERAGE, interval_ranks, spread
 
 ARCFACE = {
     "1x1": ((397.44, 398.05, 398.98, 397.64, 397.78), 397.78, 397.98),
