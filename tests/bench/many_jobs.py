@@ -85,11 +85,10 @@ def main() -> int:
         for both in zip(more, less, strict=True)
     )
     memory = more[0].megabytes + (JOBS - many) * ours.megabytes
-    print(
-        f"each further job: {ours.seconds:.3f} s of processor (limit {SECONDS}), {alone.seconds:.3f}"
-        f" s the watches alone; {ours.megabytes * 1000:.0f} kB, {alone.megabytes * 1000:.0f} kB"
-        f" alone; {JOBS} jobs would take {memory:.0f} MB (limit {MEGABYTES})"
-    )
+    for who, one in (("k8sbench", ours), ("the watches alone", alone)):
+        kilobytes = one.megabytes * 1000
+        print(f"each further job: {who}: {one.seconds:.3f} s, {kilobytes:.0f} kB")
+    print(f"limits: {SECONDS} s, {MEGABYTES} MB for {JOBS} jobs, which would take {memory:.0f} MB")
     return int(ours.seconds > SECONDS or memory > MEGABYTES)
 
 

@@ -65,6 +65,8 @@ Their job is cancelled or deleted.
 """
 NODE_FACTS_SECONDS = 5.0
 """Time limit for reading the nodes of a successful job."""
+FACTS_SECONDS = 600.0
+"""Age at which a node's facts are read again."""
 
 
 class JobReader:
@@ -94,6 +96,8 @@ class JobReader:
         self._operator_seen_at: float | None = None
         self._queried_at: dict[str, float] = defaultdict(lambda: -NODES_SECONDS)
         """Time of each query, monotonic seconds."""
+        self._facts: dict[str, tuple[float, Mapping[str, str]]] = {}
+        """Time of reading, monotonic seconds, and facts of nodes, by name."""
         self._answers: dict[str, Any] = {"around": listing.Around(None, ()), "workloads": {}}
 
     def read(self, followed: Followed) -> list[JobEvent]:
@@ -234,7 +238,14 @@ class JobReader:
         asked, moment = followed.nodes, time.monotonic()
         if asked.give_up_at is None:
             asked.give_up_at = moment + NODE_FACTS_SECONDS
-            self._start(partial(self._read_nodes, followed, names))
+            known = {name: self._facts[name] for name in names if name in self._facts}
+            if (
+                len(known) == len(names)
+                and min(read_at for read_at, _ in known.values()) > moment - FACTS_SECONDS
+            ):
+                asked.found = {name: facts for name, (_, facts) in known.items()}
+            else:
+                self._start(partial(self._read_nodes, followed, names))
         return asked.found is None and moment < asked.give_up_at
 
     def _read_nodes(self, followed: Followed, names: Sequence[str]) -> None:
@@ -243,6 +254,7 @@ class JobReader:
 
     def _take_nodes(self, followed: Followed, found: Mapping[str, Mapping[str, str]]) -> None:
         followed.nodes.found = found
+        self._facts |= {name: (time.monotonic(), facts) for name, facts in found.items()}
         self._reread({followed.plan.run_id})
 
     def _take_drained(self, followed: Followed, logs_given: int) -> None:
