@@ -14,7 +14,7 @@ from k8sbench.app.results import Rows
 from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.context import Reporter, Stop
 from k8sbench.lifecycle.gathering import Gathering, is_owed
-from k8sbench.lifecycle.live_metrics import LiveMetrics
+from k8sbench.lifecycle.live import LiveMetrics
 from k8sbench.model.errors import Interrupted, StoreError, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess

@@ -141,7 +141,7 @@ def page(
 def _curve(store: Store, plan: RunPlan, note: Callable[[str], None]) -> Curve | None:
     """Read a run's throughput curve; None, with a note, if unreadable."""
     from k8sbench.adapters.files import log_files
-    from k8sbench.lifecycle.live_state import family_of
+    from k8sbench.lifecycle.live import family_of
     from k8sbench.measure.run import curve
 
     try:

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from k8sbench.lifecycle import decide, requests
+from k8sbench.lifecycle import decide
 from k8sbench.lifecycle.context import INTERRUPTED, How, Outcome, Reporter, Rules, RunContext, Until
-from k8sbench.lifecycle.views import JobView, Record, View, is_final
+from k8sbench.lifecycle.decide import JobView, Record, View, is_final
 from k8sbench.model import attempts, creation, times
 from k8sbench.model.errors import BenchError, StoreError
 from k8sbench.model.ownership import Ownership
@@ -30,6 +30,13 @@ GAPS = "log-gaps.json"
 """Artifact of a run: the gaps in its archived logs."""
 NODES = "nodes.json"
 """Artifact of a run: facts about its nodes, if they could be read."""
+BY_NAME = "deleted-by-name"
+"""Cause id of a user's deletion, which also deletes a kept job."""
+READ_SECONDS = 60.0
+"""Longest wait for a job's present logs before its cancellation.
+
+Later lines are read until the job ends.
+"""
 ABSENT_SECONDS = 5.0
 """Interval between looks for a job that may still appear."""
 AGAIN_SECONDS = 2.0
@@ -113,7 +120,7 @@ class ActiveRun:
             has_gaps=bool(gaps),
             is_unwanted=wish is not None,
             is_read=wish is None,
-            read_by=context.clock() + requests.READ_SECONDS,
+            read_by=context.clock() + READ_SECONDS,
         )
         return cls(run, view, here, wish=wish, archive=store.archive(run_id), gaps=gaps)
 
@@ -125,7 +132,7 @@ class ActiveRun:
         """
         context, _, rules = here
         store, run_id = context.store, run.run_id
-        if rules.keep and run.wishes and not requests.is_by_name(run):
+        if rules.keep and run.wishes and not is_by_name(run):
             run = store.fulfilled(run_id, "delete")
         view = View(job=JobView.ENDED, end=run.history[-1], deletes=run.wishes != ())
         return cls(run, view, here, gaps=kept_gaps(store, run_id))
@@ -181,7 +188,7 @@ class ActiveRun:
         """Record the end of the run, or that its logs cannot be read now."""
         # A process that is killed from here on leaves a run that is known to have a job.
         deletes = self.view.deletes and self.record.survives
-        owes = requests.left_over(end.at) if deletes else None
+        owes = left_over(end.at) if deletes else None
         image = next(iter(self.images)) if len(self.images) == 1 else None
         run = self.context.store.move(self.run_id, end, owes=owes, image=image)
         self.note(run=run)
@@ -205,7 +212,7 @@ class ActiveRun:
         """
         if not self.run.restarts:
             survives, now = self.record.survives, self.context.clock()
-            self.move(requests.refusal(self.run_id, error, now, survives=survives))
+            self.move(refusal(self.run_id, error, now, survives=survives))
         return self.outcome(How.REFUSED, error)
 
     def far_enough(self) -> Outcome | None:
@@ -362,6 +369,37 @@ class ActiveRun:
         self.see(asked_to_end_at=math.inf, is_end_answered=False)
         self.lacking_since = now
         return None
+
+
+# -- what is recorded of an end -------------------------------------------------------------------
+
+
+def refusal(run_id: str, error: BaseException, at: float, *, survives: bool) -> Transition:
+    """Build the transition of a run whose first creation failed.
+
+    The job may exist all the same if the answer was lost.
+    """
+    if survives:
+        return creation.failed(run_id, error, at)
+    error = error if isinstance(error, BenchError) else BenchError(type(error).__name__)
+    return Transition(
+        phase=Phase.FAILED,
+        at=at,
+        cause=f"k8sbench could not go on: {error.message}",
+        cause_id="k8sbench-failed",
+        action=error.action or None,
+    )
+
+
+def left_over(at: float) -> Wish:
+    """Return the wish to delete the job of a run that has ended."""
+    return Wish(kind="delete", at=at, cause="The run has ended.")
+
+
+def is_by_name(run: Run) -> bool:
+    """Return True if a user has requested the deletion of the job."""
+    wish = run.wish("delete")
+    return wish is not None and wish.cause_id == BY_NAME
 
 
 # -- artifacts that a measurement needs -----------------------------------------------------------

@@ -18,10 +18,9 @@ from k8sbench.diagnose.job.exits import REPLICA_FAILED
 from k8sbench.lifecycle import decide
 from k8sbench.lifecycle.active_run import ActiveRun
 from k8sbench.lifecycle.context import How, Outcome, Reporter, Rules, RunContext, Stop, Until
-from k8sbench.lifecycle.decide import ActionKind
+from k8sbench.lifecycle.decide import ActionKind, JobView, View, state_of
 from k8sbench.lifecycle.gathering import Gathering
-from k8sbench.lifecycle.job_requests import JobRequests
-from k8sbench.lifecycle.views import JobView, View, state_of
+from k8sbench.lifecycle.requests import JobRequests
 from k8sbench.model import creation
 from k8sbench.model.errors import BenchError, StoreError
 from k8sbench.model.phase import Phase
@@ -115,7 +114,7 @@ class Executor:
         """Resume a recorded run; False if another process follows it.
 
         Its logs are read from the end of its archive. A run with a wish to cancel it is cancelled
-        when its present logs are archived, at the latest after :data:`~.requests.READ_SECONDS`. A
+        when its present logs are archived, at the latest after :data:`~.active_run.READ_SECONDS`. A
         run that is over is measured and its job deleted, if that is missing.
         """
         store, run_id = self.context.store, run.run_id

@@ -1,21 +1,36 @@
-"""Single requests to a cluster for a run.
+"""Requests to a cluster for runs' jobs, and handling of their answers.
 
 A wish is recorded before its request is sent: the answer may be lost, or the process killed.
-Whoever resumes the run then sends the request again, and finds what was done already.
+Whoever resumes the run then sends the request again, and finds what was done already. Threads of a
+pool send the requests of an executor; its own thread takes the answers.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from k8sbench.lifecycle.context import RunContext
-from k8sbench.model import attempts, creation
-from k8sbench.model.errors import BenchError, CreationUnknown, StoreError
+from k8sbench.diagnose.job.causes import may_be_better
+from k8sbench.lifecycle.active_run import BY_NAME, READ_SECONDS, ActiveRun, Request, is_by_name
+from k8sbench.lifecycle.context import How, Outcome, RunContext, Until
+from k8sbench.lifecycle.decide import PENDING, JobView
+from k8sbench.model import attempts, creation, times
+from k8sbench.model.errors import (
+    BenchError,
+    CreationUnknown,
+    EarlierAttempt,
+    NoRoom,
+    OwnedElsewhere,
+    StoreError,
+    Unreachable,
+    is_refused,
+)
 from k8sbench.model.identity import NONCE_ANNOTATION, OWNER_ANNOTATION, TURN_ANNOTATION
 from k8sbench.model.kinds import kind_of, with_metadata
 from k8sbench.model.ownership import COLLECTOR, JobOwner, Turn
@@ -24,18 +39,20 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run, Wish
 from k8sbench.ports import FoundJob, Manifest
 
-BY_NAME = "deleted-by-name"
-"""Cause id of a user's deletion, which also deletes a kept job."""
 NO_ANSWER = frozenset({"api-unreachable", "api-not-trusted", "unauthorized"})
 """Cause ids of errors of a cluster that answers no request at all."""
-READ_SECONDS = 60.0
-"""Longest wait for a job's present logs before its cancellation.
+REQUESTS = 4
+"""Most pending creations, and most pending deletions."""
+ASK_SECONDS = 5.0
+"""Interval at which the collector is asked for a run."""
+OWNER_SECONDS = 240.0
+"""Time for a job's owner to collect it after its end.
 
-Later lines are read until the job ends.
+The GPU metrics are part of the collection.
 """
 
 
-# -- creating -------------------------------------------------------------------------------------
+# -- one job: creating -----------------------------------------------------------------------------
 
 
 def create(run: Run, manifests: Sequence[Manifest], context: RunContext) -> str | None:
@@ -126,40 +143,12 @@ def unless_on_its_way(run: Run, error: BaseException, now: float) -> BaseExcepti
     )
 
 
-def refusal(run_id: str, error: BaseException, at: float, *, survives: bool) -> Transition:
-    """Build the transition of a run whose first creation failed.
-
-    The job may exist all the same if the answer was lost.
-    """
-    if survives:
-        return creation.failed(run_id, error, at)
-    error = error if isinstance(error, BenchError) else BenchError(type(error).__name__)
-    return Transition(
-        phase=Phase.FAILED,
-        at=at,
-        cause=f"k8sbench could not go on: {error.message}",
-        cause_id="k8sbench-failed",
-        action=error.action or None,
-    )
-
-
-# -- deleting -------------------------------------------------------------------------------------
-
-
-def left_over(at: float) -> Wish:
-    """Return the wish to delete the job of a run that has ended."""
-    return Wish(kind="delete", at=at, cause="The run has ended.")
+# -- one job: deleting -----------------------------------------------------------------------------
 
 
 def by_name(at: float) -> Wish:
     """Return the wish of a user to delete a job."""
     return Wish(kind="delete", at=at, cause="Deleted by k8sbench delete.", cause_id=BY_NAME)
-
-
-def is_by_name(run: Run) -> bool:
-    """Return True if a user has requested the deletion of the job."""
-    wish = run.wish("delete")
-    return wish is not None and wish.cause_id == BY_NAME
 
 
 def delete(context: RunContext, run_id: str) -> tuple[Run, str | None]:
@@ -180,3 +169,374 @@ def delete(context: RunContext, run_id: str) -> tuple[Run, str | None]:
         with contextlib.suppress(StoreError):
             run = context.store.fulfilled(run_id, "delete")
     return run, why
+
+
+# -- the requests of an executor -------------------------------------------------------------------
+
+
+class JobRequests:
+    """The requests of one executor: queued, pending and answered."""
+
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+        self.pending: dict[str, ActiveRun] = {}
+        """Runs with a request that has no answer, by id."""
+        self.to_create: dict[str, ActiveRun] = {}
+        self.to_delete: dict[str, ActiveRun] = {}
+
+    # -- the queues -----------------------------------------------------------------------------
+
+    @property
+    def has_room(self) -> bool:
+        """True if another creation may be queued, to be sent at once."""
+        return len(self._sent("create")) + len(self.to_create) < REQUESTS
+
+    def send_queued(self) -> Iterator[ActiveRun]:
+        """Send the queued requests that the limit allows; yields each run after its request."""
+        create = self._admitted("create", self.to_create)
+        delete = self._admitted("delete", self.to_delete)
+        for active in create:
+            self.create(active)
+            yield active
+        for active in delete:
+            self.delete(active)
+            yield active
+
+    def _admitted(self, kind: str, queue: dict[str, ActiveRun]) -> list[ActiveRun]:
+        room = max(0, REQUESTS - len(self._sent(kind)))
+        return [queue.pop(run_id) for run_id in list(queue)[:room]]
+
+    def _sent(self, kind: str) -> list[Future[Any]]:
+        """Return the answers that pending requests of a kind wait for."""
+        sent = (active.request for active in self.pending.values())
+        return [one.answer for one in sent if one is not None and one.kind == kind]
+
+    def _send(
+        self,
+        active: ActiveRun,
+        kind: str,
+        call: Callable[[], Any],
+        take: Callable[[ActiveRun, Future[Any]], Outcome | None],
+    ) -> None:
+        """Send a request; reading what a job has printed delays no other request."""
+        if kind != "printed":
+            active.see(next_at=PENDING)
+        answer = self._context.pool.start(call, kind)
+        active.request = Request(kind=kind, answer=answer, take=partial(take, active))
+        self.pending[active.run_id] = active
+
+    def answered(self, of: Iterable[ActiveRun]) -> Iterator[tuple[ActiveRun, Request]]:
+        """Take the requests from their runs that have an answer."""
+        for active in of:
+            request = active.request
+            if request is not None and request.answer.done():
+                del self.pending[active.run_id]
+                active.request = None
+                active.see(next_at=-math.inf)
+                yield active, request
+
+    def join(self, kind: str, seconds: float | None = None) -> None:
+        """Wait for the answers to all requests of a kind, or so long."""
+        self._context.pool.join(self._sent(kind), seconds)
+
+    def forget(self, active: ActiveRun) -> None:
+        """Drop what a run needs only while its job is followed."""
+        self.to_create.pop(active.run_id, None)
+        if active.request is not None and active.request.kind == "printed":
+            active.request = None
+            del self.pending[active.run_id]
+
+    # -- a job is created -----------------------------------------------------------------------
+
+    def create(self, active: ActiveRun) -> None:
+        """Create the job of the current attempt."""
+        call = partial(create, active.run, active.manifests, self._context)
+        self._send(active, "create", call, self._take_created)
+
+    def _take_created(self, active: ActiveRun, answer: Future[str | None]) -> Outcome | None:
+        error, now, run = answer.exception(), self._context.clock(), active.run
+        if active.is_over:
+            return None  # its end was seen before the answer came
+        if error is None:
+            active.manifests = ()  # of thousands of jobs they would take hundreds of megabytes
+            self._note_created(active, answer.result(), now)
+            return active.far_enough()
+        if isinstance(error, NoRoom) and active.rules.until is not Until.CREATED:
+            return self._create_later(active, creation.waiting(error, now))
+        if not run.restarts:
+            return active.refuse(unless_on_its_way(run, error, now))
+        if not isinstance(error, BenchError):
+            raise error
+        is_unknown = isinstance(error, CreationUnknown)
+        is_away = isinstance(error, Unreachable) and not is_refused(error)
+        outcome = None
+        if isinstance(error, OwnedElsewhere) or (is_unknown and creation.is_known_created(run)):
+            active.see(job=JobView.UNWATCHED)
+        elif isinstance(error, EarlierAttempt) or is_away:
+            outcome = self._create_later(active, attempts.waiting(run, error, now))
+            if is_unknown:
+                active.see(job=JobView.UNWATCHED)  # it may be there: it is looked for first
+        else:
+            active.end(attempts.refused(run, error, now))
+        return outcome
+
+    def _note_created(self, active: ActiveRun, uid: str | None, now: float) -> None:
+        if not active.is_watched:
+            active.see(job=JobView.WATCHED)
+        run = active.run
+        if active.record.survives and not creation.is_known_created(run):
+            active.move(creation.created(now, uid))
+        elif uid is not None and run.job_uid is None:
+            # Its state was reported before the answer came: the same again, with the uid.
+            active.move(msgspec.structs.replace(run.history[-1], job_uid=uid))
+
+    def _create_later(self, active: ActiveRun, why: Transition) -> Outcome | None:
+        active.see(job=JobView.NOT_ASKED)
+        active.try_later()
+        active.lacking_since = why.at
+        if active.run.history[-1].cause != why.cause:
+            active.move(why)
+            active.report(why)
+        return active.far_enough()
+
+    # -- a job is followed ----------------------------------------------------------------------
+
+    def follow(self, active: ActiveRun) -> Outcome | None:
+        """Follow a resumed run's job, or look for it again."""
+        run, store, cluster = active.run, self._context.store, self._context.cluster
+        if attempts.is_restarting(run):
+            try:
+                job = job_named(run.run_id, self._context)
+            except Unreachable:
+                if not active.is_restarted:
+                    raise
+                active.try_later()
+                return None
+            if job is None or job.attempt < run.attempt:
+                # Whoever asked for it may have been killed, and a collector have collected it.
+                active.see(job=JobView.GONE, end=None)
+                return None
+            active.move(creation.created(self._context.clock()))
+        is_new = active.view.job is JobView.UNWATCHED
+        marks = store.log_marks(run.run_id) if is_new else {}
+        cluster.resume(active.run, marks)
+        active.read_until = {replica: mark.at for replica, mark in marks.items()}
+        active.see(job=JobView.WATCHED, next_at=-math.inf)
+        active.lacking_since = None
+        if not active.view.is_read:
+            self._send(active, "printed", partial(self._printed, run), self._take_printed)
+        return active.far_enough()
+
+    def _printed(self, run: Run) -> Mapping[str, float]:
+        """Return the time stamp of each replica's last line, Unix seconds.
+
+        A server that serves a log may be silent for as long as it likes.
+        """
+        return {line.replica: line.at for line in self._context.cluster.printed(run)}
+
+    def _take_printed(self, active: ActiveRun, answer: Future[Mapping[str, float]]) -> None:
+        try:
+            active.printed = answer.result()
+        except BenchError as error:
+            if error.cause_id in NO_ANSWER and active.rules.on_refusal is not None:
+                raise  # who asked for its end waits for that alone
+            active.printed = None
+            _note_unread(active, str(error))
+        active.see_what_is_read()
+
+    def answer(self, active: ActiveRun) -> None:
+        """Tell the store that made a request that it is recorded."""
+        call = partial(self._context.cluster.answer, active.run_id)
+        self._send(active, "answer", call, _ignore)
+
+    # -- a job is ended -------------------------------------------------------------------------
+
+    def cancel(self, active: ActiveRun, cause: str, cause_id: str) -> None:
+        """Cancel a job; a run without a job ends at once."""
+        run_id, now, store = active.run_id, self._context.clock(), self._context.store
+        if active.request is not None:  # it is still being read
+            seconds = times.duration(READ_SECONDS)
+            _note_unread(active, f"that takes longer than {seconds}.")
+        if active.record.wish is None:
+            wish = Wish(kind="cancel", at=now, cause=cause, cause_id=cause_id)
+            active.note(wish=wish, is_own_wish=True)
+            if active.record.survives:
+                # Where it cannot be recorded the job is to end all the more.
+                with contextlib.suppress(StoreError):
+                    store.wish(run_id, wish)
+        if active.view.job is not JobView.NOT_ASKED:
+            active.see(asked_to_end_at=min(now, active.view.asked_to_end_at))
+            call = partial(self._context.cluster.cancel, run_id, cause, cause_id)
+            self._send(active, "cancel", call, self._take_cancelled)
+
+    def _take_cancelled(self, active: ActiveRun, answer: Future[None]) -> None:
+        """Take the answer; if the cluster rejects the request, the job goes on."""
+        error = answer.exception()
+        if error is None:
+            active.see(is_end_answered=True)
+        elif not isinstance(error, BenchError):
+            raise error
+        elif active.is_over:
+            return
+        elif isinstance(error, OwnedElsewhere):
+            self._context.cluster.release(active.run_id)
+            active.see(job=JobView.UNWATCHED, asked_to_end_at=math.inf)
+        elif not is_refused(error):
+            if active.tries == 0:
+                _note_refusal(active, error)
+            active.try_later()
+        elif active.record.is_own_wish:
+            active.see(is_end_answered=True)
+            _note_refusal(active, error)
+        else:
+            active.note(wish=None)
+            active.see(asked_to_end_at=math.inf)
+            with contextlib.suppress(StoreError):
+                self._context.store.fulfilled(active.run_id, "cancel")
+            if active.rules.on_refusal is not None:
+                active.rules.on_refusal(active.run, error)
+            else:
+                _note_refusal(active, error)
+
+    def delete(self, active: ActiveRun) -> None:
+        """Delete the rest of a finished run's job."""
+        call = partial(delete, self._context, active.run_id)
+        self._send(active, "delete", call, self._take_deleted)
+
+    def _take_deleted(self, active: ActiveRun, answer: Future[tuple[Run, str | None]]) -> Outcome:
+        run_id, note = active.run_id, active.reporter.note
+        try:
+            run, why = answer.result()
+        except BenchError as error:
+            note(
+                f"warning: what is left of {run_id} on the cluster stays there: {error}"
+                f" Then: k8sbench delete {run_id}"
+            )
+        else:
+            active.note(run=run)
+            active.see(deletes=False)
+            if why is not None:
+                note(f"{run_id} stays on the cluster: {why}")
+        return active.outcome(How.CLOSED)
+
+    # -- another store has the job, or had it ---------------------------------------------------
+
+    def ask_collector(self, active: ActiveRun) -> None:
+        """Ask which store collected a run whose job is gone.
+
+        Also a run whose job is another store's.
+        """
+        call = partial(collected, active.run, self._context)
+        take = partial(self._take_collected, end=active.view.end)
+        self._send(active, "collector", call, take)
+
+    def _take_collected(
+        self,
+        active: ActiveRun,
+        answer: Future[tuple[Run | None, FoundJob | None]],
+        *,
+        end: Transition | None,
+    ) -> Outcome | None:
+        """Record what the collector has: its measurement is the run's."""
+        error, run_id = answer.exception(), active.run_id
+        if error is not None and not isinstance(error, BenchError):
+            raise error
+        theirs, job = (None, None) if error is not None else answer.result()
+        if theirs is None:
+            return self._take_uncollected(active, end, job, error)
+        latest = active.run.history[-1].at
+        for step in theirs.history[:-1]:
+            if step.at > latest:
+                active.move(step)
+        if theirs.measurement is not None:
+            # First: a run that is over and not measured would be measured here.
+            self._context.store.measured(run_id, theirs.measurement)
+        if job is not None and job.ownership.is_ours and not active.rules.keep:
+            active.see(deletes=True)  # taken over since it was collected
+        active.record_end(theirs.history[-1])
+        active.reporter.note(
+            f"{run_id} was collected by the collector: its logs and figures are here now."
+        )
+        return None
+
+    def _take_uncollected(
+        self,
+        active: ActiveRun,
+        end: Transition | None,
+        job: FoundJob | None,
+        error: BenchError | None,
+    ) -> Outcome | None:
+        """Handle a run that no collector has, given its job.
+
+        With an error neither is known. Then a run whose job is gone is not lost: the collector may
+        have it.
+        """
+        whose, run, is_known = active.view.ownership, active.run, error is None
+        if end is None and job is not None and not job.ownership.is_ours:
+            # The attempt before, of another store by now: it ended as is on record.
+            whose, cause = job.ownership, run.history[-1].cause
+            end = Transition(phase=Phase.FAILED, at=self._context.clock(), cause=cause)
+            active.see(ownership=whose, job=JobView.GONE, end=end)
+        if end is None and is_known:
+            active.begin_attempt()
+        elif (
+            end is not None
+            and whose.is_ours
+            and is_known
+            and not (job is not None and job.attempt > run.attempt)
+        ):
+            active.see(job=JobView.ENDED, end=end)
+        elif job is not None and (job.ownership.is_ours or job.attempt > run.attempt):
+            # This store has taken it over, or its owner has begun the next attempt.
+            active.archive = self._context.store.archive(run.run_id)
+            active.see(job=JobView.UNWATCHED, ownership=job.ownership)
+        elif (
+            end is not None
+            and is_known
+            and not (job is not None and job.ownership.is_collectors)
+            and not self._may_restart(active, end)
+        ):
+            action = f"See k8sbench status {run.run_id} there."
+            active.see_collected(end, f"{whose.holder} collects it.", action)
+        else:
+            return self._wait_for_owner(active, error)
+        return None
+
+    def _may_restart(self, active: ActiveRun, end: Transition) -> bool:
+        """Return True if the job's owner may soon create another attempt."""
+        run, since = active.run, active.asked_since
+        is_recent = since is None or self._context.clock() < since + OWNER_SECONDS
+        return is_recent and run.restarts < run.plan.max_restarts and may_be_better(end)
+
+    def _wait_for_owner(self, active: ActiveRun, error: BenchError | None) -> Outcome | None:
+        """Ask again later who collected a run, or stop following it."""
+        now, run_id, note = self._context.clock(), active.run_id, active.reporter.note
+        holder, is_followed = active.view.ownership.holder, active.rules.until is Until.OVER
+        if active.asked_since is None:
+            active.asked_since = now
+            known = (
+                f"{holder} collects it." if error is None else f"who has it is not known: {error}"
+            )
+            note(f"{run_id} has ended, and {known}")
+        if is_followed and now < active.asked_since + OWNER_SECONDS:
+            active.see(next_at=now + ASK_SECONDS)
+            return None
+        if error is None:
+            note(f"{holder} has not collected {run_id} yet. See later: k8sbench status {run_id}")
+        elif is_followed:
+            note(f"How {run_id} ended is not known. See later: k8sbench watch {run_id}")
+        return active.outcome(How.LEFT)
+
+
+def _ignore(_: ActiveRun, answer: Future[None]) -> None:
+    with contextlib.suppress(BenchError):
+        answer.result()
+
+
+def _note_unread(active: ActiveRun, why: str) -> None:
+    text = f"warning: what {active.run_id} has printed cannot all be read: {why}"
+    active.reporter.note(text)
+
+
+def _note_refusal(active: ActiveRun, error: BenchError) -> None:
+    active.reporter.note(f"warning: run {active.run_id} could not be cancelled: {error}")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from k8sbench.lifecycle import collecting, lost_runs, requests
+from k8sbench.lifecycle import active_run, collecting, lost_runs, requests
 from k8sbench.lifecycle.context import BENCHMARK, MANIFEST, How, Outcome, PlannedCase
 from k8sbench.lifecycle.executor import Executor
 from k8sbench.model import attempts, creation, times
@@ -90,7 +90,7 @@ class Starting:
         except BenchError as error:
             # An intent that cannot be recorded is not carried out.
             now, survives = self._context.clock(), self._survives
-            final = requests.refusal(run.run_id, error, now, survives=survives)
+            final = active_run.refusal(run.run_id, error, now, survives=survives)
             with contextlib.suppress(BenchError):  # the first error is the one to report
                 store.move(run.run_id, final)
             store.claims.release(run.run_id)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from k8sbench.lifecycle import lost_runs, requests
+from k8sbench.lifecycle import active_run, lost_runs
 from k8sbench.lifecycle.context import (
     INTERRUPTED,
     How,
@@ -229,22 +229,14 @@ class _Submission:
             state = f"; it is {runs[0].phase}" if len(runs) == 1 else ""
             message = f"{cause}: the local processes of {names} were ended{state}.{left}"
             return Interrupted(message, resuming)
-        latest = runs[0].history[-1] if len(runs) == 1 else None
-        if latest is not None and attempts.is_restarting(runs[0]):
-            run_id = runs[0].run_id
-            return Interrupted(
-                f"{cause}: {latest.cause}",
-                f"It goes on with: k8sbench watch {run_id}; end it with: k8sbench cancel {run_id}",
-            )
-        if latest is not None and latest.cause_id in {
-            creation.NOT_CREATED,
-            creation.CREATION_UNKNOWN,
-        }:
-            return Interrupted(f"{cause}: {latest.cause}{left}", latest.action or resuming)
         whose, follow, run_id = "their jobs go", "collect --all --follow", "RUN"
         if len(runs) == 1:
-            run_id = runs[0].run_id
+            latest, run_id = runs[0].history[-1], runs[0].run_id
+            if latest.cause_id in {creation.NOT_CREATED, creation.CREATION_UNKNOWN}:
+                return Interrupted(f"{cause}: {latest.cause}{left}", latest.action or resuming)
             whose, follow = "its job goes", f"watch {run_id}"
+            if attempts.is_restarting(runs[0]):
+                whose = "its training goes"
         return Interrupted(
             f"{cause}: detached from {names}; {whose} on.{left}",
             f"Come back with: k8sbench {follow}; end it with: k8sbench cancel {run_id}."
@@ -268,7 +260,7 @@ class _Submission:
             return
         for run in runs:
             now = context.clock()
-            final = requests.refusal(run.run_id, error, now, survives=False)
+            final = active_run.refusal(run.run_id, error, now, survives=False)
             if isinstance(error, KeyboardInterrupt):
                 cause = (
                     f"{stop.cause or 'Interrupted (Ctrl-C)'}; k8sbench did not wait for the end of"

@@ -96,7 +96,7 @@ def test_a_run_that_only_the_cluster_knows_is_looked_at_like_ones_own(own_shell:
         assert f"in the store or in namespace {here} of https://" in missing.err
         assert "Nearest: theirs." in missing.err
 
-    colleague.limits = {"lifecycle__job_requests__OWNER_SECONDS": 1.0}
+    colleague.limits = {"lifecycle__requests__OWNER_SECONDS": 1.0}
     with colleague.started("logs", "theirs", "-f", "--replica=master-0") as follow:
         follow.until('"step": 6,')
         logs.end()

@@ -125,7 +125,7 @@ def test_a_damaged_run_is_named_and_its_job_goes_on(shell: Shell) -> None:
 
 def test_a_run_without_served_logs_is_cancelled(shell: Shell, proxy: FaultProxy) -> None:
     detached(shell, "unserved")
-    shell.limits = {"lifecycle__requests__READ_SECONDS": 1.0}
+    shell.limits = {"lifecycle__active_run__READ_SECONDS": 1.0}
     with proxy.hold("/log"):
         ended = shell.run("cancel", "unserved")
     said = "what unserved has printed cannot all be read: that takes longer than 1s."

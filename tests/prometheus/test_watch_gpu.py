@@ -4,7 +4,7 @@ import time
 
 import msgspec
 
-from k8sbench.lifecycle.live_metrics import LiveMetrics
+from k8sbench.lifecycle.live import LiveMetrics
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Location
 from tests.harness.prometheus import wait

@@ -16,8 +16,8 @@ from k8sbench.app import sweeps
 from k8sbench.lifecycle import collecting, decide, owners, submitting
 from k8sbench.lifecycle.active_run import GAPS
 from k8sbench.lifecycle.context import PlannedCase, RunContext, Stop
+from k8sbench.lifecycle.decide import Record, View, state_of
 from k8sbench.lifecycle.serving import Serving
-from k8sbench.lifecycle.views import Record, View, state_of
 from k8sbench.model.errors import BenchError, OwnedElsewhere, Unreachable
 from k8sbench.model.ownership import COLLECTOR
 from k8sbench.model.request import SubmitRequest

@@ -15,11 +15,11 @@ import msgspec
 import pytest
 
 from k8sbench.adapters.kubernetes.watching import job_reader
-from k8sbench.lifecycle import active_run, job_requests, owners, requests, submitting
+from k8sbench.lifecycle import active_run, owners, requests, submitting
 from k8sbench.lifecycle.active_run import ActiveRun
 from k8sbench.lifecycle.context import How, Outcome, RunContext
-from k8sbench.lifecycle.job_requests import JobRequests
-from k8sbench.lifecycle.views import JobView, State
+from k8sbench.lifecycle.decide import JobView, State
+from k8sbench.lifecycle.requests import JobRequests
 from k8sbench.model import creation
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
 from tests.simulation.schedules import play
@@ -103,11 +103,11 @@ def delete_by_name_alone(context: RunContext, run_id: str) -> Any:
 BREAKS: dict[str, list[tuple[Any, str, Any]]] = {
     "a job with unread logs is deleted": [(ActiveRun, "_take_end", end_with_unread_logs)],
     "a lost answer is called failed": [
-        (requests, "refusal", lambda run_id, error, at, **_: creation.refused(run_id, error, at))
+        (active_run, "refusal", lambda run_id, error, at, **_: creation.refused(run_id, error, at))
     ],
     "logs are read from the beginning": [(SimulatedStore, "log_marks", lambda *_: {})],
     "what another process follows is followed": [(SimulatedClaims, "claim", lambda *_: True)],
-    "a wish is forgotten in an outage": [(job_requests, "is_refused", lambda _: True)],
+    "a wish is forgotten in an outage": [(requests, "is_refused", lambda _: True)],
     "a run is closed before its last line": [
         (active_run, "is_final", is_final),
         (ActiveRun, "_take_end", end_before_the_last_line),

@@ -19,6 +19,8 @@ A process can be killed between any two steps here; :mod:`.disk` says what it le
 from __future__ import annotations
 
 import contextlib
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -83,32 +85,43 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def save(self, run: Run) -> None:
+    def save(self, run: Run, before: Run | None = None) -> None:
         """Write the files of a run that have changed.
 
-        Its wishes stand before the event: a run that has ended never lacks what it owes. The
-        measurement of one that goes on is gone before that.
-        ``run.json`` comes last: with it the folder counts as the run's.
+        ``before`` is the run as the files have it; None: they are read and compared. Its wishes
+        stand before the event: a run that has ended never lacks what it owes. The measurement of
+        one that goes on is gone before that. ``run.json`` comes last: with it the folder counts as
+        the run's.
         """
-        names, left = RunRecord.__struct_fields__[1:], pertinent(run.wishes, run.phase)
-        events = b"".join(encoded(event) + b"\n" for event in run.history)
-        files = (
-            (MEASUREMENT, as_file(run.measurement) if run.measurement is not None else b""),
-            (IMAGE, f"{run.image_digest}\n".encode() if run.image_digest else b""),
-            (WISHES, as_file(Wishes(wishes=run.wishes)) if run.wishes else b""),
-            (EVENTS, events),
-            (WISHES, as_file(Wishes(wishes=left)) if left else b""),
-            (RUN_FILE, as_file(RunRecord(**{name: getattr(run, name) for name in names}))),
-        )
+        files = [
+            (name, content(run))
+            for name, fields, content in _FILES
+            if any(before is None or getattr(run, at) != getattr(before, at) for at in fields)
+        ]
         with disk.translated(f"write the run's folder {self.path}"):
             if not self.path.exists():
                 disk.make_folder(self.path)
                 disk.sync_folder(self.path.parent)
             for name, data in files:
-                if data and data != disk.read(self.path / name):
+                if data and (before is not None or data != disk.read(self.path / name)):
                     self.write(name, data)
                 elif not data and name in {MEASUREMENT, WISHES}:
                     (self.path / name).unlink(missing_ok=True)
+
+    def stamp(self) -> tuple[tuple[int, ...] | None, ...]:
+        """Return what differs after any change of the run's files.
+
+        Each change replaces a file.
+        """
+        found: list[tuple[int, ...] | None] = []
+        for name, *_ in _FILES:
+            try:
+                one = os.stat(f"{self.path}/{name}")  # noqa: PTH116 - five times faster
+            except OSError:
+                found.append(None)
+            else:
+                found.append((one.st_ino, one.st_mtime_ns, one.st_size))
+        return tuple(found)
 
     @property
     def is_there(self) -> bool:
@@ -179,6 +192,34 @@ def pertinent(wishes: tuple[Wish, ...], phase: Phase) -> tuple[Wish, ...]:
     """
     left = (wish for wish in wishes if not (phase.final and wish.kind == "cancel"))
     return tuple(sorted(left, key=lambda wish: wish.kind))
+
+
+def _wishes(wishes: tuple[Wish, ...]) -> bytes:
+    return as_file(Wishes(wishes=wishes)) if wishes else b""
+
+
+def _record(run: Run) -> bytes:
+    names = RunRecord.__struct_fields__[1:]
+    return as_file(RunRecord(**{name: getattr(run, name) for name in names}))
+
+
+_FILES: tuple[tuple[str, tuple[str, ...], Callable[[Run], bytes]], ...] = (
+    (
+        MEASUREMENT,
+        ("measurement",),
+        lambda run: as_file(run.measurement) if run.measurement else b"",
+    ),
+    (
+        IMAGE,
+        ("image_digest",),
+        lambda run: f"{run.image_digest}\n".encode() if run.image_digest else b"",
+    ),
+    (WISHES, ("wishes",), lambda run: _wishes(run.wishes)),
+    (EVENTS, ("history",), lambda run: b"".join(encoded(one) + b"\n" for one in run.history)),
+    (WISHES, ("wishes", "history"), lambda run: _wishes(pertinent(run.wishes, run.phase))),
+    (RUN_FILE, ("plan", "created_at", "owner", "location"), _record),
+)
+"""Files of a run in the order of writing: name, fields, content."""
 
 
 DAMAGED_OR_OTHER = "It was damaged, or written by another version of k8sbench."

@@ -140,15 +140,21 @@ def of_run(run: Run, files_at: str | None) -> dict[str, Any]:
     Without a location of its files, the present one stays.
     """
     plan = run.plan
-    # Where its files are differs between machines, and requests have rows of their own.
-    record = msgspec.structs.replace(run, artifacts=None, artifacts_missing=None, wishes=())
-    return ({"files_at": files_at} if files_at else {}) | {
-        "run_id": plan.run_id,
+    return _state_of(run, files_at) | {
         "set_name": plan.set_name,
         "case_key": run.case_key,
         "repeat": plan.repeat,
-        "closed": run.is_closed and run.wishes == (),
         "created_at": run.created_at,
+    }
+
+
+def _state_of(run: Run, files_at: str | None) -> dict[str, Any]:
+    """Return what changes in the row of a run while its plan stays."""
+    # Where its files are differs between machines, and requests have rows of their own.
+    record = msgspec.structs.replace(run, artifacts=None, artifacts_missing=None, wishes=())
+    return ({"files_at": files_at} if files_at else {}) | {
+        "run_id": run.run_id,
+        "closed": run.is_closed and run.wishes == (),
         "record": artifacts.encoded(record).decode(),
         "wishes": msgspec.json.encode(run.wishes).decode() if run.wishes else None,
     }
@@ -179,10 +185,20 @@ def ids(db: sa.Connection) -> list[str]:
     return list(map(str, db.scalars(query)))
 
 
-def update(db: sa.Connection, row: dict[str, Any]) -> None:
-    """Replace a run's row and its requests."""
-    db.execute(_WITHOUT_REQUESTS, {"id": row["run_id"]})
-    insert(db, {"id": row["run_id"], **row}, _UPDATED)
+def update(
+    db: sa.Connection, run: Run, before: Run, files_at: str | None, *, is_known: bool
+) -> None:
+    """Replace what has changed of a run's row and its requests.
+
+    ``is_known``: the row and the requests are certainly those of ``before``.
+    """
+    has_its_plan = run.plan == before.plan
+    row = (_state_of if is_known and has_its_plan else of_run)(run, files_at)
+    if has_its_plan:  # its repeat may be another run's
+        row.pop("repeat", None)
+    if before.wishes or not is_known:
+        db.execute(_WITHOUT_REQUESTS, {"id": run.run_id})
+    insert(db, {"id": run.run_id, **row}, _UPDATED)
 
 
 def insert(db: sa.Connection, row: dict[str, Any], how: sa.Insert | sa.Update = _INSERTED) -> None:

@@ -67,6 +67,11 @@ class SqlStore:
         """True without a store; this one is empty and cannot be written."""
         self.unreadable: dict[str, str] = {}
         """Reason by run id for runs that could not be read."""
+        self._known: dict[str, tuple[Run, object]] = {}
+        """Open runs as this process last wrote them, with their folders' stamps, by id.
+
+        Only where the folders decide.
+        """
         self.claims = FileClaims(root) if self.has_all_folders else PostgresClaims(base)
 
     @property
@@ -136,10 +141,12 @@ class SqlStore:
                     )
                 made = not folder.path.exists()
                 folder.save(run)
+                stamp = folder.stamp()
         except Exception:  # not an interrupt: it may come when all is done
             if made:
                 shutil.rmtree(folder.path, ignore_errors=True)
             raise
+        self._remember(run, stamp)
         return run
 
     def move(
@@ -210,23 +217,39 @@ class SqlStore:
     @made_again
     def _change(self, run_id: str, change: Callable[[Run], Run]) -> Run:
         """Change a run, in its row and its folder."""
+        folder = self.run_folder(run_id)
         with self.database.writing() as db:
-            run = self._one(db, index.LOCKED_RUN, run_id, wholly=True)
+            known = self._remembered(run_id)
+            run = known or self._one(db, index.LOCKED_RUN, run_id, wholly=True)
             self.claims.check(run_id, db)
             new = change(run)
-            wishes = artifacts.pertinent(new.wishes, new.phase)
-            after = replace(new, wishes=wishes)
-            row = index.of_run(after, self.here if new.artifacts is not None else None)
-            if new.plan == run.plan:  # its repeat may be another run's
-                del row["repeat"]
-            index.update(db, row)
-            if new.artifacts is not None:
-                self.run_folder(run_id).save(new)
+            if new == known:
+                return new
+            after = replace(new, wishes=artifacts.pertinent(new.wishes, new.phase))
+            is_here = new.artifacts is not None
+            index.update(db, after, run, self.here if is_here else None, is_known=known is not None)
+            if is_here:
+                folder.save(new, run if self.has_all_folders and run.artifacts else None)
+            stamp = folder.stamp()
+        self._remember(after, stamp)
         return after
+
+    def _remember(self, run: Run, stamp: object) -> None:
+        if self.has_all_folders and not (run.is_closed and run.wishes == ()):
+            self._known[run.run_id] = run, stamp
+        else:
+            self._known.pop(run.run_id, None)
+
+    def _remembered(self, run_id: str) -> Run | None:
+        """Return a run as this process wrote it; None if its files have changed since."""
+        run, stamp = self._known.get(run_id, (None, None))
+        return run if run is not None and self.run_folder(run_id).stamp() == stamp else None
 
     @made_again
     def run(self, run_id: str) -> Run:
         """The run, or :class:`NotFound` with the nearest ids."""
+        if (known := self._remembered(run_id)) is not None:
+            return known
         with self.database.reading() as db:
             return self._one(db, index.RUN, run_id)
 

@@ -21,7 +21,7 @@ from k8sbench.cli.options import (
 )
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output, reporter
-from k8sbench.lifecycle.live_metrics import LiveMetrics
+from k8sbench.lifecycle.live import LiveMetrics
 from k8sbench.model.request import ClusterAccess
 
 WIDE = 10_000

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from k8sbench.cli.terminal import drawing, output
 from k8sbench.cli.terminal.progress import Progress, sweep_words
-from k8sbench.lifecycle.live_state import LiveRun
+from k8sbench.lifecycle.live import LiveRun
 from k8sbench.model.plain_text import clean
 from k8sbench.model.run import Run
 from k8sbench.ports import Clock, JobEvent

@@ -18,8 +18,7 @@ from rich.text import Text
 
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.progress import rate, state_words, step_count
-from k8sbench.lifecycle.live_metrics import LiveMetrics
-from k8sbench.lifecycle.live_state import LiveRun, Output, rate_unit
+from k8sbench.lifecycle.live import LiveMetrics, LiveRun, Output, rate_unit
 from k8sbench.measure.run.gpu_metrics import GpuNow
 from k8sbench.model import times
 from k8sbench.model.gpu_metrics import METRICS, GpuMetric

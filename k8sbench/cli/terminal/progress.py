@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from k8sbench.cli.terminal import output
-from k8sbench.lifecycle.live_state import LiveRun, Output, rate_unit
-from k8sbench.lifecycle.sweep import Sweep
+from k8sbench.lifecycle.live import LiveRun, Output, Sweep, rate_unit
 from k8sbench.model import times
 from k8sbench.model.counts import ABSENT, counted
 from k8sbench.model.measurement import Measurement

@@ -64,7 +64,8 @@ IMPATIENT = {
 def hurried(**limits: float) -> tuple[str, str]:
     """Make the program of a k8sbench with other limits of time, which looks often.
 
-    ``lifecycle__requests__READ_SECONDS=1.0`` is that constant of ``k8sbench.lifecycle.requests``.
+    ``lifecycle__active_run__READ_SECONDS=1.0`` is that constant of
+    ``k8sbench.lifecycle.active_run``.
     """
     run = 'import runpy\nrunpy.run_module("k8sbench", run_name="__main__", alter_sys=True)'
     return "-c", shortening(LOOKS | limits) + run

@@ -12,9 +12,9 @@ from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app import follow, metric_sources
 from k8sbench.cli.commands import watch
 from k8sbench.cli.terminal import drawing
-from k8sbench.lifecycle import live_metrics
+from k8sbench.lifecycle import live
 from k8sbench.lifecycle.context import Stop
-from k8sbench.lifecycle.live_metrics import LiveMetrics
+from k8sbench.lifecycle.live import LiveMetrics
 from k8sbench.measure.run import gpu_metrics
 from k8sbench.model.gpu_metrics import Fetched, Gpu, Series, SeriesQuery, SourceName
 from k8sbench.model.phase import Phase
@@ -86,8 +86,8 @@ class Source:
 def source(monkeypatch: pytest.MonkeyPatch) -> Source:
     one = Source()
     monkeypatch.setattr(metric_sources, "found", lambda *_: [one])
-    monkeypatch.setattr(live_metrics, "REFRESH_SECONDS", 0.0)
-    monkeypatch.setattr(live_metrics, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(live, "REFRESH_SECONDS", 0.0)
+    monkeypatch.setattr(live, "LOOK_SECONDS", 0.0)
     return one
 
 
@@ -130,7 +130,7 @@ def test_a_pipe_gets_blocks_until_end(source: Source, capsys: pytest.CaptureFixt
     assert "251W" in failed
     assert "No GPU metrics: It answers 503." in failed
     wanted = source.asked[0]
-    assert wanted.end - wanted.start == live_metrics.WINDOW_SECONDS
+    assert wanted.end - wanted.start == live.WINDOW_SECONDS
     assert began <= wanted.end <= time.time()
 
 

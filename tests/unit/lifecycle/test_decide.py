@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from k8sbench.diagnose.job.causes import CAUSES
-from k8sbench.lifecycle import decide, views
+from k8sbench.lifecycle import decide
 from k8sbench.model import attempts, creation
 from k8sbench.model.errors import BenchError
 from k8sbench.model.ownership import Ownership
@@ -52,56 +52,56 @@ RUNS = {
     "Over, not measured": a_run(step(Phase.RUNNING), step(Phase.SUCCEEDED)),
     "Over": a_run(step(Phase.FAILED)),
 }
-JOBS = dict.fromkeys(views.JobView) | {
-    views.JobView.ENDED: step(Phase.SUCCEEDED),
-    views.JobView.GONE: step(Phase.LOST, creation.JOB_GONE),
+JOBS = dict.fromkeys(decide.JobView) | {
+    decide.JobView.ENDED: step(Phase.SUCCEEDED),
+    decide.JobView.GONE: step(Phase.LOST, creation.JOB_GONE),
 }
 """Each view of a job, and how it ended."""
 OWN, OTHERS = Ownership(), Ownership(is_ours=False)
-TIMES = (-math.inf, views.PENDING, NOW + 5.0)
+TIMES = (-math.inf, decide.PENDING, NOW + 5.0)
 
 
 def test_each_state_has_its_run() -> None:
-    assert {views.state_of(run).value for run in RUNS.values()} == set(RUNS)
-    assert {state.value for state in views.State} == set(RUNS)
+    assert {decide.state_of(run).value for run in RUNS.values()} == set(RUNS)
+    assert {state.value for state in decide.State} == set(RUNS)
 
 
 def test_a_wait_in_the_queue_after_a_preemption_is_no_part_of_the_time_limit() -> None:
     preempted = (step(Phase.QUEUED), step(Phase.RUNNING, at=NOW + 50), step(Phase.QUEUED, at=1100))
     waiting, again = a_run(*preempted), a_run(*preempted, step(Phase.RUNNING, at=9000))
-    assert views.time_is_up_at(a_run(*preempted[:2])) == NOW + 50 + 600
-    assert views.time_is_up_at(waiting) is None
-    assert views.time_is_up_at(again) == NOW + 50 + 600 + 7900
+    assert decide.time_is_up_at(a_run(*preempted[:2])) == NOW + 50 + 600
+    assert decide.time_is_up_at(waiting) is None
+    assert decide.time_is_up_at(again) == NOW + 50 + 600 + 7900
 
 
 def test_the_time_of_a_continued_training_counts_from_its_next_attempt() -> None:
     before = a_run(step(Phase.RUNNING), step(Phase.FAILED, "timeout", at=1090))
     history = (*before.history, attempts.continued(before.plan, 1, 1500.0))
-    assert views.time_is_up_at(msgspec.structs.replace(before, history=history)) is None
+    assert decide.time_is_up_at(msgspec.structs.replace(before, history=history)) is None
     history += (step(Phase.RUNNING, at=1600),)
-    assert views.time_is_up_at(msgspec.structs.replace(before, history=history)) == 1600 + 600
+    assert decide.time_is_up_at(msgspec.structs.replace(before, history=history)) == 1600 + 600
 
 
 def test_every_combination_has_an_answer() -> None:
     every = itertools.product(RUNS.values(), JOBS.items(), TIMES, (OWN, OTHERS))
     for run, (job, end), next_at, whose in every:
         for wish, keep, deletes in itertools.product((None, WISH), (False, True), (False, True)):
-            record = views.Record(run=run, wish=wish, keep=keep)
-            view = views.View(job=job, end=end, next_at=next_at, deletes=deletes, ownership=whose)
+            record = decide.Record(run=run, wish=wish, keep=keep)
+            view = decide.View(job=job, end=end, next_at=next_at, deletes=deletes, ownership=whose)
             assert isinstance(decide.decide(record, view, NOW), decide.Action)
             recorded = decide.advance(record, view, NOW)
             assert recorded is None or isinstance(recorded, Transition)
 
 
 def _cells() -> Iterator[tuple[str, str, str, str]]:
-    kinds = views.JobView
+    kinds = decide.JobView
     theirs = (kinds.WATCHED, kinds.REPORTED, kinds.GONE, kinds.UNREADABLE)
-    seen = [views.View(job=job, end=end) for job, end in JOBS.items()]
-    seen += [views.View(job=job, end=JOBS[job], ownership=OTHERS) for job in theirs]
+    seen = [decide.View(job=job, end=end) for job, end in JOBS.items()]
+    seen += [decide.View(job=job, end=JOBS[job], ownership=OTHERS) for job in theirs]
     for (state, run), view in itertools.product(RUNS.items(), seen):
         answers, job = [], view.job.value
         for wish in (None, WISH):
-            record = views.Record(run=run, wish=wish)
+            record = decide.Record(run=run, wish=wish)
             end = decide.advance(record, view, NOW)
             answers.append(
                 f"records {end.phase}"
@@ -130,31 +130,31 @@ def test_the_table_of_the_page_is_generated_golden() -> None:
 # -- cells of their own ---------------------------------------------------------------------------
 
 
-def decided(run: Run, view: views.View, *, now: float = NOW, **record: object) -> str:
-    return decide.decide(views.Record(run=run, **record), view, now).kind.value  # type: ignore[arg-type]
+def decided(run: Run, view: decide.View, *, now: float = NOW, **record: object) -> str:
+    return decide.decide(decide.Record(run=run, **record), view, now).kind.value  # type: ignore[arg-type]
 
 
-def ended(end: Transition, *, deletes: bool = False) -> views.View:
-    return views.View(job=views.JobView.ENDED, end=end, deletes=deletes)
+def ended(end: Transition, *, deletes: bool = False) -> decide.View:
+    return decide.View(job=decide.JobView.ENDED, end=end, deletes=deletes)
 
 
 @pytest.mark.parametrize("state", ["Queued", "Running"])
 def test_a_job_is_ended_when_what_it_printed_is_read_or_takes_too_long(state: str) -> None:
-    unread = views.View(job=views.JobView.REPORTED, is_read=False, read_by=NOW + 60.0)
+    unread = decide.View(job=decide.JobView.REPORTED, is_read=False, read_by=NOW + 60.0)
     assert decided(RUNS[state], unread, wish=WISH) == "Wait"
     assert decided(RUNS[state], unread, wish=WISH, now=NOW + 60.0) == "Cancel"
-    assert decided(RUNS[state], views.View(job=views.JobView.REPORTED), wish=WISH) == "Cancel"
+    assert decided(RUNS[state], decide.View(job=decide.JobView.REPORTED), wish=WISH) == "Cancel"
 
 
 def test_the_time_in_which_logs_are_read_does_not_count() -> None:
-    view = views.View(job=views.JobView.WATCHED)
+    view = decide.View(job=decide.JobView.WATCHED)
     assert decided(RUNS["Running"], view, now=NOW + 601.0) == "Cancel"
     assert decided(RUNS["Ending"], view, now=NOW + 601.0) == "Wait"
 
 
 def test_the_end_of_a_job_is_waited_for_once_it_was_asked_for_and_not_for_ever() -> None:
-    record = views.Record(run=RUNS["Running"], wish=WISH)
-    view = views.View(job=views.JobView.REPORTED, asked_to_end_at=NOW, is_end_answered=True)
+    record = decide.Record(run=RUNS["Running"], wish=WISH)
+    view = decide.View(job=decide.JobView.REPORTED, asked_to_end_at=NOW, is_end_answered=True)
     assert decide.decide(record, view, NOW + 1.0).kind is decide.ActionKind.WAIT
     assert decide.advance(record, view, NOW + 1.0) is None
     left = decide.advance(record, view, NOW + decide.CANCEL_SECONDS)
@@ -164,7 +164,7 @@ def test_the_end_of_a_job_is_waited_for_once_it_was_asked_for_and_not_for_ever()
 
 def test_another_attempt_follows_an_end_that_may_be_better_next_time() -> None:
     end = step(Phase.FAILED, "replica-failed")
-    record = views.Record(run=a_run(step(Phase.RUNNING), max_restarts=1))
+    record = decide.Record(run=a_run(step(Phase.RUNNING), max_restarts=1))
     view = ended(end)
     assert decide.advance(record, view, NOW) is None
     assert decide.decide(record, view, NOW).kind is decide.ActionKind.RESTART
@@ -185,7 +185,7 @@ def test_another_attempt_follows_an_end_that_may_be_better_next_time() -> None:
     ids=lambda end: f"{end.phase} {end.cause_id}",
 )
 def test_any_other_end_is_the_run_s(end: Transition) -> None:
-    record = views.Record(run=a_run(step(Phase.RUNNING), max_restarts=1))
+    record = decide.Record(run=a_run(step(Phase.RUNNING), max_restarts=1))
     assert decide.advance(record, ended(end), NOW) == end
 
 
@@ -194,7 +194,7 @@ def test_an_attempt_that_waits_is_not_waited_for_beyond_the_runs_time() -> None:
     again = attempts.restarting(began.plan, 1, "It failed.", NOW)
     waits = attempts.waiting(began, BenchError("A pod is left."), NOW)
     run = msgspec.structs.replace(began, history=(*began.history, again, waits))
-    view = views.View(job=views.JobView.NOT_ASKED, next_at=NOW + 5.0)
+    view = decide.View(job=decide.JobView.NOT_ASKED, next_at=NOW + 5.0)
     assert decided(run, view) == "Wait"
     assert decided(run, view, now=NOW + 5.0) == "Create"
     assert decided(run, view, now=NOW + 600.0) == "Cancel"

@@ -15,7 +15,7 @@ from k8sbench.adapters.files import packaged
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.app.context import run_context
 from k8sbench.cli import exit_codes
-from k8sbench.lifecycle import job_requests, submitting
+from k8sbench.lifecycle import requests, submitting
 from k8sbench.lifecycle.context import MANIFEST, How, Stop
 from k8sbench.model import attempts, creation
 from k8sbench.model.errors import Interrupted, NoRoom, StoreError, Unreachable, UsageError
@@ -244,7 +244,7 @@ def test_a_run_of_unknown_end_is_no_success(store: Store, monkeypatch: pytest.Mo
     def unknown(*_: object) -> None:
         raise Unreachable("namespaces 'team' not found")
 
-    monkeypatch.setattr(job_requests, "OWNER_SECONDS", 0.0)
+    monkeypatch.setattr(requests, "OWNER_SECONDS", 0.0)
     gone = at(Phase.LOST, "It is gone.", creation.JOB_GONE)
     cluster, reporter = FakeCluster(at(Phase.RUNNING), gone, outlives=True), Silent()
     (run,) = submit(store, cluster, reporter=reporter, changes={"collected_elsewhere": unknown})

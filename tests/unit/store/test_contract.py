@@ -329,6 +329,18 @@ def test_a_wish_comes_with_an_end_unless_there_is_one_of_its_kind(one_run: SqlSt
     assert one_run.move("seg-2", step(Phase.FAILED), owes=DELETE).wishes == (by_name,)
 
 
+def test_a_change_by_another_process_is_seen_before_the_next_one(
+    one_run: SqlStore, open_again: OpenStore
+) -> None:
+    one_run.move("seg-1", step(Phase.STARTING, NOW + 1))
+    open_again().wish("seg-1", CANCEL)
+    assert one_run.run("seg-1").wishes == (CANCEL,)
+    open_again().move("seg-1", step(Phase.RUNNING, NOW + 2))
+    run = one_run.wish("seg-1", DELETE)
+    assert (run.phase, run.wishes) == (Phase.RUNNING, (CANCEL, DELETE))
+    assert open_again().run("seg-1") == run
+
+
 def test_a_run_that_is_submitted_again_has_no_wish_of_before(one_run: SqlStore) -> None:
     one_run.wish("seg-1", CANCEL)
     one_run.move("seg-1", creation.refused("seg-1", UsageError("The webhook refused it."), NOW + 1))

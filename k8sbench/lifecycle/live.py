@@ -1,4 +1,4 @@
-"""Live state of a run: phase, replicas and latest output.
+"""What is shown of runs while they go on: phase, replicas, output, GPU metrics, sweeps.
 
 Only the last lines and steps of each replica are kept, so that a thousand runs fit in memory. The
 figures are for display; the measurement is computed later, from whole logs.
@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from k8sbench.diagnose.job import exits
+from k8sbench.lifecycle import gathering
+from k8sbench.lifecycle.context import Stop
+from k8sbench.model.gpu_metrics import Fetched
+from k8sbench.model.identity import case_key
 from k8sbench.model.kinds import rank_order
 from k8sbench.model.phase import RESTARTING, Phase, ReplicaState
 from k8sbench.model.plan import RunPlan
@@ -20,7 +25,10 @@ from k8sbench.model.run import Run
 from k8sbench.model.sample import Evaluation, Item, Record
 from k8sbench.parse.family import Family, LineReader
 from k8sbench.parse.lines import pieces
-from k8sbench.ports import JobEvent, LogLine
+from k8sbench.ports import Clock, JobEvent, LogLine, MetricSource
+
+if TYPE_CHECKING:
+    from k8sbench.measure.run.gpu_metrics import GpuNow
 
 LAST_LINES = 15
 """Kept lines of a replica's output."""
@@ -249,3 +257,175 @@ def family_of(plan: RunPlan) -> Family:
     if isinstance(plan.log, str):
         return FAMILIES[plan.log]
     return declared.family(plan.log, plan.framework)
+
+
+# -- GPU metrics -----------------------------------------------------------------------------------
+
+WINDOW_SECONDS = 120.0
+"""Oldest age of a displayed sample.
+
+Four times the default interval of exporters.
+"""
+REFRESH_SECONDS = 5.0
+"""Interval between reads of the sources."""
+LOOK_SECONDS = 0.5
+"""Interval between looks at the run, whose state may change."""
+
+
+class LiveMetrics:
+    """A run, its latest step and its GPUs' latest samples."""
+
+    def __init__(self, run: Run, sources: Sequence[MetricSource], clock: Clock) -> None:
+        self.run, self.live, self._sources, self.clock = run, LiveRun(run), sources, clock
+        """Clock of the samples and the run's states.
+
+        On a cluster, the cluster's clock.
+        """
+        self._fetched: Sequence[Fetched] = ()
+        """The last answer that had any series, else the last."""
+        self._silent: str | None = "Nothing was read yet."
+        """Reason for the sources' last empty answer; None if they had samples."""
+
+    def take(self, events: Iterable[JobEvent], note: Callable[[str], None]) -> None:
+        """Take in what happened to the run."""
+        for event in events:
+            self.live.take(event)
+            if event.note is not None:
+                note(event.note)
+
+    def gpus(self) -> tuple[tuple[GpuNow, ...], dict[str, str]]:
+        """Return the GPUs with samples, and reasons for missing metrics.
+
+        The GPUs are by replica, the reasons by metric, or under ``*`` for all.
+        """
+        from k8sbench.measure.run import gpu_metrics
+
+        gpus = gpu_metrics.latest(self._fetched, self.clock())
+        if self._silent is not None:
+            return gpus, {"*": self._silent}
+        return gpus, gpu_metrics.missing(self._fetched, gpus)
+
+    def follow(
+        self,
+        wait: Callable[[float], Sequence[JobEvent]],
+        stop: Stop,
+        note: Callable[[str], None],
+        show: Callable[[LiveMetrics], None],
+    ) -> None:
+        """Show the run repeatedly until its end or a stop.
+
+        ``wait`` returns what happened to it within some seconds.
+        """
+        shown: tuple[Phase, bool] | None = None
+        due = float("-inf")
+        while stop.cause is None:
+            self.take(wait(LOOK_SECONDS), note)
+            if self.live.phase.final:
+                return
+            state = (self.live.phase, self.live.steps() is not None)
+            if state != shown or self.clock() >= due:
+                self.read()
+                show(self)
+                shown, due = state, self.clock() + REFRESH_SECONDS
+
+    def read(self) -> None:
+        """Ask the sources; an empty answer keeps the earlier samples."""
+        from k8sbench.measure.run import gpu_metrics
+
+        if self.live.phase is not Phase.RUNNING:
+            return
+        end = self.clock()
+        nodes = {replica.replica: replica.node for replica in self.live.replicas()}
+        uuids = self.live.gpu_uuids()
+        wanted = gathering.wanted_of(self.run, nodes, uuids, end - WINDOW_SECONDS, end)
+        fetched = gathering.all_fetched(self._sources, wanted)
+        self._silent = gpu_metrics.missing(fetched, gpu_metrics.latest(fetched, 0.0)).get("*")
+        if self._silent is None or not any(answer.series for answer in self._fetched):
+            self._fetched = fetched
+
+
+# -- sweeps ----------------------------------------------------------------------------------------
+
+
+class _Case:
+    """One case of a sweep."""
+
+    def __init__(self, plan: RunPlan) -> None:
+        self.plan = plan
+        self.wanted = 0
+        """Runs of it, those that the set had before among them."""
+        self.ended = 0
+        self.going_on: dict[str, float] = {}
+        """Time of creation or joining by run id, Unix seconds."""
+
+
+class Sweep:
+    """The cases of one command, how many of their runs have ended, and the remaining time.
+
+    Each run is expected to take the mean time of its case, else of its benchmark, else of all
+    successful runs, less the time already passed. The sum is divided by the number of concurrent
+    runs. Time in the cluster's queue is part of a run's time, so the estimate is too short while a
+    cluster fills up.
+    """
+
+    def __init__(self, plans: Sequence[RunPlan], finished: Sequence[Run], parallel: int) -> None:
+        self._parallel = parallel
+        self._cases: dict[str, _Case] = {}
+        self._took: dict[str, list[float]] = {}
+        """Seconds of the sweep's successful runs, by case key."""
+        for run in finished:
+            self._of(run.plan).wanted += 1
+            self._of(run.plan).ended += 1
+        for plan in plans:
+            self._of(plan).wanted += 1
+
+    @property
+    def wanted(self) -> int:
+        """Number of runs, those that the set had before among them."""
+        return sum(one.wanted for one in self._cases.values())
+
+    @property
+    def ended(self) -> int:
+        """Number of runs that have ended."""
+        return sum(one.ended for one in self._cases.values())
+
+    def began(self, run: Run, now: float) -> None:
+        """Note that a run was recorded or taken up."""
+        self._of(run.plan).going_on[run.run_id] = now
+
+    def closed(self, run: Run, now: float) -> None:
+        """Note that a run has ended; once for each."""
+        one = self._of(run.plan)
+        since = one.going_on.pop(run.run_id, None)
+        one.ended += 1
+        if since is not None and run.phase is Phase.SUCCEEDED:
+            self._took.setdefault(case_key(run.plan), []).append(now - since)
+
+    def remaining(self, now: float) -> float | None:
+        """Return the estimated remaining seconds; None before the first success."""
+        left = [*self._expected(now)]
+        if not self._took:
+            return None
+        return max([sum(left) / max(1, self._parallel), *left], default=0.0)
+
+    def _expected(self, now: float) -> Iterator[float]:
+        for key, one in self._cases.items():
+            expected = self._expectation(key, one.plan)
+            for since in one.going_on.values():
+                yield max(0.0, expected - (now - since))
+            for _ in range(one.wanted - one.ended - len(one.going_on)):
+                yield expected
+
+    def _expectation(self, key: str, plan: RunPlan) -> float:
+        of_benchmark = [
+            seconds
+            for other, some in self._took.items()
+            if self._cases[other].plan.benchmark == plan.benchmark
+            for seconds in some
+        ]
+        every = [seconds for some in self._took.values() for seconds in some]
+        taken = self._took.get(key) or of_benchmark or every
+        return sum(taken) / len(taken) if taken else 0.0
+
+    def _of(self, plan: RunPlan) -> _Case:
+        return self._cases.setdefault(case_key(plan), _Case(plan))

@@ -1,0 +1,160 @@
+"""Cost of many followed jobs of four pods, beside the same watches alone.
+
+    python tests/bench/many_jobs.py [FEW MANY] [--run-for 20s]
+
+On a test cluster of its own (``tests/cluster``), which needs root. ``k8sbench submit`` follows the
+jobs to their ends, first few, then many of them. Meanwhile another process only reads the changes
+of the same jobs, pods and events. Printed are processor seconds and peak memory of both, and what
+each further job costs; from that follows the memory for 5,000. Exit code 1 if a limit is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # `tests`, when run as a file
+
+from k8sbench.adapters.kubernetes import kinds
+from k8sbench.adapters.kubernetes.client.connection import connect
+from tests.harness import benchmark_files
+from tests.harness.cluster import bringup, needs, nodes
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.own import OwnCluster
+from tests.harness.cluster.readings import wait_for_nodes
+from tests.harness.cluster.shell import POOLS
+from tests.tiers import ROOT
+
+FEW_MANY = (20, 120)
+REPLICAS, GPUS, SPARE = 4, 32, 4
+"""Pods of a job; GPUs of a node; nodes beside those that all pods fill."""
+SECONDS, MEGABYTES, JOBS = 0.10, 200, 5000
+"""Limits: processor time of a job, and memory for so many jobs."""
+CHILD = """
+import atexit, resource, runpy, sys
+
+def tell():
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    peak = open("/proc/self/status").read().partition("VmHWM:")[2].split()[0]
+    print("\\n", used.ru_utime + used.ru_stime, int(peak) * 1024 / 1e6, file=sys.stderr)
+
+atexit.register(tell)
+if len(sys.argv) > 2:
+    runpy.run_module("k8sbench", run_name="__main__")
+from tests.bench import many_jobs
+many_jobs.read(sys.argv[1])
+"""
+"""Runs the command, or reads a namespace; ends with processor seconds and peak MB."""
+
+
+class Taken(NamedTuple):
+    """What a process took."""
+
+    seconds: float
+    megabytes: float
+
+
+def main() -> int:
+    """Measure and print; returns 1 if a limit is missed."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("jobs", nargs="*", type=int, default=FEW_MANY)
+    parser.add_argument("--run-for", default="20s", help="how long the pods run")
+    given = parser.parse_args()
+    if (reason := needs.missing()) is not None:
+        print(f"skipped: {reason}")
+        return 0
+    few, many = given.jobs
+    with tempfile.TemporaryDirectory(prefix="k8sb-") as name:
+        own = bringup.start(Path(name) / "k", say=lambda _: None)
+        try:
+            make_room(own, many)
+            less = measure(own, Path(name), few, given.run_for)
+            more = measure(own, Path(name), many, given.run_for)
+        finally:
+            own.end()
+    ours, alone = (
+        Taken(*((one - other) / (many - few) for one, other in zip(*both, strict=True)))
+        for both in zip(more, less, strict=True)
+    )
+    memory = more[0].megabytes + (JOBS - many) * ours.megabytes
+    for who, one in (("k8sbench", ours), ("the watches alone", alone)):
+        kilobytes = one.megabytes * 1000
+        print(f"each further job: {who}: {one.seconds:.3f} s, {kilobytes:.0f} kB")
+    print(f"limits: {SECONDS} s, {MEGABYTES} MB for {JOBS} jobs, which would take {memory:.0f} MB")
+    return int(ours.seconds > SECONDS or memory > MEGABYTES)
+
+
+def make_room(own: OwnCluster, jobs: int) -> None:
+    """Give the cluster nodes for the pods of all jobs."""
+    count = bringup.NODES + math.ceil(jobs * REPLICAS / GPUS) + SPARE
+    more = nodes.fake_nodes(count, GPUS)[bringup.NODES :]
+    own.create(*more)
+    wait_for_nodes(own, *(node["metadata"]["name"] for node in more))
+
+
+def measure(own: OwnCluster, folder: Path, jobs: int, run_for: str) -> tuple[Taken, Taken]:
+    """Have k8sbench follow jobs; returns what it took, and the watches alone."""
+    namespace, benchmark = Namespace.make(own, f"jobs {jobs}").name, folder / "small.yaml"
+    variant = benchmark_files.variant(("python", "small.py"), "registry.example.com/small:1")
+    benchmark.write_text(json.dumps(benchmark_files.benchmark(small=variant)))
+    pools, store = folder / "pools.yaml", folder / f"store-{jobs}"
+    pools.write_text(POOLS.replace(f"{nodes.RUN_FOR}: 0s", f"{nodes.RUN_FOR}: {run_for}"))
+    words = ["submit", str(benchmark), f"--replicas={REPLICAS}", "--gpus=1", f"--pools={pools}"]
+    words += [f"--repeats={jobs}", f"--parallel={jobs}", "--backend=kubernetes", f"--store={store}"]
+    reading = begin(own, namespace)
+    followed = taken(begin(own, *words, "--namespace", namespace))
+    alone = taken(reading)
+    logs = len([*store.glob("runs/*/logs/*.log")])
+    if logs != jobs * REPLICAS:
+        raise RuntimeError(f"{logs} logs of {jobs} jobs are there")
+    for who, one in (("k8sbench", followed), ("the watches alone", alone)):
+        print(f"{jobs} jobs: {who}: {one.seconds:.1f} s, {one.megabytes:.0f} MB", flush=True)
+    return followed, alone
+
+
+def begin(own: OwnCluster, *words: object) -> subprocess.Popen[str]:
+    """Start a process of :data:`CHILD`; one that reads ends with its input."""
+    return subprocess.Popen(
+        [sys.executable, "-c", CHILD, *map(str, words)],
+        env={**os.environ, **own.variables(), "HOME": str(own.layout.folder), "PYTHONPATH": "."},
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def taken(process: subprocess.Popen[str]) -> Taken:
+    """Wait for the end of a process, which prints what it took."""
+    _, printed = process.communicate()
+    seconds, megabytes = printed.split()[-2:]
+    return Taken(float(seconds), float(megabytes))
+
+
+def read(namespace: str) -> None:
+    """Read the changes of jobs, pods and events until standard input ends."""
+    api = connect(namespace=namespace)
+
+    def follow(kind: str) -> None:
+        path = kinds.path(kind, namespace)
+        _, version = api.list(path)
+        while True:
+            for change in api.watch(path, resource_version=version, timeout_s=3000).changes():
+                version = change["object"]["metadata"]["resourceVersion"]
+
+    for kind in ("PyTorchJob", "Pod", "Event"):
+        threading.Thread(target=follow, args=(kind,), daemon=True).start()
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
