@@ -38,7 +38,6 @@ def list_runs(
     """
     insist = where == stores.CLUSTER
     in_namespace = access.named and not insist
-    collected = collectors.CollectorRunsRequest(access, benchmark=wanted.benchmark, insist=insist)
     with stores.to_read(stores.NOWHERE if insist else where, note) as store:
         ours = records.listing(store, RunFilter(), alive=context.alive(), now=context.now())
         runs = [run for run in ours if wanted.fits(run.plan, run.created_at)]
@@ -46,7 +45,8 @@ def list_runs(
         place: Location | None = None
         if in_namespace:
             rows, place = _of_namespace(store, runs, wanted, access, note)
-        both, added = collectors.merged(ours, collected.runs(note))
+        theirs = collectors.runs(access, note, insist=insist, benchmark=wanted.benchmark)
+        both, added = collectors.merged(ours, theirs)
         if not in_namespace:
             # Of a run that the collector has its job is no news.
             still = [run for run in runs if run.run_id not in added]

@@ -72,10 +72,9 @@ def with_collector(
     With ``cluster`` for ``where`` all runs are the collector's.
     """
     insist = where == CLUSTER
-    collected = collectors.CollectorRunsRequest(access, insist=insist, **query)
     with to_read(NOWHERE if insist else where, note) as store:
         ours = records.listing(store, RunFilter(), alive=context.alive(), now=context.now())
-        runs, _ = collectors.merged(ours, collected.runs(note))
+        runs, _ = collectors.merged(ours, collectors.runs(access, note, insist=insist, **query))
         yield store, runs
 
 
@@ -184,7 +183,7 @@ def import_collected(
     """
     from k8sbench.adapters.store import exchange
 
-    there = collectors.CollectorRunsRequest(access, insist=True).runs(note)
+    there = collectors.runs(access, note, insist=True)
     run_ids: dict[str, None] = {}
     for text in texts:
         members = [run.run_id for run in there if run.plan.set_name == text]
