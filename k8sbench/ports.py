@@ -326,6 +326,10 @@ class Store(Protocol):
     def claims(self) -> Claims:
         """The claims on the store's runs."""
 
+    @property
+    def identity(self) -> str:
+        """Id of the store on clusters, independent of host and path."""
+
     def next_repeat(self, set_name: str, case_key: str) -> int:
         """Return the first free repeat number of a case in a set."""
 

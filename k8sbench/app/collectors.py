@@ -21,7 +21,7 @@ from k8sbench.app import connections, records
 from k8sbench.app.records import RunStatus
 from k8sbench.lifecycle.gathering import is_owed
 from k8sbench.model.baseline import Baseline
-from k8sbench.model.errors import BenchError, NotFound, Unreachable, is_refused
+from k8sbench.model.errors import BenchError, Unreachable, is_refused
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
@@ -150,14 +150,8 @@ def runs(
 def run(
     access: ClusterAccess, text: str, note: Callable[[str], None], *, insist: bool = False
 ) -> Run | None:
-    """Return the run with this id or unique id prefix.
-
-    Returns None if there is none; with ``insist`` that raises :class:`NotFound`.
-    """
-    there = asked(access, partial(_run, text), note, insist=insist)
-    if there is None and insist:
-        raise NotFound(f"The collector has no such run: {text}.")
-    return there
+    """Return the run with this id or unique id prefix, if there is one."""
+    return asked(access, partial(_run, text), note, insist=insist)
 
 
 def _run(text: str, there: CollectorProxy) -> Run | None:
@@ -252,8 +246,7 @@ def opened(access: ClusterAccess, seconds: float = SECONDS) -> Iterator[Collecto
     from k8sbench.adapters.kubernetes.collectors import CollectorProxy
 
     with contextlib.closing(connections.connect(access)) as api:
-        if (error := connections.silence(api, seconds)) is not None:
-            raise error
+        connections.check_answers(api, seconds)
         api.retry_s = seconds
         collector = CollectorProxy(api)
         yield collector if collector.is_there() else None

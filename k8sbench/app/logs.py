@@ -11,21 +11,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from k8sbench.app import collectors, connections, context, follow, lookup, stores
+from k8sbench.app import collectors, connections, follow, lookup, stores
 from k8sbench.lifecycle.context import Stop
 from k8sbench.model.errors import NotFound
 from k8sbench.model.kinds import kind_of
-from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.model.times import FILE_SECONDS
-from k8sbench.ports import JobEvent, LogLine
+from k8sbench.ports import JobEvent, LogLine, Store
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.run_logs import LogTail
-    from k8sbench.adapters.store.sql_store import SqlStore
-    from k8sbench.ports import Store
 
 
 class Sink(Protocol):
@@ -57,36 +54,16 @@ def logs(
     The lines of a run on a cluster that no process of this store follows come from there; with
     ``follows`` they are archived, too, and the run is closed at its end.
     """
-    if where == stores.CLUSTER:
-        status = collectors.run(access, text, sink.note, insist=True)
-        assert status is not None
-        _Reader(status, access, sink, replica, follows).from_collector()
-        return
     with contextlib.ExitStack() as stack:
-        store = stack.enter_context(stores.to_read(where, sink.note))
-        try:
-            run, recorded = lookup.look_up(store, text, access)
-        except NotFound:
-            status = collectors.run(access, text, sink.note)
-            if status is None:
-                raise
-            _Reader(status, access, sink, replica, follows).from_collector()
-            return
+        store, run, recorded = stack.enter_context(stores.run_seen(text, where, access, sink.note))
         reader = _Reader(run, access, sink, replica, follows)
-        is_lost = run.phase is Phase.LOST
-        if collectors.may_know_more(run) and (is_lost or stores.is_alone(store, run)):
-            there = connections.access_to(run.location, access)
-            status = collectors.run(there, run.run_id, sink.note)
-            if status is not None and collectors.knows_more(status, run):
-                reader.from_collector()
-                return
+        if run.source == collectors.SOURCE:
+            reader.from_collector()
+            return
         if not recorded and follows:
             store = stack.enter_context(stores.to_write(where))
             run = reader.run = lookup.run_of(store, run.run_id, access)
-        elif not recorded:
-            reader.from_cluster()
-            return
-        alone = stores.is_alone(store, run)
+        alone = not recorded or stores.is_alone(store, run)
         if alone and not follows:
             reader.from_cluster()
         elif alone and store.claims.claim(run.run_id):
@@ -134,7 +111,8 @@ class _Reader:
     def from_cluster(self) -> None:
         """Hand over what the cluster has of the run's logs."""
         is_printed = False
-        with connections.glimpse_of(self.run, self._access) as cluster:
+        api = connections.of_run(self.run, self._access)
+        with connections.glance(api, self.run) as cluster:
             lines: Iterable[LogLine] = cluster.printed(self.run)
             if self._several:
                 lines = sorted(lines, key=lambda line: line.at)
@@ -175,7 +153,7 @@ class _Reader:
             if path not in tails and self._replica in {None, path.stem}:
                 tails[path] = stack.enter_context(contextlib.closing(LogTail(path)))
 
-    def follow_on_cluster(self, store: SqlStore, stop: Stop) -> None:
+    def follow_on_cluster(self, store: Store, stop: Stop) -> None:
         """Pass on log lines as they are archived; close the run."""
         run = self.run
         if store.log_files(run.run_id):
@@ -199,7 +177,7 @@ class _Reader:
                 if is_last:
                     break
                 time.sleep(FILE_SECONDS)
-                run = context.find(store, run.run_id)
+                run = lookup.find(store, run.run_id)
         pruned = None
         others = [] if tails or not run.is_imported else store.log_files(run.run_id)
         if others:

@@ -9,9 +9,9 @@ from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from k8sbench.app import collectors, context, lookup, records
+from k8sbench.app import collectors, connections, context, lookup, records
 from k8sbench.model import times
-from k8sbench.model.errors import BenchError, Interrupted, StoreError, UsageError
+from k8sbench.model.errors import BenchError, Interrupted, NotFound, StoreError, UsageError
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
@@ -73,9 +73,37 @@ def with_collector(
     """
     insist = where == CLUSTER
     with to_read(NOWHERE if insist else where, note) as store:
-        ours = records.listing(store, RunFilter(), alive=context.alive(), now=context.now())
+        ours = lookup.listing(store)
         runs, _ = collectors.merged(ours, collectors.runs(access, note, insist=insist, **query))
         yield store, runs
+
+
+@contextlib.contextmanager
+def run_seen(
+    text: str, where: str | None, access: ClusterAccess, note: Note
+) -> Iterator[tuple[SqlStore, Run, bool]]:
+    """Open a store to read one run; says whether it is recorded there.
+
+    The run may be on the cluster alone, and is the collector's if that knows more.
+    """
+    insist = where == CLUSTER
+    found, recorded = None, False
+    missing = NotFound(f"The collector has no such run: {text}.")
+    with to_read(NOWHERE if insist else where, note) as store:
+        if not insist:
+            try:
+                found, recorded = lookup.look_up(store, text, access)
+            except NotFound as error:
+                missing = error
+        if found is None or collectors.may_know_more(found):
+            there = access if found is None else connections.access_to(found.location, access)
+            run_id = text if found is None else found.run_id
+            theirs = collectors.run(there, run_id, note, insist=insist)
+            if theirs is not None and collectors.knows_more(theirs, found):
+                found = theirs
+        if found is None:
+            raise missing
+        yield store, found, recorded
 
 
 def damaged(store: SqlStore) -> dict[str, BenchError]:
@@ -145,7 +173,7 @@ def export(texts: Sequence[str], target: Path | BinaryIO, where: str | None, not
 
     with to_read(where, note) as store:
         run_ids = []
-        for run_id in lookup.chosen(store, texts) if texts else lookup.all_ids(store):
+        for run_id in lookup.chosen(store, texts or store.ids()):
             run = store.run(run_id)
             if run.phase.final and (texts or run.artifacts is not None):
                 run_ids.append(run_id)

@@ -21,8 +21,8 @@ from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
-from k8sbench.app import baselines, reading
-from k8sbench.app.serve import CollectorSettings, Look
+from k8sbench.app import baselines, listing
+from k8sbench.app.collect import CollectorSettings, Look
 from k8sbench.collector import http
 from k8sbench.collector.controller import SUCCESS_SECONDS, State
 from k8sbench.collector.metrics import Metrics
@@ -151,7 +151,7 @@ def test_an_artifact_is_sent_as_it_is_and_no_file_beside_the_folder_is_one(
     (store.folder("seg-1") / "link").symlink_to(store.folder("seg-2"))
     for name in ("../seg-2/run.json", "link/run.json", "/etc/passwd", "", "logs"):
         with pytest.raises(NotFound):
-            reading.artifact(str(store.root), "seg-1", name)
+            listing.artifact(store, "seg-1", name)
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ def test_few_documents_are_made_at_once(
         assert leave.wait(30)
         return []
 
-    monkeypatch.setattr(reading, "baselines", slow)
+    monkeypatch.setattr(SqlStore, "baselines", slow)
     with ThreadPoolExecutor(60) as pool:
         made = [pool.submit(get, "/api/v1/baselines") for _ in range(http.MOST_READS)]
         for _ in made:
