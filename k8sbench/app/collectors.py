@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import msgspec
 
 from k8sbench.app import connections, records
-from k8sbench.app.records import RunStatus
 from k8sbench.lifecycle.gathering import is_owed
 from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import BenchError, Unreachable, is_refused
@@ -51,8 +50,8 @@ class _File(msgspec.Struct):
 
 
 # Made once, here: msgspec crashes where two threads are the first to use a type.
-_RUN = msgspec.json.Decoder(RunStatus)
-_RUNS = msgspec.json.Decoder(list[RunStatus])
+_RUN = msgspec.json.Decoder(Run)
+_RUNS = msgspec.json.Decoder(list[Run])
 _FILES = msgspec.json.Decoder(list[_File])
 _BASELINES = msgspec.json.Decoder(list[Baseline])
 
@@ -113,7 +112,7 @@ def runs(
 
     ``query`` is the benchmark or the framework that they have.
     """
-    found: dict[str, RunStatus] = {}
+    found: dict[str, Run] = {}
     until = time.monotonic() + SECONDS
 
     def oldest() -> float:
@@ -252,19 +251,13 @@ def opened(access: ClusterAccess, seconds: float = SECONDS) -> Iterator[Collecto
         yield collector if collector.is_there() else None
 
 
-def as_run(status: RunStatus) -> Run:
+def as_run(answer: Run) -> Run:
     """Make of its answer the run that it has."""
-    return Run(
-        plan=status.plan,
-        created_at=status.created_at,
+    return msgspec.structs.replace(
+        answer,
         owner=None,
-        history=status.history,
         artifacts=None,
-        artifacts_missing="The collector has its files: k8sbench logs " + status.run_id,
-        measurement=status.measurement,
-        image_digest=status.image_digest,
-        location=status.location,
-        wishes=status.wishes,
+        artifacts_missing=f"The collector has its files: k8sbench logs {answer.run_id}",
         source=SOURCE,
     )
 

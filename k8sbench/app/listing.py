@@ -5,7 +5,6 @@ The documents of a collector's store, which :mod:`k8sbench.collector` serves, ha
 
 from __future__ import annotations
 
-import math
 import shutil
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from pathlib import Path
@@ -38,9 +37,6 @@ from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.ports import FoundJob, JobEvent, RunFilter, Store
 from k8sbench.report import document
-
-MOST = 1e11
-"""Largest number of seconds in a query; more must be milliseconds."""
 
 
 def list_runs(
@@ -133,12 +129,8 @@ def _check_filters(wanted: RunFilter, every: Sequence[Run]) -> None:
 
 def _note_wishes(store: Store, runs: Sequence[Run], note: Note) -> None:
     """Note pending cancellations and deletions that no process carries out."""
-    wished = [run for run in runs if run.wishes and stores.is_unclaimed(store, run)]
-    if count := sum(run.phase.final for run in wished):
-        has = counted(count, "run", ("still has its job", "still have their jobs"))
-        note(f"{has} on the cluster: k8sbench collect --all")
-    if going_on := [run for run in wished if not run.phase.final]:
-        note(f"{_are(going_on)} still to be cancelled: k8sbench collect --all")
+    if wished := [run for run in runs if run.wishes and stores.is_unclaimed(store, run)]:
+        note(f"{_are(wished)} still to be cancelled or deleted: k8sbench collect --all")
 
 
 def _on_clusters(alone: Sequence[Run], note: Note) -> dict[str, Phase]:
@@ -159,13 +151,12 @@ def _on_clusters(alone: Sequence[Run], note: Note) -> dict[str, Phase]:
         # By another URL it may be the same cluster or not: a job that is not found is not lost.
         if not collecting.same_place(location, place):
             seen = {job.run_id for job in jobs}
-            unseen = [run for run in there if run.run_id not in seen]
-            there = [run for run in there if run.run_id in seen]
-            if unseen:
+            if unseen := [run for run in there if run.run_id not in seen]:
                 note(
                     f"warning: {_are(unseen)} shown as last seen: submitted to {location.server},"
                     f" and that kubeconfig now leads to {place.server}."
                 )
+            there = [run for run in there if run.run_id in seen]
         phases |= _present(there, jobs)
     return phases
 
@@ -280,10 +271,11 @@ def page(where: str | None, store: Store, query: Mapping[str, str]) -> str:
 
 
 def _report(store: Store, query: Mapping[str, str]) -> reporting.Report:
+    asked = _filter(query)
     wanted = reporting.Wanted(
-        chosen=GroupFilter(benchmark=query.get("benchmark"), framework=query.get("framework")),
-        set_name=query.get("set"),
-        since=_number(query, "since"),
+        chosen=GroupFilter(benchmark=asked.benchmark, framework=asked.framework),
+        set_name=asked.set_name,
+        since=asked.since,
         every=query.get("all") == "true",
     )
     find = catalog.finder(store, lambda _: None)
@@ -324,32 +316,10 @@ def _find(store: Store, text: str) -> Run:
 
 
 def _filter(query: Mapping[str, str]) -> RunFilter:
-    phase = query.get("phase")
-    if phase is not None and phase not in set(Phase):
-        raise UsageError(f"There is no phase {phase!r}.", f"Phases: {', '.join(Phase)}.")
-    limit = _number(query, "limit", least=1, of="runs")
-    return RunFilter(
-        benchmark=query.get("benchmark"),
-        framework=query.get("framework"),
-        set_name=query.get("set"),
-        since=_number(query, "since"),
-        until=_number(query, "until"),
-        phase=None if phase is None else Phase(phase),
-        limit=records.PAGE if limit is None else int(min(limit, records.PAGE)),
-    )
-
-
-def _number(
-    query: Mapping[str, str], name: str, *, least: float = 0.0, of: str = "Unix seconds"
-) -> float | None:
-    if (text := query.get(name)) is None:
-        return None
+    """Read a query; what it says besides is ignored."""
+    given = {"limit": records.PAGE, "set_name": query.get("set"), **query}
     try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not least <= number <= MOST:
-        raise UsageError(
-            f"{name}={text!r} is not a number of {of}.", f"Give one from {least:g} to {MOST:g}."
-        )
-    return number
+        wanted = msgspec.convert(given, RunFilter, strict=False)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"The query cannot be read: {error}.") from error
+    return msgspec.structs.replace(wanted, limit=min(wanted.limit or records.PAGE, records.PAGE))

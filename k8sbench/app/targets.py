@@ -219,17 +219,8 @@ def _job_kind(api: Api, request: SubmitRequest, *, offline: bool) -> tuple[str |
     words = kinds.served(groups)
     if words in ([], ["v1"]):
         return None, ""
-    why = ""
-    if len(words) > 1:
-        from k8sbench.adapters.kubernetes import preflight
-
-        down = [word for word in words if preflight.is_down(api, OPERATORS[word])]
-        words = [word for word in words if word not in down] + down
-        others = (f", {OPERATORS[word].name} with --job-kind {word}" for word in words[1:])
-        why = "".join(others)
-        if down:
-            why += f" ({' and '.join(OPERATORS[word].name for word in down)} does not run)"
-    return kinds.WORDS[words[0]], f"; jobs of {OPERATORS[words[0]].name}{why}"
+    others = (f", {OPERATORS[word].name} with --job-kind {word}" for word in words[1:])
+    return kinds.WORDS[words[0]], f"; jobs of {OPERATORS[words[0]].name}{''.join(others)}"
 
 
 def _pool_site(
