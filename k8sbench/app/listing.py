@@ -184,7 +184,7 @@ def status(text: str, where: str | None, access: ClusterAccess, note: Note) -> R
     The run need not be recorded. If it is open here but closed at a collector, the collector's
     record is returned.
     """
-    with stores.run_seen(text, where, access, note) as (store, run, recorded):
+    with stores.run_seen(text, where, access, note) as (store, run, recorded, _):
         if run.source == collectors.SOURCE:
             return records.status(None, run)
         seen, reported = run, _look(run, access, note)

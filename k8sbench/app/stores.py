@@ -81,8 +81,8 @@ def with_collector(
 @contextlib.contextmanager
 def run_seen(
     text: str, where: str | None, access: ClusterAccess, note: Note
-) -> Iterator[tuple[SqlStore, Run, bool]]:
-    """Open a store to read one run; says whether it is recorded there.
+) -> Iterator[tuple[SqlStore, Run, bool, ClusterAccess]]:
+    """Open a store to read one run; says whether it is recorded there, and where its cluster is.
 
     The run may be on the cluster alone, and is the collector's if that knows more.
     """
@@ -95,15 +95,15 @@ def run_seen(
                 found, recorded = lookup.look_up(store, text, access)
             except NotFound as error:
                 missing = error
+        there = access if found is None else connections.access_to(found.location, access)
         if found is None or collectors.may_know_more(found):
-            there = access if found is None else connections.access_to(found.location, access)
             run_id = text if found is None else found.run_id
             theirs = collectors.run(there, run_id, note, insist=insist)
             if theirs is not None and collectors.knows_more(theirs, found):
                 found = theirs
         if found is None:
             raise missing
-        yield store, found, recorded
+        yield store, found, recorded, there
 
 
 def damaged(store: SqlStore) -> dict[str, BenchError]:
