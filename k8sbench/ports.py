@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 import msgspec
 
@@ -18,7 +18,7 @@ from k8sbench.model.errors import PlanUnreadable
 from k8sbench.model.gpu_metrics import Fetched, SeriesQuery, SourceName
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.ownership import Ownership, Turn
-from k8sbench.model.phase import Phase, ReplicaState, Transition
+from k8sbench.model.phase import Moment, Phase, ReplicaState, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Location, Owner, Run, Wish
 from k8sbench.model.sample import LogGap
@@ -259,9 +259,9 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     benchmark: str | None = None
     framework: str | None = None
     set_name: str | None = None
-    since: float | None = None
+    since: Moment | None = None
     """Created at or after, Unix seconds."""
-    until: float | None = None
+    until: Moment | None = None
     """Created at or before, Unix seconds."""
     phase: Phase | None = None
     unfinished: bool = False
@@ -271,7 +271,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     """
     wished: bool = False
     """Only runs with an unfulfilled wish."""
-    limit: int | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1)] | None = None
     """Maximum number of runs, the newest ones."""
 
     def fits(self, plan: RunPlan, created_at: float) -> bool:
@@ -318,6 +318,10 @@ class Store(Protocol):
     @property
     def claims(self) -> Claims:
         """The claims on the store's runs."""
+
+    @property
+    def identity(self) -> str:
+        """Id of the store on clusters, independent of host and path."""
 
     def next_repeat(self, set_name: str, case_key: str) -> int:
         """Return the first free repeat number of a case in a set."""

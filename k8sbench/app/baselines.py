@@ -67,11 +67,10 @@ def save(
 def listed(scope: StoresRead, note: Note) -> list[BaselineInfo]:
     """List baselines by name, a collector's after local ones."""
     insist = scope.where == stores.CLUSTER
-    asked = collectors.baselines(scope.access, insist=insist)
     with stores.to_read(stores.NOWHERE if insist else scope.where, note) as store:
         here = store.baselines()
     names = {baseline.name for baseline in here}
-    theirs = asked.answer(note, without=lambda: "the baselines of a collector") or []
+    theirs = collectors.baselines(scope.access, note, insist=insist)
     there = [baseline for baseline in theirs if baseline.name not in names]
     return [
         *(_info(baseline, "here") for baseline in here),

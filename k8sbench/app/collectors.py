@@ -1,7 +1,7 @@
 """Client of the collector: its runs, merged with the local store's.
 
-After everything else is read, the collector has two seconds left to answer. If it is unreachable, a
-note says so and the local runs are shown alone; ``--store cluster`` makes that an error.
+The collector has two seconds for each answer. If it is unreachable, a note says so and the local
+runs are shown alone; ``--store cluster`` makes that an error.
 """
 
 from __future__ import annotations
@@ -9,34 +9,31 @@ from __future__ import annotations
 import contextlib
 import datetime
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import msgspec
 
 from k8sbench.app import connections, records
-from k8sbench.app.records import RunStatus
-from k8sbench.lifecycle.context import in_thread
 from k8sbench.lifecycle.gathering import is_owed
 from k8sbench.model.baseline import Baseline
-from k8sbench.model.errors import BenchError, NotFound, Unreachable, is_refused
+from k8sbench.model.errors import BenchError, Unreachable, is_refused
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 
 if TYPE_CHECKING:
-    from k8sbench.adapters.kubernetes.client.api import Api
     from k8sbench.adapters.kubernetes.collectors import CollectorProxy
 
 T = TypeVar("T")
 
 SECONDS = 2.0
-"""Timeout of the collector's answer, after everything else is read."""
+"""Time limit of the collector's answer, of all of its pages."""
 INSIST_SECONDS = 10.0
-"""The same timeout if no other data are shown."""
+"""Time limit of each answer if no other data are shown."""
 LOG_SECONDS = 30.0
 """Until the next piece of a log must come."""
 SOURCE = "collector"
@@ -53,68 +50,43 @@ class _File(msgspec.Struct):
 
 
 # Made once, here: msgspec crashes where two threads are the first to use a type.
-_RUN = msgspec.json.Decoder(RunStatus)
-_RUNS = msgspec.json.Decoder(list[RunStatus])
+_RUN = msgspec.json.Decoder(Run)
+_RUNS = msgspec.json.Decoder(list[Run])
 _FILES = msgspec.json.Decoder(list[_File])
 _BASELINES = msgspec.json.Decoder(list[Baseline])
 
 
-class CollectorRequest(Generic[T]):
-    """Request to a collector, running in a thread."""
+def asked(
+    access: ClusterAccess,
+    read: Callable[[CollectorProxy], T],
+    note: Callable[[str], None],
+    *,
+    insist: bool = False,
+    missing: Callable[[], str] = lambda: "the runs of a collector",
+) -> T | None:
+    """Read from the collector; None if there is none that can be read.
 
-    def __init__(
-        self, access: ClusterAccess, read: Callable[[CollectorProxy], T], *, insist: bool = False
-    ) -> None:
-        self._seconds = INSIST_SECONDS if insist else SECONDS
-        self._insist, self._read = insist, read
-        self._answer: Future[T | None] | None = None
-        if insist or connections.configured(access):
-            self._answer = in_thread(lambda: self._ask(access), "collector")
-
-    def _ask(self, access: ClusterAccess) -> T | None:
-        with opened(access, self._seconds) as collector:
-            if collector is not None:
-                with _understood():
-                    return self._read(collector)
-        if self._insist:
-            raise Unreachable(
-                "There is no collector in the namespace.",
-                "Name its namespace with -n, or install it with the chart.",
-            )
+    A failure is noted together with what is ``missing`` from the output. With ``insist`` it raises
+    :class:`Unreachable`.
+    """
+    if not insist and not connections.configured(access):
         return None
-
-    def answer(
-        self,
-        note: Callable[[str], None],
-        *,
-        without: Callable[[], str] = lambda: "the runs of a collector",
-        parts: Callable[[], int] = lambda: 0,
-    ) -> T | None:
-        """Return the answer; None if there is no reachable collector.
-
-        A failure is noted together with ``without``, the data missing from the output. With
-        ``insist`` it raises :class:`Unreachable`, and the wait goes on as long as more ``parts``
-        arrive.
-        """
-        if self._answer is None:
-            return None
-        arrived = 0
-        while True:
-            try:
-                return self._answer.result(self._seconds)
-            except TimeoutError:
-                if self._insist and parts() > arrived:
-                    arrived = parts()
-                    continue
-                wrong: BenchError = Unreachable(
-                    f"It has not answered in {self._seconds:g} s.", "Try again."
-                )
-            except BenchError as fault:
-                wrong = fault
-            if self._insist:
-                raise Unreachable(f"The collector cannot be read: {wrong.message}", wrong.action)
-            note(f"note: without {without()}: {wrong.message}")
-            return None
+    try:
+        with opened(access, INSIST_SECONDS if insist else SECONDS) as collector, _understood():
+            if collector is not None:
+                return read(collector)
+    except BenchError as wrong:
+        if insist:
+            action = wrong.action
+            raise Unreachable(f"The collector cannot be read: {wrong.message}", action) from wrong
+        note(f"note: without {missing()}: {wrong.message}")
+        return None
+    if insist:
+        raise Unreachable(
+            "The collector cannot be read: There is no collector in the namespace.",
+            "Name its namespace with -n, or install it with the chart.",
+        )
+    return None
 
 
 @contextlib.contextmanager
@@ -129,72 +101,56 @@ def _understood() -> Iterator[None]:
         ) from error
 
 
-class CollectorRunsRequest:
-    """Paged request for a collector's runs, newest first.
+def runs(
+    access: ClusterAccess,
+    note: Callable[[str], None],
+    *,
+    insist: bool = False,
+    **query: str | None,
+) -> list[Run]:
+    """Return its runs, oldest first; note if older ones are missing.
 
-    Optionally of one benchmark or framework.
+    ``query`` is the benchmark or the framework that they have.
     """
+    found: dict[str, Run] = {}
+    until = time.monotonic() + SECONDS
 
-    def __init__(
-        self,
-        access: ClusterAccess,
-        *,
-        benchmark: str | None = None,
-        framework: str | None = None,
-        insist: bool = False,
-    ) -> None:
-        query = {"detail": "status", "benchmark": benchmark, "framework": framework}
-        self._query = {name: value for name, value in query.items() if value is not None}
-        self._insist = insist
-        self._pages: list[list[RunStatus]] = []
-        self._is_enough = False
-        self._asked = CollectorRequest(access, self._read, insist=insist)
+    def oldest() -> float:
+        return min(status.created_at for status in found.values())
 
-    def runs(self, note: Callable[[str], None]) -> list[Run]:
-        """Return the runs, oldest first; note if older ones are missing."""
-        self._asked.answer(note, without=self._missing, parts=lambda: len(self._pages))
-        self._is_enough = True
-        by_id = {status.run_id: status for page in list(self._pages) for status in page}
-        runs = sorted(by_id.values(), key=lambda status: (status.created_at, status.run_id))
-        return [as_run(status) for status in runs]
-
-    def _missing(self) -> str:
-        if not self._pages:
-            return "the runs of a collector"
-        oldest = datetime.datetime.fromtimestamp(_oldest(self._pages[-1]), datetime.UTC)
-        more = "" if self._insist else "--store cluster waits for all, "
-        before = f"those created before {oldest:%Y-%m-%dT%H:%M:%SZ}"
-        return f"some runs of a collector, {before} ({more}--benchmark asks for fewer)"
-
-    def _read(self, there: CollectorProxy) -> None:
-        known, given = set[str](), self._query | {"limit": f"{records.PAGE}"}
-        while not self._is_enough:
+    def read(there: CollectorProxy) -> None:
+        given = {name: value for name, value in query.items() if value is not None}
+        given |= {"detail": "status", "limit": f"{records.PAGE}"}
+        while True:
             page = _RUNS.decode(there.read("runs", dict(given)) or b"[]")
-            new = {status.run_id for status in page} - known
-            self._pages.append(page)
-            known |= new
-            if not new or len(page) < records.PAGE:
+            before = len(found)
+            found.update((status.run_id, status) for status in page)
+            if len(found) == before or len(page) < records.PAGE:
                 return
+            if not insist and time.monotonic() > until:
+                raise Unreachable(f"It has not answered in {SECONDS:g} s.", "Try again.")
             # The oldest one comes again: another may have been created at the same time.
-            given["until"] = repr(_oldest(page))
+            given["until"] = repr(oldest())
 
+    def missing() -> str:
+        if not found:
+            return "the runs of a collector"
+        before = datetime.datetime.fromtimestamp(oldest(), datetime.UTC)
+        return (
+            f"some runs of a collector, those created before {before:%Y-%m-%dT%H:%M:%SZ} (--store"
+            " cluster waits for all, --benchmark asks for fewer)"
+        )
 
-def _oldest(page: Sequence[RunStatus]) -> float:
-    return min(status.created_at for status in page)
+    asked(access, read, note, insist=insist, missing=missing)
+    ordered = sorted(found.values(), key=lambda status: (status.created_at, status.run_id))
+    return [as_run(status) for status in ordered]
 
 
 def run(
     access: ClusterAccess, text: str, note: Callable[[str], None], *, insist: bool = False
 ) -> Run | None:
-    """Return the run with this id or unique id prefix.
-
-    Returns None if there is none; with ``insist`` that raises :class:`NotFound`.
-    """
-
-    there = CollectorRequest(access, partial(_run, text), insist=insist).answer(note)
-    if there is None and insist:
-        raise NotFound(f"The collector has no such run: {text}.")
-    return there
+    """Return the run with this id or unique id prefix, if there is one."""
+    return asked(access, partial(_run, text), note, insist=insist)
 
 
 def _run(text: str, there: CollectorProxy) -> Run | None:
@@ -202,13 +158,18 @@ def _run(text: str, there: CollectorProxy) -> Run | None:
     return None if answer is None else as_run(_RUN.decode(answer))
 
 
-def baselines(access: ClusterAccess, *, insist: bool = False) -> CollectorRequest[list[Baseline]]:
-    """Ask for the baselines; none of a collector that knows no such."""
-    return CollectorRequest(
+def baselines(
+    access: ClusterAccess, note: Callable[[str], None], *, insist: bool = False
+) -> list[Baseline]:
+    """Return its baselines; none of a collector that knows no such."""
+    found = asked(
         access,
         lambda there: _BASELINES.decode(there.read("baselines", {}) or b"[]"),
+        note,
         insist=insist,
+        missing=lambda: "the baselines of a collector",
     )
+    return found or []
 
 
 def copied(
@@ -283,26 +244,20 @@ def opened(access: ClusterAccess, seconds: float = SECONDS) -> Iterator[Collecto
     """Give the collector of a namespace; None where it has none."""
     from k8sbench.adapters.kubernetes.collectors import CollectorProxy
 
-    api: Api = connections.connect(access)
-    with contextlib.closing(api):
+    with contextlib.closing(connections.connect(access)) as api:
+        connections.check_answers(api, seconds)
         api.retry_s = seconds
         collector = CollectorProxy(api)
         yield collector if collector.is_there() else None
 
 
-def as_run(status: RunStatus) -> Run:
+def as_run(answer: Run) -> Run:
     """Make of its answer the run that it has."""
-    return Run(
-        plan=status.plan,
-        created_at=status.created_at,
+    return msgspec.structs.replace(
+        answer,
         owner=None,
-        history=status.history,
         artifacts=None,
-        artifacts_missing="The collector has its files: k8sbench logs " + status.run_id,
-        measurement=status.measurement,
-        image_digest=status.image_digest,
-        location=status.location,
-        wishes=status.wishes,
+        artifacts_missing=f"The collector has its files: k8sbench logs {answer.run_id}",
         source=SOURCE,
     )
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from k8sbench.adapters import processes
 from k8sbench.adapters.clock import steady
-from k8sbench.app import connections, metric_sources, records
-from k8sbench.lifecycle import collecting, lost_runs
+from k8sbench.app import connections
 from k8sbench.lifecycle.context import MANIFEST, Inline, RunContext, Threads
 from k8sbench.model.errors import StoreError
 from k8sbench.model.identity import TOKEN_LENGTH, TOKEN_LETTERS, draw_run_id, draw_set_name
@@ -23,7 +22,6 @@ from k8sbench.model.sample import LogGap
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
-    from k8sbench.adapters.store.sql_store import SqlStore
     from k8sbench.model.request import ClusterAccess
     from k8sbench.ports import Clock, Cluster, Manifest, MetricSource, Store
 
@@ -67,10 +65,11 @@ def run_context(
 
 @contextlib.contextmanager
 def on_cluster(
-    store: SqlStore,
+    store: Store,
     api: Api,
     note: Callable[[str], None],
     *,
+    run: Run | None = None,
     access: ClusterAccess | None = None,
     prometheus: str | None = None,
     keep: bool = False,
@@ -82,10 +81,12 @@ def on_cluster(
     Without ``prometheus`` (a URL, ``auto`` or ``none``) no GPU metrics are gathered. The other
     parameters are as in :func:`run_context` and :func:`.connections.opened`.
     """
-    connections.await_answer(api, note)
-    opened = connections.opened(api, keep=keep, store=store, is_collector=is_collector)
-    with opened as cluster:
-        sources = () if prometheus is None else metric_sources.found(prometheus, api, store)
+    with connections.opened(
+        *(api, note), run=run, keep=keep, store=store, is_collector=is_collector
+    ) as cluster:
+        sources: Sequence[MetricSource] = ()
+        if prometheus is not None:
+            sources = connections.metric_sources(prometheus, api, store)
         yield run_context(
             store,
             cluster,
@@ -97,41 +98,11 @@ def on_cluster(
         )
 
 
-@contextlib.contextmanager
-def of_run(
-    store: SqlStore,
-    run: Run,
-    access: ClusterAccess,
-    note: Callable[[str], None],
-    *,
-    prometheus: str | None = None,
-    keep: bool = False,
-) -> Iterator[RunContext]:
-    """Open the cluster of a run.
-
-    Rejects a local run, and a cluster that is not the run's.
-    """
-    api = connections.api_of(run, access)
-    with on_cluster(store, api, note, access=access, prometheus=prometheus, keep=keep) as here:
-        collecting.check_place(run, here.cluster, api.place)
-        yield here
-
-
 def _collected_elsewhere(access: ClusterAccess, run: Run, folder: Path) -> Run | None:
     # Imported when the job of a run is gone.
     from k8sbench.app import collectors
 
     return collectors.collected_elsewhere(access, run, folder)
-
-
-def find(store: Store, text: str) -> Run:
-    """Return the current record of the run with this id prefix."""
-    return records.find(store, text, alive=alive(), now=now())
-
-
-def alive() -> lost_runs.Alive:
-    """Return the function that says whether a process runs on this machine."""
-    return processes.alive
 
 
 def now() -> float:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import time
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import msgspec
 
@@ -15,9 +13,6 @@ from k8sbench.model.errors import Unreachable
 from k8sbench.model.finding import Finding
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.run import Location
-
-if TYPE_CHECKING:
-    from k8sbench.adapters.kubernetes.client.api import Api
 
 BENCHMARK = "deeplabv3p"
 """Benchmark of the dry-run jobs; it runs on both frameworks."""
@@ -46,7 +41,8 @@ def examine(options: SubmitRequest, note: Callable[[str], None]) -> Preflight:
     location = None
     wanted = msgspec.structs.replace(options, framework=options.framework or "all", force=True)
     try:
-        with contextlib.closing(connections.connect(options.access)) as api, _in_time(api):
+        with contextlib.closing(connections.connect(options.access)) as api:
+            api.give_up_at = time.monotonic() + CHECKS_SECONDS
             location = api.place
             target = targets.on_cluster(api, options)
             note(target.why)
@@ -59,16 +55,6 @@ def examine(options: SubmitRequest, note: Callable[[str], None]) -> Preflight:
             findings=(checks.unreachable(error.message, error.action),), location=location
         )
     return Preflight(findings=checks.findings(facts), location=location)
-
-
-@contextlib.contextmanager
-def _in_time(api: Api) -> Iterator[None]:
-    """Have the questions end in time."""
-    api.give_up_at = time.monotonic() + CHECKS_SECONDS
-    try:
-        yield
-    finally:
-        api.give_up_at = math.inf
 
 
 def init_template() -> str:

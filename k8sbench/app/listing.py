@@ -1,13 +1,28 @@
-"""``list`` and ``status``: recorded runs, and their jobs' states on the cluster."""
+"""``list`` and ``status``: recorded runs, and their jobs' states on the cluster.
+
+The documents of a collector's store, which :mod:`k8sbench.collector` serves, have the same form.
+"""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Mapping, Sequence, Sized
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from k8sbench.app import collectors, connections, context, foreign_jobs, lookup, records, stores
+from k8sbench.adapters import processes
+from k8sbench.app import (
+    catalog,
+    collectors,
+    connections,
+    context,
+    lookup,
+    records,
+    reporting,
+    stores,
+)
 from k8sbench.app.records import ListedRun, RunStatus
 from k8sbench.app.stores import Note
 from k8sbench.lifecycle import collecting
@@ -15,21 +30,17 @@ from k8sbench.measure.group import grouping
 from k8sbench.model import creation
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import BenchError, NamedNotThere, NotFound, UsageError
-from k8sbench.model.group import no_run_of, no_run_together
+from k8sbench.model.group import GroupFilter, no_run_of, no_run_together
+from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
-from k8sbench.model.run import Location, Run
-from k8sbench.ports import JobEvent, RunFilter, Store
-
-if TYPE_CHECKING:
-    pass
+from k8sbench.model.run import Run
+from k8sbench.ports import FoundJob, JobEvent, RunFilter, Store
+from k8sbench.report import document
 
 
 def list_runs(
-    wanted: RunFilter,
-    where: str | None,
-    access: ClusterAccess,
-    note: Note,
+    wanted: RunFilter, where: str | None, access: ClusterAccess, note: Note
 ) -> list[ListedRun]:
     """Return the runs that match, oldest first, with those of a collector.
 
@@ -37,39 +48,50 @@ def list_runs(
     are read as well, as for ``results``: with them it is judged which count.
     """
     insist = where == stores.CLUSTER
-    in_namespace = access.named and not insist
-    collected = collectors.CollectorRunsRequest(access, benchmark=wanted.benchmark, insist=insist)
+    place, jobs = None, list[FoundJob]()
     with stores.to_read(stores.NOWHERE if insist else where, note) as store:
-        ours = records.listing(store, RunFilter(), alive=context.alive(), now=context.now())
-        runs = [run for run in ours if wanted.fits(run.plan, run.created_at)]
-        rows: list[ListedRun] = []
-        place: Location | None = None
-        if in_namespace:
-            rows, place = _of_namespace(store, runs, wanted, access, note)
-        both, added = collectors.merged(ours, collected.runs(note))
-        if not in_namespace:
-            # Of a run that the collector has its job is no news.
-            still = [run for run in runs if run.run_id not in added]
-            _note_wishes(store, still, note)
-            rows = _rows(still, _on_clusters(store, still, note), note)
-        rows = [row for row in rows if row.run_id not in added]
-        rows += [
-            records.listed(run)
+        ours = lookup.listing(store)
+        if access.named and not insist:
+            with connections.glance(connections.connect(access)) as cluster:
+                place, jobs = cluster.api.place, list(cluster.jobs())
+        theirs = collectors.runs(access, note, insist=insist, benchmark=wanted.benchmark)
+        both, added = collectors.merged(ours, theirs)
+        runs = [
+            run
             for run in both
-            if run.run_id in added
-            and wanted.fits(run.plan, run.created_at)
-            and (place is None or run.location is None or run.location.namespace == place.namespace)
+            if wanted.fits(run.plan, run.created_at)
+            and (place is None or collecting.same_place(run.location, place))
         ]
-        if foreign := [row for row in rows if not row.recorded]:
-            note(f"{_are(foreign)} not recorded in this store; k8sbench watch records one.")
+        # Of a run that the collector has its job is no news.
+        still = [run for run in runs if run.run_id not in added]
+        _note_wishes(store, still, note)
+        alone = [run for run in still if run.location and stores.is_alone(store, run)]
+        phases = _on_clusters(alone, note) if place is None else _present(alone, jobs)
+        over = [run_id for run_id, phase in phases.items() if phase.final]
+        if over:
+            note(f"{_are(over)} over on the cluster, and not collected: k8sbench collect --all")
+        rows = [records.listed(run, on_cluster=phases.get(run.run_id)) for run in runs]
+        if place is not None:
+            known = {*store.ids(), *added}
+            foreign = lookup.foreign_jobs(jobs, known, wanted, note)
+            if foreign:
+                note(f"{_are(foreign)} not recorded in this store; k8sbench watch records one.")
+            rows += [
+                records.listed(
+                    lookup.as_run(job, place),
+                    phase=job.phase,
+                    on_cluster=job.phase,
+                    recorded=False,
+                )
+                for job in foreign
+            ]
         if not rows and place is not None:
             note(f"No run matches in namespace {place.namespace} of {place.server}.")
         elif not rows and not insist:
             _check_filters(wanted, both)
             if not store.unreadable:
                 stores.note_empty(store, note)
-        rows = judged(rows, both)
-    return sorted(rows, key=lambda row: row.created_at)
+    return sorted(judged(rows, both), key=lambda row: row.created_at)
 
 
 def judged(rows: Sequence[ListedRun], among: Iterable[Run]) -> list[ListedRun]:
@@ -105,80 +127,46 @@ def _check_filters(wanted: RunFilter, every: Sequence[Run]) -> None:
     raise no_run_together(wanted.since, max(run.created_at for run in every))
 
 
-def _of_namespace(
-    store: Store, runs: Sequence[Run], wanted: RunFilter, access: ClusterAccess, note: Note
-) -> tuple[list[ListedRun], Location]:
-    """Make the rows of a namespace, including unrecorded jobs.
-
-    Also returns the namespace. Raises if the cluster does not answer.
-    """
-    with connections.glimpsed(connections.connect(access)) as cluster:
-        place, jobs = cluster.api.place, cluster.jobs()
-    recorded = [run for run in runs if collecting.same_place(run.location, place)]
-    _note_wishes(store, recorded, note)
-    by_id = {job.run_id: job.phase for job in jobs}
-    phases = _present([run for run in recorded if stores.is_alone(store, run)], by_id)
-    unrecorded = foreign_jobs.among(jobs, store.ids())
-    foreign = foreign_jobs.matching(unrecorded, wanted)
-    rows = _rows(recorded, phases, note) + [foreign_jobs.listed(job, place) for job in foreign]
-    foreign_jobs.note_unreadable(unrecorded, note)
-    return rows, place
-
-
-def _rows(runs: Sequence[Run], phases: Mapping[str, Phase], note: Note) -> list[ListedRun]:
-    over = [run_id for run_id, phase in phases.items() if phase.final]
-    if over:
-        note(f"{_are(over)} over on the cluster, and not collected: k8sbench collect --all")
-    return [
-        msgspec.structs.replace(records.listed(run), on_cluster=phases.get(run.run_id))
-        for run in runs
-    ]
-
-
 def _note_wishes(store: Store, runs: Sequence[Run], note: Note) -> None:
     """Note pending cancellations and deletions that no process carries out."""
-    wished = [run for run in runs if run.wishes and stores.is_unclaimed(store, run)]
-    if count := sum(run.phase.final for run in wished):
-        has = counted(count, "run", ("still has its job", "still have their jobs"))
-        note(f"{has} on the cluster: k8sbench collect --all")
-    if going_on := [run for run in wished if not run.phase.final]:
-        note(f"{_are(going_on)} still to be cancelled: k8sbench collect --all")
+    if wished := [run for run in runs if run.wishes and stores.is_unclaimed(store, run)]:
+        note(f"{_are(wished)} still to be cancelled or deleted: k8sbench collect --all")
 
 
-def _on_clusters(store: Store, runs: Sequence[Run], note: Note) -> dict[str, Phase]:
+def _on_clusters(alone: Sequence[Run], note: Note) -> dict[str, Phase]:
     """Query the phases of runs that no process follows.
 
     Runs on unreachable clusters are missing from the result.
     """
-    alone = [run for run in runs if run.location and stores.is_alone(store, run)]
     phases: dict[str, Phase] = {}
     for location in dict.fromkeys(run.location for run in alone):
         assert location is not None
         there = [run for run in alone if run.location == location]
         try:
-            with connections.glimpsed(connections.connect_to(location, ClusterAccess())) as cluster:
-                place = cluster.api.place
-                by_id = {job.run_id: job.phase for job in cluster.jobs()}
+            with connections.glance(connections.connect(ClusterAccess(), location)) as cluster:
+                place, jobs = cluster.api.place, cluster.jobs()
         except BenchError as error:
             note(f"warning: {_are(there)} shown as last seen: {error.message}")
             continue
         # By another URL it may be the same cluster or not: a job that is not found is not lost.
-        is_same = collecting.same_place(location, place)
-        unseen = [] if is_same else [run for run in there if run.run_id not in by_id]
-        phases |= _present([run for run in there if run not in unseen], by_id)
-        if unseen:
-            note(
-                f"warning: {_are(unseen)} shown as last seen: submitted to {location.server},"
-                f" and that kubeconfig now leads to {place.server}."
-            )
+        if not collecting.same_place(location, place):
+            seen = {job.run_id for job in jobs}
+            if unseen := [run for run in there if run.run_id not in seen]:
+                note(
+                    f"warning: {_are(unseen)} shown as last seen: submitted to {location.server},"
+                    f" and that kubeconfig now leads to {place.server}."
+                )
+            there = [run for run in there if run.run_id in seen]
+        phases |= _present(there, jobs)
     return phases
 
 
-def _present(runs: Sequence[Run], phases: Mapping[str, Phase]) -> dict[str, Phase]:
+def _present(runs: Sequence[Run], jobs: Sequence[FoundJob]) -> dict[str, Phase]:
     """Return job phases by run.
 
     A run whose job may never have been created does not count as lost.
     """
+    phases = {job.run_id: job.phase for job in jobs}
     return {
         run.run_id: phases.get(run.run_id, Phase.LOST)
         for run in runs
@@ -196,27 +184,16 @@ def status(text: str, where: str | None, access: ClusterAccess, note: Note) -> R
     The run need not be recorded. If it is open here but closed at a collector, the collector's
     record is returned.
     """
-    if where == stores.CLUSTER:
-        status_there = collectors.run(access, text, note, insist=True)
-        assert status_there is not None
-        return records.status(None, status_there)
-    with stores.to_read(where, note) as store:
-        try:
-            run, recorded = lookup.look_up(store, text, access)
-        except NotFound:
-            if (status_there := collectors.run(access, text, note)) is None:
-                raise
-            return records.status(None, status_there)
-        if collectors.may_know_more(run):
-            there = connections.access_to(run.location, access)
-            status_there = collectors.run(there, run.run_id, note)
-            if status_there is not None and collectors.knows_more(status_there, run):
-                return records.status(None, status_there)
-        reported = _look(run, access, note)
+    with stores.run_seen(text, where, access, note) as (store, run, recorded, _):
+        if run.source == collectors.SOURCE:
+            return records.status(None, run)
+        seen, reported = run, _look(run, access, note)
+        if not recorded:
+            steps = [event.transition for event in reported if event.transition is not None]
+            seen = msgspec.structs.replace(run, history=(*run.history, *steps))
         return records.status(
-            store,
-            run if recorded else foreign_jobs.as_reported(run, reported),
-            alive=context.alive(),
+            *(store, seen),
+            alive=processes.alive,
             on_cluster=records.on_cluster(reported, context.now()),
             recorded=recorded,
         )
@@ -229,22 +206,120 @@ def _look(run: Run, access: ClusterAccess, note: Note) -> Sequence[JobEvent]:
     """
     if run.plan.backend != "kubernetes" or run.phase.final:
         return ()
-    from k8sbench.adapters.kubernetes import ownership
-
     try:
-        with connections.glimpse_of(run, access) as cluster:
+        with connections.glance(connections.of_run(run, access), run) as cluster:
             reported = cluster.look(run)
-            unlabelled = None if reported else ownership.look_for(cluster.api, run.run_id)[1]
     except BenchError as error:
         if access.named and isinstance(error, UsageError | NamedNotThere):
             raise
         note(f"warning: {error.message} What is shown is on record. {error.action}")
         return ()
-    if unlabelled is not None:
-        note(f"warning: {unlabelled} What is shown is on record.")
-    elif not reported:
+    if not reported:
         note(
             f"warning: there is no job {run.run_id} on the cluster any more."
             f" Close the run with: k8sbench collect {run.run_id}"
         )
     return reported
+
+
+# -- documents of a collector's store, in the form that the CLI prints -----------------------------
+
+
+class Artifact(msgspec.Struct, frozen=True, kw_only=True):
+    """One file of a run's folder."""
+
+    schema: int = SCHEMA
+    """Version of the document."""
+    name: str
+    """Path below the folder."""
+    bytes: int
+    """Size of the file."""
+    written_at: float
+    """Unix seconds."""
+
+
+def runs(store: Store, query: Mapping[str, str]) -> list[ListedRun] | list[RunStatus]:
+    """Return the newest runs that match, oldest first; ``detail=status`` with all there is.
+
+    There are at most :data:`.records.PAGE`; those before them are asked for with ``until``.
+    """
+    matching = store.runs(_filter(query))
+    if query.get("detail") == "status":
+        return [records.status(store, run) for run in matching]
+    return judged([records.listed(run) for run in matching], store.runs(RunFilter()))
+
+
+def run(store: Store, text: str) -> RunStatus:
+    """Return the run of an id, or of a unique beginning of one."""
+    return records.status(store, _find(store, text))
+
+
+def groups(store: Store, query: Mapping[str, str]) -> Any:
+    """Return the rows of ``results -o json``."""
+    report = _report(store, query)
+    return document.document(report.results, report.parities)
+
+
+def page(where: str | None, store: Store, query: Mapping[str, str]) -> str:
+    """Return the page of ``results -o html``; ``lang=zh`` in Chinese."""
+    from k8sbench.app import results
+
+    lang = query.get("lang", "en")
+    if lang not in ("en", "zh"):
+        raise UsageError(f"lang={lang} is none.", "Ask for en or zh.")
+    return results.page(_report(store, query), (), where, lambda _: None, lang=lang)
+
+
+def _report(store: Store, query: Mapping[str, str]) -> reporting.Report:
+    asked = _filter(query)
+    wanted = reporting.Wanted(
+        chosen=GroupFilter(benchmark=asked.benchmark, framework=asked.framework),
+        set_name=asked.set_name,
+        since=asked.since,
+        every=query.get("all") == "true",
+    )
+    find = catalog.finder(store, lambda _: None)
+    return reporting.report(store.runs(RunFilter()), wanted, find=find)
+
+
+def artifacts(store: Store, text: str) -> list[Artifact]:
+    """List the files of a run's folder."""
+    folder = store.folder(_find(store, text).run_id)
+    names = []
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not path.is_symlink():
+            about = path.stat()
+            name = path.relative_to(folder).as_posix()
+            names.append(Artifact(name=name, bytes=about.st_size, written_at=about.st_mtime))
+    return names
+
+
+def artifact(store: Store, text: str, name: str) -> Path:
+    """Return a file of a run's folder, and never one that is elsewhere."""
+    folder = store.folder(_find(store, text).run_id).resolve()
+    path = (folder / name).resolve()
+    if not path.is_relative_to(folder) or not path.is_file():
+        raise NotFound(f"Run {text} has no artifact {name!r}.")
+    return path
+
+
+def room(where: str | None) -> tuple[int, int]:
+    """Return a store's size and its disk's free space in bytes."""
+    with stores.to_read(where, lambda _: None) as store:
+        root = store.root
+    files = (path for path in root.rglob("*") if path.is_file() and not path.is_symlink())
+    return sum(path.stat().st_size for path in files), shutil.disk_usage(root).free
+
+
+def _find(store: Store, text: str) -> Run:
+    return store.run(records.resolve(store.ids(), text, where="in the collector's store"))
+
+
+def _filter(query: Mapping[str, str]) -> RunFilter:
+    """Read a query; what it says besides is ignored."""
+    given = {"limit": records.PAGE, "set_name": query.get("set"), **query}
+    try:
+        wanted = msgspec.convert(given, RunFilter, strict=False)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"The query cannot be read: {error}.") from error
+    return msgspec.structs.replace(wanted, limit=min(wanted.limit or records.PAGE, records.PAGE))

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import heapq
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from k8sbench.app import collectors, connections, context, follow, lookup, stores
+from k8sbench.app import collectors, connections, follow, lookup, stores
 from k8sbench.lifecycle.context import Stop
+from k8sbench.model import times
 from k8sbench.model.errors import NotFound
 from k8sbench.model.kinds import kind_of
-from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.model.times import FILE_SECONDS
-from k8sbench.ports import JobEvent, LogLine
+from k8sbench.ports import JobEvent, LogLine, Store
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.run_logs import LogTail
-    from k8sbench.adapters.store.sql_store import SqlStore
-    from k8sbench.ports import Store
 
 
 class Sink(Protocol):
@@ -57,63 +54,47 @@ def logs(
     The lines of a run on a cluster that no process of this store follows come from there; with
     ``follows`` they are archived, too, and the run is closed at its end.
     """
-    if where == stores.CLUSTER:
-        status = collectors.run(access, text, sink.note, insist=True)
-        assert status is not None
-        _Reader(status, access, sink, replica, follows).from_collector()
-        return
     with contextlib.ExitStack() as stack:
-        store = stack.enter_context(stores.to_read(where, sink.note))
-        try:
-            run, recorded = lookup.look_up(store, text, access)
-        except NotFound:
-            status = collectors.run(access, text, sink.note)
-            if status is None:
-                raise
-            _Reader(status, access, sink, replica, follows).from_collector()
-            return
-        reader = _Reader(run, access, sink, replica, follows)
-        is_lost = run.phase is Phase.LOST
-        if collectors.may_know_more(run) and (is_lost or stores.is_alone(store, run)):
-            there = connections.access_to(run.location, access)
-            status = collectors.run(there, run.run_id, sink.note)
-            if status is not None and collectors.knows_more(status, run):
-                reader.from_collector()
-                return
-        if not recorded and follows:
+        seen = stores.run_seen(text, where, access, sink.note)
+        store, run, recorded, there = stack.enter_context(seen)
+        names = kind_of(run.plan).names(run.plan.replicas)
+        if run.is_imported and recorded:
+            # It has as many logs as were given, whatever its replicas were.
+            names = [path.stem for path in store.log_files(run.run_id)]
+        if replica not in {None, *names}:
+            raise NotFound(
+                f"Run {run.run_id} has no log of a replica {replica!r}.",
+                f"Replicas: {', '.join(names)}.",
+            )
+        is_theirs = run.source == collectors.SOURCE
+        if not recorded and follows and not is_theirs:
             store = stack.enter_context(stores.to_write(where))
-            run = reader.run = lookup.run_of(store, run.run_id, access)
-        elif not recorded:
+            run, recorded = lookup.run_of(store, run.run_id, access), True
+        reader = _Reader(run, access, sink, replica, several=replica is None and len(names) > 1)
+        alone = not recorded or stores.is_alone(store, run)
+        if is_theirs:
+            reader.from_collector(there)
+        elif alone and not follows:
             reader.from_cluster()
             return
-        alone = stores.is_alone(store, run)
-        if alone and not follows:
-            reader.from_cluster()
         elif alone and store.claims.claim(run.run_id):
             reader.follow_on_cluster(store, stop)
         else:
-            reader.archived(store, follow=follows and not run.phase.final)
+            reader.archived(store, follow=follows)
+        if follows and (is_theirs or not run.phase.final):
+            sink.note(f"Run {run.run_id} is {reader.run.phase}. {reader.run.history[-1].cause}")
 
 
 class _Reader:
     """Hands over the lines of one run; implements Reporter for one that is followed."""
 
     def __init__(
-        self, run: Run, access: ClusterAccess, sink: Sink, replica: str | None, follows: bool
+        self, run: Run, access: ClusterAccess, sink: Sink, replica: str | None, *, several: bool
     ) -> None:
         self.run = run
         self.note = sink.note
         self._sink, self._replica, self._access = sink, replica, access
-        self._location = None if run.source == collectors.SOURCE else run.location
-        self._follow = follows
-        self._several = replica is None and run.plan.replicas > 1
-        planned = kind_of(run.plan).names(run.plan.replicas)
-        # An imported run has as many logs as were given, whatever its replicas were.
-        if replica not in {None, *planned} and not run.is_imported:
-            raise NotFound(
-                f"Run {run.run_id} has no log of a replica {replica!r}.",
-                f"Replicas: {', '.join(planned)}.",
-            )
+        self._several = several
 
     def plan(self, plan: RunPlan) -> None:
         """Do nothing: nothing is planned."""
@@ -134,7 +115,8 @@ class _Reader:
     def from_cluster(self) -> None:
         """Hand over what the cluster has of the run's logs."""
         is_printed = False
-        with connections.glimpse_of(self.run, self._access) as cluster:
+        api = connections.of_run(self.run, self._access)
+        with connections.glance(api, self.run) as cluster:
             lines: Iterable[LogLine] = cluster.printed(self.run)
             if self._several:
                 lines = sorted(lines, key=lambda line: line.at)
@@ -147,97 +129,70 @@ class _Reader:
         if not is_printed:
             self.note(f"Nothing was printed yet. See: k8sbench status {self.run.run_id}")
 
-    def from_collector(self) -> None:
+    def from_collector(self, there: ClusterAccess) -> None:
         """Hand over what a collector has of the run's logs."""
-        run = self.run
-        self.note(f"The logs of {run.run_id} are the collector's.")
-        there = connections.access_to(self._location, self._access)
-        tails: dict[Path, LogTail] = {}
-        with (
-            tempfile.TemporaryDirectory(prefix="k8sbench-logs-") as folder,
-            contextlib.ExitStack() as stack,
-        ):
-            paths = collectors.copied(there, run.run_id, Path(folder), "logs")
-            self._open(stack, tails, paths)
-            self._emit(list(tails.values()), to_end=True)
-        if not tails:
-            self.note(f"Run {run.run_id} has no logs there.")
-        if self._follow:
-            self._note_end(run)
+        run_id = self.run.run_id
+        self.note(f"The logs of {run_id} are the collector's.")
+        with tempfile.TemporaryDirectory(prefix="k8sbench-logs-") as folder:
+            paths = collectors.copied(there, run_id, Path(folder), "logs")
+            if not self._print(lambda: paths):
+                self.note(f"Run {run_id} has no logs there.")
 
-    def _open(
-        self, stack: contextlib.ExitStack, tails: dict[Path, LogTail], paths: Sequence[Path]
-    ) -> None:
-        """Open the wanted logs that are not open yet."""
-        from k8sbench.adapters.store.run_logs import LogTail
-
-        for path in paths:
-            if path not in tails and self._replica in {None, path.stem}:
-                tails[path] = stack.enter_context(contextlib.closing(LogTail(path)))
-
-    def follow_on_cluster(self, store: SqlStore, stop: Stop) -> None:
+    def follow_on_cluster(self, store: Store, stop: Stop) -> None:
         """Pass on log lines as they are archived; close the run."""
-        run = self.run
-        if store.log_files(run.run_id):
+        if store.log_files(self.run.run_id):
             self.archived(store)
         # Reading logs must not end a job that waits.
-        run = follow.follow(store, run, self._access, self, stop, wait=True)
-        self._note_end(run)
+        self.run = follow.follow(store, self.run, self._access, self, stop, wait=True)
 
     def archived(self, store: Store, *, follow: bool = False) -> None:
         """Hand over what is archived; with ``follow`` until the run is final."""
         from k8sbench.adapters.store import exchange
 
+        is_found = self._print(lambda: store.log_files(self.run.run_id), store if follow else None)
         run = self.run
-        tails: dict[Path, LogTail] = {}
-        with contextlib.ExitStack() as stack:
-            while True:
-                # The state first and the files after it: nothing is written once it is final.
-                is_last = run.phase.final or not follow
-                self._open(stack, tails, store.log_files(run.run_id))
-                self._emit(list(tails.values()), to_end=is_last)
-                if is_last:
-                    break
-                time.sleep(FILE_SECONDS)
-                run = context.find(store, run.run_id)
-        pruned = None
-        others = [] if tails or not run.is_imported else store.log_files(run.run_id)
-        if others:
-            raise NotFound(
-                f"Run {run.run_id} has no log of a replica {self._replica!r}.",
-                f"Replicas: {', '.join(path.stem for path in others)}.",
-            )
-        if not tails and run.artifacts is not None:
-            pruned = exchange.pruned(Path(run.artifacts))
+        pruned = None if is_found or not run.artifacts else exchange.pruned(Path(run.artifacts))
         if pruned is not None:
-            at = datetime.datetime.fromtimestamp(pruned.at, datetime.UTC)
+            at = times.utc(pruned.at)
             self.note(
-                f"The logs of run {run.run_id} were removed at {at:%Y-%m-%dT%H:%M:%SZ} by"
-                f" {pruned.rule}; its measurement stays."
+                f"The logs of run {run.run_id} were removed at {at} by {pruned.rule}; its"
+                " measurement stays."
             )
-        elif not tails:
+        elif not is_found:
             what = "no logs" if self._replica is None else f"no log of {self._replica}"
             left = "left" if run.phase.final else "has until now left"
             state = f"it is {run.phase}. {run.history[-1].cause}"
             self.note(f"Run {run.run_id} {left} {what}: {state}")
-        elif follow:
-            self._note_end(run)
+
+    def _print(self, files: Callable[[], Sequence[Path]], followed: Store | None = None) -> bool:
+        """Hand over the lines of files, until the run is final in the ``followed`` store.
+
+        Returns False if there is no file of the replica.
+        """
+        from k8sbench.adapters.store.run_logs import LogTail
+
+        tails: dict[Path, LogTail] = {}
+        with contextlib.ExitStack() as stack:
+            while True:
+                # The state first and the files after it: nothing is written once it is final.
+                is_last = followed is None or self.run.phase.final
+                for path in files():
+                    if path not in tails and self._replica in {None, path.stem}:
+                        tails[path] = stack.enter_context(contextlib.closing(LogTail(path)))
+                lines = [_stamped(tail, is_last) for tail in tails.values()]
+                for at, replica, text in heapq.merge(*lines, key=lambda line: line[0]):
+                    self._sink.line(at, replica, text, several=self._several)
+                self._sink.flush()
+                if followed is None or is_last:
+                    return bool(tails)
+                time.sleep(FILE_SECONDS)
+                self.run = lookup.find(followed, self.run.run_id)
 
     def _put(self, line: LogLine) -> None:
         if self._replica in {None, line.replica}:
             text = line.text.encode("utf-8", "surrogateescape")
             self._sink.line(line.at, line.replica, text, several=self._several)
             self._sink.flush()
-
-    def _emit(self, tails: list[LogTail], *, to_end: bool) -> None:
-        lines = [_stamped(tail, to_end) for tail in tails]
-        several = len(tails) > 1 if self.run.is_imported else self._several
-        for at, replica, text in heapq.merge(*lines, key=lambda line: line[0]):
-            self._sink.line(at, replica, text, several=several)
-        self._sink.flush()
-
-    def _note_end(self, run: Run) -> None:
-        self.note(f"Run {run.run_id} is {run.phase}. {run.history[-1].cause}")
 
 
 def stamp(at: float) -> bytes:

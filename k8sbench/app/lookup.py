@@ -1,21 +1,25 @@
-"""Lookup of runs by name, in the store or on the cluster."""
+"""Lookup of runs by name, in the store or on the cluster.
+
+A foreign job of a cluster was submitted from another store. Its own annotations are enough to look
+at it. Nothing is recorded by looking.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Sequence
 
-from k8sbench.app import connections, context, foreign_jobs, records
+from k8sbench.adapters import processes
+from k8sbench.app import connections, context, records
 from k8sbench.lifecycle import collecting, lost_runs
 from k8sbench.lifecycle.context import RunContext
-from k8sbench.model.errors import BenchError, NotFound
+from k8sbench.model.errors import BenchError, NotFound, PlanUnreadable
+from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.request import ClusterAccess
-from k8sbench.model.run import Run
-from k8sbench.ports import RunFilter
+from k8sbench.model.run import Location, Run
+from k8sbench.ports import FoundJob, RunFilter, Store
 
-if TYPE_CHECKING:
-    from k8sbench.ports import FoundJob, Store
+CAUSE = "Known from the cluster alone: this store did not submit it."
 
 
 def run_of(store: Store, text: str, access: ClusterAccess) -> Run:
@@ -29,7 +33,8 @@ def run_of(store: Store, text: str, access: ClusterAccess) -> Run:
 
 def chosen(store: Store, texts: Sequence[str]) -> list[str]:
     """Find recorded runs by id, unique id prefix or set name."""
-    ids = all_ids(store)
+    _reconcile(store)
+    ids = store.ids()
     run_ids: dict[str, None] = {}
     for text in texts:
         members = [] if text in ids else store.runs(RunFilter(set_name=text))
@@ -38,10 +43,21 @@ def chosen(store: Store, texts: Sequence[str]) -> list[str]:
     return list(run_ids)
 
 
-def all_ids(store: Store) -> list[str]:
-    """Update runs whose process is gone; return all run ids."""
-    lost_runs.reconcile(store, alive=context.alive(), now=context.now())
-    return store.ids()
+def listing(store: Store) -> list[Run]:
+    """Return all recorded runs, oldest first, as they are now."""
+    changed = _reconcile(store)
+    return [changed.get(run.run_id, run) for run in store.runs(RunFilter())]
+
+
+def find(store: Store, text: str) -> Run:
+    """Return the current record of the run with this id prefix."""
+    run_id = records.resolve(store.ids(), text)
+    return _reconcile(store).get(run_id) or store.run(run_id)
+
+
+def _reconcile(store: Store) -> dict[str, Run]:
+    """Update runs whose process is gone; return them by id."""
+    return lost_runs.reconcile(store, alive=processes.alive, now=context.now())
 
 
 def look_up(store: Store, text: str, access: ClusterAccess) -> tuple[Run, bool]:
@@ -51,12 +67,12 @@ def look_up(store: Store, text: str, access: ClusterAccess) -> tuple[Run, bool]:
         return run_seen, True
     job, here = run_seen
     assert here.location is not None
-    return foreign_jobs.as_run(job, here.location), False
+    return as_run(job, here.location), False
 
 
 def _find(store: Store, text: str, access: ClusterAccess) -> Run | tuple[FoundJob, RunContext]:
     try:
-        return context.find(store, text)
+        return find(store, text)
     except NotFound as missing:
         try:
             return _foreign_job(store, text, access, missing)
@@ -64,7 +80,7 @@ def _find(store: Store, text: str, access: ClusterAccess) -> Run | tuple[FoundJo
             # Another process of this store may have recorded it meanwhile: then it is no foreign
             # job any more.
             with contextlib.suppress(NotFound):
-                return context.find(store, text)
+                return find(store, text)
             raise
 
 
@@ -79,7 +95,7 @@ def _foreign_job(
     if not connections.configured(access):
         raise missing
     try:
-        with connections.glimpsed(connections.connect(access)) as cluster:
+        with connections.glance(connections.connect(access)) as cluster:
             place = cluster.api.place
             here = context.run_context(store, cluster, location=place, clock=cluster.api.time)
             jobs = cluster.jobs()
@@ -91,4 +107,40 @@ def _foreign_job(
     known = store.ids()
     if any(run_id.startswith(text) for run_id in known):
         raise missing  # it was recorded meanwhile; another job may have a name that begins alike
-    return foreign_jobs.named(foreign_jobs.among(jobs, known), text, known, place), here
+    foreign = {job.run_id: job for job in jobs if job.run_id not in known}
+    places = f"in the store or in namespace {place.namespace} of {place.server}"
+    return foreign[records.resolve([*foreign], text, other_ids=known, where=places)], here
+
+
+def foreign_jobs(
+    jobs: Sequence[FoundJob],
+    known: Collection[str],
+    wanted: RunFilter,
+    note: Callable[[str], None],
+) -> list[FoundJob]:
+    """Return the jobs without a record that match a filter, oldest first.
+
+    Those whose plans cannot be read are noted.
+    """
+    found = []
+    for job in jobs:
+        try:
+            if job.run_id not in known and wanted.fits(job.plan, job.created_at):
+                found.append(job)
+        except PlanUnreadable as wrong:
+            note(f"warning: left out: {wrong}")
+    return found
+
+
+def as_run(job: FoundJob, where: Location) -> Run:
+    """Make of a job the run that it would be in the store."""
+    created = Transition(phase=Phase.CREATED, at=job.created_at, cause=CAUSE, job_uid=job.uid)
+    return Run(
+        plan=job.plan,
+        created_at=job.created_at,
+        owner=None,
+        history=(created,),
+        artifacts=None,
+        artifacts_missing=CAUSE,
+        location=where,
+    )

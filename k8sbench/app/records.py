@@ -5,19 +5,19 @@ from __future__ import annotations
 import contextlib
 import difflib
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
-from k8sbench.lifecycle.lost_runs import Alive, reconcile
+from k8sbench.lifecycle.lost_runs import Alive
 from k8sbench.model.errors import NotFound, StoreError, UsageError, did_you_mean, few
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Location, Owner, Run, Wish
-from k8sbench.ports import JobEvent, RunFilter, Store
+from k8sbench.ports import JobEvent, Store
 
-T = TypeVar("T", bound=msgspec.Struct)
+T = TypeVar("T", bound="RunView")
 PAGE = 1000
 """Runs of one answer of a collector: the newest that match."""
 
@@ -158,25 +158,12 @@ class RunStatus(RunView, frozen=True, kw_only=True):
     """
 
 
-def listing(store: Store, wanted: RunFilter, *, alive: Alive, now: float) -> list[Run]:
-    """The runs that match, oldest first, as they are now."""
-    changed = reconcile(store, alive=alive, now=now)
-    return [changed.get(run.run_id, run) for run in store.runs(wanted)]
-
-
 def check_set(name: str, sets: Sequence[str]) -> None:
     """Reject a set that is not among those that there are, the latest first."""
     sets = list(dict.fromkeys(sets))
     if name not in sets:
         near = did_you_mean(name, sets) + f"Latest sets: {few(sets)}."
         raise NotFound(f"There is no set {name!r}.", near if sets else "The store is empty.")
-
-
-def find(store: Store, text: str, *, alive: Alive, now: float) -> Run:
-    """Return the current record of the run with this id prefix."""
-    run_id = resolve(store.ids(), text)
-    changed = reconcile(store, alive=alive, now=now)
-    return changed.get(run_id) or store.run(run_id)
 
 
 def resolve(
@@ -204,21 +191,18 @@ def resolve(
     )
 
 
-def listed(run: Run) -> ListedRun:
-    """Make the entry of a list from a run."""
+def listed(run: Run, **given: Any) -> ListedRun:
+    """Make the entry of a list from a run; ``given`` are fields that it does not tell."""
     measured = run.measurement
     figure = None if measured is None else measured.throughput
     return _built(
         ListedRun,
-        (run, run.plan, run.history[-1]),
-        schema=SCHEMA,
-        started_at=started_at(run),
+        *(run, run.plan),
         verdict=None if measured is None else measured.verdict,
         reasons=() if measured is None else tuple(reason.id for reason in measured.reasons),
         throughput=None if measured is None else measured.rate,
         unit=None if figure is None else figure.unit,
-        group=run.group_key.id,
-        source=run.shown_source,
+        **given,
     )
 
 
@@ -227,7 +211,8 @@ def on_cluster(events: Sequence[JobEvent], now: float) -> ClusterState | None:
     replicas = tuple(event.replica for event in events if event.replica is not None)
     for event in events:
         if event.transition is not None:
-            return _built(ClusterState, (event.transition,), at=now, replicas=replicas)
+            about = msgspec.structs.asdict(event.transition) | {"at": now}
+            return ClusterState(**about, replicas=replicas)
     return None
 
 
@@ -250,23 +235,25 @@ def status(
             log_files = tuple(str(path) for path in store.log_files(run.run_id))
     return _built(
         RunStatus,
-        (run, run.history[-1]),
-        schema=SCHEMA,
-        started_at=started_at(run),
+        run,
         owner_alive=None if run.owner is None else alive(run.owner),
-        group=run.group_key.id,
-        source=run.shown_source,
         log_files=log_files,
         on_cluster=on_cluster,
         recorded=recorded,
     )
 
 
-def _built(kind: type[T], sources: Sequence[object], **given: object) -> T:
-    """Build a struct from given values, else from same-named source attributes."""
-    values = dict(given)
+def _built(kind: type[T], run: Run, *sources: object, **given: Any) -> T:
+    """Build a view from given values, else from attributes of the same names."""
+    values: dict[str, Any] = {
+        "schema": SCHEMA,
+        "started_at": started_at(run),
+        "group": run.group_key.id,
+        "source": run.shown_source,
+        **given,
+    }
     for name in kind.__struct_fields__:
-        for source in sources:
+        for source in (run, *sources, run.history[-1]):
             if name not in values and hasattr(source, name):
                 values[name] = getattr(source, name)
     return kind(**values)

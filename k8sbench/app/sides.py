@@ -39,11 +39,11 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
 
 def known(scope: StoresRead, note: Callable[[str], None]) -> Known:
     """Read the runs and baselines of a store, and of the collector."""
-    others = collectors.baselines(scope.access, insist=scope.where == stores.CLUSTER)
     with stores.with_collector(scope.where, scope.access, note) as (store, runs):
         here = store.baselines()
     # What hinders it was noted with the runs.
-    there = others.answer(lambda _: None) or []
+    insist = scope.where == stores.CLUSTER
+    there = collectors.baselines(scope.access, lambda _: None, insist=insist)
     return made_of(runs, [*there, *here], accept=scope.accept)
 
 

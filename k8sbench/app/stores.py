@@ -9,9 +9,9 @@ from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from k8sbench.app import collectors, context, lookup, records
+from k8sbench.app import collectors, connections, context, lookup, records
 from k8sbench.model import times
-from k8sbench.model.errors import BenchError, Interrupted, StoreError, UsageError
+from k8sbench.model.errors import BenchError, Interrupted, NotFound, StoreError, UsageError
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
@@ -72,11 +72,38 @@ def with_collector(
     With ``cluster`` for ``where`` all runs are the collector's.
     """
     insist = where == CLUSTER
-    collected = collectors.CollectorRunsRequest(access, insist=insist, **query)
     with to_read(NOWHERE if insist else where, note) as store:
-        ours = records.listing(store, RunFilter(), alive=context.alive(), now=context.now())
-        runs, _ = collectors.merged(ours, collected.runs(note))
+        ours = lookup.listing(store)
+        runs, _ = collectors.merged(ours, collectors.runs(access, note, insist=insist, **query))
         yield store, runs
+
+
+@contextlib.contextmanager
+def run_seen(
+    text: str, where: str | None, access: ClusterAccess, note: Note
+) -> Iterator[tuple[SqlStore, Run, bool, ClusterAccess]]:
+    """Open a store to read one run; says whether it is recorded there, and where its cluster is.
+
+    The run may be on the cluster alone, and is the collector's if that knows more.
+    """
+    insist = where == CLUSTER
+    found, recorded = None, False
+    missing = NotFound(f"The collector has no such run: {text}.")
+    with to_read(NOWHERE if insist else where, note) as store:
+        if not insist:
+            try:
+                found, recorded = lookup.look_up(store, text, access)
+            except NotFound as error:
+                missing = error
+        there = access if found is None else connections.access_to(found.location, access)
+        if found is None or collectors.may_know_more(found):
+            run_id = text if found is None else found.run_id
+            theirs = collectors.run(there, run_id, note, insist=insist)
+            if theirs is not None and collectors.knows_more(theirs, found):
+                found = theirs
+        if found is None:
+            raise missing
+        yield store, found, recorded, there
 
 
 def damaged(store: SqlStore) -> dict[str, BenchError]:
@@ -146,7 +173,7 @@ def export(texts: Sequence[str], target: Path | BinaryIO, where: str | None, not
 
     with to_read(where, note) as store:
         run_ids = []
-        for run_id in lookup.chosen(store, texts) if texts else lookup.all_ids(store):
+        for run_id in lookup.chosen(store, texts or store.ids()):
             run = store.run(run_id)
             if run.phase.final and (texts or run.artifacts is not None):
                 run_ids.append(run_id)
@@ -184,7 +211,7 @@ def import_collected(
     """
     from k8sbench.adapters.store import exchange
 
-    there = collectors.CollectorRunsRequest(access, insist=True).runs(note)
+    there = collectors.runs(access, note, insist=True)
     run_ids: dict[str, None] = {}
     for text in texts:
         members = [run.run_id for run in there if run.plan.set_name == text]

@@ -17,7 +17,6 @@ from k8sbench.app import (
     cases,
     catalog,
     connections,
-    metric_sources,
     records,
     stores,
     sweeps,
@@ -206,7 +205,7 @@ def _sources(
     """Return the sources of GPU metrics for runs that are followed and have GPUs."""
     if request.detach or all(case.draft.device == "cpu" for case in planned):
         return ()
-    return metric_sources.found(request.prometheus, target.api, store)
+    return connections.metric_sources(request.prometheus, target.api, store)
 
 
 def _rendered(
@@ -403,12 +402,8 @@ def _cluster(
             yield local
         return
     with connections.opened(
-        target.api,
-        keep=request.keep,
-        waits=request.wait,
-        store=store,
+        *(target.api, reporter.note), keep=request.keep, waits=request.wait, store=store
     ) as cluster:
-        cluster.note = reporter.note
         if not request.detach:
             cluster.create_s = creation.TRY_SECONDS
         yield cluster

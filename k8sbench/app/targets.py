@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from k8sbench.adapters.files.pools import LoadedPools, PublishedPools
     from k8sbench.adapters.kubernetes.client.api import Api
 
+SILENT_SECONDS = 2.0
+"""Timeout of a cluster whose answer is not needed."""
+
 
 class RunTarget:
     """Target machine or pool, with a one-line reason."""
@@ -59,27 +62,17 @@ def for_submit(
         raise _or_here(error) from error
 
 
-def check_answers(api: Api, *, asked: bool) -> None:
+def check_ready(target: RunTarget, *, asked: bool) -> None:
     """Check that a cluster answers, and takes our credentials, before anything is recorded.
 
     Raises :class:`Unreachable`; ``asked`` for a cluster that was named. Creating is tried for
     a minute while the server does not answer, which is for one that was there a moment ago.
     """
-    from k8sbench.adapters.kubernetes.client import connection
-
-    try:
-        seconds = connections.ANSWER_SECONDS
-        connection.check_answers(api, seconds=seconds, retry_s=seconds)
-    except Unreachable as error:
-        if asked:
-            raise
-        raise _or_here(error) from error
-
-
-def check_ready(target: RunTarget, *, asked: bool) -> None:
-    """Check that a cluster answers, where it is one; see :func:`check_answers`."""
     if target.api is not None:
-        check_answers(target.api, asked=asked)
+        try:
+            connections.check_answers(target.api, connections.ANSWER_SECONDS)
+        except Unreachable as error:
+            raise error if asked else _or_here(error) from error
 
 
 def _or_here(error: Unreachable) -> Unreachable:
@@ -152,11 +145,11 @@ def proposed_pools(access: ClusterAccess) -> str:
     return text
 
 
-def cluster_pools(api: Api) -> PublishedPools | None:
+def cluster_pools(api: Api, seconds: float) -> PublishedPools | None:
     """Ask a cluster for the pools file that the chart publishes; raises :class:`BenchError`."""
     from k8sbench.adapters.kubernetes import listing
 
-    check_answers(api, asked=True)
+    connections.check_answers(api, seconds)
     return listing.published_pools(api)
 
 
@@ -175,7 +168,7 @@ def known_pools(file: str | None, access: ClusterAccess) -> tuple[LoadedPools, s
             return None
         try:
             with contextlib.closing(connections.connect(access)) as api:
-                return cluster_pools(api)
+                return cluster_pools(api, connections.ANSWER_SECONDS)
         except Unreachable as error:
             if access.named:
                 raise
@@ -190,10 +183,13 @@ def on_cluster(api: Api, request: SubmitRequest, *, offline: bool = False) -> Ru
     unread = []
 
     def published() -> PublishedPools | None:
-        if offline and (error := connections.silence(api, connections.SILENT_SECONDS)):
+        try:
+            return cluster_pools(api, SILENT_SECONDS if offline else connections.ANSWER_SECONDS)
+        except Unreachable as error:
+            if not offline:
+                raise
             unread.append(error)
             return None
-        return cluster_pools(api)
 
     site, source = _pool_site(request, published)
     kind, jobs = _job_kind(api, request, offline=offline)
@@ -223,17 +219,8 @@ def _job_kind(api: Api, request: SubmitRequest, *, offline: bool) -> tuple[str |
     words = kinds.served(groups)
     if words in ([], ["v1"]):
         return None, ""
-    why = ""
-    if len(words) > 1:
-        from k8sbench.adapters.kubernetes import preflight
-
-        down = [word for word in words if preflight.is_down(api, OPERATORS[word])]
-        words = [word for word in words if word not in down] + down
-        others = (f", {OPERATORS[word].name} with --job-kind {word}" for word in words[1:])
-        why = "".join(others)
-        if down:
-            why += f" ({' and '.join(OPERATORS[word].name for word in down)} does not run)"
-    return kinds.WORDS[words[0]], f"; jobs of {OPERATORS[words[0]].name}{why}"
+    others = (f", {OPERATORS[word].name} with --job-kind {word}" for word in words[1:])
+    return kinds.WORDS[words[0]], f"; jobs of {OPERATORS[words[0]].name}{''.join(others)}"
 
 
 def _pool_site(

@@ -14,7 +14,7 @@ import click
 import msgspec
 from click.core import ParameterSource
 
-from k8sbench.app import metric_sources
+from k8sbench.app import connections
 from k8sbench.model import request, times
 from k8sbench.model.errors import UsageError
 from k8sbench.model.group import GroupFilter
@@ -94,7 +94,7 @@ def _option(field: msgspec.structs.FieldInfo, flag: Flag) -> Decorator:
 
 
 def _prometheus(_: click.Context, __: click.Parameter, value: str) -> str:
-    return metric_sources.checked(value)
+    return connections.checked_prometheus(value)
 
 
 class GroupedHelp(click.Command):

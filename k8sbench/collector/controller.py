@@ -13,15 +13,15 @@ from collections.abc import Callable
 
 import msgspec
 
-from k8sbench.app import reading, serve, stores
-from k8sbench.app.collect import CollectOptions
-from k8sbench.app.serve import CollectorSettings, Leadership, Look
+from k8sbench.app import collect, stores
+from k8sbench.app.collect import CollectOptions, CollectorSettings, Leadership, Look
 from k8sbench.lifecycle.context import Reporter, Stop
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import BenchError
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.model.times import LOOK_SECONDS
+from k8sbench.ports import RunFilter
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Pause before a retry; it doubles with each failure."""
@@ -189,9 +189,10 @@ class Controller:
 
         try:
             with stores.to_write(settings.store) as store:
-                for run in reading.latest(settings.store, LATEST):
-                    self._closed(run)
-                serve.serve_all(
+                for run in store.runs(RunFilter(limit=LATEST)):
+                    if run.phase.final:
+                        self._closed(run)
+                collect.serve_all(
                     *(store, places or [ClusterAccess()], options, self._reporter, stop),
                     closed=self._closed,
                     look=look,

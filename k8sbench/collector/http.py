@@ -15,6 +15,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from k8sbench.app import reading
+from k8sbench.app import listing, stores
 from k8sbench.collector.controller import State
 from k8sbench.model.errors import BenchError, NotFound, StoreError, UsageError
 from k8sbench.model.kube import TOKEN_HEADER
@@ -120,8 +121,8 @@ def application(state: State, registry: CollectorRegistry, token: Callable[[], s
             if not reads.acquire(timeout=WAIT_SECONDS):
                 raise StoreError("The collector is busy.", "Try again.")
             try:
-                store = state.settings.store
-                found = read(store, **named) if named else read(store, query)
+                with stores.to_read(state.settings.store, lambda _: None) as store:
+                    found = read(store, **named) if named else read(store, query)
             finally:
                 reads.release()
             if isinstance(found, Path):
@@ -133,13 +134,13 @@ def application(state: State, registry: CollectorRegistry, token: Callable[[], s
         return endpoint
 
     routes: dict[str, Callable[..., Any]] = {
-        "/": reading.page,
-        "/api/v1/runs": reading.runs,
-        "/api/v1/runs/{text}": reading.run,
-        "/api/v1/runs/{text}/artifacts": reading.artifacts,
-        "/api/v1/runs/{text}/artifacts/{name:path}": reading.artifact,
-        "/api/v1/groups": reading.groups,
-        "/api/v1/baselines": lambda store, _: reading.baselines(store),
+        "/": partial(listing.page, state.settings.store),
+        "/api/v1/runs": listing.runs,
+        "/api/v1/runs/{text}": listing.run,
+        "/api/v1/runs/{text}/artifacts": listing.artifacts,
+        "/api/v1/runs/{text}/artifacts/{name:path}": listing.artifact,
+        "/api/v1/groups": listing.groups,
+        "/api/v1/baselines": lambda store, _: store.baselines(),
     }
     return Starlette(
         routes=[

@@ -12,7 +12,7 @@ import yaml
 
 from k8sbench.adapters.metrics import prometheus, prometheus_api, prometheus_http
 from k8sbench.adapters.metrics.prometheus import PrometheusSource
-from k8sbench.app import metric_sources
+from k8sbench.app import connections
 from k8sbench.model.errors import UsageError
 from k8sbench.model.gpu_metrics import Fetched
 from tests.prometheus import fronts
@@ -159,7 +159,7 @@ def test_wrong_files_show_no_secret(configure: Any, text: str, reason: str) -> N
 @pytest.mark.parametrize("url", ["http://ada:secret@p.test", "secret", "ftp://secret"])
 def test_an_address_that_cannot_be_used_is_refused_at_once_and_not_shown(url: str) -> None:
     with pytest.raises(UsageError) as wrong:
-        metric_sources.checked(url)
+        connections.checked_prometheus(url)
     assert "secret" not in str(wrong.value)
 
 

@@ -92,6 +92,8 @@ class SimulatedArchive:
 class SimulatedStore:
     """The port as one process has it."""
 
+    identity = "simulated"
+
     def __init__(self, disk: Disk, process: Process) -> None:
         self.disk, self._process = disk, process
         self.claims = SimulatedClaims(disk, process)

@@ -57,13 +57,13 @@ def test_a_command_imports_only_what_it_needs(words: tuple[str, ...], allowed: s
 
 
 ASKED = """
-from k8sbench.app import targets
+from k8sbench.app import connections
 from k8sbench.model.errors import Unreachable
 
-def answer(api, *, asked):
+def answer(api, seconds):
     raise Unreachable("It does not answer.", "")
 
-targets.check_answers = answer
+connections.check_answers = answer
 """
 KUBECONFIG = """
 current-context: a

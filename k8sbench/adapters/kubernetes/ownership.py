@@ -160,14 +160,8 @@ def look_for(api: Api, run_id: str) -> tuple[tuple[str, KubeObject] | None, str 
 
 
 def removal(kind: str, job: KubeObject, namespace: str) -> str:
-    """Return the command that deletes a job.
-
-    kubectl's if the job lacks its run's label.
-    """
-    name = name_of(job)
-    if labels_of(job).get(RUN_LABEL) == name:
-        return f"k8sbench delete {name}"
-    return f"kubectl -n {namespace} delete {KINDS[kind].singular} {name}"
+    """Return the command that deletes a job."""
+    return f"kubectl -n {namespace} delete {KINDS[kind].singular} {name_of(job)}"
 
 
 def _unlabelled(kind: str, job: KubeObject, namespace: str) -> str:

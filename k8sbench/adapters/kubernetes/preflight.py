@@ -131,15 +131,6 @@ def refuse(api: Api, plan: RunPlan) -> None:
         raise Unreachable(" ".join(finding.sentence for finding in failed), " ".join(actions))
 
 
-def is_down(api: Api, operator: Operator) -> bool:
-    """Return True if an operator or its dependency has no available replica."""
-    return any(
-        not (found.get("status") or {}).get("availableReplicas")
-        for found in _deployments(api, operator).values()
-        if found is not None and not isinstance(found, Unknown)
-    )
-
-
 def _answer(query: Callable[[], T]) -> T | Unknown:
     """Return the answer to a query, or why there is none."""
     try:

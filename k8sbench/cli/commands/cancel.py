@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from k8sbench.app import cancel
+from k8sbench.app import follow
 from k8sbench.cli.options import access_options, store_option
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import reporter
@@ -22,7 +22,7 @@ def command(runs: tuple[str, ...], access: ClusterAccess, where: str | None) -> 
     ended by the k8sbench that started them. A run that has ended is not changed.
     """
     with reporter.reporting() as progress:
-        cancel.cancel(runs, where, access, progress, SignalStop())
+        follow.cancel(runs, where, access, progress, SignalStop())
 
 
 @click.command()
@@ -36,4 +36,4 @@ def delete_command(runs: tuple[str, ...], access: ClusterAccess, where: str | No
     and logs in the store stay.
     """
     with reporter.reporting() as progress:
-        cancel.delete(runs, where, access, progress, SignalStop())
+        follow.delete(runs, where, access, progress, SignalStop())

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from k8sbench.app import collect, serve
+from k8sbench.app import collect
 from k8sbench.app.collect import CollectOptions
 from k8sbench.cli import exit_codes, rows
 from k8sbench.cli.options import (
@@ -80,7 +80,7 @@ def command(
     stop = SignalStop()
     with reporter.reporting() as progress:
         if every and follow:
-            collected = serve.serve(options, progress, stop)
+            collected = collect.serve(options, progress, stop)
         else:
             collected = collect.collect(options, progress, stop, partial(_agrees, yes=yes))
     result = collected.result

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from k8sbench.app import serve
-from k8sbench.app.serve import Leadership
+from k8sbench.app import collect
+from k8sbench.app.collect import Leadership
 from k8sbench.cli.options import F, reject_password
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import log_lines
@@ -87,7 +87,7 @@ def command(
         ) from error
     from k8sbench.collector.controller import Controller
 
-    settings = serve.load(given)
+    settings = collect.settings(given)
     stop, figures = SignalStop(), metrics.Metrics()
     progress = log_lines.LogLines(time.time, log_format)
     leading = Leadership(lease, progress.note)

@@ -2,7 +2,7 @@
 
 PROGRAM = """
 import os, runpy, time
-from k8sbench.app import metric_sources
+from k8sbench.app import connections
 from k8sbench.model.gpu_metrics import Fetched, Gpu, Series
 
 class Source:
@@ -20,7 +20,7 @@ class Source:
                    at=at, values=tuple(values), every=0.25)
             for pod, node in wanted.nodes.items() for metric, values in metrics(node).items()))
 
-metric_sources.found = lambda prometheus, *_: [Source()] if prometheus != "none" else []
+connections.metric_sources = lambda prometheus, *_: [Source()] if prometheus != "none" else []
 runpy.run_module("k8sbench", run_name="__main__", alter_sys=True)
 """
 """To follow definitions of the source's data.

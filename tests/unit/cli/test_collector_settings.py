@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from k8sbench.app import serve
-from k8sbench.app.serve import CollectorSettings
+from k8sbench.app import collect
+from k8sbench.app.collect import CollectorSettings
 from k8sbench.cli.commands import collector
 from k8sbench.model.errors import UsageError
 
@@ -15,12 +15,12 @@ DAY = 86400.0
 
 def test_what_is_given_is_read() -> None:
     given: dict[str, Any] = {"namespaces": ["c", "d", "c"], "store": "postgresql://db"}
-    assert serve.load(
+    assert collect.settings(
         given | {"keep_logs_for": "1d", "baseline": "b", "prometheus": "auto"}
     ) == CollectorSettings(
         namespaces=("c", "d"), store="postgresql://db", baseline="b", keep_logs_for=DAY
     )
-    assert serve.load({}) == CollectorSettings(prometheus="usual"), "users have no say in it"
+    assert collect.settings({}) == CollectorSettings(prometheus="usual"), "users have no say in it"
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_what_is_given_is_read() -> None:
 )
 def test_a_wrong_value_is_an_error(given: dict[str, Any], wrong: str) -> None:
     with pytest.raises(UsageError, match=wrong):
-        serve.load(given)
+        collect.settings(given)
 
 
 def test_flags_come_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,7 +42,7 @@ def test_flags_come_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
         seen.update(given)
         raise UsageError("Enough.")
 
-    monkeypatch.setattr(serve, "load", load)
+    monkeypatch.setattr(collect, "settings", load)
     expected: dict[str, Any] = {
         "store": "postgresql://db",
         "prometheus": "none",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from k8sbench.app import cases, targets
+from k8sbench.app import cases, connections
 from k8sbench.model import planning
 from k8sbench.model.errors import Unreachable
 from tests.unit.command_line import Cli
@@ -29,9 +29,9 @@ def test_the_api_server_is_asked_while_cases_are_planned_and_nothing_is_made_bef
 ) -> None:
     is_asked = threading.Event()
 
-    def answer(_: Any, *, asked: bool) -> None:
+    def answer(_: Any, seconds: float) -> None:
         is_asked.set()
-        assert asked
+        assert seconds == connections.ANSWER_SECONDS
         raise Unreachable("It does not answer.", "")
 
     def prepare(*args: Any) -> Any:
@@ -39,7 +39,7 @@ def test_the_api_server_is_asked_while_cases_are_planned_and_nothing_is_made_bef
         return planned(*args)
 
     planned = cases.prepare
-    monkeypatch.setattr(targets, "check_answers", answer)
+    monkeypatch.setattr(connections, "check_answers", answer)
     monkeypatch.setattr(cases, "prepare", prepare)
     pathlib.Path("kubeconfig").write_text(KUBECONFIG)
     err = cli("submit", "resnet50", "--gpus=1", "--kubeconfig=kubeconfig", code=6).err

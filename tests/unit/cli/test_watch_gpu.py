@@ -9,7 +9,7 @@ import pytest
 from rich.cells import cell_len
 
 from k8sbench.adapters.store.sql_store import open_store
-from k8sbench.app import follow, metric_sources
+from k8sbench.app import connections, follow
 from k8sbench.cli.commands import watch
 from k8sbench.cli.terminal import drawing
 from k8sbench.lifecycle import live
@@ -85,7 +85,7 @@ class Source:
 @pytest.fixture
 def source(monkeypatch: pytest.MonkeyPatch) -> Source:
     one = Source()
-    monkeypatch.setattr(metric_sources, "found", lambda *_: [one])
+    monkeypatch.setattr(connections, "metric_sources", lambda *_: [one])
     monkeypatch.setattr(live, "REFRESH_SECONDS", 0.0)
     monkeypatch.setattr(live, "LOOK_SECONDS", 0.0)
     return one
@@ -142,7 +142,7 @@ def test_without_a_prometheus_the_log_of_a_run_here_is_its_source() -> None:
     assert alive("seg-1", *events).gpu_uuids() == ["GPU-7"]
     local(*events)
     with open_store() as store:
-        sources = metric_sources.found("none", None, store)
+        sources = connections.metric_sources("none", None, store)
         metrics = LiveMetrics(store.run("seg-1"), sources, time.time)
         metrics.read()
         ((gpu_now,), _) = metrics.gpus()

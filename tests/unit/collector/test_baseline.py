@@ -12,8 +12,9 @@ import msgspec
 import pytest
 
 from k8sbench.adapters.kubernetes.collectors import CollectorProxy
-from k8sbench.app import baselines, collectors, comparing, reading
-from k8sbench.app.serve import CollectorSettings
+from k8sbench.adapters.store.sql_store import open_store
+from k8sbench.app import baselines, collectors, comparing, listing
+from k8sbench.app.collect import CollectorSettings
 from k8sbench.collector import metrics as exposed
 from k8sbench.collector.controller import State
 from k8sbench.collector.metrics import Metrics
@@ -117,9 +118,10 @@ def of_a_collector(where: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     class Proxy:
         def read(self, path: str, query: Mapping[str, str]) -> bytes | None:
-            if path == "baselines":
-                return msgspec.json.encode(reading.baselines(str(where)))
-            return msgspec.json.encode(reading.runs(str(where), query))
+            with open_store(str(where)) as store:
+                if path == "baselines":
+                    return msgspec.json.encode(store.baselines())
+                return msgspec.json.encode(listing.runs(store, query))
 
     @contextmanager
     def opened(access: ClusterAccess, seconds: float = 0.0) -> Iterator[CollectorProxy]:

@@ -11,8 +11,8 @@ from unittest.mock import Mock
 import pytest
 
 from k8sbench.adapters.store.sql_store import SqlStore
-from k8sbench.app import serve
-from k8sbench.app.serve import CollectorSettings, Leadership, Look
+from k8sbench.app import collect
+from k8sbench.app.collect import CollectorSettings, Leadership, Look
 from k8sbench.collector import controller
 from k8sbench.collector.controller import Controller
 from k8sbench.lifecycle.context import Stop
@@ -77,7 +77,7 @@ class Life:
         self.thread = threading.Thread(target=self.controller.run, args=(self.stop,))
 
     def begin(self, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(serve, "serve_all", served)
+        monkeypatch.setattr(collect, "serve_all", served)
         self.thread.start()
 
     def noted(self, text: str) -> bool:
@@ -173,7 +173,7 @@ def test_one_that_waits_for_its_lease_tries_the_store(
 def test_it_stands_by_for_another_one_alone_and_takes_a_token_that_is_replaced(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(serve, "TOKEN_SECONDS", 0.0)
+    monkeypatch.setattr(collect, "TOKEN_SECONDS", 0.0)
     seen: list[tuple[str, bool, bool]] = []
     note, gone = Mock(), StoreError("It is gone.")
     it: Any = Leadership("lease", note)

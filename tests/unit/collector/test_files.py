@@ -17,7 +17,7 @@ from k8sbench.adapters.kubernetes.client.api import ApiFault
 from k8sbench.adapters.kubernetes.collectors import CollectorProxy
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.app import collectors
-from k8sbench.app.serve import CollectorSettings
+from k8sbench.app.collect import CollectorSettings
 from k8sbench.collector import http
 from k8sbench.collector.controller import State
 from k8sbench.collector.metrics import Metrics

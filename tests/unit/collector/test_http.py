@@ -21,8 +21,8 @@ from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
-from k8sbench.app import baselines, reading
-from k8sbench.app.serve import CollectorSettings, Look
+from k8sbench.app import baselines, listing
+from k8sbench.app.collect import CollectorSettings, Look
 from k8sbench.collector import http
 from k8sbench.collector.controller import SUCCESS_SECONDS, State
 from k8sbench.collector.metrics import Metrics
@@ -122,11 +122,10 @@ def test_a_log_that_grows_is_sent_up_to_the_size_that_it_had(tmp_path: Path) -> 
         ("/api/v1/runs/seg", 400, "2 runs begin with 'seg'"),
         ("/api/v1/runs/seg-1/artifacts/%2e%2e/%2e%2e/k8sbench.db", 404, ""),
         ("/api/v1/runs/seg-1/artifacts//etc/passwd", 404, "no artifact '/etc/passwd'"),
-        ("/api/v1/runs?since=yesterday", 400, "since='yesterday' is not a number of Unix seconds."),
-        ("/api/v1/runs?until=-1e9", 400, "until='-1e9' is not a number of Unix seconds."),
-        *((f"/api/v1/{what}?since=1e308", 400, "1e308") for what in ("runs", "groups")),
-        *((f"/api/v1/runs?limit={number}", 400, number) for number in ("inf", "-1", "0", "nan")),
-        ("/api/v1/runs?phase=Done", 400, "There is no phase 'Done'."),
+        ("/api/v1/runs?since=yesterday", 400, "cannot be read: Expected `float"),
+        *((f"/api/v1/{what}?since=1e308", 400, "<= 253000000000") for what in ("runs", "groups")),
+        *((f"/api/v1/runs?limit={number}", 400, "$.limit") for number in ("inf", "-1", "0", "nan")),
+        ("/api/v1/runs?phase=Done", 400, "Invalid enum value 'Done'"),
         ("/api/v2/runs", 404, ""),
         ("/api/v1/runs/%00", 400, ""),
         ("/api/v1/runs/seg-1/artifacts/%00", 400, ""),
@@ -150,7 +149,7 @@ def test_an_artifact_is_sent_as_it_is_and_no_file_beside_the_folder_is_one(
     (store.folder("seg-1") / "link").symlink_to(store.folder("seg-2"))
     for name in ("../seg-2/run.json", "link/run.json", "/etc/passwd", "", "logs"):
         with pytest.raises(NotFound):
-            reading.artifact(str(store.root), "seg-1", name)
+            listing.artifact(store, "seg-1", name)
 
 
 @pytest.mark.parametrize(
@@ -296,7 +295,7 @@ def test_few_documents_are_made_at_once(
         assert leave.wait(30)
         return []
 
-    monkeypatch.setattr(reading, "baselines", slow)
+    monkeypatch.setattr(SqlStore, "baselines", slow)
     with ThreadPoolExecutor(60) as pool:
         made = [pool.submit(get, "/api/v1/baselines") for _ in range(http.MOST_READS)]
         for _ in made:

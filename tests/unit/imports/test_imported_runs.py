@@ -33,7 +33,7 @@ def test_its_log_is_printed_as_it_was(run_id: str, place: Path, cli: Cli) -> Non
 def test_what_needs_a_job_says_that_there_is_none(run_id: str, cli: Cli, command: str) -> None:
     out, err = cli(command, run_id, code=2)
     assert out == ""
-    assert f"Run {run_id} was imported from logs: it has no job." in err
+    assert f"Run {run_id} was imported from logs: it has no job on a cluster." in err
     assert f"k8sbench store remove {run_id}" in err
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.app import connections, foreign_jobs, lookup
+from k8sbench.app import connections, lookup
 from k8sbench.lifecycle import collecting, owners
 from k8sbench.lifecycle.context import RunContext
 from k8sbench.model.errors import NotFound, PlanUnreadable, UsageError
@@ -19,7 +19,7 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Wish
 from k8sbench.ports import FoundJob, RunFilter, Store
-from tests.unit.lifecycle.played import LOCATION, FakeCluster, at, context
+from tests.unit.lifecycle.played import LOCATION, FakeCluster, context
 from tests.unit.store.examples import NOW, TRAINING, plan, step
 
 
@@ -44,29 +44,9 @@ def test_they_are_filtered_as_runs_are(wanted: RunFilter, found: str) -> None:
         job("b", at=NOW + 1, benchmark="arcface"),
         job("c", at=NOW + 2, set_name="weekly", phase=Phase.SUCCEEDED),
     ]
-    assert [one.plan.run_id for one in foreign_jobs.matching(jobs, wanted)] == [*found]
-
-
-def test_one_is_found_by_its_id_or_a_beginning_that_no_other_has() -> None:
-    jobs = [job("night"), job("night-2"), job("other")]
-    for text, found in (("night", "night"), ("night-", "night-2"), ("o", "other")):
-        assert foreign_jobs.named(jobs, text, [], LOCATION).plan.run_id == found
-    with pytest.raises(UsageError, match="3 runs begin with 'n'"):
-        foreign_jobs.named([*jobs, job("nine")], "n", [], LOCATION)
-
-
-def test_a_name_that_is_nowhere_says_where_it_was_looked_for_and_what_is_near() -> None:
-    jobs = [job("segnet")]
-    with pytest.raises(NotFound) as caught:
-        foreign_jobs.named(jobs, "sgenet", ["segment"], LOCATION)
-    assert caught.value.message == (
-        "There is no run 'sgenet' in the store or in namespace bench of"
-        " https://cluster.example:6443."
-    )
-    assert caught.value.action == "Nearest: segnet, segment."
-    with pytest.raises(NotFound) as caught:
-        foreign_jobs.named([], "x", [], LOCATION)
-    assert caught.value.action == "There are no runs; see: k8sbench submit -h"
+    known = ["known"]
+    matching = lookup.foreign_jobs([job("known"), *jobs], known, wanted, lambda _: None)
+    assert [one.plan.run_id for one in matching] == [*found]
 
 
 def record(cluster: FakeCluster, here: RunContext, notes: list[str]) -> None:
@@ -151,29 +131,11 @@ def test_one_whose_plan_cannot_be_read_is_named_and_the_others_are_recorded(stor
     reported: list[str] = []
     record(cluster, context(store, cluster), reported)
     assert store.ids() == ["theirs"]
-    foreign_jobs.note_unreadable(cluster.found, reported.append)
+    foreign = lookup.foreign_jobs(cluster.found, [], RunFilter(), reported.append)
+    assert foreign == [job("theirs")]
     action = "Use the k8sbench that submitted it, or delete the job with: k8sbench delete bad"
     warnings = [text for text in reported if text.startswith("warning")]
     assert warnings == [f"warning: left out: Its plan is cut. {action}"] * 2
-    assert foreign_jobs.matching([bad], RunFilter()) == []
-    assert foreign_jobs.among([bad, job("ours"), job("other")], {"bad", "ours"}) == [job("other")]
-
-
-def test_looked_at_it_is_a_run_in_the_state_that_its_job_is_in() -> None:
-    run = foreign_jobs.as_run(job("theirs"), LOCATION)
-    assert (run.run_id, run.location, run.created_at) == ("theirs", LOCATION, NOW)
-    pending = at(Phase.PENDING, "No node.", "no-node", unrecoverable=True)
-    reported = foreign_jobs.as_reported(run, [pending])
-    assert reported.phase is Phase.PENDING
-    assert [step.phase for step in reported.history] == [Phase.CREATED, Phase.PENDING]
-    assert reported.history[-1].unrecoverable
-    assert foreign_jobs.as_reported(run, []) == run
-
-
-def test_listed_it_says_that_it_is_not_recorded() -> None:
-    row = foreign_jobs.listed(job("theirs", phase=Phase.SUCCEEDED), LOCATION)
-    assert (row.run_id, row.phase, row.on_cluster) == ("theirs", "Succeeded", "Succeeded")
-    assert (row.recorded, row.artifacts, row.verdict, row.ended_at) == (False, None, None, None)
 
 
 # -- finding runs ---------------------------------------------------------------------------------
@@ -196,8 +158,8 @@ def answering(monkeypatch: pytest.MonkeyPatch) -> Answering:
         cluster.api = SimpleNamespace(place=LOCATION, time=lambda: 0.0)
         cluster.jobs = listed
         monkeypatch.setattr(connections, "configured", lambda _: True)
-        monkeypatch.setattr(connections, "connect", lambda _: None)
-        monkeypatch.setattr(connections, "glimpsed", lambda _: contextlib.nullcontext(cluster))
+        monkeypatch.setattr(connections, "connect", lambda *_: None)
+        monkeypatch.setattr(connections, "glance", lambda *_: contextlib.nullcontext(cluster))
 
     return configure
 
@@ -229,12 +191,27 @@ def test_another_job_that_begins_alike_is_not_it(store: Store, answering: Answer
     assert lookup.run_of(store, "night", NOWHERE).run_id == "night"
 
 
-def test_no_name_is_its_own_nearest(store: Store, answering: Answering) -> None:
+def test_a_name_that_is_nowhere_says_where_it_was_looked_for_and_what_is_near(
+    store: Store, answering: Answering
+) -> None:
     store.record(plan("other"), at=NOW, owner=None)
-    answering(on_cluster("night-2"))
+    answering(on_cluster("night-2"), on_cluster("night-1"))
     with pytest.raises(NotFound) as caught:
         lookup.run_of(store, "nihgt", NOWHERE)
-    assert caught.value.action == "Nearest: night-2."
+    assert caught.value.message == (
+        "There is no run 'nihgt' in the store or in namespace bench of"
+        " https://cluster.example:6443."
+    )
+    assert caught.value.action == "Nearest: night-2, night-1."
+    with pytest.raises(UsageError, match="2 runs begin with 'n'"):
+        lookup.look_up(store, "n", NOWHERE)
+
+
+def test_looked_at_it_is_a_run_that_is_not_recorded(store: Store, answering: Answering) -> None:
+    answering(on_cluster("theirs"))
+    run, recorded = lookup.look_up(store, "th", NOWHERE)
+    assert (run.run_id, run.location, run.created_at) == ("theirs", LOCATION, NOW)
+    assert (recorded, store.ids()) == (False, [])
 
 
 def test_a_job_without_a_plan_can_be_deleted(store: Store, answering: Answering) -> None:

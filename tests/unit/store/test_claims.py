@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from k8sbench.adapters import processes
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
-from k8sbench.app import records
+from k8sbench.app import lookup, records
 from k8sbench.lifecycle import lost_runs
 from k8sbench.model import times
 from k8sbench.model.errors import NotFound, StoreError, UsageError
@@ -322,27 +322,28 @@ def test_its_end_is_not_before_its_last_state_nor_after_now(one_run: SqlStore) -
 
 
 def test_a_read_only_store_still_tells(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "alive", gone)
     with open_store(str(root)) as store:
         store.record(plan(), at=NOW, owner=OWNER)
         store.database.read_only = StoreError("It can only be read.")
-        runs = records.listing(store, RunFilter(), alive=gone, now=NOW + 10)
+        runs = lookup.listing(store)
         assert [run.phase for run in runs] == [Phase.LOST]
-        assert records.find(store, "seg", alive=gone, now=NOW + 10).phase is Phase.LOST
+        assert lookup.find(store, "seg").phase is Phase.LOST
         assert store.run("seg-1").phase is Phase.CREATED
 
 
 @pytest.mark.parametrize("text", ["seg-1", "seg-11", "se", "", "SEG-1", "%", "seg_1", "seg-1 "])
 def test_a_run_is_found_by_its_id_or_an_unambiguous_part(store: SqlStore, text: str) -> None:
     with pytest.raises(NotFound, match="There are no runs"):
-        records.find(store, text, alive=gone, now=NOW)
+        lookup.find(store, text)
     for number, run_id in enumerate(("seg-1", "seg-11", "seg-12"), start=1):
         store.record(plan(run_id, repeat=number), at=NOW, owner=None)
     if text in {"seg-1", "seg-11"}:
-        assert records.find(store, text, alive=gone, now=NOW).run_id == text
+        assert lookup.find(store, text).run_id == text
         return
     says = "3 runs begin with 'se'" if text == "se" else "There is no run"
     with pytest.raises((UsageError, NotFound), match=says):
-        records.find(store, text, alive=gone, now=NOW)
+        lookup.find(store, text)
 
 
 def test_the_status_lists_the_log_files(one_run: SqlStore) -> None:
