@@ -94,10 +94,6 @@ def extension(plan: StepPlan, steps_done: int, steady_seconds: float) -> int:
     return math.ceil(needed / plan.log_interval) * plan.log_interval
 
 
-def nothing() -> None:
-    """The `sync` of a device that never runs ahead of the program."""
-
-
 class StepTimer:
     """Times the steps of one rank.
 
@@ -118,7 +114,7 @@ class StepTimer:
         self,
         plan: StepPlan,
         *,
-        sync: Callable[[], None] = nothing,
+        sync: Callable[[], object] = lambda: None,
         sync_each_step: bool = False,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:

@@ -103,7 +103,7 @@ class Training:
             )
         here, common = self.run.here, checkpoint.of(0)
         own = checkpoint.of(here.place.rank)
-        checkpoints.restore_state(common, own, here, **self.run.parts())
+        checkpoints.restore_state(common, own, self.run)
         target, self.reached = self.reached.target, Reached(**checkpoint.facts["reached"])
         if self.reached.target != target:  # what was reached is another one
             self.reached.target, self.reached.target_seconds = target, None
@@ -248,7 +248,7 @@ class Training:
             "broken": broken,
             "was_cut": self.was_cut,
         }
-        write = partial(checkpoints.save_state, here=self.run.here, **self.run.parts())
+        write = partial(checkpoints.save_state, run=self.run)
         began = time.monotonic()
         failed = self.checkpoints.save(step, write, facts)
         self.saved_at = time.monotonic()
