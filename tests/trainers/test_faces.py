@@ -87,7 +87,7 @@ def test_a_pair_is_both_pictures_and_whether_they_are_of_one_person(tmp_path: Pa
 
 
 def python_2_arrays(texts: list[bytes]) -> bytes:
-    """Pickle like Python 2, protocol 2: numpy's arrays of bytes, as in InsightFace's own files."""
+    """Pickle numpy's arrays of bytes like Python 2, as InsightFace's files."""
     arrays = b"".join(
         b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\nK\x00\x85U\x01btR"
         b"(K\x01M" + len(text).to_bytes(2, "little") + b"\x85"

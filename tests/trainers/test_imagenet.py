@@ -23,7 +23,7 @@ from tests.trainers.references import (
     ("width", "height"), [(50, 37), (37, 50), (400, 400), (7, 400), (400, 7), (1, 1)]
 )
 def test_a_crop_has_torchvisions_area_and_shape(width: int, height: int) -> None:
-    """Where none of ten fits, as of a long picture, it is the middle of the picture."""
+    """The middle of a long picture, where none of ten fits."""
     for seed in range(300):
         left, top, right, bottom = imagenet.crop_box(width, height, np.random.default_rng(seed))
         assert 0 <= left < right <= width

@@ -22,7 +22,7 @@ from tests.trainers.references import (
 
 @pytest.mark.parametrize(("frames", "segments"), [(3, 8), (8, 8), (9, 8), (24, 8), (59, 3), (5, 1)])
 def test_a_frame_of_each_part_of_a_clip_is_taken(frames: int, segments: int) -> None:
-    """Of a clip that is too short the first frame, as often; to validate the middle ones."""
+    """The first one of a short clip; the middle ones to validate."""
     middle_ones = kinetics.indices_to_validate(frames, segments)
     drawn = [
         kinetics.indices_to_train(frames, segments, np.random.default_rng(seed))

@@ -17,7 +17,6 @@ from k8sbench.trainers.parts.events import Journal
 
 LIBRARY = "libnvidia-ml.so.1"
 CLOCK_SM, CLOCK_MEMORY = 1, 2  # nvmlClockType_t
-TEMPERATURE_OF_GPU = 0  # nvmlTemperatureSensors_t
 _SUCCESS, _INSUFFICIENT_SIZE, _FUNCTION_NOT_FOUND = 0, 7, 13
 
 
@@ -150,7 +149,7 @@ METRICS: dict[str, tuple[str, tuple[int, ...], float, int]] = {
     "power": ("nvmlDeviceGetPowerUsage", (), 1e-3, 1),
     "energy": ("nvmlDeviceGetTotalEnergyConsumption", (), 1e-3, 1),
     "sm_clock": ("nvmlDeviceGetClockInfo", (CLOCK_SM,), 1, 0),
-    "temperature": ("nvmlDeviceGetTemperature", (TEMPERATURE_OF_GPU,), 1, 0),
+    "temperature": ("nvmlDeviceGetTemperature", (0,), 1, 0),  # of the GPU: NVML_TEMPERATURE_GPU
     "throttled": ("nvmlDeviceGetCurrentClocksThrottleReasons", (), 1, 0),
 }
 PROCESSES = "processes"

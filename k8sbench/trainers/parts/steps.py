@@ -1,4 +1,4 @@
-"""The steps of a run: their times, by which it is measured; how many; their learning rates.
+"""Steps: their times, by which a run is measured, number and rates.
 
 A step begins where the one before it ended, so that it holds everything that the loop does: wait
 for data, compute, log. The time until its data are there is kept apart. A record covers the steps

@@ -153,7 +153,7 @@ class Training:
             )
 
     def is_due(self) -> bool:
-        """True if a checkpoint is due by time on any rank, or one must end.
+        """True if a rank wants a checkpoint, by time or at its end.
 
         A collective after each step: a small one beside those of its gradients.
         """
