@@ -27,7 +27,7 @@ SELECTOR = f"{LABEL_DOMAIN}/shared=trainers"
 class TrainerSources(msgspec.Struct, frozen=True, kw_only=True):
     """Source files by path, and their digest.
 
-    A path is like ``k8sbench/trainers/parts/lines.py``.
+    A path is like ``k8sbench/trainers/parts/steps.py``.
     """
 
     files: dict[str, str]

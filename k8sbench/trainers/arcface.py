@@ -18,16 +18,13 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 if not __package__:  # run as a file: the package's folder is the root of imports, not this one
     sys.path[0] = str(Path(__file__).absolute().parents[2])
 
 from k8sbench.trainers.parts import ending, machine, settings, steps
 from k8sbench.trainers.parts.events import Place
-
-if TYPE_CHECKING:
-    from k8sbench.trainers.parts.paddle_session import Session
 
 DEFAULTS = settings.Defaults(
     benchmark="arcface",
@@ -97,7 +94,7 @@ def _options(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def _head_name(here: Session, wanted: str) -> str:
+def _head_name(here: Any, wanted: str) -> str:
     """The head that this run takes; one that cannot run is rejected."""
     alone = here.place.world_size == 1
     if wanted == "auto":
@@ -109,7 +106,7 @@ def _head_name(here: Session, wanted: str) -> str:
     return wanted
 
 
-def _head(here: Session, own: argparse.Namespace) -> Any:
+def _head(here: Any, own: argparse.Namespace) -> Any:
     from k8sbench.trainers.models.arcface_paddle import EMBEDDING, ArcFace, shard
 
     world = here.place.world_size

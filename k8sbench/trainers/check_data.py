@@ -8,7 +8,6 @@ lacks begins with :data:`MISSING`.
 from __future__ import annotations
 
 import argparse
-import errno
 import importlib
 import json
 import re
@@ -25,7 +24,6 @@ SPREAD = 200  # samples of a part that are decoded, unless all are
 SAMPLE = "k8sbench-sample.json"  # marks a drawn set, and says how many files it has
 MISSING = "missing: "
 EXIT_INPUT, EXIT_FAILED = 2, 3
-NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 # What does not hold of a drawn set.
 _SIZE = re.compile(r": \d+x\d+ pixels, not \d+x\d+$")
 
@@ -53,9 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Failed as error:
         failed = error
     except OSError as error:
-        action = "Mend it and give the same command again."
-        if error.errno in NO_ROOM:
-            action = "Make room, delete the folder and give the same command again."
+        action = "Mend it, or make room; then give the same command again, with an empty folder."
         failed = Failed(f"{error.filename or given.folder}: {error.strerror}.", action)
     say(f"error: {failed.text}")
     say(failed.action)

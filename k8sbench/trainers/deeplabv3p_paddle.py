@@ -68,10 +68,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     import paddle
 
     from k8sbench.trainers.data import cityscapes, streets
+    from k8sbench.trainers.models import deeplab_paddle
     from k8sbench.trainers.parts import metrics, paddle_session
 
+    network: Any = deeplab_paddle.DeepLabV3P
     augmented, normalise = streets.paddleseg, streets.PADDLESEG_NORMALISE
     if common.recipe == "matched":
+        network = deeplab_paddle.DeepLabV3Plus
         augmented, normalise = streets.mmseg, streets.MMSEG_NORMALISE
     augment = partial(augmented, crop=own.crop)
     layout = "NHWC" if common.channels_last else "NCHW"
@@ -79,8 +82,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     paddle_session.train(
         paddle_session.Work(
             unit="samples",
-            model=lambda here: _model(
-                common.recipe, own.classes, layout=here.layout, width_divisor=own.width_divisor
+            model=lambda here: network(
+                own.classes, layout=here.layout, width_divisor=own.width_divisor
             ),
             samples=streets.Scenes(own.crop, own.classes, common.seed, augment),
             files=partial(cityscapes.open_set, augment=augment, classes=own.classes),
@@ -104,13 +107,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         ),
         common,
     )
-
-
-def _model(recipe: str, classes: int, **sizes: Any) -> Any:
-    from k8sbench.trainers.models import deeplab_paddle
-
-    model = deeplab_paddle.DeepLabV3Plus if recipe == "matched" else deeplab_paddle.DeepLabV3P
-    return model(classes, **sizes)
 
 
 def predicted(layout: str) -> Callable[[Any, Any], Any]:

@@ -69,12 +69,6 @@ class NodePlace(NamedTuple):
     master: str | None  # where they meet, HOST:PORT; None: at a port of this node
 
 
-def _signal(number: int) -> str:
-    with contextlib.suppress(ValueError):
-        return f"Signal {number} ({signal.Signals(number).name})"
-    return f"Signal {number}"  # one of the real-time signals, which have no names
-
-
 class RankLines:
     """Bytes in, whole lines out; remembers the last ones."""
 
@@ -147,7 +141,8 @@ class Rank:
         """The line that names it and how it ended; `k8sbench.diagnose.job.exits` reads it."""
         how = f"exit code {self.code}"
         if self.code < 0:
-            how = f"{_signal(-self.code)} received by PID {self.process.pid}"
+            name = {each.value: each.name for each in signal.Signals}.get(-self.code, "SIGRT")
+            how = f"Signal {-self.code} ({name}) received by PID {self.process.pid}"
         why = f": {error}" if error else ""
         return f"paddle_launch.py: rank {self.number}: {how}{why}\n".encode()
 

@@ -66,7 +66,7 @@ def test_a_full_disk_is_told(tmp_path: Path) -> None:
     with disks.small(tmp_path / "disk", "64k") as disk:
         out = ends(disk / "set", "make-sample", "imagenet", "--size=256x256", code=3)
     assert "No space left" in out
-    assert "Make room" in out
+    assert "make room" in out
 
 
 def test_a_name_of_a_file_cannot_begin_another_line(capsys: pytest.CaptureFixture[str]) -> None:

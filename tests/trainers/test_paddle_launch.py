@@ -348,13 +348,6 @@ def test_the_operators_variables_say_which_ranks_a_node_has(
     assert expected in capsys.readouterr().err
 
 
-def test_several_nodes_need_a_place_to_meet(capsys: pytest.CaptureFixture[str]) -> None:
-    assert paddle_launch.place({}, "h") == (0, 1, 1, None)
-    with pytest.raises(SystemExit):
-        paddle_launch.place({"PADDLE_NNODES": "2", "PADDLE_RANK": "0"}, "h")
-    assert "PADDLE_MASTER, which is not set" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("gpus", [True, False])
 def test_a_rank_finds_the_variables_of_paddles_launcher(gpus: bool) -> None:
     at = paddle_launch.NodePlace(first=8, here=8, of=16, master=None)
@@ -371,7 +364,3 @@ def test_a_rank_finds_the_variables_of_paddles_launcher(gpus: bool) -> None:
         "PADDLE_RANK_IN_NODE": "3",
         "PADDLE_LOCAL_SIZE": "8",
     }
-
-
-def test_hidden_gpus_are_none() -> None:
-    assert not any(paddle_launch.has_gpus({"CUDA_VISIBLE_DEVICES": each}) for each in ("", "-1"))

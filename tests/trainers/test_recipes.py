@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from k8sbench.trainers.parts import segmentation
 from k8sbench.trainers.parts.steps import Course
 from tests.trainers import runs
 
@@ -181,9 +180,3 @@ def test_what_brings_the_device_to_rest_is_upstreams(work: Any) -> None:
         for one in (found["mmseg"], found["matched"])
     ]
     assert alike[0] == alike[1]
-
-
-def test_only_the_twins_state_the_types_of_their_operations(work: Any) -> None:
-    found = {name: work(*RECIPES[name][:3]).amp_types for name in RECIPES}
-    stating = {name: types for name, types in found.items() if types}
-    assert stating == dict.fromkeys(("mmseg", "matched"), segmentation.DEEPLABV3PLUS)

@@ -37,12 +37,6 @@ def test_no_option_means_upstreams_values() -> None:
     assert read("--amp-dtype", "bf16", "--batch-size", "3").batch_size == 3
 
 
-def test_a_variant_is_a_free_label_and_the_recipe_says_what_is_done() -> None:
-    assert read("--recipe", "second").variant == "second"
-    labelled = read("--recipe", "second", "--variant", "anything-at-all")
-    assert (labelled.variant, labelled.recipe) == ("anything-at-all", "second")
-
-
 def test_the_runs_identity_comes_from_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("K8SBENCH_RUN_ID", raising=False)
     assert read().run_id is None

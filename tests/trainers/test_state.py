@@ -1,6 +1,7 @@
 """Parts of a checkpoint that `test_train_mode` and `test_resume` do not cover."""
 
 import pathlib
+import types
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -15,8 +16,8 @@ from tests.trainers.checks import part, session
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore")]
 
 
-def parts(framework: str) -> dict[str, Any]:
-    """A session of one rank, and what it saves."""
+def parts(framework: str) -> Any:
+    """A run of one rank as far as it is saved."""
     here, model = session(framework), part(framework).nn.Linear(3, 2)
     if framework == "pytorch":
         import torch
@@ -28,7 +29,9 @@ def parts(framework: str) -> dict[str, Any]:
 
         optimizer = paddle.optimizer.Momentum(parameters=model.parameters())
         scaler = paddle.amp.GradScaler(enable=False)
-    return {"here": here, "model": model, "optimizer": optimizer, "scaler": scaler}
+    return types.SimpleNamespace(
+        here=here, bare=model, optimizer=optimizer, scaler=scaler, sharded=None
+    )
 
 
 class Seeds:
@@ -69,9 +72,10 @@ class Scaler:
 
 def test_paddles_scaler_goes_on_where_it_was(tmp_path: pathlib.Path) -> None:
     scaler = Scaler()
-    held = {**parts("paddle"), "scaler": scaler}
-    checkpoints.save_state(tmp_path, **held)
-    checkpoints.restore_state(tmp_path, tmp_path, **held)
+    held = parts("paddle")
+    held.scaler = scaler
+    checkpoints.save_state(tmp_path, held)
+    checkpoints.restore_state(tmp_path, tmp_path, held)
     assert scaler.loaded == Scaler.held
     assert type(scaler.loaded["incr_count"]) is int
 
@@ -79,10 +83,10 @@ def test_paddles_scaler_goes_on_where_it_was(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize("framework", ["pytorch", "paddle"])
 def test_nothing_in_a_state_is_executed(framework: str, tmp_path: pathlib.Path) -> None:
     held = parts(framework)
-    checkpoints.save_state(tmp_path, **held)
-    checkpoints.restore_state(tmp_path, tmp_path, **held)  # also before the first step
+    checkpoints.save_state(tmp_path, held)
+    checkpoints.restore_state(tmp_path, tmp_path, held)  # also before the first step
     bomb = b"cos\nsystem\n(S'touch " + str(tmp_path / "executed").encode() + b"'\ntR."
     (tmp_path / checkpoints.COMMON).write_bytes(bomb)
     with pytest.raises(ValueError, match="pickled"):
-        checkpoints.restore_state(tmp_path, tmp_path, **held)
+        checkpoints.restore_state(tmp_path, tmp_path, held)
     assert not (tmp_path / "executed").exists()

@@ -1,13 +1,10 @@
 """Features of one framework: PyTorch's compiler and groups, Paddle's layout."""
 
-import multiprocessing
 from typing import Any
 
 import pytest
 
-from k8sbench.app import catalog
 from k8sbench.trainers.data.pictures import Pictures
-from tests.trainers import runs
 from tests.trainers.checks import STEEP, noted_runs, part, run, toy
 from tests.trainers.runs import Captured, losses, of, refusal
 
@@ -17,21 +14,6 @@ pytestmark = [
 ]
 
 SHORT = ("--warmup", "0", "--iterations", "1", "--batch-size", "2")
-
-
-# CI gives each of its workers one core.
-@pytest.mark.filterwarnings("ignore:This DataLoader will create")
-def test_as_many_loader_processes_are_at_work_as_were_asked_for(capfd: Captured) -> None:
-    from torch import nn
-
-    seen = set()
-
-    def losses(model: nn.Module, images: Any, labels: Any) -> dict[str, Any]:
-        seen.add(len(multiprocessing.active_children()))
-        return {"loss": nn.functional.cross_entropy(model(images), labels)}
-
-    toy(capfd, "pytorch", "--data", "synthetic-host", "--workers", "2", loss=losses)
-    assert seen == {2}
 
 
 @pytest.mark.parametrize("trainer", of("pytorch"))
@@ -134,20 +116,6 @@ def test_each_parameter_group_learns_at_its_own_rate(capfd: Captured) -> None:
     assert weight.abs().max() > 0
     assert still.abs().max() == 0
     assert fast.allclose(10.0 * bias, rtol=1e-3)
-
-
-def test_the_smoke_preset_learns_in_every_step(capfd: Captured) -> None:
-    variant = catalog.benchmark("resnet50").spec.default_variant("pytorch")
-    assert variant is not None
-    smoke = variant.smoke
-    assert smoke is not None
-    sizes = [f"--{option}={value}" for option, value in smoke.args.items()]
-    length = (f"--warmup={smoke.warmup}", f"--iterations={smoke.iterations}", "--log-interval=1")
-    words = (*sizes, *length, f"--batch-size={smoke.batch_size}")
-    found = losses(runs.run(capfd, "resnet50", *words))
-    assert len(found) == smoke.iterations + smoke.warmup
-    assert min(found) > 0.001, "a loss of 0 leaves nothing to learn"
-    assert min(found[-3:]) < found[0] / 2
 
 
 @pytest.mark.parametrize(

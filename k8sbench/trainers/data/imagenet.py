@@ -26,11 +26,10 @@ ENDINGS = (".jpeg", ".jpg", ".png")
 CLASSES = 1000
 SAMPLES = {"train": 1_281_167, "val": 50_000}
 AREA, RATIO, TRIES = (0.08, 1.0), (3 / 4, 4 / 3), 10
-Box = tuple[int, int, int, int]  # left, top, right, bottom
 
 
-def crop_box(width: int, height: int, random: np.random.Generator) -> Box:
-    """A random part of a picture to train on."""
+def crop_box(width: int, height: int, random: np.random.Generator) -> tuple[int, int, int, int]:
+    """A random part of a picture to train on: left, top, right, bottom."""
     for _ in range(TRIES):
         area = width * height * random.uniform(*AREA)
         ratio = math.exp(random.uniform(math.log(RATIO[0]), math.log(RATIO[1])))

@@ -25,7 +25,6 @@ SAMPLES = {"train": 234_584, "val": 19_760}  # as the report's checksum line cou
 FORM = "PATH FRAMES LABEL"
 FEWEST_FRAMES = 3
 SCALES = (1.0, 0.875, 0.75, 0.66)  # of a frame's shorter side
-MAX_DISTORT = 1  # steps of SCALES between the two sides of a crop
 NEARLY = 3  # pixels: a side that is less than these from the model's becomes the model's
 # In quarters of what a crop leaves of the width and of the height: corners, middle, middles of the
 # edges, and between the corners and the middle.
@@ -58,7 +57,7 @@ def crop_box(width: int, height: int, size: int, random: np.random.Generator) ->
         (across, down)
         for i, down in enumerate(sides)
         for j, across in enumerate(sides)
-        if abs(i - j) <= MAX_DISTORT
+        if abs(i - j) <= 1  # steps of SCALES between the two sides
     ]
     columns, rows = sizes[random.integers(len(sizes))]
     right, down = PLACES[random.integers(len(PLACES))]

@@ -30,7 +30,6 @@ PICTURE_CLASSES = 8
 CLIP_CLASSES = 4
 CLIP_FRAMES = 12
 IDENTITIES = 8
-FOLDS = 10  # of the verification on pairs; each has as many equal as different pairs
 _TRAIN, _VAL = range(2)  # what a random state is for
 
 
@@ -156,7 +155,8 @@ def faces(folder: Path, *, pictures: int = 64, size: Size = (112, 112), seed: in
         _write(folder / path, _encoded(pixels, "JPEG"))
         lines.append(f"{path}\t{who}\n")
     _write(folder / "train.txt", "".join(lines))
-    pairs = 2 * FOLDS * max(1, _validation(pictures) // 20)
+    # Of ten folds, each with as many equal as different pairs.
+    pairs = 20 * max(1, _validation(pictures) // 20)
     encoded, same = [], []
     for pair in range(pairs):
         random = _random(seed, _VAL, pair)

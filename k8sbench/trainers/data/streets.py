@@ -75,7 +75,7 @@ def blocks(random: np.random.Generator, classes: int, height: int, width: int) -
 # bytes, which the device normalises.
 
 TRIES, LARGEST_SHARE = 10, 0.75
-"""mmsegmentation's RandomCrop: so often a crop is drawn anew if one class has this share of it."""
+"""Draws of mmsegmentation's RandomCrop, while one class has this share."""
 # Its PhotoMetricDistortion; hue in steps of 2°.
 BRIGHTNESS, CONTRAST, SATURATION, HUE = 32, (0.5, 1.5), (0.5, 1.5), 18
 # RandomDistort of PaddleSeg without arguments; hue in steps of which a full turn has 256.

@@ -219,7 +219,7 @@ class ArcFace(nn.Layer):
         return self._cross_entropy(logits, one_hot)
 
     def _cross_entropy(self, logits: Any, one_hot: Any) -> Any:
-        """Over the shards of all ranks: their maximum, their sum, and the label's own logit."""
+        """Cross entropy over the shards of all ranks."""
         with paddle.no_grad():
             largest = logits.max(axis=1, keepdim=True)
             if self.world > 1:

@@ -110,8 +110,6 @@ class Bottleneck(nn.Layer):
 class DilatedResNet50(nn.Layer):
     """ResNet-50 whose last stages are dilated; gives the outputs of its four stages."""
 
-    channels = tuple(EXPANSION * width for width in WIDTHS)
-
     def __init__(
         self, *, dilations: Sequence[Sequence[int]], vd: bool, layout: str, width_divisor: int
     ) -> None:

@@ -33,7 +33,6 @@ import numpy as np
 
 from k8sbench.trainers.parts import weights
 from k8sbench.trainers.parts.samples import Array
-from k8sbench.trainers.parts.session import Session
 
 MANIFEST = "manifest.json"
 KEPT = 2
@@ -249,52 +248,40 @@ def _sentence(error: OSError, folder: Path | None = None) -> str:
     return f"{error.filename or folder}: {error.strerror or error}"
 
 
-def save_state(
-    folder: Path, here: Session, *, model: Any, optimizer: Any, scaler: Any, sharded: Any = None
-) -> None:
-    """Save this rank's state to its folder of a checkpoint.
+def save_state(folder: Path, run: Any) -> None:
+    """Save a rank's state to its folder of a checkpoint; `run` is its `loop.Loop`.
 
-    Raises OSError, also for values that are not finite. `model` is the bare one, not as wrapped for
-    data parallelism; `sharded` the layer of which each rank has a part. There is no momentum before
-    the first step.
+    Raises OSError, also for values that are not finite. There is no momentum before the first step.
     """
+    here = run.here
 
     def trained(kind: str, layer: Any) -> dict[str, Any]:
         parameters = here.trained(layer)
-        momenta = here.momenta(optimizer, parameters)
+        momenta = here.momenta(run.optimizer, parameters)
         return arrays(kind, parameters) | arrays(f"{MOMENTUM}{kind}", momenta)
 
     def arrays(kind: str, tensors: Mapping[str, Any]) -> dict[str, Any]:
         return {f"{kind}/{name}": here.array(tensor) for name, tensor in tensors.items()}
 
     if here.place.first:
-        scale = {f"scaler/{name}": value for name, value in scaler.state_dict().items()}
-        _write_arrays(folder / COMMON, trained("model", model) | scale)
-    own = arrays("model", here.statistics(model))
-    if sharded is not None:
-        own |= trained("sharded", sharded)
+        scale = {f"scaler/{name}": value for name, value in run.scaler.state_dict().items()}
+        _write_arrays(folder / COMMON, trained("model", run.bare) | scale)
+    own = arrays("model", here.statistics(run.bare))
+    if run.sharded is not None:
+        own |= trained("sharded", run.sharded)
     _write_arrays(folder / OWN, own)
 
 
-def restore_state(
-    common: Path,
-    own: Path,
-    here: Session,
-    *,
-    model: Any,
-    optimizer: Any,
-    scaler: Any,
-    sharded: Any = None,
-) -> None:
+def restore_state(common: Path, own: Path, run: Any) -> None:
     """Put back what `save_state` wrote: `common` is rank 0's folder, `own` this rank's.
 
     Model and sharded layer are as they were built, on their device, and the optimizer has taken no
     step yet. Raises KeyError, ValueError or RuntimeError where they are others.
     """
-    state, mine = _read_arrays(common / COMMON), _read_arrays(own / OWN)
-    parts = [("model", here.trained(model), state), ("model", here.statistics(model), mine)]
-    if sharded is not None:
-        parts.append(("sharded", here.trained(sharded), mine))
+    here, state, mine = run.here, _read_arrays(common / COMMON), _read_arrays(own / OWN)
+    parts = [("model", here.trained(run.bare), state), ("model", here.statistics(run.bare), mine)]
+    if run.sharded is not None:
+        parts.append(("sharded", here.trained(run.sharded), mine))
     momenta = []
     for kind, tensors, saved in parts:
         for name, tensor in tensors.items():
@@ -302,14 +289,14 @@ def restore_state(
             momentum = saved.get(f"{MOMENTUM}{kind}/{name}")
             if momentum is not None:
                 momenta.append((tensor, momentum))
-    here.put_momenta(optimizer, momenta)
+    here.put_momenta(run.optimizer, momenta)
     scale = {
         name.partition("/")[2]: value if value.ndim else value.item()
         for name, value in state.items()
         if name.startswith("scaler/")
     }
     if scale:
-        scaler.load_state_dict(scale)
+        run.scaler.load_state_dict(scale)
 
 
 def _write_arrays(path: Path, state: Mapping[str, Any]) -> None:

@@ -207,21 +207,19 @@ class Journal:
         `steps` counts every step taken; `more` are the fields that the window does not give, which
         is null where the run ended with its warm-up.
         """
+        samples = window.steps * self.per_step
+        speed = rate(samples, window.seconds)
+        measured = {**vars(window), "samples": samples, "samples_per_second": speed}
         self.event(
             "summary",
             {
                 "steps": steps,
                 "warmup": plan.warmup,
-                "window": self._measured(window) if window.steps > 0 else None,
+                "window": measured if window.steps > 0 else None,
                 **more,
                 "status": "finished",
             },
         )
-
-    def _measured(self, window: RankWindow) -> dict[str, object]:
-        samples = window.steps * self.per_step
-        speed = rate(samples, window.seconds)
-        return {**vars(window), "samples": samples, "samples_per_second": speed}
 
 
 def rate(samples: float, seconds: float) -> float | None:

@@ -178,15 +178,6 @@ class Loop(abc.ABC, Generic[W, S]):
         if self.here.place.first:
             self.journal.timed("weights", vars(loaded))
 
-    def parts(self) -> dict[str, Any]:
-        """Parts of a checkpoint, as arguments of `state`."""
-        return {
-            "model": self.bare,
-            "optimizer": self.optimizer,
-            "scaler": self.scaler,
-            "sharded": self.sharded,
-        }
-
     def batches(self) -> Iterator[tuple[Any, Any]]:
         """Inputs and targets on the device, without end."""
         if self.files is None or self.broken is None:
@@ -271,9 +262,8 @@ class Loop(abc.ABC, Generic[W, S]):
     def mean_over_ranks(self, printed: Any) -> Any:
         """A step's values, as they are printed."""
         settings = self.here.settings
-        if self.work.mean_values or settings.frozen_norm or settings.no_dropout:
-            return self.here.mean(printed)
-        return printed
+        means = self.work.mean_values or settings.frozen_norm or settings.no_dropout
+        return self.here.mean(printed) if means else printed
 
     def keep(self, names: Sequence[str], numbers: Sequence[float]) -> None:
         """Note a step's loss, of all the values that upstream reads of the device."""

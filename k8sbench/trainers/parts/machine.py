@@ -69,19 +69,16 @@ def gpu(pci_bus_id: str | None, uuid: str | None) -> dict[str, object]:
     """
     facts: dict[str, object] = dict.fromkeys(GPU_FIELDS)
     library = nvml.opened()
-    if library is not None:
-        facts["driver"] = library.driver()
-        device = library.device(pci_bus_id, uuid)
-        if device is not None:
-            facts |= _from_nvml(library, device)
-    return facts
-
-
-def _from_nvml(library: nvml.Nvml, device: ctypes.c_void_p) -> dict[str, object]:
+    if library is None:
+        return facts
+    facts["driver"] = library.driver()
+    device = library.device(pci_bus_id, uuid)
+    if device is None:
+        return facts
+    facts |= {name: library.ask(call, device, *takes) for name, (call, takes) in ASKED.items()}
     limit = library.ask("nvmlDeviceGetEnforcedPowerLimit", device)
     links = [library.ask("nvmlDeviceGetNvLinkState", device, link) for link in range(NVLINKS)]
     known = [state for state in links if state is not None]
-    facts = {name: library.ask(call, device, *takes) for name, (call, takes) in ASKED.items()}
     return {
         **facts,
         "ecc": library.switch("nvmlDeviceGetEccMode", device),
@@ -190,8 +187,9 @@ def _read(path: str) -> str:
 
 def _os_name() -> str | None:
     """Name of the operating system in the image."""
-    match = re.search(r'^PRETTY_NAME="?(.*?)"?$', _read("/etc/os-release"), re.MULTILINE)
-    return match[1] if match else None
+    with contextlib.suppress(OSError):
+        return platform.freedesktop_os_release()["PRETTY_NAME"]
+    return None
 
 
 def _infiniband() -> str | None:

@@ -17,9 +17,7 @@ from k8sbench.trainers.parts.events import Journal
 
 LIBRARY = "libnvidia-ml.so.1"
 CLOCK_SM, CLOCK_MEMORY = 1, 2  # nvmlClockType_t
-TEMPERATURE_OF_GPU = 0  # nvmlTemperatureSensors_t
 _SUCCESS, _INSUFFICIENT_SIZE, _FUNCTION_NOT_FOUND = 0, 7, 13
-_DRIVER_VERSION_BYTES = 80
 
 
 class _Utilization(ctypes.Structure):
@@ -68,7 +66,7 @@ class Nvml:
 
     def driver(self) -> str | None:
         """The driver's version."""
-        text = ctypes.create_string_buffer(_DRIVER_VERSION_BYTES)
+        text = ctypes.create_string_buffer(80)
         ended = self._call("nvmlSystemGetDriverVersion", (c_char_p, c_uint), text, len(text))
         return text.value.decode() if ended else None
 
@@ -151,7 +149,7 @@ METRICS: dict[str, tuple[str, tuple[int, ...], float, int]] = {
     "power": ("nvmlDeviceGetPowerUsage", (), 1e-3, 1),
     "energy": ("nvmlDeviceGetTotalEnergyConsumption", (), 1e-3, 1),
     "sm_clock": ("nvmlDeviceGetClockInfo", (CLOCK_SM,), 1, 0),
-    "temperature": ("nvmlDeviceGetTemperature", (TEMPERATURE_OF_GPU,), 1, 0),
+    "temperature": ("nvmlDeviceGetTemperature", (0,), 1, 0),  # of the GPU: NVML_TEMPERATURE_GPU
     "throttled": ("nvmlDeviceGetCurrentClocksThrottleReasons", (), 1, 0),
 }
 PROCESSES = "processes"

@@ -222,18 +222,14 @@ def collate(samples: Sequence[Read]) -> Batch:
     Inputs and targets are of the whole samples (of no use if there is none); the note is for a
     :class:`Ledger`.
     """
-    pairs = [sample.pair for sample in samples if sample.pair is not None]
-    if not pairs:
+    whole = [(sample.number, sample.pair) for sample in samples if sample.pair is not None]
+    broken = [reason for sample in samples for reason in sample.broken]
+    note = json.dumps([[number for number, _ in whole], broken])
+    if not whole:
         nothing = np.zeros((1, 3, 1, 1), np.uint8)  # Paddle carries no empty arrays
-        return nothing, nothing, note(samples)
-    inputs, targets = zip(*pairs, strict=True)
-    return np.stack(inputs), np.stack(targets), note(samples)
-
-
-def note(samples: Sequence[Read]) -> str:
-    """The numbers of a batch's samples, and its broken ones, for a :class:`Ledger`."""
-    numbers = [sample.number for sample in samples if sample.pair is not None]
-    return json.dumps([numbers, [reason for sample in samples for reason in sample.broken]])
+        return nothing, nothing, note
+    inputs, targets = zip(*(pair for _, pair in whole), strict=True)
+    return np.stack(inputs), np.stack(targets), note
 
 
 def _most(limit: str, samples: int) -> int:

@@ -56,8 +56,4 @@ def schedule(own: argparse.Namespace, base: float, last: float) -> Callable[[Cou
 
 def start_values(own: argparse.Namespace) -> dict[str, object]:
     """The own options as the start line has them."""
-    height, width = own.crop
-    return {
-        "crop": f"{height}x{width}",
-        "classes": own.classes,
-    }
+    return {"crop": "{}x{}".format(*own.crop), "classes": own.classes}

@@ -31,7 +31,6 @@ SPEED_OPTIONS = (
 )
 # Paddle's: "compile" is not among them, since its to_static is another program, not a switch.
 PADDLE_SPEED_OPTIONS = ("channels_last", "tf32", "fused_optimizer", "cudnn_benchmark", "overlap")
-_MORE_OPTIONS = ("workers", "threads")
 CHECKS = ("frozen_norm", "no_dropout", "width_divisor")
 
 
@@ -236,8 +235,8 @@ class Settings:
 
     def speed_options(self) -> dict[str, object]:
         """The options that change speed, as they are written into the start line."""
-        shared = ("share_gpu",) if self.share_gpu else ()
-        return {name: getattr(self, name) for name in (*SPEED_OPTIONS, *_MORE_OPTIONS, *shared)}
+        more = ("workers", "threads", *(("share_gpu",) if self.share_gpu else ()))
+        return {name: getattr(self, name) for name in (*SPEED_OPTIONS, *more)}
 
 
 class Parser(argparse.ArgumentParser):
@@ -291,15 +290,6 @@ def parser(program: str, description: str, defaults: Defaults) -> Parser:
     return made
 
 
-def _contradiction(given: argparse.Namespace) -> str | None:
-    """Return what --mode train lacks; its options are unused in other modes."""
-    if given.mode != "train":
-        return None
-    if given.data in DATA_SOURCES:
-        return f"--mode train needs real data: --data {given.data} has nothing to learn; give DIR"
-    return None if given.length else "--mode train needs --length: how long it trains"
-
-
 def read(
     program: str,
     description: str,
@@ -316,8 +306,10 @@ def read(
     if add_options is not None:
         add_options(made.add_argument_group("this benchmark's own options"))
     given = made.parse_args(argv)
-    if (contradiction := _contradiction(given)) is not None:
-        made.error(contradiction)
+    if given.mode == "train" and given.data in DATA_SOURCES:
+        made.error(f"--mode train needs real data: {given.data} has nothing to learn; --data DIR")
+    if given.mode == "train" and not given.length:
+        made.error("--mode train needs --length: how long it trains")
     amp_dtype = None if given.amp_dtype == "none" else str(given.amp_dtype)
     batch_size = given.batch_size or defaults.batch_size
     if given.batch_size is None and amp_dtype is not None:

@@ -1,4 +1,4 @@
-"""The steps of a run: their times, by which it is measured; how many; their learning rates.
+"""Steps: their times, by which a run is measured, number and rates.
 
 A step begins where the one before it ended, so that it holds everything that the loop does: wait
 for data, compute, log. The time until its data are there is kept apart. A record covers the steps
@@ -94,10 +94,6 @@ def extension(plan: StepPlan, steps_done: int, steady_seconds: float) -> int:
     return math.ceil(needed / plan.log_interval) * plan.log_interval
 
 
-def nothing() -> None:
-    """The `sync` of a device that never runs ahead of the program."""
-
-
 class StepTimer:
     """Times the steps of one rank.
 
@@ -118,7 +114,7 @@ class StepTimer:
         self,
         plan: StepPlan,
         *,
-        sync: Callable[[], None] = nothing,
+        sync: Callable[[], object] = lambda: None,
         sync_each_step: bool = False,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:

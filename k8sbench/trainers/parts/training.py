@@ -103,7 +103,7 @@ class Training:
             )
         here, common = self.run.here, checkpoint.of(0)
         own = checkpoint.of(here.place.rank)
-        checkpoints.restore_state(common, own, here, **self.run.parts())
+        checkpoints.restore_state(common, own, self.run)
         target, self.reached = self.reached.target, Reached(**checkpoint.facts["reached"])
         if self.reached.target != target:  # what was reached is another one
             self.reached.target, self.reached.target_seconds = target, None
@@ -153,7 +153,7 @@ class Training:
             )
 
     def is_due(self) -> bool:
-        """True if a checkpoint is due by time on any rank, or one must end.
+        """True if a rank wants a checkpoint, by time or at its end.
 
         A collective after each step: a small one beside those of its gradients.
         """
@@ -248,7 +248,7 @@ class Training:
             "broken": broken,
             "was_cut": self.was_cut,
         }
-        write = partial(checkpoints.save_state, here=self.run.here, **self.run.parts())
+        write = partial(checkpoints.save_state, run=self.run)
         began = time.monotonic()
         failed = self.checkpoints.save(step, write, facts)
         self.saved_at = time.monotonic()

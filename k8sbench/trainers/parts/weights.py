@@ -119,7 +119,7 @@ def load(
     tables = [_names(publisher, tensors) for publisher in PUBLISHERS]
     known = max(tables, key=lambda table: len(table.keys() & arrays.keys()))
     for name in ("fc.weight", "fc.bias"):
-        if name in tensors and name in arrays and _shape(tensors[name]) == arrays[name].shape:
+        if name in tensors and name in arrays and tuple(tensors[name].shape) == arrays[name].shape:
             known[name] = name
     unlike = [name for name in known if name not in arrays]
     unlike += [
@@ -130,9 +130,9 @@ def load(
         and not name.endswith("num_batches_tracked")
     ]
     unlike += [
-        f"{name} {list(arrays[name].shape)} for {list(_shape(tensors[ours]))}"
+        f"{name} {list(arrays[name].shape)} for {list(tensors[ours].shape)}"
         for name, ours in known.items()
-        if name in arrays and arrays[name].shape != _shape(tensors[ours])
+        if name in arrays and arrays[name].shape != tuple(tensors[ours].shape)
     ]
     if unlike:
         more = f" and {len(unlike) - 3} more" if len(unlike) > 3 else ""
@@ -173,10 +173,6 @@ def _names(publisher: Publisher, tensors: Mapping[str, Any]) -> dict[str, str]:
     """Our names of a backbone's tensors, by the publisher's."""
     theirs = {ours: publisher.name(ours, len(each.shape)) for ours, each in tensors.items()}
     return {name: ours for ours, name in theirs.items() if name is not None}
-
-
-def _shape(tensor: Any) -> tuple[int, ...]:
-    return tuple(tensor.shape)
 
 
 _OF_ARRAYS = (
