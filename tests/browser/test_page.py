@@ -19,7 +19,6 @@ PAGES: dict[str, Callable[[], page.Page]] = {
     "full": pages.page,
     "hostile": pages.hostile,
     "chinese": lambda: pages.page(lang="zh"),
-    "trained": pages.trained,
 }
 
 

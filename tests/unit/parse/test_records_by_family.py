@@ -238,11 +238,6 @@ ALL = {
 }
 
 
-@pytest.mark.parametrize("family", ALL)
-def test_two_records_on_one_line_are_two_records(family: str) -> None:
-    assert len(records(family, ALL[family] + ALL[family])) == 2
-
-
 NUMBERS = {
     "mmengine": ("[   50/", "[   70/", "time: 0.4125", "time: 0.9999"),
     "mmseg": ("[10/", "[70/", "time: 2.042", "time: 9.999"),

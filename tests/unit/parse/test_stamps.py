@@ -39,8 +39,3 @@ def test_what_is_no_stamp_is_none(text: str) -> None:
 def test_every_time_is_read_back(at: datetime.datetime) -> None:
     expected = at.replace(tzinfo=datetime.UTC).timestamp()
     assert records.stamp_seconds(f"{at:%Y-%m-%d %H:%M:%S.%f}") == pytest.approx(expected, abs=1e-5)
-
-
-@given(st.text())
-def test_no_text_raises(text: str) -> None:
-    records.stamp_seconds(text)

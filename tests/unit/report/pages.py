@@ -5,14 +5,10 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.app.reporting import Wanted, report
-from k8sbench.measure.run.curve import Curve, curve
+from k8sbench.measure.run.curve import Curve
 from k8sbench.model.measurement import MeasuredWindow
-from k8sbench.model.run import Run
-from k8sbench.parse.families import FAMILIES
 from k8sbench.report.page import Page
 from k8sbench.report.plot import History
-from tests.unit.measure import train_logs
 from tests.unit.report import example
 from tests.unit.report.factory import START
 
@@ -32,28 +28,6 @@ def history() -> History:
 
 def window() -> MeasuredWindow:
     return MeasuredWindow(first_iteration=1, last_iteration=1200, seconds=90.0)
-
-
-def trained() -> Page:
-    """Return the page of a restarted run that reached its 40 % target."""
-    run = one_trained()
-    made = report([run], Wanted())
-    killed = train_logs.to_target(60) + 2
-    first = train_logs.until(train_logs.attempt(), killed)
-    second = train_logs.attempt(train_logs.START + killed + 60, resume=60)
-    steps = curve(run.plan, FAMILIES["k8sbench"], train_logs.texts(first, second))
-    history = History(run_id=run.run_id, unit="samples/s", measured=run.measurement, curve=steps)
-    return page(results=made.results, parities=(), histories=[history])
-
-
-def one_trained() -> Run:
-    """The run of that page."""
-    return msgspec.structs.replace(
-        example.trained()[0],
-        plan=msgspec.structs.replace(
-            example.trained()[0].plan, data="pvc:cityscapes", batch_size=4, processes_per_replica=2
-        ),
-    )
 
 
 def page(**changes: Any) -> Page:

@@ -136,33 +136,10 @@ def test_a_reason_in_full_names_its_first_evidence() -> None:
     assert text.endswith("NaN. See master-0.log:7 and 2 more.")
 
 
-def test_one_line_tells_what_the_intervals_do_not() -> None:
-    def below(*rates: float) -> tuple[str, ...]:
-        made = report(repeats(rates), Wanted(every=True))
-        return layout.tables(made.results, made.parities, form="wide")[0].notes
-
-    assert not any(layout.OF_ONE_SET in note for note in below(800.0))
-    assert sum(layout.OF_ONE_SET in note for note in below(90.0, 91.0)) == 1
-
-
 def printed(runs: list[Run], width: int | None = 80, **options: Any) -> list[str]:
     """Return the lines of runs on a terminal."""
     made = report(runs, Wanted(every=True))
     return text(layout.tables(made.results, made.parities, **options), width=width).splitlines()
-
-
-def test_what_every_row_has_is_said_once_and_not_in_its_cells() -> None:
-    shown = printed([smoke(1.0), smoke(2.0, replicas=4)])
-    assert shown[:-2] == [
-        "benchmark: resnet50 · framework: pytorch · precision: fp32 · runs: 1/1",
-        "CASE      samples/s   VERDICT",
-        "2x1-cpu       1.000   ok (smoke)",
-        "4x1-cpu       2.000   ok (smoke)",
-        "",
-        "smoke: all 2 rows; a functional test, not a speed measurement",
-        "±: all 2 rows; one run only: no spread; use --repeats 5",
-        "no SPEEDUP: smoke run: a functional test, not a speed measurement",
-    ]
 
 
 @settings(max_examples=60)

@@ -65,7 +65,6 @@ def test_the_page_has_tables_verdicts_environment_and_commands() -> None:
 def test_a_run_is_drawn_over_time() -> None:
     drawn = charts(pages.page())
     assert drawn[-2:] == ["throughput, samples/s", "resnet50 pytorch: speedup against one GPU"]
-    assert charts(pages.trained())[-1:] == drawn[-2:-1]
     assert charts(pages.page(histories=[])) == drawn[:-2] + drawn[-1:]
 
 

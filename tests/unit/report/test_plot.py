@@ -127,7 +127,6 @@ def test_the_charts_are_golden() -> None:
         "one GPU": plot.scaling(report([run(100.0, case="1x1")], Wanted()).results),
         "two sets": sets(2),
         "nine sets": sets(plot.NAMED + 1),
-        "a training": plot.over_time(pages.trained().histories[0]),
         "a part was measured": measured_part(part),
         "nothing was measured": measured_part(None),
     }

@@ -5,18 +5,15 @@ import string
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from k8sbench.app.reporting import Wanted, report
 from k8sbench.model.finding import Finding
 from k8sbench.model.run import Run
-from k8sbench.report import publication, report_tables
+from k8sbench.report import publication
 from k8sbench.report.publication import Publication
 from k8sbench.report.words import Lang, texts
 from tests.unit import goldens
 from tests.unit.report import example
 from tests.unit.report.factory import run, smoke
-from tests.unit.report.test_report_tables import published, trained
 
 WORDS = texts()["readme"]
 FOLDER = Path(__file__).parent / "golden"
@@ -51,12 +48,11 @@ def some_runs() -> list[Run]:
     return [*runs, smoke(5.5, run_id="small", measured=measured)]
 
 
-@pytest.mark.parametrize("lang", ["en", "zh"])
-def test_the_readme_is_the_golden_one(lang: Lang) -> None:
+def test_the_readme_is_the_golden_one() -> None:
     logs = {"eight-1": ["logs/gpu8_fp32_bs128/run1/rank0.log"]}
     charts = [("resnet50: images/s", "figures/throughput-1.svg")]
-    text = publication.readme(made(some_runs(), lang, logs=logs, charts=charts))
-    goldens.check(FOLDER / f"report-{lang}.md", text)
+    text = publication.readme(made(some_runs(), logs=logs, charts=charts))
+    goldens.check(FOLDER / "report.md", text)
 
 
 def test_the_digest_of_the_image_that_ran_is_in_the_readme() -> None:
@@ -84,49 +80,6 @@ def test_the_chinese_readme_has_no_english_sentence() -> None:
         r"(?:[A-Za-z]{3,} ){4,}", re.sub(r"`[^`]*`|^k8sbench submit.*", "", "\n".join(prose))
     )
     assert not [found for found in words if "k8sbench submit" not in found]
-
-
-def tables_of(text: str) -> list[list[list[str]]]:
-    """The tables of a Markdown text: lines of cells."""
-    found: list[list[list[str]]] = [[]]
-    for line in text.splitlines():
-        if not line.startswith("|"):
-            found += [[]] if found[-1] else []
-        elif set(line) - set("|-: "):
-            found[-1].append([cell.strip() for cell in line.strip("|").split("|")])
-    return [table for table in found if table]
-
-
-PADDLE: dict[str, Any] = {"benchmark": "deeplabv3p", "framework": "paddle"}
-REPORTS = {
-    "deeplabv3p-pytorch": [
-        *published({1: 4.073, 8: 29.74, 16: 49.23, 32: 81.01}, benchmark="deeplabv3p"),
-        *published({1: 8.33, 8: 58.2, 16: 103.2, 32: 182.07}, amp=True, benchmark="deeplabv3p"),
-        trained(8, 78.5, 44338.456, benchmark="deeplabv3p"),
-    ],
-    "deeplabv3p-paddle": [
-        *published({1: 6.3, 8: 46.0, 32: 176.0}, batch_size=2, **PADDLE),
-        *published({1: 17.0, 8: 99.2, 32: 373.76}, batch_size=4, amp=True, **PADDLE),
-        *published({1: 4.3, 8: 16.84}, batch_size=2, benchmark="deeplabv3p"),
-    ],
-    "tsm": published({32: 1380.045}, amp=True, benchmark="tsm", batch_size=16),
-    "resnet50": published({1: (366.54, 366.14), 8: (2806.66, 2833.72)}, benchmark="resnet50"),
-    "arcface": published({1: 388.5, 8: 3500.25}, benchmark="arcface", framework="paddle"),
-}
-
-
-@pytest.mark.parametrize("lang", ["en", "zh"])
-@pytest.mark.parametrize("name", REPORTS)
-def test_it_has_the_tables_of_each_report_with_their_empty_cells(name: str, lang: Lang) -> None:
-    content = made(REPORTS[name], lang, has_published=False)
-    found = tables_of(publication.readme(content))
-    expected = [
-        [[column.title for column in table.columns]]
-        + [[cell.text for cell in row] for row in table.rows]
-        for table in report_tables.tables(content.results, lang)
-    ]
-    assert expected
-    assert [table for table in found if table in expected] == expected
 
 
 def test_a_report_of_functional_tests_says_first_that_it_measures_nothing() -> None:
