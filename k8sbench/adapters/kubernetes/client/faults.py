@@ -155,10 +155,11 @@ def _meaning(chain: list[BaseException]) -> tuple[str, str]:
 def _tls(error: ssl.SSLError) -> tuple[str, str]:
     """Return reason and message of an OpenSSL error, also of a file."""
     reason = error.reason or ""
-    if reason == "KEY_VALUES_MISMATCH" or "PEM lib" in str(error):
-        return CLIENT_CERTIFICATE, "cannot be used: it is not a certificate with its key in PEM"
-    if error.library == "X509":
+    is_mismatch = reason == "KEY_VALUES_MISMATCH"
+    if error.library == "X509" and not is_mismatch:
         return CERTIFICATE, "the certificate authority that is given holds no certificate in PEM"
+    if is_mismatch or "PEM lib" in str(error):
+        return CLIENT_CERTIFICATE, "cannot be used: it is not a certificate with its key in PEM"
     words = reason.replace("_", " ").lower() or "no reason given"
     if "ALERT" in reason and "CERTIFICATE" in reason:
         return CLIENT_CERTIFICATE, f"is rejected ({words})"
