@@ -24,7 +24,6 @@ The API server's proxy passes it on, unlike Authorization.
 """
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 """Label of a job that names its Kueue LocalQueue."""
-"""Label of a job that names its Kueue WorkloadPriorityClass."""
 MANAGED = "app.kubernetes.io/managed-by=k8sbench"
 """Label selector of everything that k8sbench created."""
 

@@ -123,20 +123,15 @@ def _first_failure(facts: Facts, lines: Lines) -> Finding | None:
 
 
 def _by_lines(facts: Facts, first: Replica, others: Sequence[Replica], lines: Lines) -> Finding:
-    peers = [replica for replica in facts.replicas if replica.name != first.name]
-    codes: dict[str, int | None] = {
-        replica.name: replica.ending.code for replica in others if replica.ending
-    }
-    codes[first.name] = first.ending.code if first.ending else None
-    failed, *rest = (
-        exits.Ended(
-            replica=replica.name,
-            code=codes.get(replica.name),
-            last=lines.get(replica.name, ()),
-        )
-        for replica in (first, *peers)
-    )
-    cause = exits.cause(failed, rest)
+    endings = {replica.name: replica.ending for replica in (first, *others)}
+
+    def ended(name: str) -> exits.Ended:
+        ending = endings.get(name)
+        code = ending.code if ending else None
+        return exits.Ended(replica=name, code=code, last=lines.get(name, ()))
+
+    peers = [ended(replica.name) for replica in facts.replicas if replica.name != first.name]
+    cause = exits.cause(ended(first.name), peers)
     return _failed(facts, cause.replica, cause.sentence, cause.id)
 
 

@@ -136,11 +136,7 @@ def test_an_address_without_a_server(tmp_path: Path, server: str, message: str) 
 @pytest.mark.parametrize(
     ("said", "message"),
     [
-        ("HTTP/1.1 403 Forbidden\r\n\r\n", "the proxy {} refuses to connect to it: 403 Forbidden"),
-        (
-            "HTTP/1.1 407 Proxy Authentication Required\r\n\r\n",
-            "the proxy {} refuses to connect to it: 407 Proxy Authentication Required",
-        ),
+        ("HTTP/1.1 403 Forbidden\r\n\r\n", "403 Forbidden (asked through the proxy {})"),
         ("", "it closed the connection without an answer (asked through the proxy {})"),
     ],
 )
@@ -155,8 +151,7 @@ def test_a_refusing_proxy_is_named_by_its_host(tmp_path: Path, said: str, messag
 @pytest.mark.parametrize(
     ("proxy", "message"),
     [
-        ("http://127.0.0.1:1", "the proxy 127.0.0.1:1 cannot be reached: connection refused"),
-        ("http://nosuch.invalid:1", "the proxy nosuch.invalid:1 cannot be reached: name cannot"),
+        ("http://127.0.0.1:1", "connection refused (asked through the proxy 127.0.0.1:1)"),
         ("socks5://127.0.0.1:1", "this kind of proxy is not supported"),
     ],
 )

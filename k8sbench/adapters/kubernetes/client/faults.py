@@ -119,15 +119,10 @@ def from_transport(error: BaseException, proxy: str | None = None) -> ApiFault:
     if proxy is None:
         return ApiFault(None, reason, message)
     # A proxy's URL may hold a password.
-    shown = f"the proxy {urlsplit(proxy).netloc.rpartition('@')[2] or 'of the kubeconfig'}"
-    if not any(isinstance(cause, urllib3.exceptions.ProxyError) for cause in chain):
-        return ApiFault(None, reason, f"{message} (asked through {shown})")
-    refusal = re.search(r"Tunnel connection failed: (.*)", str(error))
-    if refusal is not None:
-        return ApiFault(
-            None, "", f"{shown} refuses to connect to it: {refusal[1].rstrip(chr(39) + ')')}"
-        )
-    return ApiFault(None, reason, f"{shown} cannot be reached: {message.removeprefix('its ')}")
+    shown = urlsplit(proxy).netloc.rpartition("@")[2] or "of the kubeconfig"
+    if refusal := re.search(r"Tunnel connection failed: ([^')]*)", str(error)):
+        reason, message = "", refusal[1]
+    return ApiFault(None, reason, f"{message} (asked through the proxy {shown})")
 
 
 def _meaning(chain: list[BaseException]) -> tuple[str, str]:
@@ -160,10 +155,11 @@ def _meaning(chain: list[BaseException]) -> tuple[str, str]:
 def _tls(error: ssl.SSLError) -> tuple[str, str]:
     """Return reason and message of an OpenSSL error, also of a file."""
     reason = error.reason or ""
-    if reason == "KEY_VALUES_MISMATCH" or "PEM lib" in str(error):
-        return CLIENT_CERTIFICATE, "cannot be used: it is not a certificate with its key in PEM"
-    if error.library == "X509":
+    is_mismatch = reason == "KEY_VALUES_MISMATCH"
+    if error.library == "X509" and not is_mismatch:
         return CERTIFICATE, "the certificate authority that is given holds no certificate in PEM"
+    if is_mismatch or "PEM lib" in str(error):
+        return CLIENT_CERTIFICATE, "cannot be used: it is not a certificate with its key in PEM"
     words = reason.replace("_", " ").lower() or "no reason given"
     if "ALERT" in reason and "CERTIFICATE" in reason:
         return CLIENT_CERTIFICATE, f"is rejected ({words})"
