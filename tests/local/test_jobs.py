@@ -22,7 +22,7 @@ from k8sbench.adapters.local.launch import MARK, Launch
 from k8sbench.model.errors import JobFailed, NotFound, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.ports import JobEvent
-from tests.local.jobs import Machine, MakeMachine, processes_of, wait_for
+from tests.local.jobs import Machine, MakeMachine, processes_of
 from tests.unit import demo_kind
 from tests.unit.local import examples
 
@@ -240,13 +240,6 @@ def test_a_job_is_cancelled_from_a_signal_handler_inside_its_own_watch(machine: 
         signal.signal(signal.SIGUSR1, before)
     assert cancelled
     assert seen.final.cause_id == "interrupted"
-
-
-def test_cancelling_needs_nobody_who_watches(machine: Machine) -> None:
-    running = machine.start(FOR_EVER)
-    wait_for(lambda: len(processes_of(running.run_id)) == 2, "the replicas to start")
-    machine.cluster.cancel(running.run_id, "enough", "enough")
-    wait_for(lambda: not processes_of(running.run_id), "the replicas to end")
 
 
 def test_cancelling_what_is_over_changes_nothing(machine: Machine) -> None:

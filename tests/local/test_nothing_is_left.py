@@ -128,10 +128,6 @@ def test_when_k8sbench_is_killed(start: Start, trainer: str, number: int) -> Non
     # The fixture looks.
 
 
-def test_when_k8sbenchs_whole_session_is_killed(start: Start) -> None:
-    os.killpg(start(FAMILY_WAITS).pid, signal.SIGKILL)
-
-
 @pytest.mark.tier("frameworks")
 @pytest.mark.parametrize("framework", ["pytorch", "paddle"])
 def test_launchers_and_their_ranks_when_k8sbench_is_killed(start: Start, framework: str) -> None:

@@ -159,17 +159,6 @@ def test_on_a_terminal_it_is_asked(
     assert "python3 train.py" in asked[0]
 
 
-def test_the_file_works_on_clusters_too(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(words(mine, "--dry-run")) == 0, "which asks nothing"
-    capsys.readouterr()
-    assert main(["render", str(mine), "--replicas=2", "--gpus=1", "-o", "json"]) == 0
-    *_, job = json.loads(capsys.readouterr().out)["items"]
-    container = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["containers"][0]
-    assert container["image"] == "registry.example.com/team/mine:1"
-    assert container["command"][:2] == ["python3", "train.py"]
-    assert "--hosts=mine-example-master-0,mine-example-worker-0" in container["command"]
-
-
 def test_cluster_options_are_refused(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for option in ("--data=pvc:imagenet", "--impl=upstream", "--preset=smoke"):
         assert main(words(mine, "--yes", option)) == 2

@@ -57,7 +57,6 @@ done = int(place.read_text()) if place.exists() else 0
 print("from step", done, flush=True)
 place.write_text(str(done + 1))
 """
-REFUSING = "import sys; print('usage: little DIR'); sys.exit(2)"
 ONE_RANK_ENDS = """
 import os, signal, sys
 if os.environ["RANK"] == "0":
@@ -165,12 +164,6 @@ def test_a_training_that_is_to_be_longer_is_continued(store: SqlStore, tmp_path:
     for name, value in {"batch_size": 3, "seed": 7, "checkpoints": None}.items():
         with pytest.raises(UsageError, match=f"other: .*{name}"):
             of(8, **{name: value})
-
-
-def test_a_program_that_refuses_its_words_is_not_restarted(store: SqlStore) -> None:
-    run = submitted(store, REFUSING)
-    assert (run.phase, run.restarts) == (Phase.FAILED, 0)
-    assert run.history[-1].cause_id == "usage-error"
 
 
 @pytest.mark.tier("frameworks")

@@ -140,9 +140,7 @@ def test_headers_of_a_tenant_and_of_a_gateway(configure: Any) -> None:
     [
         (f"authorization: {{token: {TOKEN}}}", "does not support the key `token` - at"),
         (f"bearer_token: {TOKEN}", "does not support the key `bearer_token`"),
-        ("oauth2: {client_id: x}", "does not support the key `oauth2`"),
         (f"http_headers: {{X-A: {{values: ['{TOKEN}\n\n x']}}}}", "No header can hold a token or"),
-        (f"http_headers: {{'X: ': {{values: ['{TOKEN}']}}}}", "No header can hold a token or"),
         (f"authorization: {{credentials: [{TOKEN}]}}", "Expected `str"),
         (f"authorization: {{credentials: '{TOKEN}\n\n x'}}", "No header can hold a token or value"),
         (f"password: '{TOKEN}\nb: c: d", "is not YAML."),
@@ -176,12 +174,9 @@ PAGE = "<!DOCTYPE html><title>Sign in</title>"
         (200, '{"status":"success"}', "does not speak Prometheus' API"),
         (200, '{"status":"success","data":{"result":[1,"x"]}}', "does not speak"),
         (200, '{"status":"success","data":{"result":[{"metric":{},"value":[1,"x"]}]}}', "no GPU"),
-        (401, "", "answers 401: Unauthorized; K8SBENCH_PROMETHEUS_CONFIG names"),
         (403, PAGE, "answers 403: Forbidden; K8SBENCH_PROMETHEUS_CONFIG names"),
-        (404, PAGE, "answers 404: Not Found."),
         (422, '{"status":"error","error":"too many"}', "answers 422: too many."),
         (503, "Service Unavailable", "answers 503: Service Unavailable."),
-        (502, PAGE, "answers 502: Bad Gateway."),
     ],
 )
 def test_an_answer_that_is_no_figure_is_a_reason(status: int, text: str, reason: str) -> None:
@@ -194,7 +189,7 @@ def test_an_answer_that_is_no_figure_is_a_reason(status: int, text: str, reason:
     with fronts.serving(handle) as url:
         assert reason in why(fetch(url))
     # Only what may pass soon is asked again.
-    assert (len(asked) > len(set(asked))) is (status in {502, 503})
+    assert (len(asked) > len(set(asked))) is (status == 503)
 
 
 def test_a_sign_in_page_is_named_without_its_state() -> None:

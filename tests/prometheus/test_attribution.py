@@ -183,13 +183,6 @@ def test_series_of_two_prometheus_and_of_an_exporter_that_moved_count_once(start
 # -- without labels of pods -----------------------------------------------------------------------
 
 
-def test_what_may_be_the_exporters_own_pod_is_no_evidence_of_sharing(start: Start) -> None:
-    """Nothing names the scrape target, as in a partial copy of series."""
-    server = start(utilization(labels(UUIDS[0], **EXPORTER_ONLY)))
-    found = fetch(server.url, wanted(uuids=UUIDS[:1]))
-    assert (len(found.series), found.shared) == (1, ())
-
-
 def unlabelled(uuid: str, node: str = "node-0") -> Samples:
     return utilization(labels(uuid, node=node, **EXPORTER_ONLY))
 

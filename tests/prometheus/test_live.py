@@ -93,18 +93,6 @@ def away(
     return left, came_back
 
 
-def test_both_ways_to_treat_an_exporters_labels(start: Start, expose: Expose) -> None:
-    free = {**GPU, "UUID": UUIDS[1], "gpu": "1", "pod": "", "namespace": ""}
-    exporters = exposed(expose(), Gpus()), exposed(expose(), Gpus(free))
-    for honor in (True, False):
-        began = time.time()
-        server = start(scrape=scraping(*exporters, honor_labels=honor))
-        until(server, began, 3)
-        found = fetch(server.url, since(began))
-        assert {(one.gpu.pod, one.gpu.uuid) for one in found.series} == {(PODS[0], UUIDS[0])}
-        assert found.shared == ()
-
-
 def test_an_exporter_that_moves_leaves_a_hole(start: Start, expose: Expose) -> None:
     gpus = Gpus()
     first, second = exposed(expose(), gpus), exposed(expose(), gpus)

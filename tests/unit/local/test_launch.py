@@ -164,11 +164,6 @@ def test_variables_refer_to_earlier_ones_as_the_kubelet_has_it() -> None:
     assert " ".join(f"{name}={value}" for name, value in found.items()) == filled
 
 
-def test_what_python_needs_to_be_found_stays() -> None:
-    kept = dict.fromkeys(("PATH", "HOME", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONPATH"), "x")
-    assert launch.users_own(kept) == kept
-
-
 # -- page -----------------------------------------------------------------------------------------
 
 

@@ -144,7 +144,7 @@ def test_unopenable_files_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     path = written(tmp_path, b"x")  # root, who runs tests in containers, may read everything
     for wrong in (PermissionError(13, "Permission denied"), OSError(5, "Input/output error")):
         monkeypatch.setattr("builtins.open", Mock(side_effect=wrong))
-        with pytest.raises(InputError, match="permission denied|input/output error") as error:
+        with pytest.raises(InputError, match=r"permission denied|input/output error") as error:
             read(path)
         assert error.value.message.startswith(f"{path}: ")
         assert error.value.action

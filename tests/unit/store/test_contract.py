@@ -88,12 +88,6 @@ def test_a_final_run_stays_as_it_is(one_run: SqlStore) -> None:
     assert one_run.move("seg-1", step(Phase.SUCCEEDED, NOW + 9)) == ended == one_run.run("seg-1")
 
 
-def test_a_cause_that_quotes_binary_output_is_kept_readable(one_run: SqlStore) -> None:
-    run = one_run.move("seg-1", step(Phase.FAILED, cause="worker-0 said 'a\0b\udcff…'."))
-    assert run.history[-1].cause == "worker-0 said 'a\N{REPLACEMENT CHARACTER}b?…'."
-    assert one_run.run("seg-1") == run
-
-
 def test_a_measurement_is_kept_and_replaced(one_run: SqlStore, open_again: OpenStore) -> None:
     one_run.move("seg-1", step(Phase.SUCCEEDED))
     assert one_run.measured("seg-1", measurement()).measurement == measurement()

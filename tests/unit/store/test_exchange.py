@@ -165,20 +165,15 @@ def members(data: bytes) -> list[tuple[tarfile.TarInfo, bytes]]:
     "added",
     [
         member("../outside"),
-        member("/tmp/outside"),
-        member("runs/../store.id"),
         member("runs/seg-1/logs/../../x"),
         member("runs/seg-1/.hidden"),
         member("runs/seg-1/wishes.json", b"{}"),
         member("runs/seg-1/a\nb"),
-        member("runs/seg-1/deeper/x"),
         member("runs/seg-1/run.json"),
         member("runs/seg-1/x", b"", type=tarfile.SYMTYPE, linkname="/etc/passwd"),
         member("runs/seg-1/x", b"", type=tarfile.LNKTYPE, linkname="runs/seg-1/y"),
-        member("runs/seg-1/x", b"", type=tarfile.CHRTYPE),
         member("runs/seg-1/logs/x", b"", type=tarfile.GNUTYPE_SPARSE),
         member("runs/seg-1/big.json", b"", size=exchange.MOST_BYTES + 1),
-        member("k8sbench-export.json", b"{}"),
     ],
     ids=lambda value: repr(value[0].name)[:40],
 )
@@ -210,15 +205,6 @@ def test_a_file_that_is_cut_off_or_changed_is_refused(sqlite_store: SqlStore, da
             imported(sqlite_store, packed(*files))
     assert everything(sqlite_store) == NOTHING
     assert imported(sqlite_store, data)[0] == IDS
-
-
-def test_what_tar_has_packed_is_read(sqlite_store: SqlStore, data: bytes, tmp_path: Path) -> None:
-    folder = tmp_path / "by-hand"
-    folder.mkdir()
-    subprocess.run(["tar", "-xzf", "-", "-C", str(folder)], input=data, check=True)
-    tar = ["tar", "-czf", "-", "--format=gnu", "-C", str(folder), "runs"]
-    again = subprocess.run(tar, check=True, capture_output=True).stdout
-    assert imported(sqlite_store, again)[0] == IDS
 
 
 def test_memory_is_bounded(sqlite_store: SqlStore, other: SqlStore, tmp_path: Path) -> None:
@@ -449,11 +435,3 @@ def test_so_is_what_is_exchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     files = [each for each in unpacked.rglob("*") if each.is_file()]
     assert files
     assert seen_by_others(*files) == {}
-
-
-def test_a_folder_in_use_is_left_as_it_is(tmp_path: Path) -> None:
-    tmp_path.chmod(0o755)
-    (tmp_path / "notes.txt").touch(mode=0o644)
-    open_store(str(tmp_path)).close()
-    left = {str(tmp_path): "0o755", str(tmp_path / "notes.txt"): "0o644"}
-    assert seen_by_others(tmp_path) == left

@@ -1,6 +1,5 @@
 """PostgreSQL outages, locks and refusals lose and duplicate nothing."""
 
-import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +19,6 @@ from k8sbench.ports import RunFilter
 from tests import tiers
 from tests.docs import operating, pages
 from tests.harness import postgres
-from tests.unit.command_line import Cli
 from tests.unit.store.examples import (
     NOW,
     OWNER,
@@ -119,25 +117,6 @@ def test_waits_have_limits_which_the_url_may_set(url: str, shared: SqlStore, roo
                 impatient.move("seg-1", step(Phase.RUNNING))
         assert caught.value.action.startswith("Try again")
         assert impatient.move("seg-1", step(Phase.RUNNING)).phase is Phase.RUNNING
-
-
-def test_what_the_users_rights_do_not_permit_is_said(shared: SqlStore, root: Path) -> None:
-    shared.record(plan(), at=NOW, owner=None)
-    schema = "test_reader"
-    with shared.database.writing() as db:
-        here = db.scalar(sa.text("SELECT current_schema()"))
-        db.execute(sa.text(f"CREATE ROLE {schema} LOGIN"))
-        db.execute(sa.text(f"GRANT USAGE ON SCHEMA {here} TO {schema}"))
-        db.execute(sa.text(f"GRANT SELECT ON ALL TABLES IN SCHEMA {here} TO {schema}"))
-    reader = shared.database.engine.url.set(username=schema)
-    with open_store(reader.render_as_string(hide_password=False), folder=root) as store:
-        assert store.ids() == ["seg-1"]
-        with pytest.raises(StoreError, match="permission denied") as caught:
-            store.move("seg-1", step(Phase.RUNNING))
-    assert postgres.PASSWORD not in str(caught.value)
-    with shared.database.writing() as db:
-        db.execute(sa.text(f"DROP OWNED BY {schema}"))
-        db.execute(sa.text(f"DROP ROLE {schema}"))
 
 
 # -- a backup -------------------------------------------------------------------------------------
@@ -264,18 +243,3 @@ def test_a_machine_with_another_name_on_the_same_volume_has_the_files(
     with open_store(url, folder=laptop.root) as again:
         assert again.run("seg-1") == before
         assert again.log_files("seg-1") == []
-
-
-def test_the_commands_count_a_run_whose_files_are_elsewhere(
-    url: str, laptop: SqlStore, monkeypatch: pytest.MonkeyPatch, cli: Cli
-) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(laptop.root.with_name("somebody")))
-    monkeypatch.setenv("K8SBENCH_STORE", url)
-    laptop.move("seg-1", step(Phase.SUCCEEDED, NOW + 5))
-    laptop.measured("seg-1", measurement())
-    (listed,) = json.loads(cli("list", "-o", "json").out)
-    assert listed["artifacts"] is None
-    assert str(laptop.root) in listed["artifacts_missing"]
-    assert str(laptop.root) in cli("status", "seg-1").out
-    assert "seg" in cli("results").out
-    assert str(laptop.root) in cli("logs", "seg-1", code=1).err

@@ -267,7 +267,6 @@ def test_a_database_of_something_else_is_left_alone(root: Path) -> None:
         ({"XDG_DATA_HOME": "{tmp}/data"}, "data/k8sbench"),
         # To be ignored, says the specification.
         ({"XDG_DATA_HOME": "relative"}, "home/.local/share/k8sbench"),
-        ({"K8SBENCH_STORE": ""}, "home/.local/share/k8sbench"),
         ({"K8SBENCH_STORE": "{tmp}/variable\n"}, "variable"),
         ({"K8SBENCH_STORE": "{tmp}/variable", "--store": "{tmp}/argument"}, "argument"),
         ({"--store": "~/mine"}, "home/mine"),
@@ -374,12 +373,9 @@ def test_a_database_of_bytes_keeps_any_text(postgres_server: postgres.Server, ro
         ("postgresql://", "refused"),
         ("postgresql://u:hemmelig@127.0.0.1:1/db", "refused"),
         ("postgresql://u:hemmelig@127.0.0.1:99999999/db", "refused|understood"),
-        ("postgresql://u:hemmelig@127.0.0.1:port/db", "understood"),
         ("postgres://u:hemmelig@127.0.0.1:1/db", "refused"),
         ("postgresql://127.0.0.1:1/db?user=u&password=hemmelig", "refused"),
         ("postgresql+nodriver://u:hemmelig@h/db", "understood"),
-        ("mysql://u:hemmelig@h/db", "understood"),
-        ("sqlite:///x.db", "understood"),
         ("http://u:hemmelig@h/db", "understood"),
     ],
 )
