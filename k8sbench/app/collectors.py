@@ -21,11 +21,10 @@ from k8sbench.app import connections, records
 from k8sbench.app.records import RunStatus
 from k8sbench.lifecycle.context import in_thread
 from k8sbench.lifecycle.gathering import is_owed
-from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import BenchError, NotFound, Unreachable, is_refused
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
-from k8sbench.model.run import Run
+from k8sbench.model.run import Baseline, Run
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api

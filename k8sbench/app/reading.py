@@ -12,12 +12,11 @@ import msgspec
 
 from k8sbench.app import catalog, listing, records, reporting, stores
 from k8sbench.app.records import ListedRun, RunStatus
-from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.group import GroupFilter
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.phase import Phase
-from k8sbench.model.run import Run
+from k8sbench.model.run import Baseline, Run
 from k8sbench.ports import RunFilter, Store
 from k8sbench.report import document
 
