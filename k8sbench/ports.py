@@ -13,14 +13,13 @@ from typing import Annotated, Any, Literal, Protocol
 
 import msgspec
 
-from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import PlanUnreadable
 from k8sbench.model.gpu_metrics import Fetched, SeriesQuery, SourceName
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.ownership import Ownership, Turn
 from k8sbench.model.phase import Moment, Phase, ReplicaState, Transition
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.run import Location, Owner, Run, Wish
+from k8sbench.model.run import Baseline, Location, Owner, Run, Wish
 from k8sbench.model.sample import LogGap
 
 Manifest = Mapping[str, Any]

@@ -8,11 +8,10 @@ import msgspec
 
 from k8sbench.app import collectors, sides, stores
 from k8sbench.app.sides import StoresRead
-from k8sbench.model import baseline as baselines
-from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import checked_set_name
 from k8sbench.model.measurement import SCHEMA
+from k8sbench.model.run import Baseline, kept_run
 from k8sbench.ports import RunFilter
 
 Note = Callable[[str], None]
@@ -58,7 +57,7 @@ def save(
             note(
                 f"{left_out} of the runs do not count and are left out; k8sbench results says why."
             )
-        kept = tuple(baselines.kept(side.runs[run_id]) for run_id in counted)
+        kept = tuple(kept_run(side.runs[run_id]) for run_id in counted)
         made = Baseline(name=name, saved_at=at, of=tuple(texts), runs=kept)
         store.save_baseline(made, replace=replace)
     return made

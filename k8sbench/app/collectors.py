@@ -19,11 +19,10 @@ import msgspec
 
 from k8sbench.app import connections, records
 from k8sbench.lifecycle.gathering import is_owed
-from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import BenchError, Unreachable, is_refused
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
-from k8sbench.model.run import Run
+from k8sbench.model.run import Baseline, Run
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.collectors import CollectorProxy

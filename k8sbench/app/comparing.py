@@ -11,7 +11,6 @@ from k8sbench.app import results, sides, stores
 from k8sbench.app.sides import StoresRead
 from k8sbench.measure.group import compare as comparing
 from k8sbench.measure.group import grouping
-from k8sbench.measure.group import history as histories
 from k8sbench.measure.group.compare import Side, differing
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import NotFound
@@ -81,7 +80,7 @@ def history(
     # Older sets are not shown, but changes are told by all of them.
     shown = (
         msgspec.structs.replace(one, points=tuple(p for p in one.points if p.group.began[1] >= at))
-        for one in histories.history(fitting)
+        for one in comparing.history(fitting)
     )
     series = [one for one in shown if one.points]
     if not series:

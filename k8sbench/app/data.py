@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from k8sbench.lifecycle.context import in_thread
-from k8sbench.model.data_set import KnownDataSet, data_set
 from k8sbench.model.errors import Interrupted, JobFailed, UsageError
 from k8sbench.model.measurement import SCHEMA
+from k8sbench.model.sources import KnownDataSet, data_set
 from k8sbench.model.times import LOOK_SECONDS
 
 if TYPE_CHECKING:

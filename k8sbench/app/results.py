@@ -192,7 +192,7 @@ def check_accepted(accept: Collection[str], *, of_groups: bool = True) -> None:
     """Reject a mistyped id, which would otherwise overrule nothing, in silence."""
     if not accept:
         return
-    from k8sbench.measure.group import rules as group_rules
+    from k8sbench.measure.group import rejections as group_rules
     from k8sbench.measure.run import rules as run_rules
 
     known = [*run_rules.ALL, *(group_rules.ALL if of_groups else ())]

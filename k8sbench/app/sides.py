@@ -10,11 +10,10 @@ import msgspec
 from k8sbench.app import collectors, stores
 from k8sbench.measure.group import grouping
 from k8sbench.measure.group.compare import Side, chosen
-from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import NotFound, UsageError, few
 from k8sbench.model.group import Group
 from k8sbench.model.request import ClusterAccess
-from k8sbench.model.run import Run
+from k8sbench.model.run import Baseline, Run
 
 KINDS = ("baseline", "set", "group", "run")
 """Kinds of sides; ``KIND:NAME`` states one explicitly."""

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from k8sbench.model import attempts, creation
-from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import NotFound, RepeatTaken, StoreError, UsageError
 from k8sbench.model.identity import case_key
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.run import Location, Owner, Run, Wish
+from k8sbench.model.run import Baseline, Location, Owner, Run, Wish
 from k8sbench.ports import LogLine, LogMark, RunFilter
 from tests.simulation.world import Process, Violation, World
 

@@ -17,9 +17,8 @@ import sqlalchemy as sa
 
 from k8sbench.adapters.store import artifacts, disk
 from k8sbench.adapters.store.database import DamagedDatabase
-from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import RepeatTaken, StoreError
-from k8sbench.model.run import Run, Wish
+from k8sbench.model.run import Baseline, Run, Wish
 from k8sbench.ports import RunFilter
 
 BASELINE_FOLDER = "baselines"

@@ -33,14 +33,13 @@ from k8sbench.adapters.store.database import Database, made_again
 from k8sbench.adapters.store.index import IDENTITY
 from k8sbench.adapters.store.run_logs import LogWriter
 from k8sbench.model import attempts, creation
-from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import FilesElsewhere, NotFound, StoreError, UsageError, did_you_mean
 from k8sbench.model.identity import checked_run_id, checked_set_name
 from k8sbench.model.kinds import rank_order
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Transition
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.run import Location, Owner, Run, Wish
+from k8sbench.model.run import Baseline, Location, Owner, Run, Wish
 from k8sbench.ports import LogMark, RunFilter
 
 IDENTITY_FILE = "store.id"

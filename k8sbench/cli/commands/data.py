@@ -11,9 +11,9 @@ from k8sbench.app import data
 from k8sbench.cli.options import format_option
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output
-from k8sbench.model.data_set import DATA_SETS, data_set
 from k8sbench.model.errors import UsageError
 from k8sbench.model.plain_text import clean
+from k8sbench.model.sources import DATA_SETS, data_set
 from k8sbench.report.tables import Column
 
 COLUMNS = (

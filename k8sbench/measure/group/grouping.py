@@ -5,7 +5,7 @@ in effect, image digest, driver, framework version) must be equal, too: a run th
 majority does not count, and without a majority none does. It stays a member, with its reasons. No
 run is dropped silently, and the result does not depend on the order of the runs.
 
-The reasons that can arise here are in :mod:`k8sbench.measure.group.rules`.
+The reasons that can arise here are in :mod:`k8sbench.measure.group.rejections`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Sequence
 import msgspec
 
 from k8sbench.measure import verdict
-from k8sbench.measure.group import rejections, rules, speedup
+from k8sbench.measure.group import rejections, speedup
 from k8sbench.measure.group.arithmetic import SAME_MODEL
 from k8sbench.measure.group.rejections import Agreement, Candidate, reported, unique
 from k8sbench.model.finding import Finding
@@ -70,7 +70,7 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
             f"The {len(counted)} runs reach from {figures.minimum:.2f} to {figures.maximum:.2f},"
             " and none is plainly apart from the others."
         )
-        reasons.append(rules.UNSTEADY_RUNS.finding(text))
+        reasons.append(rejections.UNSTEADY_RUNS.finding(text))
         figures = msgspec.structs.replace(
             figures, low=None, high=None, coverage=None, interval_reason="the runs are unsteady"
         )
@@ -78,7 +78,7 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
         width = (figures.high - figures.low) / figures.median
         text = f"The runs spread over {100 * width:.0f} % of the median; use more --repeats."
         if width > WIDE_INTERVAL:
-            reasons.append(rules.WIDE_INTERVAL.finding(text))
+            reasons.append(rejections.WIDE_INTERVAL.finding(text))
     missing: dict[str, str] = {}
     measured = counted or [c for c in candidates if c.run.measurement is not None]
     first = (counted or candidates)[0]
@@ -138,7 +138,7 @@ def _check_efficiency(made: list[Group], accept: frozenset[str]) -> list[Group]:
         if value is None or base is None or value <= EFFICIENCY_LIMIT:
             checked.append(group)
             continue
-        reason = rules.EFFICIENCY_ABOVE_LIMIT.finding(
+        reason = rejections.EFFICIENCY_ABOVE_LIMIT.finding(
             f"{value:.2f} per GPU against {base.key.id}: GPUs together are not that much"
             " faster than alone, so one of the two is wrong."
         )

@@ -15,20 +15,84 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from k8sbench.measure import verdict
-from k8sbench.measure.group import rules
-from k8sbench.measure.run.rules import EXIT_CODE
-from k8sbench.measure.verdict import IntegrityRule
+from k8sbench.measure.run import rules as run_rules
+from k8sbench.measure.verdict import IntegrityRule, reject, rules_in, warn
 from k8sbench.model.finding import Finding
-from k8sbench.model.group import SCRATCH
+from k8sbench.model.group import SCRATCH, UNSTEADY
 from k8sbench.model.identity import case_values, group_key
 from k8sbench.model.measurement import ESTIMATORS, Measurement
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 
+RUN_IN_PROGRESS = reject("run-in-progress", "Wait for it: k8sbench watch RUN.")
+"""The run has not ended."""
+RUN_FAILED = reject("run-failed", "See k8sbench logs RUN, and repeat the case.")
+"""The job failed."""
+RUN_CANCELLED = reject("run-cancelled", "Repeat the case.")
+"""The run was cancelled."""
+RUN_LOST = reject("run-lost", "See k8sbench status RUN, and repeat the case.")
+"""The process is gone, or the job was removed before its end."""
+NOT_MEASURED = reject(
+    "not-measured",
+    "Measure it with k8sbench collect RUN, where it ran on a cluster; else repeat the case.",
+)
+"""The run ended, but nothing was measured."""
+LOG_COUNTED_TWICE = reject("log-counted-twice", "Remove the copy with k8sbench store remove RUN.")
+"""The log is, record by record, that of an earlier run, in any group.
+
+The times at which lines were received are equal, too, if both logs have them.
+"""
+MIXED_PLAN = reject(
+    "mixed-plan",
+    "Compare the plans with k8sbench status RUN -o yaml, and repeat the case with one of them.",
+)
+"""A property outside the group's key differs from the other runs.
+
+Such as environment variables, command, details of the pool: it is another
+[case](#what-makes-two-runs-the-same-case).
+"""
+MIXED_GPU_MODEL = reject("mixed-gpu-model", "Choose a node pool of one GPU model.")
+"""The run ran on another GPU model."""
+MIXED_PRECISION = reject("mixed-precision", "Repeat the case where AMP has an effect.")
+"""The effective precision differs: AMP had effect in one run only."""
+MIXED_IMAGE = reject("mixed-image", "Name the image by its digest, and repeat the case.")
+"""Its image is another."""
+MIXED_DRIVER = reject("mixed-driver", "Choose nodes with one driver version.")
+"""Its GPU driver is another."""
+MIXED_FRAMEWORK = reject("mixed-framework", "Use one image for all repeats.")
+"""Its framework has another version."""
+MIXED_DATA = reject(
+    "mixed-data", "Give all repeats the same files: k8sbench data check names what is missing."
+)
+"""The run read other files: another digest of its data set."""
+MIXED_WEIGHTS = reject("mixed-weights", "Start all repeats from one file, or all from scratch.")
+"""The run started from other weights, or from scratch."""
+MIXED_ESTIMATOR = reject("mixed-estimator", "Use the same log interval in all repeats.")
+"""The run has no figure by the estimator of the others."""
+OUTLIER = reject(
+    "outlier",
+    "Repeat the case until a clear majority agrees; look for other load on the outlier's nodes.",
+)
+"""The figure is not that of a clear majority; not checked for smoke runs."""
+EFFICIENCY_ABOVE_LIMIT = reject(
+    "efficiency-above-limit", "Repeat both cases: one of the two is wrong."
+)
+"""An efficiency above 1.05 is no scaling effect; one side is wrong."""
+UNSTEADY_RUNS = warn(UNSTEADY, "Look for other load on their nodes, and repeat the case.")
+"""The runs are over a quarter apart, without clear outliers.
+
+All count, there is no interval, and the row is not valid.
+"""
+WIDE_INTERVAL = warn("wide-interval", "Run more repeats.")
+"""The interval is wider than 10 % of the median."""
+
+ALL = rules_in(globals())
+"""By their ids."""
+
 _ENDINGS = {
-    Phase.FAILED: rules.RUN_FAILED,
-    Phase.CANCELLED: rules.RUN_CANCELLED,
-    Phase.LOST: rules.RUN_LOST,
+    Phase.FAILED: RUN_FAILED,
+    Phase.CANCELLED: RUN_CANCELLED,
+    Phase.LOST: RUN_LOST,
 }
 
 
@@ -56,18 +120,18 @@ class Candidate:
                 self.rates.pop("time_weighted", None)
             rejects = any(reason.severity == "reject" for reason in measurement.reasons)
             if measurement.verdict == "rejected" and not rejects:
-                self.reject(rules.NOT_MEASURED, "The measurement was rejected without a reason.")
+                self.reject(NOT_MEASURED, "The measurement was rejected without a reason.")
         phase = run.phase
         if not phase.final:
-            self.reject(rules.RUN_IN_PROGRESS, f"The run is {phase}: {run.history[-1].cause}")
+            self.reject(RUN_IN_PROGRESS, f"The run is {phase}: {run.history[-1].cause}")
         elif phase is not Phase.SUCCEEDED and all(
-            reason.id != EXIT_CODE.id for reason in self.reasons
+            reason.id != run_rules.EXIT_CODE.id for reason in self.reasons
         ):
             self.reject(_ENDINGS[phase], run.history[-1].cause)
         elif measurement is None:
             elsewhere = run.history[-1].cause if run.is_collected_elsewhere else ""
             why = elsewhere or "The run ended, but nothing was measured."
-            self.reject(rules.NOT_MEASURED, why)
+            self.reject(NOT_MEASURED, why)
 
     def reject(self, rule: IntegrityRule, sentence: str) -> None:
         """Add a reason that no ``--accept`` can overrule: there is no figure to accept."""
@@ -145,7 +209,7 @@ def logs_counted_twice(candidates: Sequence[Candidate]) -> None:
             alike.append(candidate)
         else:
             candidate.reject_unless_accepted(
-                rules.LOG_COUNTED_TWICE, f"Its log is that of run {owner.run.run_id}."
+                LOG_COUNTED_TWICE, f"Its log is that of run {owner.run.run_id}."
             )
 
 
@@ -169,17 +233,23 @@ def other_plans(candidates: Sequence[Candidate]) -> None:
         values = {
             run_id: values_of_run.get(name, "null") for run_id, values_of_run in plans.items()
         }
-        _reject_minority(candidates, values, rules.MIXED_PLAN, f"its plan's {name}", shown=False)
+        _reject_minority(candidates, values, MIXED_PLAN, f"its plan's {name}", shown=False)
 
 
 _TRAITS: dict[IntegrityRule, tuple[str, Callable[[Candidate], str | None]]] = {
-    rules.MIXED_GPU_MODEL: ("its GPU model", lambda c: c.measurement.gpu_model),
-    rules.MIXED_PRECISION: ("its precision in effect", lambda c: c.measurement.precision_effective),
-    rules.MIXED_IMAGE: ("its image", lambda c: c.run.image_digest or c.run.plan.image),
-    rules.MIXED_DATA: ("its data set", lambda c: c.measurement.data_digest),
-    rules.MIXED_WEIGHTS: ("its start weights", lambda c: c.start_weights),
-    rules.MIXED_DRIVER: ("its GPU driver", lambda c: reported(c.measurement.environment, "driver")),
-    rules.MIXED_FRAMEWORK: (
+    MIXED_GPU_MODEL: ("its GPU model", lambda c: c.measurement.gpu_model),
+    MIXED_PRECISION: (
+        "its precision in effect",
+        lambda c: c.measurement.precision_effective,
+    ),
+    MIXED_IMAGE: ("its image", lambda c: c.run.image_digest or c.run.plan.image),
+    MIXED_DATA: ("its data set", lambda c: c.measurement.data_digest),
+    MIXED_WEIGHTS: ("its start weights", lambda c: c.start_weights),
+    MIXED_DRIVER: (
+        "its GPU driver",
+        lambda c: reported(c.measurement.environment, "driver"),
+    ),
+    MIXED_FRAMEWORK: (
         "its framework version",
         lambda c: reported(c.measurement.environment, "framework_version"),
     ),
@@ -235,7 +305,7 @@ def common_estimator(candidates: Sequence[Candidate]) -> str:
     best = max(votes, key=lambda name: (votes[name], -_order(name)))
     for candidate in counted:
         if best not in candidate.rates:
-            candidate.reject(rules.MIXED_ESTIMATOR, f"It has no figure by {best}.")
+            candidate.reject(MIXED_ESTIMATOR, f"It has no figure by {best}.")
     return best
 
 
@@ -280,7 +350,7 @@ def outliers(candidates: Sequence[Candidate], estimator: str) -> Agreement:
                 f" {max(rates.values()):.2f}, and no clear majority of them agrees. It is unknown"
                 " which is wrong; repeat the case."
             )
-        candidate.reject_unless_accepted(rules.OUTLIER, why)
+        candidate.reject_unless_accepted(OUTLIER, why)
     return Agreement(dropped=sum(not c.counts for c in outside))
 
 

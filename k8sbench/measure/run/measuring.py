@@ -125,15 +125,6 @@ def _check_declared(log: LogFacts, declared: LogFormat) -> None:
             file=place.file,
             line=place.line,
         )
-    if (declared.record or declared.fields) and log.whole_run is not None:
-        mark, file = log.whole_run
-        raise InputError(
-            f"the pattern of {declared.name}'s training lines matches no line, that of its "
-            "summary does.",
-            "Correct record, or leave it out where the program prints a summary alone.",
-            file=file,
-            line=mark.line,
-        )
 
 
 def nothing_measured(files: Sequence[str], expected: Expectation, error: InputError) -> Measurement:
@@ -174,10 +165,8 @@ def _measurement(log: LogFacts) -> Measurement:
         or (log_statements.certain_samples(log, batch) if batch else None)
     )
     if gpus is None:
-        total = log_statements.certain_samples(log)
-        told = f", only that a step of all of them has {total} samples" if total else ""
         raise InputError(
-            f"the log does not state how many GPUs the job had{told}.",
+            "the log does not state how many GPUs the job had.",
             "Give the number of the whole job with --gpus.",
             file=log.files[0],
         )
@@ -249,7 +238,7 @@ def _measurement(log: LogFacts) -> Measurement:
         device=device,
         gpu_model=gpu_model,
         parameters=log.whole("parameters"),
-        memory_mib=_memory(log, rank),
+        memory_mib=log.number("max_memory_mib") or (rank.sums.memory_mib if rank else None),
         data_fraction=rank.tally.waiting if rank else None,
         window=_window(rank, unit_seconds),
         lines=_lines(log, rank, goal),
@@ -384,11 +373,6 @@ def _wall(rank: RankRecords | None, missing: dict[str, str]) -> float | None:
         return round(last - first, 6)
     missing["train_wall_s"] = "The training lines carry no two different time stamps."
     return None
-
-
-def _memory(log: LogFacts, rank: RankRecords | None) -> float | None:
-    printed = log.number("max_memory_mib")
-    return rank.sums.memory_mib if printed is None and rank is not None else printed
 
 
 def _window(rank: RankRecords | None, unit_seconds: float | None) -> MeasuredWindow | None:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from k8sbench.adapters.files import catalog
 from k8sbench.lifecycle.measuring import measure_run
-from k8sbench.measure.group import rules as group_rules
+from k8sbench.measure.group import rejections as group_rules
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.run import expectation
 from k8sbench.measure.run import rules as run_rules
@@ -417,7 +417,6 @@ CASES: dict[str, tuple[Found, str]] = {
     "the first epoch is missing": (log(EPOCHS[5:], format="tsm"), "iterations-missing"),
     "the last interval is shorter": (log(run([0.5] * 8, total=85)), ""),
     "the same log twice": (log([*STEADY, *STEADY]), "repeated-lines"),
-    "a line twice": (log([*STEADY[:4], *STEADY[3:]]), "repeated-lines"),
     "a later run behind it": (log([*STEADY, *run([0.5] * 8, at=1000)]), "iterations-back"),
     "it ends early": (log(run([0.5] * 8, total=80_000)), "ends-early"),
     "ranks of another total": (log([*RANKS[::2], *LONG], gpus=2), "two-runs"),
@@ -443,7 +442,6 @@ CASES: dict[str, tuple[Found, str]] = {
     "a mean that is rounded": (log(COARSE, **TSM), ""),
     # More than the GPU can do: 15.7 TFLOP/s in FP32, 125 in FP16; 156 in TF32.
     "a V100 in FP32": (on(V100, 0.5), "above-peak"),
-    "a slower one": (on(V100, 0.6), ""),
     "a V100 in AMP": (on(V100, 0.5, "amp"), ""),
     "a faster one in AMP": (on(V100, 0.05, "amp"), "above-peak"),
     "perhaps in AMP": (on(V100, 0.5, None), ""),
@@ -510,12 +508,8 @@ CASES: dict[str, tuple[Found, str]] = {
     "an epoch's rate of twice its lines": (dle("256.00"), "summary-mismatch"),
     "steps behind the last are slower": (dle("149.00"), ""),
     "an epoch's sum": (summed(0.1, 9.5), ""),
-    "a mean of 0 says nothing": (summed(0.0, 9.5), ""),
-    "a sum of 0 says nothing": (summed(0.1, 0.0), ""),
     "printed steps are faster than all": (sampled(161 * 0.2, each=0.1), "sampled-steps"),
     # The mean of the printed rates is 71.6; these are 69.6, 73.6 and 67.8.
-    "3 % slower": (sampled(37.0), ""),
-    "3 % faster": (sampled(35.0), ""),
     "5 % slower": (sampled(38.0), "sampled-steps"),
     "the epoch lies in the window": (sampled(161 * 0.2, each=0.1, warmup=0), "below-median"),
     "a whole run's rate alone": (declared(["done: 64.0"]), "summary-only"),
@@ -560,8 +554,6 @@ CASES: dict[str, tuple[Found, str]] = {
     "sockets on one side": (sockets("IB a", "Socket b"), "sockets-between-nodes"),
     "on two hosts, without pods": (sockets("Socket -", "Socket -"), "sockets-between-nodes"),
     "on one node": (sockets("Socket a", "Socket a"), ""),
-    "InfiniBand": (sockets("IB a", "IB b"), ""),
-    "another word": (sockets("socket a", "socket b"), ""),
     "nothing is known of the transport": (sockets("- a", "- b"), ""),
     "two replicas on a node": (nodes("a", "a", backend="kubernetes"), "shared-node"),
     "on two nodes": (nodes("a", "b", backend="kubernetes"), ""),

@@ -322,21 +322,6 @@ def test_without_any_series_there_is_one_reason_and_no_zero() -> None:
     assert reasons(found) == reasons(measurement())
 
 
-def test_without_a_figure_the_reason_is_one_of_gpu_metrics() -> None:
-    found = gpu_metrics.completed(
-        measurement(missing={"accuracy": "The log holds no evaluation."}),
-        plan(device="cuda"),
-        SeriesQuery(run_id="seg-1", namespace=None, nodes={}, start=START, end=END),
-        [
-            Fetched(
-                source="prometheus", missing={"gpu_utilization": "The exporter has no such field."}
-            )
-        ],
-    )
-    assert found.missing["accuracy"] == "The log holds no evaluation."
-    assert found.missing["gpu_metrics"] == "The exporter has no such field."
-
-
 def test_completing_again_replaces_what_was_there() -> None:
     first = completed(of(series("power", [200] * 10)))
     again = gpu_metrics.completed(

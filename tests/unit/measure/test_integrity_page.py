@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from k8sbench.measure.group import rules as group_rules
+from k8sbench.measure.group import rejections as group_rules
 from k8sbench.measure.run import log_clock
 from k8sbench.measure.run import rules as run_rules
 from k8sbench.measure.verdict import IntegrityRule

@@ -107,9 +107,7 @@ def resumed(at: float) -> list[str]:
 
 CASES: dict[str, tuple[list[str], dict[str, Any], list[str]]] = {
     # Tolerances.
-    "times vary": (run([0.5008, 0.4992] * 20), {}, []),
     "a fifth of a per cent": (by_stamps(0.5008), {}, []),
-    "two per cent less": (by_stamps(0.49), {}, MISMATCH),
     "two per cent more": (by_stamps(0.51), {}, MISMATCH),
     "0.0114 s printed as 0.011": (SHORT, {}, []),
     "a stall of one rank, whose rates are averaged": (STALLED, TWO, []),
@@ -127,14 +125,12 @@ CASES: dict[str, tuple[list[str], dict[str, Any], list[str]]] = {
     # What lies between the lines.
     "an evaluation of six seconds": (paused(6), SEG, []),
     "an evaluation of thirty seconds": (paused(30), SEG, ["clocks-apart"]),
-    "an evaluation of an hour": (paused(HOUR), SEG, ["clocks-apart"]),
     "a first line that took five seconds": (run([5.0, *[0.5] * 8]), {}, ["below-median"]),
     "a line that took an hour": (run([*[0.5] * 3, 360.5, *[0.5] * 20]), {}, ["below-median"]),
     "a piece that is resumed an hour later": (resumed(3620), {}, ["restarted"]),
     "a piece by another clock": (resumed(50 - HOUR), {}, ["restarted"]),
     # A clock that was set.
     "an hour back": (set_clock(LINES, 20, -HOUR), {}, MISMATCH),
-    "an hour ahead": (set_clock(LINES, 20, HOUR), {}, MISMATCH),
     "a minute ahead": (set_clock(LINES, 20, 60), {}, MISMATCH),
     "six seconds back": (set_clock(LINES, 20, -6), {}, MISMATCH),
     "an hour back at an evaluation": (set_clock(paused(4), 20, -HOUR), SEG, MISMATCH),

@@ -2,7 +2,7 @@
 
 import re
 
-from k8sbench.measure.group.rules import ALL
+from k8sbench.measure.group.rejections import ALL
 from k8sbench.report import document
 from tests.tiers import ROOT
 from tests.unit.measure.support import NOT_COMPARABLE

@@ -11,13 +11,11 @@ import pytest
 from k8sbench.adapters.store import artifacts, exchange
 from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
-from k8sbench.model import baseline as baselines
 from k8sbench.model import creation
-from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import NotFound, RepeatTaken, StoreError, UsageError
 from k8sbench.model.identity import case_key
 from k8sbench.model.phase import Phase, Transition
-from k8sbench.model.run import Location, Run, Wish
+from k8sbench.model.run import Baseline, Location, Run, Wish, kept_run
 from k8sbench.ports import LogLine, RunFilter
 from tests.unit.store.conftest import OpenStore
 from tests.unit.store.examples import (
@@ -415,7 +413,7 @@ def made(store: SqlStore, name: str = "release", run_id: str = "seg-1") -> Basel
     store.record(plan(run_id, set_name=run_id), at=NOW, owner=None)
     store.move(run_id, step(Phase.SUCCEEDED))
     run = store.measured(run_id, measurement())
-    return Baseline(name=name, saved_at=NOW, of=(run_id,), runs=(baselines.kept(run),))
+    return Baseline(name=name, saved_at=NOW, of=(run_id,), runs=(kept_run(run),))
 
 
 def test_a_baseline_is_read_back_as_it_was_saved(store: SqlStore, open_again: OpenStore) -> None:

@@ -19,9 +19,9 @@ from k8sbench.app.listing import Artifact
 from k8sbench.app.records import ListedRun, RunStatus
 from k8sbench.cli.commands.pools import PoolList
 from k8sbench.cli.main import main
-from k8sbench.model.baseline import Baseline
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.run import Baseline
 from tests import struct_docs
 from tests.tiers import ROOT
 from tests.unit import goldens
