@@ -74,17 +74,16 @@ def asked(
         with opened(access, INSIST_SECONDS if insist else SECONDS) as collector, _understood():
             if collector is not None:
                 return read(collector)
+        if insist:
+            raise Unreachable(
+                "There is no collector in the namespace.",
+                "Name its namespace with -n, or install it with the chart.",
+            )
     except BenchError as wrong:
         if insist:
             action = wrong.action
             raise Unreachable(f"The collector cannot be read: {wrong.message}", action) from wrong
         note(f"note: without {missing()}: {wrong.message}")
-        return None
-    if insist:
-        raise Unreachable(
-            "The collector cannot be read: There is no collector in the namespace.",
-            "Name its namespace with -n, or install it with the chart.",
-        )
     return None
 
 
@@ -183,13 +182,11 @@ def copied(
     from k8sbench.adapters.store import disk
 
     copies = []
-    with opened(access, LOG_SECONDS) as collector:
+    with opened(access, LOG_SECONDS) as collector, _understood():
         if collector is None:
             return []
         files = collector.read(f"runs/{run_id}/artifacts", {}) or b"[]"
-        with _understood():
-            entries = _FILES.decode(files)
-        for entry in entries:
+        for entry in _FILES.decode(files):
             kind, _, name = entry.name.rpartition("/")
             if kind not in kinds or _FILE_NAME.fullmatch(name) is None:
                 continue

@@ -165,9 +165,10 @@ class _Reader:
             self.note(f"Run {run.run_id} {left} {what}: {state}")
 
     def _print(self, files: Callable[[], Sequence[Path]], followed: Store | None = None) -> bool:
-        """Hand over the lines of files, until the run is final in the ``followed`` store.
+        """Hand over the lines of files.
 
-        Returns False if there is no file of the replica.
+        With a ``followed`` store it goes on until the run is final. Returns False if there is no
+        file of the replica.
         """
         from k8sbench.adapters.store.run_logs import LogTail
 

@@ -22,7 +22,7 @@ from k8sbench.report.publication import Publication
 from k8sbench.report.words import Lang
 
 if TYPE_CHECKING:
-    from k8sbench.adapters.store.sql_store import SqlStore
+    from k8sbench.ports import Store
     from k8sbench.report.plot import Panel
 
 SUMS = "SHA256SUMS"
@@ -108,7 +108,7 @@ def _check_ended(rows: Sequence[Result], runs: Mapping[str, Run]) -> None:
 
 
 def _files_of_runs(
-    store: SqlStore, rows: Sequence[Result], copied: Callable[[str], list[Path]]
+    store: Store, rows: Sequence[Result], copied: Callable[[str], list[Path]]
 ) -> tuple[dict[str, list[str]], dict[str, Content]]:
     """Map report file names to run logs and row manifests.
 

@@ -192,7 +192,10 @@ def resolve(
 
 
 def listed(run: Run, **given: Any) -> ListedRun:
-    """Make the entry of a list from a run; ``given`` are fields that it does not tell."""
+    """Make the entry of a list from a run.
+
+    ``given`` are fields that the run does not tell.
+    """
     measured = run.measurement
     figure = None if measured is None else measured.throughput
     return _built(

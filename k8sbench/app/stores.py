@@ -82,9 +82,10 @@ def with_collector(
 def run_seen(
     text: str, where: str | None, access: ClusterAccess, note: Note
 ) -> Iterator[tuple[SqlStore, Run, bool, ClusterAccess]]:
-    """Open a store to read one run; says whether it is recorded there, and where its cluster is.
+    """Open a store to read one run.
 
-    The run may be on the cluster alone, and is the collector's if that knows more.
+    Says if it is recorded there, and how its cluster is reached. The run may be on the cluster
+    alone, and is the collector's if that knows more.
     """
     insist = where == CLUSTER
     found, recorded = None, False

@@ -28,7 +28,7 @@ def test_a_copy_is_left_alone_and_tells_nothing_of_its_run(own_shell: Shell) -> 
     assert colleague.json("list") == []
     collected = shell.run("collect", "--all").err
     assert left_out in collected
-    refused = shell.run("delete", COPY).err
+    refused = shell.run("delete", COPY, code=2).err
     removal = f"kubectl -n {shell.namespace.name} delete pytorchjob {COPY}"
     assert all(removal in said for said in (collected, refused))
     logs.end()
