@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from k8sbench.lifecycle import decide
-from k8sbench.lifecycle.context import INTERRUPTED, How, Outcome, Reporter, Rules, RunContext, Until
+from k8sbench.lifecycle.context import How, Outcome, Reporter, Rules, RunContext, Until
 from k8sbench.lifecycle.decide import JobView, Record, View, is_final
 from k8sbench.model import attempts, creation, times
 from k8sbench.model.errors import BenchError, StoreError
 from k8sbench.model.ownership import Ownership
 from k8sbench.model.phase import RESTARTING, Phase, Transition
-from k8sbench.model.run import COLLECTED_ELSEWHERE, Run, Wish
+from k8sbench.model.run import Run, Wish
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, LogArchive, Manifest, Store
 
@@ -71,9 +71,11 @@ class ActiveRun:
         manifests: Sequence[Manifest] = (),
         gaps: Sequence[LogGap] = (),
     ) -> None:
-        self.context, self.reporter, self.rules = context, _, rules = here
-        keep, wait, survives = rules.keep, rules.wait, context.cluster.jobs_outlive_us
-        self.record = Record(run=run, wish=wish, keep=keep, wait=wait, survives=survives)
+        self.context, self.reporter, self.rules = here
+        rules, survives = self.rules, self.context.cluster.jobs_outlive_us
+        self.record = Record(
+            run=run, wish=wish, keep=rules.keep, wait=rules.wait, survives=survives
+        )
         self.view = view
         self.archive, self.manifests = archive, manifests
         """Archive of the logs, and manifests of the first attempt's job.
@@ -194,10 +196,6 @@ class ActiveRun:
         self.note(run=run)
         self.is_over = True
         self.report(end)
-
-    def interrupt(self, cause: str, at: float) -> None:
-        """Request the end of a local job, which needs this process."""
-        self.note(wish=Wish(kind="cancel", at=at, cause=cause, cause_id=INTERRUPTED))
 
     def try_later(self) -> None:
         """Delay the next request, twice as long after each failure."""
@@ -342,12 +340,6 @@ class ActiveRun:
         is_gone = end.phase is Phase.LOST and self.record.wish is None
         self.see(job=JobView.GONE if is_gone or not whose.is_ours else JobView.ENDED, end=end)
         return None
-
-    def see_collected(self, end: Transition, why: str, action: str | None) -> None:
-        """See the end of a job that another store has collected."""
-        cause = f"{end.cause} {why}"
-        changes = {"cause": cause, "cause_id": COLLECTED_ELSEWHERE, "action": action}
-        self.see(job=JobView.ENDED, end=msgspec.structs.replace(end, **changes))
 
     def _look_again(self, missing: Transition | None) -> Outcome | None:
         """Schedule another look for a missing job that may still appear."""

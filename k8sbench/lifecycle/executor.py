@@ -17,14 +17,23 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from k8sbench.diagnose.job.exits import REPLICA_FAILED
 from k8sbench.lifecycle import decide
 from k8sbench.lifecycle.active_run import ActiveRun
-from k8sbench.lifecycle.context import How, Outcome, Reporter, Rules, RunContext, Stop, Until
+from k8sbench.lifecycle.context import (
+    INTERRUPTED,
+    How,
+    Outcome,
+    Reporter,
+    Rules,
+    RunContext,
+    Stop,
+    Until,
+)
 from k8sbench.lifecycle.decide import ActionKind, JobView, View, state_of
 from k8sbench.lifecycle.gathering import Gathering
 from k8sbench.lifecycle.requests import JobRequests
 from k8sbench.model import creation
 from k8sbench.model.errors import BenchError, StoreError
 from k8sbench.model.phase import Phase
-from k8sbench.model.run import Run
+from k8sbench.model.run import Run, Wish
 from k8sbench.ports import JobEvent, Manifest, RunFilter
 
 LOOK_SECONDS = 0.25
@@ -179,8 +188,9 @@ class Executor:
                     yield from self._close_what_is_over()
                     return
                 at = self.context.clock()
+                wish = Wish(kind="cancel", at=at, cause=stop.cause, cause_id=INTERRUPTED)
                 for active in list(self._runs.values()):
-                    active.interrupt(stop.cause, at)
+                    active.note(wish=wish)  # a local job needs this process
                     self._work(active)
             begun = not is_asked and more()
             if not begun and not self.held():

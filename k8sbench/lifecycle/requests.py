@@ -36,7 +36,7 @@ from k8sbench.model.kinds import kind_of, with_metadata
 from k8sbench.model.ownership import COLLECTOR, JobOwner, Turn
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.run import Run, Wish
+from k8sbench.model.run import COLLECTED_ELSEWHERE, Run, Wish
 from k8sbench.ports import FoundJob, Manifest
 
 NO_ANSWER = frozenset({"api-unreachable", "api-not-trusted", "unauthorized"})
@@ -477,16 +477,12 @@ class JobRequests:
             whose, cause = job.ownership, run.history[-1].cause
             end = Transition(phase=Phase.FAILED, at=self._context.clock(), cause=cause)
             active.see(ownership=whose, job=JobView.GONE, end=end)
+        has_next = job is not None and job.attempt > run.attempt
         if end is None and is_known:
             active.begin_attempt()
-        elif (
-            end is not None
-            and whose.is_ours
-            and is_known
-            and not (job is not None and job.attempt > run.attempt)
-        ):
+        elif end is not None and is_known and whose.is_ours and not has_next:
             active.see(job=JobView.ENDED, end=end)
-        elif job is not None and (job.ownership.is_ours or job.attempt > run.attempt):
+        elif job is not None and (job.ownership.is_ours or has_next):
             # This store has taken it over, or its owner has begun the next attempt.
             active.archive = self._context.store.archive(run.run_id)
             active.see(job=JobView.UNWATCHED, ownership=job.ownership)
@@ -496,8 +492,13 @@ class JobRequests:
             and not (job is not None and job.ownership.is_collectors)
             and not self._may_restart(active, end)
         ):
-            action = f"See k8sbench status {run.run_id} there."
-            active.see_collected(end, f"{whose.holder} collects it.", action)
+            end = msgspec.structs.replace(
+                end,
+                cause=f"{end.cause} {whose.holder} collects it.",
+                cause_id=COLLECTED_ELSEWHERE,
+                action=f"See k8sbench status {run.run_id} there.",
+            )
+            active.see(job=JobView.ENDED, end=end)
         else:
             return self._wait_for_owner(active, error)
         return None

@@ -1,6 +1,6 @@
 """Cost of many followed jobs of four pods, beside the same watches alone.
 
-    python tests/bench/many_jobs.py [FEW MANY] [--run-for 20s]
+    python tests/bench/many_jobs.py [FEW MANY]
 
 On a test cluster of its own (``tests/cluster``), which needs root. ``k8sbench submit`` follows the
 jobs to their ends, first few, then many of them. Meanwhile another process only reads the changes
@@ -10,7 +10,6 @@ each further job costs; from that follows the memory for 5,000. Exit code 1 if a
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import os
@@ -19,7 +18,6 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
-from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # `tests`, when run as a file
 
@@ -34,6 +32,7 @@ from tests.harness.cluster.shell import POOLS
 from tests.tiers import ROOT
 
 FEW_MANY = (20, 120)
+RUN_FOR = "20s"
 REPLICAS, GPUS, SPARE = 4, 32, 4
 """Pods of a job; GPUs of a node; nodes beside those that all pods fill."""
 SECONDS, MEGABYTES, JOBS = 0.10, 200, 5000
@@ -55,69 +54,46 @@ many_jobs.read(sys.argv[1])
 """Runs the command, or reads a namespace; ends with processor seconds and peak MB."""
 
 
-class Taken(NamedTuple):
-    """What a process took."""
-
-    seconds: float
-    megabytes: float
-
-
 def main() -> int:
     """Measure and print; returns 1 if a limit is missed."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("jobs", nargs="*", type=int, default=FEW_MANY)
-    parser.add_argument("--run-for", default="20s", help="how long the pods run")
-    given = parser.parse_args()
     if (reason := needs.missing()) is not None:
         print(f"skipped: {reason}")
         return 0
-    few, many = given.jobs
+    few, many = map(int, sys.argv[1:]) if sys.argv[1:] else FEW_MANY
+    count = bringup.NODES + math.ceil(many * REPLICAS / GPUS) + SPARE
     with tempfile.TemporaryDirectory(prefix="k8sb-") as name:
         own = bringup.start(Path(name) / "k", say=lambda _: None)
         try:
-            make_room(own, many)
-            less = measure(own, Path(name), few, given.run_for)
-            more = measure(own, Path(name), many, given.run_for)
+            room = nodes.fake_nodes(count, GPUS)[bringup.NODES :]
+            own.create(*room)
+            wait_for_nodes(own, *(node["metadata"]["name"] for node in room))
+            less, more = (measure(own, Path(name), jobs) for jobs in (few, many))
         finally:
             own.end()
-    ours, alone = (
-        Taken(*((one - other) / (many - few) for one, other in zip(*both, strict=True)))
-        for both in zip(more, less, strict=True)
+    each = [(one - other) / (many - few) for one, other in zip(more, less, strict=True)]
+    memory = more[1] + (JOBS - many) * each[1]
+    print(
+        f"each further job: {each[0]:.3f} s (limit {SECONDS}), {each[2]:.3f} s the watches alone;"
+        f" {each[1] * 1000:.0f} kB; {JOBS} jobs would take {memory:.0f} MB (limit {MEGABYTES})"
     )
-    memory = more[0].megabytes + (JOBS - many) * ours.megabytes
-    for who, one in (("k8sbench", ours), ("the watches alone", alone)):
-        kilobytes = one.megabytes * 1000
-        print(f"each further job: {who}: {one.seconds:.3f} s, {kilobytes:.0f} kB")
-    print(f"limits: {SECONDS} s, {MEGABYTES} MB for {JOBS} jobs, which would take {memory:.0f} MB")
-    return int(ours.seconds > SECONDS or memory > MEGABYTES)
+    return int(each[0] > SECONDS or memory > MEGABYTES)
 
 
-def make_room(own: OwnCluster, jobs: int) -> None:
-    """Give the cluster nodes for the pods of all jobs."""
-    count = bringup.NODES + math.ceil(jobs * REPLICAS / GPUS) + SPARE
-    more = nodes.fake_nodes(count, GPUS)[bringup.NODES :]
-    own.create(*more)
-    wait_for_nodes(own, *(node["metadata"]["name"] for node in more))
-
-
-def measure(own: OwnCluster, folder: Path, jobs: int, run_for: str) -> tuple[Taken, Taken]:
-    """Have k8sbench follow jobs; returns what it took, and the watches alone."""
+def measure(own: OwnCluster, folder: Path, jobs: int) -> list[float]:
+    """Have k8sbench follow jobs; returns seconds and MB of it, then of the watches alone."""
     namespace, benchmark = Namespace.make(own, f"jobs {jobs}").name, folder / "small.yaml"
     variant = benchmark_files.variant(("python", "small.py"), "registry.example.com/small:1")
     benchmark.write_text(json.dumps(benchmark_files.benchmark(small=variant)))
     pools, store = folder / "pools.yaml", folder / f"store-{jobs}"
-    pools.write_text(POOLS.replace(f"{nodes.RUN_FOR}: 0s", f"{nodes.RUN_FOR}: {run_for}"))
+    pools.write_text(POOLS.replace(f"{nodes.RUN_FOR}: 0s", f"{nodes.RUN_FOR}: {RUN_FOR}"))
     words = ["submit", str(benchmark), f"--replicas={REPLICAS}", "--gpus=1", f"--pools={pools}"]
     words += [f"--repeats={jobs}", f"--parallel={jobs}", "--backend=kubernetes", f"--store={store}"]
     reading = begin(own, namespace)
     followed = taken(begin(own, *words, "--namespace", namespace))
     alone = taken(reading)
-    logs = len([*store.glob("runs/*/logs/*.log")])
-    if logs != jobs * REPLICAS:
-        raise RuntimeError(f"{logs} logs of {jobs} jobs are there")
-    for who, one in (("k8sbench", followed), ("the watches alone", alone)):
-        print(f"{jobs} jobs: {who}: {one.seconds:.1f} s, {one.megabytes:.0f} MB", flush=True)
-    return followed, alone
+    assert len([*store.glob("runs/*/logs/*.log")]) == jobs * REPLICAS
+    print(f"{jobs} jobs: s and MB of k8sbench {followed}, the watches alone {alone}", flush=True)
+    return [*followed, *alone]
 
 
 def begin(own: OwnCluster, *words: object) -> subprocess.Popen[str]:
@@ -133,11 +109,10 @@ def begin(own: OwnCluster, *words: object) -> subprocess.Popen[str]:
     )
 
 
-def taken(process: subprocess.Popen[str]) -> Taken:
-    """Wait for the end of a process, which prints what it took."""
+def taken(process: subprocess.Popen[str]) -> list[float]:
+    """Wait for the end of a process; returns the seconds and megabytes that it prints last."""
     _, printed = process.communicate()
-    seconds, megabytes = printed.split()[-2:]
-    return Taken(float(seconds), float(megabytes))
+    return [round(float(word), 2) for word in printed.split()[-2:]]
 
 
 def read(namespace: str) -> None:

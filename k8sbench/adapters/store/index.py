@@ -85,6 +85,9 @@ LOCKED_RUN = RUN.with_for_update(of=RUNS)
 _TAKEN_REPEATS = sa.select(RUNS.c.repeat).where(
     RUNS.c.set_name == sa.bindparam("set_name"), RUNS.c.case_key == sa.bindparam("case_key")
 )
+_COUNTED_REPEATS = _TAKEN_REPEATS.with_only_columns(
+    sa.func.count(RUNS.c.repeat), sa.func.max(RUNS.c.repeat)
+)
 _WITHOUT_REQUESTS = sa.delete(REQUESTS).where(REQUESTS.c.run_id == sa.bindparam("id"))
 _INSERTED = sa.insert(RUNS)
 _UPDATED = sa.update(RUNS).where(RUNS.c.run_id == sa.bindparam("id"))
@@ -227,7 +230,11 @@ def delete(db: sa.Connection, run_id: str) -> None:
 
 def free_repeat(db: sa.Connection, set_name: str, case_key: str) -> int:
     """Return the first free repeat of a case in a set."""
-    taken: set[int] = set(db.scalars(_TAKEN_REPEATS, {"set_name": set_name, "case_key": case_key}))
+    case = {"set_name": set_name, "case_key": case_key}
+    count, last = db.execute(_COUNTED_REPEATS, case).one()
+    if count == (last or 0):  # a set of thousands has no gap
+        return int(count) + 1
+    taken: set[int] = set(db.scalars(_TAKEN_REPEATS, case))
     return min(set(range(1, len(taken) + 2)) - taken)
 
 
