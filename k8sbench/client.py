@@ -26,9 +26,9 @@ import msgspec
 from k8sbench.app import cases, comparing, listing, submit
 from k8sbench.app import logs as log_reading
 from k8sbench.app import results as rows_of
+from k8sbench.app.comparing import StoresRead
 from k8sbench.app.records import RunStatus
 from k8sbench.app.reporting import Report, Wanted
-from k8sbench.app.sides import StoresRead
 from k8sbench.lifecycle.context import Stop
 from k8sbench.model import request, times
 from k8sbench.model.errors import BenchError, TimedOut, UsageError, did_you_mean

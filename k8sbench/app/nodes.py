@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from k8sbench.app import cases, catalog, context, results, stores, submit, targets
+from k8sbench.app import cases, catalog, context, results, submit, targets
 from k8sbench.lifecycle.context import PlannedCase, Stop, SweepReporter
 from k8sbench.model.errors import FEW, BenchError, NotFound, UsageError
 from k8sbench.model.identity import checked_set_name
@@ -55,7 +55,6 @@ def nodes(
     if len(planned) != 1:
         raise UsageError("nodes runs one case on each node.", "Name one framework.")
     set_name = checked_set_name(request.resume or request.set_name or context.new_set_name())
-    stores.load()
     targets.check_ready(target, asked=True)
     chosen, left_out = _chosen(planned[0], target, selector)
     for node, why in left_out.items():

@@ -157,9 +157,9 @@ def names(first: str | None = None) -> Iterator[str]:
 
 def _from_files(name: str, command: click.Command) -> dict[str, Any] | None:
     """Build click's defaults from configuration files; None without files."""
-    from k8sbench.app import config
+    from k8sbench.app import catalog
 
-    files = config.files()
+    files = catalog.settings()
     if not files:
         return None
     from k8sbench.cli import configuration
@@ -170,10 +170,10 @@ def _from_files(name: str, command: click.Command) -> dict[str, Any] | None:
 
 def _setting_files(message: str) -> str:
     """Name the files that may have set an option that an error names."""
-    from k8sbench.app import config
+    from k8sbench.app import catalog
 
     with contextlib.suppress(BenchError):  # the error that is being told
-        paths = [*config.files()]
+        paths = [*catalog.settings()]
         if paths and "--" in message:
             return f"Options are also set in {' and '.join(paths)}."
     return ""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from k8sbench.app import baselines, comparing
-from k8sbench.app.sides import StoresRead
+from k8sbench.app import comparing
+from k8sbench.app.comparing import StoresRead
 from k8sbench.cli import rows
 from k8sbench.cli.options import (
     accept_option,
@@ -202,7 +202,7 @@ def save(name: str, what: tuple[str, ...], replace: bool, where: str | None) -> 
     It keeps a copy of the runs that count, with plan and measurement: the baseline does not change
     when the runs are removed or measured again.
     """
-    made = baselines.save(name, what, where, output.note, replace=replace, at=time.time())
+    made = comparing.save_baseline(name, what, where, output.note, replace=replace, at=time.time())
     cases = len({run.group_key.only("series") for run in made.as_runs()})
     output.note(
         f"baseline {name}: {counted(len(made.runs), 'run')} of {counted(cases, 'case')}."
@@ -216,7 +216,7 @@ def save(name: str, what: tuple[str, ...], replace: bool, where: str | None) -> 
 @store_option
 def list_(output_format: str, access: ClusterAccess, where: str | None) -> None:
     """List the baselines; those of a collector in the namespace, too."""
-    known = baselines.listed(StoresRead(where=where, access=access), output.note)
+    known = comparing.list_baselines(StoresRead(where=where, access=access), output.note)
     if output_format == "table" and not known:
         output.note("There is no baseline; k8sbench baseline save NAME SET makes one.")
     else:
@@ -228,5 +228,5 @@ def list_(output_format: str, access: ClusterAccess, where: str | None) -> None:
 @store_option
 def remove(name: str, where: str | None) -> None:
     """Remove a baseline; the runs that it was made of stay."""
-    baselines.remove(name, where)
+    comparing.remove_baseline(name, where)
     output.note(f"baseline {name}: removed.")

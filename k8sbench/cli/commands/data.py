@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from k8sbench.app import data
+from k8sbench.app import catalog
 from k8sbench.cli.options import format_option
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output
@@ -40,7 +40,7 @@ def command() -> None:
 @format_option("table", "json", "name")
 def list_(output_format: str) -> None:
     """List the data sets: what they hold, and where to get them."""
-    document = data.DataSetList(data_sets=DATA_SETS)
+    document = catalog.DataSetList(data_sets=DATA_SETS)
     names = [data_set.name for data_set in DATA_SETS]
     output.write_items(output_format, COLUMNS, DATA_SETS, document, names)
 
@@ -87,7 +87,7 @@ def _run(action: Any, words: list[str], **given: Any) -> int:
         else:
             output.note(clean(line))
 
-    code = data.run(action, name, place, words, SignalStop(), tell)
+    code = catalog.work_on_data(action, name, place, words, SignalStop(), tell)
     if code == 0:
         output.note(f"{name}: all is there, in {place}.")
     elif missing:

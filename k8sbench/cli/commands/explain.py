@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from k8sbench.app import explain, log_formats
+from k8sbench.app import explain
 from k8sbench.cli.options import accept_option, access_options, store_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.errors import UsageError
@@ -37,7 +37,7 @@ def command(
     k8sbench explain mine.yaml train.log
     """
     if log is not None:
-        made = log_formats.explain(target, log)
+        made = explain.explain_format(target, log)
     elif target.endswith((".yaml", ".yml")):
         raise UsageError(
             f"{target} is a benchmark file: explain also needs a log.",

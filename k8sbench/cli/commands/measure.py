@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from k8sbench.app import log_formats
+from k8sbench.app import explain
 from k8sbench.app import measure as measuring
 from k8sbench.app.measure import AUTO, PRECISIONS, ImportedLogs, MeasureOptions, Proposed
 from k8sbench.cli import exit_codes, rows
@@ -86,13 +86,13 @@ _LOGS = (
 PLURALS = {"is": "are", "does": "do"}
 """The first word of a log's error → that of several logs."""
 PROPOSED = (
-    Column("LOG", lambda log: log.file),
-    Column("BENCHMARK", lambda log: log.plan.benchmark),
-    Column("FRAMEWORK", lambda log: log.plan.framework),
-    Column("CASE", lambda log: log.plan.case),
-    Column("PRECISION", lambda log: log.plan.precision),
-    Column("BATCH", lambda log: str(log.plan.batch_size)),
-    Column("FROM ITS NAME", lambda log: ", ".join(log.by_name).replace("_size", "") or None),
+    Column("LOG", lambda pair: pair[0].origin.file),
+    Column("BENCHMARK", lambda pair: pair[1].plan.benchmark),
+    Column("FRAMEWORK", lambda pair: pair[1].plan.framework),
+    Column("CASE", lambda pair: pair[1].plan.case),
+    Column("PRECISION", lambda pair: pair[1].plan.precision),
+    Column("BATCH", lambda pair: str(pair[1].plan.batch_size)),
+    Column("FROM ITS NAME", lambda p: ", ".join(p[0].by_name).replace("_size", "") or None),
 )
 
 
@@ -123,7 +123,7 @@ def command(
     k8sbench measure train.log --declare > mine.yaml
     """
     if declare:
-        output.write(log_formats.declare(logs, options.batch_size))
+        output.write(explain.declare(logs, options.batch_size))
         return 0
     outcome = measuring.measure(logs, options)
     _write(outcome.measurements, output_format)
@@ -196,13 +196,13 @@ def import_command(
     return _note_outcome(done)
 
 
-def _confirm(proposed: Sequence[Proposed], set_name: str) -> None:
+def _confirm(proposed: Proposed, set_name: str) -> None:
     """Show the proposed runs; ask if file names alone state some values."""
     output.error(output.table_text(PROPOSED, proposed).rstrip("\n"))
     typed: tuple[str, ...] = click.get_current_context().obj
     words = () if "--set" in typed else ("--set", set_name)
     again = shlex.join(("k8sbench", *typed, "--from-names", *words))
-    if not any(log.by_name for log in proposed):
+    if not any(log.by_name for log, _ in proposed):
         output.note(f"The same again: {again}")
     elif not sys.stdin.isatty():
         raise UsageError("Some values come from file names only.", f"To record it so: {again}")

@@ -44,7 +44,7 @@ WRONG = [
     (f"{HERE} --target high", "not a percentage"),
     (f"{HERE} --speed-option worker=2", "Did you mean workers?"),
     (f"{HERE} --speed-option workers", "Write workers=8"),
-    (f"{TRAIN} --data=start.pth", "start.pth is no folder that you may read"),
+    (f"{TRAIN} --data=start.pth", "start.pth that you may read"),
     (f"{TRAIN} --weights=pictures", "is not a .pth file"),
     (f"{TRAIN} --weights=pictures.pth", "there is no file"),
     (f"{TRAIN} --checkpoints=start.pth/kept", "start.pth is not a folder that you may write to"),

@@ -21,7 +21,7 @@ from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
-from k8sbench.app import baselines, reading
+from k8sbench.app import comparing, reading
 from k8sbench.app.serve import CollectorSettings, Look
 from k8sbench.collector import http
 from k8sbench.collector.controller import SUCCESS_SECONDS, State
@@ -96,7 +96,7 @@ def test_the_documents_keep_to_the_schema(get: Get, store: SqlStore) -> None:
     (before,) = get(f"/api/v1/runs?limit=1&until={newest['created_at'] - 0.5!r}").json()
     assert before["run_id"] == "seg-1"
     assert get("/api/v1/runs?phase=Succeeded").json()[0]["run_id"] == "seg-1"
-    baselines.save("b", ["seg-1"], str(store.root), lambda _: None, replace=False, at=1e9)
+    comparing.save_baseline("b", ["seg-1"], str(store.root), lambda _: None, replace=False, at=1e9)
     (baseline,) = get("/api/v1/baselines").json()
     validate("GET /api/v1/baselines", [baseline])
     assert [run["plan"]["run_id"] for run in baseline["runs"]] == ["seg-1"]

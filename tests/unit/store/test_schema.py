@@ -13,8 +13,8 @@ import pytest
 from k8sbench.adapters.store.artifacts import RunRecord, Wishes
 from k8sbench.adapters.store.exchange import ImportedLogs, Pruned
 from k8sbench.adapters.store.sql_store import open_store
-from k8sbench.app.baselines import BaselineInfo
-from k8sbench.app.data import DataSetList
+from k8sbench.app.catalog import DataSetList
+from k8sbench.app.comparing import BaselineInfo
 from k8sbench.app.reading import Artifact
 from k8sbench.app.records import ListedRun, RunStatus
 from k8sbench.cli.commands.pools import PoolList
