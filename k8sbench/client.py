@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent import futures
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -29,9 +30,9 @@ from k8sbench.app import results as rows_of
 from k8sbench.app.comparing import StoresRead
 from k8sbench.app.records import RunStatus
 from k8sbench.app.reporting import Report, Wanted
-from k8sbench.lifecycle.context import Stop
+from k8sbench.lifecycle.context import Stop, in_thread
 from k8sbench.model import request, times
-from k8sbench.model.errors import BenchError, TimedOut, UsageError, did_you_mean
+from k8sbench.model.errors import TimedOut, UsageError, did_you_mean
 from k8sbench.model.group import GroupFilter
 from k8sbench.model.request import ClusterAccess, SubmitRequest
 from k8sbench.report import document
@@ -48,8 +49,6 @@ if TYPE_CHECKING:
 __all__ = ["Client", "Results", "Row", "Run"]
 
 LOG = logging.getLogger("k8sbench")
-LOOK_SECONDS = 0.2
-"""Interval between checks for the end of a run."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -233,12 +232,6 @@ class Client:
 
         return follow.watch(run_id, self._store, self._access, reporter, stop)
 
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Nothing is kept open between calls."""
-
     def _request(self, benchmark: str, options: Mapping[str, Any]) -> SubmitRequest:
         names = {
             request.option_names(field, flag)[0].lstrip("-").replace("-", "_"): field
@@ -285,12 +278,11 @@ class _Work:
     """A thread that follows a run."""
 
     def __init__(self, work: Callable[[Any, _Progress, Stop], object], what: object) -> None:
-        self._stop, self._failure = Stop(), list[BaseException]()
-        self._run_ids, self._told = list[str](), threading.Event()
-        self._thread = threading.Thread(target=self._do, args=(partial(work, what),), name="client")
+        self._stop, self._run_ids, self._told = Stop(), list[str](), threading.Event()
         # A job on a cluster goes on when the interpreter ends.
-        self._thread.daemon = True
-        self._thread.start()
+        call = partial(work, what, _Progress(self._record), self._stop)
+        self._done = in_thread(call, "client")
+        self._done.add_done_callback(lambda _: self._told.set())
 
     def recorded(self) -> str:
         """Wait until the run is recorded; returns its id.
@@ -299,33 +291,19 @@ class _Work:
         """
         self._told.wait()
         if not self._run_ids:
-            raise self._failure[0]
+            self._done.result()
         return self._run_ids[0]
 
     def wait(self, timeout: float | None) -> None:
         """Wait for the end of the thread; raises its error."""
-        waited = 0.0
         try:
-            while self._thread.is_alive():
-                self._thread.join(LOOK_SECONDS)
-                waited += LOOK_SECONDS
-                if timeout is not None and waited >= timeout and self._thread.is_alive():
-                    raise TimedOut(f"It has not ended in {timeout:g} s.", "Wait for it again.")
+            self._done.result(timeout)
         except KeyboardInterrupt:
             self._stop("Interrupted")
-            self._thread.join()
+            futures.wait([self._done])
             raise
-        if self._failure:
-            raise self._failure[0]
-
-    def _do(self, work: Callable[[_Progress, Stop], object]) -> None:
-        try:
-            work(_Progress(self._record), self._stop)
-        except BaseException as error:
-            self._failure.append(error)
-            if not isinstance(error, BenchError):
-                LOG.exception("an internal error")
-        self._told.set()
+        except TimeoutError:
+            raise TimedOut(f"It has not ended in {timeout:g} s.", "Wait for it again.") from None
 
     def _record(self, run_id: str) -> None:
         self._run_ids.append(run_id)

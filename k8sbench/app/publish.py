@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import shutil
 import tempfile
@@ -145,8 +144,8 @@ def _charts(rows: Sequence[Result]) -> Iterator[tuple[str, Panel]]:
             yield f"figures/{kind}-{number}.svg", panel
 
 
-def _former(folder: Path) -> dict[str, str]:
-    """Read the former report's files: path → digest.
+def _former(folder: Path) -> set[str]:
+    """Read the paths of the former report's files.
 
     Refuses a folder with other content.
     """
@@ -158,8 +157,8 @@ def _former(folder: Path) -> dict[str, str]:
         there = sorted(path.name for path in folder.iterdir()) if folder.exists() else []
         sums = (folder / SUMS).read_bytes() if SUMS in there else b""
     lines = sums.decode("utf-8", "replace").splitlines()
-    former = {path: digest for digest, _, path in (line.partition("  ") for line in lines)}
-    if {publication.README, RESULTS} <= former.keys():
+    former = {line.partition("  ")[2] for line in lines}
+    if {publication.README, RESULTS} <= former:
         return former
     # What begins with a dot, such as .git, stays as it is.
     if other := [name for name in there if name[:1] != "."]:
@@ -167,10 +166,10 @@ def _former(folder: Path) -> dict[str, str]:
             f"{folder} holds {other[0]}, and no report of k8sbench.",
             "Name an empty folder, a new one, or one that holds a report.",
         )
-    return {}
+    return set()
 
 
-def _write(folder: Path, files: Mapping[str, Content], former: Mapping[str, str]) -> None:
+def _write(folder: Path, files: Mapping[str, Content], former: set[str]) -> None:
     """Write all files to a temporary subfolder, then move them."""
     from k8sbench.adapters.store import disk
 
@@ -185,26 +184,14 @@ def _write(folder: Path, files: Mapping[str, Content], former: Mapping[str, str]
                     shutil.copyfile(content, new)
                 else:
                     new.write_bytes(content.encode() if isinstance(content, str) else content)
-                sums.append(f"{_digest(new)}  {path}\n")
+                with new.open("rb") as file:
+                    digest = hashlib.file_digest(file, "sha256").hexdigest()
+                sums.append(f"{digest}  {path}\n")
             (begun / SUMS).write_text("".join(sums), "utf-8")
             for path in (*files, SUMS):
                 (folder / path).parent.mkdir(parents=True, exist_ok=True)
                 (begun / path).replace(folder / path)
-        for path in sorted(former.keys() - files):
-            _remove(folder, PurePosixPath(path), former[path])
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _remove(folder: Path, path: PurePosixPath, digest: str) -> None:
-    """Remove an unchanged file of a former report, and emptied folders."""
-    if path.is_absolute() or ".." in path.parts:
-        return
-    with contextlib.suppress(OSError):
-        if _digest(folder / path) == digest:
-            (folder / path).unlink()
-            for parent in path.parents[:-1]:
-                (folder / parent).rmdir()
+        for path in sorted(former - files.keys()):
+            # A file of sums may come from elsewhere.
+            if not PurePosixPath(path).is_absolute() and ".." not in PurePosixPath(path).parts:
+                (folder / path).unlink(missing_ok=True)

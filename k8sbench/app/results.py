@@ -184,14 +184,11 @@ def rows(
     store: Store, runs: Sequence[Run], note: Callable[[str], None], *, accept: Collection[str] = ()
 ) -> Rows:
     """Make the rows that some runs belong to: the end of ``submit``."""
-    from k8sbench.app import reporting
-
     run_ids = {run.run_id for run in runs}
     benchmarks = sorted({run.plan.benchmark for run in runs})
     among = [run for name in benchmarks for run in store.runs(RunFilter(benchmark=name))]
-    report = reporting.report_of_runs(
-        among, run_ids, accept=accept, find=catalog.finder(store, note)
-    )
+    wanted = reporting.Wanted(runs=tuple(run_ids))
+    report = reporting.report(among, wanted, accept=accept, find=catalog.finder(store, note))
     rejected = frozenset(
         member.run_id
         for row in report.results

@@ -1,4 +1,4 @@
-"""Options from configuration files (``k8sbench.toml``), as defaults of click.
+"""Options from configuration files (``k8sbench.toml``), and shell completion.
 
 Precedence: flag, environment, the project's file, the user's file, default. A key is an option's
 long name. At the top level it applies to every command with that option; in a table named like a
@@ -12,12 +12,15 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from k8sbench.model import sources
 from k8sbench.model.errors import InputError, did_you_mean
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 Files = dict[str, dict[str, Any]]
 """Path → content of the file, the project's first."""
@@ -119,3 +122,43 @@ def _from_folder(value: str, folder: Path) -> str:
     with contextlib.suppress(RuntimeError):  # no home for a ~
         value = str(Path(value).expanduser())
     return str(folder / value)
+
+
+# -- completion: benchmarks and files; click completes the rest ------------------------------------
+
+FILES = frozenset(
+    {
+        *("checkpoints", "config", "data", "file", "kubeconfig", "log", "logs"),
+        *("place", "plot", "pools_file", "store", "target", "weights", "where"),
+    }
+)
+"""Parameters that may be a path, in every command."""
+
+
+class Benchmark(click.Path):
+    """The type of a benchmark: its name in the catalog, or a file."""
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Return the names that begin so, or ask for files where none does."""
+        from click.shell_completion import CompletionItem
+
+        from k8sbench.app import catalog
+
+        names = [name for name in catalog.names() if name.startswith(incomplete)]
+        return [*map(CompletionItem, names)] or super().shell_complete(ctx, param, incomplete)
+
+
+def prepare(command: click.Command) -> None:
+    """Set parameter types for completion, in a command and its subcommands."""
+    for param in command.params:
+        if type(param.type) is not click.types.StringParamType:
+            continue
+        if param.name == "benchmark":
+            param.type = Benchmark(readable=False)
+        elif param.name in FILES:
+            param.type = click.Path(readable=False)
+    if isinstance(command, click.Group):
+        for below in command.commands.values():
+            prepare(below)

@@ -64,10 +64,12 @@ class State(msgspec.Struct, kw_only=True):
     @property
     def unready(self) -> str:
         """Reason for not being ready; empty if ready."""
-        if self.failure or self.stands_by:
-            return self.failure
+        if self.stands_by:
+            return ""
         if not self.is_leader:
             return self.waits_for or "the Lease was not asked for yet."
+        if self.failure:
+            return self.failure
         problem = "" if self.look is None else self.look.problem
         if self.look is None or self.look.listed_at is None:
             return f"the jobs were not listed yet. {problem}".strip()
@@ -95,7 +97,6 @@ class Controller:
         self.state = State(settings=settings, looked_at=time.monotonic())
         self._told = _NOT_READY.format(self.state.unready)
         self._pause = FIRST_PAUSE
-        self._tried_at = -WRITE_SECONDS
 
     def run(self, stop: Stop) -> None:
         """Collect whenever the Lease is held, until the stop."""
@@ -107,8 +108,6 @@ class Controller:
                 if self.state.is_leader:
                     self._collect(stop)
                 else:
-                    if time.monotonic() - self._tried_at >= WRITE_SECONDS:
-                        self._try_store()
                     self.state.looked_at = time.monotonic()
                     if self.state.waits_for:
                         self._tell()
@@ -148,19 +147,6 @@ class Controller:
             self.state.looked_at = time.monotonic()
             time.sleep(LOOK_SECONDS)
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
-
-    def _try_store(self) -> None:
-        """Test the store while another process collects.
-
-        Problems then show before this one takes over.
-        """
-        self._tried_at = time.monotonic()
-        try:
-            with stores.to_write(self.state.settings.store) as store:
-                store.check_writable()
-            self.state.failure = ""
-        except BenchError as error:
-            self.state.failure = str(error)
 
     def _serve(self, stop: Stop) -> None:
         """Collect; whatever fails is noted, and no reason to end the program."""

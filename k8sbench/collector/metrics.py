@@ -10,7 +10,7 @@ import contextlib
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from prometheus_client import CollectorRegistry
@@ -83,10 +83,6 @@ class Metrics(Collector):
                 valid=measured is not None and measured.verdict == "valid",
             )
             _put(self._cases, _cut(comparing.labels(plan)), last, MOST_CASES)
-
-    def describe(self) -> Iterable[Metric]:
-        """Name nothing in advance: there is no other source of metrics here."""
-        return ()
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics as they are now."""

@@ -12,6 +12,7 @@ import click
 from k8sbench.app import collect, serve
 from k8sbench.app.collect import CollectOptions
 from k8sbench.cli import exit_codes, rows
+from k8sbench.cli.exit_codes import SignalStop
 from k8sbench.cli.options import (
     accept_option,
     access_options,
@@ -21,8 +22,7 @@ from k8sbench.cli.options import (
     store_option,
     wait_option,
 )
-from k8sbench.cli.signals import SignalStop
-from k8sbench.cli.terminal import output, reporter
+from k8sbench.cli.terminal import output, progress
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import FEW, Interrupted, UsageError
 from k8sbench.model.run import Run
@@ -78,11 +78,11 @@ def command(
         raise UsageError("--take-over is for runs that are named.", "Name them instead of --all.")
     options = CollectOptions(runs=runs, until_over=follow, store=where, **asked)
     stop = SignalStop()
-    with reporter.reporting() as progress:
+    with progress.reporting() as reporter:
         if every and follow:
-            collected = serve.serve(options, progress, stop)
+            collected = serve.serve(options, reporter, stop)
         else:
-            collected = collect.collect(options, progress, stop, partial(_agrees, yes=yes))
+            collected = collect.collect(options, reporter, stop, partial(_agrees, yes=yes))
     result = collected.result
     _note(result.going_on, ("goes", "go"), "on; wait with --follow")
     _note(result.followed, ("is", "are"), "followed by another k8sbench process: left to it")

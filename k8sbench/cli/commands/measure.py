@@ -83,8 +83,6 @@ _LOGS = (
 )
 
 
-PLURALS = {"is": "are", "does": "do"}
-"""The first word of a log's error → that of several logs."""
 PROPOSED = (
     Column("LOG", lambda pair: pair[0].origin.file),
     Column("BENCHMARK", lambda pair: pair[1].plan.benchmark),
@@ -127,7 +125,6 @@ def command(
         return 0
     outcome = measuring.measure(logs, options)
     _write(outcome.measurements, output_format)
-    sys.stdout.flush()
     _note_benchmarks(outcome.recognised, "measured")
     _print_failures(outcome.failures, "error")
     if outcome.failures:
@@ -238,13 +235,8 @@ def _print_failures(failures: Sequence[InputError], kind: str) -> int:
     for error in failures:
         what = error.message.removeprefix(f"{error.file}: ")
         causes.setdefault((what, error.action), []).append(error)
-    following = [*(action for _, action in causes), None][1:]
-    for ((what, action), errors), then in zip(causes.items(), following, strict=True):
+    for (what, action), errors in causes.items():
         files = few([str(error.file) for error in errors])
-        verb, _, rest = what.partition(" ")
-        plural = f" {PLURALS[verb]} {rest}" if verb in PLURALS else f": {what}"
-        output.error(f"{kind}: {errors[0].message if len(errors) == 1 else files + plural}")
-        # What is to be done about several causes in a row is said once.
-        if action and action != then:
-            output.error(f"  {action}")
+        shown = errors[0].message if len(errors) == 1 else f"{files}: {what}"
+        output.error(f"{kind}: {shown}\n  {action}".rstrip())
     return len(causes)

@@ -136,7 +136,7 @@ MMSEG = ["--format", "mmseg", "--batch-size", "4", "--precision", "fp32", "--set
     [
         (["--case", "2x8", "--gpus", "8"], "--case 2x8 and --gpus 8 differ"),
         ([], "does not state how many GPUs the job had"),
-        (["--gpus", "32"], "do not state on how many nodes the 32 GPUs were"),
+        (["--gpus", "32"], "does not state on how many nodes the 32 GPUs were"),
         (["--set", "a/b"], "'a/b' cannot name a set"),
     ],
 )

@@ -17,7 +17,7 @@ from k8sbench.app.catalog import DataSetList
 from k8sbench.app.comparing import BaselineInfo
 from k8sbench.app.reading import Artifact
 from k8sbench.app.records import ListedRun, RunStatus
-from k8sbench.cli.commands.pools import PoolList
+from k8sbench.cli.commands.doctor import PoolList
 from k8sbench.cli.main import main
 from k8sbench.model.baseline import Baseline
 from k8sbench.model.measurement import SCHEMA, Measurement
