@@ -144,8 +144,8 @@ def _charts(rows: Sequence[Result]) -> Iterator[tuple[str, Panel]]:
             yield f"figures/{kind}-{number}.svg", panel
 
 
-def _former(folder: Path) -> set[str]:
-    """Read the paths of the former report's files.
+def _former(folder: Path) -> dict[str, str]:
+    """Read the former report's files: path → digest.
 
     Refuses a folder with other content.
     """
@@ -157,8 +157,8 @@ def _former(folder: Path) -> set[str]:
         there = sorted(path.name for path in folder.iterdir()) if folder.exists() else []
         sums = (folder / SUMS).read_bytes() if SUMS in there else b""
     lines = sums.decode("utf-8", "replace").splitlines()
-    former = {line.partition("  ")[2] for line in lines}
-    if {publication.README, RESULTS} <= former:
+    former = {path: digest for digest, _, path in (line.partition("  ") for line in lines)}
+    if {publication.README, RESULTS} <= former.keys():
         return former
     # What begins with a dot, such as .git, stays as it is.
     if other := [name for name in there if name[:1] != "."]:
@@ -166,10 +166,10 @@ def _former(folder: Path) -> set[str]:
             f"{folder} holds {other[0]}, and no report of k8sbench.",
             "Name an empty folder, a new one, or one that holds a report.",
         )
-    return set()
+    return {}
 
 
-def _write(folder: Path, files: Mapping[str, Content], former: set[str]) -> None:
+def _write(folder: Path, files: Mapping[str, Content], former: Mapping[str, str]) -> None:
     """Write all files to a temporary subfolder, then move them."""
     from k8sbench.adapters.store import disk
 
@@ -184,14 +184,19 @@ def _write(folder: Path, files: Mapping[str, Content], former: set[str]) -> None
                     shutil.copyfile(content, new)
                 else:
                     new.write_bytes(content.encode() if isinstance(content, str) else content)
-                with new.open("rb") as file:
-                    digest = hashlib.file_digest(file, "sha256").hexdigest()
-                sums.append(f"{digest}  {path}\n")
+                sums.append(f"{_digest(new)}  {path}\n")
             (begun / SUMS).write_text("".join(sums), "utf-8")
             for path in (*files, SUMS):
                 (folder / path).parent.mkdir(parents=True, exist_ok=True)
                 (begun / path).replace(folder / path)
-        for path in sorted(former - files.keys()):
-            # A file of sums may come from elsewhere.
-            if not PurePosixPath(path).is_absolute() and ".." not in PurePosixPath(path).parts:
-                (folder / path).unlink(missing_ok=True)
+        for path in former.keys() - files.keys():
+            old = folder / path
+            # The file of sums may come from elsewhere; what somebody has edited stays.
+            is_below = ".." not in PurePosixPath(path).parts and folder in old.parents
+            if is_below and old.is_file() and _digest(old) == former[path]:
+                old.unlink()
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,30 +54,30 @@ def check(
 
     ``names`` are the commands as they are typed, and ``find`` gives one of them.
     """
+
+    def of_any() -> Iterator[str]:
+        # Commands after the one that has the key need not be imported.
+        for command in filter(None, map(find, names())):
+            yield from options(command)
+
     for path, content in files.items():
         for name, value in content.items():
-            if isinstance(value, dict):
-                command = find(name)
-                if command is None:
-                    action = "A table has the name of a command, as it is typed."
-                    message = f"no command {name!r} has options"
-                    raise _unknown(path, name, message, [*names()], action)
-                known, what = {*options(command)}, f"k8sbench {name} has no option"
-                keys = [*value]
+            if not isinstance(value, dict):
+                if name not in of_any():
+                    raise _unknown(path, name, "no command has such an option", of_any())
+            elif (command := find(name)) is None:
+                raise _unknown(path, name, "no command of that name has options", names())
             else:
-                known, what, keys = set(), "no command has an option", [name]
-                for command in filter(None, map(find, names())):
-                    known |= options(command).keys()
-                    if name in known:  # the other commands need not be imported
-                        break
-            for key in keys:
-                if key not in known:
-                    action = "Keys are the long names of options."
-                    raise _unknown(path, key, f"{what} {key!r}", sorted(known), action)
+                for key in value:
+                    if key not in options(command):
+                        why = f"k8sbench {name} has no such option"
+                        raise _unknown(path, key, why, options(command))
 
 
-def _unknown(path: str, key: str, what: str, known: Iterable[str], action: str) -> InputError:
-    return InputError(f"Unknown key {key!r}: {what}.", did_you_mean(key, known) + action, file=path)
+def _unknown(path: str, key: str, why: str, known: Iterable[str]) -> InputError:
+    action = "Keys are the long names of options, tables those of commands."
+    message = f"Unknown key {key!r}: {why}."
+    return InputError(message, did_you_mean(key, sorted(known)) + action, file=path)
 
 
 def default_map(name: str, command: click.Command, files: Files) -> dict[str, Any]:
@@ -104,11 +104,11 @@ def _value(key: str, param: click.Option, value: Any, path: str) -> Any:
     """Convert a value for click, which validates the rest at run time."""
     words = value if isinstance(value, list) else [value]
     is_plain = all(isinstance(word, str | int | float) for word in words)
-    if not is_plain or any(isinstance(word, bool) != param.is_flag for word in words):
-        expected = "true or false" if param.is_flag else "text or a number"
+    is_flag = any(isinstance(word, bool) for word in words)
+    is_list = isinstance(value, list) and not param.multiple
+    if not is_plain or is_flag != param.is_flag or is_list:
+        expected = "true or false" if param.is_flag else "a text or a number"
         raise InputError(f"{key}: It takes {expected}.", "Correct it.", file=path)
-    if isinstance(value, list) and not param.multiple:
-        raise InputError(f"{key}: It takes one value, not a list.", "Correct it.", file=path)
     if isinstance(param.type, click.Path) and key != "benchmark":  # most often that is a name
         return _from_folder(str(value), Path(path).parent)
     return words if param.multiple else value

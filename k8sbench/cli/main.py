@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import functools
 import importlib
 import os
 import sys
@@ -140,9 +139,9 @@ def find(name: str) -> click.Command | None:
     return None if below else command
 
 
-def names(first: str | None = None) -> Iterator[str]:
-    """Yield the full name of every command, importing lazily, ``first`` first."""
-    for name in sorted(COMMANDS, key=lambda name: name != first):
+def names() -> Iterator[str]:
+    """Yield the full name of every command, importing lazily."""
+    for name in COMMANDS:
         command = cli.get_command(click.Context(cli), name)
         if isinstance(command, click.Group):
             yield from (f"{name} {below}" for below in command.commands)
@@ -157,7 +156,7 @@ def _from_files(name: str, command: click.Command) -> dict[str, Any] | None:
     files = catalog.settings()
     if not files:
         return None
-    configuration.check(files, functools.partial(names, name), find)
+    configuration.check(files, names, find)
     return {name: configuration.default_map(name, command, files)}
 
 

@@ -127,22 +127,20 @@ def render_command(
     with progress.reporting(drawn=False) as reporter:
         objects = cases.render(request, reporter, run_id=run_id, set_name=set_name)
     shared = [] if with_trainers else [one for one in objects if one["kind"] == "ConfigMap"]
-    needs = [f"The pods need the ConfigMap {one['metadata']['name']}" for one in shared]
-    for text in needs:
-        output.note(f"{text}; --with-trainers prints it, too, and submit creates it.")
-    _write_manifests([one for one in objects if one not in shared], output_format, needs)
+    for one in shared:
+        needed = f"The pods need the ConfigMap {one['metadata']['name']}"
+        output.note(f"{needed}; --with-trainers prints it, too, and submit creates it.")
+    _write_manifests([one for one in objects if one not in shared], output_format)
 
 
-def _write_manifests(
-    objects: Sequence[Manifest], output_format: str, needs: Sequence[str] = ()
-) -> None:
-    """Print manifests as one JSON list, or else as YAML documents; ``needs`` as comments."""
+def _write_manifests(objects: Sequence[Manifest], output_format: str) -> None:
+    """Print manifests as one JSON list, or else as YAML documents."""
     if output_format == "json":
         output.write_json({"apiVersion": "v1", "kind": "List", "items": objects})
     else:
         from k8sbench.render import to_yaml
 
-        output.write("".join(f"# {text} (--with-trainers).\n" for text in needs) + to_yaml(objects))
+        output.write(to_yaml(objects))
 
 
 @click.command()
