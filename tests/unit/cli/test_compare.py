@@ -103,15 +103,6 @@ def test_what_stands_for_several_things_or_for_none_is_an_error(fill: Fill, type
     assert "'resnet50-' stands for 10 things." in err
 
 
-def test_every_format_is_of_the_same_cases(fill: Fill, typed: Typed) -> None:
-    fill([*old(), *new()])
-    words = ("compare", "old", "new", "--fail-on-regression=3%", "-o")
-    assert json.loads(typed(*words, "json")[1])["regressions"] == 1
-    (row,) = csv.DictReader(io.StringIO(typed(*words, "csv")[1]))
-    assert (row["regression"], row["b_median"], row["a_sets"]) == ("true", "91.0", "old")
-    assert typed(*words, "markdown")[1].startswith("A: old, B: new. ")
-
-
 def test_the_answer_comes_first_in_every_place(fill: Fill, typed: Typed) -> None:
     fill([*old(), *new(), *old(case="1x1"), *new(A, case="1x1")])
     said = "1 of 2 cases slower: resnet50 pytorch fp32 1x8, −9.9 % (p 0.008); 1 shows no change."
@@ -208,15 +199,6 @@ def test_names_of_baselines_are_checked(fill: Fill, typed: Typed) -> None:
     code, out, err = typed("baseline", "list")
     assert (code, out) == (0, "")
     assert "k8sbench baseline save NAME SET" in err
-
-
-def test_no_store_is_made_for_a_baseline(root: pathlib.Path, typed: Typed) -> None:
-    for words in (("save", "base", "old"), ("remove", "base")):
-        code, _, err = typed("baseline", *words)
-        assert code == 2
-        assert "There is no store in" in err
-    assert typed("baseline", "list")[0] == 0
-    assert not root.exists()
 
 
 # History

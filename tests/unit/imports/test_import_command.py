@@ -60,13 +60,6 @@ def test_a_log_of_another_set_is_named_with_its_run(place: Path, run_id: str, cl
     cli("import", "one.txt", *foreign.OF, "--set", "two")
 
 
-def test_a_cause_that_several_logs_share_is_one_error(logs: Path, cli: Cli) -> None:
-    for name in ("aa.txt", "bb.txt"):
-        (logs / name).write_text("no log\n")
-    err = cli("import", "logs", *foreign.OF, code=2).err
-    assert "error: logs/aa.txt, logs/bb.txt: no line is a training line of" in err
-
-
 def test_the_same_log_with_other_values_is_refused(place: Path, run_id: str, cli: Cli) -> None:
     err = cli("import", "one.txt", *foreign.OF, "--set", "one", "--warmup", "210", code=2).err
     assert f"was imported as run {run_id}, with another window." in err
