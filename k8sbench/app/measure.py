@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -18,7 +18,7 @@ from k8sbench.app.results import Rows
 from k8sbench.lifecycle.context import BENCHMARK
 from k8sbench.measure.group import rejections
 from k8sbench.model import choices, imported
-from k8sbench.model.errors import InputError, UsageError
+from k8sbench.model.errors import InputError, UsageError, did_you_mean
 from k8sbench.model.identity import case_key, case_values, checked_set_name
 from k8sbench.model.imported import LogOrigin, Shape, completed
 from k8sbench.model.measurement import Measurement
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from k8sbench.measure.run.expectation import Expectation
     from k8sbench.model.spec import BenchmarkSpec, Variant
 
-PRECISIONS = {"fp32": "fp32", "amp": "amp", "fp16": "amp", "bf16": "amp"}
-"""Precision names → precision; the half types count as AMP."""
-
 AUTO = "auto"
 """The log family that is recognised by the log's lines."""
 
@@ -44,14 +41,6 @@ AUTO = "auto"
 class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
     """User-given facts about logs that lack them; None is "not known"."""
 
-    gpus: int | None = None
-    """GPUs of the whole job."""
-    case: str | None = None
-    """Nodes and GPUs of each: ``4x8``."""
-    batch_size: int | None = None
-    """Samples per GPU and step."""
-    precision: str | None = None
-    """Key of :data:`PRECISIONS`."""
     benchmark: str | None = None
     """Benchmark of the logs, a name or file.
 
@@ -59,10 +48,18 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
     """
     family: str | None = None
     """Log family, if no benchmark is given; :data:`AUTO` detects it."""
-    framework: Framework | None = None
-    variant: str | None = None
+    gpus: int | None = None
+    """GPUs of the whole job."""
+    case: str | None = None
+    """Nodes and GPUs of each: ``4x8``."""
+    batch_size: int | None = None
+    """Samples per GPU and step."""
+    precision: Literal["fp32", "amp", "fp16", "bf16"] | None = None
+    """The half types count as AMP."""
     gpu_model: str | None = None
     """GPU of logs that do not state it."""
+    framework: Framework | None = None
+    variant: str | None = None
     warmup: int | None = None
     """Iterations left out."""
     one_run: bool = False
@@ -186,7 +183,7 @@ def _values(options: MeasureOptions) -> dict[str, Any]:
     return {
         "gpus": gpus if shape is None else shape[0] * shape[1],
         "batch_size": options.batch_size,
-        "precision": None if precision is None else PRECISIONS[precision],
+        "precision": "amp" if precision in {"fp16", "bf16"} else precision,
         "amp_dtype": precision if precision in {"fp16", "bf16"} else None,
         "gpu_model": options.gpu_model,
     }
@@ -202,6 +199,9 @@ def _candidates(options: MeasureOptions) -> list[LogCandidate]:
             "Give --benchmark NAME, or --format FAMILY for logs without a benchmark, or neither: "
             "each log's family and benchmark are then recognised.",
         )
+    if options.family not in {None, AUTO, *NAMES}:
+        hint = did_you_mean(str(options.family), NAMES) + f"Families: {', '.join(NAMES)}."
+        raise UsageError(f"There is no log family {options.family!r}.", hint)
     if options.variant is not None and options.benchmark is None:
         raise UsageError("--variant is one of a benchmark.", "Give --benchmark as well.")
     results.check_accepted(options.accept, of_groups=False)

@@ -126,13 +126,8 @@ def _from_folder(value: str, folder: Path) -> str:
 
 # -- completion: benchmarks and files; click completes the rest ------------------------------------
 
-FILES = frozenset(
-    {
-        *("checkpoints", "config", "data", "file", "kubeconfig", "log", "logs"),
-        *("place", "plot", "pools_file", "store", "target", "weights", "where"),
-    }
-)
-"""Parameters that may be a path, in every command."""
+PATHS = re.compile(r"(?<!/)\b(FILE|DIR|FOLDER|LOG|PATH)\b")
+"""What the metavar of a parameter has that may be a path."""
 
 
 class Benchmark(click.Path):
@@ -157,7 +152,7 @@ def prepare(command: click.Command) -> None:
             continue
         if param.name == "benchmark":
             param.type = Benchmark(readable=False)
-        elif param.name in FILES:
+        elif PATHS.search(param.metavar or ""):
             param.type = click.Path(readable=False)
     if isinstance(command, click.Group):
         for below in command.commands.values():

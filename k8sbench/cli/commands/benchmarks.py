@@ -191,7 +191,7 @@ def _write(line: str) -> None:
     output.write(f"{text}\n")
 
 
-DATA_SETS_SHOWN = (
+DATA_COLUMNS = (
     Column("NAME", lambda data_set: data_set.name, whole=True),
     Column("TITLE", lambda data_set: data_set.title),
     Column("BENCHMARKS", lambda data_set: ", ".join(data_set.benchmarks)),
@@ -217,7 +217,7 @@ def list_(output_format: str) -> None:
     """List the data sets: what they hold, and where to get them."""
     document = catalog.DataSetList(data_sets=DATA_SETS)
     names = [data_set.name for data_set in DATA_SETS]
-    output.write_items(output_format, DATA_SETS_SHOWN, DATA_SETS, document, names)
+    output.write_items(output_format, DATA_COLUMNS, DATA_SETS, document, names)
 
 
 @data_command.command("make-sample")

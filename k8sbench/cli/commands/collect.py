@@ -24,7 +24,7 @@ from k8sbench.cli.options import (
 )
 from k8sbench.cli.terminal import output, progress
 from k8sbench.model.counts import counted
-from k8sbench.model.errors import FEW, Interrupted, UsageError
+from k8sbench.model.errors import Interrupted, UsageError, few
 from k8sbench.model.run import Run
 from k8sbench.report.formats import FORMATS
 
@@ -110,9 +110,7 @@ def _agrees(text: str, *, yes: bool) -> bool:
 
 
 def _note(runs: Sequence[Run], verbs: tuple[str, str], what: str) -> None:
-    """Note the state of runs, by name if they are few."""
-    if len(runs) > FEW:
-        output.note(f"  {counted(len(runs), 'run', verbs)} {what}")
-        return
-    for run in runs:
-        output.note(f"  {run.run_id} {verbs[0]} {what}")
+    """Note the state of runs by name."""
+    if runs:
+        verb = verbs[len(runs) > 1]
+        output.note(f"  {few([run.run_id for run in runs])} {verb} {what}")

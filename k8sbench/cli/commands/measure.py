@@ -15,12 +15,20 @@ import click
 
 from k8sbench.app import explain
 from k8sbench.app import measure as measuring
-from k8sbench.app.measure import AUTO, PRECISIONS, ImportedLogs, MeasureOptions, Proposed
+from k8sbench.app.measure import AUTO, ImportedLogs, MeasureOptions, Proposed
 from k8sbench.cli import exit_codes, rows
-from k8sbench.cli.options import accept_option, format_option, grouped, rows_option, store_option
+from k8sbench.cli.options import (
+    accept_option,
+    declared,
+    format_option,
+    grouped,
+    rows_option,
+    store_option,
+)
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError, Interrupted, UsageError, few
+from k8sbench.model.request import LONGEST, Flag
 from k8sbench.parse.families import NAMES
 from k8sbench.report import explanation, formats
 from k8sbench.report.text_table import Column
@@ -30,59 +38,38 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+FLAGS = {
+    "benchmark": Flag(
+        "Benchmark to which the logs belong. Default: the built-in one whose model a log names, if"
+        " its rules accept the log.",
+        "NAME|FILE",
+    ),
+    "family": Flag(
+        "Log family, without a benchmark and so without a plan to compare with:"
+        f" {', '.join(NAMES)}, or {AUTO}: recognised in each log.",
+        "FAMILY",
+        names=("--format",),
+    ),
+    "gpus": Flag("GPUs of the whole job, for logs that do not state them.", "N", (1, 999_999)),
+    "case": Flag("Nodes and GPUs per node, as 4x8, if nothing else states them.", "RxG"),
+    "batch_size": Flag("Samples per GPU and step.", "B", (1, 1_000_000)),
+    "precision": Flag("Precision that was requested."),
+    "gpu_model": Flag("GPU model, for logs that do not state it.", "NAME"),
+    "framework": Flag("Framework."),
+    "variant": Flag("Variant of the benchmark.", "NAME"),
+    "warmup": Flag(
+        "Iterations left out; default: the log's for our own trainers, else the benchmark's, else"
+        " the format's.",
+        "ITERATIONS",
+        (0, LONGEST),
+    ),
+    "one_run": Flag("All logs belong to one run: its ranks or its parts."),
+}
 _LOGS = (
     click.argument("logs", metavar="LOG...", nargs=-1, required=True),
-    click.option(
-        "--benchmark",
-        metavar="NAME|FILE",
-        help="Benchmark to which the logs belong."
-        " Default: the built-in one whose model a log names, if its rules accept the log.",
-    ),
-    click.option(
-        "--format",
-        "family",
-        type=click.Choice([AUTO, *NAMES]),
-        metavar="FAMILY",
-        help="Log family, without a benchmark and so without a plan to compare with: "
-        f"{', '.join(NAMES)}, or {AUTO}: recognised in each log.",
-    ),
-    click.option(
-        "--gpus",
-        metavar="N",
-        type=click.IntRange(1, 999_999),
-        help="GPUs of the whole job, for logs that do not state them.",
-    ),
-    click.option(
-        "--case",
-        metavar="RxG",
-        help="Nodes and GPUs per node, as 4x8, if nothing else states them.",
-    ),
-    click.option(
-        "--batch-size",
-        metavar="B",
-        type=click.IntRange(1, 1_000_000),
-        help="Samples per GPU and step.",
-    ),
-    click.option(
-        "--precision", type=click.Choice([*PRECISIONS]), help="Precision that was requested."
-    ),
-    click.option("--gpu-model", metavar="NAME", help="GPU model, for logs that do not state it."),
-    click.option("--framework", type=click.Choice(["pytorch", "paddle"]), help="Framework."),
-    click.option("--variant", metavar="NAME", help="Variant of the benchmark."),
-    click.option(
-        "--warmup",
-        metavar="ITERATIONS",
-        type=click.IntRange(min=0),
-        help="Iterations left out; default: the log's for our own trainers, else the benchmark's, "
-        "else the format's.",
-    ),
-    click.option(
-        "--one-run", is_flag=True, help="All logs belong to one run: its ranks or its parts."
-    ),
+    *declared(MeasureOptions, FLAGS),
     accept_option,
 )
-
-
 PROPOSED = (
     Column("LOG", lambda pair: pair[0].origin.file),
     Column("BENCHMARK", lambda pair: pair[1].plan.benchmark),

@@ -67,14 +67,8 @@ def _gpu_printer() -> Iterator[Callable[[LiveMetrics], None]]:
     from k8sbench.cli.terminal import drawing
 
     if not sys.stdout.isatty() or os.environ.get("TERM", "") in output.PLAIN_TERMS:
-
-        def show(metrics: LiveMetrics) -> None:
-            wide = Console(width=WIDE, no_color=True, color_system=None)
-            with wide.capture() as drawn:
-                wide.print(drawing.gpus(metrics, WIDE))
-            output.write("\n".join(line.rstrip() for line in drawn.get().split("\n")) + "\n")
-
-        yield show
+        wide = Console(width=WIDE, no_color=True, color_system=None)
+        yield lambda metrics: wide.print(drawing.gpus(metrics, WIDE), "", sep="\n")
     else:
         console = Console(force_terminal=True, no_color=not output.wanted())
         with Live(console=console, auto_refresh=False) as live:
