@@ -1,16 +1,13 @@
-"""How commands end: exit codes of runs, rows and node checks, and stop requests.
+"""Exit codes of runs, rows and node checks; errors have their own.
 
 0 valid, 3 failed, 4 timed out, 5 rejected, 8 target not reached.
 """
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Collection, Iterable
-from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from k8sbench.lifecycle.context import Stop
 from k8sbench.model.errors import (
     NOT_REACHED_EXIT_CODE,
     REGRESSION_EXIT_CODE,
@@ -33,11 +30,6 @@ ORDER = (
     *(UNDECIDED_EXIT_CODE, 0),
 )
 """Precedence among the exit codes of several runs."""
-CAUSES = {
-    signal.SIGINT: "Interrupted (Ctrl-C)",
-    signal.SIGTERM: "Interrupted (SIGTERM)",
-    signal.SIGHUP: "Interrupted (terminal closed)",
-}
 
 
 def of_run(run: Run) -> int:
@@ -88,27 +80,3 @@ def worst(codes: Iterable[int]) -> int:
     """Return the exit code of a command that has several; 0 without any."""
     present = set(codes)
     return next((code for code in ORDER if code in present), 0)
-
-
-class SignalStop(Stop):
-    """A Stop set by a signal; a second signal ends the program immediately.
-
-    Signals have Python's behaviour outside the context: nothing needs an orderly end there.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._before: list[dict[signal.Signals, Any]] = []
-
-    def __enter__(self) -> Stop:
-        self._before.append({number: signal.signal(number, self._take) for number in CAUSES})
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.pop().items():
-            signal.signal(number, handler)
-
-    def _take(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        if self.cause is not None:
-            raise KeyboardInterrupt("k8sbench list shows what became of the runs.")
-        self(CAUSES[signal.Signals(number)])

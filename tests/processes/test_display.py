@@ -24,10 +24,11 @@ from tests.unit.presence import present
 PATIENCE = 120.0
 DRIVER = """
 import sys
-from k8sbench.cli.terminal import output, progress
+from k8sbench.cli.running import reporting
+from k8sbench.cli.terminal import output
 from k8sbench.model.phase import Phase
 from tests.unit.cli.live_runs import *
-with progress.reporting(lambda: NOW) as tell:
+with reporting(lambda: NOW) as tell:
     for said in sys.stdin:
         exec(said)
 """

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from k8sbench.app import catalog
-from k8sbench.cli.exit_codes import SignalStop
 from k8sbench.cli.options import format_option
+from k8sbench.cli.running import SignalStop
 from k8sbench.cli.terminal import output
 from k8sbench.model.data_set import DATA_SETS, data_set
 from k8sbench.model.errors import UsageError

@@ -12,7 +12,6 @@ import click
 from k8sbench.app import collect, serve
 from k8sbench.app.collect import CollectOptions
 from k8sbench.cli import exit_codes, rows
-from k8sbench.cli.exit_codes import SignalStop
 from k8sbench.cli.options import (
     accept_option,
     access_options,
@@ -22,7 +21,8 @@ from k8sbench.cli.options import (
     store_option,
     wait_option,
 )
-from k8sbench.cli.terminal import output, progress
+from k8sbench.cli.running import SignalStop, reporting
+from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import Interrupted, UsageError, few
 from k8sbench.model.run import Run
@@ -78,7 +78,7 @@ def command(
         raise UsageError("--take-over is for runs that are named.", "Name them instead of --all.")
     options = CollectOptions(runs=runs, until_over=follow, store=where, **asked)
     stop = SignalStop()
-    with progress.reporting() as reporter:
+    with reporting() as reporter:
         if every and follow:
             collected = serve.serve(options, reporter, stop)
         else:

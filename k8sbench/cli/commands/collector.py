@@ -11,8 +11,8 @@ import click
 
 from k8sbench.app import serve
 from k8sbench.app.serve import Leadership
-from k8sbench.cli.exit_codes import SignalStop
 from k8sbench.cli.options import F, reject_password
+from k8sbench.cli.running import SignalStop
 from k8sbench.cli.terminal import log_lines
 from k8sbench.model import extras
 from k8sbench.model.errors import UsageError

@@ -12,7 +12,6 @@ import click
 
 from k8sbench.app import cancel, follow, logs
 from k8sbench.cli import exit_codes, rows
-from k8sbench.cli.exit_codes import SignalStop
 from k8sbench.cli.options import (
     access_options,
     keep_option,
@@ -22,7 +21,8 @@ from k8sbench.cli.options import (
     store_option,
     wait_option,
 )
-from k8sbench.cli.terminal import output, progress
+from k8sbench.cli.running import SignalStop, reporting
+from k8sbench.cli.terminal import output
 from k8sbench.lifecycle.live_metrics import LiveMetrics
 from k8sbench.model import plain_text
 
@@ -52,7 +52,7 @@ def watch_command(
     if gpu:
         with _gpu_printer() as show:
             follow.look(run, note=output.note, stop=stop, show=show, **where)
-    with progress.reporting() as reporter:
+    with reporting() as reporter:
         followed = follow.watch(run, reporter=reporter, stop=stop, keep=keep, wait=wait, **where)
     rows.write(followed, output_format)
     return exit_codes.of_rows(followed)
@@ -142,7 +142,7 @@ def cancel_command(runs: tuple[str, ...], **where: Any) -> None:
     The job is deleted from the cluster when its logs are archived; a local run's processes are
     ended by the k8sbench that started them. A run that has ended is not changed.
     """
-    with progress.reporting() as reporter:
+    with reporting() as reporter:
         cancel.cancel(runs, reporter=reporter, stop=SignalStop(), **where)
 
 
@@ -156,5 +156,5 @@ def delete_command(runs: tuple[str, ...], **where: Any) -> None:
     A run that has not ended is cancelled first. Only what k8sbench created is deleted. The records
     and logs in the store stay.
     """
-    with progress.reporting() as reporter:
+    with reporting() as reporter:
         cancel.delete(runs, reporter=reporter, stop=SignalStop(), **where)

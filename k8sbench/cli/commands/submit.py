@@ -12,9 +12,9 @@ import msgspec
 from k8sbench.app import cases, nodes, records, submit
 from k8sbench.app.submit import Detached, DryRun
 from k8sbench.cli import exit_codes, rows
-from k8sbench.cli.exit_codes import SignalStop
 from k8sbench.cli.options import GroupedHelp, format_option, request_options, rows_option
-from k8sbench.cli.terminal import output, progress
+from k8sbench.cli.running import SignalStop, reporting
+from k8sbench.cli.terminal import output
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.request import (
     CASE_FLAGS,
@@ -48,7 +48,7 @@ def command(request: SubmitRequest, output_format: str) -> int:
     stop = SignalStop()
     agree = _confirm if sys.stdin.isatty() else None
     quiet = request.detach or request.dry_run is not None
-    with progress.reporting(drawn=not quiet) as reporter:
+    with reporting(drawn=not quiet) as reporter:
         done = submit.submit(request, reporter, stop, agree)
     if isinstance(done, DryRun):
         return _print_dry_run(done, output_format)
@@ -124,7 +124,7 @@ def render_command(
     k8sbench render BENCHMARK --with-trainers | kubectl apply --server-side -f -
     The run id is drawn by submit; here it is an example unless --run-id names one.
     """
-    with progress.reporting(drawn=False) as reporter:
+    with reporting(drawn=False) as reporter:
         objects = cases.render(request, reporter, run_id=run_id, set_name=set_name)
     shared = [] if with_trainers else [one for one in objects if one["kind"] == "ConfigMap"]
     for one in shared:
@@ -164,7 +164,7 @@ def nodes_command(request: SubmitRequest, output_format: str, selector: str) -> 
     if selector:
         resuming = f"nodes --selector {shlex.quote(selector)}"
         request = msgspec.structs.replace(request, command=resuming)
-    with progress.reporting() as reporter:
+    with reporting() as reporter:
         found, measured = nodes.nodes(request, reporter, SignalStop(), selector=selector)
     from k8sbench.report.nodes import sentences
 

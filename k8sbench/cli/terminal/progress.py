@@ -6,10 +6,6 @@ failed. On a terminal :mod:`k8sbench.cli.terminal.display` draws the state of th
 
 from __future__ import annotations
 
-import contextlib
-import os
-import sys
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -164,27 +160,6 @@ class Progress:
         more = len(failed) - MOST_TAILS
         what = f"last lines of {more} more" if more > 0 else "all lines"
         self._print(live, f"{what}: k8sbench logs {live.run_id}")
-
-
-@contextlib.contextmanager
-def reporting(clock: Clock = time.time, *, drawn: bool = True) -> Iterator[Progress]:
-    """Report on runs while inside: drawn on a terminal, in plain lines elsewhere.
-
-    Nothing else should write to the terminal until then: give notes to the reporter, and print data
-    afterwards. Plain lines also where ``drawn`` is false: there is nothing to watch.
-    """
-    reporter = Progress(clock)
-    if (
-        drawn
-        and not output.quiet
-        and sys.stderr.isatty()
-        and os.environ.get("TERM", "") not in output.PLAIN_TERMS
-    ):
-        from k8sbench.cli.terminal.display import Display
-
-        reporter = Display(clock)
-    with contextlib.closing(reporter):
-        yield reporter
 
 
 def sweep_words(sweep: Sweep, now: float) -> str:
