@@ -9,9 +9,9 @@ import string
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from k8sbench.app import catalog, records, results, stores
+from k8sbench.app import catalog, results, stores
 from k8sbench.app.stores import Note
-from k8sbench.model.errors import InputError, NotFound, UsageError
+from k8sbench.model.errors import InputError, NotFound
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.spec import LogFormat
 
@@ -45,16 +45,10 @@ def explain(
                 raise NotFound(f"{count} {text!r}.", way)
             (result,) = speedup.results(named, among=groups, find=catalog.finder(store, note))
             return list(explanation.of_group(result))
-        is_run = any(run.run_id == text for run in runs)
-        if not is_run and any(run.plan.set_name == text for run in runs):
-            raise UsageError(
-                f"{text!r} is a set, not a run or a group.",
-                f"See their ids with: k8sbench results --set {text} -o wide",
-            )
-        by_id = {run.run_id: run for run in runs}
-        run_id = records.resolve(list(by_id), text)
+        run_id = results.run_id(text, runs)
+        run = next(run for run in runs if run.run_id == run_id)
         group = next(each for each in groups if any(m.run_id == run_id for m in each.members))
-        return list(explanation.of_run(by_id[run_id], group))
+        return list(explanation.of_run(run, group))
 
 
 def explain_format(name: str, log: str) -> list[Row]:

@@ -42,13 +42,10 @@ def nodes(
 
     loaded = catalog.benchmark(request.benchmark)
     submit.check_names(request)
-    if request.backend == "local":
-        raise UsageError("nodes compares the nodes of a cluster.", "Leave out --backend local.")
     target = targets.for_submit(request, may_be_local=False)
     if target.api is None:
         raise UsageError(
-            "nodes compares the nodes of a cluster, and there is none"
-            f" ({target.why.removeprefix('backend local: ')}).",
+            f"nodes compares the nodes of a cluster, and there is none ({target.why}).",
             "Name one with --context or --kubeconfig.",
         )
     planned = cases.prepare([loaded], request, target.site, reporter.note)

@@ -52,8 +52,8 @@ DETACHED_SECONDS = 86_400.0
 
 This limits how long an unattended job holds GPUs.
 """
-INSTALLED_AS = {"pytorch": ("torch", "torch"), "paddle": ("paddle", "paddle")}
-"""Framework → its module and our extra that installs it."""
+INSTALLED_AS = {"pytorch": "torch", "paddle": "paddle"}
+"""Framework → its module, and our extra that installs it."""
 
 
 class DryRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -322,7 +322,7 @@ def _with_frameworks(planned: Sequence[PlannedCase], reporter: Reporter) -> tupl
     """Leave out cases whose framework is not installed; raises if none is left."""
     kept: list[PlannedCase] = []
     for case in planned:
-        plan, (module, extra) = case.draft, INSTALLED_AS[case.draft.framework]
+        plan, module = case.draft, INSTALLED_AS[case.draft.framework]
         # A program of the user's own brings what it needs.
         if plan.impl == "user" or importlib.util.find_spec(module) is not None:
             kept.append(case)
@@ -332,7 +332,7 @@ def _with_frameworks(planned: Sequence[PlannedCase], reporter: Reporter) -> tupl
         raise UsageError(
             f"A local run of {plan.benchmark} on {plan.framework} needs {module}, which is not"
             f" installed beside k8sbench ({sys.executable}).",
-            f"{extras.how_to_install(extra)}; or choose another --framework.",
+            f"{extras.how_to_install(module)}; or choose another --framework.",
         )
     return tuple(kept)
 

@@ -53,7 +53,7 @@ WRONG = [
     ("nodes resnet50 --set='a b'", "error: 'a b' cannot name a set."),
     (
         "nodes resnet50 --backend=local",
-        "nodes compares the nodes of a cluster.\n  Leave out --back",
+        "nodes compares the nodes of a cluster, and there is none (backend local",
     ),
     ("collect --all --accept=nosuch", NO_REASON),
     ("status nosuch", "There are no runs"),
@@ -98,7 +98,10 @@ WRONG_WITH_RUNS = [
     ("results --plot=nowhere/rows.svg", "nowhere/rows.svg"),
     ("results --benchmark=tsm --plot=rows.svg", "There are: seg."),
     ("results nosuch", "There is no run 'nosuch' in the store."),
-    ("results nightly", "'nightly' is a set, not a run.\n  Name it with --set nightly."),
+    (
+        "results nightly",
+        "'nightly' is a set, not a run.\n  Its runs: k8sbench results",
+    ),
     ("results seg-1 --set=weekly", "No run fits all of the filters"),
     ("logs nosuch", "no run 'nosuch' in the store.\n  k8sbench list shows the runs."),
     ("logs going-no", "Nearest: going-on."),

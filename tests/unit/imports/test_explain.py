@@ -127,7 +127,7 @@ def test_a_format_shows_how_far_its_expression_matches(place: Path, cli: Cli) ->
     ("words", "says"),
     [
         (["nothing"], "There is no run 'nothing'"),
-        (["one"], "'one' is a set, not a run or a group."),
+        (["one"], "'one' is a set, not a run."),
         (["g-nothing"], "There is no group 'g-nothing'"),
         ([str(foreign.BENCHMARK), "gone.log"], "gone.log: does not exist"),
         (["nothing", "--accept", "batchsize"], "there is no such reason"),
