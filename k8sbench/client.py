@@ -84,20 +84,12 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """All fields, as ``results -o json`` has them (docs/schema.md)."""
 
 
-class Results(Sequence[Row]):
+class Results(list[Row]):
     """Rows in the order of ``k8sbench results``."""
 
     def __init__(self, report: Report) -> None:
+        super().__init__(_row(result) for result in report.results)
         self.report = report
-        self._rows = [_row(result) for result in report.results]
-
-    def __len__(self) -> int:
-        """Count the rows."""
-        return len(self._rows)
-
-    def __getitem__(self, index: Any) -> Any:
-        """Return a row, or some."""
-        return self._rows[index]
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a table, a column for each field; raises :class:`UsageError` without pandas."""
@@ -135,8 +127,7 @@ class Run:
     @property
     def row(self) -> Row:
         """The row with this run; raises :class:`NotFound` if none exists yet."""
-        row: Row = self._client.results(runs=(self.run_id,))[0]
-        return row
+        return self._client.results(runs=(self.run_id,))[0]
 
     def logs(self, replica: str | None = None) -> list[str]:
         """Return the lines so far.

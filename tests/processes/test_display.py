@@ -243,16 +243,6 @@ def test_what_others_print_goes_above_and_data_goes_its_own_way(drawn: Terminal)
     assert drawn.out == "data\n"
 
 
-def test_however_much_is_printed_it_is_drawn_now_and_then(drawn: Terminal) -> None:
-    drawn.do("for n in range(20_000): tell.on_event(run(), step(n, total=20_000))")
-    drawn.do("for n in range(500): tell.on_event(run(), note(f'note {n}'))")
-    drawn.do("tell.on_event(run(), note('last'))")
-    drawn.see("last")
-    lines = drawn.end()
-    assert lines[-501:] == [*(f"  note {n}" for n in range(500)), "  last"]
-    assert drawn.raw.count("REPLICA") < 2000
-
-
 def test_the_terminal_wraps_long_lines_for_copying(terminal: Terminal) -> None:
     terminal.do("tell.planned(run())")
     terminal.do("tell.on_event(run(), note('[b]\\x1b[31m' + 'a word ' * 20 + 'end'))")

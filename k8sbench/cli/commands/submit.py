@@ -15,7 +15,7 @@ from k8sbench.cli import exit_codes, rows
 from k8sbench.cli.options import GroupedHelp, format_option, request_options, rows_option
 from k8sbench.cli.running import SignalStop, reporting
 from k8sbench.cli.terminal import output
-from k8sbench.model.errors import Unreachable
+from k8sbench.model.errors import REGRESSION_EXIT_CODE, Unreachable
 from k8sbench.model.request import (
     CASE_FLAGS,
     FLAGS,
@@ -174,4 +174,5 @@ def nodes_command(request: SubmitRequest, output_format: str, selector: str) -> 
             output.write(f"{text}\n")
         else:
             output.note(text)
-    return exit_codes.of_nodes(found.to_cordon, measured)
+    slow = REGRESSION_EXIT_CODE if found.to_cordon else 0
+    return exit_codes.worst((slow, exit_codes.of_rows(measured)))

@@ -95,7 +95,7 @@ class Life:
 @pytest.fixture
 def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Life]:
     monkeypatch.setattr(controller, "LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(controller, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(controller, "RETRY_SECONDS", 0.01)
     life = Life(str(tmp_path / "store"))
     yield life
     life.stop("Enough.")
