@@ -7,7 +7,7 @@ spread than it has.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -264,12 +264,6 @@ class TakenLog(NamedTuple):
     measured: Measurement
     origin: LogOrigin
     recognised: str | None
-    by_name: tuple[str, ...]
-    """Options whose values are those that its name says."""
-
-
-Proposed = Sequence[tuple[TakenLog, Run]]
-"""Logs, and the runs as which they would be recorded."""
 
 
 def import_logs(
@@ -280,13 +274,11 @@ def import_logs(
     set_name: str | None = None,
     skip_unreadable: bool = False,
     from_names: bool = False,
-    confirm: Callable[[Proposed, str], None] | None = None,
     where: str | None = None,
 ) -> ImportedLogs:
     """Measure logs and record each as a run: all of them, or none.
 
-    With ``from_names`` a log's name counts where the log states nothing. ``confirm`` is given what
-    would be recorded, and the set, and raises where it is not to be.
+    With ``from_names`` a log's name counts where the log states nothing.
 
     The same log twice, or one that another run of the store has, is among the failures. With
     ``skip_unreadable`` logs that cannot be measured are left out, instead of all. ``set_name`` is
@@ -310,9 +302,7 @@ def import_logs(
                 }
                 first = next(iter(names))
                 said = imported.from_name(first) if from_names else {}
-                (measured, origin, stated), by_name = _measured(
-                    *(copies, first, candidates, options), said
-                )
+                measured, origin, stated = _measured(copies, first, candidates, options, said)
             except InputError as error:
                 failures.append(error)
                 continue
@@ -322,7 +312,7 @@ def import_logs(
                 measured = msgspec.structs.replace(measured, log_digest=files[0].sha256)
             if origin.spec_text:
                 artifacts.RunFolder(folder).write(BENCHMARK, origin.spec_text.encode())
-            taken.append(TakenLog(folder, run_id, files, measured, origin, stated, by_name))
+            taken.append(TakenLog(folder, run_id, files, measured, origin, stated))
         doubles = _doubles(taken, store.runs(RunFilter()))
         failures += doubles
         added, there = list[tuple[TakenLog, Run]](), list[Run]()
@@ -330,8 +320,6 @@ def import_logs(
             added, there = _planned(store, taken, set_name, context.now(), failures)
             if failures and not skip_unreadable:
                 added, there = [], []
-        if confirm and added:
-            confirm(added, set_name)
         if added:
             exchange.add(store, [(log.folder, run, log.files) for log, run in added])
         recorded = [store.run(run.run_id) for _, run in added]
@@ -352,11 +340,8 @@ def _measured(
     candidates: Sequence[LogCandidate],
     options: MeasureOptions,
     said: Mapping[str, Any],
-) -> tuple[tuple[Measurement, LogOrigin, str | None], tuple[str, ...]]:
-    """Measure a log; take missing facts from its file name.
-
-    Also returns the options that were taken from the name.
-    """
+) -> tuple[Measurement, LogOrigin, str | None]:
+    """Measure a log; take missing facts from its file name."""
     said = {option: value for option, value in said.items() if getattr(options, option) is None}
     if options.gpus is not None or options.case is not None:
         said = {option: said[option] for option in said.keys() - {"gpus", "case"}}
@@ -379,7 +364,7 @@ def _measured(
             if "case" in said and math.prod(choices.parse_case(said["case"])) != measured.gpus:
                 missing.remove("case")
             if not said.keys() & missing - by_name.keys():
-                return found, tuple(by_name)
+                return found
         by_name |= {option: said[option] for option in missing if option in said}
 
 

@@ -208,7 +208,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug, output.quiet = "--debug" in args[:end], "--quiet" in args[:end]
     args = [word for word in args[:end] if word not in {"--debug", "--quiet"}] + args[end:]
     try:
-        code = cli.main(args=args, prog_name="k8sbench", standalone_mode=False, obj=tuple(args))
+        code = cli.main(args=args, prog_name="k8sbench", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except BenchError as error:

@@ -6,8 +6,6 @@ printed.
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,7 +13,7 @@ import click
 
 from k8sbench.app import explain
 from k8sbench.app import measure as measuring
-from k8sbench.app.measure import AUTO, ImportedLogs, MeasureOptions, Proposed
+from k8sbench.app.measure import AUTO, ImportedLogs, MeasureOptions
 from k8sbench.cli import exit_codes, rows
 from k8sbench.cli.options import (
     accept_option,
@@ -27,11 +25,10 @@ from k8sbench.cli.options import (
 )
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
-from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError, Interrupted, UsageError, few
+from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError, few
 from k8sbench.model.request import LONGEST, Flag
 from k8sbench.parse.families import NAMES
 from k8sbench.report import explanation, formats
-from k8sbench.report.text_table import Column
 
 if TYPE_CHECKING:
     from k8sbench.model.measurement import Measurement
@@ -69,15 +66,6 @@ _LOGS = (
     click.argument("logs", metavar="LOG...", nargs=-1, required=True),
     *declared(MeasureOptions, FLAGS),
     accept_option,
-)
-PROPOSED = (
-    Column("LOG", lambda pair: pair[0].origin.file),
-    Column("BENCHMARK", lambda pair: pair[1].plan.benchmark),
-    Column("FRAMEWORK", lambda pair: pair[1].plan.framework),
-    Column("CASE", lambda pair: pair[1].plan.case),
-    Column("PRECISION", lambda pair: pair[1].plan.precision),
-    Column("BATCH", lambda pair: str(pair[1].plan.batch_size)),
-    Column("FROM ITS NAME", lambda p: ", ".join(p[0].by_name).replace("_size", "") or None),
 )
 
 
@@ -148,7 +136,6 @@ def import_command(
     logs: tuple[str, ...],
     options: MeasureOptions,
     output_format: str,
-    from_names: bool,
     **recording: Any,
 ) -> int:
     """Record existing logs as runs, and print their rows.
@@ -159,39 +146,17 @@ def import_command(
     copy of another log, or of one that is in the store already, is named. The command can be
     repeated: with --set the runs of the same logs are not changed.
 
-    Without --benchmark and --format the family and the benchmark of each log are recognised, what
-    would be recorded is shown first, and what only the names of the logs say is recorded after a
-    question, or without one with --from-names.
+    Without --benchmark and --format the family and the benchmark of each log are recognised.
 
     \b
     k8sbench import logs/
     k8sbench import logs/ --benchmark mine.yaml --gpu-model "Tesla V100-SXM2-16GB"
     k8sbench import logs/ --benchmark deeplabv3p --case 4x8 --precision fp32
     """
-    confirm = None
-    if options.benchmark is None and options.family is None:
-        confirm = None if from_names else _confirm
-        from_names = True
-    done = measuring.import_logs(
-        logs, options, output.note, from_names=from_names, confirm=confirm, **recording
-    )
+    done = measuring.import_logs(logs, options, output.note, **recording)
     if done.rows is not None:
         rows.write(done.rows, output_format)
     return _note_outcome(done)
-
-
-def _confirm(proposed: Proposed, set_name: str) -> None:
-    """Show the proposed runs; ask if file names alone state some values."""
-    output.error(output.table_text(PROPOSED, proposed).rstrip("\n"))
-    typed: tuple[str, ...] = click.get_current_context().obj
-    words = () if "--set" in typed else ("--set", set_name)
-    again = shlex.join(("k8sbench", *typed, "--from-names", *words))
-    if not any(log.by_name for log, _ in proposed):
-        output.note(f"The same again: {again}")
-    elif not sys.stdin.isatty():
-        raise UsageError("Some values come from file names only.", f"To record it so: {again}")
-    elif not output.agreed(f"Record {counted(len(proposed), 'run')} so, in set {set_name}?"):
-        raise Interrupted("Nothing was imported.", f"To record it so: {again}")
 
 
 def _note_outcome(done: ImportedLogs) -> int:
