@@ -117,7 +117,7 @@ def measure(logs: Sequence[str], options: MeasureOptions) -> Measured:
 def _find(
     logs: Sequence[str], options: MeasureOptions
 ) -> tuple[list[dict[str, str | None]], list[InputError]]:
-    """Expand folders; returns the logs of each run, by path, and errors of missing files.
+    """Return the logs of each run, by path, and errors of missing files.
 
     A path that leads nowhere must not cost the others their figures, unless all are one run's: one
     that lacks one of its files would be another run.
@@ -369,7 +369,10 @@ def _measured(
 
 
 def _doubles(taken: Sequence[TakenLog], known: Sequence[Run]) -> list[InputError]:
-    """Return an error for each log that is a copy of one before it, or of another run's log."""
+    """Return an error for each copy of another log.
+
+    The other is a log before it, or that of another run.
+    """
     others = [(run, run.measurement) for run in known if run.measurement is not None]
     doubles = []
     for number, log in enumerate(taken):

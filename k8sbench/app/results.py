@@ -75,7 +75,7 @@ def results(
 
 
 def run_id(text: str, runs: Sequence[Run]) -> str:
-    """Return the id of the run with this id prefix; says so if it is a set."""
+    """Return the full id of a run; a set is an error."""
     ids = [run.run_id for run in runs]
     if text not in ids and any(run.plan.set_name == text for run in runs):
         way = f"Its runs: k8sbench results --set {text} -o wide"

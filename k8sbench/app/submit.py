@@ -262,7 +262,7 @@ def _refusals(outcomes: Sequence[Outcome]) -> list[BenchError]:
 def _followed(
     outcome: Outcome, store: SqlStore, request: SubmitRequest, reporter: Reporter, stop: Stop
 ) -> Run:
-    """Watch a joined run of another process by its record."""
+    """Return the run; one of another process is watched to its end."""
     run = outcome.run
     if outcome.how is How.FOLLOWED_ELSEWHERE:
         from k8sbench.app import follow
@@ -319,7 +319,7 @@ def _check_agreed(
 
 
 def _with_frameworks(planned: Sequence[PlannedCase], reporter: Reporter) -> tuple[PlannedCase, ...]:
-    """Leave out cases whose framework is not installed; raises if none is left."""
+    """Leave out cases whose framework is missing; at least one stays."""
     kept: list[PlannedCase] = []
     for case in planned:
         plan, module = case.draft, INSTALLED_AS[case.draft.framework]
