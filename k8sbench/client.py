@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent import futures
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -26,12 +27,12 @@ import msgspec
 from k8sbench.app import cases, comparing, listing, submit
 from k8sbench.app import logs as log_reading
 from k8sbench.app import results as rows_of
+from k8sbench.app.comparing import StoresRead
 from k8sbench.app.records import RunStatus
 from k8sbench.app.reporting import Report, Wanted
-from k8sbench.app.sides import StoresRead
-from k8sbench.lifecycle.context import Stop
+from k8sbench.lifecycle.context import Stop, in_thread
 from k8sbench.model import request, times
-from k8sbench.model.errors import BenchError, TimedOut, UsageError, did_you_mean
+from k8sbench.model.errors import TimedOut, UsageError, did_you_mean
 from k8sbench.model.group import GroupFilter
 from k8sbench.model.request import ClusterAccess, SubmitRequest
 from k8sbench.report import document
@@ -48,8 +49,6 @@ if TYPE_CHECKING:
 __all__ = ["Client", "Results", "Row", "Run"]
 
 LOG = logging.getLogger("k8sbench")
-LOOK_SECONDS = 0.2
-"""Interval between checks for the end of a run."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,20 +84,12 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """All fields, as ``results -o json`` has them (docs/schema.md)."""
 
 
-class Results(Sequence[Row]):
+class Results(list[Row]):
     """Rows in the order of ``k8sbench results``."""
 
     def __init__(self, report: Report) -> None:
+        super().__init__(_row(result) for result in report.results)
         self.report = report
-        self._rows = [_row(result) for result in report.results]
-
-    def __len__(self) -> int:
-        """Count the rows."""
-        return len(self._rows)
-
-    def __getitem__(self, index: Any) -> Any:
-        """Return a row, or some."""
-        return self._rows[index]
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a table, a column for each field; raises :class:`UsageError` without pandas."""
@@ -136,8 +127,7 @@ class Run:
     @property
     def row(self) -> Row:
         """The row with this run; raises :class:`NotFound` if none exists yet."""
-        row: Row = self._client.results(runs=(self.run_id,))[0]
-        return row
+        return self._client.results(runs=(self.run_id,))[0]
 
     def logs(self, replica: str | None = None) -> list[str]:
         """Return the lines so far.
@@ -233,12 +223,6 @@ class Client:
 
         return follow.watch(run_id, self._store, self._access, reporter, stop)
 
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Nothing is kept open between calls."""
-
     def _request(self, benchmark: str, options: Mapping[str, Any]) -> SubmitRequest:
         names = {
             request.option_names(field, flag)[0].lstrip("-").replace("-", "_"): field
@@ -285,12 +269,11 @@ class _Work:
     """A thread that follows a run."""
 
     def __init__(self, work: Callable[[Any, _Progress, Stop], object], what: object) -> None:
-        self._stop, self._failure = Stop(), list[BaseException]()
-        self._run_ids, self._told = list[str](), threading.Event()
-        self._thread = threading.Thread(target=self._do, args=(partial(work, what),), name="client")
+        self._stop, self._run_ids, self._told = Stop(), list[str](), threading.Event()
         # A job on a cluster goes on when the interpreter ends.
-        self._thread.daemon = True
-        self._thread.start()
+        call = partial(work, what, _Progress(self._record), self._stop)
+        self._done = in_thread(call, "client")
+        self._done.add_done_callback(lambda _: self._told.set())
 
     def recorded(self) -> str:
         """Wait until the run is recorded; returns its id.
@@ -299,33 +282,19 @@ class _Work:
         """
         self._told.wait()
         if not self._run_ids:
-            raise self._failure[0]
+            self._done.result()
         return self._run_ids[0]
 
     def wait(self, timeout: float | None) -> None:
         """Wait for the end of the thread; raises its error."""
-        waited = 0.0
         try:
-            while self._thread.is_alive():
-                self._thread.join(LOOK_SECONDS)
-                waited += LOOK_SECONDS
-                if timeout is not None and waited >= timeout and self._thread.is_alive():
-                    raise TimedOut(f"It has not ended in {timeout:g} s.", "Wait for it again.")
+            self._done.result(timeout)
         except KeyboardInterrupt:
             self._stop("Interrupted")
-            self._thread.join()
+            futures.wait([self._done])
             raise
-        if self._failure:
-            raise self._failure[0]
-
-    def _do(self, work: Callable[[_Progress, Stop], object]) -> None:
-        try:
-            work(_Progress(self._record), self._stop)
-        except BaseException as error:
-            self._failure.append(error)
-            if not isinstance(error, BenchError):
-                LOG.exception("an internal error")
-        self._told.set()
+        except TimeoutError:
+            raise TimedOut(f"It has not ended in {timeout:g} s.", "Wait for it again.") from None
 
     def _record(self, run_id: str) -> None:
         self._run_ids.append(run_id)

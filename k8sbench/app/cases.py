@@ -9,28 +9,28 @@ import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from k8sbench.app import catalog, targets
-from k8sbench.lifecycle.context import PlannedCase, Reporter
+from k8sbench.lifecycle import submitting
+from k8sbench.lifecycle.context import PlannedCase, Reporter, RunContext
 from k8sbench.model import choices, sources
 from k8sbench.model.choices import Site
-from k8sbench.model.errors import DoesNotFit, UsageError
-from k8sbench.model.identity import checked_run_id, checked_set_name
+from k8sbench.model.errors import BenchError, DoesNotFit, UsageError
+from k8sbench.model.identity import case_key, checked_run_id, checked_set_name
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.planning import SpecSource, make_plan
+from k8sbench.model.planning import SpecSource, describe, make_plan
 from k8sbench.model.request import SubmitRequest
+from k8sbench.model.run import Run
 from k8sbench.model.spec import BenchmarkSpec
 from k8sbench.ports import Manifest
 
 if TYPE_CHECKING:
-    from k8sbench.app.catalog import LoadedSpec
-    from k8sbench.render.trainer_sources import TrainerSources
-
-    Render = Callable[[RunPlan], tuple[dict[str, Any], ...]]
     from k8sbench.adapters.kubernetes.client.api import Api
+    from k8sbench.app.catalog import LoadedSpec
+    from k8sbench.model.kube import KubeObject
 
 
 def prepare(
@@ -49,7 +49,12 @@ def prepare(
         raise UsageError(
             "--variant names a variant of one benchmark.", "Name that benchmark, or leave it out."
         )
-    sources, render = _renderer()
+    from k8sbench.adapters.files import packaged
+    from k8sbench.render import manifests, of_job, to_yaml
+
+    trainers = packaged.trainer_sources()
+    templates = packaged.load_templates()
+    render = functools.partial(manifests, templates=templates, trainers=trainers)
     planned: list[PlannedCase] = []
     left_out: list[UsageError] = []
     for loaded in benchmarks:
@@ -60,7 +65,7 @@ def prepare(
             continue
         for single, repeats in single_cases(spec, request):
             try:
-                draft = make_plan(spec, source, single, site, trainers_digest=sources.digest)
+                draft = make_plan(spec, source, single, site, trainers_digest=trainers.digest)
             except DoesNotFit as error:
                 if not request.all_cases and len(benchmarks) == 1:
                     raise
@@ -69,7 +74,15 @@ def prepare(
                 note(f"left out: {spec.name} {shape}: {error.message}")
                 continue
             check_here(draft)
-            planned.append(_case(draft, repeats, render, loaded.text))
+            planned.append(
+                PlannedCase(
+                    draft=draft,
+                    repeats=repeats,
+                    benchmark_file=loaded.text,
+                    manifests=render,
+                    text=lambda made: to_yaml(of_job(made)),
+                )
+            )
     if not planned:
         raise left_out[0]
     return tuple(sorted(planned, key=lambda case: case.draft.world_size > 1))
@@ -99,32 +112,8 @@ def render(
 
 def pinned(case: PlannedCase, nodes: Sequence[str]) -> list[PlannedCase]:
     """Return the same case once for each node alone."""
-    _, render = _renderer()
     drafts = (msgspec.structs.replace(case.draft, node=node) for node in nodes)
-    return [_case(draft, case.repeats, render, case.benchmark_file) for draft in drafts]
-
-
-def _renderer() -> tuple[TrainerSources, Render]:
-    """Read what manifests are made of, for all cases together."""
-    from k8sbench.adapters.files import packaged
-    from k8sbench.render import manifests
-
-    sources = packaged.trainer_sources()
-    return sources, functools.partial(
-        manifests, templates=packaged.load_templates(), trainers=sources
-    )
-
-
-def _case(draft: RunPlan, repeats: int, render: Render, benchmark_file: str) -> PlannedCase:
-    from k8sbench.render import of_job, to_yaml
-
-    return PlannedCase(
-        draft=draft,
-        repeats=repeats,
-        benchmark_file=benchmark_file,
-        manifests=render,
-        text=lambda made: to_yaml(of_job(made)),
-    )
+    return [msgspec.structs.replace(case, draft=draft) for draft in drafts]
 
 
 def single_cases(
@@ -144,12 +133,81 @@ def single_cases(
             yield msgspec.structs.replace(single, replicas=replicas, gpus=gpus), repeats
 
 
+def that_fit(
+    planned: Sequence[PlannedCase], api: Api, note: Callable[[str], None]
+) -> tuple[PlannedCase, ...]:
+    """Drop cases that need more nodes than the pool has.
+
+    Each is noted. If nodes may not be listed, all cases stay. Raises :class:`DoesNotFit` if no case
+    is left.
+    """
+    from k8sbench.adapters.kubernetes import listing
+    from k8sbench.diagnose.preflight import nodes
+
+    if all(case.draft.replicas == 1 for case in planned):
+        return tuple(planned)
+    pool = planned[0].draft.pool
+    try:
+        of_pool: Sequence[KubeObject] = listing.nodes(api, pool.selector)
+    except BenchError as error:
+        note(f"Whether pool {pool.name} holds every case is not known: {error.message}")
+        return tuple(planned)
+    fitting: list[PlannedCase] = []
+    why = DoesNotFit("There is not a case.")
+    for case in planned:
+        plan = case.draft
+        room = nodes.room(of_pool, plan)
+        if plan.replicas <= room:
+            fitting.append(case)
+            continue
+        text = f"pool {pool.name} has room for {room} of its {plan.replicas} replicas"
+        why = DoesNotFit(
+            f"{plan.benchmark} {plan.case}: {text}.",
+            "Give --wait where an autoscaler adds nodes, or choose another --node-pool.",
+        )
+        note(f"left out: {plan.benchmark} {plan.framework} {plan.case}: {text}.")
+    if not fitting:
+        raise why
+    return tuple(fitting)
+
+
+def resumed(
+    planned: Sequence[PlannedCase], context: RunContext, set_name: str, reporter: Reporter
+) -> tuple[list[Run], list[PlannedCase]]:
+    """Return a set's valid runs, and the cases to join or start.
+
+    Counts at most ``repeats`` runs per case, and notes what exists.
+    """
+    has = submitting.repeats(context, set_name)
+    finished: list[Run] = []
+    to_do: list[PlannedCase] = []
+    for case in planned:
+        found = has.get(case_key(case.draft), submitting.Repeats())
+        done = found.finished[: case.repeats]
+        open_runs = (*found.open, *found.broken_off)[: case.repeats - len(done)]
+        missing = case.repeats - len(done) - len(open_runs)
+        reporter.note(describe(case.draft))
+        exist = "exists" if len(done) == 1 else "exist"
+        goes_on = f", {len(open_runs)} to be followed or continued" if open_runs else ""
+        nothing = "" if missing or open_runs else ": nothing to do"
+        reporter.note(f"  {len(done)} of {case.repeats} {exist} already{goes_on}{nothing}")
+        finished += done
+        to_do += [msgspec.structs.replace(case, joins=run.run_id) for run in open_runs]
+        to_do += [case] * missing
+    return finished, to_do
+
+
 def check_here(plan: RunPlan) -> None:
     """Check the files of a local run; raises :class:`UsageError`, exit code 2."""
-    if (data := _path(plan.data)) is not None:
-        _check(data, "--data", "folder", os.access(data, os.R_OK | os.X_OK) and data.is_dir())
-    if (weights := _path(plan.weights)) is not None:
-        _check(weights, "--weights", "file", os.access(weights, os.R_OK) and weights.is_file())
+    for option, path, kind, fits in (
+        ("--data", _path(plan.data), "folder", Path.is_dir),
+        ("--weights", _path(plan.weights), "file", Path.is_file),
+    ):
+        if path is not None and not (os.access(path, os.R_OK) and fits(path)):
+            raise UsageError(
+                f"{option}: there is no {kind} {path} that you may read.",
+                f"Name the {kind} that is meant.",
+            )
     if (folder := _path(plan.checkpoints)) is not None:
         # The run makes what is missing of it.
         parent = next(path for path in (folder, *folder.parents) if os.access(path, os.F_OK))
@@ -177,11 +235,3 @@ def _path(place: str | None) -> Path | None:
     if place is None or not place.startswith("path:"):
         return None
     return Path(place.removeprefix("path:"))
-
-
-def _check(path: Path, option: str, kind: str, fits: bool) -> None:
-    if fits:
-        return
-    if not os.access(path, os.F_OK):
-        raise UsageError(f"{option}: there is no {kind} {path}.", f"Name the {kind} that is meant.")
-    raise UsageError(f"{option}: {path} is no {kind} that you may read.", f"Name such a {kind}.")

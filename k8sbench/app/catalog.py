@@ -1,23 +1,51 @@
-"""The catalog of benchmarks and the table of images, read from their files."""
+"""What comes from files: benchmarks, images, data sets and settings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import contextlib
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
-from k8sbench.model.errors import BenchError
+import msgspec
+
+from k8sbench.lifecycle.context import BENCHMARK, in_thread
+from k8sbench.model.errors import BenchError, Interrupted, JobFailed, UsageError
+from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.plan import RunPlan
+from k8sbench.model.sources import KnownDataSet, data_set
 from k8sbench.model.spec import BenchmarkSpec
+from k8sbench.model.times import LOOK_SECONDS
 
 if TYPE_CHECKING:
     from k8sbench.adapters.files.catalog import LoadedSpec
+    from k8sbench.lifecycle.context import Stop
     from k8sbench.model.image import ListedImage
     from k8sbench.ports import Store
 
-__all__ = ["LoadedSpec", "benchmark", "benchmarks", "finder", "images", "named"]
+__all__ = ["KnownDataSet", "LoadedSpec"]
 
 EVERY = "all"
 """Stands for every built-in benchmark."""
+PROGRAM = "k8sbench.trainers.check_data"
+"""Draws and checks data sets, in a process beside us."""
+
+
+class DataSetList(msgspec.Struct, frozen=True, kw_only=True):
+    """Output of ``data list -o json``."""
+
+    schema: int = SCHEMA
+    """Version of the document."""
+    data_sets: tuple[KnownDataSet, ...]
+    """In the order of the table of ``k8sbench data list``."""
+
+
+def settings() -> dict[str, dict[str, Any]]:
+    """Read existing config files, the project's first: path → values."""
+    from k8sbench.adapters.files import config_files
+
+    return config_files.load(os.environ)
 
 
 def benchmarks() -> list[LoadedSpec]:
@@ -76,7 +104,6 @@ def _entry(
     plan: RunPlan, name: str, store: Store, note: Callable[[str], None]
 ) -> BenchmarkSpec | None:
     from k8sbench.adapters.files import catalog
-    from k8sbench.lifecycle.context import BENCHMARK
 
     try:
         spec = benchmark(name).spec
@@ -92,3 +119,39 @@ def _entry(
         pass  # a run of elsewhere: what is wrong with the file itself says more
     note(f"warning: the catalog entry {name} cannot be used: {why}")
     return None
+
+
+def work_on_data(
+    action: Literal["check", "make-sample"],
+    name: str,
+    place: str,
+    words: Sequence[str],
+    stop: Stop,
+    tell: Callable[[str], None],
+) -> int:
+    """Check or draw a data set, report progress, return the exit code.
+
+    The code is 0 if the data are complete, 2 if data are missing or the input is wrong, and 3 if
+    the program could not finish. Raises :class:`Interrupted`, or another :class:`BenchError` if the
+    program did not exit normally.
+    """
+    from k8sbench.adapters import processes
+
+    data_set(name)
+    if place.startswith("pvc:"):
+        raise UsageError(
+            f"{place} is a claim, and data {action} works on folders of this machine.",
+            "Give the command in a pod that mounts the claim, with the path there"
+            " (docs/data.md#on-a-claim).",
+        )
+    given = (action, name, str(Path(place).absolute()), *words)
+    with stop, processes.running(PROGRAM, given) as process:
+        reading, code = in_thread(lambda: processes.read_lines(process, tell), "data"), None
+        while code is None and stop.cause is None:
+            with contextlib.suppress(TimeoutError):
+                code = reading.result(LOOK_SECONDS)
+    if code is None:
+        raise Interrupted(f"{stop.cause}; the program on this machine was ended.")
+    if code not in {0, 2, 3}:
+        raise JobFailed(f"The program ended with exit code {code}.", "The lines above say why.")
+    return code

@@ -7,10 +7,9 @@ spread than it has.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -19,11 +18,10 @@ from k8sbench.app.results import Rows
 from k8sbench.lifecycle.context import BENCHMARK
 from k8sbench.measure.group import rejections
 from k8sbench.model import choices, imported
-from k8sbench.model.errors import InputError, UsageError
+from k8sbench.model.errors import InputError, UsageError, did_you_mean
 from k8sbench.model.identity import case_key, case_values, checked_set_name
 from k8sbench.model.imported import LogOrigin, Shape, completed
 from k8sbench.model.measurement import Measurement
-from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.spec import Framework
 from k8sbench.parse.families import NAMES
@@ -36,10 +34,6 @@ if TYPE_CHECKING:
     from k8sbench.measure.run.expectation import Expectation
     from k8sbench.model.spec import BenchmarkSpec, Variant
 
-PRECISIONS = {"fp32": "fp32", "amp": "amp", "fp16": "amp", "bf16": "amp"}
-"""Precision names → precision; the half types count as AMP."""
-
-T = TypeVar("T")
 AUTO = "auto"
 """The log family that is recognised by the log's lines."""
 
@@ -47,14 +41,6 @@ AUTO = "auto"
 class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
     """User-given facts about logs that lack them; None is "not known"."""
 
-    gpus: int | None = None
-    """GPUs of the whole job."""
-    case: str | None = None
-    """Nodes and GPUs of each: ``4x8``."""
-    batch_size: int | None = None
-    """Samples per GPU and step."""
-    precision: str | None = None
-    """Key of :data:`PRECISIONS`."""
     benchmark: str | None = None
     """Benchmark of the logs, a name or file.
 
@@ -62,10 +48,18 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
     """
     family: str | None = None
     """Log family, if no benchmark is given; :data:`AUTO` detects it."""
-    framework: Framework | None = None
-    variant: str | None = None
+    gpus: int | None = None
+    """GPUs of the whole job."""
+    case: str | None = None
+    """Nodes and GPUs of each: ``4x8``."""
+    batch_size: int | None = None
+    """Samples per GPU and step."""
+    precision: Literal["fp32", "amp", "fp16", "bf16"] | None = None
+    """The half types count as AMP."""
     gpu_model: str | None = None
     """GPU of logs that do not state it."""
+    framework: Framework | None = None
+    variant: str | None = None
     warmup: int | None = None
     """Iterations left out."""
     one_run: bool = False
@@ -90,17 +84,6 @@ class LogCandidate(NamedTuple):
     variant: Variant | None = None
 
 
-class GivenLogs(NamedTuple):
-    """The logs of a command, and what is said of them."""
-
-    runs: list[dict[str, str | None]]
-    """The logs of each run: path → name; None: the path itself."""
-    failures: list[InputError]
-    """Errors of files that were not found."""
-    candidates: list[LogCandidate]
-    """Candidate interpretations of the logs."""
-
-
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
     """Results of measuring several logs; a failed log spares the others."""
 
@@ -117,13 +100,13 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
 
 def measure(logs: Sequence[str], options: MeasureOptions) -> Measured:
     """Measure files, folders, or ``-``; what cannot be read is among the failures."""
-    given = _find(logs, options)
-    measurements: list[Measurement] = []
-    failures, recognised = given.failures, dict[str, str | None]()
-    for files in given.runs:
+    candidates = _candidates(options)
+    runs, failures = _find(logs, options)
+    measurements, recognised = list[Measurement](), dict[str, str | None]()
+    for files in runs:
         first = next(iter(files))
         try:
-            measured, _, recognised[first] = _of_run(files, first, given, options)
+            measured, _, recognised[first] = _of_run(files, first, candidates, options)
             measurements.append(measured)
         except InputError as error:
             failures.append(error)
@@ -131,15 +114,16 @@ def measure(logs: Sequence[str], options: MeasureOptions) -> Measured:
     return Measured(measurements=found, failures=failed, recognised=recognised)
 
 
-def _find(logs: Sequence[str], options: MeasureOptions) -> GivenLogs:
-    """Expand folders, and read what is said of the logs.
+def _find(
+    logs: Sequence[str], options: MeasureOptions
+) -> tuple[list[dict[str, str | None]], list[InputError]]:
+    """Return the logs of each run, by path, and errors of missing files.
 
     A path that leads nowhere must not cost the others their figures, unless all are one run's: one
     that lacks one of its files would be another run.
     """
     from k8sbench.adapters.files import log_files
 
-    candidates = _candidates(options)
     files: dict[str, None] = {}
     failures: list[InputError] = []
     for path in logs:
@@ -151,11 +135,14 @@ def _find(logs: Sequence[str], options: MeasureOptions) -> GivenLogs:
         raise failures[0]
     names = log_files.names(logs, files)
     runs = [names] if options.one_run else [{file: names[file]} for file in files]
-    return GivenLogs(runs, failures, candidates)
+    return runs, failures
 
 
 def _of_run(
-    files: Mapping[str, str | None], first: str, given: GivenLogs, options: MeasureOptions
+    files: Mapping[str, str | None],
+    first: str,
+    candidates: Sequence[LogCandidate],
+    options: MeasureOptions,
 ) -> tuple[Measurement, LogOrigin, str | None]:
     """Measure the logs of one run, by path and name.
 
@@ -166,14 +153,13 @@ def _of_run(
     from k8sbench.measure.run import measuring
 
     values = _values(options)
-    expected = [msgspec.structs.replace(each.expected, **values) for each in given.candidates]
+    expected = [msgspec.structs.replace(each.expected, **values) for each in candidates]
     judged = measuring.judge(log_files.opened(files), expected)
-    measurement = judged.measurement
-    chosen = given.candidates[expected.index(judged.expected)]
+    chosen = candidates[expected.index(judged.expected)]
     recognised, name = None, judged.stated and judged.stated.benchmark
     if judged.unfit:
         why = f"not {name} ({', '.join(judged.unfit)})"
-        recognised = f"{measurement.format}, {why}; --benchmark {name} says why."
+        recognised = f"{judged.measurement.format}, {why}; --benchmark {name} says why."
     elif name:
         recognised = f"{name}; use --benchmark for another, --format {AUTO} for none."
     origin = LogOrigin(
@@ -186,7 +172,7 @@ def _of_run(
         shape=options.shape,
         gpu_model=options.gpu_model,
     )
-    return completed(measurement, origin), origin, recognised
+    return completed(judged.measurement, origin), origin, recognised
 
 
 def _values(options: MeasureOptions) -> dict[str, Any]:
@@ -197,7 +183,7 @@ def _values(options: MeasureOptions) -> dict[str, Any]:
     return {
         "gpus": gpus if shape is None else shape[0] * shape[1],
         "batch_size": options.batch_size,
-        "precision": None if precision is None else PRECISIONS[precision],
+        "precision": "amp" if precision in {"fp16", "bf16"} else precision,
         "amp_dtype": precision if precision in {"fp16", "bf16"} else None,
         "gpu_model": options.gpu_model,
     }
@@ -213,6 +199,9 @@ def _candidates(options: MeasureOptions) -> list[LogCandidate]:
             "Give --benchmark NAME, or --format FAMILY for logs without a benchmark, or neither: "
             "each log's family and benchmark are then recognised.",
         )
+    if options.family not in {None, AUTO, *NAMES}:
+        hint = did_you_mean(str(options.family), NAMES) + f"Families: {', '.join(NAMES)}."
+        raise UsageError(f"There is no log family {options.family!r}.", hint)
     if options.variant is not None and options.benchmark is None:
         raise UsageError("--variant is one of a benchmark.", "Give --benchmark as well.")
     results.check_accepted(options.accept, of_groups=False)
@@ -265,7 +254,7 @@ class ImportedLogs(msgspec.Struct, frozen=True, kw_only=True):
     """Rows of these runs' groups; None if nothing was recorded."""
 
 
-class _Taken(NamedTuple):
+class TakenLog(NamedTuple):
     """The logs of a run, copied and measured."""
 
     folder: Path
@@ -275,17 +264,6 @@ class _Taken(NamedTuple):
     measured: Measurement
     origin: LogOrigin
     recognised: str | None
-    by_name: tuple[str, ...]
-    """Options whose values are those that its name says."""
-
-
-class Proposed(NamedTuple):
-    """A log as it would be recorded."""
-
-    file: str
-    plan: RunPlan
-    by_name: tuple[str, ...]
-    """Options whose values are those that its name says."""
 
 
 def import_logs(
@@ -296,13 +274,11 @@ def import_logs(
     set_name: str | None = None,
     skip_unreadable: bool = False,
     from_names: bool = False,
-    confirm: Callable[[Sequence[Proposed], str], None] | None = None,
     where: str | None = None,
 ) -> ImportedLogs:
     """Measure logs and record each as a run: all of them, or none.
 
-    With ``from_names`` a log's name counts where the log states nothing. ``confirm`` is given what
-    would be recorded, and the set, and raises where it is not to be.
+    With ``from_names`` a log's name counts where the log states nothing.
 
     The same log twice, or one that another run of the store has, is among the failures. With
     ``skip_unreadable`` logs that cannot be measured are left out, instead of all. ``set_name`` is
@@ -311,13 +287,13 @@ def import_logs(
     from k8sbench.adapters.store import artifacts, exchange
 
     set_name = checked_set_name(set_name or context.new_set_name())
-    given = _find(logs, options)
-    failures = given.failures
-    if not given.runs:
+    candidates = _candidates(options)
+    runs, failures = _find(logs, options)
+    if not runs:
         return ImportedLogs(set_name=set_name, failures=tuple(failures))
     with stores.to_write(where) as store, exchange.unpacking(store.root) as incoming:
-        taken: list[_Taken] = []
-        for number, names in enumerate(given.runs):
+        taken: list[TakenLog] = []
+        for number, names in enumerate(runs):
             try:
                 folder = incoming / f"import-{number}"
                 files = exchange.copied(folder, names)
@@ -326,7 +302,7 @@ def import_logs(
                 }
                 first = next(iter(names))
                 said = imported.from_name(first) if from_names else {}
-                (measured, origin, stated), by_name = _measured(copies, first, given, options, said)
+                measured, origin, stated = _measured(copies, first, candidates, options, said)
             except InputError as error:
                 failures.append(error)
                 continue
@@ -336,17 +312,14 @@ def import_logs(
                 measured = msgspec.structs.replace(measured, log_digest=files[0].sha256)
             if origin.spec_text:
                 artifacts.RunFolder(folder).write(BENCHMARK, origin.spec_text.encode())
-            taken.append(_Taken(folder, run_id, files, measured, origin, stated, by_name))
+            taken.append(TakenLog(folder, run_id, files, measured, origin, stated))
         doubles = _doubles(taken, store.runs(RunFilter()))
         failures += doubles
-        added, there = list[tuple[_Taken, Run]](), list[Run]()
+        added, there = list[tuple[TakenLog, Run]](), list[Run]()
         if not failures or (skip_unreadable and taken and not doubles):
             added, there = _planned(store, taken, set_name, context.now(), failures)
             if failures and not skip_unreadable:
                 added, there = [], []
-        if confirm and added:
-            proposed = [Proposed(log.origin.file, run.plan, log.by_name) for log, run in added]
-            confirm(proposed, set_name)
         if added:
             exchange.add(store, [(log.folder, run, log.files) for log, run in added])
         recorded = [store.run(run.run_id) for _, run in added]
@@ -364,14 +337,11 @@ def import_logs(
 def _measured(
     files: Mapping[str, str | None],
     first: str,
-    given: GivenLogs,
+    candidates: Sequence[LogCandidate],
     options: MeasureOptions,
     said: Mapping[str, Any],
-) -> tuple[tuple[Measurement, LogOrigin, str | None], tuple[str, ...]]:
-    """Measure a log; take missing facts from its file name.
-
-    Also returns the options that were taken from the name.
-    """
+) -> tuple[Measurement, LogOrigin, str | None]:
+    """Measure a log; take missing facts from its file name."""
     said = {option: value for option, value in said.items() if getattr(options, option) is None}
     if options.gpus is not None or options.case is not None:
         said = {option: said[option] for option in said.keys() - {"gpus", "case"}}
@@ -380,7 +350,7 @@ def _measured(
         wanted = msgspec.structs.replace(options, **by_name)
         missing = ["gpus", "case"]
         try:
-            measured, *_ = found = _of_run(files, first, given, wanted)
+            measured, *_ = found = _of_run(files, first, candidates, wanted)
         except InputError:
             if not said.keys() & missing - by_name.keys():
                 raise
@@ -394,59 +364,56 @@ def _measured(
             if "case" in said and math.prod(choices.parse_case(said["case"])) != measured.gpus:
                 missing.remove("case")
             if not said.keys() & missing - by_name.keys():
-                return found, tuple(by_name)
+                return found
         by_name |= {option: said[option] for option in missing if option in said}
 
 
-def _doubles(taken: Sequence[_Taken], known: Sequence[Run]) -> list[InputError]:
-    """Return an error for each log that duplicates another.
+def _doubles(taken: Sequence[TakenLog], known: Sequence[Run]) -> list[InputError]:
+    """Return an error for each copy of another log.
 
-    Duplicates of earlier logs and of other runs' logs both count.
+    The other is a log before it, or that of another run.
     """
-    of_runs: defaultdict[str | None, list[tuple[Measurement, Run]]] = defaultdict(list)
-    for run in known:
-        if run.measurement is not None:
-            of_runs[run.measurement.log_digest].append((run.measurement, run))
-    seen: dict[str, str] = {}
-    alike: defaultdict[str | None, list[tuple[Measurement, str]]] = defaultdict(list)
+    others = [(run, run.measurement) for run in known if run.measurement is not None]
     doubles = []
-    for log in taken:
-        digests, key = [file.sha256 for file in log.files], log.measured.log_digest
-        first = next((seen[digest] for digest in digests if digest in seen), None)
-        first = first or _double(log.measured, alike[key])
-        other = _double(log.measured, of_runs[key])
+    for number, log in enumerate(taken):
+        digests = {file.sha256 for file in log.files}
+        first = next(
+            (
+                other.origin.file
+                for other in taken[:number]
+                if not digests.isdisjoint(file.sha256 for file in other.files)
+                or rejections.is_same_log(other.measured, log.measured)
+            ),
+            None,
+        )
+        other = next(
+            (
+                run
+                for run, measured in others
+                if run.run_id != log.run_id and rejections.is_same_log(measured, log.measured)
+            ),
+            None,
+        )
         if first is not None:
-            doubles.append(
-                InputError(
-                    f"is the same log as {first}.", "Give each log once.", file=log.origin.file
-                )
-            )
-        elif other is not None and other.run_id != log.run_id:
-            doubles.append(
-                InputError(
-                    f"is the log of run {other.run_id} of set {other.plan.set_name}.",
-                    f"A log counts once. Leave it out, or remove {_removed(other)}",
-                    file=log.origin.file,
-                )
-            )
-        seen = dict.fromkeys(digests, log.origin.file) | seen
-        alike[key].append((log.measured, log.origin.file))
+            message, action = f"is the same log as {first}.", "Give each log once."
+        elif other is not None:
+            message = f"is the log of run {other.run_id} of set {other.plan.set_name}."
+            action = f"A log counts once. Leave it out, or remove {_removed(other)}"
+        else:
+            continue
+        doubles.append(InputError(message, action, file=log.origin.file))
     return doubles
-
-
-def _double(log: Measurement, among: Iterable[tuple[Measurement, T]]) -> T | None:
-    return next((name for other, name in among if rejections.is_same_log(other, log)), None)
 
 
 def _planned(
     store: SqlStore,
-    taken: Sequence[_Taken],
+    taken: Sequence[TakenLog],
     set_name: str,
     now: float,
     failures: list[InputError],
-) -> tuple[list[tuple[_Taken, Run]], list[Run]]:
+) -> tuple[list[tuple[TakenLog, Run]], list[Run]]:
     """Plan the runs to add, and find those already recorded."""
-    added, there, numbers = list[tuple[_Taken, Run]](), list[Run](), dict[str, int]()
+    added, there, numbers = list[tuple[TakenLog, Run]](), list[Run](), dict[str, int]()
     ids = set(store.ids())
     for number, log in enumerate(taken):
         run_id = log.run_id

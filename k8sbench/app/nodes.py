@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from k8sbench.app import cases, catalog, context, results, stores, submit, targets
+from k8sbench.app import cases, catalog, context, results, submit, targets
 from k8sbench.lifecycle.context import PlannedCase, Stop, SweepReporter
 from k8sbench.model.errors import FEW, BenchError, NotFound, UsageError
 from k8sbench.model.identity import checked_set_name
@@ -42,20 +42,16 @@ def nodes(
 
     loaded = catalog.benchmark(request.benchmark)
     submit.check_names(request)
-    if request.backend == "local":
-        raise UsageError("nodes compares the nodes of a cluster.", "Leave out --backend local.")
     target = targets.for_submit(request, may_be_local=False)
     if target.api is None:
         raise UsageError(
-            "nodes compares the nodes of a cluster, and there is none"
-            f" ({target.why.removeprefix('backend local: ')}).",
+            f"nodes compares the nodes of a cluster, and there is none ({target.why}).",
             "Name one with --context or --kubeconfig.",
         )
     planned = cases.prepare([loaded], request, target.site, reporter.note)
     if len(planned) != 1:
         raise UsageError("nodes runs one case on each node.", "Name one framework.")
     set_name = checked_set_name(request.resume or request.set_name or context.new_set_name())
-    stores.load()
     targets.check_ready(target, asked=True)
     chosen, left_out = _chosen(planned[0], target, selector)
     for node, why in left_out.items():

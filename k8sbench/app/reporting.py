@@ -88,30 +88,21 @@ def report(
         raise no_run_together(wanted.since, max(group.latest for group in groups))
     every = wanted.every or wanted.runs or wanted.set_name is not None or wanted.since is not None
     shown, newer = (fitting, dict[str, Newer]()) if every else latest(fitting)
-    made = _report(shown, groups, len(fitting) - len(shown), published=published, find=find)
+    made = speedup.results(shown, among=groups, find=find, published=published)
     results = [
         msgspec.structs.replace(result, newer=newer.get(result.group.key.id))
-        for result in _with_history(made.results, groups)
+        for result in _with_history(made, groups)
     ]
+    results.sort(key=lambda result: _order(result.group.key))
     if figure := _FIGURES.get(wanted.sort):
         results.sort(key=lambda result: -(figure(result) or 0.0))
-    return msgspec.structs.replace(made, results=tuple(results), fitting=tuple(fitting))
-
-
-def report_of_runs(
-    runs: Sequence[Run],
-    run_ids: Collection[str],
-    *,
-    accept: Collection[str] = (),
-    find: Find = lambda _: None,
-) -> Report:
-    """Make the rows of the groups that contain these runs.
-
-    ``submit`` prints them at its end.
-    """
-    groups = grouping.groups(runs, accept=accept)
-    shown = [g for g in groups if any(member.run_id in run_ids for member in g.members)]
-    return _report(shown, groups, 0, published=False, find=find)
+    pairs = sorted(ratios.parities(shown), key=lambda it: (*_order(it.paddle.key), it.pytorch.key))
+    return Report(
+        results=tuple(results),
+        parities=tuple(pairs),
+        older=len(fitting) - len(shown),
+        fitting=tuple(fitting),
+    )
 
 
 def latest(groups: Iterable[Group]) -> tuple[list[Group], dict[str, Newer]]:
@@ -160,23 +151,6 @@ def _with_history(results: Iterable[Result], groups: Sequence[Group]) -> Iterato
     for result in results:
         changed, last = by_id.get(result.group.key.id, (None, ()))
         yield msgspec.structs.replace(result, changed=changed, medians=last)
-
-
-def _report(
-    shown: Sequence[Group],
-    groups: Sequence[Group],
-    older: int,
-    *,
-    published: bool,
-    find: Find,
-) -> Report:
-    results = speedup.results(shown, among=groups, find=find, published=published)
-    pairs = sorted(ratios.parities(shown), key=lambda it: (*_order(it.paddle.key), it.pytorch.key))
-    return Report(
-        results=tuple(sorted(results, key=lambda result: _order(result.group.key))),
-        parities=tuple(pairs),
-        older=older,
-    )
 
 
 def _order(key: GroupKey) -> tuple[object, ...]:

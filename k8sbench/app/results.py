@@ -60,12 +60,7 @@ def results(
     # Not of one set, nor by time: speedups refer to other sets, and a set may be older in part.
     query = {"benchmark": wanted.chosen.benchmark, "framework": wanted.chosen.framework}
     with stores.with_collector(where, access, note, **query) as (store, runs):
-        ids = [run.run_id for run in runs]
-        sets = {run.plan.set_name for run in runs}
-        for text in wanted.runs:
-            if text in sets and text not in ids:
-                raise UsageError(f"{text!r} is a set, not a run.", f"Name it with --set {text}.")
-        named = tuple(records.resolve(ids, text) for text in wanted.runs)
+        named = tuple(run_id(text, runs) for text in wanted.runs)
         chosen = msgspec.structs.replace(wanted, runs=named)
         find = catalog.finder(store, note)
         report = reporting.report(
@@ -74,6 +69,15 @@ def results(
         if not report.results:
             stores.note_empty(store, note)
     return report
+
+
+def run_id(text: str, runs: Sequence[Run]) -> str:
+    """Return the full id of a run; a set is an error."""
+    ids = [run.run_id for run in runs]
+    if text not in ids and any(run.plan.set_name == text for run in runs):
+        way = f"Its runs: k8sbench results --set {text} -o wide"
+        raise UsageError(f"{text!r} is a set, not a run.", way)
+    return records.resolve(ids, text)
 
 
 def histories(
@@ -157,14 +161,11 @@ def rows(
     store: Store, runs: Sequence[Run], note: Callable[[str], None], *, accept: Collection[str] = ()
 ) -> Rows:
     """Make the rows that some runs belong to: the end of ``submit``."""
-    from k8sbench.app import reporting
-
     run_ids = {run.run_id for run in runs}
     benchmarks = sorted({run.plan.benchmark for run in runs})
     among = [run for name in benchmarks for run in store.runs(RunFilter(benchmark=name))]
-    report = reporting.report_of_runs(
-        among, run_ids, accept=accept, find=catalog.finder(store, note)
-    )
+    wanted = reporting.Wanted(runs=tuple(run_ids))
+    report = reporting.report(among, wanted, accept=accept, find=catalog.finder(store, note))
     rejected = frozenset(
         member.run_id
         for row in report.results

@@ -30,11 +30,6 @@ Note = Callable[[str], None]
 """Takes what the user should know and is not the data."""
 
 
-def load() -> None:
-    """Preload the slow imports of stores; open or create none."""
-    from k8sbench.adapters.store import sql_store  # noqa: F401
-
-
 @contextlib.contextmanager
 def to_write(where: str | None, *, create: bool = True) -> Iterator[SqlStore]:
     """Open a store for writing: a folder, URL or default path.

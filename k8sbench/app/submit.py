@@ -7,7 +7,6 @@ import importlib.util
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -19,7 +18,6 @@ from k8sbench.app import (
     connections,
     records,
     stores,
-    sweeps,
     targets,
 )
 from k8sbench.app.context import new_set_name, run_context
@@ -31,10 +29,8 @@ from k8sbench.lifecycle.context import (
     Outcome,
     PlannedCase,
     Reporter,
-    RunContext,
     Stop,
     SweepReporter,
-    in_thread,
 )
 from k8sbench.lifecycle.gathering import Gathering
 from k8sbench.model import creation, extras, times
@@ -48,7 +44,6 @@ from k8sbench.ports import Cluster, Manifest, MetricSource, RunFilter
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore
-    from k8sbench.app.catalog import LoadedSpec
     from k8sbench.app.results import Rows
 
 DETACHED_SECONDS = 86_400.0
@@ -56,8 +51,8 @@ DETACHED_SECONDS = 86_400.0
 
 This limits how long an unattended job holds GPUs.
 """
-INSTALLED_AS = {"pytorch": ("torch", "torch"), "paddle": ("paddle", "paddle")}
-"""Framework → its module and our extra that installs it."""
+INSTALLED_AS = {"pytorch": "torch", "paddle": "paddle"}
+"""Framework → its module, and our extra that installs it."""
 
 
 class DryRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,8 +83,6 @@ def submit(
     check_names(request)
     offline = request.dry_run == "client"
     target = targets.for_submit(request, offline=offline)
-    # The API server answers while the cases are planned and the store is imported.
-    is_ready = None if offline else in_thread(partial(_ask, target, request), "ready")
     # Every case is planned and rendered before the first one starts: a mistake in the last of
     # them must not show after hours.
     planned = cases.prepare(benchmarks, request, target.site, reporter.note)
@@ -97,21 +90,19 @@ def submit(
         raise UsageError("--run-id names one run.", "Ask for one case without repeats.")
     # A single case is rendered before it is recorded.
     rendered = _rendered(planned, request.run_id) if request.dry_run or len(planned) > 1 else []
-    if is_ready is None:
+    if offline:
         return _dry_run(request, target, rendered, reporter)
     if target.api is None:
-        planned = _with_frameworks(benchmarks, planned, reporter)
+        planned = _with_frameworks(planned, reporter)
         if request.dry_run is None:
             _check_agreed(planned, request, agree)
-    if request.dry_run is None:
-        stores.load()
-    has_collector = is_ready.result()
+    has_collector = _has_collector(target, request)
     if not has_collector:
         check_detached(request)
     if request.dry_run == "server":
         return _dry_run(request, target, rendered, reporter)
     if target.api is not None and request.all_cases and not request.wait:
-        planned = sweeps.that_fit(planned, target.api, reporter.note)
+        planned = cases.that_fit(planned, target.api, reporter.note)
     return run(planned, request, target, reporter, stop, has_collector=has_collector)
 
 
@@ -151,26 +142,33 @@ def run(
             for_collector=has_collector,
         )
         finished: list[Run] = []
-        cases_to_run = list(sweeps.singly(planned))
+        cases_to_run = [case for case in planned for _ in range(case.repeats)]
         if request.resume:
-            finished, cases_to_run = sweeps.resumed(planned, context, request.resume, reporter)
+            finished, cases_to_run = cases.resumed(planned, context, request.resume, reporter)
         for case in cases_to_run[:1]:
             reporter.plan(case.draft)
         reporter.note(target.why)
         if request.detach:
-            return _create(cases_to_run, context, request, reporter, stop)
+            done = submitting.submit(cases_to_run, context, reporter, stop, request)
+            return _detached(done, stop)
         reporter.expect([case.draft for case in cases_to_run], finished, request.parallel)
         gathering = Gathering(context, reporter)
-        runs, refusals = _run(cases_to_run, context, store, request, reporter, stop, gathering)
+        with stop:
+            done = submitting.submit(cases_to_run, context, reporter, stop, request, gathering)
+            outcomes = list(done)
+        refusals = _refusals(outcomes)
+        if refusals and len(refusals) == len(outcomes):
+            raise refusals[0]
+        runs = [_followed(one, store, request, reporter, stop) for one in outcomes]
         with stop:  # What was measured is shown, whenever somebody asks for the end.
             from k8sbench.app import results  # --detach does not need it
 
             runs = results.with_gpu_metrics([*finished, *runs], gathering, stop, reporter.note)
             rows = results.rows(store, runs, reporter.note)
-        return msgspec.structs.replace(rows, refusals=refusals)
+        return msgspec.structs.replace(rows, refusals=tuple(refusals))
 
 
-def _ask(target: RunTarget, request: SubmitRequest) -> bool:
+def _has_collector(target: RunTarget, request: SubmitRequest) -> bool:
     """Check that a cluster answers; return True if a collector owns runs."""
     targets.check_ready(target, asked=request.names_cluster)
     if target.api is None or request.no_collector:
@@ -233,79 +231,49 @@ def _dry_run(
     return DryRun(manifests=manifests, checks=tuple(checks))
 
 
-def _create(
-    cases_to_run: Sequence[PlannedCase],
-    context: RunContext,
-    request: SubmitRequest,
-    reporter: Reporter,
-    stop: Stop,
-) -> Detached:
+def _detached(outcomes: Iterator[Outcome], stop: Stop) -> Detached:
     """Create the jobs; report those created before an error."""
     done: list[Outcome] = []
     failure: BenchError | None = None
     try:
         with stop:
-            created = submitting.submit(cases_to_run, context, reporter, stop, request)
             # One by one: before an error, too, the list holds what was created.
-            done.extend(created)
+            for outcome in outcomes:
+                done.append(outcome)  # noqa: PERF402
     except BenchError as wrong:
         failure = wrong
     runs = tuple(submitted.run for submitted in done if submitted.error is None)
-    failure = failure or _worst(_refusals(done))
+    failure = failure or next(iter(_refusals(done)), None)
     if failure is not None and not runs:
         raise failure
     return Detached(runs=runs, failure=failure)
 
 
 def _refusals(outcomes: Sequence[Outcome]) -> list[BenchError]:
-    return [error for one in outcomes if isinstance(error := one.error, BenchError)]
+    """Return the errors of jobs that were not created.
 
-
-def _worst(refusals: Sequence[BenchError]) -> BenchError | None:
-    """Return the refusal that decides the exit code.
-
-    A cluster that is not ready comes first.
+    The first decides the exit code: that of a cluster that is not ready.
     """
-    unready = (wrong for wrong in refusals if isinstance(wrong, Unreachable))
-    return next(unready, refusals[0] if refusals else None)
+    errors = [error for one in outcomes if isinstance(error := one.error, BenchError)]
+    return sorted(errors, key=lambda error: not isinstance(error, Unreachable))
 
 
-def _run(
-    cases_to_run: Sequence[PlannedCase],
-    context: RunContext,
-    store: SqlStore,
-    request: SubmitRequest,
-    reporter: Reporter,
-    stop: Stop,
-    gathering: Gathering,
-) -> tuple[list[Run], tuple[BenchError, ...]]:
-    """Run the cases; watch joined runs of other processes by record.
+def _followed(
+    outcome: Outcome, store: SqlStore, request: SubmitRequest, reporter: Reporter, stop: Stop
+) -> Run:
+    """Return the run; one of another process is watched to its end."""
+    run = outcome.run
+    if outcome.how is How.FOLLOWED_ELSEWHERE:
+        from k8sbench.app import follow
 
-    Returns the runs, and the errors of jobs that were not created. Raises that error if none was
-    created.
-    """
-    runs: list[Run] = []
-    with stop:
-        outcomes = list(
-            submitting.submit(cases_to_run, context, reporter, stop, request, gathering)
+        return follow.follow(
+            *(store, run, request.access, reporter, stop), keep=request.keep, wait=request.wait
         )
-    refusals = _refusals(outcomes)
-    if (refusal := _worst(refusals)) is not None and len(refusals) == len(outcomes):
-        raise refusal
-    for outcome in outcomes:
-        run = outcome.run
-        if outcome.how is How.FOLLOWED_ELSEWHERE:
-            from k8sbench.app import follow
-
-            run = follow.follow(
-                *(store, run, request.access, reporter, stop), keep=request.keep, wait=request.wait
-            )
-        elif outcome.how is How.OVER_BEFORE:
-            own_set = run.plan.set_name
-            of_set = "" if own_set == request.joined_set else f" of set {own_set}"
-            reporter.note(f"Run {run.run_id}{of_set} was over before, and is not run again.")
-        runs.append(run)
-    return runs, tuple(refusals)
+    if outcome.how is How.OVER_BEFORE:
+        own_set = run.plan.set_name
+        of_set = "" if own_set == request.joined_set else f" of set {own_set}"
+        reporter.note(f"Run {run.run_id}{of_set} was over before, and is not run again.")
+    return run
 
 
 def check_names(request: SubmitRequest) -> None:
@@ -314,32 +282,22 @@ def check_names(request: SubmitRequest) -> None:
         checked_run_id(request.run_id)
     if request.set_name is not None:
         checked_set_name(request.set_name)
-    if request.resume is not None:
-        _check_set(request.resume, request.store)
+    if (name := request.resume) is not None:
+        checked_set_name(name)
+        with stores.to_read(request.store, lambda _: None) as store:
+            sets = [run.plan.set_name for run in reversed(store.runs(RunFilter()))]
+        records.check_set(name, sets)
 
 
 def check_detached(request: SubmitRequest) -> None:
     """Reject what would come after the end of a command that detaches."""
-    if request.detach and request.parallel > 1:
-        raise UsageError(
-            "--detach ends before the first job does, so that --parallel has no effect.",
-            "Leave out --parallel: without a collector all jobs are created at once.",
-        )
-    if request.detach and request.keep:
-        raise UsageError(
-            "--detach ends before the job does, so that --keep has no effect.",
-            "Give it to the command that ends the run: k8sbench collect RUN --keep",
-        )
-
-
-def _check_set(name: str, where: str | None) -> None:
-    """Reject an unknown set: resuming it would start a new one."""
-    checked_set_name(name)
-    with stores.to_read(where, lambda _: None) as store:
-        if not store.runs(RunFilter(set_name=name)):
-            records.check_set(
-                name, [run.plan.set_name for run in reversed(store.runs(RunFilter()))]
-            )
+    for option, is_given, way in (
+        ("parallel", request.parallel > 1, "Without a collector all jobs are created at once."),
+        ("keep", request.keep, "Give it to the command that ends the run: collect RUN --keep."),
+    ):
+        if request.detach and is_given:
+            message = f"--detach ends before the jobs do, so that --{option} has no effect."
+            raise UsageError(message, way)
 
 
 def _check_agreed(
@@ -359,31 +317,22 @@ def _check_agreed(
         raise UsageError("The program was not started.", "Nothing was recorded.")
 
 
-def _with_frameworks(
-    loaded: Sequence[LoadedSpec], planned: Sequence[PlannedCase], reporter: Reporter
-) -> tuple[PlannedCase, ...]:
-    """Check that the frameworks are installed; of all benchmarks those without are left out."""
-    # A program of the user's own brings what it needs.
-    needs = {case.draft.framework for case in planned if case.draft.impl != "user"}
-    missing = {name for name in needs if importlib.util.find_spec(INSTALLED_AS[name][0]) is None}
-    if missing and (len(loaded) == 1 or missing == needs):
-        spec, framework = loaded[0].spec, min(missing)
-        module, extra = INSTALLED_AS[framework]
-        others = [name for name in spec.frameworks if name not in missing]
-        raise UsageError(
-            f"A local run of {spec.name} on {framework} needs {module}, which is not installed"
-            f" beside k8sbench ({sys.executable}).",
-            extras.how_to_install(extra)
-            + (f"; or choose --framework {others[0]}." if others else "."),
-        )
-    kept = []
+def _with_frameworks(planned: Sequence[PlannedCase], reporter: Reporter) -> tuple[PlannedCase, ...]:
+    """Leave out cases whose framework is missing; at least one stays."""
+    kept: list[PlannedCase] = []
     for case in planned:
-        plan = case.draft
-        if plan.impl != "user" and plan.framework in missing:
-            module, _ = INSTALLED_AS[plan.framework]
-            reporter.note(f"left out: {plan.benchmark} {plan.case}: {module} is not installed.")
-        else:
+        plan, module = case.draft, INSTALLED_AS[case.draft.framework]
+        # A program of the user's own brings what it needs.
+        if plan.impl == "user" or importlib.util.find_spec(module) is not None:
             kept.append(case)
+        else:
+            reporter.note(f"left out: {plan.benchmark} {plan.case}: {module} is not installed.")
+    if not kept:
+        raise UsageError(
+            f"A local run of {plan.benchmark} on {plan.framework} needs {module}, which is not"
+            f" installed beside k8sbench ({sys.executable}).",
+            f"{extras.how_to_install(module)}; or choose another --framework.",
+        )
     return tuple(kept)
 
 

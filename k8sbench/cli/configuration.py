@@ -1,4 +1,4 @@
-"""Options from configuration files (``k8sbench.toml``), as defaults of click.
+"""Options from configuration files (``k8sbench.toml``), and shell completion.
 
 Precedence: flag, environment, the project's file, the user's file, default. A key is an option's
 long name. At the top level it applies to every command with that option; in a table named like a
@@ -10,14 +10,17 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from k8sbench.model import sources
 from k8sbench.model.errors import InputError, did_you_mean
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 Files = dict[str, dict[str, Any]]
 """Path → content of the file, the project's first."""
@@ -51,30 +54,30 @@ def check(
 
     ``names`` are the commands as they are typed, and ``find`` gives one of them.
     """
+
+    def of_any() -> Iterator[str]:
+        # Commands after the one that has the key need not be imported.
+        for command in filter(None, map(find, names())):
+            yield from options(command)
+
     for path, content in files.items():
         for name, value in content.items():
-            if isinstance(value, dict):
-                command = find(name)
-                if command is None:
-                    action = "A table has the name of a command, as it is typed."
-                    message = f"no command {name!r} has options"
-                    raise _unknown(path, name, message, [*names()], action)
-                known, what = {*options(command)}, f"k8sbench {name} has no option"
-                keys = [*value]
+            if not isinstance(value, dict):
+                if name not in of_any():
+                    raise _unknown(path, name, "no command has such an option", of_any())
+            elif (command := find(name)) is None:
+                raise _unknown(path, name, "no command of that name has options", names())
             else:
-                known, what, keys = set(), "no command has an option", [name]
-                for command in filter(None, map(find, names())):
-                    known |= options(command).keys()
-                    if name in known:  # the other commands need not be imported
-                        break
-            for key in keys:
-                if key not in known:
-                    action = "Keys are the long names of options."
-                    raise _unknown(path, key, f"{what} {key!r}", sorted(known), action)
+                for key in value:
+                    if key not in options(command):
+                        why = f"k8sbench {name} has no such option"
+                        raise _unknown(path, key, why, options(command))
 
 
-def _unknown(path: str, key: str, what: str, known: Iterable[str], action: str) -> InputError:
-    return InputError(f"Unknown key {key!r}: {what}.", did_you_mean(key, known) + action, file=path)
+def _unknown(path: str, key: str, why: str, known: Iterable[str]) -> InputError:
+    action = "Keys are the long names of options, tables those of commands."
+    message = f"Unknown key {key!r}: {why}."
+    return InputError(message, did_you_mean(key, sorted(known)) + action, file=path)
 
 
 def default_map(name: str, command: click.Command, files: Files) -> dict[str, Any]:
@@ -101,11 +104,11 @@ def _value(key: str, param: click.Option, value: Any, path: str) -> Any:
     """Convert a value for click, which validates the rest at run time."""
     words = value if isinstance(value, list) else [value]
     is_plain = all(isinstance(word, str | int | float) for word in words)
-    if not is_plain or any(isinstance(word, bool) != param.is_flag for word in words):
-        expected = "true or false" if param.is_flag else "text or a number"
+    is_flag = any(isinstance(word, bool) for word in words)
+    is_list = isinstance(value, list) and not param.multiple
+    if not is_plain or is_flag != param.is_flag or is_list:
+        expected = "true or false" if param.is_flag else "a text or a number"
         raise InputError(f"{key}: It takes {expected}.", "Correct it.", file=path)
-    if isinstance(value, list) and not param.multiple:
-        raise InputError(f"{key}: It takes one value, not a list.", "Correct it.", file=path)
     if isinstance(param.type, click.Path) and key != "benchmark":  # most often that is a name
         return _from_folder(str(value), Path(path).parent)
     return words if param.multiple else value
@@ -119,3 +122,38 @@ def _from_folder(value: str, folder: Path) -> str:
     with contextlib.suppress(RuntimeError):  # no home for a ~
         value = str(Path(value).expanduser())
     return str(folder / value)
+
+
+# -- completion: benchmarks and files; click completes the rest ------------------------------------
+
+PATHS = re.compile(r"(?<!/)\b(FILE|DIR|FOLDER|LOG|PATH)\b")
+"""What the metavar of a parameter has that may be a path."""
+
+
+class Benchmark(click.Path):
+    """The type of a benchmark: its name in the catalog, or a file."""
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Return the names that begin so, or ask for files where none does."""
+        from click.shell_completion import CompletionItem
+
+        from k8sbench.app import catalog
+
+        names = [name for name in catalog.names() if name.startswith(incomplete)]
+        return [*map(CompletionItem, names)] or super().shell_complete(ctx, param, incomplete)
+
+
+def prepare(command: click.Command) -> None:
+    """Set parameter types for completion, in a command and its subcommands."""
+    for param in command.params:
+        if type(param.type) is not click.types.StringParamType:
+            continue
+        if param.name == "benchmark":
+            param.type = Benchmark(readable=False)
+        elif PATHS.search(param.metavar or ""):
+            param.type = click.Path(readable=False)
+    if isinstance(command, click.Group):
+        for below in command.commands.values():
+            prepare(below)

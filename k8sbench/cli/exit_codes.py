@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from k8sbench.model.errors import (
@@ -61,11 +61,6 @@ def of_rows(rows: Rows) -> int:
     """
     refused = (error.exit_code for error in rows.refusals)
     return worst([of_runs(rows.runs), REJECTED_EXIT_CODE if rows.rejected else 0, *refused])
-
-
-def of_nodes(to_cordon: Collection[str], rows: Rows) -> int:
-    """Return the exit code of a node check; slow nodes precede failed runs."""
-    return worst([REGRESSION_EXIT_CODE if to_cordon else 0, of_rows(rows)])
 
 
 def of_failures(errors: Iterable[BenchError]) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import functools
 import importlib
 import os
 import sys
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from k8sbench import __version__
-from k8sbench.cli import completion
+from k8sbench.cli import configuration
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.output import ReaderGone
 from k8sbench.model.errors import BenchError, did_you_mean
@@ -31,56 +30,50 @@ NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 """Errors of a full disk, when writing redirected stdout."""
 COMPLETE = "_K8SBENCH_COMPLETE"
 """Variable that a shell sets to request completion; click reads the words from others."""
-GROUPS: dict[str, dict[str, str]] = {
+GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Run": {
-        "benchmarks": "List the catalog with images and GPUs, or one benchmark with figures.",
-        "submit": "Plan, run, measure and record a benchmark.",
-        "render": "Print the manifest that submit would create.",
-        "list": "List the recorded runs, or all runs of a namespace.",
-        "status": "Show the state, plan and result of a run.",
-        "watch": "Follow a run to its end and print its row.",
-        "logs": "Print the logs of a run.",
-        "cancel": "Cancel runs that have not ended.",
-        "delete": "Delete the objects of runs on the cluster.",
-        "collect": "Archive, measure and print runs that have ended.",
+        "benchmarks": (
+            "benchmarks",
+            "List the catalog with images and GPUs, or one benchmark.",
+        ),
+        "submit": ("submit", "Plan, run, measure and record a benchmark."),
+        "render": ("submit", "Print the manifest that submit would create."),
+        "list": ("list", "List the recorded runs, or all runs of a namespace."),
+        "status": ("status", "Show the state, plan and result of a run."),
+        "watch": ("runs", "Follow a run to its end and print its row."),
+        "logs": ("runs", "Print the logs of a run."),
+        "cancel": ("runs", "Cancel runs that have not ended."),
+        "delete": ("runs", "Delete the objects of runs on the cluster."),
+        "collect": ("collect", "Archive, measure and print runs that have ended."),
     },
     "Results": {
-        "results": "Print tables of the measured results.",
-        "report": "Write a publishable report of sets.",
-        "explain": "Show how a figure was computed, or what a log format matches.",
-        "compare": "Compare two sides: changes with their significance.",
-        "baseline": "Save, list and remove baselines for compare.",
-        "history": "Show a benchmark over its sets, and mark its changes.",
-        "measure": "Measure existing logs, from any source.",
-        "import": "Record existing logs as runs, and print their rows.",
+        "results": ("results", "Print tables of the measured results."),
+        "report": ("results", "Write a publishable report of sets."),
+        "explain": ("results", "Show how a figure was computed, or what a log format matches."),
+        "compare": ("compare", "Compare two sides: changes with their significance."),
+        "baseline": ("compare", "Save, list and remove baselines for compare."),
+        "history": ("compare", "Show a benchmark over its sets, and mark its changes."),
+        "measure": ("measure", "Measure existing logs, from any source."),
+        "import": ("measure", "Record existing logs as runs, and print their rows."),
     },
     "Cluster": {
-        "doctor": "Check whether a cluster is ready; name a fix for each failure.",
-        "nodes": "Run one case on each node of a pool, and name the slow nodes.",
-        "pools": "List the node pools for --node-pool.",
-        "collector": "Collect every run of some namespaces, until SIGTERM.",
+        "doctor": ("doctor", "Check whether a cluster is ready; name a fix for each failure."),
+        "nodes": ("submit", "Run one case on each node of a pool, and name the slow nodes."),
+        "pools": ("doctor", "List the node pools for --node-pool."),
+        "collector": ("collector", "Collect every run of some namespaces, until SIGTERM."),
     },
     "Data, store and settings": {
-        "data": "List, check and draw data sets.",
-        "store": "Show or reindex the store; move and remove runs.",
-        "config": "Show which options files and the environment set.",
-        "completion": "Print the completion script of a shell.",
+        "data": ("benchmarks", "List, check and draw data sets."),
+        "store": ("store", "Show or reindex the store; move and remove runs."),
+        "config": ("config", "Show which options files and the environment set."),
+        "completion": ("config", "Print the completion script of a shell."),
     },
 }
-"""Heading in the help → command → help line.
+"""Heading in the help → command → its module in ``commands/`` and its help line.
 
-The module of that name in ``commands/`` holds ``command``.
+The module holds ``NAME_command``, or ``command`` of the module's own name.
 """
-MODULES = {
-    "delete": "cancel",
-    "render": "submit",
-    "baseline": "compare",
-    "history": "compare",
-    "import": "measure",
-    "completion": "config",
-}
-"""Name → the module in ``commands/`` that holds ``NAME_command``, where that is another's."""
-COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
+COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
 
 
 class Commands(click.Group):
@@ -94,10 +87,11 @@ class Commands(click.Group):
         """Import and return one command."""
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"k8sbench.cli.commands.{MODULES.get(cmd_name, cmd_name)}")
-        command = getattr(module, f"{cmd_name}_command" if cmd_name in MODULES else "command")
+        home, _ = COMMANDS[cmd_name]
+        module = importlib.import_module(f"k8sbench.cli.commands.{home}")
+        command = getattr(module, "command" if home == cmd_name else f"{cmd_name}_command")
         assert isinstance(command, click.Command)
-        completion.prepare(command)
+        configuration.prepare(command)
         return command
 
     def resolve_command(
@@ -125,7 +119,7 @@ class Commands(click.Group):
 
         return [
             CompletionItem(name, help=text)
-            for name, text in COMMANDS.items()
+            for name, (_, text) in COMMANDS.items()
             if name.startswith(incomplete)
         ]
 
@@ -133,7 +127,7 @@ class Commands(click.Group):
         """Write the commands by group, without importing any."""
         for title, commands in GROUPS.items():
             with formatter.section(title):
-                formatter.write_dl(list(commands.items()))
+                formatter.write_dl([(name, text) for name, (_, text) in commands.items()])
 
 
 def find(name: str) -> click.Command | None:
@@ -145,9 +139,9 @@ def find(name: str) -> click.Command | None:
     return None if below else command
 
 
-def names(first: str | None = None) -> Iterator[str]:
-    """Yield the full name of every command, importing lazily, ``first`` first."""
-    for name in sorted(COMMANDS, key=lambda name: name != first):
+def names() -> Iterator[str]:
+    """Yield the full name of every command, importing lazily."""
+    for name in COMMANDS:
         command = cli.get_command(click.Context(cli), name)
         if isinstance(command, click.Group):
             yield from (f"{name} {below}" for below in command.commands)
@@ -157,23 +151,21 @@ def names(first: str | None = None) -> Iterator[str]:
 
 def _from_files(name: str, command: click.Command) -> dict[str, Any] | None:
     """Build click's defaults from configuration files; None without files."""
-    from k8sbench.app import config
+    from k8sbench.app import catalog
 
-    files = config.files()
+    files = catalog.settings()
     if not files:
         return None
-    from k8sbench.cli import configuration
-
-    configuration.check(files, functools.partial(names, name), find)
+    configuration.check(files, names, find)
     return {name: configuration.default_map(name, command, files)}
 
 
 def _setting_files(message: str) -> str:
     """Name the files that may have set an option that an error names."""
-    from k8sbench.app import config
+    from k8sbench.app import catalog
 
     with contextlib.suppress(BenchError):  # the error that is being told
-        paths = [*config.files()]
+        paths = [*catalog.settings()]
         if paths and "--" in message:
             return f"Options are also set in {' and '.join(paths)}."
     return ""
@@ -207,11 +199,6 @@ def cli() -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns its exit code."""
-    _open_closed_streams()
-    try:
-        os.getcwd()  # noqa: PTH109
-    except FileNotFoundError:
-        return _print_error("The working folder was deleted.", "Change to one that exists.", 2)
     if instruction := os.environ.get(COMPLETE):
         from click.shell_completion import shell_complete
 
@@ -221,7 +208,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug, output.quiet = "--debug" in args[:end], "--quiet" in args[:end]
     args = [word for word in args[:end] if word not in {"--debug", "--quiet"}] + args[end:]
     try:
-        code = cli.main(args=args, prog_name="k8sbench", standalone_mode=False, obj=tuple(args))
+        code = cli.main(args=args, prog_name="k8sbench", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except BenchError as error:
@@ -268,13 +255,6 @@ def _end_silently() -> int:
     """
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return 141
-
-
-def _open_closed_streams() -> None:
-    """Open closed standard streams (``>&-``) on /dev/null, before a file takes their number."""
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w" if number else "r"))  # noqa: SIM115, PTH123
 
 
 def _print_help(error: click.ClickException) -> int:

@@ -49,17 +49,14 @@ def _timeout(_: click.Context, param: click.Parameter, value: str | None) -> flo
     """Read a duration above 0, in seconds."""
     if value is None:
         return None
-    option, seconds = param.opts[-1], times.seconds(value)
-    if seconds is None:
-        raise UsageError(f"{option} {value!r} is not a length of time.", f"Write {times.EXAMPLES}.")
-    if not 0 < seconds <= LONGEST_SECONDS:
-        raise UsageError(
-            f"{option} {value!r} is not a usable length of time.", "Give more than 0s, up to 366d."
-        )
+    seconds = times.seconds(value)
+    if seconds is None or not 0 < seconds <= LONGEST_SECONDS:
+        message = f"{param.opts[-1]} {value!r} is not a length of time."
+        raise UsageError(message, f"Write {times.EXAMPLES}: more than 0s, up to 366d.")
     return seconds
 
 
-def _declared(kind: type[msgspec.Struct], flags: Mapping[str, Flag]) -> tuple[Decorator, ...]:
+def declared(kind: type[msgspec.Struct], flags: Mapping[str, Flag]) -> tuple[Decorator, ...]:
     """Make an option of each field with a flag, in order."""
     fields = msgspec.structs.fields(kind)
     return tuple(_option(field, flags[field.name]) for field in fields if field.name in flags)
@@ -83,7 +80,7 @@ def _option(field: msgspec.structs.FieldInfo, flag: Flag) -> Decorator:
     elif words:
         settings["type"] = click.Choice(words)
     elif int in kinds:
-        settings["type"] = int
+        settings["type"] = click.IntRange(*flag.bounds) if flag.bounds else int
     elif get_origin(field.type) is tuple:
         settings["multiple"] = True
     if flag.bare is not None:
@@ -131,14 +128,14 @@ def request_options(
     ``benchmark`` is a fixed benchmark; None: the command has an argument for it.
     """
     fixed = {} if benchmark is None else {"benchmark": benchmark}
-    declared = (
+    options = (
         *(() if fixed else (click.argument("benchmark", metavar="BENCHMARK|FILE"),)),
-        *_declared(SubmitRequest, flags),
+        *declared(SubmitRequest, flags),
         *(_ACCESS if access else ()),
     )
     names = {"benchmark", *flags, *(request.ACCESS_FLAGS if access else ())}
     build = functools.partial(_request, fixed)
-    return functools.partial(grouped, declared, "request", build, names)
+    return functools.partial(grouped, options, "request", build, names)
 
 
 def access_options(function: F) -> F:
@@ -151,8 +148,8 @@ def since_option(what: str) -> Callable[[FC], FC]:
     return click.option("--since", metavar="TIME", callback=_since, help=what)
 
 
-_ACCESS = _declared(ClusterAccess, request.ACCESS_FLAGS)
-wait_option, keep_option, prometheus_option = _declared(
+_ACCESS = declared(ClusterAccess, request.ACCESS_FLAGS)
+wait_option, keep_option, prometheus_option = declared(
     SubmitRequest, {name: request.SET_FLAGS[name] for name in ("wait", "keep", "prometheus")}
 )
 accept_option = click.option(

@@ -23,10 +23,8 @@ from k8sbench.model.run import Run
 from k8sbench.model.times import LOOK_SECONDS
 from k8sbench.ports import RunFilter
 
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
-"""Pause before a retry; it doubles with each failure."""
-STEADY_SECONDS = 60.0
-"""Seconds of collecting after which the retry pause is reset."""
+RETRY_SECONDS = 5.0
+"""Pause after collecting has failed."""
 LATEST = 500
 """Number of recent runs read at startup, for their metrics."""
 RETENTION_SECONDS = 3600.0
@@ -64,10 +62,12 @@ class State(msgspec.Struct, kw_only=True):
     @property
     def unready(self) -> str:
         """Reason for not being ready; empty if ready."""
-        if self.failure or self.stands_by:
-            return self.failure
+        if self.stands_by:
+            return ""
         if not self.is_leader:
             return self.waits_for or "the Lease was not asked for yet."
+        if self.failure:
+            return self.failure
         problem = "" if self.look is None else self.look.problem
         if self.look is None or self.look.listed_at is None:
             return f"the jobs were not listed yet. {problem}".strip()
@@ -94,8 +94,6 @@ class Controller:
         self._lease, self._reporter, self._closed = lease, reporter, closed
         self.state = State(settings=settings, looked_at=time.monotonic())
         self._told = _NOT_READY.format(self.state.unready)
-        self._pause = FIRST_PAUSE
-        self._tried_at = -WRITE_SECONDS
 
     def run(self, stop: Stop) -> None:
         """Collect whenever the Lease is held, until the stop."""
@@ -107,8 +105,6 @@ class Controller:
                 if self.state.is_leader:
                     self._collect(stop)
                 else:
-                    if time.monotonic() - self._tried_at >= WRITE_SECONDS:
-                        self._try_store()
                     self.state.looked_at = time.monotonic()
                     if self.state.waits_for:
                         self._tell()
@@ -125,7 +121,7 @@ class Controller:
 
     def _collect(self, stop: Stop) -> None:
         """Collect until there is a reason to end; the thread has ended then."""
-        part, began = Stop(), time.monotonic()
+        part = Stop()
         work = threading.Thread(target=self._serve, args=(part,), name="collect")
         work.start()
         while work.is_alive():
@@ -141,26 +137,10 @@ class Controller:
             self._reporter.note(f"{part.cause}: collecting ends.")
             return
         self._tell()
-        if time.monotonic() - began > STEADY_SECONDS:
-            self._pause = FIRST_PAUSE
-        until = time.monotonic() + self._pause
+        until = time.monotonic() + RETRY_SECONDS
         while stop.cause is None and time.monotonic() < until:
             self.state.looked_at = time.monotonic()
             time.sleep(LOOK_SECONDS)
-        self._pause = min(2 * self._pause, LONGEST_PAUSE)
-
-    def _try_store(self) -> None:
-        """Test the store while another process collects.
-
-        Problems then show before this one takes over.
-        """
-        self._tried_at = time.monotonic()
-        try:
-            with stores.to_write(self.state.settings.store) as store:
-                store.check_writable()
-            self.state.failure = ""
-        except BenchError as error:
-            self.state.failure = str(error)
 
     def _serve(self, stop: Stop) -> None:
         """Collect; whatever fails is noted, and no reason to end the program."""

@@ -13,7 +13,6 @@ import secrets
 import socket
 import threading
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -35,7 +34,6 @@ from starlette.responses import (
 )
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from k8sbench.app import listing, stores
 from k8sbench.collector.controller import State
@@ -45,12 +43,9 @@ from k8sbench.model.kube import TOKEN_HEADER
 PIECE = 1 << 16
 HEALTHY_SECONDS = 300.0
 """Seconds that one step may take, such as a slow listing."""
-MOST_CONNECTIONS, MOST_OF_PEER = 400, 100
-"""Limits of open connections: in total, and per address.
-
-The API server's proxy counts as one address.
-"""
-REQUEST_SECONDS = 10.0
+MOST_CONNECTIONS = 400
+"""Open connections beyond which requests are answered with 503."""
+REQUEST_SECONDS = 10
 """Time limit for a connection to send its next request."""
 START_SECONDS, END_SECONDS = 10.0, 5.0
 """Time limits for the server to start listening, and to end."""
@@ -116,8 +111,6 @@ def application(state: State, registry: CollectorRegistry, token: Callable[[], s
 
         def endpoint(request: Request) -> Response:
             query, named = request.query_params, request.path_params
-            if "\0" in "".join([*query.values(), *named.values()]):
-                raise UsageError("A name holds a NUL byte.", "Leave it out.")
             if not reads.acquire(timeout=WAIT_SECONDS):
                 raise StoreError("The collector is busy.", "Try again.")
             try:
@@ -196,38 +189,6 @@ def _pieces(path: Path, end: int) -> Iterator[bytes]:
             yield piece
 
 
-class _Bounded(uvicorn.Server):
-    """Closes connections that send no request, and those beyond the limits, idle ones first."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self._idle: dict[H11Protocol, tuple[float, tuple[object, int]]] = {}
-        """Connection → time it became idle, last request, unsent bytes."""
-
-    async def on_tick(self, counter: int) -> bool:
-        """Look at the connections, ten times a second."""
-        now, of_peer = time.monotonic(), Counter[str]()
-        before, self._idle = self._idle, {}
-        for connection in self.server_state.connections:
-            assert isinstance(connection, H11Protocol)
-            request = connection.cycle  # the last whole one
-            unread = connection.transport.get_write_buffer_size()
-            is_busy = request is not None and not request.response_complete and not unread
-            since, last = before.get(connection, (now, (None, 0)))
-            is_idle = last == (request, unread) and not is_busy
-            self._idle[connection] = since if is_idle else now, (request, unread)
-        # A new one, such as a probe's, goes before those that are held open.
-        latest = sorted(self._idle.items(), key=lambda item: (item[0] in before, -item[1][0]))
-        for number, (connection, (since, (_, unread))) in enumerate(latest):
-            peer = connection.client[0] if connection.client else ""
-            of_peer[peer] += 1
-            # One that reads slowly is closed only where others need its place.
-            is_late = now - since > REQUEST_SECONDS and not unread
-            if is_late or number >= MOST_CONNECTIONS or of_peer[peer] > MOST_OF_PEER:
-                connection.transport.abort()
-        return await super().on_tick(counter)
-
-
 class Server:
     """Serves an application in a thread of its own while it is entered."""
 
@@ -246,9 +207,11 @@ class Server:
             ws="none",
             log_config=None,
             log_level="warning",
+            limit_concurrency=MOST_CONNECTIONS,
+            timeout_keep_alive=REQUEST_SECONDS,
             timeout_graceful_shutdown=int(END_SECONDS),
         )
-        self._listen, self._server = listen, _Bounded(config)
+        self._listen, self._server = listen, uvicorn.Server(config)
         self._thread = threading.Thread(target=self._serve, name="http", daemon=True)
 
     def __enter__(self) -> Server:

@@ -10,7 +10,7 @@ import contextlib
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from prometheus_client import CollectorRegistry
@@ -61,7 +61,7 @@ class Metrics(Collector):
         self._queued: OrderedDict[str, float] = OrderedDict()
         self._room: tuple[int, int] | None = None
         self._room_at = -ROOM_SECONDS
-        self._held: list[Held] = []
+        self._held: dict[tuple[str, ...], Held] = {}
         self._held_at = -HELD_SECONDS
         self.state: State | None = None
         self.registry = CollectorRegistry()
@@ -78,16 +78,11 @@ class Metrics(Collector):
                 _put(self._queued, benchmark, started_at - run.created_at, MOST_BENCHMARKS)
             if run.phase is Phase.CANCELLED or (run.phase is Phase.SUCCEEDED and measured is None):
                 return
-            values = comparing.labels(plan)
             last = _Last(
                 rate=None if measured is None else measured.rate,
                 valid=measured is not None and measured.verdict == "valid",
             )
-            _put(self._cases, tuple(value[:LONGEST_LABEL] for value in values), last, MOST_CASES)
-
-    def describe(self) -> Iterable[Metric]:
-        """Name nothing in advance: there is no other source of metrics here."""
-        return ()
+            _put(self._cases, _cut(comparing.labels(plan)), last, MOST_CASES)
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics as they are now."""
@@ -115,15 +110,14 @@ class Metrics(Collector):
             is_due = now - self._held_at >= HELD_SECONDS
             self._held_at = now if is_due else self._held_at
         if is_due:
-            held: list[Held] = []
+            self._held = {}
             with contextlib.suppress(BenchError, OSError):
-                held = comparing.held_against(state.settings.store, name, NEWEST) if name else []
-            self._held = held[:MOST_CASES]
-        by_case = {tuple(x[:LONGEST_LABEL] for x in held.labels): held for held in self._held}
+                held = comparing.held_against(state.settings.store, name, NEWEST) if name else {}
+                self._held = {_cut(c): h for c, h in [*held.items()][:MOST_CASES]}
         about = "Throughput of the newest complete set of a case, divided by the baseline's."
-        yield _family("baseline_ratio", about, {c: h.ratio for c, h in by_case.items()}, CASE)
+        yield _family("baseline_ratio", about, {c: h.ratio for c, h in self._held.items()}, CASE)
         about = "Whether the two differ by more than chance: an exact test, p up to 5 %."
-        separated = {c: h.is_separated for c, h in by_case.items()}
+        separated = {c: h.is_separated for c, h in self._held.items()}
         yield _family("baseline_separated", about, separated, CASE)
 
     def _of_collecting(self, state: State) -> Iterator[Metric]:
@@ -177,6 +171,10 @@ def _family(
     for key, value in values.items():
         family.add_metric(key, float(value))
     return family
+
+
+def _cut(labels: Sequence[str]) -> tuple[str, ...]:
+    return tuple(value[:LONGEST_LABEL] for value in labels)
 
 
 def _put(kept: OrderedDict[K, V], key: K, value: V, most: int) -> None:

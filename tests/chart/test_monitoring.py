@@ -53,8 +53,8 @@ def exposed() -> Sequence[tuple[str, dict[str, str]]]:
     # Any folder: the files in it are counted.
     store = CollectorSettings(store=str(CHART), baseline="release")
     made.state = State(settings=store, is_leader=True, look=look, succeeded_at=1.0)
-    held = comparing.Held(labels=comparing.labels(over.plan), ratio=1.0, is_separated=False)
-    with mock.patch.object(comparing, "held_against", return_value=[held]):
+    held = {comparing.labels(over.plan): comparing.Held(ratio=1.0, is_separated=False)}
+    with mock.patch.object(comparing, "held_against", return_value=held):
         families = text_string_to_metric_families(generate_latest(made.registry).decode())
     return [(each.name, each.labels) for family in families for each in family.samples]
 

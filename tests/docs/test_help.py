@@ -19,7 +19,7 @@ def find(name: str) -> click.Command:
 @pytest.mark.parametrize("name", main.COMMANDS)
 def test_a_command_says_what_the_list_says_and_each_option_has_a_help_text(name: str) -> None:
     command = find(name)
-    assert command.get_short_help_str(limit=200) == main.COMMANDS[name]
+    assert command.get_short_help_str(limit=200) == main.COMMANDS[name][1]
     text = command.get_help(click.Context(command, terminal_width=80))
     assert max(map(len, text.splitlines())) <= 80
     options = (param for param in command.params if isinstance(param, click.Option))

@@ -13,7 +13,7 @@ import pytest
 from k8sbench.adapters.local import launch
 from k8sbench.adapters.local.cluster import LocalCluster
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
-from k8sbench.app import sweeps
+from k8sbench.app.cases import resumed
 from k8sbench.app.context import run_context
 from k8sbench.lifecycle import submitting
 from k8sbench.lifecycle.context import PlannedCase, Stop
@@ -92,7 +92,7 @@ def submitted(
         options, cases = a_request(set_name="tests", run_id="restarted"), [case]
         if resume is not None:
             options = a_request(resume=resume)
-            _, cases = sweeps.resumed(cases, context, resume, Silent())
+            _, cases = resumed(cases, context, resume, Silent())
         list(submitting.submit(cases, context, Silent(), Stop(), options))
     assert not processes_of("restarted")
     return store.run("restarted")

@@ -24,10 +24,11 @@ from tests.unit.presence import present
 PATIENCE = 120.0
 DRIVER = """
 import sys
-from k8sbench.cli.terminal import output, progress, reporter
+from k8sbench.cli.running import reporting
+from k8sbench.cli.terminal import output
 from k8sbench.model.phase import Phase
 from tests.unit.cli.live_runs import *
-with reporter.reporting(lambda: NOW) as tell:
+with reporting(lambda: NOW) as tell:
     for said in sys.stdin:
         exec(said)
 """
@@ -240,16 +241,6 @@ def test_what_others_print_goes_above_and_data_goes_its_own_way(drawn: Terminal)
     lines = drawn.end()
     assert lines[-2:] == ["a stray [b]note[/b]", "a [b]line"]
     assert drawn.out == "data\n"
-
-
-def test_however_much_is_printed_it_is_drawn_now_and_then(drawn: Terminal) -> None:
-    drawn.do("for n in range(20_000): tell.on_event(run(), step(n, total=20_000))")
-    drawn.do("for n in range(5_000): tell.on_event(run(), note(f'note {n}'))")
-    drawn.do("tell.on_event(run(), note('last'))")
-    drawn.see("last")
-    lines = drawn.end()
-    assert lines[-5001:] == [*(f"  note {n}" for n in range(5000)), "  last"]
-    assert drawn.raw.count("REPLICA") < 2000
 
 
 def test_the_terminal_wraps_long_lines_for_copying(terminal: Terminal) -> None:

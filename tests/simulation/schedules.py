@@ -12,7 +12,7 @@ from functools import partial
 
 import msgspec
 
-from k8sbench.app import sweeps
+from k8sbench.app.cases import resumed
 from k8sbench.lifecycle import collecting, decide, owners, submitting
 from k8sbench.lifecycle.active_run import GAPS
 from k8sbench.lifecycle.context import PlannedCase, RunContext, Stop
@@ -175,7 +175,7 @@ class Schedule:
         with submitting.held_set(context.store.claims, SET, resumes=resumes):
             if resumes:
                 wanted = msgspec.structs.replace(self.case, repeats=self.laptop.most)
-                _, cases = sweeps.resumed([wanted], context, SET, Silent())
+                _, cases = resumed([wanted], context, SET, Silent())
             list(submitting.submit(cases, context, Silent(), Stop(), request))
 
     def _collect(self, context: RunContext, *, follow: bool | None = None) -> None:

@@ -120,5 +120,3 @@ def test_render_and_compare_are_those_of_the_commands(client: Client, imported: 
     assert job["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] == 3
     compared = client.compare(imported, imported)
     assert len(compared.cases) == 1
-    with pytest.raises(UsageError, match="one text"):
-        client.compare(imported, [imported])  # type: ignore[arg-type]

@@ -63,7 +63,7 @@ def test_the_option_reaches_the_manifest(tree: pathlib.Path, is_typed: bool) -> 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--patience=10",), "--patience 10 is out of range."),
+        (("--patience=10",), "10 is not in the range 1<=x<=9."),
         (("--patience=7", "--backend=local"), "--patience is for jobs on a cluster"),
     ],
 )

@@ -1,7 +1,8 @@
-"""``k8sbench benchmarks``: the catalog with images; one benchmark with its published figures."""
+"""``k8sbench benchmarks`` and ``data``: the catalog with images, figures and data sets."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,15 +10,19 @@ import click
 
 from k8sbench.app import catalog
 from k8sbench.cli.options import format_option
+from k8sbench.cli.running import SignalStop
 from k8sbench.cli.terminal import output
+from k8sbench.model.errors import UsageError
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.plain_text import clean
+from k8sbench.model.sources import DATA_SETS, data_set
 from k8sbench.model.spec import Framework, Published, Variant
 from k8sbench.report.tables import Column, wrapped
 
 if TYPE_CHECKING:
     from k8sbench.app.catalog import LoadedSpec
     from k8sbench.model.image import ListedImage
+
 
 Row = tuple["LoadedSpec", "Framework", "ListedImage | None"]
 """A benchmark, one of its frameworks, and an image that runs it."""
@@ -53,7 +58,7 @@ COLUMNS = (
 @click.argument("benchmark", metavar="[NAME|FILE]", required=False)
 @format_option("table", "json", "yaml", "name", about="Format; yaml has all that the file has.")
 def command(benchmark: str | None, output_format: str) -> None:
-    """List the catalog with images and GPUs, or one benchmark with figures.
+    """List the catalog with images and GPUs, or one benchmark.
 
     IMAGE is what k8sbench's own trainers run in. GPUS are the data centre GPUs for which the
     framework in it has kernels; on others a run fails at its first step. A path instead of a name
@@ -184,3 +189,83 @@ def _write(line: str) -> None:
     start = line[: len(line) - len(line.lstrip())]
     text = wrapped(start + clean(line.strip()), output.terminal_width(), indent=f"{start}  ")
     output.write(f"{text}\n")
+
+
+DATA_COLUMNS = (
+    Column("NAME", lambda data_set: data_set.name, whole=True),
+    Column("TITLE", lambda data_set: data_set.title),
+    Column("BENCHMARKS", lambda data_set: ", ".join(data_set.benchmarks)),
+    Column("TRAINING", lambda data_set: f"{data_set.training:,}", right=True),
+    Column("VALIDATION", lambda data_set: f"{data_set.validation:,}", right=True),
+    Column("SOURCE", lambda data_set: data_set.source),
+)
+MISSING = "missing: "
+"""First word of the program's lines about missing files."""
+_place = click.option(
+    "--data", "place", required=True, metavar="DIR", help="Where the data set is."
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def data_command() -> None:
+    """List, check and draw data sets."""
+
+
+@data_command.command("list")
+@format_option("table", "json", "name")
+def list_(output_format: str) -> None:
+    """List the data sets: what they hold, and where to get them."""
+    document = catalog.DataSetList(data_sets=DATA_SETS)
+    names = [data_set.name for data_set in DATA_SETS]
+    output.write_items(output_format, DATA_COLUMNS, DATA_SETS, document, names)
+
+
+@data_command.command("make-sample")
+@click.argument("name", metavar="NAME")
+@click.argument("place", metavar="DIR")
+@click.option(
+    "--pictures", type=click.IntRange(2, 10_000), metavar="N", help="Number of training pictures."
+)
+@click.option("--size", metavar="HxW", help="Size of a picture, as 64x128.")
+@click.option("--seed", type=click.IntRange(0), metavar="N", help="Default 0.")
+def make_sample(**given: Any) -> int:
+    """Draw a small data set of the same form, for tests."""
+    if given["size"] and not re.fullmatch("[1-9][0-9]*x[1-9][0-9]*", given["size"]):
+        raise UsageError(
+            f"--size {given['size']!r} is not a size.", "Write HEIGHTxWIDTH, as 64x128."
+        )
+    words = [f"--{key}={given[key]}" for key in ("pictures", "size", "seed") if given[key]]
+    return _run("make-sample", words, **given)
+
+
+@data_command.command()
+@click.argument("name", metavar="NAME")
+@_place
+@click.option("--deep", is_flag=True, help="Decode every sample.")
+def check(**given: Any) -> int:
+    """List the files that are missing in a folder.
+
+    Exit code 0 if the set is complete, 2 if something is missing.
+    """
+    return _run("check", ["--deep"] if given["deep"] else [], **given)
+
+
+def _run(action: Any, words: list[str], **given: Any) -> int:
+    name, place = given["name"], given["place"]
+    missing: list[str] = []
+
+    def tell(line: str) -> None:
+        """Print a line of the program; missing files go to stdout."""
+        if line.startswith(MISSING):
+            missing.append(clean(line.removeprefix(MISSING)))
+            output.write(f"{missing[-1]}\n")
+        else:
+            output.note(clean(line))
+
+    code = catalog.work_on_data(action, name, place, words, SignalStop(), tell)
+    if code == 0:
+        output.note(f"{name}: all is there, in {place}.")
+    elif missing:
+        source = data_set(name).source
+        output.note(f"{name}: something is missing or broken in {place}. {source}")
+    return code

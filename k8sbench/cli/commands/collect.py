@@ -21,10 +21,10 @@ from k8sbench.cli.options import (
     store_option,
     wait_option,
 )
-from k8sbench.cli.signals import SignalStop
-from k8sbench.cli.terminal import output, reporter
+from k8sbench.cli.running import SignalStop, reporting
+from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
-from k8sbench.model.errors import FEW, Interrupted, UsageError
+from k8sbench.model.errors import Interrupted, UsageError, few
 from k8sbench.model.run import Run
 from k8sbench.report.formats import FORMATS
 
@@ -78,11 +78,11 @@ def command(
         raise UsageError("--take-over is for runs that are named.", "Name them instead of --all.")
     options = CollectOptions(runs=runs, until_over=follow, store=where, **asked)
     stop = SignalStop()
-    with reporter.reporting() as progress:
+    with reporting() as reporter:
         if every and follow:
-            collected = collect.serve(options, progress, stop)
+            collected = collect.serve(options, reporter, stop)
         else:
-            collected = collect.collect(options, progress, stop, partial(_agrees, yes=yes))
+            collected = collect.collect(options, reporter, stop, partial(_agrees, yes=yes))
     result = collected.result
     _note(result.going_on, ("goes", "go"), "on; wait with --follow")
     _note(result.followed, ("is", "are"), "followed by another k8sbench process: left to it")
@@ -110,9 +110,7 @@ def _agrees(text: str, *, yes: bool) -> bool:
 
 
 def _note(runs: Sequence[Run], verbs: tuple[str, str], what: str) -> None:
-    """Note the state of runs, by name if they are few."""
-    if len(runs) > FEW:
-        output.note(f"  {counted(len(runs), 'run', verbs)} {what}")
-        return
-    for run in runs:
-        output.note(f"  {run.run_id} {verbs[0]} {what}")
+    """Note the state of runs by name."""
+    if runs:
+        verb = verbs[len(runs) > 1]
+        output.note(f"  {few([run.run_id for run in runs])} {verb} {what}")

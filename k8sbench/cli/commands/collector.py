@@ -12,7 +12,7 @@ import click
 from k8sbench.app import collect
 from k8sbench.app.collect import Leadership
 from k8sbench.cli.options import F, reject_password
-from k8sbench.cli.signals import SignalStop
+from k8sbench.cli.running import SignalStop
 from k8sbench.cli.terminal import log_lines
 from k8sbench.model import extras
 from k8sbench.model.errors import UsageError

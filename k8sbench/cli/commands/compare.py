@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from k8sbench.app import baselines, comparing
-from k8sbench.app.sides import StoresRead
+from k8sbench.app import comparing
+from k8sbench.app.comparing import StoresRead
 from k8sbench.cli import rows
 from k8sbench.cli.options import (
     accept_option,
@@ -31,7 +31,6 @@ from k8sbench.model.errors import (
     few,
 )
 from k8sbench.model.group import GroupFilter
-from k8sbench.model.request import ClusterAccess
 from k8sbench.report import formats
 from k8sbench.report.tables import Column
 
@@ -79,14 +78,7 @@ def _limit(_: click.Context, __: click.Parameter, value: str | None) -> float | 
 @access_options
 @store_option
 def command(
-    a: str,
-    b: str,
-    output_format: str,
-    chosen: GroupFilter,
-    limit: float | None,
-    accept: tuple[str, ...],
-    access: ClusterAccess,
-    where: str | None,
+    a: str, b: str, output_format: str, chosen: GroupFilter, limit: float | None, **scope: Any
 ) -> int:
     """Compare two sides: changes with their significance.
 
@@ -95,8 +87,9 @@ def command(
     which cases differ. A line for each of these follows: both medians with their spread, the
     change, the p of an exact test, and a verdict; ~ if no change is shown.
     """
-    scope = StoresRead(where=where, access=access, accept=accept)
-    compared = comparing.compare(a, b, scope, output.note, limit=limit, chosen=chosen)
+    compared = comparing.compare(
+        *(a, b, StoresRead(**scope), output.note), limit=limit, chosen=chosen
+    )
     from k8sbench.report import comparing as report
 
     width, paint = output.terminal_width(), output.paint()
@@ -157,13 +150,7 @@ def _exit_code(compared: Comparison) -> int:
 @access_options
 @store_option
 def history_command(
-    benchmark: str,
-    output_format: str,
-    accept: tuple[str, ...],
-    access: ClusterAccess,
-    where: str | None,
-    since: float | None,
-    chosen: GroupFilter,
+    benchmark: str, output_format: str, since: float | None, chosen: GroupFilter, **scope: Any
 ) -> None:
     """Show a benchmark over its sets, and mark its changes.
 
@@ -171,9 +158,8 @@ def history_command(
     marked if three to six sets from there on differ from those before by more than 1.5 % and an
     exact test has p ≤ 0.8 %. A single unusual set is not marked.
     """
-    scope = StoresRead(where=where, access=access, accept=accept)
     chosen = msgspec.structs.replace(chosen, benchmark=benchmark)
-    series = comparing.history(chosen, scope, output.note, since=since)
+    series = comparing.history(chosen, StoresRead(**scope), output.note, since=since)
     from k8sbench.report import history, tables
 
     shown = history.tables(series)
@@ -202,7 +188,7 @@ def save(name: str, what: tuple[str, ...], replace: bool, where: str | None) -> 
     It keeps a copy of the runs that count, with plan and measurement: the baseline does not change
     when the runs are removed or measured again.
     """
-    made = baselines.save(name, what, where, output.note, replace=replace, at=time.time())
+    made = comparing.save_baseline(name, what, where, output.note, replace=replace, at=time.time())
     cases = len({run.group_key.only("series") for run in made.as_runs()})
     output.note(
         f"baseline {name}: {counted(len(made.runs), 'run')} of {counted(cases, 'case')}."
@@ -214,9 +200,9 @@ def save(name: str, what: tuple[str, ...], replace: bool, where: str | None) -> 
 @format_option("table", "json", "name")
 @access_options
 @store_option
-def list_(output_format: str, access: ClusterAccess, where: str | None) -> None:
+def list_(output_format: str, **scope: Any) -> None:
     """List the baselines; those of a collector in the namespace, too."""
-    known = baselines.listed(StoresRead(where=where, access=access), output.note)
+    known = comparing.list_baselines(StoresRead(**scope), output.note)
     if output_format == "table" and not known:
         output.note("There is no baseline; k8sbench baseline save NAME SET makes one.")
     else:
@@ -228,5 +214,5 @@ def list_(output_format: str, access: ClusterAccess, where: str | None) -> None:
 @store_option
 def remove(name: str, where: str | None) -> None:
     """Remove a baseline; the runs that it was made of stay."""
-    baselines.remove(name, where)
+    comparing.remove_baseline(name, where)
     output.note(f"baseline {name}: removed.")

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from k8sbench.app import config
+from k8sbench.app import catalog
 from k8sbench.cli import configuration, main
 from k8sbench.cli.terminal import output
 from k8sbench.model.plain_text import without_passwords
@@ -28,7 +28,7 @@ def show() -> None:
     The first of these counts: a flag, the environment, k8sbench.toml in the working folder or the
     nearest folder above, k8sbench/k8sbench.toml in the user's configuration folder.
     """
-    files = config.files()
+    files = catalog.settings()
     configuration.check(files, main.names, main.find)
     values: dict[tuple[str, str], Any] = {}
     for content in reversed(files.values()):

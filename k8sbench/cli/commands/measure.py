@@ -6,93 +6,66 @@ printed.
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from k8sbench.app import log_formats
+from k8sbench.app import explain
 from k8sbench.app import measure as measuring
-from k8sbench.app.measure import AUTO, PRECISIONS, ImportedLogs, MeasureOptions, Proposed
+from k8sbench.app.measure import AUTO, ImportedLogs, MeasureOptions
 from k8sbench.cli import exit_codes, rows
-from k8sbench.cli.options import accept_option, format_option, grouped, rows_option, store_option
+from k8sbench.cli.options import (
+    accept_option,
+    declared,
+    format_option,
+    grouped,
+    rows_option,
+    store_option,
+)
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
-from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError, Interrupted, UsageError, few
+from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError, few
+from k8sbench.model.request import LONGEST, Flag
 from k8sbench.parse.families import NAMES
 from k8sbench.report import explanation, formats
-from k8sbench.report.tables import Column
 
 if TYPE_CHECKING:
     from k8sbench.model.measurement import Measurement
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+FLAGS = {
+    "benchmark": Flag(
+        "Benchmark to which the logs belong. Default: the built-in one whose model a log names, if"
+        " its rules accept the log.",
+        "NAME|FILE",
+    ),
+    "family": Flag(
+        "Log family, without a benchmark and so without a plan to compare with:"
+        f" {', '.join(NAMES)}, or {AUTO}: recognised in each log.",
+        "FAMILY",
+        names=("--format",),
+    ),
+    "gpus": Flag("GPUs of the whole job, for logs that do not state them.", "N", (1, 999_999)),
+    "case": Flag("Nodes and GPUs per node, as 4x8, if nothing else states them.", "RxG"),
+    "batch_size": Flag("Samples per GPU and step.", "B", (1, 1_000_000)),
+    "precision": Flag("Precision that was requested."),
+    "gpu_model": Flag("GPU model, for logs that do not state it.", "NAME"),
+    "framework": Flag("Framework."),
+    "variant": Flag("Variant of the benchmark.", "NAME"),
+    "warmup": Flag(
+        "Iterations left out; default: the log's for our own trainers, else the benchmark's, else"
+        " the format's.",
+        "ITERATIONS",
+        (0, LONGEST),
+    ),
+    "one_run": Flag("All logs belong to one run: its ranks or its parts."),
+}
 _LOGS = (
     click.argument("logs", metavar="LOG...", nargs=-1, required=True),
-    click.option(
-        "--benchmark",
-        metavar="NAME|FILE",
-        help="Benchmark to which the logs belong."
-        " Default: the built-in one whose model a log names, if its rules accept the log.",
-    ),
-    click.option(
-        "--format",
-        "family",
-        type=click.Choice([AUTO, *NAMES]),
-        metavar="FAMILY",
-        help="Log family, without a benchmark and so without a plan to compare with: "
-        f"{', '.join(NAMES)}, or {AUTO}: recognised in each log.",
-    ),
-    click.option(
-        "--gpus",
-        metavar="N",
-        type=click.IntRange(1, 999_999),
-        help="GPUs of the whole job, for logs that do not state them.",
-    ),
-    click.option(
-        "--case",
-        metavar="RxG",
-        help="Nodes and GPUs per node, as 4x8, if nothing else states them.",
-    ),
-    click.option(
-        "--batch-size",
-        metavar="B",
-        type=click.IntRange(1, 1_000_000),
-        help="Samples per GPU and step.",
-    ),
-    click.option(
-        "--precision", type=click.Choice([*PRECISIONS]), help="Precision that was requested."
-    ),
-    click.option("--gpu-model", metavar="NAME", help="GPU model, for logs that do not state it."),
-    click.option("--framework", type=click.Choice(["pytorch", "paddle"]), help="Framework."),
-    click.option("--variant", metavar="NAME", help="Variant of the benchmark."),
-    click.option(
-        "--warmup",
-        metavar="ITERATIONS",
-        type=click.IntRange(min=0),
-        help="Iterations left out; default: the log's for our own trainers, else the benchmark's, "
-        "else the format's.",
-    ),
-    click.option(
-        "--one-run", is_flag=True, help="All logs belong to one run: its ranks or its parts."
-    ),
+    *declared(MeasureOptions, FLAGS),
     accept_option,
-)
-
-
-PLURALS = {"is": "are", "does": "do"}
-"""The first word of a log's error → that of several logs."""
-PROPOSED = (
-    Column("LOG", lambda log: log.file),
-    Column("BENCHMARK", lambda log: log.plan.benchmark),
-    Column("FRAMEWORK", lambda log: log.plan.framework),
-    Column("CASE", lambda log: log.plan.case),
-    Column("PRECISION", lambda log: log.plan.precision),
-    Column("BATCH", lambda log: str(log.plan.batch_size)),
-    Column("FROM ITS NAME", lambda log: ", ".join(log.by_name).replace("_size", "") or None),
 )
 
 
@@ -123,11 +96,10 @@ def command(
     k8sbench measure train.log --declare > mine.yaml
     """
     if declare:
-        output.write(log_formats.declare(logs, options.batch_size))
+        output.write(explain.declare(logs, options.batch_size))
         return 0
     outcome = measuring.measure(logs, options)
     _write(outcome.measurements, output_format)
-    sys.stdout.flush()
     _note_benchmarks(outcome.recognised, "measured")
     _print_failures(outcome.failures, "error")
     if outcome.failures:
@@ -164,7 +136,6 @@ def import_command(
     logs: tuple[str, ...],
     options: MeasureOptions,
     output_format: str,
-    from_names: bool,
     **recording: Any,
 ) -> int:
     """Record existing logs as runs, and print their rows.
@@ -175,39 +146,17 @@ def import_command(
     copy of another log, or of one that is in the store already, is named. The command can be
     repeated: with --set the runs of the same logs are not changed.
 
-    Without --benchmark and --format the family and the benchmark of each log are recognised, what
-    would be recorded is shown first, and what only the names of the logs say is recorded after a
-    question, or without one with --from-names.
+    Without --benchmark and --format the family and the benchmark of each log are recognised.
 
     \b
     k8sbench import logs/
     k8sbench import logs/ --benchmark mine.yaml --gpu-model "Tesla V100-SXM2-16GB"
     k8sbench import logs/ --benchmark deeplabv3p --case 4x8 --precision fp32
     """
-    confirm = None
-    if options.benchmark is None and options.family is None:
-        confirm = None if from_names else _confirm
-        from_names = True
-    done = measuring.import_logs(
-        logs, options, output.note, from_names=from_names, confirm=confirm, **recording
-    )
+    done = measuring.import_logs(logs, options, output.note, **recording)
     if done.rows is not None:
         rows.write(done.rows, output_format)
     return _note_outcome(done)
-
-
-def _confirm(proposed: Sequence[Proposed], set_name: str) -> None:
-    """Show the proposed runs; ask if file names alone state some values."""
-    output.error(output.table_text(PROPOSED, proposed).rstrip("\n"))
-    typed: tuple[str, ...] = click.get_current_context().obj
-    words = () if "--set" in typed else ("--set", set_name)
-    again = shlex.join(("k8sbench", *typed, "--from-names", *words))
-    if not any(log.by_name for log in proposed):
-        output.note(f"The same again: {again}")
-    elif not sys.stdin.isatty():
-        raise UsageError("Some values come from file names only.", f"To record it so: {again}")
-    elif not output.agreed(f"Record {counted(len(proposed), 'run')} so, in set {set_name}?"):
-        raise Interrupted("Nothing was imported.", f"To record it so: {again}")
 
 
 def _note_outcome(done: ImportedLogs) -> int:
@@ -238,13 +187,8 @@ def _print_failures(failures: Sequence[InputError], kind: str) -> int:
     for error in failures:
         what = error.message.removeprefix(f"{error.file}: ")
         causes.setdefault((what, error.action), []).append(error)
-    following = [*(action for _, action in causes), None][1:]
-    for ((what, action), errors), then in zip(causes.items(), following, strict=True):
+    for (what, action), errors in causes.items():
         files = few([str(error.file) for error in errors])
-        verb, _, rest = what.partition(" ")
-        plural = f" {PLURALS[verb]} {rest}" if verb in PLURALS else f": {what}"
-        output.error(f"{kind}: {errors[0].message if len(errors) == 1 else files + plural}")
-        # What is to be done about several causes in a row is said once.
-        if action and action != then:
-            output.error(f"  {action}")
+        shown = errors[0].message if len(errors) == 1 else f"{files}: {what}"
+        output.error(f"{kind}: {shown}\n  {action}".rstrip())
     return len(causes)

@@ -1,12 +1,13 @@
-"""``k8sbench results``: summary tables of measured runs."""
+"""``k8sbench results``, ``report`` and ``explain``: rows, a folder of them, and their reasons."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, get_args
 
 import click
 
-from k8sbench.app import results
+from k8sbench.app import explain, publish, results
 from k8sbench.app.reporting import Sort, Wanted
 from k8sbench.cli import rows
 from k8sbench.cli.options import (
@@ -21,7 +22,7 @@ from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import UsageError
 from k8sbench.model.request import ClusterAccess
-from k8sbench.report import formats
+from k8sbench.report import explanation, formats
 
 FORMS = formats.offered("table", "wide", "report", "markdown", "flat", "document", "page")
 
@@ -95,3 +96,61 @@ def command(
     if report.older and formats.FORMATS[output_format].for_people:
         older = counted(report.older, "older row", ("is", "are"))
         output.note(f"{older} not shown; --all shows all sets.")
+
+
+@click.command()
+@click.argument("sets", metavar="SET...", nargs=-1, required=True)
+@click.option("-o", "--output", "folder", metavar="FOLDER", required=True, help="Where to.")
+@click.option(
+    "--lang", type=click.Choice(["en", "zh"]), default="en", help="Language of the README."
+)
+@click.option("--title", metavar="TEXT", help="Title; default: the benchmarks' names.")
+@click.option("--published", is_flag=True, help="Compare the rows with the published figures.")
+@accept_option
+@store_option
+@access_options
+def report_command(sets: tuple[str, ...], folder: str, **given: Any) -> None:
+    """Write a publishable report of sets.
+
+    FOLDER gets a README with environment, commands, method, tables and charts, as the published
+    reports have them, and beside it the data, the manifests and the logs of all runs. Written
+    again, it replaces the report that is there, and changes nothing where nothing has changed.
+
+    \b
+    k8sbench report nightly -o report
+    k8sbench report fp32 amp -o report --lang zh --published
+    """
+    made = publish.publish(sets, Path(folder), note=output.note, **given)
+    valid = sum(result.group.state == "valid" for result in made.results)
+    output.note(f"{folder}: {counted(len(made.results), 'row')}, {valid} valid.")
+    output.note("Before you publish it: logs and manifests hold names of hosts, users and folders.")
+
+
+@click.command()
+@click.argument("target", metavar="RUN|GROUP|FILE.yaml")
+@click.argument("log", metavar="[LOG]", required=False)
+@accept_option
+@access_options
+@store_option
+def explain_command(target: str, log: str | None, **given: Any) -> None:
+    """Show how a figure was computed, or what a log format matches.
+
+    For a run: the lines that count, the window and what was left out, the figure by each
+    estimator, and every reason with its evidence and what to do. For a group (results -o wide shows
+    its id): its runs, interval and speedup. For a benchmark's file and a LOG: the lines that each
+    expression matches.
+
+    \b
+    k8sbench explain resnet50-261120-081500-x7k2qd
+    k8sbench explain mine.yaml train.log
+    """
+    if log is not None:
+        made = explain.explain_format(target, log)
+    elif target.endswith((".yaml", ".yml")):
+        raise UsageError(
+            f"{target} is a benchmark file: explain also needs a log.",
+            f"Name one: k8sbench explain {target} LOG",
+        )
+    else:
+        made = explain.explain(target, note=output.note, **given)
+    output.write(explanation.text(made, output.terminal_width() or explanation.WIDTH))

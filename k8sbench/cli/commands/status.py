@@ -21,11 +21,6 @@ from k8sbench.report import group_words
 from k8sbench.report.publication import STATED
 from k8sbench.report.tables import Column, wrapped
 
-_TO_DO = {
-    "cancel": "Its job is still to be cancelled:",
-    "delete": "Its job is still to be deleted:",
-}
-"""Kind of a pending request → its text."""
 REPLICAS = (
     Column("REPLICA", lambda one: one.replica, whole=True),
     Column("STATE", lambda one: one.phase),
@@ -60,31 +55,38 @@ def command(run: str, output_format: str, access: ClusterAccess, where: str | No
 def _print(status: RunStatus) -> None:
     plan = status.plan
     id_part = f" ({status.cause_id})" if status.cause_id else ""
-    facts: list[tuple[str, str]] = [
+    known = {} if status.measurement is None else status.measurement.environment
+    environment = [f"{name} {value}" for name in STATED if (value := known.get(name)) is not None]
+    files = status.artifacts or status.artifacts_missing
+    if not status.recorded:
+        files = f"none here; to follow the run into this store: k8sbench watch {status.run_id}"
+    facts: list[tuple[str, str | None]] = [
         ("Run", status.run_id),
         ("Phase", f"{status.phase}{id_part}: {status.cause}"),
-        *([("Phase", status.action)] if status.action else []),
+        ("Phase", status.action),
         *_on_cluster(status),
         *(
-            ("To do", f"{_TO_DO[wish.kind]} k8sbench collect {status.run_id}")
+            ("To do", f"{wish.kind.capitalize()} its job with: k8sbench collect {status.run_id}")
             for wish in status.wishes
         ),
         ("Plan", describe(plan)),
         *(("Note", text) for text in plan.notes),
         ("Set", f"{plan.set_name}, repeat {plan.repeat}; group {status.group}"),
-        *([("Command", text)] if (text := group_words.command(plan)) else []),
+        ("Command", group_words.command(plan)),
         ("Times", _times(status, time.time())),
         *_verdict(status),
-        *_environment(status),
-        ("Files", _files(status)),
-        *([("Source", status.source)] if status.source != "here" else []),
+        ("Image", status.image_digest),
+        ("Environment", ", ".join(environment)),
+        ("Files", files),
+        ("Source", None if status.source == "here" else status.source),
     ]
     if status.owner is not None and status.owner_alive is None and not status.phase.final:
         who = f"pid {status.owner.pid} on {status.owner.host}"
         facts.append(("Process", f"{who}; whether it still runs cannot be seen from here"))
-    width = max(len(name) for name, _ in facts) + 1
+    shown_facts = [(name, text) for name, text in facts if text]
+    width = max(len(name) for name, _ in shown_facts) + 1
     last = ""
-    for name, text in facts:
+    for name, text in shown_facts:
         shown = "" if name == last else f"{name}:"
         line = f"{shown:<{width}} {clean(text)}"
         output.write(wrapped(line, output.terminal_width(), indent=" " * (width + 1)) + "\n")
@@ -102,18 +104,15 @@ def _print(status: RunStatus) -> None:
     output.write_table(columns, status.history)
 
 
-def _on_cluster(status: RunStatus) -> list[tuple[str, str]]:
+def _on_cluster(status: RunStatus) -> list[tuple[str, str | None]]:
     """Return the job's state on the cluster if it differs from the record."""
     here = status.on_cluster
     if here is None or (here.phase, here.cause_id) == (status.phase, status.cause_id):
         return []
     id_part = f" ({here.cause_id})" if here.cause_id else ""
-    lines = [("On cluster", f"{here.phase}{id_part}: {here.cause}")]
-    if here.action:
-        lines.append(("On cluster", here.action))
-    if here.phase.final:
-        lines.append(("On cluster", f"Close the run with: k8sbench collect {status.run_id}"))
-    return lines
+    close = f"Close the run with: k8sbench collect {status.run_id}" if here.phase.final else ""
+    lines = (f"{here.phase}{id_part}: {here.cause}", here.action, close)
+    return [("On cluster", line) for line in lines]
 
 
 def _times(status: RunStatus, now: float) -> str:
@@ -130,22 +129,15 @@ def _times(status: RunStatus, now: float) -> str:
     return text
 
 
-def _verdict(status: RunStatus) -> list[tuple[str, str]]:
+def _verdict(status: RunStatus) -> list[tuple[str, str | None]]:
     measured = status.measurement
     if measured is None:
         return [("Verdict", _not_measured(status))]
-    lines = [("Verdict", figure_words(measured, status.plan))]
+    lines: list[tuple[str, str | None]] = [("Verdict", figure_words(measured, status.plan))]
     for reason in measured.reasons:
         severity = "accepted" if reason.accepted else reason.severity
         lines.append(("Reasons", f"{severity} {reason.id}: {reason.sentence}"))
     return lines
-
-
-def _environment(status: RunStatus) -> list[tuple[str, str]]:
-    known = {} if status.measurement is None else status.measurement.environment
-    facts = [f"{name} {value}" for name in STATED if (value := known.get(name)) is not None]
-    image = [("Image", status.image_digest)] if status.image_digest else []
-    return [*image, *([("Environment", ", ".join(facts))] if facts else [])]
 
 
 def _not_measured(status: RunStatus) -> str:
@@ -156,12 +148,3 @@ def _not_measured(status: RunStatus) -> str:
     if status.plan.backend == "local":
         return f"not measured. Resume: {group_words.resuming(status.plan)}"
     return f"not measured; measure it with: k8sbench collect {status.run_id}"
-
-
-def _files(status: RunStatus) -> str:
-    if not status.recorded:
-        return (
-            "none here: this store has no record of the run; to follow it into the store:"
-            f" k8sbench watch {status.run_id}"
-        )
-    return status.artifacts or status.artifacts_missing or ""

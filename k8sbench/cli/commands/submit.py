@@ -1,22 +1,32 @@
-"""``k8sbench submit`` and ``k8sbench render``: run one benchmark, or print its manifest."""
+"""``k8sbench submit``, ``nodes`` and ``render``: run a benchmark, or print its manifest."""
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 
 import click
+import msgspec
 
-from k8sbench.app import cases, records, submit
+from k8sbench.app import cases, nodes, records, submit
 from k8sbench.app.submit import Detached, DryRun
 from k8sbench.cli import exit_codes, rows
 from k8sbench.cli.options import GroupedHelp, format_option, request_options, rows_option
-from k8sbench.cli.signals import SignalStop
-from k8sbench.cli.terminal import output, reporter
-from k8sbench.model.errors import Unreachable
-from k8sbench.model.request import CASE_FLAGS, FLAGS, SHAPE_FLAGS, TRAINING_FLAGS, SubmitRequest
+from k8sbench.cli.running import SignalStop, reporting
+from k8sbench.cli.terminal import output
+from k8sbench.model.errors import REGRESSION_EXIT_CODE, Unreachable
+from k8sbench.model.request import (
+    CASE_FLAGS,
+    FLAGS,
+    SET_FLAGS,
+    SHAPE_FLAGS,
+    TRAINING_FLAGS,
+    SubmitRequest,
+)
 from k8sbench.model.run import Run
 from k8sbench.ports import Manifest
+from k8sbench.report import formats
 
 
 @click.command(cls=GroupedHelp)
@@ -38,8 +48,8 @@ def command(request: SubmitRequest, output_format: str) -> int:
     stop = SignalStop()
     agree = _confirm if sys.stdin.isatty() else None
     quiet = request.detach or request.dry_run is not None
-    with reporter.reporting(drawn=not quiet) as progress:
-        done = submit.submit(request, progress, stop, agree)
+    with reporting(drawn=not quiet) as reporter:
+        done = submit.submit(request, reporter, stop, agree)
     if isinstance(done, DryRun):
         return _print_dry_run(done, output_format)
     if isinstance(done, Detached):
@@ -114,22 +124,55 @@ def render_command(
     k8sbench render BENCHMARK --with-trainers | kubectl apply --server-side -f -
     The run id is drawn by submit; here it is an example unless --run-id names one.
     """
-    with reporter.reporting(drawn=False) as progress:
-        objects = cases.render(request, progress, run_id=run_id, set_name=set_name)
+    with reporting(drawn=False) as reporter:
+        objects = cases.render(request, reporter, run_id=run_id, set_name=set_name)
     shared = [] if with_trainers else [one for one in objects if one["kind"] == "ConfigMap"]
-    needs = [f"The pods need the ConfigMap {one['metadata']['name']}" for one in shared]
-    for text in needs:
-        output.note(f"{text}; --with-trainers prints it, too, and submit creates it.")
-    _write_manifests([one for one in objects if one not in shared], output_format, needs)
+    for one in shared:
+        needed = f"The pods need the ConfigMap {one['metadata']['name']}"
+        output.note(f"{needed}; --with-trainers prints it, too, and submit creates it.")
+    _write_manifests([one for one in objects if one not in shared], output_format)
 
 
-def _write_manifests(
-    objects: Sequence[Manifest], output_format: str, needs: Sequence[str] = ()
-) -> None:
-    """Print manifests as one JSON list, or else as YAML documents; ``needs`` as comments."""
+def _write_manifests(objects: Sequence[Manifest], output_format: str) -> None:
+    """Print manifests as one JSON list, or else as YAML documents."""
     if output_format == "json":
         output.write_json({"apiVersion": "v1", "kind": "List", "items": objects})
     else:
         from k8sbench.render import to_yaml
 
-        output.write("".join(f"# {text} (--with-trainers).\n" for text in needs) + to_yaml(objects))
+        output.write(to_yaml(objects))
+
+
+@click.command()
+@request_options(CASE_FLAGS | SET_FLAGS)
+@click.option("-l", "--selector", default="", help="Only nodes with these labels, as for kubectl.")
+@format_option(
+    *formats.offered("table", "wide", "markdown", "flat", "document", "names"),
+    about="Format of the rows; name: the nodes to cordon.",
+)
+def nodes_command(request: SubmitRequest, output_format: str, selector: str) -> int:
+    """Run one case on each node of a pool, and name the slow nodes.
+
+    One run is pinned to each node. A node is slow if its throughput is far below the median of the
+    pool; docs/nodes.md has the rule. No node is cordoned. Exit code: 0 no node is slow, 7 a node is
+    slow or faulty, otherwise as submit.
+
+    \b
+    k8sbench nodes resnet50 --parallel 8   every node of the pool
+    k8sbench nodes resnet50 -l rack=7      some of them
+    """
+    if selector:
+        resuming = f"nodes --selector {shlex.quote(selector)}"
+        request = msgspec.structs.replace(request, command=resuming)
+    with reporting() as reporter:
+        found, measured = nodes.nodes(request, reporter, SignalStop(), selector=selector)
+    from k8sbench.report.group_words import sentences
+
+    rows.write_report(measured.report, output_format, found.to_cordon)
+    for text in sentences(found):
+        if formats.FORMATS[output_format].for_people:
+            output.write(f"{text}\n")
+        else:
+            output.note(text)
+    slow = REGRESSION_EXIT_CODE if found.to_cordon else 0
+    return exit_codes.worst((slow, exit_codes.of_rows(measured)))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from k8sbench.app import doctor
-from k8sbench.cli.signals import SignalStop
+from k8sbench.cli.running import SignalStop
 from tests.tiers import ROOT
 from tests.unit.command_line import Cli
 from tests.unit.kubernetes import servers

@@ -1,7 +1,6 @@
 """Exit codes of commands that handle several runs."""
 
 import re
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,7 +9,6 @@ import pytest
 from k8sbench.app import reporting
 from k8sbench.app.results import Rows
 from k8sbench.cli import exit_codes
-from k8sbench.cli.main import main
 from k8sbench.model import creation
 from k8sbench.model import errors as errors_module
 from k8sbench.model.errors import (
@@ -83,12 +81,3 @@ def test_a_refusal_among_runs_that_were_measured_has_a_code(wrong: BenchError, c
     assert exit_codes.of_rows(rows) == code
     alone = msgspec.structs.replace(rows, runs=(valid,), refusals=())
     assert exit_codes.of_rows(alone) == 0
-
-
-def test_a_working_folder_that_was_deleted_is_said_in_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    tmp_path.rmdir()
-    assert main(["list"]) == 2
-    assert capsys.readouterr().err.startswith("error: The working folder was deleted.\n")

@@ -1,7 +1,6 @@
 """Progress without a terminal: few plain lines on stderr."""
 
 import json
-import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -171,22 +170,3 @@ def test_a_run_that_is_left_alone_has_not_ended() -> None:
     tell.planned(run())  # `collect` tries it again
     tell.ended(ended(run()))
     assert (tell._left, tell._ended.total()) == (set(), 1)
-
-
-@pytest.mark.slow
-def test_little_is_kept_of_a_run_and_nothing_of_one_that_has_ended() -> None:
-    tell = Progress(lambda: NOW)
-    runs = [run(f"seg-{each}") for each in range(100)]
-    tracemalloc.start()
-    try:
-        for one in runs:
-            for number in range(20):
-                tell.on_event(one, line(f"{number} {'x' * 20_000}", run_id=one.run_id))
-        kept, _ = tracemalloc.get_traced_memory()
-        for one in runs:
-            tell.ended(ended(one))
-        after, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert kept < 2e6  # 40 MB were printed
-    assert after < 1e5

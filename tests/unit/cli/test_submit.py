@@ -1,13 +1,12 @@
 """Output of ``submit``, and its check of the API server beforehand."""
 
 import pathlib
-import threading
 from typing import Any
 
 import pytest
 import yaml
 
-from k8sbench.app import cases, connections
+from k8sbench.app import connections
 from k8sbench.model import planning
 from k8sbench.model.errors import Unreachable
 from tests.unit.command_line import Cli
@@ -24,23 +23,14 @@ def test_a_dry_run_prints_the_manifest_in_the_format_asked_for(cli: Cli) -> None
     assert "PyTorchJob" in {one["kind"] for one in as_json["items"]}
 
 
-def test_the_api_server_is_asked_while_cases_are_planned_and_nothing_is_made_before_it_answers(
+def test_nothing_is_made_before_the_api_server_answers(
     monkeypatch: pytest.MonkeyPatch, root: pathlib.Path, cli: Cli
 ) -> None:
-    is_asked = threading.Event()
-
     def answer(_: Any, seconds: float) -> None:
-        is_asked.set()
         assert seconds == connections.ANSWER_SECONDS
         raise Unreachable("It does not answer.", "")
 
-    def prepare(*args: Any) -> Any:
-        assert is_asked.wait(20.0)
-        return planned(*args)
-
-    planned = cases.prepare
     monkeypatch.setattr(connections, "check_answers", answer)
-    monkeypatch.setattr(cases, "prepare", prepare)
     pathlib.Path("kubeconfig").write_text(KUBECONFIG)
     err = cli("submit", "resnet50", "--gpus=1", "--kubeconfig=kubeconfig", code=6).err
     assert "error: It does not answer." in err

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app import connections, follow
-from k8sbench.cli.commands import watch
+from k8sbench.cli.commands import runs
 from k8sbench.cli.terminal import drawing
 from k8sbench.lifecycle import live
 from k8sbench.lifecycle.context import Stop
@@ -119,7 +119,7 @@ def test_a_pipe_gets_blocks_until_end(source: Source, capsys: pytest.CaptureFixt
                 store.move("seg-1", step(Phase.SUCCEEDED, time.time(), cause="All ended with 0."))
 
     source.then = then
-    with watch._gpu_printer() as show:
+    with runs._gpu_printer() as show:
         follow.look("seg-1", None, ClusterAccess(), print, Stop(), show)
     out = capsys.readouterr().out
     blocks = out.rstrip().split("\n\n")

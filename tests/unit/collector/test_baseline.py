@@ -13,7 +13,7 @@ import pytest
 
 from k8sbench.adapters.kubernetes.collectors import CollectorProxy
 from k8sbench.adapters.store.sql_store import open_store
-from k8sbench.app import baselines, collectors, comparing, listing
+from k8sbench.app import collectors, comparing, listing
 from k8sbench.app.collect import CollectorSettings
 from k8sbench.collector import metrics as exposed
 from k8sbench.collector.controller import State
@@ -32,7 +32,7 @@ CASE = ("resnet50", "1x8", "pytorch", "v100-16gb", "fp32", "full", "dle")
 
 
 def save(where: Path, name: str = "release", what: str = "old") -> None:
-    baselines.save(name, [what], str(where), lambda _: None, replace=True, at=time.time())
+    comparing.save_baseline(name, [what], str(where), lambda _: None, replace=True, at=time.time())
 
 
 @pytest.fixture
@@ -96,10 +96,8 @@ def test_without_a_baseline_there_are_no_series(where: Path, made: Metrics) -> N
 def test_however_many_cases_there_are_the_series_are_bounded(
     made: Metrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held = [
-        comparing.Held(labels=(f"{n:03}{'x' * 100}", *"abcdef"), ratio=1.0, is_separated=False)
-        for n in range(1000)
-    ]
+    one = comparing.Held(ratio=1.0, is_separated=False)
+    held = {(f"{n:03}{'x' * 100}", *"abcdef"): one for n in range(1000)}
     monkeypatch.setattr(comparing, "held_against", lambda *_: held)
     assert samples(made)[RATIO]
     # The store is not read at each scrape.

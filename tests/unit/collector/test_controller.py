@@ -95,7 +95,7 @@ class Life:
 @pytest.fixture
 def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Life]:
     monkeypatch.setattr(controller, "LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(controller, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(controller, "RETRY_SECONDS", 0.01)
     life = Life(str(tmp_path / "store"))
     yield life
     life.stop("Enough.")
@@ -140,7 +140,6 @@ def test_a_store_without_room_is_no_success(life: Life, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(SqlStore, "check_writable", full)
     served, life.controller.state.succeeded_at = Served(to_the_stop), 5.0
-    assert life.controller.state.unready == "The store was not opened yet."
     life.begin(served, monkeypatch)
     served.until(3)
     assert life.controller.state.unready == "The disk is full."
@@ -159,15 +158,6 @@ def test_one_that_may_not_use_its_lease_says_so_once_and_is_not_ready(
     life.lease.is_held = True
     life.until(lambda: life.noted("not listed for 90 s"))
     assert len(life.reporter.reported) == 2, "nothing of what passes at once"
-
-
-def test_one_that_waits_for_its_lease_tries_the_store(
-    life: Life, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    life.lease.is_held = False
-    Path(str(life.controller.state.settings.store)).write_text("no folder")
-    life.begin(Served(to_the_stop), monkeypatch)
-    life.until(lambda: "is a file, not a store" in life.controller.state.unready)
 
 
 def test_it_stands_by_for_another_one_alone_and_takes_a_token_that_is_replaced(

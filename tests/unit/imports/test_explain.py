@@ -118,7 +118,7 @@ def test_an_expression_that_matches_no_line_is_named(place: Path, cli: Cli) -> N
     ("words", "says"),
     [
         (["nothing"], "There is no run 'nothing'"),
-        (["one"], "'one' is a set, not a run or a group."),
+        (["one"], "'one' is a set, not a run."),
         (["g-nothing"], "There is no group 'g-nothing'"),
         ([str(foreign.BENCHMARK), "gone.log"], "gone.log: cannot be read"),
         (["nothing", "--accept", "batchsize"], "there is no such reason"),

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.adapters.store.sql_store import open_store
 from tests.unit.command_line import Cli
 from tests.unit.imports import foreign
 
@@ -45,22 +44,3 @@ def test_a_history_has_its_set_when_the_log_ran(run_id: str, place: Path, cli: C
     assert [row["set"] for row in cli.json("results", "-o", "json")["rows"]] == ["one"]
     (series,) = cli.json("history", "resnet50-tf", "--since", "2026-03-02", "-o", "json")["series"]
     assert [point["set"] for point in series["points"]] == ["one"]
-
-
-def test_the_store_keeps_it_like_any_run(run_id: str, place: Path, cli: Cli) -> None:
-    with open_store() as store:
-        before = store.run(run_id)
-    (place / "store" / "k8sbench.db").unlink()
-    with open_store() as store:
-        assert store.run(run_id) == before
-    cli("store", "export", run_id, "a.tar.gz")
-    cli("store", "import", "a.tar.gz", "--store", "other")
-    with open_store("other") as store:
-        there = store.run(run_id)
-        assert (there.plan, there.measurement) == (before.plan, before.measurement)
-        assert there.is_imported
-        (path,) = store.log_files(run_id)
-        assert path.read_text() == foreign.log()
-    cli("store", "remove", run_id, "--yes")
-    with open_store() as store:
-        assert store.ids() == []

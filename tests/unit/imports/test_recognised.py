@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from k8sbench.adapters.files import catalog
-from k8sbench.cli.terminal import output
 from k8sbench.measure.run import measuring
 from k8sbench.measure.run.expectation import Expectation, from_variant
 from k8sbench.parse.families import FAMILIES
@@ -155,19 +154,7 @@ def test_models_name_programs(place: Path, cli: Cli, name: str, benchmark: str |
 # Names, terminals and errors
 
 
-@pytest.mark.parametrize("terminal", [True, False])
-def test_from_names_has_the_same_effect_with_and_without_a_terminal(
-    place: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, terminal: bool
-) -> None:
-    class Stdin:
-        def isatty(self) -> bool:
-            return terminal
-
-    def asked(_: str) -> bool:
-        raise AssertionError("no question is asked")
-
-    monkeypatch.setattr("sys.stdin", Stdin())
-    monkeypatch.setattr(output, "agreed", asked)
+def test_a_log_is_recorded_with_what_its_name_says(place: Path, cli: Cli) -> None:
     (place / "gpu8_fp32_bs4.log").write_text("\n".join(run([0.5] * 20)))
     out, err = cli("import", ".", "--from-names", "--set", "s", "-o", "name")
     assert err == "1 run imported into set s.\n"
@@ -184,8 +171,8 @@ NO_FAMILY = "no training line of any family ("
     ("logs", "says"),
     [
         (["a.txt", "b.txt"], f"a.txt, b.txt: {NO_FAMILY}"),
-        (["gone.txt", "lost.txt"], "gone.txt, lost.txt do not exist."),
-        (["none.log", "void.log"], "none.log, void.log are empty."),
+        (["gone.txt", "lost.txt"], "gone.txt, lost.txt: does not exist."),
+        (["none.log", "void.log"], "none.log, void.log: is empty."),
         (["n.log", "m.log"], "n.log, m.log: the log does not state how many GPUs the job had."),
         (["a.txt", "--format", "mmseg", "--benchmark", "tsm"], "--benchmark and --format cannot"),
     ],

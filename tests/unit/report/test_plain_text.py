@@ -6,7 +6,7 @@ import pty
 
 import pytest
 
-from k8sbench.cli.commands import logs
+from k8sbench.cli.commands import runs
 from k8sbench.cli.terminal import output
 from k8sbench.model.plain_text import clean, clean_lines
 from k8sbench.report import formats
@@ -51,7 +51,7 @@ def test_a_note_and_a_line_of_a_log_on_a_terminal_are_cleaned(
     ours, terminal = pty.openpty()
     with os.fdopen(terminal, "w") as screen:
         monkeypatch.setattr("sys.stdout", screen)
-        printer = logs._Printer(None, timestamps=False)
+        printer = runs._Printer(None, timestamps=False)
         printer.line(0.0, "master-0", text.encode() + b" \xff\x9b2J", several=True)
         printer.flush()
         assert os.read(ours, 1000) == "[master-0] ab \ufffd\ufffd2J\r\n".encode()

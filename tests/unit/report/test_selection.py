@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.app.reporting import Report, Wanted, report, report_of_runs
+from k8sbench.app.reporting import Report, Wanted, report
 from k8sbench.model.group import Newer
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
@@ -103,6 +103,6 @@ def test_rows_have_the_order_that_is_asked_for(sort: Any, cases: list[str]) -> N
 
 def test_submit_shows_the_whole_group_of_its_run() -> None:
     runs = [run(700.0), run(710.0, repeat=2), run(100.0, case="1x1")]
-    (result,) = report_of_runs(runs, [runs[1].run_id]).results
+    (result,) = report(runs, Wanted(runs=(runs[1].run_id,))).results
     assert result.group.counted == 2
     assert result.speedup.value == pytest.approx(7.05)

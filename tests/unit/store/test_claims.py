@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from k8sbench.adapters import processes
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
-from k8sbench.app import lookup, records
+from k8sbench.app import lookup
 from k8sbench.lifecycle import lost_runs
 from k8sbench.model import times
 from k8sbench.model.errors import NotFound, StoreError, UsageError

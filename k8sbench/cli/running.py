@@ -1,12 +1,20 @@
-"""Ctrl-C, SIGTERM and a closed terminal as requests to stop in good order."""
+"""What a command runs under: requests to stop, and the reporter on its runs."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
+import sys
+import time
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
+from k8sbench.cli.terminal import output
+from k8sbench.cli.terminal.progress import Progress
 from k8sbench.lifecycle.context import Stop
+from k8sbench.ports import Clock
 
 CAUSES = {
     signal.SIGINT: "Interrupted (Ctrl-C)",
@@ -37,3 +45,24 @@ class SignalStop(Stop):
         if self.cause is not None:
             raise KeyboardInterrupt("k8sbench list shows what became of the runs.")
         self(CAUSES[signal.Signals(number)])
+
+
+@contextlib.contextmanager
+def reporting(clock: Clock = time.time, *, drawn: bool = True) -> Iterator[Progress]:
+    """Report on runs while inside: drawn on a terminal, in plain lines elsewhere.
+
+    Nothing else should write to the terminal until then: give notes to the reporter, and print data
+    afterwards. Plain lines also where ``drawn`` is false: there is nothing to watch.
+    """
+    reporter = Progress(clock)
+    if (
+        drawn
+        and not output.quiet
+        and sys.stderr.isatty()
+        and os.environ.get("TERM", "") not in output.PLAIN_TERMS
+    ):
+        from k8sbench.cli.terminal.display import Display
+
+        reporter = Display(clock)
+    with contextlib.closing(reporter):
+        yield reporter
