@@ -84,21 +84,31 @@ def needs_collection(run: Run) -> bool:
 
 def recorded(job: FoundJob, context: RunContext) -> Run:
     """Record a job of the cluster as a run of this store."""
+    claims = context.store.claims
+    # Another process of this store follows the run only when its attempt is on record.
+    is_claimed = claims.claim(job.run_id)
+    try:
+        return _recorded(job, context, is_claimed=is_claimed)
+    finally:
+        if is_claimed:
+            claims.release(job.run_id)
+
+
+def _recorded(job: FoundJob, context: RunContext, *, is_claimed: bool) -> Run:
     plan = job.plan
     try:
         run = context.store.record(
             plan, at=job.created_at, owner=None, location=context.location, has_job=True
         )
-        return _of_attempt(run, job, context)
     except UsageError:
         if plan.run_id not in context.store.ids():
             raise
         run = context.store.run(plan.run_id)
-        if not is_continued(run, job):
-            return run  # another process of this store has recorded it just now
+        if not (is_claimed and is_continued(run, job)):
+            return run  # another process of this store records it
         run = context.store.reopen(plan, at=job.created_at, owner=None, location=context.location)
         context.store.begin_attempt(plan.run_id)
-        return _of_attempt(run, job, context)
+    return _of_attempt(run, job, context)
 
 
 def _of_attempt(run: Run, job: FoundJob, context: RunContext) -> Run:
