@@ -19,6 +19,7 @@ import msgspec
 
 from k8sbench.app import connections, records
 from k8sbench.lifecycle.gathering import is_owed
+from k8sbench.model import attempts
 from k8sbench.model.errors import BenchError, Unreachable, is_refused
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
@@ -219,8 +220,8 @@ def collected_elsewhere(access: ClusterAccess, run: Run, folder: Path) -> Run | 
     try:
         with opened(there, INSIST_SECONDS) as collector, _understood():
             theirs = None if collector is None else _run(run.run_id, collector)
-        if theirs is not None and (theirs.attempt < run.attempt or theirs.is_collected_elsewhere):
-            return None  # of the attempts before it was continued, or taken over from it
+        if theirs is not None and attempts.is_of_another(theirs, run):
+            return None
         is_complete = theirs is not None and theirs.is_closed and not is_owed(theirs)
         if is_complete:
             copied(there, run.run_id, folder, "logs", "gpu")

@@ -127,7 +127,10 @@ def collected(run: Run, context: RunContext) -> tuple[Run | None, FoundJob | Non
     """Return the collector's record of a run, and the existing job."""
     job = job_named(run.run_id, context)
     ask = context.collected_elsewhere
-    return ask and ask(run, context.store.folder(run.run_id)), job
+    theirs = ask and ask(run, context.store.folder(run.run_id))
+    if theirs is not None and job is not None:
+        job = job_named(run.run_id, context)  # it may have been taken over meanwhile
+    return theirs, job
 
 
 def unless_on_its_way(run: Run, error: BaseException, now: float) -> BaseException:

@@ -69,6 +69,16 @@ def elsewhere(plan: RunPlan, attempt: int, at: float) -> Transition:
     return restarting(plan, attempt, "It was begun by another store.", at)
 
 
+def is_of_another(theirs: Run, run: Run) -> bool:
+    """True if a collector's record says nothing of a run's present attempt.
+
+    It ends before the attempt, or the job was taken over from the collector. Of a job of which it
+    is not known here that it existed, the take-over is the end.
+    """
+    is_over = theirs.is_collected_elsewhere and creation.is_known_created(run)
+    return theirs.attempt < run.attempt or is_over
+
+
 def waiting(run: Run, error: BenchError, at: float) -> Transition:
     """Build the transition of a run whose next attempt cannot be created yet."""
     return _not_created(run, Phase.CREATED, "is not created yet", error, at)

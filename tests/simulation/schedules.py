@@ -18,6 +18,7 @@ from k8sbench.lifecycle.active_run import GAPS
 from k8sbench.lifecycle.context import PlannedCase, RunContext, Stop
 from k8sbench.lifecycle.decide import Record, View, state_of
 from k8sbench.lifecycle.serving import Serving
+from k8sbench.model import attempts
 from k8sbench.model.errors import BenchError, OwnedElsewhere, Unreachable
 from k8sbench.model.ownership import COLLECTOR
 from k8sbench.model.request import SubmitRequest
@@ -129,7 +130,7 @@ class Schedule:
         def collected_elsewhere(run: Run, _: object) -> Run | None:
             process.effect("ask the collector")
             theirs = self.central.rows.get(run.run_id)
-            if theirs is None or theirs.attempt < run.attempt or theirs.is_collected_elsewhere:
+            if theirs is None or attempts.is_of_another(theirs, run):
                 return None
             if not theirs.is_closed:
                 raise Unreachable("The collector follows it still.")
