@@ -69,6 +69,8 @@ class Detached(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[Run, ...]
     failure: BenchError | None = None
     """Error if some jobs were not created; the created ones go on."""
+    has_collector: bool = False
+    """True if the namespace's collector collects them."""
 
 
 def submit(
@@ -150,7 +152,7 @@ def run(
         reporter.note(target.why)
         if request.detach:
             done = submitting.submit(cases_to_run, context, reporter, stop, request)
-            return _detached(done, stop)
+            return _detached(done, stop, has_collector=has_collector)
         reporter.expect([case.draft for case in cases_to_run], finished, request.parallel)
         gathering = Gathering(context, reporter)
         with stop:
@@ -231,7 +233,7 @@ def _dry_run(
     return DryRun(manifests=manifests, checks=tuple(checks))
 
 
-def _detached(outcomes: Iterator[Outcome], stop: Stop) -> Detached:
+def _detached(outcomes: Iterator[Outcome], stop: Stop, *, has_collector: bool) -> Detached:
     """Create the jobs; report those created before an error."""
     done: list[Outcome] = []
     failure: BenchError | None = None
@@ -246,7 +248,7 @@ def _detached(outcomes: Iterator[Outcome], stop: Stop) -> Detached:
     failure = failure or next(iter(_refusals(done)), None)
     if failure is not None and not runs:
         raise failure
-    return Detached(runs=runs, failure=failure)
+    return Detached(runs=runs, failure=failure, has_collector=has_collector)
 
 
 def _refusals(outcomes: Sequence[Outcome]) -> list[BenchError]:

@@ -224,6 +224,7 @@ def _going_on(runs: Sequence[Run], context: RunContext) -> set[str]:
         job.run_id
         for job in context.cluster.jobs(sorted(asked))
         if (run := asked.get(job.run_id)) is not None
+        and (job.ownership.is_ours or job.ownership.is_collectors)
         and not job.phase.final
         and job.attempt >= run.attempt
         and requests.is_of(job, run)

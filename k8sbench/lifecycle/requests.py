@@ -497,7 +497,7 @@ class JobRequests:
         ):
             end = msgspec.structs.replace(
                 end,
-                cause=f"{end.cause} {whose.holder} collects it.",
+                cause=f"{end.cause} It is collected by {whose.holder}.",
                 cause_id=COLLECTED_ELSEWHERE,
                 action=f"See k8sbench status {run.run_id} there.",
             )
@@ -518,10 +518,8 @@ class JobRequests:
         holder, is_followed = active.view.ownership.holder, active.rules.until is Until.OVER
         if active.asked_since is None:
             active.asked_since = now
-            known = (
-                f"{holder} collects it." if error is None else f"who has it is not known: {error}"
-            )
-            note(f"{run_id} has ended, and {known}")
+            why = "" if error is None else f": {error.message if is_followed else error}"
+            note(f"{run_id} has ended; {holder} collects it{why}")
         if is_followed and now < active.asked_since + OWNER_SECONDS:
             active.see(next_at=now + ASK_SECONDS)
             return None

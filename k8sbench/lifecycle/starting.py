@@ -39,7 +39,8 @@ class Starting:
 
     def __init__(self, request: SubmitRequest, executor: Executor, total: int) -> None:
         self._request, self._executor, self._total = request, executor, total
-        self._created = 0
+        self._turns = 0
+        """Jobs that were created or joined: the next one's turn comes after theirs."""
         self._context, self._reporter = executor.context, executor.reporter
         self._survives = self._context.cluster.jobs_outlive_us
 
@@ -99,8 +100,8 @@ class Starting:
 
     def _in_turn(self, plan: RunPlan, manifests: Sequence[Manifest]) -> Sequence[Manifest]:
         """Suspend the jobs of a collector beyond ``--parallel``; Kueue has turns of its own."""
-        number, parallel = self._created, self._request.parallel
-        self._created += 1
+        number, parallel = self._turns, self._request.parallel
+        self._turns += 1
         if not self._context.for_collector or plan.queue is not None or self._total <= parallel:
             return manifests
         turn = Turn(number=number, parallel=parallel)
@@ -138,6 +139,7 @@ class Starting:
             or attempts.is_restarting(existing)
             or self._collector_may_have(existing, beyond=0)
         ):
+            self._turns += 1
             self._executor.take(existing)
             return Outcome(existing, How.CREATED)
         # A job that exists is found, and not created again.

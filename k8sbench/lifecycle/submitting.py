@@ -173,6 +173,8 @@ class _Submission:
         if self._stop.cause is not None and (self._waiting or unclosed or refused or is_cut):
             runs = unclosed or refused or self._begun or ([closed] if closed else [])
             raise self._interrupted(runs)
+        if self._survives and not self._is_single and refused:
+            self._reporter.note(f"To create what is missing: {self._request.resuming()}")
         yield from self._others
 
     def _start_next(self) -> bool:

@@ -24,7 +24,6 @@ from k8sbench.model.request import (
     TRAINING_FLAGS,
     SubmitRequest,
 )
-from k8sbench.model.run import Run
 from k8sbench.ports import Manifest
 from k8sbench.report import formats
 
@@ -53,7 +52,7 @@ def command(request: SubmitRequest, output_format: str) -> int:
     if isinstance(done, DryRun):
         return _print_dry_run(done, output_format)
     if isinstance(done, Detached):
-        code = _print_detached(done.runs, output_format)
+        code = _print_detached(done, output_format)
         if done.failure is not None:
             raise done.failure
         return code
@@ -83,8 +82,9 @@ def _print_dry_run(done: DryRun, output_format: str) -> int:
     return Unreachable.exit_code if failed else 0
 
 
-def _print_detached(runs: Sequence[Run], output_format: str) -> int:
+def _print_detached(done: Detached, output_format: str) -> int:
     """Name the detached runs; return the exit code of those that had ended."""
+    runs = done.runs
     if output_format == "json":
         output.write_json([records.listed(run) for run in runs])
     else:
@@ -97,7 +97,10 @@ def _print_detached(runs: Sequence[Run], output_format: str) -> int:
         )
     if len(over) < len(runs):
         way = runs[0].run_id if len(runs) == 1 else "--all"
-        output.note(f"  Detached. Collect what it measures with: k8sbench collect {way} --follow")
+        what = f"Collect what it measures with: k8sbench collect {way} --follow"
+        if done.has_collector:
+            what = "The collector measures it; see: k8sbench results"
+        output.note(f"  Detached. {what}")
     return exit_codes.of_runs(over)
 
 

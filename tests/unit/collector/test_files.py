@@ -165,7 +165,7 @@ def test_a_run_whose_job_is_gone_is_not_lost_while_its_collector_does_not_answer
         collector.is_away = True
         left = collecting.collect([ours], here, reporter, Stop(), follow=False)
         assert [run.run_id for run in left.going_on] == ["seg-1"]
-        assert "who has it is not known: The collector" in " ".join(reporter.reported)
+        assert "collects it: The collector" in " ".join(reporter.reported)
         collector.is_away = False
         (taken,) = collecting.collect([ours], here, reporter, Stop(), follow=False).closed
         assert taken.measurement == theirs.measurement

@@ -171,7 +171,10 @@ NO_FAMILY = "no training line of any family ("
     ("logs", "says"),
     [
         (["a.txt", "b.txt"], f"a.txt, b.txt: {NO_FAMILY}"),
-        (["gone.txt", "lost.txt"], "gone.txt, lost.txt: does not exist."),
+        (
+            ["gone.txt", "lost.txt"],
+            "gone.txt, lost.txt: cannot be read: no such file or directory.",
+        ),
         (["none.log", "void.log"], "none.log, void.log: is empty."),
         (["n.log", "m.log"], "n.log, m.log: the log does not state how many GPUs the job had."),
         (["a.txt", "--format", "mmseg", "--benchmark", "tsm"], "--benchmark and --format cannot"),

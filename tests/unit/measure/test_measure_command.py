@@ -72,7 +72,7 @@ def test_the_worst_log_decides_the_code(logs: Path, cli: Cli, names: list[str], 
     [
         ("empty.log", "is empty"),
         ("letter.log", "no training line of mmseg"),
-        ("gone.log", "not exist"),
+        ("gone.log", "no such file"),
     ],
 )
 def test_unmeasurable_logs_are_named(logs: Path, cli: Cli, name: str, what: str) -> None:
