@@ -89,6 +89,9 @@ def take_over(run_id: str, context: RunContext, agree: Agree, note: Note) -> Non
     if not context.cluster.take_over(run_id, job.ownership):
         raise OwnedElsewhere(run_id, "another k8sbench", "has just taken it over")
     note(f"{run_id} belongs to this store now.")
+    if run_id in context.store.ids() and context.store.run(run_id).phase.final:
+        # Another process of this store has recorded what the former owner had.
+        context.store.wish(run_id, requests.left_over(context.clock()))
 
 
 def recorded(run_id: str, context: RunContext) -> Run:

@@ -17,7 +17,14 @@ from typing import Any
 import msgspec
 
 from k8sbench.diagnose.job.causes import may_be_better
-from k8sbench.lifecycle.active_run import BY_NAME, READ_SECONDS, ActiveRun, Request, is_by_name
+from k8sbench.lifecycle.active_run import (
+    BY_NAME,
+    READ_SECONDS,
+    ActiveRun,
+    Request,
+    is_by_name,
+    left_over,
+)
 from k8sbench.lifecycle.context import How, Outcome, RunContext, Until
 from k8sbench.lifecycle.decide import PENDING, JobView
 from k8sbench.model import attempts, creation, times
@@ -127,10 +134,7 @@ def collected(run: Run, context: RunContext) -> tuple[Run | None, FoundJob | Non
     """Return the collector's record of a run, and the existing job."""
     job = job_named(run.run_id, context)
     ask = context.collected_elsewhere
-    theirs = ask and ask(run, context.store.folder(run.run_id))
-    if theirs is not None and job is not None:
-        job = job_named(run.run_id, context)  # it may have been taken over meanwhile
-    return theirs, job
+    return ask and ask(run, context.store.folder(run.run_id)), job
 
 
 def unless_on_its_way(run: Run, error: BaseException, now: float) -> BaseException:
@@ -454,13 +458,22 @@ class JobRequests:
         if theirs.measurement is not None:
             # First: a run that is over and not measured would be measured here.
             self._context.store.measured(run_id, theirs.measurement)
-        if job is not None and job.ownership.is_ours and not active.rules.keep:
-            active.see(deletes=True)  # taken over since it was collected
         active.record_end(theirs.history[-1])
+        # From here on nobody takes the job over to this store; it may have been since.
+        self._send(active, "job", partial(job_named, run_id, self._context), self._take_left_over)
         active.reporter.note(
             f"{run_id} was collected by the collector: its logs and figures are here now."
         )
         return None
+
+    def _take_left_over(self, active: ActiveRun, answer: Future[FoundJob | None]) -> None:
+        """Delete the job of a collected run if it is this store's."""
+        job = None if answer.exception() else answer.result()
+        if job is None or not job.ownership.is_ours or active.rules.keep:
+            return
+        wish = left_over(self._context.clock())
+        active.note(run=self._context.store.wish(active.run_id, wish))
+        active.see(deletes=True)
 
     def _take_uncollected(
         self,
