@@ -1,4 +1,4 @@
-"""k8sbench: how fast a training job really is on a GPU cluster, on PyTorch and on Paddle.
+"""Measurement of training jobs on GPU clusters, with PyTorch and Paddle.
 
 Imports nothing, so that ``k8sbench --help`` and the trainers start at once: ``Client`` is imported
 when it is asked for (its type stands in ``__init__.pyi``). ``docs/architecture.md`` shows the

@@ -1,4 +1,4 @@
-"""What comes from files: benchmarks, images, data sets and settings."""
+"""Benchmarks, images, data sets and settings from files."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def access_to(location: Location | None, access: ClusterAccess) -> ClusterAccess
 
 
 def connect(access: ClusterAccess, location: Location | None = None) -> Api:
-    """Return a client of the named cluster, else a run's or the current one; ask nothing."""
+    """Return a client of the named, a run's or the current cluster."""
     from k8sbench.adapters.kubernetes.client import connection
 
     return connection.connect(**msgspec.structs.asdict(access_to(location, access)))

@@ -113,7 +113,7 @@ def _opened(
     prometheus: str | None = None,
     keep: bool = False,
 ) -> contextlib.AbstractContextManager[RunContext]:
-    """Open the cluster of a run; rejects a local run, and a cluster that is not the run's."""
+    """Open the cluster of a run; rejects local runs and other clusters."""
     api = connections.of_run(run, access)
     return on_cluster(
         *(store, api, reporter.note), run=run, access=access, prometheus=prometheus, keep=keep
@@ -294,7 +294,7 @@ def _each(
     stop: Stop,
     work: Callable[[Run, _Ending], None],
 ) -> None:
-    """Do something to each run, or have its owner do it if it is not recorded."""
+    """Act on each recorded run; ask the owners of the others."""
     with stores.to_write(where) as store:
         store.check_writable()
         ending = _Ending(store, access, reporter, stop)

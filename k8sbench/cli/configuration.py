@@ -127,7 +127,7 @@ def _from_folder(value: str, folder: Path) -> str:
 # -- completion: benchmarks and files; click completes the rest ------------------------------------
 
 PATHS = re.compile(r"(?<!/)\b(FILE|DIR|FOLDER|LOG|PATH)\b")
-"""What the metavar of a parameter has that may be a path."""
+"""Texts in the metavars of parameters that may be paths."""
 
 
 class Benchmark(click.Path):

@@ -69,7 +69,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "completion": ("config", "Print the completion script of a shell."),
     },
 }
-"""Heading in the help → command → its module in ``commands/`` and its help line.
+"""Heading in the help → command → its module and its help line.
 
 The module holds ``NAME_command``, or ``command`` of the module's own name.
 """

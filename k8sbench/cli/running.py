@@ -1,4 +1,4 @@
-"""What a command runs under: requests to stop, and the reporter on its runs."""
+"""Stop requests and the reporter of a command."""
 
 from __future__ import annotations
 

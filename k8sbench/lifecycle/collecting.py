@@ -120,7 +120,7 @@ def _of_attempt(run: Run, job: FoundJob, context: RunContext) -> Run:
 
 
 def is_continued(run: Run, job: FoundJob) -> bool:
-    """Return True if another store continues a run that ended here, or had no job here."""
+    """Return True if another store continues a run that ended here."""
     is_next = attempts.keeps_checkpoints(run) and job.attempt > run.attempt
     return is_next or creation.may_be_submitted_again(run)
 

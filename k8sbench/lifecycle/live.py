@@ -1,4 +1,4 @@
-"""What is shown of runs while they go on: phase, replicas, output, GPU metrics, sweeps.
+"""Live view of runs: phase, replicas, output, GPU metrics, sweeps.
 
 Only the last lines and steps of each replica are kept, so that a thousand runs fit in memory. The
 figures are for display; the measurement is computed later, from whole logs.
@@ -360,7 +360,7 @@ class _Case:
 
 
 class Sweep:
-    """The cases of one command, how many of their runs have ended, and the remaining time.
+    """Progress of the cases of one command, and the remaining time.
 
     Each run is expected to take the mean time of its case, else of its benchmark, else of all
     successful runs, less the time already passed. The sum is divided by the number of concurrent

@@ -149,7 +149,7 @@ class Starting:
         return Outcome(existing, How.CREATED)
 
     def _collector_may_have(self, run: Run, *, beyond: int) -> bool:
-        """Return True if the collector may have a run in a later attempt than this.
+        """Return True if the collector may have a later attempt of a run.
 
         Another job would then be a second one of that attempt. Also True if the collector still
         follows the run, or does not answer.

@@ -39,7 +39,7 @@ NOT_SHOWN = {
     "not-comparable": ("is not comparable", "are not comparable"),
     "one-side": ("has no counterpart", "have no counterpart"),
 }
-"""Kind of a case without a shown change → its verb, for one case and several."""
+"""Kind of a case without a change → its verb, singular and plural."""
 
 
 # Words

@@ -109,7 +109,7 @@ MACHINE = ("gpu", "driver", "kernel", "cpu", "cpus", "ram_gib", "infiniband")
 
 
 def _facts(run: Run, measured: Measurement) -> dict[str, object]:
-    """Return the facts of a run's environment; those that are not stated are None or empty."""
+    """Return the facts of a run's environment; None or empty if unknown."""
     plan, stated = run.plan, measured.environment
     hosts = {stated.get("node"), *(rank.host for rank in measured.ranks)}
     facts: dict[str, object] = {name: stated.get(name) for name in STATED}

@@ -18,7 +18,7 @@ from k8sbench.model.plain_text import clean
 GAP = "   "
 """Between the columns of a table, as kubectl has it."""
 NARROW_GAPS = ("  ", " ")
-"""The same of a table that is wider than the terminal; the wider one is tried first."""
+"""The same of a table that is too wide; the wider is tried first."""
 LONGEST_WORD = 24
 """Terminal columns of the longest word that is never broken.
 

@@ -34,7 +34,7 @@ from tests.tiers import ROOT
 FEW_MANY = (20, 120)
 RUN_FOR = "20s"
 REPLICAS, GPUS, SPARE = 4, 32, 4
-"""Pods of a job; GPUs of a node; nodes beside those that all pods fill."""
+"""Pods of a job; GPUs of a node; spare nodes."""
 SECONDS, MEGABYTES, JOBS = 0.10, 200, 5000
 """Limits: processor time of a job, and memory for so many jobs."""
 CHILD = """
@@ -80,7 +80,7 @@ def main() -> int:
 
 
 def measure(own: OwnCluster, folder: Path, jobs: int) -> list[float]:
-    """Have k8sbench follow jobs; returns seconds and MB of it, then of the watches alone."""
+    """Follow jobs; returns seconds and MB, then of the watches alone."""
     namespace, benchmark = Namespace.make(own, f"jobs {jobs}").name, folder / "small.yaml"
     variant = benchmark_files.variant(("python", "small.py"), "registry.example.com/small:1")
     benchmark.write_text(json.dumps(benchmark_files.benchmark(small=variant)))
@@ -110,7 +110,7 @@ def begin(own: OwnCluster, *words: object) -> subprocess.Popen[str]:
 
 
 def taken(process: subprocess.Popen[str]) -> list[float]:
-    """Wait for the end of a process; returns the seconds and megabytes that it prints last."""
+    """Wait for a process; returns the seconds and megabytes it prints last."""
     _, printed = process.communicate()
     return [round(float(word), 2) for word in printed.split()[-2:]]
 

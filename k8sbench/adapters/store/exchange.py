@@ -109,7 +109,7 @@ def import_runs(store: SqlStore, file: BinaryIO, shown: str) -> tuple[list[str],
 def import_folders(
     store: SqlStore, fill: Callable[[Path], None], shown: str
 ) -> tuple[list[str], list[str]]:
-    """Add the runs whose folders ``fill`` puts into a folder: all of them, or none.
+    """Add all runs that ``fill`` puts into a folder, or none.
 
     Returns which were added, and which were here already.
     """

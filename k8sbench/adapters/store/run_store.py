@@ -240,7 +240,7 @@ class SqlStore:
             self._known.pop(run.run_id, None)
 
     def _remembered(self, run_id: str) -> Run | None:
-        """Return a run as this process wrote it; None if its files have changed since."""
+        """Return a run as this process wrote it; None if it has changed."""
         run, stamp = self._known.get(run_id, (None, None))
         return run if run is not None and self.run_folder(run_id).stamp() == stamp else None
 

@@ -94,7 +94,7 @@ def export(runs: tuple[str, ...], file: str, where: str | None) -> None:
 def import_(
     file: BinaryIO | None, collected: tuple[str, ...], where: str | None, access: ClusterAccess
 ) -> None:
-    """Add the runs that another store has exported, or those of a collector: all, or none.
+    """Add all runs of an exported store or of a collector, or none.
 
     A run that is in the store already is not changed. If the store has another run of that name, or
     the same one with other content, nothing is imported.

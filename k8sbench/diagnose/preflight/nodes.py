@@ -1,4 +1,4 @@
-"""Nodes: which can take a replica, and a pools file for all, as a start."""
+"""Nodes that can take a replica, and a first pools file."""
 
 from __future__ import annotations
 

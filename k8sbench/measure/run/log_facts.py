@@ -90,7 +90,7 @@ class LogFacts:
         self.summary: tuple[Mark, str] | None = None
         self.whole_run: tuple[Mark, str] | None = None
         self.epoch_ends: list[tuple[Mark, Place, int, float]] = []
-        """The log's own summary of an epoch, its line, and the epoch's records and mean rate."""
+        """An epoch's summary in the log, with line, records and mean rate."""
         self.unread: dict[str, tuple[str, Place, int]] = {}
         """Group of a declared format → first non-number, its line, count."""
         self.finished = False

@@ -83,7 +83,7 @@ def test_no_golden_is_left_over() -> None:
 
 
 def elided(manifest: dict[str, Any]) -> Any:
-    """Remove parts that other tests cover, and pods that are as those of the first replicas."""
+    """Remove parts that other tests cover, and repeated pods."""
     found = copy.deepcopy(manifest)
     for key in [key for key in found.get("spec", {}) if key.endswith("ReplicaSpecs")]:
         first, *others = found["spec"][key].values()

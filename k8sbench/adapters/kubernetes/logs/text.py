@@ -1,4 +1,4 @@
-"""Lines of a pod's log as it is served, and which of them are new.
+"""Lines of a pod's log, and which of them are new.
 
 With ``timestamps=true`` the kubelet (cri-client, ``logs.go``) begins each line with the time
 at which the container's runtime read it, to the nanosecond and in the node's own zone. A line
@@ -123,7 +123,7 @@ class LogText:
 
 
 def _microseconds(stamp: str) -> int | None:
-    """Read a stamp as Unix microseconds; None where it is no date but the program's own."""
+    """Read a stamp as Unix microseconds; None if it is no date."""
     try:
         return (datetime.datetime.fromisoformat(stamp) - _EPOCH) // _MICROSECOND
     except ValueError:

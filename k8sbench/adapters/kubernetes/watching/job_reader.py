@@ -282,7 +282,7 @@ class JobReader:
     # -- the queue, while a job waits in it ------------------------------------------------------
 
     def _ask_for_place(self, followed: Followed) -> None:
-        """Have the queue positions read on a worker thread, if a job waits for its own."""
+        """Read the queue positions on a worker thread if a job is queued."""
         if not followed.is_queued():
             self._waiting.discard(followed.plan.run_id)
             return
