@@ -11,20 +11,17 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 
 from k8sbench.adapters import processes
-from k8sbench.adapters.clock import steady
 from k8sbench.app import connections, lookup, results, stores
 from k8sbench.app.context import now, on_cluster
 from k8sbench.app.results import Rows
 from k8sbench.lifecycle import collecting, owners, requests
 from k8sbench.lifecycle.context import Reporter, RunContext, Stop
 from k8sbench.lifecycle.gathering import Gathering, is_owed
-from k8sbench.lifecycle.live import LiveMetrics
 from k8sbench.model.errors import (
     BenchError,
     Interrupted,
@@ -37,11 +34,8 @@ from k8sbench.model.errors import (
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run, Wish
-from k8sbench.ports import JobEvent, LogLine, Store
+from k8sbench.ports import JobEvent, Store
 from k8sbench.report import group_words
-
-if TYPE_CHECKING:
-    from k8sbench.adapters.store.run_logs import LogTail
 
 LOOK_SECONDS = 0.5
 """Interval of reading the record of a run that another process follows."""
@@ -66,42 +60,6 @@ def watch(
             *(store, run, access, reporter, stop), keep=keep, wait=wait, prometheus=prometheus
         )
         return results.rows(store, [run], reporter.note)
-
-
-def look(
-    text: str,
-    where: str | None,
-    access: ClusterAccess,
-    note: stores.Note,
-    stop: Stop,
-    show: Callable[[LiveMetrics], None],
-    *,
-    prometheus: str = connections.AUTO,
-) -> None:
-    """Show a run's GPUs until it has ended; nobody else who follows it notices.
-
-    A run on a cluster is read from there, one of this machine from its record and archived logs.
-    """
-    with stores.to_read(where, note) as store, contextlib.ExitStack() as stack:
-        run, _ = lookup.look_up(store, text, access)
-        if run.plan.device == "cpu":
-            raise UsageError(f"Run {run.run_id} is on CPUs; it has no GPUs.", "Leave --gpu out.")
-        if run.phase.final:
-            return
-        api, clock = None, steady
-        wait: Callable[[float], Sequence[JobEvent]]
-        if run.plan.backend == "kubernetes":
-            api = connections.of_run(run, access)
-            cluster = stack.enter_context(connections.opened(api, note, run=run))
-            clock, wait = api.time, cluster.wait
-            cluster.resume(run, {})
-        else:
-            wait = stack.enter_context(contextlib.closing(_Recorded(store, run.run_id))).wait
-        metrics = LiveMetrics(run, connections.metric_sources(prometheus, api, store), clock)
-        with stop:
-            metrics.follow(wait, stop, note, show)
-        if stop.cause is not None:
-            raise _interrupted(stop, run.run_id, metrics.live.phase)
 
 
 def _opened(
@@ -216,35 +174,6 @@ def _interrupted(stop: Stop, run_id: str, phase: Phase) -> Interrupted:
         f"{stop.cause}: {run_id} goes on; it is {phase}.",
         f"Come back with: k8sbench watch {run_id}",
     )
-
-
-class _Recorded:
-    """Reads a run of this machine from its record and its archived logs."""
-
-    def __init__(self, store: Store, run_id: str) -> None:
-        self._store, self._run_id = store, run_id
-        self._tails: dict[Path, LogTail] = {}
-
-    def wait(self, seconds: float) -> list[JobEvent]:
-        """Return what is new of it after some seconds."""
-        from k8sbench.adapters.store.run_logs import LogTail
-
-        time.sleep(seconds)
-        run = lookup.find(self._store, self._run_id)
-        events = [JobEvent(run_id=run.run_id, transition=run.history[-1])]
-        for path in self._store.log_files(run.run_id):
-            if path not in self._tails:
-                self._tails[path] = LogTail(path)
-            tail = self._tails[path]
-            for at, text in tail.lines():
-                line = LogLine(replica=tail.replica, at=at, text=text.decode("utf-8", "replace"))
-                events.append(JobEvent(run_id=run.run_id, line=line))
-        return events
-
-    def close(self) -> None:
-        """Close the files."""
-        for tail in self._tails.values():
-            tail.close()
 
 
 # -- cancel and delete ----------------------------------------------------------------------------

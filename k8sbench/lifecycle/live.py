@@ -1,4 +1,4 @@
-"""Live view of runs: phase, replicas, output, GPU metrics, sweeps.
+"""Live view of runs: phase, replicas, output, sweeps.
 
 Only the last lines and steps of each replica are kept, so that a thousand runs fit in memory. The
 figures are for display; the measurement is computed later, from whole logs.
@@ -8,15 +8,11 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from k8sbench.diagnose.job import exits
-from k8sbench.lifecycle import gathering
-from k8sbench.lifecycle.context import Stop
-from k8sbench.model.gpu_metrics import Fetched
 from k8sbench.model.identity import case_key
 from k8sbench.model.kinds import rank_order
 from k8sbench.model.phase import RESTARTING, Phase, ReplicaState
@@ -25,10 +21,7 @@ from k8sbench.model.run import Run
 from k8sbench.model.sample import Evaluation, Item, Record
 from k8sbench.parse.family import Family, LineReader
 from k8sbench.parse.lines import pieces
-from k8sbench.ports import Clock, JobEvent, LogLine, MetricSource
-
-if TYPE_CHECKING:
-    from k8sbench.measure.run.gpu_metrics import GpuNow
+from k8sbench.ports import JobEvent, LogLine
 
 LAST_LINES = 15
 """Kept lines of a replica's output."""
@@ -43,9 +36,6 @@ UNREAD_LINES = 2 * RECENT_STEPS
 
 Most are never parsed: nobody looks at them.
 """
-_NAMES_GPU = '"gpu_uuid"'
-_GPU = re.compile(_NAMES_GPU + r':\s*"([^"]+)"')
-"""GPU UUID in the event in which our trainers describe their machine."""
 _EVALUATES = '"event": "evaluation"'
 """Text of our trainers' evaluation lines.
 
@@ -89,8 +79,6 @@ class Output:
         """Time of the replica's last line, Unix seconds; 0 before the first."""
         self.evaluation: Evaluation | None = None
         """The latest; None before the first, and of the published programs."""
-        self.gpu_uuids: dict[str, None] = {}
-        """The GPUs that it names."""
 
     @property
     def last(self) -> LatestStep | None:
@@ -113,8 +101,6 @@ class Output:
         if not self._report.has(line.text):
             self.tail.append(line.text[:LONGEST_LINE])
         self.last_at = line.at
-        if _NAMES_GPU in line.text and (match := _GPU.search(line.text)):
-            self.gpu_uuids[match[1]] = None
         if _EVALUATES in line.text:
             found = [item for item in self._items(line) if isinstance(item, Evaluation)]
             self.evaluation = found[0] if found else self.evaluation
@@ -223,10 +209,6 @@ class LiveRun:
         outputs = (self._outputs[name] for name in sorted(self._outputs, key=rank_order))
         return next((output for output in outputs if output.last is not None), None)
 
-    def gpu_uuids(self) -> list[str]:
-        """The GPUs that its replicas name."""
-        return [uuid for output in self._outputs.values() for uuid in output.gpu_uuids]
-
     def last_line_at(self) -> float | None:
         """Return the time of the last line, Unix seconds; None before."""
         return max((output.last_at for output in self._outputs.values()), default=None)
@@ -257,91 +239,6 @@ def family_of(plan: RunPlan) -> Family:
     if isinstance(plan.log, str):
         return FAMILIES[plan.log]
     return declared.family(plan.log, plan.framework)
-
-
-# -- GPU metrics -----------------------------------------------------------------------------------
-
-WINDOW_SECONDS = 120.0
-"""Oldest age of a displayed sample.
-
-Four times the default interval of exporters.
-"""
-REFRESH_SECONDS = 5.0
-"""Interval between reads of the sources."""
-LOOK_SECONDS = 0.5
-"""Interval between looks at the run, whose state may change."""
-
-
-class LiveMetrics:
-    """A run, its latest step and its GPUs' latest samples."""
-
-    def __init__(self, run: Run, sources: Sequence[MetricSource], clock: Clock) -> None:
-        self.run, self.live, self._sources, self.clock = run, LiveRun(run), sources, clock
-        """Clock of the samples and the run's states.
-
-        On a cluster, the cluster's clock.
-        """
-        self._fetched: Sequence[Fetched] = ()
-        """The last answer that had any series, else the last."""
-        self._silent: str | None = "Nothing was read yet."
-        """Reason for the sources' last empty answer; None if they had samples."""
-
-    def take(self, events: Iterable[JobEvent], note: Callable[[str], None]) -> None:
-        """Take in what happened to the run."""
-        for event in events:
-            self.live.take(event)
-            if event.note is not None:
-                note(event.note)
-
-    def gpus(self) -> tuple[tuple[GpuNow, ...], dict[str, str]]:
-        """Return the GPUs with samples, and reasons for missing metrics.
-
-        The GPUs are by replica, the reasons by metric, or under ``*`` for all.
-        """
-        from k8sbench.measure.run import gpu_metrics
-
-        gpus = gpu_metrics.latest(self._fetched, self.clock())
-        if self._silent is not None:
-            return gpus, {"*": self._silent}
-        return gpus, gpu_metrics.missing(self._fetched, gpus)
-
-    def follow(
-        self,
-        wait: Callable[[float], Sequence[JobEvent]],
-        stop: Stop,
-        note: Callable[[str], None],
-        show: Callable[[LiveMetrics], None],
-    ) -> None:
-        """Show the run repeatedly until its end or a stop.
-
-        ``wait`` returns what happened to it within some seconds.
-        """
-        shown: tuple[Phase, bool] | None = None
-        due = float("-inf")
-        while stop.cause is None:
-            self.take(wait(LOOK_SECONDS), note)
-            if self.live.phase.final:
-                return
-            state = (self.live.phase, self.live.steps() is not None)
-            if state != shown or self.clock() >= due:
-                self.read()
-                show(self)
-                shown, due = state, self.clock() + REFRESH_SECONDS
-
-    def read(self) -> None:
-        """Ask the sources; an empty answer keeps the earlier samples."""
-        from k8sbench.measure.run import gpu_metrics
-
-        if self.live.phase is not Phase.RUNNING:
-            return
-        end = self.clock()
-        nodes = {replica.replica: replica.node for replica in self.live.replicas()}
-        uuids = self.live.gpu_uuids()
-        wanted = gathering.wanted_of(self.run, nodes, uuids, end - WINDOW_SECONDS, end)
-        fetched = gathering.all_fetched(self._sources, wanted)
-        self._silent = gpu_metrics.missing(fetched, gpu_metrics.latest(fetched, 0.0)).get("*")
-        if self._silent is None or not any(answer.series for answer in self._fetched):
-            self._fetched = fetched
 
 
 # -- sweeps ----------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from k8sbench.lifecycle import collecting, requests
+from k8sbench.lifecycle.active_run import left_over
 from k8sbench.lifecycle.context import Agree, RunContext, Stop
 from k8sbench.model import times
 from k8sbench.model.errors import BenchError, Interrupted, NotFound, OwnedElsewhere, UsageError
@@ -91,7 +92,7 @@ def take_over(run_id: str, context: RunContext, agree: Agree, note: Note) -> Non
     note(f"{run_id} belongs to this store now.")
     if run_id in context.store.ids() and context.store.run(run_id).phase.final:
         # Another process of this store has recorded what the former owner had.
-        context.store.wish(run_id, requests.left_over(context.clock()))
+        context.store.wish(run_id, left_over(context.clock()))
 
 
 def recorded(run_id: str, context: RunContext) -> Run:

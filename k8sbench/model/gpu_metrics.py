@@ -72,11 +72,6 @@ class GpuMetric(msgspec.Struct, frozen=True, kw_only=True):
     """Heading in tables of results; None: no column."""
     row_figure: str | None = None
     """Id of the column's figure; None: the metric's own."""
-    live: tuple[str, int] | None = None
-    """Heading in ``watch --gpu``, and order in which narrow terminals drop it.
-
-    The highest first, 0 never. None: no column.
-    """
     is_wanted: bool = False
     """True if ``doctor`` warns of its absence.
 
@@ -102,7 +97,6 @@ METRICS: tuple[GpuMetric, ...] = (
         dcgm=(Field("DCGM_FI_DEV_GPU_UTIL", 0.01),),
         nvml=True,
         column="GPU busy",
-        live=("UTIL", 0),
         meaning="The share of time in which any kernel ran, however little of the GPU it used.",
     ),
     GpuMetric(
@@ -127,7 +121,6 @@ METRICS: tuple[GpuMetric, ...] = (
         unit="ratio",
         dcgm=(Field("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"),),
         column="tensor active",
-        live=("TENSOR", 3),
         meaning="The share of cycles in which the tensor cores worked: what mixed precision is"
         " for.",
     ),
@@ -148,7 +141,6 @@ METRICS: tuple[GpuMetric, ...] = (
         over_time="peak",
         over_gpus="peak",
         column="peak memory",
-        live=("MEMORY", 4),
         meaning="The most device memory in use on any GPU, by all of its processes.",
     ),
     GpuMetric(
@@ -159,7 +151,6 @@ METRICS: tuple[GpuMetric, ...] = (
         nvml=True,
         of_whole_gpu=True,
         column="power",
-        live=("POWER", 5),
         meaning="The power that one GPU draws; well below its limit it waits for something.",
     ),
     GpuMetric(
@@ -183,7 +174,6 @@ METRICS: tuple[GpuMetric, ...] = (
         nvml=True,
         over_time="peak",
         over_gpus="peak",
-        live=("TEMP", 8),
         meaning="The highest of any GPU; near its limit the driver lowers the clocks.",
     ),
     GpuMetric(
@@ -192,7 +182,6 @@ METRICS: tuple[GpuMetric, ...] = (
         unit="MHz",
         dcgm=(Field("DCGM_FI_DEV_SM_CLOCK"),),
         nvml=True,
-        live=("CLOCK", 7),
         meaning="The clock of the multiprocessors; throughput follows it.",
     ),
     GpuMetric(

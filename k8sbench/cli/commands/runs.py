@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sys
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
@@ -23,56 +20,28 @@ from k8sbench.cli.options import (
 )
 from k8sbench.cli.running import SignalStop, reporting
 from k8sbench.cli.terminal import output
-from k8sbench.lifecycle.live import LiveMetrics
 from k8sbench.model import plain_text
-
-WIDE = 10_000
-"""Columns in a pipe, which gets everything."""
 
 
 @click.command()
 @click.argument("run", metavar="RUN")
-@click.option("--gpu", is_flag=True, help="Show the latest GPU metrics until the run has ended.")
 @keep_option
 @wait_option
 @rows_option
 @access_options
 @store_option
 @prometheus_option
-def watch_command(
-    run: str, gpu: bool, keep: bool, wait: bool, output_format: str, **where: Any
-) -> int:
+def watch_command(run: str, keep: bool, wait: bool, output_format: str, **where: Any) -> int:
     """Follow a run to its end and print its row.
 
     RUN is a run id or a unique beginning of one. If another k8sbench follows the run, its record is
-    watched. With --gpu its logs are fetched when it has ended. Ctrl-C does not change the run. Exit
-    codes are those of submit.
+    watched. Ctrl-C does not change the run. Exit codes are those of submit.
     """
     stop = SignalStop()
-    if gpu:
-        with _gpu_printer() as show:
-            follow.look(run, note=output.note, stop=stop, show=show, **where)
     with reporting() as reporter:
         followed = follow.watch(run, reporter=reporter, stop=stop, keep=keep, wait=wait, **where)
     rows.write(followed, output_format)
     return exit_codes.of_rows(followed)
-
-
-@contextlib.contextmanager
-def _gpu_printer() -> Iterator[Callable[[LiveMetrics], None]]:
-    """Yield a function that prints GPU metrics; a terminal redraws in place."""
-    from rich.console import Console
-    from rich.live import Live
-
-    from k8sbench.cli.terminal import drawing
-
-    if not sys.stdout.isatty() or os.environ.get("TERM", "") in output.PLAIN_TERMS:
-        wide = Console(width=WIDE, no_color=True, color_system=None)
-        yield lambda metrics: wide.print(drawing.gpus(metrics, WIDE), "", sep="\n")
-    else:
-        console = Console(force_terminal=True, no_color=not output.wanted())
-        with Live(console=console, auto_refresh=False) as live:
-            yield lambda metrics: live.update(drawing.gpus(metrics, console.width), refresh=True)
 
 
 @click.command()

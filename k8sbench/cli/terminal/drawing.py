@@ -18,10 +18,8 @@ from rich.text import Text
 
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.progress import rate, state_words, step_count
-from k8sbench.lifecycle.live import LiveMetrics, LiveRun, Output, rate_unit
-from k8sbench.measure.run.gpu_metrics import GpuNow
+from k8sbench.lifecycle.live import LiveRun, Output, rate_unit
 from k8sbench.model import times
-from k8sbench.model.gpu_metrics import METRICS, GpuMetric
 from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import clean
 from k8sbench.report.tables import Column, of_items, plain_table
@@ -87,65 +85,6 @@ def several_runs(
     lines = _packed([*filter(None, words.split(", ")), *parts], width)
     shown, more = _fitting(sorted(active, key=_by_activity), room - len(lines))
     return _drawn(lines, _run_columns(now), shown, [live.phase for live in more], width, room)
-
-
-def gpus(metrics: LiveMetrics, width: int) -> RenderableType:
-    """Draw a run's state, its GPUs, and the reasons for empty columns."""
-    live, (found, missing) = metrics.live, metrics.gpus()
-    parts: list[RenderableType] = [*_head(live, metrics.clock(), width)]
-    if found:
-        parts.append(_table(GPU_COLUMNS, found, width))
-    if live.phase is Phase.RUNNING and "*" in missing:
-        why = f"No GPU metrics: {missing['*']} k8sbench doctor says what a cluster lacks."
-        parts.append(Text(clean(why)))
-    elif live.phase is Phase.RUNNING:
-        parts += [
-            Text(clean(f"{metric.title}: {missing[metric.id]}"))
-            for metric in METRICS
-            if metric.live and metric.id in missing
-        ]
-    return Group(*parts)
-
-
-def _value(metric: GpuMetric, one: GpuNow) -> str | None:
-    if (sample := one.metrics.get(metric.id)) is None:
-        return None
-    # Sizes as kubectl writes them: 13.8Gi.
-    return metric.text(sample.value).replace(" ", "").replace("GiB", "Gi").replace("%", " %")
-
-
-def _gpu_replica(one: GpuNow) -> str | None:
-    """Write the pod's name without the run's."""
-    return None if one.gpu.pod is None else "-".join(one.gpu.pod.rsplit("-", 2)[-2:])
-
-
-def _gpu_node(one: GpuNow) -> str | None:
-    """Write a node's name without its domain; an address stays whole."""
-    node = one.gpu.node
-    return node if node is None or node.replace(".", "").isdecimal() else node.partition(".")[0]
-
-
-def _gpu_number(one: GpuNow) -> str | None:
-    """Write the GPU's number on its node, and which part of it (MIG)."""
-    return one.gpu.index if one.gpu.mig is None else f"{one.gpu.index or '?'}/{one.gpu.mig}"
-
-
-def _age(one: GpuNow) -> str | None:
-    ages = [sample.age for sample in one.metrics.values()]
-    return times.duration(round(min(ages))) if ages else None
-
-
-GPU_COLUMNS = (
-    _field("REPLICA", _gpu_replica),
-    _number("GPU", _gpu_number),
-    _field("NODE", _gpu_node, optional=6),
-    *(
-        _number(metric.live[0], functools.partial(_value, metric), optional=metric.live[1])
-        for metric in METRICS
-        if metric.live
-    ),
-    _number("AGE", _age, optional=9),
-)
 
 
 def _run_columns(now: float) -> tuple[Column, ...]:

@@ -15,16 +15,13 @@ from k8sbench.measure.run import gpu_judgement, gpu_series
 from k8sbench.measure.run.gpu_judgement import PlannedGpus
 from k8sbench.measure.run.gpu_series import Chosen, OverTime
 from k8sbench.model.gpu_metrics import (
-    BY_ID,
     METRICS,
-    NO_FIGURE,
     Fetched,
     Gpu,
     GpuMetric,
     SeriesQuery,
     SourceName,
 )
-from k8sbench.model.kinds import rank_order
 from k8sbench.model.measurement import GpuFigure, GpuMetrics, GpuOfRun, Measurement
 from k8sbench.model.plan import RunPlan
 
@@ -211,87 +208,3 @@ def _keys(gpu: Gpu) -> Iterator[tuple[str | None, ...]]:
     for place in ("node", "pod"):
         if getattr(gpu, place) is not None and gpu.index is not None:
             yield place, getattr(gpu, place), gpu.index, gpu.mig
-
-
-class LatestSample(msgspec.Struct, frozen=True, kw_only=True):
-    """The latest sample of one metric of one GPU."""
-
-    value: float
-    """Value in the metric's unit.
-
-    Counters are as read, ``throttled`` and ``xid`` are codes.
-    """
-    unit: str
-    """As in the table of metrics; empty for codes."""
-    source: SourceName
-    """Source of the sample."""
-    at: float
-    """Unix seconds."""
-    age: float
-    """Seconds."""
-
-
-class GpuNow(msgspec.Struct, frozen=True, kw_only=True):
-    """One of a run's GPUs and what it does now, by metric."""
-
-    gpu: Gpu
-    """The GPU."""
-    metrics: dict[str, LatestSample]
-    """Newest sample by metric id, at most two minutes old."""
-
-
-def latest(fetched: Sequence[Fetched], now: float) -> tuple[GpuNow, ...]:
-    """Take the latest samples, in the order of pods and GPUs."""
-    ranked = preferred(fetched)
-    gpus = Gpus(ranked)
-    by_gpu: dict[int, dict[str, LatestSample]] = {}
-    for answer in ranked:
-        for series in answer.series:
-            metrics = by_gpu.setdefault(gpus.place(series.gpu), {})
-            samples = zip(reversed(series.at), reversed(series.values), strict=True)
-            for at, value in samples:
-                if abs(value) < NO_FIGURE:
-                    known = metrics.get(series.metric)
-                    if known is None or at > known.at:
-                        metrics[series.metric] = LatestSample(
-                            value=value,
-                            unit=BY_ID[series.metric].unit,
-                            source=answer.source,
-                            at=at,
-                            age=max(0.0, now - at),
-                        )
-                    break
-    made = (
-        GpuNow(gpu=gpus.all[i], metrics={m.id: samples[m.id] for m in METRICS if m.id in samples})
-        for i, samples in by_gpu.items()
-    )
-    return tuple(sorted(made, key=lambda now: _order(now.gpu)))
-
-
-def missing(fetched: Sequence[Fetched], gpus: Sequence[GpuNow]) -> dict[str, str]:
-    """Return the reason for each metric without samples.
-
-    Key ``*`` if there are no metrics at all.
-    """
-    if not any(gpu.metrics for gpu in gpus):
-        return {"*": joined({answer.source: _why(answer, "*") for answer in fetched})}
-    known = {name for gpu in gpus for name in gpu.metrics}
-    return {
-        metric.id: joined({answer.source: _why(answer, metric.id) for answer in fetched})
-        for metric in METRICS
-        if metric.id not in known
-    }
-
-
-def _why(answer: Fetched, metric: str) -> str:
-    said = answer.missing.get(metric) or answer.missing.get("*")
-    if said is None and any(series.metric == metric and series.at for series in answer.series):
-        return "The GPU does not support it."
-    return said or "It has no sample of it."
-
-
-def _order(gpu: Gpu) -> tuple[object, ...]:
-    replica = "-".join((gpu.pod or "").rsplit("-", 2)[-2:])
-    index = gpu.index or ""
-    number = int(index) if index.isdecimal() else -1
-    return rank_order(replica), gpu.node or "", number, index, gpu.uuid or "", gpu.mig or ""

@@ -26,6 +26,7 @@ from k8sbench.trainers.parts.samples import Array, Files, Ledger, Reader, Valida
 from k8sbench.trainers.parts.settings import refuse
 from k8sbench.trainers.parts.steps import RankWindow
 
+LOOK_SECONDS = 2.0  # between two looks of all ranks at whether one of them wants a checkpoint
 # Steps in a row whose loss is no number: overflows that a scaler leaves out have a finite one.
 NOT_FINITE_STEPS = 100
 
@@ -60,6 +61,7 @@ class Training:
         self.ends = False  # whether the run ends with it
         self.was_cut = False  # whether the evaluation before it did not come to its end
         self.not_finite = 0  # steps
+        self.looked, self.look_at = (0, math.nan), 0  # the last look, and the step of the next
         self.saved_at = math.nan
         if settings.checkpoints is not None:
             ending.save_first()
@@ -122,6 +124,7 @@ class Training:
         if self.was_cut:
             self._evaluate(self.run.timer.steps)
         self.saved_at = time.monotonic()
+        self.looked = (self.run.timer.steps, self.saved_at)
         self._end_at_target()
 
     def after(self, step: int) -> None:
@@ -129,7 +132,7 @@ class Training:
         course = self.run.course
         self._check_loss()
         if self.checkpoints is not None:
-            self.due |= self.is_due() or course.evaluates(step)
+            self.due |= course.evaluates(step) or self.is_due(step)
         saves = self.due and (self.run.whole(step) or step == course.steps)
         if not (saves or course.evaluates(step)):
             return
@@ -152,15 +155,21 @@ class Training:
                 "diverged; look at the learning rate, the data and the precision"
             )
 
-    def is_due(self) -> bool:
+    def is_due(self, step: int) -> bool:
         """True if a rank wants a checkpoint, by time or at its end.
 
-        A collective after each step: a small one beside those of its gradients.
+        All ranks look after the same step and learn of one another then, each time also when to
+        look again: a look waits for the device, which is too dear for every step.
         """
-        every = self.run.here.settings.checkpoint_every
-        is_late = 0 < every <= time.monotonic() - self.saved_at
-        mine = np.array([ending.told.is_set(), is_late], np.float64)
-        told, late = self.run.here.total(mine)
+        if step < self.look_at:
+            return False
+        every, now = self.run.here.settings.checkpoint_every, time.monotonic()
+        (before, at), self.looked = self.looked, (step, now)
+        ahead = max((step - before) * LOOK_SECONDS // max(now - at, 1e-3), 1.0)
+        is_late = 0 < every <= now - self.saved_at
+        mine = np.array([float(ending.told.is_set()), float(is_late), ahead])
+        told, late, aheads = self.run.here.total(mine)
+        self.look_at = step + int(aheads / self.run.here.place.world_size)
         self.ends |= bool(told)
         return bool(told or late)
 
