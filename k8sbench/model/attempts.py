@@ -72,11 +72,11 @@ def elsewhere(plan: RunPlan, attempt: int, at: float) -> Transition:
 def is_of_another(theirs: Run, run: Run) -> bool:
     """True if a collector's record says nothing of a run's present attempt.
 
-    It ends before the attempt, or the job was taken over from the collector. Of a job of which it
-    is not known here that it existed, the take-over is the end.
+    It ends before the attempt, or the job was taken over from the collector. For a run that is not
+    known to have had a job, the take-over is the end.
     """
-    is_over = theirs.is_collected_elsewhere and creation.is_known_created(run)
-    return theirs.attempt < run.attempt or is_over
+    had_job = bool(run.restarts) or creation.is_known_created(run)
+    return theirs.attempt < run.attempt or (theirs.is_collected_elsewhere and had_job)
 
 
 def waiting(run: Run, error: BenchError, at: float) -> Transition:

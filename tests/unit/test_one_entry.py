@@ -17,7 +17,6 @@ METRIC = """    GpuMetric(
         unit="W",
         dcgm=(Field("DCGM_FI_DEV_MADE_UP"),),
         column="made up",
-        live=("MADE", 1),
         meaning="It is one of a test.",
     ),
 """
