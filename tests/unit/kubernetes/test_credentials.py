@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from k8sbench.adapters.kubernetes.client.connection import check_answers, connect
@@ -139,7 +140,7 @@ def test_what_is_rejected_twice_is_reported(tmp_path: Path) -> None:
             "failed: no session: log in first",
         ),
         ("import sys; sys.exit(3)", "failed: process returned 3"),
-        ("import os; os.kill(os.getpid(), 15)", "failed: process returned -15"),
+        ("import os; os.kill(os.getpid(), 15)", "failed: process returned 143"),
         ("", "failed: failed to decode process output"),
         ("print('hello')", "failed: failed to decode process output"),
         ("print('{}')", "failed: malformed response. missing key 'apiVersion'"),
@@ -161,6 +162,14 @@ def test_a_plugin_that_fails_is_reported_with_its_reason(
     assert wrong.value.exit_code == 6
     assert "`kubectl get pods`" in wrong.value.action
     assert capfd.readouterr().err == ""
+
+
+def test_a_plugin_that_never_ends_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("k8sbench.adapters.kubernetes.client.login.LIMIT_SECONDS", 0.5)
+    with pytest.raises(Unreachable, match=r"failed: .*did not end within 0\.5 s"):
+        login(tmp_path, exec=plugin(tmp_path, "import time; time.sleep(1000)"))
+    commands = (one.info["cmdline"] or [] for one in psutil.process_iter(["cmdline"]))
+    assert not [words for words in commands if str(tmp_path / "plugin.py") in words]
 
 
 def test_after_a_plugin_failed_no_request_is_sent_without_credentials(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import difflib
 import functools
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -34,6 +35,19 @@ from k8sbench.model.plain_text import clean_lines
 REPAIR = "Repair it (`kubectl config view` shows the same), or name another with --kubeconfig."
 _PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 _TEXTS = ("server", "proxy-url", "token", "namespace", *_PATHS)
+LIMIT_SECONDS, SIGN_IN_SECONDS = 15.0, 120.0
+"""Limits of a plugin, s; the second at a terminal, for browser logins."""
+_LIMITED = """
+import subprocess, sys
+try:
+    code = subprocess.run(sys.argv[2:], timeout=float(sys.argv[1])).returncode
+    sys.exit(code if code >= 0 else 128 - code)
+except subprocess.TimeoutExpired:
+    sys.exit(f"it did not end within {sys.argv[1]} s")
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+"""Program that limits a command's time; the official client does not."""
 _SIGN_IN = "Sign in again (`kubectl get pods` asks the same plugin), or correct the user's entry."
 
 
@@ -273,7 +287,13 @@ def _from_plugin(plugin: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[st
 
     action, cluster = _SIGN_IN, ConfigNode("cluster", dict(entry))
     try:
-        given = ExecProvider(ConfigNode("exec", plugin), None, cluster).run()
+        provider = ExecProvider(ConfigNode("exec", plugin), None, cluster)
+        command = provider.args[0]
+        if not (Path(command).exists() or shutil.which(command, path=provider.env.get("PATH"))):
+            raise FileNotFoundError
+        limit = SIGN_IN_SECONDS if sys.stdout.isatty() else LIMIT_SECONDS
+        provider.args[:0] = [sys.executable, "-I", "-S", "-c", _LIMITED, f"{limit:g}"]
+        given = provider.run()
         if given.get("token"):
             return {"token": given["token"]}
         pair = {"certificate": given["clientCertificateData"], "key": given["clientKeyData"]}
