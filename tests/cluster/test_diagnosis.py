@@ -53,7 +53,7 @@ MANY = GPUS + 1
 WAITING = (
     Waiting(job_of("label", nodeSelector=PRODUCT), "no-matching-node!", "gpu.product=A100"),
     Waiting(job_of("large", MANY), "no-node-fits", f"{MANY} {RESOURCE}"),
-    Waiting(job_of("taint", tolerations=[]), "no-node-fits", f"{RESOURCE}: present"),
+    Waiting(job_of("taint", tolerations=[]), "taint-not-tolerated", f"{RESOURCE}: present"),
     Waiting(job_of("priority", priorityClassName="nosuch"), "admission-denied", "name nosuch"),
     Waiting(wrong_policy(), "admission-denied!", 'Unsupported value: "Foo"'),
 )
@@ -109,7 +109,7 @@ def test_only_packed_replicas_share_the_only_node(cluster: Cluster, own_shell: S
         with own_shell.submitted("apart", "--node-pool=pair", "--gpus=1") as apart:
             apart.until("another replica of the run on 1 of")
             last = own_shell.json("status", "apart")["history"][-1]
-            assert last["cause_id"] in {"no-node-fits", "half-placed"}
+            assert last["cause_id"] == "too-few-nodes"
             own_shell.run("cancel", "apart")
             apart.ends(3)
         with own_shell.submitted("packed", "--node-pool=pair", "--gpus=1", "--pack") as packed:

@@ -80,10 +80,10 @@ def submits(programs: Programs) -> Iterator[dict[str, Running]]:
 def test_an_image_that_cannot_be_pulled(programs: Programs, submits: dict[str, Running]) -> None:
     # The first of all: a worker that does not find its master gives up after 100 tries.
     shell = programs.shell
-    submits["pull"].until(f"The image {NO_IMAGE} of ")
+    submits["pull"].until(f"image {NO_IMAGE} cannot be reached")
     status = shell.json("status", "pull")
     expected = status["on_cluster"] or status
-    assert (expected["phase"], expected["cause_id"]) == ("Pulling", "image-not-pullable")
+    assert (expected["phase"], expected["cause_id"]) == ("Pulling", "registry-unreachable")
     (condition,) = shell.namespace.get("pytorchjob", "pull")["status"]["conditions"]
     assert condition["type"] == "Created"
     shell.run("cancel", "pull")

@@ -98,9 +98,8 @@ CAUSES: Mapping[str, Cause] = {
     ),
     # Pods have no node.
     "no-node-fits": Cause(
-        "No node takes {replicas} now: {why}.",
-        "Wait for other jobs to end, ask for less (--gpus, --replicas, or --pack for replicas that"
-        " share nodes), or choose another --node-pool; tolerations are the pool's.",
+        "No node for {replicas} has enough free: {why}.",
+        "Wait for other jobs to end, or ask for less with --replicas or --gpus.",
     ),
     "request-too-large": Cause(
         "No node for {replicas}: {asked} is more than any node has.",
@@ -111,6 +110,18 @@ CAUSES: Mapping[str, Cause] = {
         "No node for {replicas}: none has {labels}.",
         "Choose another --node-pool, or correct its selector: 'kubectl get nodes --show-labels'.",
         unrecoverable="unless an autoscaler says that it adds a node",
+    ),
+    "too-few-nodes": Cause(
+        "No node is left for {replicas}: {why}.",
+        "Add nodes, or submit it with fewer --replicas, or with --pack: replicas then share nodes.",
+    ),
+    "taint-not-tolerated": Cause(
+        "No node takes {replicas}: {why}.",
+        "Add the taint to the pool's tolerations, or choose another pool with --node-pool.",
+    ),
+    "nodes-not-ready": Cause(
+        "No node for {replicas} is ready: {why}.",
+        "Wait, or ask the cluster's administrator: 'kubectl get nodes'.",
     ),
     "half-placed": Cause(
         "{held}, held by {placed}, cannot be used yet. {why}",
@@ -127,13 +138,25 @@ CAUSES: Mapping[str, Cause] = {
         "'kubectl -n {namespace} describe pod {pod}' shows all of it.",
     ),
     # Pods have a node and do not start.
-    "image-not-pullable": Cause(
-        "The image {image} of {replica} cannot be pulled: {why}.",
-        "Check the name and the tag of --image ('k8sbench benchmarks' lists the usual ones). A"
-        " registry that asks for a password needs an imagePullSecret of namespace {namespace} in"
-        " the pool (image_pull_secrets); for nodes that reach no registry name a mirror with"
-        " --image-registry.",
+    "image-not-found": Cause(
+        "The image {image} of {replica} is not there: {why}.",
+        "Check the name (in lower case) and the tag of --image; 'k8sbench benchmarks' lists the"
+        " usual ones.",
         unrecoverable="when it cannot name an image",
+    ),
+    "image-pull-denied": Cause(
+        "The registry refuses {replica} the image {image}: {why}.",
+        "Check the name, and give the pool an imagePullSecret of namespace {namespace}: 'kubectl"
+        " -n {namespace} create secret docker-registry NAME ...'.",
+    ),
+    "pull-limited": Cause(
+        "The registry limits the pulls of {replica}'s image {image}: {why}.",
+        "Wait, give the pool an imagePullSecret of an account (image_pull_secrets), or name a"
+        " mirror with --image or --image-registry.",
+    ),
+    "registry-unreachable": Cause(
+        "The registry of {replica}'s image {image} cannot be reached: {why}.",
+        "Name a registry that the nodes can reach with --image or --image-registry.",
     ),
     "init-image-not-pullable": Cause(
         "{replica} waits for {image}, the image of the operator's init container: {why}.",

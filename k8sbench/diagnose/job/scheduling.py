@@ -45,6 +45,11 @@ _UNBOUND = re.compile(
     r"did not have enough free storage|bound to non-existent|waiting for .*persistentvolumeclaim"
     r"|is being deleted"
 )
+# Kubernetes' own taints of nodes in trouble, and an autoscaler's of nodes that it takes away.
+_PASSING = re.compile(
+    r"^node\.kubernetes\.io/|^node\.cloudprovider\.kubernetes\.io/|CandidateOfClusterAutoscaler$"
+    r"|^ToBeDeletedByClusterAutoscaler$|^karpenter\.sh/(disrupt|unregistered)"
+)
 _UNHELPFUL = "Preemption is not helpful for scheduling"
 
 
@@ -151,8 +156,14 @@ def _no_node(
         return finding_of("no-matching-node", where, unrecoverable=not comes, labels=labels)
     if report.insufficient:
         return _too_little(report, replicas, where, comes=comes)
-    why = "; ".join(report.rest()) or quoted(message)
-    return finding_of("no-node-fits", where, why=why)
+    why = "; ".join(report.rest())
+    if report.closed or any(_PASSING.search(taint) for taint in report.taints):
+        return finding_of("nodes-not-ready", where, why=why)
+    if report.shared:
+        return finding_of("too-few-nodes", where, why=why)
+    if report.taints:
+        return finding_of("taint-not-tolerated", where, why=why)
+    return finding_of("no-node-fits", where, why=why or quoted(message))
 
 
 def _too_little(

@@ -41,6 +41,17 @@ LOOK_SECONDS = 8.0
 """Interval of looks at a silent queue: some refusals are in the Workload alone."""
 RETRY_SECONDS = 10.0
 """Seconds for the kubelet's retry of mounts and sandboxes."""
+_IMAGE_ERRORS = {
+    "pull-limited": r"toomanyrequests|too many requests|\b429\b",
+    "image-pull-denied": r"unauthorized|authentication required|denied|forbidden|\b40[13]\b"
+    r"|no basic auth|insufficient_scope|authorization failed|docker login",
+    "registry-unreachable": r"dial tcp|no such host|connection (?:refused|reset)|timeout|timed out"
+    r"|no route to host|tls:|x509|server misbehaving|\b5\d\d\b"
+    r"|unexpected EOF|deadline exceeded",
+    "image-not-found": r"not found|not present|manifest unknown|name unknown|no match for platform",
+    "pod-not-started": "",
+}
+"""Text of a kubelet about an image → cause; the first that fits."""
 _MISSING = re.compile(
     r"(?:configmap|secret)s? \"?[\w.-]+\"? not found|couldn't find key|references non-existent"
     r" (?:config|secret) key|object \"[^\"]+\"/\"[^\"]+\" not registered",
@@ -203,8 +214,12 @@ def _image(
     why = quoted(message.rpartition("failed to ")[2] if "failed to " in message else message)
     if is_init:
         return finding_of("init-image-not-pullable", where, image=image, why=why)
-    is_no_name = reason == "InvalidImageName"
-    return finding_of("image-not-pullable", where, unrecoverable=is_no_name, image=image, why=why)
+    if reason == "InvalidImageName":
+        return finding_of("image-not-found", where, unrecoverable=True, image=image, why=why)
+    errors = _IMAGE_ERRORS.items()
+    cause_id = next(id_ for id_, text in errors if re.search(text, message, re.IGNORECASE))
+    what = f"{replica.name} cannot pull the image {image}"
+    return finding_of(cause_id, where, what=what, image=image, why=why)
 
 
 def _by_events(facts: Facts, replica: Replica) -> Iterator[Finding | float]:

@@ -26,7 +26,7 @@ from k8sbench.model.gpu_metrics import METRICS
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.kube import KubeObject, conditions, name_of
 from k8sbench.model.operators import OPERATORS, TRAINING_OPERATOR, Operator
-from k8sbench.model.pool import amount, plain
+from k8sbench.model.pool import OTHER_VENDOR, amount, gpu_remark, plain
 from k8sbench.render.pod import security
 
 KUEUE = "kueue.x-k8s.io"
@@ -201,6 +201,13 @@ def _nodes(facts: PreflightFacts) -> Iterator[Subject]:
         fit=len(of_pool) - len(away),
         away=f": not {', '.join(away[:MOST_NAMES])}{more}" if away else "",
     )
+
+
+def _gpu_resource(facts: PreflightFacts) -> Iterator[Subject]:
+    plan = facts.plan
+    if plan.gpus_per_replica and (remark := gpu_remark(plan.pool.gpu_resource)) is not None:
+        lacks_image = remark == OTHER_VENDOR and plan.image_reason != "--image"
+        yield Subject(remark=remark, lacks_image=lacks_image)
 
 
 def _gpu_metrics(facts: PreflightFacts) -> Iterator[Subject]:
@@ -413,6 +420,15 @@ CHECKS = (
             "Bring them back, or do without."),
         Row("ok", always,
             "{fit} of {count} nodes of pool {pool.name} ({labels}) take a replica."),
+    )),
+    Check("gpu-resource", _gpu_resource, "", (
+        Row("fail", lambda s: s.lacks_image,
+            "Pool {pool.name} asks for {pool.gpu_resource}, and the image {plan.image} is for"
+            " CUDA.",
+            "Give an image for these GPUs with --image, or choose another --node-pool."),
+        Row("warn", always,
+            "Pool {pool.name} asks for {pool.gpu_resource}: {remark}.",
+            "Choose a pool of whole NVIDIA GPUs with --node-pool for comparable figures."),
     )),
     Check("gpu-metrics", _gpu_metrics, "", (
         Row("warn", lambda s: not s.source or not s.source.fields,

@@ -76,6 +76,10 @@ def pool(**changes: Any) -> dict[str, Any]:
     return {"plan": request(pool=msgspec.structs.replace(POOL, **changes))}
 
 
+def of_amd(**changes: Any) -> dict[str, Any]:
+    return {"plan": msgspec.structs.replace(pool(gpu_resource="amd.com/gpu")["plan"], **changes)}
+
+
 def quotas(**used_and_hard: tuple[str, str]) -> dict[str, Any]:
     return {"quotas": (quota(**used_and_hard),)}
 
@@ -124,6 +128,10 @@ CASES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("no GPU plugin", "fail nodes", {"nodes": [node(n, gpus="0") for n in "abcdef"]}),
     ("nodes that are too small", "fail nodes", {"nodes": (node("a", cpu="32"),)}),
     ("fewer nodes than replicas", "fail nodes", THREE),
+    ("GPUs of AMD", "fail gpu-resource", of_amd(image_reason="public framework image")),
+    ("GPUs of AMD and an image", "warn gpu-resource", of_amd()),
+    ("slices of GPUs", "warn gpu-resource", pool(gpu_resource="nvidia.com/mig-1g.10gb")),
+    ("shared GPUs", "warn gpu-resource", pool(gpu_resource="nvidia.com/gpu.shared")),
     ("no Prometheus asked", "warn gpu-metrics", {"prometheus": None}),
     ("a Prometheus that is refused", "warn gpu-metrics", {"prometheus": refused()}),
     ("a Prometheus without DCGM", "warn gpu-metrics", {"prometheus": prometheus(())}),

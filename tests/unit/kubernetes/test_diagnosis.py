@@ -226,36 +226,49 @@ BY_CAUSE: dict[str, list[Seen]] = {
         both_unplaced(lacking(f"1 Insufficient memory, {CLOSED}, 1 {OTHER_LABEL}", NO_VICTIMS)),
         # of a pod that is pinned to a node
         both_unplaced(lacking(f"1 Insufficient nvidia.com/gpu, 3 {NOT_IT}", NO_VICTIMS)),
-        both_unplaced(f"0/1 nodes are available: {OTHERS_ANTI}"),
-        both_unplaced(lacking(f"4 {TAINT} {{nvidia.com/gpu: present}}")),
         both_unplaced(lacking("4 node(s) didn't have free ports", NO_VICTIMS)),
         both_unplaced("no nodes available to schedule pods"),
         both_unplaced("3/4 tasks in gang unschedulable: pod group is not ready"),
         both_unplaced(FULL.replace(NO_VICTIMS, UNHELPFUL), events=COMES),
     ],
+    "too-few-nodes": [seen(unplaced(f"0/1 nodes are available: {OTHERS_ANTI}"))],
     "half-placed": [seen(unplaced(SHARED_OR_FULL)), seen(unplaced(FULL))],
     "request-too-large!": [
         both_unplaced(lacking(f"2 Insufficient nvidia.com/gpu, 2 {OTHER_LABEL}"))
     ],
     "no-matching-node!": [both_unplaced(NO_LABEL)],
     "no-matching-node": [both_unplaced(NO_LABEL, events=COMES)],
+    "taint-not-tolerated": [both_unplaced(lacking(f"4 {TAINT} {{nvidia.com/gpu: present}}"))],
+    "nodes-not-ready": [both_unplaced(lacking(f"4 {TAINT} {{node.kubernetes.io/not-ready: }}"))],
     "volume-not-bound": [
         at(32, alone(unplaced(UNBOUND, "master-0", spec=CLAIM), pod(), events=[NOT_BOUND])),
         NO_CLAIM,
     ],
     "volume-not-bound!": [at(31, NO_CLAIM)],
     "pod-not-started": [
+        pulling("failed to extract layer: no space left on device"),
         at(13, creating(event("FailedMount", "is not a directory", WORKER))),
     ],
-    "image-not-pullable!": [pulling("couldn't parse image name", "InvalidImageName")],
-    "image-not-pullable": [
+    "image-not-found!": [pulling("couldn't parse image name", "InvalidImageName")],
+    "image-not-found": [
         pulling(
             'Back-off pulling image "x": ErrImagePull: rpc error: code = NotFound desc = failed to'
             ' pull and unpack image "x": failed to resolve reference "x": a:1: not found'
         ),
         pulling('Container image "x" is not present', "ErrImageNeverPull"),
+    ],
+    "image-pull-denied": [
         pulling("failed to authorize: failed to fetch oauth token: 401 Unauthorized"),
-        pulling("failed to extract layer: no space left on device"),
+        pulling("failed to pull: pull access denied: insufficient_scope"),
+    ],
+    "registry-unreachable": [
+        pulling("failed to do request: Head: dial tcp: lookup registry.example.com: no such host")
+    ],
+    "pull-limited": [
+        pulling(
+            "failed to pull: toomanyrequests: You have reached your unauthenticated pull limit"
+        ),
+        pulling("unexpected status from HEAD request to https://r/v2/a: 429 Too Many Requests"),
     ],
     "init-image-not-pullable": [
         seen(pod(state=waits("PodInitializing"), inits=(init(NOT_PULLED),)))
@@ -458,7 +471,7 @@ READINGS: list[tuple[Seen, str]] = [
     (at(31, alone(events=made("master-0"))), "Pending operator-slow"),
     # What cannot come goes before what may.
     (seen(unplaced(FULL.replace(NO_VICTIMS, UNHELPFUL)), NO_PULL), "Pending request-too-large!"),
-    (seen(unplaced(FULL), NO_PULL), "Pending image-not-pullable"),
+    (seen(unplaced(FULL), NO_PULL), "Pending image-not-found"),
     (seen(unplaced(FULL), of=CHANGED), "Pending half-placed"),
     (seen(pod(), of=CHANGED), "Running job-changed"),
     # A refusal counts while the pod was not created since.

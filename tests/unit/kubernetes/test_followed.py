@@ -230,7 +230,7 @@ def test_a_job_that_is_to_wait_is_never_unrecoverable(is_to_wait: bool) -> None:
         image = waits("InvalidImageName", "must be lowercase")
         one.take(Changed("Pod", pod(name, image, metadata=OURS)))
     reading, _ = one.read(START + LATER)
-    assert reading.cause_id == "image-not-pullable"
+    assert reading.cause_id == "image-not-found"
     assert reading.unrecoverable is not is_to_wait
 
 

@@ -40,10 +40,10 @@ from tests.unit.store.examples import measurement
 
 
 def test_what_a_run_waited_for_is_reported_when_its_time_is_up(store: Store) -> None:
-    waiting = at(Phase.PULLING, "The image cannot be pulled.", "image-not-pullable")
+    waiting = at(Phase.PULLING, "The image cannot be pulled.", "image-not-found")
     (run,) = submit(store, FakeCluster(waiting, outlives=True, now=51.0), timeout_s=30.0)
     assert run.history[-1].cause == (
-        "The run took longer than its --timeout of 30s, Pulling (image-not-pullable): The image"
+        "The run took longer than its --timeout of 30s, Pulling (image-not-found): The image"
         " cannot be pulled."
     )
 
