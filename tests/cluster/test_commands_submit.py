@@ -71,7 +71,10 @@ def test_ctrl_c_detaches_and_watch_comes_back_for_the_row(shell: Shell) -> None:
         watch.ends()
         other.ends(5)
     assert " ok (smoke)" in watch.out
-    assert "not-measured (left): All 2 replicas succeeded. k8sbench on " in other.out
+    assert (
+        "not-measured (left): All 2 replicas succeeded. It is collected by k8sbench on "
+        in other.out
+    )
     assert shell.archived("left") == logs.expected["master-0"]
     assert shell.on_cluster() == []
 
@@ -108,7 +111,10 @@ def test_a_run_id_that_exists_is_joined_by_whoever_names_it(shell: Shell) -> Non
             ended = [again.ends(), third.ends()]
             other.ends(5)
     assert all(" ok (smoke)" in one.out for one in ended)
-    assert "not-measured (joined): All 2 replicas succeeded. k8sbench on " in other.out
+    assert (
+        "not-measured (joined): All 2 replicas succeeded. It is collected by k8sbench on "
+        in other.out
+    )
     for one in (shell, colleague):
         (run,) = one.json("list")
         assert (run["run_id"], run["set_name"], run["phase"]) == ("joined", "night", "Succeeded")

@@ -256,7 +256,6 @@ def test_the_collector_is_granted_what_its_whole_life_uses_and_nothing_else(
         submitter.submit("queued", "--queue=lab", "--detach")
         submitter.submit("nowhere", "--node-pool=nowhere", "--detach")
         running.until("run=queued Queued: ")
-        until(lambda: Right("", "nodes", "list") in account.used(), "a look at the nodes")
         until(lambda: Right(KUEUE, "workloads", "list") in account.used(), "a look at the queue")
         submitter.run("delete", "queued")
         until(lambda: collector.on_cluster() == [], "the end of both")

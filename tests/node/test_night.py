@@ -90,7 +90,7 @@ def test_a_night_is_measured_and_its_row_outlives_the_release(
     ((run,), rows, logs) = known
     assert (run["set_name"], run["source"]) == (NIGHT, "collector")
     assert len(rows["rows"]) == 1
-    assert "Iteration: 6 " in logs[run["run_id"]]
+    assert '"event": "step", "step": 6,' in logs[run["run_id"]]
     made = ("get", "leases,secrets", "--output=name")
     assert trained_in.kubectl(*made).count(f"/{COLLECTOR}") == 2
     release.run("uninstall", *PATIENCE)

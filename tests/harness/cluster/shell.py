@@ -49,6 +49,7 @@ pools:
     gpus_per_node: 8
     gpu_model: Tesla V100-SXM2-32GB
     selector: {{no.such/label: "true"}}
+    tolerations: [{{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}}]
 """
 """Pods of ``quick`` end at once, of ``endless`` when released.
 
