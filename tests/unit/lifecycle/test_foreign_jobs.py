@@ -13,6 +13,7 @@ import pytest
 from k8sbench.app import connections, lookup
 from k8sbench.lifecycle import collecting, owners
 from k8sbench.lifecycle.context import RunContext
+from k8sbench.model import creation
 from k8sbench.model.errors import NotFound, PlanUnreadable, UsageError
 from k8sbench.model.ownership import JobOwner, Ownership, Turn
 from k8sbench.model.phase import Phase
@@ -71,6 +72,31 @@ def test_a_job_that_continues_a_training_reopens_its_run(
     run = store.run("left")
     assert collecting.needs_collection(run) is goes_on
     assert (run.attempt, run.job_uid) == ((3, "uid-3") if goes_on else (1, None))
+
+
+def test_a_job_of_a_run_that_was_thought_never_created_reopens_it(store: Store) -> None:
+    store.record(plan("late", backend="kubernetes"), at=NOW, owner=None)
+    store.move("late", creation.never("late", NOW))
+    cluster = FakeCluster(outlives=True)
+    cluster.found = [
+        msgspec.structs.replace(job("late", backend="kubernetes"), uid="uid-1", ownership=OURS)
+    ]
+    record(cluster, context(store, cluster), [])
+    run = store.run("late")
+    assert (collecting.needs_collection(run), run.job_uid) == (True, "uid-1")
+
+
+def test_no_other_process_follows_half_a_record(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, order = FakeCluster(outlives=True), list[str]()
+    found = msgspec.structs.replace(job("theirs"), attempt=2, ownership=OURS)
+    move = store.move
+    monkeypatch.setattr(store.claims, "claim", lambda _: order.append("claim") or True)
+    monkeypatch.setattr(store.claims, "release", lambda _: order.append("release"))
+    monkeypatch.setattr(store, "move", lambda *a, **k: order.append("move") or move(*a, **k))
+    collecting.recorded(found, context(store, cluster))
+    assert order == ["claim", "move", "move", "release"]
 
 
 def test_a_request_on_the_job_of_a_run_that_is_over_is_recorded(store: Store) -> None:

@@ -201,6 +201,25 @@ def test_what_goes_on_of_a_set_is_taken_up_and_not_started_a_second_time(store: 
     assert cluster.created == ["recorded"]
 
 
+def test_joined_runs_count_in_the_turns_of_a_collectors_set(store: Store) -> None:
+    (run,) = detached(store)
+    case = planned_case("kubernetes")
+    again = [msgspec.structs.replace(case, joins=run.run_id), case]
+
+    class Turns(FakeCluster):
+        def create(self, plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> None:
+            held[plan.run_id] = "k8sbench.io/turn" in manifests[-1]["metadata"].get(
+                "annotations", {}
+            )
+            super().create(plan, manifests, folder)
+
+    held: dict[str, bool] = {}
+    changes = {"for_collector": True, "draw_run_id": lambda _: "seg-2"}
+    more = {"planned": again, "parallel": 1, "detach": True, "changes": changes}
+    submit(store, Turns(outlives=True), **more)
+    assert list(held.values()) == [True]
+
+
 def test_what_a_kill_ended_on_this_machine_is_missing_of_its_set(store: Store) -> None:
     case = planned_case("local")
     store.record(case.plan("killed", "night", 1), at=11.0, owner=OWNER)
