@@ -91,10 +91,16 @@ def test_no_other_process_follows_half_a_record(
 ) -> None:
     cluster, order = FakeCluster(outlives=True), list[str]()
     found = msgspec.structs.replace(job("theirs"), attempt=2, ownership=OURS)
-    move = store.move
-    monkeypatch.setattr(store.claims, "claim", lambda _: order.append("claim") or True)
-    monkeypatch.setattr(store.claims, "release", lambda _: order.append("release"))
-    monkeypatch.setattr(store, "move", lambda *a, **k: order.append("move") or move(*a, **k))
+
+    def noted(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*args: Any) -> Any:
+            order.append(name)
+            return call(*args)
+
+        return called
+
+    for of, name in ((store.claims, "claim"), (store.claims, "release"), (store, "move")):
+        monkeypatch.setattr(of, name, noted(name, getattr(of, name)))
     collecting.recorded(found, context(store, cluster))
     assert order == ["claim", "move", "move", "release"]
 
