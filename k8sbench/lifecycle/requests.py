@@ -17,9 +17,9 @@ from typing import Any
 import msgspec
 
 from k8sbench.diagnose.job.causes import may_be_better
+from k8sbench.lifecycle import active_run
 from k8sbench.lifecycle.active_run import (
     BY_NAME,
-    READ_SECONDS,
     ActiveRun,
     Request,
     is_by_name,
@@ -362,7 +362,7 @@ class JobRequests:
         """Cancel a job; a run without a job ends at once."""
         run_id, now, store = active.run_id, self._context.clock(), self._context.store
         if active.request is not None:  # it is still being read
-            seconds = times.duration(READ_SECONDS)
+            seconds = times.duration(active_run.READ_SECONDS)
             _note_unread(active, f"that takes longer than {seconds}.")
         if active.record.wish is None:
             wish = Wish(kind="cancel", at=now, cause=cause, cause_id=cause_id)

@@ -80,7 +80,7 @@ def test_collect_all_deletes_after_a_kill_before_deletion(shell: Shell, proxy: F
             submit.kill()
         measured = shell.json("status", "owed")["measurement"]
         assert measured["verdict"] == "valid"
-        assert "1 run still has its job on the cluster: k8sbench collect --all" in (
+        assert "1 run is still to be cancelled or deleted: k8sbench collect --all" in (
             shell.run("list").err
         )
     shell.run("collect", "--all")

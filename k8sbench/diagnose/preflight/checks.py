@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from types import SimpleNamespace as Subject
 from typing import Any, NamedTuple
 
@@ -33,6 +34,8 @@ KUEUE = "kueue.x-k8s.io"
 """API group."""
 MOST_NAMES = 5
 """Nodes that a sentence names."""
+TEMPLATE_FILE = "/etc/config/initContainer.yaml"
+"""Default path of the init container's template in training operator v1.9."""
 
 
 class Row(NamedTuple):
@@ -282,6 +285,21 @@ def _listed(labels: Mapping[str, str], none: str = "no such label") -> str:
 
 
 # -- the operator's Deployment -------------------------------------------------------------------
+#
+# Its flags are those of the training operator v1.9 (cmd/training-operator.v1/main.go).
+
+
+def flags(deployment: KubeObject) -> dict[str, str]:
+    """Return flags of the operator's process, without dashes; one without a value is ``true``."""
+    container = _container(deployment)
+    words = [*container.get("command", ()), *container.get("args", ()), "-"]
+    values: dict[str, str] = {}
+    for word, following in pairwise(words):
+        if re.match(r"--?[a-z]", word):
+            name, has_value, value = word.lstrip("-").partition("=")
+            is_switch = following.startswith("-")
+            values[name] = value if has_value else "true" if is_switch else following
+    return values
 
 
 def version(deployment: KubeObject, program: Operator) -> tuple[int, int] | None:
@@ -295,12 +313,18 @@ def version(deployment: KubeObject, program: Operator) -> tuple[int, int] | None
 
 
 def has_init_template(deployment: KubeObject) -> bool:
-    """Return whether a ConfigMap is mounted, as with a template of the init container.
+    """Return whether the template of the operator's init container comes from a ConfigMap.
 
-    Upstream's Deployment mounts none, and its own template has no security context.
+    Where there is no such file, the operator takes its own, which has no security context.
     """
+    file = flags(deployment).get("pytorch-init-container-template-file", TEMPLATE_FILE)
     volumes = deployment["spec"]["template"]["spec"].get("volumes", ())
-    return any("configMap" in volume for volume in volumes)
+    config_maps = {volume["name"] for volume in volumes if "configMap" in volume}
+    return any(
+        mount["name"] in config_maps
+        and mount["mountPath"].rstrip("/") in (file, file.rpartition("/")[0])
+        for mount in _container(deployment).get("volumeMounts", ())
+    )
 
 
 def _container(deployment: KubeObject, program: Operator = TRAINING_OPERATOR) -> KubeObject:

@@ -16,13 +16,17 @@ from tests.unit.render.plans import plan
 
 POOL = pools.load(environ={}).pool("v100-32gb")
 
+QUICK = ("--kube-api-qps=400", "--kube-api-burst=800", "--controller-threads=8")
 
-def deployment(image: str = "example.com/training-operator:v1.9.3") -> dict[str, Any]:
+
+def deployment(*args: str, image: str = "example.com/training-operator:v1.9.3") -> dict[str, Any]:
     """The operator's Deployment; its template comes from a ConfigMap."""
     container = {
         "name": "training-operator",
         "image": image,
         "command": ["/manager"],
+        "args": list(args),
+        "volumeMounts": [{"name": "init", "mountPath": "/etc/config"}],
     }
     volume = {"name": "init", "configMap": {"name": "init-container"}}
     pod = {"containers": [container], "volumes": [volume]}
@@ -106,7 +110,7 @@ READY = PreflightFacts(
     kinds=("pytorchjobs", "paddlejobs"),
     asked=("PyTorchJob", "PaddleJob"),
     refusals={"PyTorchJob": None, "PaddleJob": None},
-    deployments={TRAINING_OPERATOR.name: deployment()},
+    deployments={TRAINING_OPERATOR.name: deployment(*QUICK)},
     access=access("create", "pytorchjobs.kubeflow.org") | access("list", "pods"),
     role_file="/k8sbench/role.yaml",
     namespace=namespace(**{ENFORCE: "restricted"}),
