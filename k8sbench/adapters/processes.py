@@ -13,12 +13,15 @@ import contextlib
 import hashlib
 import os
 import platform
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from k8sbench.model.run import Owner
+
+if TYPE_CHECKING:
+    import subprocess
 
 PROC = Path("/proc")
 MACHINE_ID = Path("/etc/machine-id")
@@ -114,6 +117,8 @@ def running(module: str, words: Sequence[str]) -> Iterator[subprocess.Popen[str]
 
     stdout and stderr are one stream. It has its own session, because Ctrl-C is handled here.
     """
+    import subprocess  # every command imports this module, and few start a program
+
     tree = str(Path(__file__).parents[2])
     path = os.pathsep.join(filter(None, (tree, os.environ.get("PYTHONPATH"))))
     with subprocess.Popen(
