@@ -7,16 +7,10 @@ import pathlib
 import subprocess
 import sys
 
-import msgspec
 import pytest
 
-from k8sbench.adapters.store.sql_store import open_store
-from k8sbench.lifecycle import gathering
-from k8sbench.model.gpu_metrics import Gpu, Series, SourceName
-from k8sbench.model.measurement import SteadyPart
 from tests.unit.cli.conftest import Fill, Typed
 from tests.unit.report import example
-from tests.unit.report.example import gpu_metrics
 from tests.unit.report.factory import START, repeats, run, smoke
 
 
@@ -74,36 +68,6 @@ def test_a_plot_joins_the_table(fill: Fill, typed: Typed, tmp_path: pathlib.Path
     assert "100.50" in out
     assert "plot: rows.svg" in err
     assert (tmp_path / "rows.svg").read_text().startswith("<?xml")
-
-
-@pytest.mark.slow
-def test_a_page_shows_gpu_metrics(fill: Fill, typed: Typed, root: pathlib.Path) -> None:
-    steady = SteadyPart(started_at=1000.0, ended_at=1300.0)
-    measured = {"gpu_metrics": gpu_metrics(), "steady": steady}
-    runs = repeats([100.0, 101.0], measured=measured)
-    fill(runs)
-    ids = [one.run_id for one in runs]
-    sources: tuple[SourceName, ...] = ("dcgm", "prometheus")
-    with open_store(str(root)) as store:
-        for run_id in ids:
-            for source in sources:
-                one = Series(
-                    metric="power",
-                    gpu=Gpu(index=f"{source}-0"),
-                    source=source,
-                    at=tuple(1000.0 + 30 * i for i in range(11)),
-                    values=(250.0,) * 11,
-                )
-                line = msgspec.json.encode(one).decode() + "\n"
-                store.keep(run_id, gathering.series_file(source), line)
-
-    page = typed("results", "-o", "html")[1]
-    assert page.count('aria-label="Power, W"') == 1
-    # Of the two sources the one whose figure counts; of the other figures there are no series.
-    assert ">dcgm-0<" in page
-    assert "prometheus-0" not in page
-    assert "GPU utilization" not in page
-    assert 'aria-label="Power, W"' in typed("results", ids[0], "-o", "html")[1]
 
 
 def test_printing_rows_takes_no_drawing_and_no_framework(fill: Fill, root: pathlib.Path) -> None:
