@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 import msgspec
 
-from k8sbench.app import connections, records
+from k8sbench.app import connections
 from k8sbench.lifecycle.gathering import is_owed
 from k8sbench.model import attempts
 from k8sbench.model.errors import BenchError, Unreachable, is_refused
@@ -36,6 +36,8 @@ INSIST_SECONDS = 10.0
 """Time limit of each answer if no other data are shown."""
 LOG_SECONDS = 30.0
 """Until the next piece of a log must come."""
+PAGE = 1000
+"""Runs of one answer of a collector: the newest that match."""
 SOURCE = "collector"
 """The source of its runs."""
 
@@ -119,12 +121,12 @@ def runs(
 
     def read(there: CollectorProxy) -> None:
         given = {name: value for name, value in query.items() if value is not None}
-        given |= {"detail": "status", "limit": f"{records.PAGE}"}
+        given |= {"detail": "status", "limit": f"{PAGE}"}
         while True:
             page = _RUNS.decode(there.read("runs", dict(given)) or b"[]")
             before = len(found)
             found.update((status.run_id, status) for status in page)
-            if len(found) == before or len(page) < records.PAGE:
+            if len(found) == before or len(page) < PAGE:
                 return
             if not insist and time.monotonic() > until:
                 raise Unreachable(f"It has not answered in {SECONDS:g} s.", "Try again.")

@@ -20,17 +20,17 @@ from k8sbench.app import (
     context,
     lookup,
     records,
-    reporting,
     stores,
 )
 from k8sbench.app.records import ListedRun, RunStatus
 from k8sbench.app.stores import Note
 from k8sbench.lifecycle import collecting
-from k8sbench.measure.group import grouping
+from k8sbench.measure.group import grouping, selection
 from k8sbench.model import creation
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import BenchError, NamedNotThere, NotFound, UsageError
 from k8sbench.model.group import GroupFilter, no_run_of, no_run_together
+from k8sbench.model.identity import check_set, resolve
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
@@ -118,7 +118,7 @@ def judged(rows: Sequence[ListedRun], among: Iterable[Run]) -> list[ListedRun]:
 def _check_filters(wanted: RunFilter, every: Sequence[Run]) -> None:
     """Reject filters that none of some runs fits, and name the nearest values."""
     if wanted.set_name is not None:
-        records.check_set(wanted.set_name, [run.plan.set_name for run in reversed(every)])
+        check_set(wanted.set_name, [run.plan.set_name for run in reversed(every)])
     if not every:
         return
     names = sorted({run.plan.benchmark for run in every})
@@ -241,7 +241,7 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
 def runs(store: Store, query: Mapping[str, str]) -> list[ListedRun] | list[RunStatus]:
     """Return the newest runs that match, oldest first; ``detail=status`` with all there is.
 
-    There are at most :data:`.records.PAGE`; those before them are asked for with ``until``.
+    There are at most :data:`.collectors.PAGE`; those before them are asked for with ``until``.
     """
     matching = store.runs(_filter(query))
     if query.get("detail") == "status":
@@ -270,16 +270,16 @@ def page(where: str | None, store: Store, query: Mapping[str, str]) -> str:
     return results.page(_report(store, query), (), where, lambda _: None, lang=lang)
 
 
-def _report(store: Store, query: Mapping[str, str]) -> reporting.Report:
+def _report(store: Store, query: Mapping[str, str]) -> selection.Report:
     asked = _filter(query)
-    wanted = reporting.Wanted(
+    wanted = selection.Wanted(
         chosen=GroupFilter(benchmark=asked.benchmark, framework=asked.framework),
         set_name=asked.set_name,
         since=asked.since,
         every=query.get("all") == "true",
     )
     find = catalog.finder(store, lambda _: None)
-    return reporting.report(store.runs(RunFilter()), wanted, find=find)
+    return selection.report(store.runs(RunFilter()), wanted, find=find)
 
 
 def artifacts(store: Store, text: str) -> list[Artifact]:
@@ -312,14 +312,16 @@ def room(where: str | None) -> tuple[int, int]:
 
 
 def _find(store: Store, text: str) -> Run:
-    return store.run(records.resolve(store.ids(), text, where="in the collector's store"))
+    return store.run(resolve(store.ids(), text, where="in the collector's store"))
 
 
 def _filter(query: Mapping[str, str]) -> RunFilter:
     """Read a query; what it says besides is ignored."""
-    given = {"limit": records.PAGE, "set_name": query.get("set"), **query}
+    given = {"limit": collectors.PAGE, "set_name": query.get("set"), **query}
     try:
         wanted = msgspec.convert(given, RunFilter, strict=False)
     except msgspec.ValidationError as error:
         raise UsageError(f"The query cannot be read: {error}.") from error
-    return msgspec.structs.replace(wanted, limit=min(wanted.limit or records.PAGE, records.PAGE))
+    return msgspec.structs.replace(
+        wanted, limit=min(wanted.limit or collectors.PAGE, collectors.PAGE)
+    )

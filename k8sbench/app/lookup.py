@@ -10,10 +10,11 @@ import contextlib
 from collections.abc import Callable, Collection, Sequence
 
 from k8sbench.adapters import processes
-from k8sbench.app import connections, context, records
+from k8sbench.app import connections, context
 from k8sbench.lifecycle import collecting, lost_runs
 from k8sbench.lifecycle.context import RunContext
 from k8sbench.model.errors import BenchError, NotFound, PlanUnreadable
+from k8sbench.model.identity import resolve
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Location, Run
@@ -38,7 +39,7 @@ def chosen(store: Store, texts: Sequence[str]) -> list[str]:
     run_ids: dict[str, None] = {}
     for text in texts:
         members = [] if text in ids else store.runs(RunFilter(set_name=text))
-        for run_id in [run.run_id for run in members] or [records.resolve(ids, text)]:
+        for run_id in [run.run_id for run in members] or [resolve(ids, text)]:
             run_ids[run_id] = None
     return list(run_ids)
 
@@ -51,7 +52,7 @@ def listing(store: Store) -> list[Run]:
 
 def find(store: Store, text: str) -> Run:
     """Return the current record of the run with this id prefix."""
-    run_id = records.resolve(store.ids(), text)
+    run_id = resolve(store.ids(), text)
     return _reconcile(store).get(run_id) or store.run(run_id)
 
 
@@ -109,7 +110,7 @@ def _foreign_job(
         raise missing  # it was recorded meanwhile; another job may have a name that begins alike
     foreign = {job.run_id: job for job in jobs if job.run_id not in known}
     places = f"in the store or in namespace {place.namespace} of {place.server}"
-    return foreign[records.resolve([*foreign], text, other_ids=known, where=places)], here
+    return foreign[resolve([*foreign], text, other_ids=known, where=places)], here
 
 
 def foreign_jobs(

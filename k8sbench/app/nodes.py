@@ -19,10 +19,10 @@ from k8sbench.model.kube import name_of
 from k8sbench.model.request import SubmitRequest
 
 if TYPE_CHECKING:
-    from k8sbench.app.reporting import Report
     from k8sbench.app.results import Rows
     from k8sbench.app.targets import RunTarget
     from k8sbench.measure.group.node_check import Judged
+    from k8sbench.measure.group.selection import Report
     from k8sbench.model.group import Result
 
 

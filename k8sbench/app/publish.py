@@ -9,8 +9,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from k8sbench.app import catalog, collectors, connections, reporting, results, stores
-from k8sbench.app.reporting import Wanted
+from k8sbench.app import catalog, collectors, connections, results, stores
+from k8sbench.measure.group import selection
+from k8sbench.measure.group.selection import Wanted
 from k8sbench.model.errors import UsageError
 from k8sbench.model.group import Result
 from k8sbench.model.kinds import rank_order
@@ -57,7 +58,7 @@ def publish(
     ):
         find = catalog.finder(store, note)
         reports = [
-            reporting.report(
+            selection.report(
                 runs, Wanted(set_name=name), accept=accept, published=published, find=find
             )
             for name in dict.fromkeys(sets)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
 from k8sbench.lifecycle.lost_runs import Alive
-from k8sbench.model.errors import NotFound, StoreError, UsageError, did_you_mean, few
+from k8sbench.model.errors import StoreError
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plan import RunPlan
@@ -18,8 +17,6 @@ from k8sbench.model.run import Location, Owner, Run, Wish
 from k8sbench.ports import JobEvent, Store
 
 T = TypeVar("T", bound="RunView")
-PAGE = 1000
-"""Runs of one answer of a collector: the newest that match."""
 
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,39 +153,6 @@ class RunStatus(RunView, frozen=True, kw_only=True):
 
     It is None for a finished or local run, and if the cluster did not answer.
     """
-
-
-def check_set(name: str, sets: Sequence[str]) -> None:
-    """Reject a set that is not among those that there are, the latest first."""
-    sets = list(dict.fromkeys(sets))
-    if name not in sets:
-        near = did_you_mean(name, sets) + f"Latest sets: {few(sets)}."
-        raise NotFound(f"There is no set {name!r}.", near if sets else "The store is empty.")
-
-
-def resolve(
-    ids: Sequence[str], text: str, *, other_ids: Sequence[str] = (), where: str = "in the store"
-) -> str:
-    """The id that ``text`` is, or the only one that begins with it.
-
-    ``other_ids`` and ``where`` are for the error: ids that were searched before, and the places.
-    """
-    if text in ids:
-        return text
-    fitting = [run_id for run_id in ids if text and run_id.startswith(text)]
-    if len(fitting) == 1:
-        return fitting[0]
-    if fitting:
-        shown = few(fitting[::-1])
-        raise UsageError(
-            f"{len(fitting)} runs begin with {text!r}: {shown}.", "Type more of the id."
-        )
-    known = [*other_ids, *ids]
-    near = difflib.get_close_matches(text, known, n=3)
-    way = "k8sbench list shows the runs." if known else "There are no runs; see: k8sbench submit -h"
-    raise NotFound(
-        f"There is no run {text!r} {where}.", f"Nearest: {', '.join(near)}." if near else way
-    )
 
 
 def listed(run: Run, **given: Any) -> ListedRun:

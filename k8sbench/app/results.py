@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from k8sbench.app import catalog, collectors, context, records, reporting, stores
+from k8sbench.app import catalog, collectors, context, stores
+from k8sbench.measure.group import selection
 from k8sbench.model import times
 from k8sbench.model.errors import BenchError, NotFound, UsageError, did_you_mean
+from k8sbench.model.identity import resolve
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
 
 if TYPE_CHECKING:
-    from k8sbench.app.reporting import Report, Wanted
     from k8sbench.lifecycle.context import Stop
     from k8sbench.lifecycle.gathering import Gathering
+    from k8sbench.measure.group.selection import Report, Wanted
     from k8sbench.measure.run.curve import Curve
     from k8sbench.model.plan import RunPlan
     from k8sbench.ports import Store
@@ -63,7 +65,7 @@ def results(
         named = tuple(run_id(text, runs) for text in wanted.runs)
         chosen = msgspec.structs.replace(wanted, runs=named)
         find = catalog.finder(store, note)
-        report = reporting.report(
+        report = selection.report(
             runs, chosen, accept=accept, published=published, find=find, is_strict=True
         )
         if not report.results:
@@ -77,7 +79,7 @@ def run_id(text: str, runs: Sequence[Run]) -> str:
     if text not in ids and any(run.plan.set_name == text for run in runs):
         way = f"Its runs: k8sbench results --set {text} -o wide"
         raise UsageError(f"{text!r} is a set, not a run.", way)
-    return records.resolve(ids, text)
+    return resolve(ids, text)
 
 
 def histories(
@@ -93,7 +95,7 @@ def histories(
 
     rows = [row.group.members for row in report.results]
     units = {m.run_id: row.group.unit for row in report.results for m in row.group.members}
-    chosen = {records.resolve(sorted(units), text) for text in named} or {
+    chosen = {resolve(sorted(units), text) for text in named} or {
         max(members, key=lambda run: (run.rate is not None, run.created_at)).run_id
         for members in rows
     }
@@ -164,8 +166,8 @@ def rows(
     run_ids = {run.run_id for run in runs}
     benchmarks = sorted({run.plan.benchmark for run in runs})
     among = [run for name in benchmarks for run in store.runs(RunFilter(benchmark=name))]
-    wanted = reporting.Wanted(runs=tuple(run_ids))
-    report = reporting.report(among, wanted, accept=accept, find=catalog.finder(store, note))
+    wanted = selection.Wanted(runs=tuple(run_ids))
+    report = selection.report(among, wanted, accept=accept, find=catalog.finder(store, note))
     rejected = frozenset(
         member.run_id
         for row in report.results

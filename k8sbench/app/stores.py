@@ -9,9 +9,10 @@ from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from k8sbench.app import collectors, connections, context, lookup, records
+from k8sbench.app import collectors, connections, context, lookup
 from k8sbench.model import times
 from k8sbench.model.errors import BenchError, Interrupted, NotFound, StoreError, UsageError
+from k8sbench.model.identity import resolve
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
@@ -213,7 +214,7 @@ def import_collected(
         members = [run.run_id for run in there if run.plan.set_name == text]
         ids = [run.run_id for run in there]
         place = "in the collector's store"
-        for run_id in members or [records.resolve(ids, text, where=place)]:
+        for run_id in members or [resolve(ids, text, where=place)]:
             run_ids[run_id] = None
 
     def fetch(incoming: Path) -> None:

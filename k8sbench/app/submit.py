@@ -16,7 +16,6 @@ from k8sbench.app import (
     cases,
     catalog,
     connections,
-    records,
     stores,
     targets,
 )
@@ -36,7 +35,7 @@ from k8sbench.lifecycle.gathering import Gathering
 from k8sbench.model import creation, extras, times
 from k8sbench.model.errors import BenchError, Unreachable, UsageError
 from k8sbench.model.finding import Finding
-from k8sbench.model.identity import checked_run_id, checked_set_name
+from k8sbench.model.identity import check_set, checked_run_id, checked_set_name
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.run import Run
@@ -288,7 +287,7 @@ def check_names(request: SubmitRequest) -> None:
         checked_set_name(name)
         with stores.to_read(request.store, lambda _: None) as store:
             sets = [run.plan.set_name for run in reversed(store.runs(RunFilter()))]
-        records.check_set(name, sets)
+        check_set(name, sets)
 
 
 def check_detached(request: SubmitRequest) -> None:

@@ -13,8 +13,8 @@ from k8sbench.model.errors import UsageError
 from k8sbench.report import formats
 
 if TYPE_CHECKING:
-    from k8sbench.app.reporting import Report
     from k8sbench.app.results import Rows
+    from k8sbench.measure.group.selection import Report
     from k8sbench.report.columns import Form
     from k8sbench.report.tables import Table
 

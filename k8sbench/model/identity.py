@@ -10,15 +10,16 @@ every other comparison of runs, follow from one list: :data:`CASE_FIELDS`.
 from __future__ import annotations
 
 import datetime
+import difflib
 import hashlib
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, get_args
 
 import msgspec
 
-from k8sbench.model.errors import UsageError
+from k8sbench.model.errors import NotFound, UsageError, did_you_mean, few
 from k8sbench.model.kinds import KINDS, default_kind
 from k8sbench.model.plan import RunPlan
 
@@ -91,6 +92,39 @@ def checked_set_name(text: str, what: str = "set") -> str:
             "Use at most 63 letters, digits, '-', '_' and '.', a letter or digit at both ends.",
         )
     return text
+
+
+def check_set(name: str, sets: Sequence[str]) -> None:
+    """Reject a set that is not among those that there are, the latest first."""
+    sets = list(dict.fromkeys(sets))
+    if name not in sets:
+        near = did_you_mean(name, sets) + f"Latest sets: {few(sets)}."
+        raise NotFound(f"There is no set {name!r}.", near if sets else "The store is empty.")
+
+
+def resolve(
+    ids: Sequence[str], text: str, *, other_ids: Sequence[str] = (), where: str = "in the store"
+) -> str:
+    """The id that ``text`` is, or the only one that begins with it.
+
+    ``other_ids`` and ``where`` are for the error: ids that were searched before, and the places.
+    """
+    if text in ids:
+        return text
+    fitting = [run_id for run_id in ids if text and run_id.startswith(text)]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        shown = few(fitting[::-1])
+        raise UsageError(
+            f"{len(fitting)} runs begin with {text!r}: {shown}.", "Type more of the id."
+        )
+    known = [*other_ids, *ids]
+    near = difflib.get_close_matches(text, known, n=3)
+    way = "k8sbench list shows the runs." if known else "There are no runs; see: k8sbench submit -h"
+    raise NotFound(
+        f"There is no run {text!r} {where}.", f"Nearest: {', '.join(near)}." if near else way
+    )
 
 
 Use = Literal["case", "group", "series", "baseline", "parity", "ratio", "published"]

@@ -8,7 +8,6 @@ from typing import Any, get_args
 import click
 
 from k8sbench.app import explain, publish, results
-from k8sbench.app.reporting import Sort, Wanted
 from k8sbench.cli import rows
 from k8sbench.cli.options import (
     accept_option,
@@ -19,6 +18,7 @@ from k8sbench.cli.options import (
     store_option,
 )
 from k8sbench.cli.terminal import output
+from k8sbench.measure.group.selection import Sort, Wanted
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import UsageError
 from k8sbench.model.request import ClusterAccess

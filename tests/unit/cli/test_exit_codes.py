@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.app import reporting
 from k8sbench.app.results import Rows
 from k8sbench.cli import exit_codes
+from k8sbench.measure.group.selection import Report
 from k8sbench.model import creation
 from k8sbench.model import errors as errors_module
 from k8sbench.model.errors import (
@@ -74,7 +74,7 @@ def test_a_refusal_among_runs_that_were_measured_has_a_code(wrong: BenchError, c
     refused = msgspec.structs.replace(run(), history=(creation.failed("seg-1", wrong, NOW),))
     rows = Rows(
         runs=(valid, refused),
-        report=reporting.Report(results=(), parities=()),
+        report=Report(results=(), parities=()),
         rejected=frozenset(),
         refusals=(wrong,),
     )

@@ -13,7 +13,7 @@ import pytest
 from k8sbench.adapters.kubernetes.collectors import CollectorProxy
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app import collectors, connections, listing, records, results, stores
-from k8sbench.app.reporting import Wanted
+from k8sbench.measure.group.selection import Wanted
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.group import GroupFilter
 from k8sbench.model.phase import Phase, Transition
@@ -80,7 +80,7 @@ class Proxy:
             raise Unreachable("The collector does not answer.")
         until = float(query.get("until", "inf"))
         found = [run for run in self.runs if run.created_at <= until]
-        page = found[-min(int(query["limit"]), records.PAGE) :]
+        page = found[-min(int(query["limit"]), collectors.PAGE) :]
         return msgspec.json.encode([records.status(None, run) for run in page])
 
 
@@ -158,7 +158,7 @@ def test_list_rejects_the_runs_that_results_rejects(
 @pytest.fixture
 def many(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Ids of 25 runs, served in pages of ten; two share a time."""
-    monkeypatch.setattr(records, "PAGE", 10)
+    monkeypatch.setattr(collectors, "PAGE", 10)
     times = [float(n) for n in range(15)] + [14.0] + [float(n) for n in range(15, 24)]
     proxy.runs = tuple(run(f"r{n:02}", at=1e9 + at) for n, at in enumerate(times))
     return [one.run_id for one in proxy.runs]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.app.reporting import Report, Wanted, report
+from k8sbench.measure.group.selection import Report, Wanted, report
 from k8sbench.report import document, formats, layout, tables
 from k8sbench.report.columns import Form
 from tests.unit import goldens

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from k8sbench.app.reporting import Report, Wanted, report
+from k8sbench.measure.group.selection import Report, Wanted, report
 from k8sbench.model.finding import Finding
 from k8sbench.model.measurement import DataSet
 from k8sbench.model.phase import Phase

@@ -11,7 +11,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from k8sbench.app.reporting import Wanted, report
+from k8sbench.measure.group.selection import Wanted, report
 from k8sbench.model.errors import UsageError
 from k8sbench.model.measurement import MeasuredWindow
 from k8sbench.report import plot

@@ -5,7 +5,7 @@ import string
 from pathlib import Path
 from typing import Any
 
-from k8sbench.app.reporting import Wanted, report
+from k8sbench.measure.group.selection import Wanted, report
 from k8sbench.model.finding import Finding
 from k8sbench.model.run import Run
 from k8sbench.report import publication

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from k8sbench.app.reporting import Wanted, report
+from k8sbench.measure.group.selection import Wanted, report
 from k8sbench.model.run import Run
 from k8sbench.report import report_tables
 from tests.unit import goldens

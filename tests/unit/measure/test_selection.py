@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.app.reporting import Report, Wanted, report
+from k8sbench.measure.group.selection import Report, Wanted, report
 from k8sbench.model.group import Newer
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run

@@ -12,10 +12,9 @@ from typing import Literal
 
 import msgspec
 
-from k8sbench.app import records
 from k8sbench.measure.group import compare, grouping, ratios, speedup
 from k8sbench.model.group import Changed, Group, GroupFilter, Newer, Parity, Result, no_run_together
-from k8sbench.model.identity import GroupKey
+from k8sbench.model.identity import GroupKey, check_set
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.spec import BenchmarkSpec
@@ -80,7 +79,7 @@ def report(
     groups = grouping.groups(runs, accept=accept)
     if wanted.set_name is not None:
         newest_first = sorted(groups, key=lambda group: (-group.began[1], group.key.set_name))
-        records.check_set(wanted.set_name, [group.key.set_name for group in newest_first])
+        check_set(wanted.set_name, [group.key.set_name for group in newest_first])
     if is_strict:
         wanted.chosen.chosen(groups)
     fitting = [group for group in groups if _fits(group, wanted)]
