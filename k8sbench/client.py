@@ -28,7 +28,6 @@ from k8sbench.app import cases, comparing, listing, submit
 from k8sbench.app import logs as log_reading
 from k8sbench.app import results as rows_of
 from k8sbench.app.comparing import StoresRead
-from k8sbench.app.records import RunStatus
 from k8sbench.lifecycle.context import Stop, in_thread
 from k8sbench.measure.group.selection import Report, Wanted
 from k8sbench.model import request, times
@@ -36,6 +35,7 @@ from k8sbench.model.errors import TimedOut, UsageError, did_you_mean
 from k8sbench.model.group import GroupFilter
 from k8sbench.model.request import ClusterAccess, SubmitRequest
 from k8sbench.report import document
+from k8sbench.report.run_document import RunStatus
 
 if TYPE_CHECKING:
     import pandas as pd

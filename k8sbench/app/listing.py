@@ -19,16 +19,14 @@ from k8sbench.app import (
     connections,
     context,
     lookup,
-    records,
     stores,
 )
-from k8sbench.app.records import ListedRun, RunStatus
 from k8sbench.app.stores import Note
 from k8sbench.lifecycle import collecting
 from k8sbench.measure.group import grouping, selection
 from k8sbench.model import creation
 from k8sbench.model.counts import counted
-from k8sbench.model.errors import BenchError, NamedNotThere, NotFound, UsageError
+from k8sbench.model.errors import BenchError, NamedNotThere, NotFound, StoreError, UsageError
 from k8sbench.model.group import GroupFilter, no_run_of, no_run_together
 from k8sbench.model.identity import check_set, resolve
 from k8sbench.model.measurement import SCHEMA
@@ -36,7 +34,8 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.ports import FoundJob, JobEvent, RunFilter, Store
-from k8sbench.report import document
+from k8sbench.report import document, run_document
+from k8sbench.report.run_document import ListedRun, RunStatus
 
 
 def list_runs(
@@ -70,14 +69,14 @@ def list_runs(
         over = [run_id for run_id, phase in phases.items() if phase.final]
         if over:
             note(f"{_are(over)} over on the cluster, and not collected: k8sbench collect --all")
-        rows = [records.listed(run, on_cluster=phases.get(run.run_id)) for run in runs]
+        rows = [run_document.listed(run, on_cluster=phases.get(run.run_id)) for run in runs]
         if place is not None:
             known = {*store.ids(), *added}
             foreign = lookup.foreign_jobs(jobs, known, wanted, note)
             if foreign:
                 note(f"{_are(foreign)} not recorded in this store; k8sbench watch records one.")
             rows += [
-                records.listed(
+                run_document.listed(
                     lookup.as_run(job, place),
                     phase=job.phase,
                     on_cluster=job.phase,
@@ -186,17 +185,26 @@ def status(text: str, where: str | None, access: ClusterAccess, note: Note) -> R
     """
     with stores.run_seen(text, where, access, note) as (store, run, recorded, _):
         if run.source == collectors.SOURCE:
-            return records.status(None, run)
-        seen, reported = run, _look(run, access, note)
-        if not recorded:
-            steps = [event.transition for event in reported if event.transition is not None]
-            seen = msgspec.structs.replace(run, history=(*run.history, *steps))
-        return records.status(
-            *(store, seen),
-            alive=processes.alive,
-            on_cluster=records.on_cluster(reported, context.now()),
+            return run_document.status(run)
+        reported = _look(run, access, note)
+        steps = [event.transition for event in reported if event.transition is not None]
+        replicas = [event.replica for event in reported if event.replica is not None]
+        seen = run if recorded else msgspec.structs.replace(run, history=(*run.history, *steps))
+        return run_document.status(
+            seen,
+            log_files=_log_files(store, run) if recorded else (),
+            owner_alive=None if run.owner is None else processes.alive(run.owner),
+            on_cluster=run_document.on_cluster(steps, replicas, context.now()),
             recorded=recorded,
         )
+
+
+def _log_files(store: Store, run: Run) -> Sequence[str]:
+    """Return the paths of a run's logs; none if they are on another machine."""
+    try:
+        return [str(path) for path in store.log_files(run.run_id)]
+    except StoreError:
+        return ()
 
 
 def _look(run: Run, access: ClusterAccess, note: Note) -> Sequence[JobEvent]:
@@ -245,13 +253,17 @@ def runs(store: Store, query: Mapping[str, str]) -> list[ListedRun] | list[RunSt
     """
     matching = store.runs(_filter(query))
     if query.get("detail") == "status":
-        return [records.status(store, run) for run in matching]
-    return judged([records.listed(run) for run in matching], store.runs(RunFilter()))
+        return [_recorded(store, run) for run in matching]
+    return judged([run_document.listed(run) for run in matching], store.runs(RunFilter()))
 
 
 def run(store: Store, text: str) -> RunStatus:
     """Return the run of an id, or of a unique beginning of one."""
-    return records.status(store, _find(store, text))
+    return _recorded(store, _find(store, text))
+
+
+def _recorded(store: Store, run: Run) -> RunStatus:
+    return run_document.status(run, log_files=_log_files(store, run))
 
 
 def groups(store: Store, query: Mapping[str, str]) -> Any:

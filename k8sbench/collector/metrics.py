@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from k8sbench.app import comparing, listing, records
+from k8sbench.app import comparing, listing
 from k8sbench.app.comparing import Held
 from k8sbench.collector.controller import State
 from k8sbench.model.errors import BenchError
@@ -72,10 +72,9 @@ class Metrics(Collector):
         plan, measured = run.plan, run.measurement
         with self._lock:
             self._held_at = -HELD_SECONDS
-            started_at = records.started_at(run)
-            if started_at is not None:
+            if run.started_at is not None:
                 benchmark = plan.benchmark[:LONGEST_LABEL]
-                _put(self._queued, benchmark, started_at - run.created_at, MOST_BENCHMARKS)
+                _put(self._queued, benchmark, run.started_at - run.created_at, MOST_BENCHMARKS)
             if run.phase is Phase.CANCELLED or (run.phase is Phase.SUCCEEDED and measured is None):
                 return
             last = _Last(

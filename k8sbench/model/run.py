@@ -117,6 +117,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return self.history[-1].phase
 
     @property
+    def started_at(self) -> float | None:
+        """First time in state Running, Unix seconds; None if never."""
+        return next((step.at for step in self.history if step.phase is Phase.RUNNING), None)
+
+    @property
     def ended_at(self) -> float | None:
         """Unix seconds of the final state; None while the run goes on."""
         return self.history[-1].at if self.phase.final else None

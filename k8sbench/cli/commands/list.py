@@ -11,13 +11,13 @@ import click
 import msgspec
 
 from k8sbench.app import listing
-from k8sbench.app.records import ListedRun
 from k8sbench.cli.options import access_options, format_option, since_option, store_option
 from k8sbench.cli.terminal import output
 from k8sbench.model import times
 from k8sbench.model.request import ClusterAccess
 from k8sbench.ports import RunFilter
 from k8sbench.report import formats
+from k8sbench.report.run_document import ListedRun
 from k8sbench.report.tables import Column
 
 WIDE = ("set", "repeat", "variant", "impl", "preset", "backend", "group", "cause")

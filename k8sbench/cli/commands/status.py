@@ -7,7 +7,6 @@ import time
 import click
 
 from k8sbench.app import listing
-from k8sbench.app.records import RunStatus
 from k8sbench.cli.options import access_options, format_option, store_option
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.progress import figure_words
@@ -20,6 +19,7 @@ from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import COLLECTED_ELSEWHERE
 from k8sbench.report import group_words
 from k8sbench.report.publication import STATED
+from k8sbench.report.run_document import RunStatus
 from k8sbench.report.tables import Column, wrapped
 
 REPLICAS = (

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import click
 import msgspec
 
-from k8sbench.app import cases, nodes, records, submit
+from k8sbench.app import cases, nodes, submit
 from k8sbench.app.submit import Detached, DryRun
 from k8sbench.cli import exit_codes, rows
 from k8sbench.cli.options import GroupedHelp, format_option, request_options, rows_option
@@ -25,7 +25,7 @@ from k8sbench.model.request import (
     SubmitRequest,
 )
 from k8sbench.ports import Manifest
-from k8sbench.report import formats
+from k8sbench.report import formats, run_document
 
 
 @click.command(cls=GroupedHelp)
@@ -86,7 +86,7 @@ def _print_detached(done: Detached, output_format: str) -> int:
     """Name the detached runs; return the exit code of those that had ended."""
     runs = done.runs
     if output_format == "json":
-        output.write_json([records.listed(run) for run in runs])
+        output.write_json([run_document.listed(run) for run in runs])
     else:
         output.write_names(run.run_id for run in runs)
     over = [run for run in runs if run.phase.final]

@@ -12,7 +12,7 @@ import pytest
 
 from k8sbench.adapters.kubernetes.collectors import CollectorProxy
 from k8sbench.adapters.store.sql_store import open_store
-from k8sbench.app import collectors, connections, listing, records, results, stores
+from k8sbench.app import collectors, connections, listing, results, stores
 from k8sbench.measure.group.selection import Wanted
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.group import GroupFilter
@@ -20,6 +20,7 @@ from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
+from k8sbench.report import run_document
 from tests.unit.cli import live_runs
 from tests.unit.store.examples import OWNER, measurement, plan, step
 
@@ -81,7 +82,7 @@ class Proxy:
         until = float(query.get("until", "inf"))
         found = [run for run in self.runs if run.created_at <= until]
         page = found[-min(int(query["limit"]), collectors.PAGE) :]
-        return msgspec.json.encode([records.status(None, run) for run in page])
+        return msgspec.json.encode([run_document.status(run) for run in page])
 
 
 @pytest.fixture

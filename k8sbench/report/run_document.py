@@ -1,20 +1,16 @@
-"""Recorded runs as commands show them: find one, list some, describe one."""
+"""A run as data: its entry in a list, and its status."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 import msgspec
 
-from k8sbench.lifecycle.lost_runs import Alive
-from k8sbench.model.errors import StoreError
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Location, Owner, Run, Wish
-from k8sbench.ports import JobEvent, Store
 
 T = TypeVar("T", bound="RunView")
 
@@ -162,70 +158,51 @@ def listed(run: Run, **given: Any) -> ListedRun:
     """
     measured = run.measurement
     figure = None if measured is None else measured.throughput
-    return _built(
-        ListedRun,
-        *(run, run.plan),
-        verdict=None if measured is None else measured.verdict,
-        reasons=() if measured is None else tuple(reason.id for reason in measured.reasons),
-        throughput=None if measured is None else measured.rate,
-        unit=None if figure is None else figure.unit,
-        **given,
-    )
-
-
-def on_cluster(events: Sequence[JobEvent], now: float) -> ClusterState | None:
-    """Make a job's present state of the events of :meth:`~k8sbench.ports.Cluster.look`."""
-    replicas = tuple(event.replica for event in events if event.replica is not None)
-    for event in events:
-        if event.transition is not None:
-            about = msgspec.structs.asdict(event.transition) | {"at": now}
-            return ClusterState(**about, replicas=replicas)
-    return None
+    measurement = {
+        "verdict": None if measured is None else measured.verdict,
+        "reasons": () if measured is None else tuple(reason.id for reason in measured.reasons),
+        "throughput": None if measured is None else measured.rate,
+        "unit": None if figure is None else figure.unit,
+    }
+    return _built(ListedRun, run, **measurement, **given)
 
 
 def status(
-    store: Store | None,
     run: Run,
     *,
-    alive: Alive = lambda _: None,
+    log_files: Iterable[str] = (),
+    owner_alive: bool | None = None,
     on_cluster: ClusterState | None = None,
     recorded: bool = True,
 ) -> RunStatus:
-    """Build the status of a run, with its job's queried state.
-
-    ``store`` is None for a run of another store.
-    """
-    log_files: tuple[str, ...] = ()
-    if store is not None and recorded:
-        # They may be on another machine.
-        with contextlib.suppress(StoreError):
-            log_files = tuple(str(path) for path in store.log_files(run.run_id))
+    """Build the status of a run, with its job's queried state."""
     return _built(
         RunStatus,
         run,
-        owner_alive=None if run.owner is None else alive(run.owner),
-        log_files=log_files,
+        log_files=tuple(log_files),
+        owner_alive=owner_alive,
         on_cluster=on_cluster,
         recorded=recorded,
     )
 
 
-def _built(kind: type[T], run: Run, *sources: object, **given: Any) -> T:
-    """Build a view from given values, else from attributes of the same names."""
-    values: dict[str, Any] = {
-        "schema": SCHEMA,
-        "started_at": started_at(run),
-        "group": run.group_key.id,
-        "source": run.shown_source,
-        **given,
+def on_cluster(
+    steps: Iterable[Transition], replicas: Iterable[ReplicaState], now: float
+) -> ClusterState | None:
+    """Make a job's present state of its reported steps."""
+    for step in steps:
+        about = msgspec.structs.asdict(step) | {"at": now}
+        return ClusterState(**about, replicas=tuple(replicas))
+    return None
+
+
+def _built(kind: type[T], run: Run, **given: Any) -> T:
+    """Build a view of given values and those on record."""
+    values = {
+        name: getattr(source, name)
+        for source in (run.history[-1], run.plan, run)
+        for name in kind.__struct_fields__
+        if hasattr(source, name)
     }
-    for name in kind.__struct_fields__:
-        for source in (run, *sources, run.history[-1]):
-            if name not in values and hasattr(source, name):
-                values[name] = getattr(source, name)
-    return kind(**values)
-
-
-def started_at(run: Run) -> float | None:
-    """Return when the run was first Running, Unix seconds."""
-    return next((step.at for step in run.history if step.phase is Phase.RUNNING), None)
+    of_run = {"schema": SCHEMA, "group": run.group_key.id, "source": run.shown_source}
+    return kind(**values | of_run | given)
