@@ -18,8 +18,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from k8sbench.app import comparing, listing
-from k8sbench.app.comparing import Held
 from k8sbench.collector.controller import State
+from k8sbench.measure.group import compare
+from k8sbench.measure.group.compare import Held
 from k8sbench.model.errors import BenchError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
@@ -81,7 +82,7 @@ class Metrics(Collector):
                 rate=None if measured is None else measured.rate,
                 valid=measured is not None and measured.verdict == "valid",
             )
-            _put(self._cases, _cut(comparing.labels(plan)), last, MOST_CASES)
+            _put(self._cases, _cut(compare.labels(plan)), last, MOST_CASES)
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics as they are now."""

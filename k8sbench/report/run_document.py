@@ -1,4 +1,4 @@
-"""A run as data: its entry in a list, and its status."""
+"""Runs and baselines as data: list entries, and the status."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.run import Location, Owner, Run, Wish
+from k8sbench.model.run import Baseline, Location, Owner, Run, Wish
 
 T = TypeVar("T", bound="RunView")
 
@@ -151,6 +151,27 @@ class RunStatus(RunView, frozen=True, kw_only=True):
     """
 
 
+class BaselineInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """One baseline in ``baseline list -o json``."""
+
+    schema: int = SCHEMA
+    """Version of the document."""
+    name: str
+    """Name of the baseline, as ``compare`` takes it."""
+    saved_at: float
+    """Unix seconds."""
+    of: tuple[str, ...]
+    """Names of the runs, groups and sets given to ``baseline save``."""
+    benchmarks: tuple[str, ...]
+    """The benchmarks of its runs."""
+    sets: tuple[str, ...]
+    """The sets of its runs."""
+    runs: int
+    """Number of runs in the baseline."""
+    source: str = "here"
+    """Store of the baseline: ``here`` or ``collector``."""
+
+
 def listed(run: Run, **given: Any) -> ListedRun:
     """Make the entry of a list from a run.
 
@@ -206,3 +227,17 @@ def _built(kind: type[T], run: Run, **given: Any) -> T:
     }
     of_run = {"schema": SCHEMA, "group": run.group_key.id, "source": run.shown_source}
     return kind(**values | of_run | given)
+
+
+def baseline_info(baseline: Baseline, source: str) -> BaselineInfo:
+    """Describe a baseline by its runs."""
+    plans = [run.plan for run in baseline.runs]
+    return BaselineInfo(
+        name=baseline.name,
+        saved_at=baseline.saved_at,
+        of=baseline.of,
+        benchmarks=tuple(sorted({plan.benchmark for plan in plans})),
+        sets=tuple(dict.fromkeys(plan.set_name for plan in plans)),
+        runs=len(plans),
+        source=source,
+    )

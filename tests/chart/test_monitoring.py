@@ -23,6 +23,7 @@ from k8sbench.app import comparing
 from k8sbench.app.collect import CollectorSettings, Look
 from k8sbench.collector.controller import State
 from k8sbench.collector.metrics import Metrics
+from k8sbench.measure.group import compare
 from k8sbench.model.phase import Phase
 from tests.chart import examples
 from tests.harness.helm import CHART, NAMESPACE, Helm, find, merged
@@ -53,7 +54,7 @@ def exposed() -> Sequence[tuple[str, dict[str, str]]]:
     # Any folder: the files in it are counted.
     store = CollectorSettings(store=str(CHART), baseline="release")
     made.state = State(settings=store, is_leader=True, look=look, succeeded_at=1.0)
-    held = {comparing.labels(over.plan): comparing.Held(ratio=1.0, is_separated=False)}
+    held = {compare.labels(over.plan): compare.Held(ratio=1.0, is_separated=False)}
     with mock.patch.object(comparing, "held_against", return_value=held):
         families = text_string_to_metric_families(generate_latest(made.registry).decode())
     return [(each.name, each.labels) for family in families for each in family.samples]

@@ -12,15 +12,16 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import msgspec
 
-from k8sbench.measure.group import permutation, ratios
+from k8sbench.measure.group import grouping, permutation, ratios, sides
 from k8sbench.measure.group.grouping import joined, spread
 from k8sbench.measure.group.permutation import ALPHA, TwoSides, adjusted, least_p
+from k8sbench.measure.group.sides import Side, counterparts, differing
 from k8sbench.model.compared import (
     Compared,
     Comparison,
@@ -32,114 +33,10 @@ from k8sbench.model.compared import (
 )
 from k8sbench.model.gpu_metrics import METRICS, GpuMetric
 from k8sbench.model.group import Group
-from k8sbench.model.identity import case_values, fields_for
+from k8sbench.model.identity import case_values
 from k8sbench.model.measurement import GpuFigure
-from k8sbench.model.run import Run
-
-# -- sides ----------------------------------------------------------------------------------------
-#
-# A case of a side is its groups that are equal in all that stays the same over sets, on the same
-# GPU and by the same estimator. Cases of the two sides that are equal in all of that are
-# counterparts; what is left is paired by benchmark, framework and case, those first that differ in
-# the least; and where a side is one single case, it is held against the other's, whatever that is.
-
-SERIES = fields_for("series")
-ALWAYS_EQUAL = ("benchmark", "framework", "case")
-"""Fields that counterparts share, unless each side is a single case."""
-
-
-class Side(msgspec.Struct, frozen=True, kw_only=True):
-    """One side of a comparison, as named."""
-
-    name: str
-    groups: tuple[Group, ...]
-    runs: Mapping[str, Run]
-    """By id: at least the members of the groups."""
-
-    def cases(self) -> list[list[Group]]:
-        """Its groups by case; each oldest first, in the order of their keys."""
-        by_case: dict[tuple[object, ...], list[Group]] = {}
-        for group in sorted(self.groups, key=lambda g: (g.spread is None, -g.began[1], g.key)):
-            case = group.key.only("series")
-            if group.spread is None and any(key[:-2] == case for key in by_case):
-                # It has no figure that could be of another GPU: it belongs to the newest.
-                next(members for key, members in by_case.items() if key[:-2] == case).append(group)
-            else:
-                more = (group.key.gpu_model, group.estimator)
-                by_case.setdefault((*case, *more), []).append(group)
-        cases = [sorted(groups, key=lambda g: (g.began[1], g.key)) for groups in by_case.values()]
-        return sorted(cases, key=lambda groups: groups[-1].key)
-
-
-def chosen(groups: Sequence[Group], run_ids: Collection[str]) -> list[Group]:
-    """Return the groups of some runs, with figures of these runs alone."""
-    kept = []
-    for group in groups:
-        members = tuple(member for member in group.members if member.run_id in run_ids)
-        if len(members) == len(group.members):
-            kept.append(group)
-        elif members:
-            rates = [member.rate for member in members if member.rate is not None]
-            middle = {group.estimator: statistics.median(rates)} if rates else {}
-            kept.append(
-                msgspec.structs.replace(
-                    group,
-                    members=members,
-                    spread=spread(rates) if rates else None,
-                    by_estimator=middle,
-                )
-            )
-    return kept
-
-
-def counterparts(a: Side, b: Side) -> list[tuple[list[Group], list[Group]]]:
-    """Pair the cases of two sides; an empty one has no counterpart."""
-    left, right = a.cases(), b.cases()
-    if len(left) == len(right) == 1:
-        return [(left[0], right[0])]
-    near = sorted(
-        (len(unlike), unlike, i, j)
-        for i, mine in enumerate(left)
-        for j, theirs in enumerate(right)
-        if all(getattr(mine[-1].key, n) == getattr(theirs[-1].key, n) for n in ALWAYS_EQUAL)
-        for unlike in (differing(mine[-1], theirs[-1]),)
-    )
-    pairs: dict[int, int] = {}
-    for _, _, i, j in near:
-        if i not in pairs and j not in pairs.values():
-            pairs[i] = j
-    met = [(left[i], right[pairs[i]] if i in pairs else []) for i in range(len(left))]
-    return [*met, *(([], right[j]) for j in range(len(right)) if j not in pairs.values())]
-
-
-def differing(one: Group, two: Group) -> tuple[str, ...]:
-    """Return the differing fields that stay the same over a case's sets."""
-    return tuple(name for name in SERIES if getattr(one.key, name) != getattr(two.key, name))
-
-
-def figures(groups: Sequence[Group], *, of_sets: bool) -> Figures:
-    """Take a case's figures: of its runs, or of its sets."""
-    newest, counted = groups[-1], [group for group in groups if group.spread is not None]
-    if of_sets:
-        values = [group.spread.median for group in counted if group.spread is not None]
-    else:
-        rates = (member.rate for group in groups for member in group.members)
-        values = [rate for rate in rates if rate is not None]
-    return Figures(
-        groups=tuple(groups),
-        values=tuple(values),
-        unit=newest.unit,
-        estimator=newest.estimator,
-        spread=spread(values) if values else None,
-        runs=sum(len(group.members) for group in groups),
-        of="sets" if of_sets else "runs",
-    )
-
-
-def have_sets(groups: Sequence[Group]) -> bool:
-    """Return True if a comparison of sets has enough sets with a figure."""
-    return sum(group.spread is not None for group in groups) >= permutation.fewest()
-
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.run import Baseline, Run
 
 # -- cases ----------------------------------------------------------------------------------------
 
@@ -223,6 +120,30 @@ def _beside(mine: Sequence[Group], theirs: Sequence[Group]) -> Compared:
         not_comparable=forbidden,
         notes=_notes(mine[-1], theirs[-1]),
     )
+
+
+def figures(groups: Sequence[Group], *, of_sets: bool) -> Figures:
+    """Take a case's figures: of its runs, or of its sets."""
+    newest, counted = groups[-1], [group for group in groups if group.spread is not None]
+    if of_sets:
+        values = [group.spread.median for group in counted if group.spread is not None]
+    else:
+        rates = (member.rate for group in groups for member in group.members)
+        values = [rate for rate in rates if rate is not None]
+    return Figures(
+        groups=tuple(groups),
+        values=tuple(values),
+        unit=newest.unit,
+        estimator=newest.estimator,
+        spread=spread(values) if values else None,
+        runs=sum(len(group.members) for group in groups),
+        of="sets" if of_sets else "runs",
+    )
+
+
+def have_sets(groups: Sequence[Group]) -> bool:
+    """Return True if a comparison of sets has enough sets with a figure."""
+    return sum(group.spread is not None for group in groups) >= permutation.fewest()
 
 
 def is_regression(ratio: float, test: TwoSides, limit: float) -> bool:
@@ -370,6 +291,46 @@ def _written(value: float, unit: str) -> str:
     return f"{100 * value:.1f} %" if unit == "ratio" else f"{value:,.0f} {unit}".rstrip()
 
 
+# -- the newest sets against a baseline -----------------------------------------------------------
+
+
+class Held(msgspec.Struct, frozen=True, kw_only=True):
+    """A case of the newest set, held against a baseline."""
+
+    ratio: float
+    is_separated: bool
+    """True if the difference is statistically significant."""
+
+
+def labels(plan: RunPlan) -> tuple[str, ...]:
+    """Return the user-chosen names that make throughputs comparable over time."""
+    return (
+        *(plan.benchmark, plan.variant, plan.framework, plan.precision, plan.case),
+        *(plan.preset, plan.pool.name),
+    )
+
+
+def against(kept: Baseline, runs: Sequence[Run]) -> dict[tuple[str, ...], Held]:
+    """Compare the newest set of each case with a baseline, by :func:`labels`.
+
+    Sets with active runs are left out, and the baseline's own: they are no news.
+    """
+    ours = sides.of_baseline(kept)
+    own = {run.plan.set_name for run in ours.runs.values()}
+    by_id = {run.run_id: run for run in runs}
+    held: dict[tuple[str, ...], Held] = {}
+    for group in sorted(grouping.groups(runs), key=lambda group: group.began[1]):
+        alike = tuple(one for one in ours.groups if not differing(one, group))
+        if group.spread is None or group.in_progress or group.key.set_name in own or not alike:
+            continue
+        side = Side(name="", groups=(group,), runs=by_id)
+        for case in compare(msgspec.structs.replace(ours, groups=alike), side).cases:
+            if case.ratio is not None:
+                is_separated = case.finding in ("faster", "slower")
+                held[labels(group.plan)] = Held(ratio=case.ratio, is_separated=is_separated)
+    return held
+
+
 # -- history ---------------------------------------------------------------------------------------
 
 
@@ -396,9 +357,19 @@ class Change(NamedTuple):
     p: float
 
 
-def history(groups: Sequence[Group]) -> list[Series]:
-    """Order the groups of each case by when they began, and mark the changes."""
-    return list(map(_series, Side(name="", groups=tuple(groups), runs={}).cases()))
+def history(groups: Iterable[Group], since: float = 0.0) -> list[Series]:
+    """Order the groups of each case by when they began, and mark the changes.
+
+    Sets that began before ``since`` count for the changes, and are no points.
+    """
+    every = map(_series, Side(name="", groups=tuple(groups), runs={}).cases())
+    shown = (
+        msgspec.structs.replace(
+            one, points=tuple(point for point in one.points if point.group.began[1] >= since)
+        )
+        for one in every
+    )
+    return [one for one in shown if one.points]
 
 
 def _series(groups: Sequence[Group]) -> Series:

@@ -18,6 +18,7 @@ from k8sbench.app.collect import CollectorSettings
 from k8sbench.collector import metrics as exposed
 from k8sbench.collector.controller import State
 from k8sbench.collector.metrics import Metrics
+from k8sbench.measure.group.compare import Held
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
 from tests.unit.collector.test_metrics import samples
@@ -96,7 +97,7 @@ def test_without_a_baseline_there_are_no_series(where: Path, made: Metrics) -> N
 def test_however_many_cases_there_are_the_series_are_bounded(
     made: Metrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = comparing.Held(ratio=1.0, is_separated=False)
+    one = Held(ratio=1.0, is_separated=False)
     held = {(f"{n:03}{'x' * 100}", *"abcdef"): one for n in range(1000)}
     monkeypatch.setattr(comparing, "held_against", lambda *_: held)
     assert samples(made)[RATIO]

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from k8sbench.measure.group import compare as comparing
-from k8sbench.measure.group.compare import Side, chosen
 from k8sbench.measure.group.grouping import groups
+from k8sbench.measure.group.sides import Side, chosen
 from k8sbench.model.compared import Compared, Comparison
 from k8sbench.model.measurement import GpuFigure, GpuMetrics
 from k8sbench.model.phase import Phase

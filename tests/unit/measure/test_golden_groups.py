@@ -10,10 +10,11 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.measure.group.compare import Side, changes, compare
+from k8sbench.measure.group.compare import changes, compare
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.node_check import check
 from k8sbench.measure.group.ratios import parities
+from k8sbench.measure.group.sides import Side
 from k8sbench.measure.group.speedup import results
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run

@@ -14,14 +14,13 @@ from k8sbench.adapters.store.artifacts import RunRecord, Wishes
 from k8sbench.adapters.store.exchange import ImportedLogs, Pruned
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app.catalog import DataSetList
-from k8sbench.app.comparing import BaselineInfo
 from k8sbench.app.listing import Artifact
 from k8sbench.cli.commands.doctor import PoolList
 from k8sbench.cli.main import main
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Baseline
-from k8sbench.report.run_document import ListedRun, RunStatus
+from k8sbench.report.run_document import BaselineInfo, ListedRun, RunStatus
 from tests import struct_docs
 from tests.tiers import ROOT
 from tests.unit import goldens

@@ -1,0 +1,171 @@
+"""Sides of a comparison: what their names stand for, and their cases.
+
+A case of a side is its groups that are equal in all that stays the same over sets, on the same GPU
+and by the same estimator. Cases of the two sides that are equal in all of that are counterparts;
+what is left is paired by benchmark, framework and case, those first that differ in the least; and
+where a side is one single case, it is held against the other's, whatever that is.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import msgspec
+
+from k8sbench.measure.group import grouping
+from k8sbench.model.errors import NotFound, did_you_mean, few
+from k8sbench.model.group import Group
+from k8sbench.model.identity import fields_for
+from k8sbench.model.run import Baseline, Run
+
+KINDS = ("baseline", "set", "group", "run")
+"""Kinds of sides; ``KIND:NAME`` states one explicitly."""
+SERIES = fields_for("series")
+ALWAYS_EQUAL = ("benchmark", "framework", "case")
+"""Fields that counterparts share, unless each side is a single case."""
+
+
+class Side(msgspec.Struct, frozen=True, kw_only=True):
+    """One side of a comparison, as named."""
+
+    name: str
+    groups: tuple[Group, ...]
+    runs: Mapping[str, Run]
+    """By id: at least the members of the groups."""
+
+    @property
+    def run_ids(self) -> set[str]:
+        """Ids of the members of its groups."""
+        return {member.run_id for group in self.groups for member in group.members}
+
+    def cases(self) -> list[list[Group]]:
+        """Its groups by case; each oldest first, in the order of their keys."""
+        by_case: dict[tuple[object, ...], list[Group]] = {}
+        for group in sorted(self.groups, key=lambda g: (g.spread is None, -g.began[1], g.key)):
+            case = group.key.only("series")
+            if group.spread is None and any(key[:-2] == case for key in by_case):
+                # It has no figure that could be of another GPU: it belongs to the newest.
+                next(members for key, members in by_case.items() if key[:-2] == case).append(group)
+            else:
+                more = (group.key.gpu_model, group.estimator)
+                by_case.setdefault((*case, *more), []).append(group)
+        cases = [sorted(groups, key=lambda g: (g.began[1], g.key)) for groups in by_case.values()]
+        return sorted(cases, key=lambda groups: groups[-1].key)
+
+
+def chosen(groups: Sequence[Group], run_ids: Collection[str]) -> list[Group]:
+    """Return the groups of some runs, with figures of these runs alone."""
+    kept = []
+    for group in groups:
+        members = tuple(member for member in group.members if member.run_id in run_ids)
+        if len(members) == len(group.members):
+            kept.append(group)
+        elif members:
+            rates = [member.rate for member in members if member.rate is not None]
+            middle = {group.estimator: statistics.median(rates)} if rates else {}
+            kept.append(
+                msgspec.structs.replace(
+                    group,
+                    members=members,
+                    spread=grouping.spread(rates) if rates else None,
+                    by_estimator=middle,
+                )
+            )
+    return kept
+
+
+def counterparts(a: Side, b: Side) -> list[tuple[list[Group], list[Group]]]:
+    """Pair the cases of two sides; an empty one has no counterpart."""
+    left, right = a.cases(), b.cases()
+    if len(left) == len(right) == 1:
+        return [(left[0], right[0])]
+    near = sorted(
+        (len(unlike), unlike, i, j)
+        for i, mine in enumerate(left)
+        for j, theirs in enumerate(right)
+        if all(getattr(mine[-1].key, n) == getattr(theirs[-1].key, n) for n in ALWAYS_EQUAL)
+        for unlike in (differing(mine[-1], theirs[-1]),)
+    )
+    pairs: dict[int, int] = {}
+    for _, _, i, j in near:
+        if i not in pairs and j not in pairs.values():
+            pairs[i] = j
+    met = [(left[i], right[pairs[i]] if i in pairs else []) for i in range(len(left))]
+    return [*met, *(([], right[j]) for j in range(len(right)) if j not in pairs.values())]
+
+
+def differing(one: Group, two: Group) -> tuple[str, ...]:
+    """Return the differing fields that stay the same over a case's sets."""
+    return tuple(name for name in SERIES if getattr(one.key, name) != getattr(two.key, name))
+
+
+# -- by name --------------------------------------------------------------------------------------
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True):
+    """Runs, groups and baselines that names can refer to."""
+
+    runs: Mapping[str, Run]
+    groups: Sequence[Group]
+    baselines: Mapping[str, Baseline]
+
+
+def known(runs: Sequence[Run], kept: Iterable[Baseline], *, accept: Collection[str] = ()) -> Known:
+    """Group runs and index baselines; later ones replace namesakes."""
+    return Known(
+        runs={run.run_id: run for run in runs},
+        groups=grouping.groups(runs, accept=accept),
+        baselines={baseline.name: baseline for baseline in kept},
+    )
+
+
+def of_baseline(kept: Baseline) -> Side:
+    """Return a baseline as a side, grouping only its own runs."""
+    runs = kept.as_runs()
+    by_id = {run.run_id: run for run in runs}
+    return Side(name=kept.name, groups=tuple(grouping.groups(runs)), runs=by_id)
+
+
+def named(text: str, known: Known) -> Side:
+    """Find what a side's text stands for: names, separated by commas."""
+    run_ids: set[str] = set()
+    groups: list[Group] = []
+    runs = {**known.runs}
+    for part in text.split(","):
+        kind, name = _meant(part.strip(), known)
+        if kind == "baseline":
+            kept = of_baseline(known.baselines[name])
+            groups += kept.groups
+            runs |= kept.runs
+        elif kind == "run":
+            run_ids.add(name)
+        else:
+            of = [g for g in known.groups if name in (g.key.set_name, g.key.id)]
+            run_ids |= {member.run_id for group in of for member in group.members}
+    groups += chosen(known.groups, run_ids)
+    return Side(name=text, groups=tuple(groups), runs=runs)
+
+
+def _meant(text: str, known: Known) -> tuple[str, str]:
+    """Return the kind and the full name of what a name stands for."""
+    names = {
+        "baseline": sorted(known.baselines),
+        "set": sorted({group.key.set_name for group in known.groups}),
+        "group": sorted({group.key.id for group in known.groups}),
+        "run": list(known.runs),
+    }
+    prefix, _, rest = text.partition(":")
+    kinds, name = ((prefix,), rest) if prefix in KINDS and rest else (KINDS, text)
+    every = [(kind, known_name) for kind in kinds for known_name in names[kind]]
+    found = [one for one in every if one[1] == name] or [
+        one for one in every if one[0] in ("group", "run") and name and one[1].startswith(name)
+    ]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        some = few([f"{kind}:{known_name}" for kind, known_name in found])
+        raise NotFound(f"{name!r} stands for {len(found)} things.", f"Write one of: {some}.")
+    near = did_you_mean(name, [known_name for _, known_name in every])
+    hint = near or "k8sbench list shows the runs and their sets."
+    raise NotFound(f"There is no {' or '.join(kinds)} {name!r}.", hint)
