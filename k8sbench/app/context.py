@@ -120,13 +120,14 @@ def _measure(
 ) -> Measurement | None:
     # Imported when the first run ends.
     from k8sbench.adapters.files import log_files
-    from k8sbench.lifecycle import active_run, measuring
+    from k8sbench.lifecycle import active_run
+    from k8sbench.measure.run import recorded
 
     files = {str(path): path.name for path in store.log_files(run.run_id)}
     nodes = active_run.kept_nodes(store, run.run_id).values()
     logs = log_files.opened(files)
-    found = measuring.measure_run(run, logs, accept=accept, gaps=gaps, nodes=nodes)
-    return found if measuring.is_result(run, found) else None
+    found = recorded.measure_run(run, logs, accept=accept, gaps=gaps, nodes=nodes)
+    return found if recorded.is_result(run, found) else None
 
 
 def _manifests(store: Store, run: Run) -> Sequence[Manifest]:

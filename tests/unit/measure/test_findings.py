@@ -12,12 +12,12 @@ import pytest
 from msgspec.structs import replace
 
 from k8sbench.adapters.files import catalog
-from k8sbench.lifecycle.measuring import measure_run
 from k8sbench.measure.group import rejections as group_rules
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.run import expectation
 from k8sbench.measure.run import rules as run_rules
 from k8sbench.measure.run.expectation import Expectation
+from k8sbench.measure.run.recorded import measure_run
 from k8sbench.model import attempts
 from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import Shared
@@ -25,10 +25,10 @@ from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run
 from k8sbench.model.spec import Fingerprint, LogFormat
 from tests.unit import goldens
-from tests.unit.lifecycle import test_incomplete_logs as incomplete
 from tests.unit.measure import test_batches_and_epochs as epochs
 from tests.unit.measure import test_gpu_metrics as metrics
 from tests.unit.measure import test_group_members as members
+from tests.unit.measure import test_recorded_runs as incomplete
 from tests.unit.measure import test_trained_groups as trained_groups
 from tests.unit.measure import train_logs
 from tests.unit.measure.support import Lines, fixture, lines_of, measured, mmseg, run, tsm

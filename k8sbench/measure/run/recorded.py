@@ -1,16 +1,12 @@
-"""Measuring: a finished run from its archived logs.
-
-The logs come in opened (``k8sbench.adapters.files.log_files``); what is measured and how is
-:mod:`k8sbench.measure`'s.
-"""
+"""The measurement of a recorded run: its logs, plan and history together."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from k8sbench.diagnose.job.facts import JOB_CHANGED
 from k8sbench.measure import verdict
 from k8sbench.measure.run import evidence, expectation, integrity, measuring, rules
 from k8sbench.measure.run.log_facts import OpenedLog
@@ -25,13 +21,10 @@ from k8sbench.model.sample import LogGap
 
 NO_LOG = "The run left no log: its program printed nothing, or the log was lost before it was read."
 
-UNFINISHED = frozenset(
-    rule.id
-    for rule in (
-        *(rules.ITERATIONS_MISSING, rules.NOTHING_MEASURED, rules.TOO_FEW_ITERATIONS),
-        rules.TOO_FEW_RECORDS,
-    )
-)
+UNFINISHED = {
+    *(rules.ITERATIONS_MISSING.id, rules.NOTHING_MEASURED.id),
+    *(rules.TOO_FEW_ITERATIONS.id, rules.TOO_FEW_RECORDS.id),
+}
 """Reasons by which a log lacks planned iterations."""
 
 
@@ -40,8 +33,8 @@ def is_result(run: Run, found: Measurement) -> bool:
 
     A failed run's measurement needs all planned iterations.
     """
-    lacks = not UNFINISHED.isdisjoint(reason.id for reason in found.reasons)
-    return run.phase is not Phase.FAILED or not lacks
+    is_whole = UNFINISHED.isdisjoint(reason.id for reason in found.reasons)
+    return is_whole or run.phase is not Phase.FAILED
 
 
 def measure_run(
@@ -83,12 +76,13 @@ def measure_run(
         for end in run.history[-1:]
         if end.phase is Phase.FAILED
     ]
-    changed = next((step for step in run.history if step.cause_id == JOB_CHANGED), None)
+    changed = next((step for step in run.history if step.cause_id == rules.JOB_CHANGED.id), None)
     if changed is not None:
         more.append(rules.JOB_CHANGED.finding(changed.cause))
-    ends = zip(run.history, run.history[1:], strict=False)
     paused = sum(
-        again.at - end.at for end, again in ends if end.phase.final and again.cause_id == RESTARTING
+        again.at - end.at
+        for end, again in itertools.pairwise(run.history)
+        if end.phase.final and again.cause_id == RESTARTING
     )
     if paused:
         text = f"The training was continued after {times.duration(paused)} in which it was over."

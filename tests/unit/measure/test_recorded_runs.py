@@ -1,4 +1,4 @@
-"""Lines that the cluster no longer had, and what they mean for the figures."""
+"""Recorded runs: lines that their logs lack, changed jobs, restarts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from k8sbench.lifecycle import measuring
+from k8sbench.measure.run.recorded import measure_run
 from k8sbench.model import attempts
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase, Transition
@@ -37,7 +37,7 @@ def measured(*gaps: LogGap, accept: tuple[str, ...] = ()) -> Measurement:
         Lines([*first[:2], *first[10:]], "logs/master-0.log"),  # no stamp before the window
         Lines(lines_of("k8sbench_worker.log"), "logs/worker-0.log"),
     ]
-    return measuring.measure_run(run, logs, accept=accept, gaps=gaps)
+    return measure_run(run, logs, accept=accept, gaps=gaps)
 
 
 def test_complete_logs_carry_no_reason() -> None:
@@ -97,7 +97,7 @@ def test_it_can_be_accepted_by_name() -> None:
 
 def test_what_is_rejected_already_stays_so() -> None:
     run = Run(plan=PLAN, created_at=START, owner=None, history=(), artifacts="file:///x")
-    found = measuring.measure_run(run, [], gaps=[gap(None, None)])
+    found = measure_run(run, [], gaps=[gap(None, None)])
     assert set(ids(found, "reject")) == {"nothing-measured", "incomplete-log"}
     assert found.impl == PLAN.impl
 
@@ -111,7 +111,7 @@ def test_of_a_clock_without_a_zone_nothing_is_known() -> None:
         artifacts="file:///x",
     )
     lines = [mmseg(number, at=number * 0.5) for number in range(1, 40)]
-    found = measuring.measure_run(run, [Lines(lines, "master-0.log")], gaps=[gap(100, None)])
+    found = measure_run(run, [Lines(lines, "master-0.log")], gaps=[gap(100, None)])
     assert "incomplete-log" in ids(found, "reject")
 
 
@@ -125,7 +125,7 @@ CHANGED = "The replicas run. The job was changed: 3 Worker replicas, 1 planned."
 def of_history(*history: Transition, log: Sequence[str] = FIRST) -> Measurement:
     run = Run(plan=PLAN, created_at=1.0, owner=None, history=history, artifacts="file:///x")
     second = Lines(lines_of("k8sbench_worker.log"), "logs/worker-0.log")
-    return measuring.measure_run(run, [Lines(log, "logs/master-0.log"), second])
+    return measure_run(run, [Lines(log, "logs/master-0.log"), second])
 
 
 @pytest.mark.parametrize("when", [Phase.RUNNING, Phase.SUCCEEDED])
