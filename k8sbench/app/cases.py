@@ -21,7 +21,7 @@ from k8sbench.model.choices import Site
 from k8sbench.model.errors import BenchError, DoesNotFit, UsageError
 from k8sbench.model.identity import case_key, checked_run_id, checked_set_name
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.planning import SpecSource, describe, make_plan
+from k8sbench.model.planning import LoadedSpec, describe, make_plan
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.run import Run
 from k8sbench.model.spec import BenchmarkSpec
@@ -29,7 +29,6 @@ from k8sbench.ports import Manifest
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
-    from k8sbench.app.catalog import LoadedSpec
     from k8sbench.model.kube import KubeObject
 
 
@@ -58,14 +57,14 @@ def prepare(
     planned: list[PlannedCase] = []
     left_out: list[UsageError] = []
     for loaded in benchmarks:
-        spec, source = loaded.spec, SpecSource(digest=loaded.digest, source=loaded.source)
+        spec = loaded.spec
         if len(benchmarks) > 1 and request.framework not in (None, "all", *spec.frameworks):
             left_out.append(UsageError(f"No benchmark has a variant for {request.framework}."))
             note(f"left out: {spec.name}: it has no variant for {request.framework}.")
             continue
         for single, repeats in single_cases(spec, request):
             try:
-                draft = make_plan(spec, source, single, site, trainers_digest=trainers.digest)
+                draft = make_plan(loaded, single, site, trainers_digest=trainers.digest)
             except DoesNotFit as error:
                 if not request.all_cases and len(benchmarks) == 1:
                     raise

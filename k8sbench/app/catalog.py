@@ -14,17 +14,15 @@ from k8sbench.lifecycle.context import BENCHMARK, in_thread
 from k8sbench.model.errors import BenchError, Interrupted, JobFailed, UsageError
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.plan import RunPlan
+from k8sbench.model.planning import LoadedSpec
 from k8sbench.model.sources import KnownDataSet, data_set
 from k8sbench.model.spec import BenchmarkSpec
 from k8sbench.model.times import LOOK_SECONDS
 
 if TYPE_CHECKING:
-    from k8sbench.adapters.files.catalog import LoadedSpec
     from k8sbench.lifecycle.context import Stop
     from k8sbench.model.image import ListedImage
     from k8sbench.ports import Store
-
-__all__ = ["KnownDataSet", "LoadedSpec"]
 
 EVERY = "all"
 """Stands for every built-in benchmark."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from k8sbench.measure.run.curve import Curve
     from k8sbench.model.plan import RunPlan
     from k8sbench.ports import Store
+    from k8sbench.report.explanation import Row
     from k8sbench.report.plot import History
 
 
@@ -176,6 +177,35 @@ def rows(
         and (member.verdict == "rejected" or row.group.state == "unsteady")
     )
     return Rows(runs=tuple(runs), report=report, rejected=rejected)
+
+
+def explain(
+    text: str,
+    where: str | None,
+    note: Callable[[str], None],
+    *,
+    access: ClusterAccess,
+    accept: Collection[str] = (),
+) -> list[Row]:
+    """Explain a run (id or unique prefix) or a group (id)."""
+    from k8sbench.measure.group import grouping, speedup
+    from k8sbench.report import explanation
+
+    check_accepted(accept)
+    with stores.with_collector(where, access, note) as (store, runs):
+        groups = grouping.groups(runs, accept=accept)
+        if text.startswith("g-"):  # as the ids of groups do
+            named = [group for group in groups if group.key.id.startswith(text)]
+            if len(named) != 1:
+                count = f"{len(named)} groups begin with" if named else "There is no group"
+                way = "k8sbench results -o wide shows the groups' ids."
+                raise NotFound(f"{count} {text!r}.", way)
+            (result,) = speedup.results(named, among=groups, find=catalog.finder(store, note))
+            return list(explanation.of_group(result))
+        named_id = run_id(text, runs)
+        run = next(run for run in runs if run.run_id == named_id)
+        group = next(each for each in groups if any(m.run_id == named_id for m in each.members))
+        return list(explanation.of_run(run, group))
 
 
 def with_gpu_metrics(

@@ -9,19 +9,21 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import msgspec
 
 from k8sbench.model import choices
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import InputError
-from k8sbench.model.identity import NAME_LIMIT
+from k8sbench.model.identity import NAME_LIMIT, case_values
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import PlannedWindow, RunPlan
+from k8sbench.model.planning import LoadedSpec
 from k8sbench.model.pool import NodePool
-from k8sbench.model.spec import AmpDtype, BenchmarkSpec, Impl, LogFormat, Precision, Variant
+from k8sbench.model.run import Run
+from k8sbench.model.spec import AmpDtype, Impl, LogFormat, Precision, Variant
 
 POOL = "imported"
 MOST_ON_ONE_NODE = 8
@@ -71,17 +73,35 @@ class LogOrigin(msgspec.Struct, frozen=True, kw_only=True):
 
     file: str
     """File name as the user gave it, for errors."""
-    spec: BenchmarkSpec | None = None
+    loaded: LoadedSpec | None = None
     """Benchmark of the log; None if only the format is known."""
-    spec_digest: str = ""
-    spec_source: str = ""
-    spec_text: str = ""
-    """Text of the user's benchmark file; empty for a built-in one."""
     variant: Variant | None = None
     shape: Shape | None = None
     """Nodes and GPUs, as the user gives them."""
     gpu_model: str | None = None
     """The user's GPU model, for logs that do not state one."""
+
+
+class MeasuredLog(NamedTuple):
+    """The logs of one run, measured."""
+
+    measurement: Measurement
+    origin: LogOrigin
+    recognised: str | None
+    """Benchmark that the logs state and how to choose another, in words."""
+    digests: tuple[str, ...] = ()
+    """SHA-256 of each file; empty unless they are imported."""
+
+    def run_id(self, set_name: str) -> str:
+        """Return the id of the run in a set."""
+        loaded = self.origin.loaded
+        name = loaded.spec.name if loaded else self.measurement.format
+        return run_id(name, set_name, self.digests)
+
+    def is_same(self, other: MeasuredLog) -> bool:
+        """Return True if the two have a file or all records in common."""
+        has_its_file = not set(self.digests).isdisjoint(other.digests)
+        return has_its_file or self.measurement.is_same_log(other.measurement)
 
 
 def run_id(benchmark: str, set_name: str, digests: Sequence[str]) -> str:
@@ -91,9 +111,9 @@ def run_id(benchmark: str, set_name: str, digests: Sequence[str]) -> str:
     return f"{benchmark[: NAME_LIMIT - ID_DIGITS - 1].rstrip('-')}-{digest}"
 
 
-def history(at: float) -> tuple[Transition, ...]:
-    """Return the history of a run that ended before its import."""
-    return (
+def run(plan: RunPlan, measurement: Measurement, at: float) -> Run:
+    """Make the run of a plan, which ended before its import."""
+    history = (
         Transition(phase=Phase.CREATED, at=at, cause="Recorded from a log that was imported."),
         Transition(
             phase=Phase.SUCCEEDED,
@@ -101,6 +121,14 @@ def history(at: float) -> tuple[Transition, ...]:
             cause="Imported: its program ran elsewhere, and k8sbench measured its log.",
             cause_id=CAUSE_ID,
         ),
+    )
+    return Run(
+        plan=plan,
+        created_at=at,
+        owner=None,
+        history=history,
+        artifacts=None,
+        measurement=measurement,
     )
 
 
@@ -119,15 +147,13 @@ def completed(measurement: Measurement, origin: LogOrigin) -> Measurement:
     )
 
 
-def plan(
-    measurement: Measurement, origin: LogOrigin, *, run_id: str, set_name: str, repeat: int
-) -> RunPlan:
-    """Make the plan of a measured log.
+def plan(measurement: Measurement, origin: LogOrigin, *, run_id: str, set_name: str) -> RunPlan:
+    """Make the plan of a measured log, as the first repeat of its case.
 
     Raises :class:`InputError` for what neither the log nor the user tells: framework, precision,
     batch, or how many nodes there were.
     """
-    spec, variant = origin.spec, origin.variant
+    loaded, variant = origin.loaded, origin.variant
     notes: list[str] = []
     replicas, processes = shape(measurement, origin, notes)
     on_gpus = measurement.device != "cpu"
@@ -146,10 +172,10 @@ def plan(
     return RunPlan(
         run_id=run_id,
         set_name=set_name,
-        repeat=repeat,
-        benchmark=spec.name if spec else measurement.format,
-        spec_digest=origin.spec_digest,
-        spec_source=origin.spec_source,
+        repeat=1,
+        benchmark=loaded.spec.name if loaded else measurement.format,
+        spec_digest=loaded.digest if loaded else "",
+        spec_source=loaded.source if loaded else "",
         variant=variant.name if variant else measurement.format,
         impl=impl,
         framework=measurement.framework,
@@ -165,7 +191,7 @@ def plan(
         data=measurement.data or "unknown",
         window=_window(measurement, variant, replicas * processes),
         log=variant.log if variant and isinstance(variant.log, LogFormat) else measurement.format,
-        unit=spec.unit if spec else _unit(measurement),
+        unit=loaded.spec.unit if loaded else _unit(measurement),
         image_reason="imported logs: no image",
         pool=NodePool(
             name=POOL,
@@ -206,6 +232,59 @@ def shape(measurement: Measurement, origin: LogOrigin, notes: list[str]) -> Shap
     if gpus > 1:
         notes.append(f"nothing states the nodes: {each} are taken to be of one")
     return 1, gpus
+
+
+# -- logs that are here already -------------------------------------------------------------------
+
+
+def doubles(logs: Sequence[MeasuredLog], set_name: str, known: Sequence[Run]) -> list[InputError]:
+    """Return an error for each copy of another log.
+
+    The other is a log before it, or that of another run.
+    """
+    errors = []
+    for number, log in enumerate(logs):
+        first = next(filter(log.is_same, logs[:number]), None)
+        run_id = log.run_id(set_name)
+        other = next(
+            (
+                one
+                for one in known
+                if one.run_id != run_id
+                and one.measurement is not None
+                and one.measurement.is_same_log(log.measurement)
+            ),
+            None,
+        )
+        if first is not None:
+            message, action = f"is the same log as {first.origin.file}.", "Give each log once."
+        elif other is not None:
+            message = f"is the log of run {other.run_id} of set {other.plan.set_name}."
+            action = f"A log counts once. Leave it out, or remove {_removed(other)}"
+        else:
+            continue
+        errors.append(InputError(message, action, file=log.origin.file))
+    return errors
+
+
+def check_same(run: Run, plan: RunPlan, file: str) -> None:
+    """Reject a log whose run is there with another case."""
+    was, now = case_values(run.plan), case_values(plan)
+    differing = sorted(name for name in {*was, *now} if was.get(name) != now.get(name))
+    if differing:
+        raise InputError(
+            f"was imported as run {run.run_id}, with another {', '.join(differing)}.",
+            f"First remove {_removed(run)}",
+            file=file,
+        )
+
+
+def _removed(run: Run) -> str:
+    """Describe how to remove the run, identically for a whole set."""
+    return (
+        "that run with: k8sbench store remove RUN\n  All runs of its set are removed with:"
+        f" k8sbench store remove {run.plan.set_name}"
+    )
 
 
 def _unknown(what: str, option: str, origin: LogOrigin) -> InputError:

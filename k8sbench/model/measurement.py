@@ -353,3 +353,13 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     def rate(self) -> float | None:
         """Headline throughput, samples/s of the job; None unless valid."""
         return getattr(self.throughput, self.estimator, None)
+
+    def is_same_log(self, other: Measurement) -> bool:
+        """Return True if two logs have the same records and times.
+
+        Times count if both have them. Runs whose steps take the same time to the last printed
+        digit print the same records.
+        """
+        steady = [log.steady for log in (self, other) if log.steady]
+        times = {(part.started_at, part.ended_at) for part in steady}
+        return self.log_digest == other.log_digest is not None and len(times) < 2

@@ -31,16 +31,20 @@ Its command and environment contain it as it is, so that :func:`with_identity` c
 """
 
 
-class SpecSource(msgspec.Struct, frozen=True, kw_only=True):
-    """Text from which the benchmark was read."""
+class LoadedSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A benchmark and where it was read from."""
 
+    spec: BenchmarkSpec
     digest: str
+    """SHA-256 of the file's text, hexadecimal."""
     source: str
+    """``built-in``, or the user's path as given."""
+    text: str = ""
+    """Text of a user's file, copied into each run; empty for built-in ones."""
 
 
 def make_plan(
-    spec: BenchmarkSpec,
-    source: SpecSource,
+    loaded: LoadedSpec,
     request: SubmitRequest,
     site: Site,
     *,
@@ -54,7 +58,7 @@ def make_plan(
     Raises :class:`UsageError` (or a subclass) with an action if the case cannot run as requested.
     ``trainers_digest`` is that of the local sources.
     """
-    notes: list[str] = []
+    spec, notes = loaded.spec, list[str]()
     case = choices.settle(spec, request, site)
     variant, impl = case.variant, case.impl
     replicas, processes = choices.shape(case, notes)
@@ -151,8 +155,8 @@ def make_plan(
         set_name=set_name,
         repeat=repeat,
         benchmark=spec.name,
-        spec_digest=source.digest,
-        spec_source=source.source,
+        spec_digest=loaded.digest,
+        spec_source=loaded.source,
         variant=variant.name,
         impl=impl,
         framework=case.framework,

@@ -12,7 +12,7 @@ import msgspec
 from k8sbench.model import expressions
 from k8sbench.model.expressions import Match, Pattern
 from k8sbench.model.sample import Fact, Item, Mark, Place, Shape
-from k8sbench.model.spec import LogFormat
+from k8sbench.model.spec import BenchmarkSpec, LogFormat
 from k8sbench.parse.family import (
     EvaluationRule,
     Family,
@@ -218,6 +218,16 @@ class Expression(msgspec.Struct):
             groups = match.groupdict().items()
             shown = {name: quote(number, text).text for name, text in groups if text is not None}
             self.lines.append((quote(number, text), shown))
+
+
+def formats(spec: BenchmarkSpec) -> list[tuple[LogFormat, str]]:
+    """Return the formats that a benchmark declares, with their variants."""
+    found: list[tuple[LogFormat, str]] = []
+    for declared in [v.log for v in spec.variants if isinstance(v.log, LogFormat)]:
+        its = ", ".join(f"{v.framework}/{v.name}" for v in spec.variants if v.log == declared)
+        if (declared, its) not in found:
+            found.append((declared, its))
+    return found
 
 
 def matches(

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from k8sbench.model.plain_text import clean
+from k8sbench.parse.declared import MAX_LINE
+from k8sbench.parse.lines import ended, pieces
 
+FIRST_LINES = 100_000
+"""Lines that are read."""
 FEWEST = 5
 """Similar lines that make a training line."""
 _NUMBER = r"(?<![\d.,])(?P<{}>\d++(?:\.\d++)?+(?:e[-+]?\d++)?+)"
@@ -30,11 +35,19 @@ UNITS |= dict.fromkeys(("step", "it", "batch"), "steps")
 _UNIT = re.compile(rf"(?<![a-z])({'|'.join(UNITS)})[a-z]*{_PER_SECOND}", re.IGNORECASE)
 _OTHER = re.compile(r"\b(?:test|val|eval)|%\|", re.IGNORECASE)
 """Evaluations, and progress bars with their smoothed rates."""
+_BATCH = re.compile(r"(?i)\bbatch[ _-]?size\D{0,20}([1-9]\d{0,5})\b")
 Spans = dict[str, tuple[int, int]]
 """Group → begin and end of its number in a line."""
 
 
-def guess(lines: Iterable[str]) -> dict[str, str | int] | None:
+def first_lines(blocks: Iterable[str]) -> list[str]:
+    """Return the first lines of logs as their readers see them."""
+    every = (line for block in blocks for line in ended(block))
+    some = (line.rstrip("\r\n") for line in itertools.islice(every, FIRST_LINES))
+    return [piece.text[:MAX_LINE] for line in some for piece in pieces(line)]
+
+
+def guess(lines: Sequence[str]) -> dict[str, str | int] | None:
     """Return values for the template of a benchmark file.
 
     They describe the most frequent line that can be a training line, else the rarest line that can
@@ -50,7 +63,8 @@ def guess(lines: Iterable[str]) -> dict[str, str | int] | None:
         for alike in likely:
             spans = _spans(alike[0])
             if ("iteration" in spans) == is_training and {"rate", "step_seconds"} & spans.keys():
-                return _values(alike, spans)
+                batch = _BATCH.search("\n".join(lines))
+                return _values(alike, spans) | {"batch": batch[1] if batch else 1}
     return None
 
 

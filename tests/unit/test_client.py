@@ -12,7 +12,7 @@ import pytest
 import k8sbench
 from k8sbench import Client
 from k8sbench.app import measure, submit
-from k8sbench.app.measure import MeasureOptions
+from k8sbench.measure.run.expectation import MeasureOptions
 from k8sbench.model.errors import JobFailed, NotFound, TimedOut, UsageError
 from k8sbench.model.request import SubmitRequest
 from tests.tiers import ROOT

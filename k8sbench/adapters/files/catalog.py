@@ -12,28 +12,15 @@ from collections.abc import Iterator
 from importlib import resources
 from importlib.resources.abc import Traversable
 
-import msgspec
-
 from k8sbench.adapters.files import strict_yaml
 from k8sbench.model import spec_rules
 from k8sbench.model.errors import NotFound, did_you_mean
+from k8sbench.model.planning import LoadedSpec
 from k8sbench.model.spec import BenchmarkSpec
 from k8sbench.parse import families as log_families
 
 BUILT_IN = "built-in"
 SUFFIXES = (".yaml", ".yml")
-
-
-class LoadedSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A benchmark and where it was read from."""
-
-    spec: BenchmarkSpec
-    digest: str
-    """SHA-256 of the file's text, hexadecimal."""
-    source: str
-    """``built-in``, or the user's path as given."""
-    text: str = ""
-    """Text of a user's file, copied into each run; empty for built-in ones."""
 
 
 def names(folder: Traversable | None = None) -> list[str]:

@@ -346,11 +346,11 @@ def copied(folder: Path, logs: Mapping[str, str | None]) -> tuple[ImportedFile, 
     return tuple(found)
 
 
-def add(store: SqlStore, runs: Sequence[tuple[Path, Run, tuple[ImportedFile, ...]]]) -> None:
+def add(store: SqlStore, runs: Sequence[tuple[Run, Path, tuple[ImportedFile, ...]]]) -> None:
     """Add runs whose logs were copied, all or none."""
-    for path, run, files in runs:
+    for run, path, files in runs:
         folder = RunFolder(path)
         about = ImportedLogs(imported_at=run.created_at, files=files)
         folder.write(IMPORTED, artifacts.as_file(about))
         folder.save(run)
-    put_in_place(store, {run.run_id: path for path, run, _ in runs})
+    put_in_place(store, {run.run_id: path for run, path, _ in runs})

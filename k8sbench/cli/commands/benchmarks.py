@@ -20,8 +20,8 @@ from k8sbench.model.spec import Framework, Published, Variant
 from k8sbench.report.tables import Column, wrapped
 
 if TYPE_CHECKING:
-    from k8sbench.app.catalog import LoadedSpec
     from k8sbench.model.image import ListedImage
+    from k8sbench.model.planning import LoadedSpec
 
 
 Row = tuple["LoadedSpec", "Framework", "ListedImage | None"]

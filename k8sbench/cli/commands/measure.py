@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from k8sbench.app import explain
 from k8sbench.app import measure as measuring
-from k8sbench.app.measure import AUTO, ImportedLogs, MeasureOptions
+from k8sbench.app.measure import ImportedLogs
 from k8sbench.cli import exit_codes, rows
 from k8sbench.cli.options import (
     accept_option,
@@ -24,6 +23,7 @@ from k8sbench.cli.options import (
     store_option,
 )
 from k8sbench.cli.terminal import output
+from k8sbench.measure.run.expectation import AUTO, MeasureOptions
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError, few
 from k8sbench.model.request import LONGEST, Flag
@@ -96,7 +96,7 @@ def command(
     k8sbench measure train.log --declare > mine.yaml
     """
     if declare:
-        output.write(explain.declare(logs, options.batch_size))
+        output.write(measuring.declare(logs, options.batch_size))
         return 0
     outcome = measuring.measure(logs, options)
     _write(outcome.measurements, output_format)

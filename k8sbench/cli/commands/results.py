@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import click
 
-from k8sbench.app import explain, publish, results
+from k8sbench.app import measure, publish, results
 from k8sbench.cli import rows
 from k8sbench.cli.options import (
     accept_option,
@@ -145,12 +145,12 @@ def explain_command(target: str, log: str | None, **given: Any) -> None:
     k8sbench explain mine.yaml train.log
     """
     if log is not None:
-        made = explain.explain_format(target, log)
+        made = measure.explain_format(target, log)
     elif target.endswith((".yaml", ".yml")):
         raise UsageError(
             f"{target} is a benchmark file: explain also needs a log.",
             f"Name one: k8sbench explain {target} LOG",
         )
     else:
-        made = explain.explain(target, note=output.note, **given)
+        made = results.explain(target, note=output.note, **given)
     output.write(explanation.text(made, output.terminal_width() or explanation.WIDTH))

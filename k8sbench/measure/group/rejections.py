@@ -203,7 +203,7 @@ def logs_counted_twice(candidates: Sequence[Candidate]) -> None:
             continue
         alike = owners[candidate.measurement.log_digest]
         owner = next(
-            (one for one in alike if is_same_log(one.measurement, candidate.measurement)), None
+            (one for one in alike if one.measurement.is_same_log(candidate.measurement)), None
         )
         if owner is None:
             alike.append(candidate)
@@ -211,16 +211,6 @@ def logs_counted_twice(candidates: Sequence[Candidate]) -> None:
             candidate.reject_unless_accepted(
                 LOG_COUNTED_TWICE, f"Its log is that of run {owner.run.run_id}."
             )
-
-
-def is_same_log(one: Measurement, other: Measurement) -> bool:
-    """Return True if two logs have the same records and times.
-
-    Times count if both have them. Runs whose steps take the same time to the last printed digit
-    print the same records.
-    """
-    times = [(log.steady.started_at, log.steady.ended_at) for log in (one, other) if log.steady]
-    return one.log_digest == other.log_digest is not None and len(set(times)) < 2
 
 
 def other_plans(candidates: Sequence[Candidate]) -> None:

@@ -7,20 +7,30 @@ cannot differ from one.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from k8sbench.model import choices
+from k8sbench.model.errors import UsageError, did_you_mean
+from k8sbench.model.imported import Shape
 from k8sbench.model.plan import RunPlan
+from k8sbench.model.planning import LoadedSpec
 from k8sbench.model.spec import (
     Accuracy,
     BenchmarkSpec,
     Fingerprint,
+    Framework,
     LogFormat,
     Precision,
     Variant,
     framework_of,
 )
+from k8sbench.parse.families import NAMES
+
+AUTO = "auto"
+"""The log family that is recognised by the log's lines."""
 
 
 class Expectation(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,3 +182,122 @@ def from_variant(
         by_user=isinstance(variant.log, str),
         **given,
     )
+
+
+# -- logs without a plan --------------------------------------------------------------------------
+
+
+class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """User-given facts about logs that lack them; None is "not known"."""
+
+    benchmark: str | None = None
+    """Benchmark of the logs, a name or file.
+
+    None without a family: the catalog benchmark that each log states.
+    """
+    family: str | None = None
+    """Log family, if no benchmark is given; :data:`AUTO` detects it."""
+    gpus: int | None = None
+    """GPUs of the whole job."""
+    case: str | None = None
+    """Nodes and GPUs of each: ``4x8``."""
+    batch_size: int | None = None
+    """Samples per GPU and step."""
+    precision: Literal["fp32", "amp", "fp16", "bf16"] | None = None
+    """The half types count as AMP."""
+    gpu_model: str | None = None
+    """GPU of logs that do not state it."""
+    framework: Framework | None = None
+    variant: str | None = None
+    warmup: int | None = None
+    """Iterations left out."""
+    one_run: bool = False
+    """All logs are one run's: its ranks or its pieces."""
+    accept: tuple[str, ...] = ()
+    """Ids of reasons that do not reject."""
+
+    @property
+    def shape(self) -> Shape | None:
+        """The case as nodes and GPUs of each; raises :class:`UsageError`."""
+        return None if self.case is None else choices.parse_case(self.case)
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """What they say of logs, as fields of :class:`Expectation`."""
+        gpus, shape, precision = self.gpus, self.shape, self.precision
+        if shape is not None:
+            gpus = shape[0] * shape[1]
+            if self.gpus not in {None, gpus}:
+                raise UsageError(
+                    f"--case {self.case} and --gpus {self.gpus} differ.", "Give one of them."
+                )
+        is_half = precision in {"fp16", "bf16"}
+        return {
+            "gpus": gpus,
+            "batch_size": self.batch_size,
+            "precision": "amp" if is_half else precision,
+            "amp_dtype": precision if is_half else None,
+            "gpu_model": self.gpu_model,
+        }
+
+
+class LogCandidate(NamedTuple):
+    """Possible interpretation of a log.
+
+    Its catalog entry is None if only the log's format is known.
+    """
+
+    expected: Expectation
+    loaded: LoadedSpec | None = None
+    variant: Variant | None = None
+
+
+def check(options: MeasureOptions) -> None:
+    """Reject options that contradict each other."""
+    if options.benchmark is not None and options.family is not None:
+        raise UsageError(
+            "--benchmark and --format cannot be combined.",
+            "Give --benchmark NAME, or --format FAMILY for logs without a benchmark, or neither: "
+            "each log's family and benchmark are then recognised.",
+        )
+    if options.family not in {None, AUTO, *NAMES}:
+        hint = did_you_mean(str(options.family), NAMES) + f"Families: {', '.join(NAMES)}."
+        raise UsageError(f"There is no log family {options.family!r}.", hint)
+    if options.variant is not None and options.benchmark is None:
+        raise UsageError("--variant is one of a benchmark.", "Give --benchmark as well.")
+    _ = options.values
+
+
+def candidates(options: MeasureOptions, benchmarks: Sequence[LoadedSpec]) -> list[LogCandidate]:
+    """List possible interpretations of a log; the first match wins.
+
+    ``benchmarks`` is the one that the options name, else those that logs may state.
+    """
+    given: dict[str, Any] = {"warmup": options.warmup, "accept": options.accept}
+    found: list[LogCandidate] = []
+    if options.benchmark is None:
+        framework = options.framework
+        for family in NAMES if options.family in {AUTO, None} else [str(options.family)]:
+            plain = Expectation(format=family, framework=framework, by_user=True, **given)
+            found.append(LogCandidate(plain))
+        given["if_stated"] = True
+    for loaded in benchmarks:
+        for variant in _variants(loaded.spec, options):
+            declared_in = None if isinstance(variant.log, str) else loaded.source
+            expected = from_variant(loaded.spec, variant, declared_in=declared_in, **given)
+            found.append(LogCandidate(expected, loaded, variant))
+    return found
+
+
+def _variants(spec: BenchmarkSpec, options: MeasureOptions) -> list[Variant]:
+    """List candidate variants, defaults first; all without a given benchmark."""
+    mine = [each for each in spec.variants if options.framework in {None, each.framework}]
+    usual = [each for name in spec.frameworks if (each := spec.default_variant(name)) in mine]
+    if options.benchmark is None:
+        return [*usual, *(each for each in mine if each not in usual)]
+    found = [each for each in mine if each.name == options.variant] if options.variant else usual
+    if not found:
+        existing = ", ".join(f"{variant.framework}/{variant.name}" for variant in spec.variants)
+        wanted = "/".join(part for part in (options.framework, options.variant) if part)
+        raise UsageError(f"{spec.name} has no variant {wanted}.", f"Variants: {existing}.")
+    return found

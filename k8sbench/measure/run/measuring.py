@@ -13,7 +13,7 @@ import msgspec
 from k8sbench.measure import verdict
 from k8sbench.measure.group.arithmetic import beyond_peak
 from k8sbench.measure.run import gpu_metrics, integrity, log_statements, rules
-from k8sbench.measure.run.expectation import Expectation
+from k8sbench.measure.run.expectation import AUTO, Expectation
 from k8sbench.measure.run.gpu_judgement import PlannedGpus
 from k8sbench.measure.run.log_facts import LogFacts, OpenedLog
 from k8sbench.measure.run.log_statements import Case, TimeToTrain
@@ -43,6 +43,15 @@ class Judged(NamedTuple):
     """
     unfit: list[str]
     """Ids of rejections by the stated benchmark alone, which then did not apply."""
+
+    @property
+    def recognised(self) -> str | None:
+        """The benchmark that the log states and how to choose another, in words."""
+        name = self.stated and self.stated.benchmark
+        if self.unfit:
+            why = f"not {name} ({', '.join(self.unfit)})"
+            return f"{self.measurement.format}, {why}; --benchmark {name} says why."
+        return f"{name}; use --benchmark for another, --format {AUTO} for none." if name else None
 
 
 def measure(

@@ -14,13 +14,13 @@ from k8sbench.model.measurement import Measurement
 from tests.unit.imports import foreign
 from tests.unit.store.examples import measurement
 
-SPEC = catalog.find(str(foreign.BENCHMARK)).spec
-(VARIANT,) = SPEC.variants
+LOADED = catalog.find(str(foreign.BENCHMARK))
+(VARIANT,) = LOADED.spec.variants
 
 
 def origin(*, cases: tuple[str, ...] = (), **more: Any) -> LogOrigin:
     variant = msgspec.structs.replace(VARIANT, cases=cases)
-    return LogOrigin(file="a.log", spec=SPEC, variant=variant, **more)
+    return LogOrigin(file="a.log", loaded=LOADED, variant=variant, **more)
 
 
 def found(gpus: int, **environment: Any) -> Measurement:
@@ -75,8 +75,7 @@ def test_a_run_id_follows_from_the_logs_and_the_set() -> None:
 def test_amp_has_the_half_type_of_the_log_or_else_of_the_catalog() -> None:
     def half(**changes: Any) -> str | None:
         measured = msgspec.structs.replace(found(1), precision="amp", **changes)
-        identity = {"run_id": "r", "set_name": "s", "repeat": 1}
-        return imported.plan(measured, origin(), **identity).amp_dtype  # type: ignore[arg-type]
+        return imported.plan(measured, origin(), run_id="r", set_name="s").amp_dtype
 
     assert half(amp_dtype=None) == "fp16"
     assert half(amp_dtype="bf16") == "bf16"
@@ -95,5 +94,5 @@ def test_the_gpu_that_the_user_names_is_taken_where_the_log_names_none() -> None
 def test_the_catalog_decides_on_synchronised_statistics(synchronises: bool, gpus: int) -> None:
     variant = msgspec.structs.replace(VARIANT, sync_bn=synchronises)
     known = msgspec.structs.replace(origin(), variant=variant)
-    plan = imported.plan(found(gpus), known, run_id="r", set_name="s", repeat=1)
+    plan = imported.plan(found(gpus), known, run_id="r", set_name="s")
     assert plan.sync_bn is (synchronises and gpus > 1)

@@ -20,7 +20,7 @@ from k8sbench.model.plan import Backend, RunPlan
 from k8sbench.model.planning import make_plan
 from k8sbench.model.run import Location, Run, Wish
 from k8sbench.ports import FoundJob, JobEvent, LogLine, LogMark, Manifest, Store
-from tests.unit.model.specs import LAPTOP, SOURCE, a_request, spec
+from tests.unit.model.specs import LAPTOP, a_request, loaded
 from tests.unit.store.examples import measurement
 
 JOB = {"kind": "Job", "metadata": {}, "spec": {}}
@@ -192,7 +192,7 @@ def ran(image: str, replica: str = "master-0") -> JobEvent:
 
 
 def planned_case(backend: Backend = "local", **asked: Any) -> PlannedCase:
-    draft = make_plan(spec(), SOURCE, a_request(**asked), LAPTOP, trainers_digest="t")
+    draft = make_plan(loaded(), a_request(**asked), LAPTOP, trainers_digest="t")
     return PlannedCase(
         draft=msgspec.structs.replace(draft, backend=backend),
         manifests=lambda _: (JOB,),

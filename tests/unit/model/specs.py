@@ -8,13 +8,12 @@ import yaml
 from k8sbench.adapters.files import packaged
 from k8sbench.model.choices import Site
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.planning import SpecSource, make_plan
+from k8sbench.model.planning import LoadedSpec, make_plan
 from k8sbench.model.pool import CPU_POOL, NodePool
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.spec import BenchmarkSpec
 
 V100 = NodePool(name="v100-32gb", gpus_per_node=8, gpu_model="Tesla V100-SXM2-32GB")
-SOURCE = SpecSource(digest="d" * 64, source="built-in")
 CLUSTER = Site(backend="kubernetes", pool=V100, images=packaged.image_table())
 LAPTOP = Site(backend="local", pool=CPU_POOL, cores=2)
 GPU_BOX = Site(backend="local", pool=msgspec.structs.replace(V100, name="local"), cores=16)
@@ -76,13 +75,17 @@ def spec(**changes: Any) -> BenchmarkSpec:
     return msgspec.convert(SEG | {"variants": variants} | changes, BenchmarkSpec)
 
 
+def loaded(of: BenchmarkSpec | None = None) -> LoadedSpec:
+    """The benchmark as read from a file."""
+    return LoadedSpec(spec=of or spec(), digest="d" * 64, source="built-in")
+
+
 def planned(
     site: Site = CLUSTER, of: BenchmarkSpec | None = None, repeat: int = 1, **asked: Any
 ) -> RunPlan:
     """The plan of a request, with the identity of one run."""
     return make_plan(
-        spec() if of is None else of,
-        SOURCE,
+        loaded(of),
         a_request(**asked),
         site,
         run_id="seg-x",

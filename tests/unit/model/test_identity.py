@@ -11,15 +11,14 @@ from k8sbench.model import identity
 from k8sbench.model.errors import UsageError
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import make_plan
-from tests.unit.model.specs import CLUSTER, SOURCE, a_request, spec
+from tests.unit.model.specs import CLUSTER, a_request, loaded
 
 DNS_1035 = re.compile(r"^[a-z]([-a-z0-9]*[a-z0-9])?$")
 
 
 def plan(run_id: str = "seg-1", set_name: str = "s", repeat: int = 1, **asked: Any) -> RunPlan:
     return make_plan(
-        spec(),
-        SOURCE,
+        loaded(),
         a_request(**asked),
         CLUSTER,
         run_id=run_id,

@@ -154,8 +154,7 @@ def upstream(
     found = catalog.find(benchmark)
     replicas, gpus = choices.parse_case(case)
     return planning.make_plan(
-        found.spec,
-        planning.SpecSource(digest="0" * 64, source=found.source),
+        msgspec.structs.replace(found, digest="0" * 64),
         a_request(
             framework=framework,
             impl="upstream",

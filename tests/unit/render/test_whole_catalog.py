@@ -36,8 +36,7 @@ def every_plan(name: str) -> Iterator[RunPlan]:
         for case, precision in itertools.product(variant.cases, variant.batch_size):
             replicas, gpus = choices.parse_case(case)
             yield planning.make_plan(
-                found.spec,
-                planning.SpecSource(digest=found.digest, source=found.source),
+                found,
                 a_request(
                     framework=variant.framework,
                     variant=variant.name,

@@ -20,7 +20,7 @@ from k8sbench.model.planning import make_plan
 from k8sbench.model.run import Owner, Run
 from k8sbench.model.sample import Place
 from k8sbench.ports import LogLine
-from tests.unit.model.specs import LAPTOP, SOURCE, a_request, spec
+from tests.unit.model.specs import LAPTOP, a_request, loaded
 
 TRAINING = PlannedTraining(
     length=10, unit="epochs", evaluate_every=1, metric="top-1", target=None, stop_at_target=False
@@ -63,8 +63,7 @@ def archive(
 def plan(run_id: str = "seg-1", **changes: Any) -> RunPlan:
     """Make a real plan of the tests' small catalog entry."""
     made = make_plan(
-        spec(),
-        SOURCE,
+        loaded(),
         a_request(),
         LAPTOP,
         run_id=run_id,
