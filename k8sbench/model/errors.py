@@ -188,10 +188,10 @@ def is_refused(error: BenchError) -> bool:
     return not isinstance(error, Unreachable) or error.cause_id == "forbidden"
 
 
-def few(names: Sequence[str]) -> str:
+def few(names: Sequence[str], most: int = FEW) -> str:
     """List the first names, and say how many more there are."""
-    more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
-    return ", ".join(names[:FEW]) + more
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

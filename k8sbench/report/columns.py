@@ -173,10 +173,8 @@ def _of_sets(result: Result) -> dict[str, str]:
         note = f"newer: set {newer.set_name}, {newer.state}, has no figure"
         words[f"newer {newer.state}"] = note
     if (changed := result.changed) is not None:
-        size, kind = (
-            f"{abs(100 * changed.ratio):.1f} %",
-            "faster" if changed.ratio > 0 else "slower",
-        )
+        size = f"{abs(100 * changed.ratio):.1f} %"
+        kind = "faster" if changed.ratio > 0 else "slower"
         words[f"◀ {formats.signed_percent(changed.ratio)}"] = (
             f"{size} {kind} since {changed.since}; see k8sbench history"
             f" {result.group.key.benchmark}"
@@ -317,12 +315,9 @@ def _if_any_scales(results: Sequence[Result], form: Form) -> bool:
     return form != "table" or any(r.baseline != r.group.key.id for r in scaled)
 
 
-_any_figure = _any(lambda r: r.group.spread is not None)
-_any_source = _any(lambda r: any(member.source != "here" for member in r.group.members))
-_any_pinned = _any(lambda r: r.group.plan.node is not None)
+_any_figure = _any(lambda r: r.group.spread)
+_any_queued = _any(lambda r: r.group.queued_s is not None)
 _any_published = _any(lambda r: r.deviations is not None or r.deviations_reason)
-_any_history = _any(lambda r: len(r.medians) > 1)
-_queued = _any(lambda r: r.group.queued_s is not None)
 
 
 def gmac(value: float) -> str:
@@ -334,7 +329,7 @@ def _source(result: Result) -> Cell:
     return Cell(", ".join(sorted({member.source for member in result.group.members})))
 
 
-def _identity(name: str, forms: tuple[Form, ...], key: str | None = None) -> ResultColumn:
+def _identity(name: str, forms: tuple[Form, ...] = _WIDE, key: str | None = None) -> ResultColumn:
     """Build a column of a key field, shown by default if rows differ."""
     least = 1 if forms == FULL else 2
     return text(name, _key(key or name), *forms, tells_apart=True, optional=least)
@@ -372,23 +367,16 @@ COLUMNS: tuple[ResultColumn, ...] = (
     text("case", _key("case"), stays=True, whole=True),
     text("precision", _short_precision, "table", whole=True),
     text("precision", lambda r: Cell(precision(r.group)), *FULL, whole=True),
-    text("node", _key("node"), when=_any_pinned, stays=True, whole=True),
+    text("node", _key("node"), when=_any(lambda r: r.group.plan.node), stays=True, whole=True),
     number("GPUs", _gpus, *FULL),
     _identity("variant", FULL),
     _identity("impl", FULL),
     _identity("batch", FULL, "batch_size"),
-    _identity("set", _WIDE, "set_name"),
-    _identity("preset", _WIDE),
-    _identity("mode", _WIDE),
-    _identity("data", _WIDE),
-    _identity("window", _WIDE),
-    _identity("options", _WIDE),
-    _identity("backend", _WIDE),
-    _identity("pool", _WIDE),
-    _identity("GPU model", _WIDE, "gpu_model"),
-    _identity("image", _WIDE),
-    _identity("program", _WIDE),
-    text("source", _source, when=_any_source, optional=1),
+    _identity("set", key="set_name"),
+    *map(_identity, ("preset", "mode", "data", "window", "options", "backend", "pool")),
+    _identity("GPU model", key="gpu_model"),
+    *map(_identity, ("image", "program")),
+    text("source", _source, when=_any(lambda r: _source(r).text != "here"), optional=1),
     number("runs", _runs, optional=3),
     number("time to train (s)", _time, when=_any(trains), stays=True),
     number("accuracy (%)", _accuracy, when=_any(trains), stays=True),
@@ -402,19 +390,19 @@ COLUMNS: tuple[ResultColumn, ...] = (
     text("estimator", lambda r: Cell(r.group.estimator), *FULL),
     number("interval", _of_spread(interval), *FULL),
     number("efficiency", _figure("efficiency", formats.percent), *FULL),
-    number("history", _history, "document", when=_any_history, stays=True),
+    number("history", _history, "document", when=_any(lambda r: len(r.medians) > 1), stays=True),
     number("mean", _of_spread(lambda spread: formats.rate(spread.mean)), *_WIDE),
     number("CV", _of_spread(_cv), *_WIDE),
     number("TFLOP/s per GPU", _figure("tflops_per_gpu", formats.plain), *_WIDE),
     number("of peak", _figure("peak_share", formats.percent), *_WIDE),
     number("GPU-hours", _optional("gpu_hours", formats.plain), *_WIDE),
-    number("queued (s)", _optional("queued_s", formats.seconds), "wide", when=_queued),
+    number("queued (s)", _optional("queued_s", formats.seconds), "wide", when=_any_queued),
     number("data wait", _optional("data_fraction", formats.percent), *_WIDE),
     number("parameters", _optional("parameters", formats.millions), *_WIDE),
     number("GMAC", _optional("gmac", gmac), *_WIDE),
     number("restarts", _restarts, when=_any(lambda r: r.group.training), optional=5),
     *map(_gpu, GPU),
-    _identity("group", _WIDE, "id"),
+    _identity("group", key="id"),
     text("verdict", _verdict, "table", stays=True, states=True),
     text("verdict", _full_verdict, *FULL, stays=True, states=True),
 )

@@ -13,6 +13,7 @@ import msgspec
 from k8sbench.measure.group import permutation
 from k8sbench.model.compared import Compared, Comparison, Difference, Figures
 from k8sbench.model.counts import ABSENT, counted
+from k8sbench.model.errors import few
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.plain_text import clean
 from k8sbench.report import document as fields
@@ -28,8 +29,6 @@ QUIET = 3.0
 """Largest change, in coefficients of variation, that counts as noise."""
 MOST_NAMED = 3
 """Cases that a line below the table names."""
-MOST_LISTED = 5
-"""Cases of one verdict that the last line names."""
 
 
 NOT_SHOWN = {
@@ -73,7 +72,7 @@ def summary(compared: Comparison, *, advises: bool = True) -> str:
         "faster": "faster",
     }
     parts = [
-        f"{len(kinds[kind])} {words}: {_listed(kinds[kind], MOST_LISTED)}"
+        f"{len(kinds[kind])} {words}: {few(kinds[kind])}"
         for kind, words in shown.items()
         if kind in kinds
     ]
@@ -112,11 +111,6 @@ def _largest(compared: Comparison, names: Sequence[str], advises: bool) -> str:
     if command := group_words.resuming(plan, needed):
         return f"{text} To decide it: {command}"
     return f"{text} {needed} runs in B can decide it."
-
-
-def _listed(names: Sequence[str], most: int) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 def _p(value: float) -> str:
@@ -250,7 +244,7 @@ def _notes(compared: Comparison, names: Sequence[str]) -> list[str]:
         for cause in _causes(case):
             causes.setdefault(cause, []).append(name)
     lines += [
-        cause if len(its) == len(names) else f"{_listed(its, MOST_NAMED)}: {cause}"
+        cause if len(its) == len(names) else f"{few(its, MOST_NAMED)}: {cause}"
         for cause, its in causes.items()
     ]
     return lines
@@ -277,7 +271,7 @@ def _without_ratio(case: Compared) -> Iterable[str]:
 def _difference(one: Difference, compared: Comparison, names: Sequence[str]) -> tuple[Cell, ...]:
     both = [n for n, case in enumerate(compared.cases) if case.a and case.b]
     its = [names[n] for n in one.cases]
-    cases = "all" if list(one.cases) == both else _listed(its, MOST_NAMED)
+    cases = "all" if list(one.cases) == both else few(its, MOST_NAMED)
     change = "" if one.change is None else f" ({formats.signed_percent(one.change)})"
     sides = [absent("not known") if text is None else Cell(text) for text in (one.a, one.b)]
     if one.b is not None:
@@ -350,7 +344,7 @@ def _side(side: Figures | None) -> dict[str, Any] | None:
 
 def flat(compared: Comparison) -> tuple[list[str], list[list[Any]]]:
     """Build the header and rows of the CSV, one row per case."""
-    return formats.flattened(document(compared)["cases"], without=("missing",))
+    return formats.flattened(document(compared)["cases"])
 
 
 def junit(compared: Comparison) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import decimal
 import io
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 import msgspec
@@ -70,12 +71,11 @@ def csv_text(flat: tuple[Sequence[str], Iterable[Sequence[Any]]]) -> str:
     return text.getvalue()
 
 
-def flattened(
-    rows: Iterable[Mapping[str, Any]], *, without: Collection[str] = ()
-) -> tuple[list[str], list[list[Any]]]:
+def flattened(rows: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[list[Any]]]:
     """Make the header and the rows of CSV of documents.
 
-    What is nested has the name of its part before its own; a list is one text.
+    What is nested has the name of its part before its own; a list is one text. What is missing has
+    no column.
     """
 
     parts = set[str]()
@@ -91,7 +91,7 @@ def flattened(
                 is_list = isinstance(value, list)
                 yield prefix + name, "; ".join(map(str, value)) if is_list else value
 
-    flat = [dict(fields({k: v for k, v in row.items() if k not in without})) for row in rows]
+    flat = [dict(fields({k: v for k, v in row.items() if k != "missing"})) for row in rows]
     # A part that a row lacks is one field there.
     header = [name for name in dict.fromkeys(n for row in flat for n in row) if name not in parts]
     return header, [[row.get(name) for name in header] for row in flat]
@@ -196,6 +196,12 @@ def coverage(value: float) -> str:
 def seconds(value: float) -> str:
     """Write a time to train in milliseconds, without zeros at the end."""
     return f"{value:.3f}".rstrip("0").rstrip(".")
+
+
+def days(moments: Iterable[float]) -> str:
+    """Write the first and the last day in UTC; one if they are equal."""
+    found = [datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d") for at in moments]
+    return " – ".join(dict.fromkeys((min(found), max(found)))) if found else ""
 
 
 def millions(value: int) -> str:

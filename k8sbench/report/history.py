@@ -132,4 +132,4 @@ def flat(series: Sequence[Series]) -> tuple[list[str], list[list[Any]]]:
         for one in document(series)["series"]
         for point in one["points"]
     ]
-    return formats.flattened(rows, without=("missing",))
+    return formats.flattened(rows)

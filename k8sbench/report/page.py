@@ -24,15 +24,7 @@ from k8sbench.model.counts import counted
 from k8sbench.model.group import Group, Parity, Result
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plain_text import clean_lines
-from k8sbench.report import (
-    columns,
-    comparing,
-    formats,
-    group_words,
-    layout,
-    plot,
-    words,
-)
+from k8sbench.report import columns, comparing, formats, group_words, layout, plot, words
 from k8sbench.report.plot import History, Panel
 from k8sbench.report.tables import Table, captioned, causes, without
 
@@ -122,14 +114,13 @@ def _head(page: Page) -> list[tuple[str, str]]:
             str(v) for v in dict.fromkeys(values) if v not in (None, "", "-", "unknown")
         )
 
-    days = [datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d") for g in groups for at in g.began]
     facts = {
         "GPU model": listed(group.key.gpu_model for group in groups),
         "driver": listed(one.get("driver") for one in measured),
         "framework": listed(group.key.framework for group in groups),
         "framework version": listed(one.get("framework_version") for one in measured),
         "image": listed(group.key.image for group in groups),
-        "dates": " – ".join(dict.fromkeys((min(days), max(days)))) if days else "",
+        "dates": formats.days(at for group in groups for at in group.began),
     }
     return [(name, value) for name, value in facts.items() if value]
 

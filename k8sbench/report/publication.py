@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import msgspec
@@ -160,14 +159,13 @@ class _Readme:
     def _overview(self) -> Iterator[str]:
         if all(group.smoke for group in self._groups):
             yield f"> **{self._say('smoke_only')}**"
-        began = [group.began for group in self._groups]
         yield self._say(
             "overview",
             valid=sum(group.state == "valid" and not group.smoke for group in self._groups),
             rows=len(self._groups),
             runs=sum(len(group.members) for group in self._groups),
             sets=self._listed(f"`{name}`" for name in self._made.sets),
-            dates=_days(min(first for first, _ in began), max(last for _, last in began)),
+            dates=formats.days(at for group in self._groups for at in group.began),
         )
         yield self._say("made_by", version=self._made.version)
 
@@ -258,7 +256,7 @@ class _Readme:
             _shown(result.speedup.value, formats.ratio),
             _shown(result.efficiency.value, formats.percent),
             group.estimator,
-            _day(group.began[1]),
+            formats.days(group.began[1:]),
             self._say("smoke" if group.smoke else group.state),
         )
 
@@ -382,11 +380,3 @@ _READ = ("name", "digest", "train", "val")
 
 def _shown(value: float | str | None, write: Callable[[Any], str] = str) -> str:
     return ABSENT if value is None else write(value)
-
-
-def _day(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d")
-
-
-def _days(first: float, last: float) -> str:
-    return " – ".join(dict.fromkeys((_day(first), _day(last))))

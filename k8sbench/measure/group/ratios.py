@@ -26,36 +26,27 @@ _ID = {"batch_size": "batch", "gpu_model": "gpu-model"}
 """Field of the case → id of a difference, if not the field's name."""
 
 
-def id_of(field: str) -> str:
-    """Return the id for a difference in a field of the case."""
-    return _ID.get(field, field)
-
-
 def deviations_of(group: Group, spec: BenchmarkSpec) -> tuple[Deviation, ...]:
     """Each source's figures that are nearest to the group, and our deviations from them.
 
     Of runs that train to an accuracy also those of the time and of the accuracy.
     """
     variant = spec.variant(group.plan.framework, group.plan.variant)
-    if variant is None or group.plan.mode != "train":
-        return throughput_deviations(group, spec)
-    trained = _nearest(
-        _trained(group, figure, spec, variant, quantity)
-        for quantity, name in (("time_to_train", "time_to_train_s"), ("accuracy", "accuracy"))
-        for figure in variant.published
-        if getattr(figure, name) is not None
-    )
-    return (*throughput_deviations(group, spec), *trained)
-
-
-def throughput_deviations(group: Group, spec: BenchmarkSpec) -> tuple[Deviation, ...]:
-    """Each source's throughput that is nearest to the group, and our deviation from it."""
-    variant = spec.variant(group.plan.framework, group.plan.variant)
-    return _nearest(
+    if variant is None:
+        return ()
+    found = [
         _deviation(group, figure, spec, variant, figure.throughput)
-        for figure in (variant.published if variant is not None else ())
-        if figure.throughput is not None and variant is not None
-    )
+        for figure in variant.published
+        if figure.throughput is not None
+    ]
+    if group.plan.mode == "train":
+        found += [
+            _trained(group, figure, spec, variant, quantity)
+            for quantity, name in (("time_to_train", "time_to_train_s"), ("accuracy", "accuracy"))
+            for figure in variant.published
+            if getattr(figure, name) is not None
+        ]
+    return _nearest(found)
 
 
 def published_speedups(group: Group, spec: BenchmarkSpec | None) -> dict[str, dict[int, float]]:
@@ -214,7 +205,7 @@ def _unlike_published(group: Group, figure: Published, variant: Variant) -> tupl
         "gpu_model": group.spread is None
         or (not group.on_cpu and plain_name(group.key.gpu_model) == plain_name(figure.gpu_model)),
     }
-    unlike += [id_of(name) for name in fields_for("published") if not same[name]]
+    unlike += [_ID.get(name, name) for name in fields_for("published") if not same[name]]
     if group.spread is not None and figure.estimator not in group.by_estimator:
         # "unknown" is never among them: an estimator that is not stated cannot match.
         unlike.append("estimator")
@@ -320,7 +311,7 @@ def unlike_in_parity(one: Group, two: Group, *, is_alike: bool = False) -> tuple
     if one.estimator != two.estimator:
         unlike.append("estimator")
     unlike += [
-        id_of(name)
+        _ID.get(name, name)
         for name in fields_for("ratio")
         if getattr(one.key, name) != getattr(two.key, name)
     ]

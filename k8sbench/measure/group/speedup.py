@@ -28,18 +28,15 @@ SYNC_BN_NOTE = "synchronised batch norm on several GPUs, plain batch norm on one
 
 def scaling(group: Group, among: Sequence[Group]) -> tuple[Figure, Group | None]:
     """Speedup against the 1x1 case of equal everything else, and that case."""
-    reason = _no_speedup(group)
-    if reason is not None:
-        return Figure(value=None, reason=reason), None
-    assert group.spread is not None
-    base, reason = baseline(group, among)
-    if base is None:
-        return Figure(value=None, reason=reason), None
-    alone = base.by_estimator.get(group.estimator)
-    if alone is None:
+    base, reason = None, _no_speedup(group)
+    if reason is None:
+        base, reason = baseline(group, among)
+    if base is not None and group.spread is not None:
+        if alone := base.by_estimator.get(group.estimator):
+            notes = _speedup_notes(group, base)
+            return Figure(value=group.spread.median / alone, notes=notes), base
         reason = f"{base.key.id} has no figure by {group.estimator}"
-        return Figure(value=None, reason=reason), None
-    return Figure(value=group.spread.median / alone, notes=_speedup_notes(group, base)), base
+    return Figure(value=None, reason=reason), None
 
 
 def efficiency(group: Group, speedup: Figure) -> Figure:
@@ -63,7 +60,7 @@ def baseline(group: Group, among: Sequence[Group]) -> tuple[Group | None, str]:
     ]
     mine.sort(key=lambda o: (o.key.set_name == key.set_name, o.began[1], o.key), reverse=True)
     for other in mine:
-        if other.state == "valid" and not any(_differs(n, group, other) for n in BASELINE):
+        if other.state == "valid" and not _unlike(group, other):
             return other, ""
     if not mine:
         return None, "no 1x1 case to refer to"
