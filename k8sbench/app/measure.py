@@ -25,7 +25,6 @@ from k8sbench.model import choices, imported
 from k8sbench.model.errors import InputError
 from k8sbench.model.identity import case_key, checked_set_name
 from k8sbench.model.imported import LogOrigin, MeasuredLog
-from k8sbench.model.measurement import Measurement
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
 
@@ -35,22 +34,10 @@ if TYPE_CHECKING:
     from k8sbench.report.explanation import Row
 
 
-class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """Results of measuring several logs; a failed log spares the others."""
-
-    measurements: tuple[Measurement, ...]
-    failures: tuple[InputError, ...]
-    recognised: dict[str, str | None]
-    """Log → its benchmark and how to choose another, in words; None if unknown."""
-
-    @property
-    def rejected(self) -> bool:
-        """Return True if any measured log is invalid."""
-        return any(measurement.verdict == "rejected" for measurement in self.measurements)
-
-
-def measure(logs: Sequence[str], options: MeasureOptions) -> Measured:
-    """Measure files, folders, or ``-``; what cannot be read is among the failures."""
+def measure(
+    logs: Sequence[str], options: MeasureOptions
+) -> tuple[list[MeasuredLog], list[InputError]]:
+    """Measure files, folders, or ``-``; a failed log spares the others."""
     candidates = _candidates(options)
     runs, failures = _find(logs, options)
     measured: list[MeasuredLog] = []
@@ -59,16 +46,11 @@ def measure(logs: Sequence[str], options: MeasureOptions) -> Measured:
             measured.append(_of_run(files, next(iter(files)), candidates, options))
         except InputError as error:
             failures.append(error)
-    return Measured(
-        measurements=tuple(log.measurement for log in measured),
-        failures=tuple(failures),
-        recognised={log.origin.file: log.recognised for log in measured},
-    )
+    return measured, failures
 
 
 def _candidates(options: MeasureOptions) -> list[LogCandidate]:
     """List possible interpretations of a log, by the options and the catalog."""
-    expectation.check(options)
     results.check_accepted(options.accept, of_groups=False)
     if options.benchmark is not None:
         return expectation.candidates(options, [catalog.benchmark(options.benchmark)])
@@ -185,8 +167,8 @@ class ImportedLogs(msgspec.Struct, frozen=True, kw_only=True):
     """Runs of this set that were here already, of the same logs."""
     failures: tuple[InputError, ...]
     """Without ``skip_unreadable`` nothing was recorded where there are any."""
-    recognised: dict[str, str | None] = {}
-    """As of :class:`Measured`."""
+    recognised: tuple[MeasuredLog, ...] = ()
+    """The logs of ``added``."""
     rows: Rows | None = None
     """Rows of these runs' groups; None if nothing was recorded."""
 
@@ -239,24 +221,21 @@ def import_logs(
             copies[log.run_id(set_name)] = folder, files
         doubles = imported.doubles(taken, set_name, store.runs(RunFilter()))
         failures += doubles
-        added, there = list[Run](), list[Run]()
+        added, there = list[tuple[MeasuredLog, Run]](), list[Run]()
         if not failures or (skip_unreadable and taken and not doubles):
             added, there = _planned(store, taken, set_name, failures)
             if failures and not skip_unreadable:
                 added, there = [], []
         if added:
-            exchange.add(store, [(run, *copies[run.run_id]) for run in added])
-        recorded = [store.run(run.run_id) for run in added]
+            exchange.add(store, [(run, *copies[run.run_id]) for _, run in added])
+        recorded = [store.run(run.run_id) for _, run in added]
         present = [*recorded, *there]
-        run_ids = {run.run_id for run in recorded}
         return ImportedLogs(
             set_name=set_name,
             added=tuple(recorded),
             there=tuple(there),
             failures=tuple(failures),
-            recognised={
-                log.origin.file: log.recognised for log in taken if log.run_id(set_name) in run_ids
-            },
+            recognised=tuple(log for log, _ in added),
             rows=results.rows(store, present, note, accept=options.accept) if present else None,
         )
 
@@ -299,9 +278,10 @@ def _measured(
 
 def _planned(
     store: SqlStore, taken: Sequence[MeasuredLog], set_name: str, failures: list[InputError]
-) -> tuple[list[Run], list[Run]]:
+) -> tuple[list[tuple[MeasuredLog, Run]], list[Run]]:
     """Plan the runs to add, and find those already recorded."""
-    added, there, numbers = list[Run](), list[Run](), Counter[str]()
+    added, there = list[tuple[MeasuredLog, Run]](), list[Run]()
+    numbers = Counter[str]()
     ids, now = set(store.ids()), context.now()
     for number, log in enumerate(taken):
         run_id = log.run_id(set_name)
@@ -321,5 +301,5 @@ def _planned(
         # Seconds that differ by a millionth keep the order in which the logs were named.
         at = now + number / 1e6
         plan = msgspec.structs.replace(plan, repeat=repeat)
-        added.append(imported.run(plan, log.measurement, at))
+        added.append((log, imported.run(plan, log.measurement, at)))
     return added, there

@@ -94,25 +94,28 @@ def histories(
     """
     from k8sbench.report.plot import History
 
-    rows = [row.group.members for row in report.results]
-    units = {m.run_id: row.group.unit for row in report.results for m in row.group.members}
+    groups = [row.group for row in report.results]
+    units = {member.run_id: group.unit for group in groups for member in group.members}
     chosen = {resolve(sorted(units), text) for text in named} or {
-        max(members, key=lambda run: (run.rate is not None, run.created_at)).run_id
-        for members in rows
+        max(group.members, key=lambda run: (run.rate is not None, run.created_at)).run_id
+        for group in groups
     }
-    every = (m for members in rows for m in members if m.source != collectors.SOURCE)
-    newest = sorted((m for m in every if m.run_id in chosen), key=lambda run: -run.created_at)
     if where == stores.CLUSTER:
         return [], "the collector"
-    made = []
+    every = (member for group in groups for member in group.members)
+    here = (one for one in every if one.run_id in chosen and one.source != collectors.SOURCE)
+    newest = sorted(here, key=lambda run: -run.created_at)[:MOST_DRAWN]
     with stores.to_read(where, note) as store:
-        for run_id in [member.run_id for member in newest[:MOST_DRAWN]]:
-            run = store.run(run_id)
-            curve = _curve(store, run.plan, note)
-            made.append(
-                History(run_id=run_id, unit=units[run_id], measured=run.measurement, curve=curve)
+        runs = [store.run(member.run_id) for member in newest]
+        return [
+            History(
+                run_id=run.run_id,
+                unit=units[run.run_id],
+                measured=run.measurement,
+                curve=_curve(store, run.plan, note),
             )
-        return made, store.where
+            for run in runs
+        ], store.where
 
 
 def page(

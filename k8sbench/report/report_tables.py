@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
+from k8sbench.model.errors import few
 from k8sbench.model.group import Group, Result
 from k8sbench.report import formats, group_words
 from k8sbench.report.columns import is_of_case, nearest, trains
@@ -94,11 +95,7 @@ def left_out(results: Sequence[Result]) -> list[str]:
         if (why := why_left_out(group)) is not None:
             words = (group.key.benchmark, group.key.framework, group.plan.case)
             rows.setdefault(why, []).append(" ".join((*words, group.plan.precision)))
-    return [
-        f"left out, {say('en', why)}: {', '.join(some[:MOST_NAMED])}"
-        + (f", and {len(some) - MOST_NAMED} more" if len(some) > MOST_NAMED else "")
-        for why, some in rows.items()
-    ]
+    return [f"left out, {say('en', why)}: {few(some, MOST_NAMED)}" for why, some in rows.items()]
 
 
 def why_left_out(group: Group) -> str | None:

@@ -166,7 +166,7 @@ def test_a_log_of_a_trainer_alone_gives_the_metrics_of_its_gpu(tmp_path: pathlib
 
     log = tmp_path / "train.log"
     log.write_text(text)
-    (measured,) = measure([str(log)], MeasureOptions(family="k8sbench")).measurements
+    ((measured, *_),), _ = measure([str(log)], MeasureOptions(family="k8sbench"))
     assert "two-runs" not in [reason.id for reason in measured.reasons]
     assert measured.gpu_metrics is not None
     figures = measured.gpu_metrics.figures

@@ -6,7 +6,7 @@ printed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -31,6 +31,7 @@ from k8sbench.parse.families import NAMES
 from k8sbench.report import explanation, formats
 
 if TYPE_CHECKING:
+    from k8sbench.model.imported import MeasuredLog
     from k8sbench.model.measurement import Measurement
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -98,13 +99,14 @@ def command(
     if declare:
         output.write(measuring.declare(logs, options.batch_size))
         return 0
-    outcome = measuring.measure(logs, options)
-    _write(outcome.measurements, output_format)
-    _note_benchmarks(outcome.recognised, "measured")
-    _print_failures(outcome.failures, "error")
-    if outcome.failures:
+    measured, failures = measuring.measure(logs, options)
+    found = [log.measurement for log in measured]
+    _write(found, output_format)
+    _note_benchmarks(measured, "measured")
+    _print_failures(failures, "error")
+    if failures:
         return InputError.exit_code
-    return REJECTED_EXIT_CODE if outcome.rejected else 0
+    return REJECTED_EXIT_CODE if any(one.verdict == "rejected" for one in found) else 0
 
 
 def _write(found: Sequence[Measurement], output_format: str) -> None:
@@ -174,10 +176,10 @@ def _note_outcome(done: ImportedLogs) -> int:
     return exit_codes.of_rows(done.rows)
 
 
-def _note_benchmarks(recognised: Mapping[str, str | None], done: str) -> None:
+def _note_benchmarks(measured: Sequence[MeasuredLog], done: str) -> None:
     """Note which benchmarks were recognised, one line for each, and how to choose another."""
-    for text in dict.fromkeys(filter(None, recognised.values())):
-        logs = [log for log, stated in recognised.items() if stated == text]
+    for text in dict.fromkeys(log.recognised for log in measured if log.recognised):
+        logs = [log.origin.file for log in measured if log.recognised == text]
         output.note(f"{few(logs)}: {done} as {text}")
 
 

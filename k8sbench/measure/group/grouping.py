@@ -135,14 +135,14 @@ def _check_efficiency(made: list[Group], accept: frozenset[str]) -> list[Group]:
     for group in made:
         ratio, base = speedup.scaling(group, alone)
         value = speedup.efficiency(group, ratio).value
-        if value is None or base is None or value <= EFFICIENCY_LIMIT:
-            checked.append(group)
-            continue
-        reason = rejections.EFFICIENCY_ABOVE_LIMIT.finding(
-            f"{value:.2f} per GPU against {base.key.id}: GPUs together are not that much"
-            " faster than alone, so one of the two is wrong."
-        )
-        checked.append(_with_reasons(group, verdict.accepted([reason], accept)))
+        new = []
+        if value is not None and base is not None and value > EFFICIENCY_LIMIT:
+            text = (
+                f"{value:.2f} per GPU against {base.key.id}: GPUs together are not that much"
+                " faster than alone, so one of the two is wrong."
+            )
+            new.append(rejections.EFFICIENCY_ABOVE_LIMIT.finding(text))
+        checked.append(_with_reasons(group, verdict.accepted(new, accept)))
     return checked
 
 
@@ -224,11 +224,7 @@ def _model(
 def _arithmetic(measured: Sequence[Candidate], missing: dict[str, str]) -> Arithmetic | None:
     """Return the operations' types if all runs state the same."""
     arithmetics = [c.measurement.arithmetic for c in measured]
-    if (
-        arithmetics
-        and arithmetics[0] is not None
-        and all(other == arithmetics[0] for other in arithmetics)
-    ):
+    if arithmetics and all(other == arithmetics[0] for other in arithmetics) and arithmetics[0]:
         return arithmetics[0]
     missing["arithmetic"] = (
         "the runs state different ones" if any(arithmetics) else "the runs do not state it"

@@ -157,17 +157,12 @@ def figures(
     nodes: Sequence[str], groups: Sequence[Group], runs: Sequence[Run]
 ) -> list[NodeFigures]:
     """Return each node's figures, with its faulty or slow GPUs."""
-    return [
-        _figures(
-            node,
-            [group for group in groups if group.key.node == node],
-            [run for run in runs if run.plan.node == node],
-        )
-        for node in nodes
-    ]
+    return [_figures(node, groups, runs) for node in nodes]
 
 
 def _figures(node: str, groups: Sequence[Group], runs: Sequence[Run]) -> NodeFigures:
+    groups = [group for group in groups if group.key.node == node]
+    runs = [run for run in runs if run.plan.node == node]
     group = next((candidate for candidate in groups if candidate.spread is not None), None)
     measured = [run.measurement for run in runs if run.measurement is not None]
     spread = group and group.spread

@@ -89,11 +89,7 @@ WIDE_INTERVAL = warn("wide-interval", "Run more repeats.")
 ALL = rules_in(globals())
 """By their ids."""
 
-_ENDINGS = {
-    Phase.FAILED: RUN_FAILED,
-    Phase.CANCELLED: RUN_CANCELLED,
-    Phase.LOST: RUN_LOST,
-}
+_ENDINGS = {Phase.FAILED: RUN_FAILED, Phase.CANCELLED: RUN_CANCELLED, Phase.LOST: RUN_LOST}
 
 
 class Candidate:
@@ -228,17 +224,11 @@ def other_plans(candidates: Sequence[Candidate]) -> None:
 
 _TRAITS: dict[IntegrityRule, tuple[str, Callable[[Candidate], str | None]]] = {
     MIXED_GPU_MODEL: ("its GPU model", lambda c: c.measurement.gpu_model),
-    MIXED_PRECISION: (
-        "its precision in effect",
-        lambda c: c.measurement.precision_effective,
-    ),
+    MIXED_PRECISION: ("its precision in effect", lambda c: c.measurement.precision_effective),
     MIXED_IMAGE: ("its image", lambda c: c.run.image_digest or c.run.plan.image),
     MIXED_DATA: ("its data set", lambda c: c.measurement.data_digest),
     MIXED_WEIGHTS: ("its start weights", lambda c: c.start_weights),
-    MIXED_DRIVER: (
-        "its GPU driver",
-        lambda c: reported(c.measurement.environment, "driver"),
-    ),
+    MIXED_DRIVER: ("its GPU driver", lambda c: reported(c.measurement.environment, "driver")),
     MIXED_FRAMEWORK: (
         "its framework version",
         lambda c: reported(c.measurement.environment, "framework_version"),

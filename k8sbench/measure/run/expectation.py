@@ -188,7 +188,10 @@ def from_variant(
 
 
 class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """User-given facts about logs that lack them; None is "not known"."""
+    """User-given facts about logs that lack them; None is "not known".
+
+    Facts that contradict each other are a :class:`UsageError`.
+    """
 
     benchmark: str | None = None
     """Benchmark of the logs, a name or file.
@@ -215,6 +218,20 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
     """All logs are one run's: its ranks or its pieces."""
     accept: tuple[str, ...] = ()
     """Ids of reasons that do not reject."""
+
+    def __post_init__(self) -> None:
+        if self.benchmark is not None and self.family is not None:
+            raise UsageError(
+                "--benchmark and --format cannot be combined.",
+                "Give --benchmark NAME, or --format FAMILY for logs without a benchmark, or"
+                " neither: each log's family and benchmark are then recognised.",
+            )
+        if self.family not in {None, AUTO, *NAMES}:
+            hint = did_you_mean(str(self.family), NAMES) + f"Families: {', '.join(NAMES)}."
+            raise UsageError(f"There is no log family {self.family!r}.", hint)
+        if self.variant is not None and self.benchmark is None:
+            raise UsageError("--variant is one of a benchmark.", "Give --benchmark as well.")
+        _ = self.values  # raises where the case and the GPUs differ
 
     @property
     def shape(self) -> Shape | None:
@@ -250,22 +267,6 @@ class LogCandidate(NamedTuple):
     expected: Expectation
     loaded: LoadedSpec | None = None
     variant: Variant | None = None
-
-
-def check(options: MeasureOptions) -> None:
-    """Reject options that contradict each other."""
-    if options.benchmark is not None and options.family is not None:
-        raise UsageError(
-            "--benchmark and --format cannot be combined.",
-            "Give --benchmark NAME, or --format FAMILY for logs without a benchmark, or neither: "
-            "each log's family and benchmark are then recognised.",
-        )
-    if options.family not in {None, AUTO, *NAMES}:
-        hint = did_you_mean(str(options.family), NAMES) + f"Families: {', '.join(NAMES)}."
-        raise UsageError(f"There is no log family {options.family!r}.", hint)
-    if options.variant is not None and options.benchmark is None:
-        raise UsageError("--variant is one of a benchmark.", "Give --benchmark as well.")
-    _ = options.values
 
 
 def candidates(options: MeasureOptions, benchmarks: Sequence[LoadedSpec]) -> list[LogCandidate]:

@@ -14,14 +14,7 @@ from k8sbench.measure import verdict
 from k8sbench.measure.run import gpu_judgement, gpu_series
 from k8sbench.measure.run.gpu_judgement import PlannedGpus
 from k8sbench.measure.run.gpu_series import Chosen, OverTime
-from k8sbench.model.gpu_metrics import (
-    METRICS,
-    Fetched,
-    Gpu,
-    GpuMetric,
-    SeriesQuery,
-    SourceName,
-)
+from k8sbench.model.gpu_metrics import METRICS, Fetched, Gpu, GpuMetric, SeriesQuery, SourceName
 from k8sbench.model.measurement import GpuFigure, GpuMetrics, GpuOfRun, Measurement
 from k8sbench.model.plan import RunPlan
 

@@ -49,7 +49,7 @@ def log(path: Path, *ranks: Iterator[str]) -> Path:
 
 def measured(*paths: Path) -> Measurement:
     options = MeasureOptions(family="k8sbench", one_run=len(paths) > 1)
-    (found,) = measure([str(path) for path in paths], options).measurements
+    ((found, *_),), _ = measure([str(path) for path in paths], options)
     return found
 
 
