@@ -172,6 +172,17 @@ def test_what_only_names_say_is_recorded_when_it_is_asked_for(place: Path, cli: 
     assert found == {"1x1": ("fp32", 4), "1x8": ("fp32", 4)}
 
 
+def test_a_log_that_states_its_case_has_that_one_whatever_its_name(place: Path, cli: Cli) -> None:
+    gpus = "- '^Num GPUs"
+    nodes = f"- '^Nodes (?P<replicas>\\d+)'\n        {gpus}"
+    mine = foreign.BENCHMARK.read_text().replace(gpus, nodes)
+    (place / "mine.yaml").write_text(mine)
+    (place / "n4g8.txt").write_text("Nodes 2\n" + foreign.log(8))
+    words = ["--benchmark", "mine.yaml", "--gpu-model", foreign.GPU, "--from-names"]
+    cli("import", "n4g8.txt", *words)
+    assert [row["case"] for row in rows(cli)] == ["2x4"]
+
+
 def test_runs_keep_the_benchmark(logs: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     mine = logs / "mine.yaml"
     mine.write_bytes(foreign.BENCHMARK.read_bytes())
