@@ -8,9 +8,13 @@ it. The time counts from the last change seen here, as in client-go: the clocks 
 from __future__ import annotations
 
 import base64
+import contextlib
 import datetime
+import platform
 import secrets
+import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
@@ -19,8 +23,9 @@ from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.client.transport import Request, read
-from k8sbench.model.errors import Unreachable
+from k8sbench.model.errors import BenchError, Unreachable
 from k8sbench.model.kube import TOKEN_HEADER, KubeObject, name_of
+from k8sbench.model.times import SERVER_SECONDS
 
 LABELS = "app.kubernetes.io/name=dlperf,app.kubernetes.io/component=collector"
 PORT = "http"
@@ -34,6 +39,15 @@ LEASE_SECONDS = 15
 """Duration of a Lease without renewal."""
 REQUEST_SECONDS = 5.0
 """Time limit of one request."""
+RENEW_SECONDS = 4.0
+"""Interval of renewals."""
+TOKEN_SECONDS = 60.0
+"""Interval of reading the token, which may be replaced."""
+HELD_SECONDS = 10.0
+"""Seconds after a renewal until the collector stops.
+
+Others may take over 15 s after the renewal.
+"""
 TOKEN_KEY = "token"
 
 
@@ -245,6 +259,75 @@ class Lease:
         body = {"metadata": metadata, "spec": spec}
         path = self._path(self._name)
         return _is_first(lambda: self._api.patch(path, body, retry_s=0.0), 404, 409)
+
+
+class Leadership:
+    """Lease holder: acquires and renews in its own thread while entered.
+
+    Of several collectors the holder collects; the others wait.
+    """
+
+    def __init__(self, connect: Callable[[], Api], name: str, note: Callable[[str], None]) -> None:
+        self._connect, self._name, self._note = connect, name, note
+        self.waits_for = ""
+        """Holder of the Lease, or the error; empty if held or not requested."""
+        self.stands_by = False
+        """True if another process held the Lease at the last attempt."""
+        self.token = ""
+        """Token that readers send; empty until it is read."""
+        self._renewed_at: float | None = None
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name="lease", daemon=True)
+
+    @property
+    def is_held(self) -> bool:
+        """Return True if this process may collect."""
+        at = self._renewed_at
+        return at is not None and time.monotonic() - at < HELD_SECONDS
+
+    def __enter__(self) -> Leadership:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join(HELD_SECONDS)
+
+    def _keep(self) -> None:
+        holder = f"{platform.node()}_{uuid.uuid4().hex[:8]}"
+        while not self._stopped.is_set():
+            try:
+                with contextlib.closing(self._connect()) as api:
+                    api.retry_s = REQUEST_SECONDS
+                    self._renew(api, Lease(api, self._name, holder))
+            except BenchError as error:
+                self.waits_for = str(error)
+            self._stopped.wait(SERVER_SECONDS)
+
+    def _renew(self, api: Api, lease: Lease) -> None:
+        read_at, problem = 0.0, ""
+        while not self._stopped.is_set():
+            began = time.monotonic()
+            try:
+                if not self.token or began - read_at >= TOKEN_SECONDS:
+                    self.token, read_at, problem = token(api, self._name), began, ""
+            except BenchError as error:
+                if str(error) != problem:
+                    problem = str(error)
+                    self._note(f"warning: nobody can read this collector: {problem}")
+            try:
+                is_ours = lease.attempt()
+            except BenchError as error:
+                self.waits_for, self.stands_by = error.message, False
+            else:
+                self.waits_for = "" if is_ours else f"{lease.other} holds Lease {self._name}"
+                self.stands_by = not is_ours
+                self._renewed_at = began if is_ours else None
+            self._stopped.wait(RENEW_SECONDS if self.is_held else SERVER_SECONDS)
+        if self.is_held:
+            self._renewed_at = None
+            with contextlib.suppress(BenchError):  # it expires
+                lease.release()
 
 
 def _spec(found: KubeObject) -> Mapping[str, Any]:

@@ -14,9 +14,8 @@ import pytest
 from k8sbench.adapters.kubernetes.collectors import CollectorProxy
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app import collectors, comparing, listing
-from k8sbench.app.collect import CollectorSettings
 from k8sbench.collector import metrics as exposed
-from k8sbench.collector.controller import State
+from k8sbench.collector.controller import CollectorSettings, State
 from k8sbench.collector.metrics import Metrics
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess

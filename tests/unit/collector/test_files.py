@@ -17,9 +17,8 @@ from k8sbench.adapters.kubernetes.client.api import ApiFault
 from k8sbench.adapters.kubernetes.collectors import CollectorProxy
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.app import collectors
-from k8sbench.app.collect import CollectorSettings
 from k8sbench.collector import http
-from k8sbench.collector.controller import State
+from k8sbench.collector.controller import CollectorSettings, State
 from k8sbench.collector.metrics import Metrics
 from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.context import RunContext, Stop

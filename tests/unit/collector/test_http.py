@@ -16,9 +16,8 @@ import urllib3
 
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.app import comparing, listing
-from k8sbench.app.collect import CollectorSettings, Look
 from k8sbench.collector import http
-from k8sbench.collector.controller import SUCCESS_SECONDS, State
+from k8sbench.collector.controller import SUCCESS_SECONDS, CollectorSettings, Look, State
 from k8sbench.collector.metrics import Metrics
 from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.kube import TOKEN_HEADER
