@@ -17,8 +17,9 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from k8sbench.app import comparing, listing, records
+from k8sbench.app import comparing, records
 from k8sbench.app.comparing import Held
+from k8sbench.collector import documents
 from k8sbench.collector.controller import State
 from k8sbench.model.errors import BenchError
 from k8sbench.model.phase import Phase
@@ -152,7 +153,7 @@ class Metrics(Collector):
         if time.monotonic() - self._room_at >= ROOM_SECONDS:
             self._room_at = time.monotonic()
             with contextlib.suppress(BenchError, OSError):
-                self._room = listing.room(state.settings.store)
+                self._room = documents.room(state.settings.store)
         if self._room is not None:
             taken, free = self._room
             yield _family("store_bytes", "Of the store's files.", {(): taken})

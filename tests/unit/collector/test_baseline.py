@@ -13,7 +13,8 @@ import pytest
 
 from k8sbench.adapters.kubernetes.collectors import CollectorProxy
 from k8sbench.adapters.store.sql_store import open_store
-from k8sbench.app import collectors, comparing, listing
+from k8sbench.app import collectors, comparing
+from k8sbench.collector import documents
 from k8sbench.collector import metrics as exposed
 from k8sbench.collector.controller import CollectorSettings, State
 from k8sbench.collector.metrics import Metrics
@@ -118,7 +119,7 @@ def of_a_collector(where: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             with open_store(str(where)) as store:
                 if path == "baselines":
                     return msgspec.json.encode(store.baselines())
-                return msgspec.json.encode(listing.runs(store, query))
+                return msgspec.json.encode(documents.runs(store, query))
 
     @contextmanager
     def opened(access: ClusterAccess, seconds: float = 0.0) -> Iterator[CollectorProxy]:
