@@ -18,7 +18,7 @@ from k8sbench.model.errors import BenchError, NamedNotThere, UsageError
 from k8sbench.model.group import GroupFilter, no_run_together
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
-from k8sbench.model.run import Run
+from k8sbench.model.run import Run, merged
 from k8sbench.ports import FoundJob, JobEvent, RunFilter
 
 
@@ -38,7 +38,7 @@ def list_runs(
             with connections.glance(connections.connect(access)) as cluster:
                 place, jobs = cluster.api.place, list(cluster.jobs())
         theirs = collectors.runs(access, note, insist=insist, benchmark=wanted.benchmark)
-        both, added = collectors.merged(ours, theirs)
+        both, added = merged(ours, theirs)
         runs = [
             run
             for run in both

@@ -18,8 +18,6 @@ from k8sbench.model.run import Location, Owner, Run, Wish
 from k8sbench.ports import JobEvent, Store
 
 T = TypeVar("T", bound="RunView")
-PAGE = 1000
-"""Runs of one answer of a collector: the newest that match."""
 
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):

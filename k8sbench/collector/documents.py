@@ -13,6 +13,7 @@ from k8sbench.app import catalog, listing, records, reporting, results, stores
 from k8sbench.app.records import ListedRun, RunStatus
 from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.group import GroupFilter
+from k8sbench.model.kube import MOST_RUNS
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter, Store
@@ -35,7 +36,7 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
 def runs(store: Store, query: Mapping[str, str]) -> list[ListedRun] | list[RunStatus]:
     """Return the newest runs that match, oldest first; ``detail=status`` with all there is.
 
-    There are at most :data:`.records.PAGE`; those before them are asked for with ``until``.
+    There are at most :data:`MOST_RUNS`; those before them are asked for with ``until``.
     """
     matching = store.runs(_filter(query))
     if query.get("detail") == "status":
@@ -109,9 +110,9 @@ def _find(store: Store, text: str) -> Run:
 
 def _filter(query: Mapping[str, str]) -> RunFilter:
     """Read a query; what it says besides is ignored."""
-    given = {"limit": records.PAGE, "set_name": query.get("set"), **query}
+    given = {"limit": MOST_RUNS, "set_name": query.get("set"), **query}
     try:
         wanted = msgspec.convert(given, RunFilter, strict=False)
     except msgspec.ValidationError as error:
         raise UsageError(f"The query cannot be read: {error}.") from error
-    return msgspec.structs.replace(wanted, limit=min(wanted.limit or records.PAGE, records.PAGE))
+    return msgspec.structs.replace(wanted, limit=min(wanted.limit or MOST_RUNS, MOST_RUNS))

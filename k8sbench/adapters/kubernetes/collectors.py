@@ -10,23 +10,32 @@ from __future__ import annotations
 import base64
 import contextlib
 import datetime
+import math
 import platform
+import re
 import secrets
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar
 from urllib.parse import quote
+
+import msgspec
 
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.client.transport import Request, read
+from k8sbench.adapters.store import disk
 from k8sbench.model.errors import BenchError, Unreachable
-from k8sbench.model.kube import TOKEN_HEADER, KubeObject, name_of
+from k8sbench.model.kube import MOST_RUNS, TOKEN_HEADER, KubeObject, name_of
+from k8sbench.model.ownership import COLLECTOR
+from k8sbench.model.run import Baseline, Run
 from k8sbench.model.times import SERVER_SECONDS
 
+T = TypeVar("T")
 LABELS = "app.kubernetes.io/name=dlperf,app.kubernetes.io/component=collector"
 PORT = "http"
 CONFIG_MAP = "dlperf-collector"
@@ -108,6 +117,21 @@ def _read_token(api: Api, namespace: str, name: str) -> str | None:
     )
 
 
+class _File(msgspec.Struct):
+    """Fields read from an entry of ``/artifacts``."""
+
+    name: str
+    bytes: int
+
+
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+# Made once, here: msgspec crashes where two threads are the first to use a type.
+_RUN = msgspec.json.Decoder(Run)
+_RUNS = msgspec.json.Decoder(list[Run])
+_FILES = msgspec.json.Decoder(list[_File])
+_BASELINES = msgspec.json.Decoder(list[Baseline])
+
+
 class CollectorProxy:
     """The collector of one namespace, if there is one."""
 
@@ -149,6 +173,61 @@ class CollectorProxy:
         # Users may create it, and names become parts of paths.
         return quote(data.get("namespace", here), ""), quote(data.get("service", ""), "")
 
+    def runs(self, query: Mapping[str, str], seconds: float = math.inf) -> Iterator[Run]:
+        """Yield the runs that match, page by page, the newest page first.
+
+        A run may come again. No page is asked for later than ``seconds``; :class:`Unreachable`.
+        """
+        given = {**query, "detail": "status", "limit": f"{MOST_RUNS}"}
+        until = time.monotonic() + seconds
+        while True:
+            page = _understood(_RUNS, self.read("runs", given) or b"[]")
+            yield from map(_theirs, page)
+            # The oldest one comes again: another may have been created at the same time.
+            before = repr(min((run.created_at for run in page), default=0.0))
+            if len(page) < MOST_RUNS or given.get("until") == before:
+                return
+            if time.monotonic() > until:
+                raise Unreachable(f"It has not answered in {seconds:g} s.", "Try again.")
+            given = {**given, "until": before}
+
+    def run(self, text: str) -> Run | None:
+        """Return the run with this id or unique id prefix, if there is one."""
+        answer = self.read(f"runs/{text}", {})
+        return None if answer is None else _theirs(_understood(_RUN, answer))
+
+    def baselines(self) -> list[Baseline]:
+        """Return its baselines; none of a collector that knows no such."""
+        return _understood(_BASELINES, self.read("baselines", {}) or b"[]")
+
+    def copy(
+        self, run_id: str, folder: Path, kinds: Sequence[Literal["logs", "gpu", ""]]
+    ) -> list[Path]:
+        """Copy a run's logs, GPU series or other files (``""``) into a folder.
+
+        Returns the copies; raises :class:`BenchError`.
+        """
+        copies = []
+        files = self.read(f"runs/{run_id}/artifacts", {}) or b"[]"
+        for entry in _understood(_FILES, files):
+            kind, _, name = entry.name.rpartition("/")
+            if kind not in kinds or _FILE_NAME.fullmatch(name) is None:
+                continue
+            path = folder / kind / name
+            disk.make_folder(path.parent)
+            copies.append(path)
+            try:
+                with disk.create(path, "wb") as out:
+                    if entry.bytes:
+                        out.writelines(self.pieces(f"runs/{run_id}/artifacts/{entry.name}"))
+            except ApiFault as fault:
+                raise Unreachable(
+                    f"The collector's file {entry.name} of run {run_id} cannot be read:"
+                    f" {fault.message.rstrip('.')}.",
+                    "Try again.",
+                ) from fault
+        return copies
+
     def read(self, path: str, query: Mapping[str, str]) -> bytes | None:
         """Return a document; None if the collector does not have it."""
         try:
@@ -165,14 +244,36 @@ class CollectorProxy:
                 "See: kubectl get pods -l app.kubernetes.io/component=collector",
             ) from fault
 
-    def pieces(self, path: str, query: Mapping[str, str] = {}) -> Iterator[bytes]:
+    def pieces(self, path: str) -> Iterator[bytes]:
         """Yield a document as it arrives; raises :class:`ApiFault`."""
         seconds, headers = self._api.retry_s, self._headers
         at = self._at(path)
-        yield from self._api.stream(at, query, silence_s=seconds, headers=headers).chunks()
+        yield from self._api.stream(at, {}, silence_s=seconds, headers=headers).chunks()
 
     def _at(self, path: str) -> str:
         return f"{self._base}/api/v1/{quote(path)}"
+
+
+def _understood(decoder: msgspec.json.Decoder[T], answer: bytes) -> T:
+    """Decode an answer; :class:`Unreachable` if this version cannot read it."""
+    try:
+        return decoder.decode(answer)
+    except msgspec.MsgspecError as error:
+        raise Unreachable(
+            f"Its answer is not one that this version of k8sbench reads ({error}).",
+            "Use the version of k8sbench that the collector has.",
+        ) from error
+
+
+def _theirs(answer: Run) -> Run:
+    """Make of its answer the run that it has."""
+    return msgspec.structs.replace(
+        answer,
+        owner=None,
+        artifacts=None,
+        artifacts_missing=f"The collector has its files: k8sbench logs {answer.run_id}",
+        source=COLLECTOR,
+    )
 
 
 class Lease:

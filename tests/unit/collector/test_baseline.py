@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
 
 import msgspec
 import pytest
@@ -114,7 +113,10 @@ def test_however_many_cases_there_are_the_series_are_bounded(
 def of_a_collector(where: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the commands find a collector with that store."""
 
-    class Proxy:
+    class Proxy(CollectorProxy):
+        def __init__(self) -> None:
+            """Have no API server behind it."""
+
         def read(self, path: str, query: Mapping[str, str]) -> bytes | None:
             with open_store(str(where)) as store:
                 if path == "baselines":
@@ -123,7 +125,7 @@ def of_a_collector(where: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     @contextmanager
     def opened(access: ClusterAccess, seconds: float = 0.0) -> Iterator[CollectorProxy]:
-        yield cast("CollectorProxy", Proxy())
+        yield Proxy()
 
     monkeypatch.setattr(collectors, "opened", opened)
 
