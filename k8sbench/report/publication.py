@@ -26,7 +26,6 @@ from k8sbench.report import formats, group_words, report_tables, tables
 from k8sbench.report.tables import Cell, Column, Table
 from k8sbench.report.words import Lang, say, texts
 
-README = "README.md"
 Value = TypeVar("Value", str, tuple[str, ...])
 
 
