@@ -12,8 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from k8sbench.app import connections, lookup, results, stores
 from k8sbench.app.context import on_cluster
 from k8sbench.app.results import Rows
@@ -22,7 +20,7 @@ from k8sbench.lifecycle.collecting import CollectResult
 from k8sbench.lifecycle.context import Agree, Reporter, RunContext, Stop
 from k8sbench.lifecycle.gathering import Gathering
 from k8sbench.lifecycle.serving import Serving
-from k8sbench.model.request import ClusterAccess
+from k8sbench.model.request import ClusterAccess, CollectOptions
 from k8sbench.model.run import Location, Run
 from k8sbench.ports import Store
 
@@ -34,28 +32,6 @@ MOST_NOTES = 1000
 """Notes that are remembered, so as not to be repeated."""
 Collected = tuple[CollectResult, Rows]
 """Collected runs, and the rows of the closed ones."""
-
-
-class CollectOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Runs to collect, and options of collecting."""
-
-    runs: tuple[str, ...] = ()
-    """Ids, or unique beginnings of them; none: all of the namespace that need collection."""
-    take_over: bool = False
-    """True to make this store the owner of the jobs of :attr:`runs`."""
-    until_over: bool = False
-    """True to wait for active jobs."""
-    access: ClusterAccess = ClusterAccess()
-    store: str | None = None
-    """Folder or URL; None: the default place."""
-    keep: bool = False
-    """True to keep finished jobs and pods on the cluster."""
-    wait: bool = False
-    """True to wait even for problems that cannot recover by themselves."""
-    accept: tuple[str, ...] = ()
-    """Ids of reasons that do not reject."""
-    prometheus: str = connections.AUTO
-    """URL, ``auto`` or ``none``."""
 
 
 def collect(options: CollectOptions, reporter: Reporter, stop: Stop, agree: Agree) -> Collected:
@@ -146,18 +122,15 @@ def _pending_runs(
 def _by_location(store: Store, options: CollectOptions) -> dict[Location | None, list[str]]:
     """Group the named runs by cluster.
 
-    The key None stands for the named or current cluster.
+    The key None stands for the named or current cluster, the only one if no run is named.
     """
-    if not options.runs:
-        return {None: []}
-    locations: dict[Location | None, list[str]] = {}
+    locations: dict[Location | None, dict[str, None]] = {}
     for text in options.runs:
         run, _ = lookup.look_up(store, text, options.access)
         connections.check_on_cluster(run)
-        names = locations.setdefault(None if options.access.named else run.location, [])
-        if run.run_id not in names:
-            names.append(run.run_id)
-    return locations
+        place = None if options.access.named else run.location
+        locations.setdefault(place, {})[run.run_id] = None
+    return {place: list(names) for place, names in locations.items()} or {None: []}
 
 
 # -- serving --------------------------------------------------------------------------------------

@@ -83,12 +83,7 @@ def judged(rows: Sequence[ListedRun], among: Iterable[Run]) -> list[ListedRun]:
 
     A run may be valid by itself and still be rejected within its group.
     """
-    rejected = {
-        member.run_id: tuple(reason.id for reason in member.reasons)
-        for group in grouping.groups(among)
-        for member in group.members
-        if member.verdict == "rejected"
-    }
+    rejected = grouping.rejected(among)
     return [
         msgspec.structs.replace(
             row, verdict="rejected", reasons=rejected[row.run_id], throughput=None, unit=None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,13 +16,12 @@ from k8sbench.model.group import Result
 from k8sbench.model.kinds import rank_order
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
-from k8sbench.report import document, formats, plot, publication
+from k8sbench.report import publication
 from k8sbench.report.publication import Publication
 from k8sbench.report.words import Lang
 
 if TYPE_CHECKING:
     from k8sbench.ports import Store
-    from k8sbench.report.plot import Panel
 
 
 def publish(
@@ -45,7 +44,7 @@ def publish(
     from k8sbench import __version__
 
     results.check_accepted(accept)
-    former = report_folder.former_files(folder)
+    former = report_folder.former_files(folder, {publication.README, publication.RESULTS})
     with (
         stores.with_collector(where, access, note) as (store, runs),
         tempfile.TemporaryDirectory(prefix="k8sbench-logs-") as copies,
@@ -67,28 +66,21 @@ def publish(
             return sorted(found, key=lambda path: rank_order(path.stem))
 
         logs, files = _files_of_runs(store, rows, copied)
-        charts = None if not plot.is_there() else list(_charts(rows))
         plans = {row.group.key.benchmark: row.group.plan for row in rows}
         made = Publication(
             results=rows,
+            parities=[pair for report in reports for pair in report.parities],
             runs=by_id,
             specs={name: spec for name, plan in plans.items() if (spec := find(plan)) is not None},
             logs=logs,
-            charts=None if charts is None else [(panel.title, path) for path, panel in charts],
+            charts=publication.charts(rows),
             has_published=published,
             sets=list(dict.fromkeys(sets)),
             version=__version__,
             title=title,
             lang=lang,
         )
-        parities = [pair for report in reports for pair in report.parities]
-        files[report_folder.README] = publication.readme(made)
-        files[report_folder.RESULTS] = formats.json_text(document.document(rows, parities))
-        if text := publication.commands(rows):
-            files["commands.sh"] = text
-        for path, panel in charts or ():
-            files[path] = plot.picture("svg", [panel])
-        report_folder.write(folder, files, former)
+        report_folder.write(folder, files | publication.files(made), former)
     return made
 
 
@@ -118,10 +110,7 @@ def _files_of_runs(
             if not is_theirs and store.run(member.run_id).artifacts is None:
                 continue
             found = copied(member.run_id) if is_theirs else store.log_files(member.run_id)
-            paths = [
-                f"logs/{path}"
-                for path in publication.log_names(row.group, name, member, len(found))
-            ]
+            paths = publication.log_names(row.group, name, member, len(found))
             logs[member.run_id] = paths
             files |= dict(zip(paths, found, strict=True))
             if is_theirs:
@@ -130,10 +119,3 @@ def _files_of_runs(
             if manifest.is_file():
                 files.setdefault(f"manifests/{name}.yaml", manifest)
     return logs, files
-
-
-def _charts(rows: Sequence[Result]) -> Iterator[tuple[str, Panel]]:
-    """Make the charts of the rows, each with the path of its file."""
-    for kind, panels in (("throughput", plot.bars(rows)), ("scaling", plot.scaling(rows))):
-        for number, panel in enumerate(panels, 1):
-            yield f"figures/{kind}-{number}.svg", panel

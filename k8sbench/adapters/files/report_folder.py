@@ -5,21 +5,21 @@ from __future__ import annotations
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path, PurePosixPath
 
 from k8sbench.adapters.store import disk
 from k8sbench.model.errors import UsageError
 
-README, RESULTS, SUMS = "README.md", "results.json", "SHA256SUMS"
+SUMS = "SHA256SUMS"
 Content = str | bytes | Path
 """Content of a file: text, bytes, or the path of a file to copy."""
 
 
-def former_files(folder: Path) -> dict[str, str]:
+def former_files(folder: Path, always: Set[str]) -> dict[str, str]:
     """Read the files of the report in a folder: path → digest.
 
-    Refuses a folder with other content.
+    Refuses a folder with other content. ``always`` are files that every report has.
     """
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file.", "Name a folder, which may be a new one.")
@@ -28,7 +28,7 @@ def former_files(folder: Path) -> dict[str, str]:
         sums = (folder / SUMS).read_bytes() if SUMS in there else b""
     lines = sums.decode("utf-8", "replace").splitlines()
     former = {path: digest for digest, _, path in (line.partition("  ") for line in lines)}
-    if {README, RESULTS} <= former.keys():
+    if always <= former.keys():
         return former
     # What begins with a dot, such as .git, stays as it is.
     if other := [name for name in there if name[:1] != "."]:

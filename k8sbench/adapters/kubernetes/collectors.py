@@ -66,7 +66,7 @@ def token(api: Api, name: str) -> str:
     ``name`` is the collector's. Raises :class:`BenchError`.
     """
     path, drawn = kinds.path("Secret", api.place.namespace), secrets.token_urlsafe(32)
-    try:
+    with api.explaining(f"Secret {_secret(name)} be read or created"):
         if (found := _read_token(api, api.place.namespace, name)) is not None:
             return found
         body = {
@@ -78,8 +78,6 @@ def token(api: Api, name: str) -> str:
         if _is_first(lambda: api.create(path, body, retry_s=0.0), 409):
             return drawn
         return _read_token(api, api.place.namespace, name) or ""
-    except ApiFault as fault:
-        raise api.explained(fault, f"Secret {_secret(name)} be read or created") from fault
 
 
 def _secret(name: str) -> str:
@@ -145,17 +143,13 @@ class CollectorProxy:
 
         Raises :class:`BenchError` if that cannot be known.
         """
-        try:
+        with self._api.explaining("a collector be looked for"):
             namespace, service = self._service()
-        except ApiFault as fault:
-            raise self._api.explained(fault, "a collector be looked for") from fault
         if service:
             self._base = kinds.path("Service", namespace, f"{service}:{PORT}", "proxy")
-            try:
+            with self._api.explaining("the collector's token be read"):
                 # It makes its token when it first starts.
                 kept = _read_token(self._api, namespace, service)
-            except ApiFault as fault:
-                raise self._api.explained(fault, "the collector's token be read") from fault
             self._headers = {} if kept is None else {TOKEN_HEADER: kept}
         return self._base is not None
 
@@ -296,22 +290,18 @@ class Lease:
 
         Raises :class:`BenchError`.
         """
-        try:
+        with self._api.explaining(f"Lease {self._name} be renewed"):
             return self._attempt()
-        except ApiFault as fault:
-            raise self._api.explained(fault, f"Lease {self._name} be renewed") from fault
 
     def release(self) -> None:
         """Release the Lease, so that the next holder need not wait.
 
         Raises :class:`BenchError`.
         """
-        try:
+        with self._api.explaining(f"Lease {self._name} be released"):
             found = self._find()
             if found is not None and _spec(found).get("holderIdentity") == self._holder:
                 self._write(found, holderIdentity="", leaseDurationSeconds=1)
-        except ApiFault as fault:
-            raise self._api.explained(fault, f"Lease {self._name} be released") from fault
 
     def _attempt(self) -> bool:
         found = self._find()

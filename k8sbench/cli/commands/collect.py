@@ -10,7 +10,6 @@ from typing import Any
 import click
 
 from k8sbench.app import collect
-from k8sbench.app.collect import CollectOptions
 from k8sbench.cli import exit_codes, rows
 from k8sbench.cli.options import (
     accept_option,
@@ -25,6 +24,7 @@ from k8sbench.cli.running import SignalStop, reporting
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import Interrupted, UsageError, few
+from k8sbench.model.request import CollectOptions
 from k8sbench.model.run import Run
 from k8sbench.report.formats import FORMATS
 
