@@ -49,7 +49,7 @@ def prepare(
             "--variant names a variant of one benchmark.", "Name that benchmark, or leave it out."
         )
     from k8sbench.adapters.files import packaged
-    from k8sbench.render import manifests, of_job, to_yaml
+    from k8sbench.render.manifest import manifests, of_job, to_yaml
 
     trainers = packaged.trainer_sources()
     templates = packaged.load_templates()

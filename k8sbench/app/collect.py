@@ -7,16 +7,10 @@ a stop. That ends with an error where the store cannot be used; the collector be
 from __future__ import annotations
 
 import contextlib
-import platform
-import threading
-import time
-import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from k8sbench.app import connections, lookup, results, stores
 from k8sbench.app.context import on_cluster
@@ -26,47 +20,18 @@ from k8sbench.lifecycle.collecting import CollectResult
 from k8sbench.lifecycle.context import Agree, Reporter, RunContext, Stop
 from k8sbench.lifecycle.gathering import Gathering
 from k8sbench.lifecycle.serving import Serving
-from k8sbench.model.errors import BenchError
-from k8sbench.model.request import ClusterAccess
+from k8sbench.model.request import ClusterAccess, CollectOptions
 from k8sbench.model.run import Location, Run
-from k8sbench.model.times import SERVER_SECONDS
 from k8sbench.ports import Store
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
-    from k8sbench.adapters.kubernetes.collectors import Lease
+    from k8sbench.adapters.kubernetes.collectors import Leadership
 
 MOST_NOTES = 1000
 """Notes that are remembered, so as not to be repeated."""
-
-
-class CollectOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Runs to collect, and options of collecting."""
-
-    runs: tuple[str, ...] = ()
-    """Ids, or unique beginnings of them; none: all of the namespace that need collection."""
-    take_over: bool = False
-    """True to make this store the owner of the jobs of :attr:`runs`."""
-    until_over: bool = False
-    """True to wait for active jobs."""
-    access: ClusterAccess = ClusterAccess()
-    store: str | None = None
-    """Folder or URL; None: the default place."""
-    keep: bool = False
-    """True to keep finished jobs and pods on the cluster."""
-    wait: bool = False
-    """True to wait even for problems that cannot recover by themselves."""
-    accept: tuple[str, ...] = ()
-    """Ids of reasons that do not reject."""
-    prometheus: str = connections.AUTO
-    """URL, ``auto`` or ``none``."""
-
-
-class Collected(msgspec.Struct, frozen=True, kw_only=True):
-    """Collected runs, and the rows of the closed ones."""
-
-    result: CollectResult
-    rows: Rows
+Collected = tuple[CollectResult, Rows]
+"""Collected runs, and the rows of the closed ones."""
 
 
 def collect(options: CollectOptions, reporter: Reporter, stop: Stop, agree: Agree) -> Collected:
@@ -107,7 +72,7 @@ def collect(options: CollectOptions, reporter: Reporter, stop: Stop, agree: Agre
         for run_id, error in (stores.damaged(store) if not options.runs else {}).items():
             reporter.note(f"warning: run {run_id} is damaged: {error.message} {error.action}")
             result.failed.setdefault(run_id, error)
-        return _with_rows(store, result, options, reporter)
+        return result, results.rows(store, result.closed, reporter.note, accept=options.accept)
 
 
 def _opened(
@@ -154,45 +119,21 @@ def _pending_runs(
     return collecting.open_runs(context, {job.run_id for job in jobs})
 
 
-def _with_rows(
-    store: Store, result: CollectResult, options: CollectOptions, reporter: Reporter
-) -> Collected:
-    """Make the rows of the runs that were closed."""
-    rows = results.rows(store, result.closed, reporter.note, accept=options.accept)
-    return Collected(result=result, rows=rows)
-
-
 def _by_location(store: Store, options: CollectOptions) -> dict[Location | None, list[str]]:
     """Group the named runs by cluster.
 
-    The key None stands for the named or current cluster.
+    The key None stands for the named or current cluster, the only one if no run is named.
     """
-    if not options.runs:
-        return {None: []}
-    locations: dict[Location | None, list[str]] = {}
+    locations: dict[Location | None, dict[str, None]] = {}
     for text in options.runs:
         run, _ = lookup.look_up(store, text, options.access)
         connections.check_on_cluster(run)
-        names = locations.setdefault(None if options.access.named else run.location, [])
-        if run.run_id not in names:
-            names.append(run.run_id)
-    return locations
+        place = None if options.access.named else run.location
+        locations.setdefault(place, {})[run.run_id] = None
+    return {place: list(names) for place, names in locations.items()} or {None: []}
 
 
 # -- serving --------------------------------------------------------------------------------------
-
-
-class Look(msgspec.Struct, frozen=True, kw_only=True):
-    """Observation of the served namespaces at one moment."""
-
-    listed_at: float | None
-    """Time when the last namespace's jobs were listed, Unix seconds; None before."""
-    runs: Sequence[Run]
-    """Followed runs."""
-    api_errors: dict[str, int]
-    """HTTP status, or ``none`` without an answer → number of failed requests."""
-    problem: str = ""
-    """Error from listing the jobs of a namespace; empty without one."""
 
 
 def serve(options: CollectOptions, reporter: Reporter, stop: Stop) -> Collected:
@@ -208,7 +149,7 @@ def serve(options: CollectOptions, reporter: Reporter, stop: Stop) -> Collected:
             closed=lambda run: closed.update({run.run_id: run}),
         )
         result.closed = list(closed.values())
-        return _with_rows(store, result, options, reporter)
+        return result, results.rows(store, result.closed, reporter.note, accept=options.accept)
 
 
 def serve_all(
@@ -218,11 +159,12 @@ def serve_all(
     reporter: Reporter,
     stop: Stop,
     closed: Callable[[Run], None],
-    look: Callable[[Look], None] | None = None,
+    look: Callable[[Sequence[Serving], Mapping[str, int]], None] | None = None,
 ) -> CollectResult:
     """Collect every run of several namespaces into an open store, until asked to stop.
 
-    With ``look`` it is the collector that does so: patient with API servers, and for everybody.
+    With ``look`` it is the collector that does so: patient with API servers, and for everybody. In
+    each turn ``look`` takes the namespaces, and the numbers of failed requests by HTTP status.
     """
     is_all = look is not None
     note_once = lru_cache(MOST_NOTES)(reporter.note)
@@ -241,133 +183,14 @@ def serve_all(
         stack.enter_context(stop)
 
         def seen(places: Sequence[Serving]) -> None:
-            times = [place.listed_at for place in places]
             if look is not None:
-                look(
-                    Look(
-                        listed_at=None if None in times else min(filter(None, times), default=None),
-                        runs=[run for place in places for run in place.open_runs()],
-                        api_errors=sum((Counter(api.sender.errors) for api in apis), Counter()),
-                        problem=next((place.problem for place in places if place.problem), ""),
-                    )
-                )
+                look(places, sum((Counter(api.sender.errors) for api in apis), Counter()))
 
         return serving.serve(served, stop, closed, seen)
 
 
-# -- leadership -----------------------------------------------------------------------------------
-#
-# Which of several collectors collects: the one that holds a Lease; the others wait.
+def leadership(name: str, note: Callable[[str], None]) -> Leadership:
+    """Make the holder of a Lease in the namespace of this process."""
+    from k8sbench.adapters.kubernetes.collectors import Leadership
 
-RENEW_SECONDS = 4.0
-"""Interval of renewals."""
-TOKEN_SECONDS = 60.0
-"""Interval of reading the token, which may be replaced."""
-HELD_SECONDS = 10.0
-"""Seconds after a renewal until the collector stops.
-
-Others may take over 15 s after the renewal.
-"""
-
-
-class Leadership:
-    """Lease holder: acquires and renews in its own thread while entered."""
-
-    def __init__(self, name: str, note: Callable[[str], None]) -> None:
-        self.name, self._note = name, note
-        self.waits_for = ""
-        """Holder of the Lease, or the error; empty if held or not requested."""
-        self.stands_by = False
-        """True if another process held the Lease at the last attempt."""
-        self.token = ""
-        """Token that readers send; empty until it is read."""
-        self._renewed_at: float | None = None
-        self._read_token: Callable[[], str] = str
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._keep, name="lease", daemon=True)
-
-    @property
-    def is_held(self) -> bool:
-        """Return True if this process may collect."""
-        at = self._renewed_at
-        return at is not None and time.monotonic() - at < HELD_SECONDS
-
-    def __enter__(self) -> Leadership:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        self._thread.join(HELD_SECONDS)
-
-    def _keep(self) -> None:
-        from k8sbench.adapters.kubernetes.collectors import REQUEST_SECONDS, Lease, token
-
-        holder = f"{platform.node()}_{uuid.uuid4().hex[:8]}"
-        while not self._stopped.is_set():
-            try:
-                api = connections.connect(ClusterAccess())
-            except BenchError as error:
-                self.waits_for = str(error)
-            else:
-                with contextlib.closing(api):
-                    api.retry_s = REQUEST_SECONDS
-                    self._read_token = partial(token, api, self.name)
-                    self._renew(Lease(api, self.name, holder))
-            self._stopped.wait(SERVER_SECONDS)
-
-    def _renew(self, lease: Lease) -> None:
-        read_at, problem = 0.0, ""
-        while not self._stopped.is_set():
-            began = time.monotonic()
-            try:
-                if not self.token or began - read_at >= TOKEN_SECONDS:
-                    self.token, read_at, problem = self._read_token(), began, ""
-            except BenchError as error:
-                if str(error) != problem:
-                    problem = str(error)
-                    self._note(f"warning: nobody can read this collector: {problem}")
-            try:
-                is_ours = lease.attempt()
-            except BenchError as error:
-                self.waits_for, self.stands_by = error.message, False
-            else:
-                self.waits_for = "" if is_ours else f"{lease.other} holds Lease {self.name}"
-                self.stands_by = not is_ours
-                self._renewed_at = began if is_ours else None
-            self._stopped.wait(RENEW_SECONDS if self.is_held else SERVER_SECONDS)
-        if self.is_held:
-            self._renewed_at = None
-            with contextlib.suppress(BenchError):  # it expires
-                lease.release()
-
-
-# -- collector settings ---------------------------------------------------------------------------
-#
-# What a collector is to do: from flags and the environment.
-
-
-class CollectorSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of a collector."""
-
-    namespaces: tuple[str, ...] = ()
-    """Names of namespaces; empty: the one that it runs in."""
-    store: str | None = None
-    """Folder or URL; None: the default place."""
-    prometheus: str = connections.USUAL
-    """URL, ``usual`` or ``none``."""
-    baseline: str | None = None
-    """Name of the baseline with which the newest sets are compared; None: none is."""
-    keep_logs_for: float | None = None
-    """Seconds after a run's end; None: for ever."""
-
-
-def settings(given: Mapping[str, Any]) -> CollectorSettings:
-    """Make settings of what flags and the environment give; raises :class:`UsageError`."""
-    values = {name: value for name, value in given.items() if value}
-    if (length := values.get("keep_logs_for")) is not None:
-        values["keep_logs_for"] = stores.keep_seconds(length)
-    values["namespaces"] = tuple(dict.fromkeys(values.get("namespaces", ())))
-    asked = connections.checked_prometheus(values.get("prometheus", connections.AUTO))
-    values["prometheus"] = connections.USUAL if asked == connections.AUTO else asked
-    return CollectorSettings(**values)
+    return Leadership(partial(connections.connect, ClusterAccess()), name, note)

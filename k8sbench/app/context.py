@@ -141,7 +141,7 @@ def _manifests(store: Store, run: Run) -> Sequence[Manifest]:
 
     from k8sbench.adapters.files import packaged
     from k8sbench.model import yaml_text
-    from k8sbench.render import manifests, of_job, to_yaml
+    from k8sbench.render.manifest import manifests, of_job, to_yaml
     from k8sbench.render.trainer_sources import config_map, mounted_by
 
     path, sources = store.folder(run.run_id) / MANIFEST, packaged.trainer_sources()

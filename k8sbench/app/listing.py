@@ -1,40 +1,26 @@
-"""``list`` and ``status``: recorded runs, and their jobs' states on the cluster.
-
-The documents of a collector's store, which :mod:`k8sbench.collector` serves, have the same form.
-"""
+"""``list`` and ``status``: recorded runs, and their jobs' states on the cluster."""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterable, Mapping, Sequence, Sized
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Sequence, Sized
 
 import msgspec
 
 from k8sbench.adapters import processes
-from k8sbench.app import (
-    catalog,
-    collectors,
-    connections,
-    context,
-    lookup,
-    stores,
-)
+from k8sbench.app import collectors, connections, context, lookup, stores
 from k8sbench.app.stores import Note
 from k8sbench.lifecycle import collecting
-from k8sbench.measure.group import grouping, selection
+from k8sbench.measure.group import grouping
 from k8sbench.model import creation
 from k8sbench.model.counts import counted
-from k8sbench.model.errors import BenchError, NamedNotThere, NotFound, StoreError, UsageError
-from k8sbench.model.group import GroupFilter, no_run_of, no_run_together
-from k8sbench.model.identity import check_set, resolve
-from k8sbench.model.measurement import SCHEMA
+from k8sbench.model.errors import BenchError, NamedNotThere, StoreError, UsageError
+from k8sbench.model.group import GroupFilter, no_run_together
+from k8sbench.model.identity import check_set
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
-from k8sbench.model.run import Run
+from k8sbench.model.run import Run, merged
 from k8sbench.ports import FoundJob, JobEvent, RunFilter, Store
-from k8sbench.report import document, run_document
+from k8sbench.report import run_document
 from k8sbench.report.run_document import ListedRun, RunStatus
 
 
@@ -54,7 +40,7 @@ def list_runs(
             with connections.glance(connections.connect(access)) as cluster:
                 place, jobs = cluster.api.place, list(cluster.jobs())
         theirs = collectors.runs(access, note, insist=insist, benchmark=wanted.benchmark)
-        both, added = collectors.merged(ours, theirs)
+        both, added = merged(ours, theirs)
         runs = [
             run
             for run in both
@@ -63,7 +49,8 @@ def list_runs(
         ]
         # Of a run that the collector has its job is no news.
         still = [run for run in runs if run.run_id not in added]
-        _note_wishes(store, still, note)
+        if wished := [run for run in still if run.wishes and stores.is_unclaimed(store, run)]:
+            note(f"{_are(wished)} still to be cancelled or deleted: k8sbench collect --all")
         alone = [run for run in still if run.location and stores.is_alone(store, run)]
         phases = _on_clusters(alone, note) if place is None else _present(alone, jobs)
         over = [run_id for run_id, phase in phases.items() if phase.final]
@@ -98,12 +85,7 @@ def judged(rows: Sequence[ListedRun], among: Iterable[Run]) -> list[ListedRun]:
 
     A run may be valid by itself and still be rejected within its group.
     """
-    rejected = {
-        member.run_id: tuple(reason.id for reason in member.reasons)
-        for group in grouping.groups(among)
-        for member in group.members
-        if member.verdict == "rejected"
-    }
+    rejected = grouping.rejected(among)
     return [
         msgspec.structs.replace(
             row, verdict="rejected", reasons=rejected[row.run_id], throughput=None, unit=None
@@ -120,16 +102,8 @@ def _check_filters(wanted: RunFilter, every: Sequence[Run]) -> None:
         check_set(wanted.set_name, [run.plan.set_name for run in reversed(every)])
     if not every:
         return
-    names = sorted({run.plan.benchmark for run in every})
-    if wanted.benchmark is not None and wanted.benchmark not in names:
-        raise no_run_of("benchmark", wanted.benchmark, names)
+    GroupFilter(benchmark=wanted.benchmark).chosen(grouping.groups(every))
     raise no_run_together(wanted.since, max(run.created_at for run in every))
-
-
-def _note_wishes(store: Store, runs: Sequence[Run], note: Note) -> None:
-    """Note pending cancellations and deletions that no process carries out."""
-    if wished := [run for run in runs if run.wishes and stores.is_unclaimed(store, run)]:
-        note(f"{_are(wished)} still to be cancelled or deleted: k8sbench collect --all")
 
 
 def _on_clusters(alone: Sequence[Run], note: Note) -> dict[str, Phase]:
@@ -192,14 +166,14 @@ def status(text: str, where: str | None, access: ClusterAccess, note: Note) -> R
         seen = run if recorded else msgspec.structs.replace(run, history=(*run.history, *steps))
         return run_document.status(
             seen,
-            log_files=_log_files(store, run) if recorded else (),
+            log_files=log_files(store, run) if recorded else (),
             owner_alive=None if run.owner is None else processes.alive(run.owner),
             on_cluster=run_document.on_cluster(steps, replicas, context.now()),
             recorded=recorded,
         )
 
 
-def _log_files(store: Store, run: Run) -> Sequence[str]:
+def log_files(store: Store, run: Run) -> Sequence[str]:
     """Return the paths of a run's logs; none if they are on another machine."""
     try:
         return [str(path) for path in store.log_files(run.run_id)]
@@ -228,112 +202,3 @@ def _look(run: Run, access: ClusterAccess, note: Note) -> Sequence[JobEvent]:
             f" Close the run with: k8sbench collect {run.run_id}"
         )
     return reported
-
-
-# -- documents of a collector's store, in the form that the CLI prints -----------------------------
-
-
-class Artifact(msgspec.Struct, frozen=True, kw_only=True):
-    """One file of a run's folder."""
-
-    schema: int = SCHEMA
-    """Version of the document."""
-    name: str
-    """Path below the folder."""
-    bytes: int
-    """Size of the file."""
-    written_at: float
-    """Unix seconds."""
-
-
-def runs(store: Store, query: Mapping[str, str]) -> list[ListedRun] | list[RunStatus]:
-    """Return the newest runs that match, oldest first; ``detail=status`` with all there is.
-
-    There are at most :data:`.collectors.PAGE`; those before them are asked for with ``until``.
-    """
-    matching = store.runs(_filter(query))
-    if query.get("detail") == "status":
-        return [_recorded(store, run) for run in matching]
-    return judged([run_document.listed(run) for run in matching], store.runs(RunFilter()))
-
-
-def run(store: Store, text: str) -> RunStatus:
-    """Return the run of an id, or of a unique beginning of one."""
-    return _recorded(store, _find(store, text))
-
-
-def _recorded(store: Store, run: Run) -> RunStatus:
-    return run_document.status(run, log_files=_log_files(store, run))
-
-
-def groups(store: Store, query: Mapping[str, str]) -> Any:
-    """Return the rows of ``results -o json``."""
-    report = _report(store, query)
-    return document.document(report.results, report.parities)
-
-
-def page(where: str | None, store: Store, query: Mapping[str, str]) -> str:
-    """Return the page of ``results -o html``; ``lang=zh`` in Chinese."""
-    from k8sbench.app import results
-
-    lang = query.get("lang", "en")
-    if lang not in ("en", "zh"):
-        raise UsageError(f"lang={lang} is none.", "Ask for en or zh.")
-    return results.page(_report(store, query), (), where, lambda _: None, lang=lang)
-
-
-def _report(store: Store, query: Mapping[str, str]) -> selection.Report:
-    asked = _filter(query)
-    wanted = selection.Wanted(
-        chosen=GroupFilter(benchmark=asked.benchmark, framework=asked.framework),
-        set_name=asked.set_name,
-        since=asked.since,
-        every=query.get("all") == "true",
-    )
-    find = catalog.finder(store, lambda _: None)
-    return selection.report(store.runs(RunFilter()), wanted, find=find)
-
-
-def artifacts(store: Store, text: str) -> list[Artifact]:
-    """List the files of a run's folder."""
-    folder = store.folder(_find(store, text).run_id)
-    names = []
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and not path.is_symlink():
-            about = path.stat()
-            name = path.relative_to(folder).as_posix()
-            names.append(Artifact(name=name, bytes=about.st_size, written_at=about.st_mtime))
-    return names
-
-
-def artifact(store: Store, text: str, name: str) -> Path:
-    """Return a file of a run's folder, and never one that is elsewhere."""
-    folder = store.folder(_find(store, text).run_id).resolve()
-    path = (folder / name).resolve()
-    if not path.is_relative_to(folder) or not path.is_file():
-        raise NotFound(f"Run {text} has no artifact {name!r}.")
-    return path
-
-
-def room(where: str | None) -> tuple[int, int]:
-    """Return a store's size and its disk's free space in bytes."""
-    with stores.to_read(where, lambda _: None) as store:
-        root = store.root
-    files = (path for path in root.rglob("*") if path.is_file() and not path.is_symlink())
-    return sum(path.stat().st_size for path in files), shutil.disk_usage(root).free
-
-
-def _find(store: Store, text: str) -> Run:
-    return store.run(resolve(store.ids(), text, where="in the collector's store"))
-
-
-def _filter(query: Mapping[str, str]) -> RunFilter:
-    """Read a query; what it says besides is ignored."""
-    given = {"limit": collectors.PAGE, "set_name": query.get("set"), **query}
-    try:
-        wanted = msgspec.convert(given, RunFilter, strict=False)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"The query cannot be read: {error}.") from error
-    return msgspec.structs.replace(
-        wanted, limit=min(wanted.limit or collectors.PAGE, collectors.PAGE)
-    )

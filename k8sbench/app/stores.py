@@ -14,7 +14,7 @@ from k8sbench.model import times
 from k8sbench.model.errors import BenchError, Interrupted, NotFound, StoreError, UsageError
 from k8sbench.model.identity import resolve
 from k8sbench.model.request import ClusterAccess
-from k8sbench.model.run import Run
+from k8sbench.model.run import Run, knows_more, may_know_more, merged
 from k8sbench.ports import RunFilter
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def with_collector(
     insist = where == CLUSTER
     with to_read(NOWHERE if insist else where, note) as store:
         ours = lookup.listing(store)
-        runs, _ = collectors.merged(ours, collectors.runs(access, note, insist=insist, **query))
+        runs, _ = merged(ours, collectors.runs(access, note, insist=insist, **query))
         yield store, runs
 
 
@@ -93,10 +93,10 @@ def run_seen(
             except NotFound as error:
                 missing = error
         there = access if found is None else connections.access_to(found.location, access)
-        if found is None or collectors.may_know_more(found):
+        if found is None or may_know_more(found):
             run_id = text if found is None else found.run_id
             theirs = collectors.run(there, run_id, note, insist=insist)
-            if theirs is not None and collectors.knows_more(theirs, found):
+            if theirs is not None and knows_more(theirs, found):
                 found = theirs
         if found is None:
             raise missing

@@ -9,16 +9,17 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import msgspec
 
-from k8sbench.app import collect, stores
-from k8sbench.app.collect import CollectOptions, CollectorSettings, Leadership, Look
+from k8sbench.app import collect, connections, stores
 from k8sbench.lifecycle.context import Reporter, Stop
+from k8sbench.lifecycle.serving import Serving
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import BenchError
-from k8sbench.model.request import ClusterAccess
+from k8sbench.model.request import ClusterAccess, CollectOptions
 from k8sbench.model.run import Run
 from k8sbench.model.times import LOOK_SECONDS
 from k8sbench.ports import RunFilter
@@ -37,6 +38,55 @@ SUCCESS_SECONDS = 90.0
 This spans several attempts.
 """
 _NOT_READY = "warning: not ready: {}"
+
+
+class CollectorSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of a collector."""
+
+    namespaces: tuple[str, ...] = ()
+    """Names of namespaces; empty: the one that it runs in."""
+    store: str | None = None
+    """Folder or URL; None: the default place."""
+    prometheus: str = connections.USUAL
+    """URL, ``usual`` or ``none``."""
+    baseline: str | None = None
+    """Name of the baseline with which the newest sets are compared; None: none is."""
+    keep_logs_for: float | None = None
+    """Seconds after a run's end; None: for ever."""
+
+
+def settings(given: Mapping[str, Any]) -> CollectorSettings:
+    """Make settings of what flags and the environment give; raises :class:`UsageError`."""
+    values = {name: value for name, value in given.items() if value}
+    if (length := values.get("keep_logs_for")) is not None:
+        values["keep_logs_for"] = stores.keep_seconds(length)
+    values["namespaces"] = tuple(dict.fromkeys(values.get("namespaces", ())))
+    asked = connections.checked_prometheus(values.get("prometheus", connections.AUTO))
+    values["prometheus"] = connections.USUAL if asked == connections.AUTO else asked
+    return CollectorSettings(**values)
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """Observation of the served namespaces at one moment."""
+
+    listed_at: float | None
+    """Time when the last namespace's jobs were listed, Unix seconds; None before."""
+    runs: Sequence[Run]
+    """Followed runs."""
+    api_errors: Mapping[str, int]
+    """HTTP status, or ``none`` without an answer → number of failed requests."""
+    problem: str = ""
+    """Error from listing the jobs of a namespace; empty without one."""
+
+
+def _seen(places: Sequence[Serving], api_errors: Mapping[str, int]) -> Look:
+    times = [place.listed_at for place in places]
+    return Look(
+        listed_at=None if None in times else min(filter(None, times), default=None),
+        runs=[run for place in places for run in place.open_runs()],
+        api_errors=api_errors,
+        problem=next((place.problem for place in places if place.problem), ""),
+    )
 
 
 class State(msgspec.Struct, kw_only=True):
@@ -81,13 +131,24 @@ class State(msgspec.Struct, kw_only=True):
         return "collecting" if self.is_leader else f"waiting: {self.waits_for or 'for the Lease'}"
 
 
+class Lease(Protocol):
+    """The right to collect, which one of several collectors has."""
+
+    waits_for: str
+    stands_by: bool
+
+    @property
+    def is_held(self) -> bool:
+        """Return True if this process may collect."""
+
+
 class Controller:
     """One collector; :meth:`run` returns when it was asked to stop."""
 
     def __init__(
         self,
         settings: CollectorSettings,
-        lease: Leadership,
+        lease: Lease,
         reporter: Reporter,
         closed: Callable[[Run], None] = lambda _: None,
     ) -> None:
@@ -150,13 +211,14 @@ class Controller:
         delete_at = try_at = 0.0
         self.state.look = None
 
-        def look(seen: Look) -> None:
+        def look(places: Sequence[Serving], api_errors: Mapping[str, int]) -> None:
             nonlocal delete_at, try_at
             now = time.monotonic()
             if now >= try_at:
                 store.check_writable()
                 try_at = now + WRITE_SECONDS
-            self.state.look, self.state.looked_at, self.state.failure = seen, now, ""
+            seen = self.state.look = _seen(places, api_errors)
+            self.state.looked_at, self.state.failure = now, ""
             if seen.listed_at is not None:
                 self.state.succeeded_at = seen.listed_at
             if settings.keep_logs_for is not None and now >= delete_at:

@@ -35,7 +35,8 @@ from starlette.responses import (
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from k8sbench.app import listing, stores
+from k8sbench.app import stores
+from k8sbench.collector import documents
 from k8sbench.collector.controller import State
 from k8sbench.model.errors import BenchError, NotFound, StoreError, UsageError
 from k8sbench.model.kube import TOKEN_HEADER
@@ -127,12 +128,12 @@ def application(state: State, registry: CollectorRegistry, token: Callable[[], s
         return endpoint
 
     routes: dict[str, Callable[..., Any]] = {
-        "/": partial(listing.page, state.settings.store),
-        "/api/v1/runs": listing.runs,
-        "/api/v1/runs/{text}": listing.run,
-        "/api/v1/runs/{text}/artifacts": listing.artifacts,
-        "/api/v1/runs/{text}/artifacts/{name:path}": listing.artifact,
-        "/api/v1/groups": listing.groups,
+        "/": partial(documents.page, state.settings.store),
+        "/api/v1/runs": documents.runs,
+        "/api/v1/runs/{text}": documents.run,
+        "/api/v1/runs/{text}/artifacts": documents.artifacts,
+        "/api/v1/runs/{text}/artifacts/{name:path}": documents.artifact,
+        "/api/v1/groups": documents.groups,
         "/api/v1/baselines": lambda store, _: store.baselines(),
     }
     return Starlette(

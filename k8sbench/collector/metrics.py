@@ -11,13 +11,14 @@ import threading
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from k8sbench.app import comparing, listing
+from k8sbench.app import comparing
+from k8sbench.collector import documents
 from k8sbench.collector.controller import State
 from k8sbench.measure.group import compare
 from k8sbench.measure.group.compare import Held
@@ -25,7 +26,6 @@ from k8sbench.model.errors import BenchError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 
-K = TypeVar("K")
 V = TypeVar("V")
 L = TypeVar("L", bound=tuple[str, ...])
 MOST_CASES, MOST_BENCHMARKS, MOST_CODES = 200, 50, 30
@@ -45,21 +45,15 @@ CASE = ("benchmark", "variant", "framework", "precision", "case", "preset", "poo
 """Names of what `comparing.labels` returns."""
 
 
-class _Last(NamedTuple):
-    """The last run of a case."""
-
-    rate: float | None
-    valid: bool
-
-
 class Metrics(Collector):
     """Prometheus metrics, reported by the collecting thread, read by any."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._cases: OrderedDict[tuple[str, ...], _Last] = OrderedDict()
-        self._queued: OrderedDict[str, float] = OrderedDict()
+        self._cases: OrderedDict[tuple[str, ...], tuple[float | None, bool]] = OrderedDict()
+        """Throughput of the last run of each case, and whether the run is valid."""
+        self._queued: OrderedDict[tuple[str, ...], float] = OrderedDict()
         self._room: tuple[int, int] | None = None
         self._room_at = -ROOM_SECONDS
         self._held: dict[tuple[str, ...], Held] = {}
@@ -74,15 +68,13 @@ class Metrics(Collector):
         with self._lock:
             self._held_at = -HELD_SECONDS
             if run.started_at is not None:
-                benchmark = plan.benchmark[:LONGEST_LABEL]
-                _put(self._queued, benchmark, run.started_at - run.created_at, MOST_BENCHMARKS)
+                waited = run.started_at - run.created_at
+                _put(self._queued, _cut([plan.benchmark]), waited, MOST_BENCHMARKS)
             if run.phase is Phase.CANCELLED or (run.phase is Phase.SUCCEEDED and measured is None):
                 return
-            last = _Last(
-                rate=None if measured is None else measured.rate,
-                valid=measured is not None and measured.verdict == "valid",
-            )
-            _put(self._cases, _cut(compare.labels(plan)), last, MOST_CASES)
+            rate = None if measured is None else measured.rate
+            is_valid = measured is not None and measured.verdict == "valid"
+            _put(self._cases, _cut(compare.labels(plan)), (rate, is_valid), MOST_CASES)
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics as they are now."""
@@ -91,14 +83,14 @@ class Metrics(Collector):
             return
         with self._lock:
             cases, queued = dict(self._cases), dict(self._queued)
-        rates = {labels: last.rate for labels, last in cases.items() if last.rate is not None}
+        rates = {labels: rate for labels, (rate, _) in cases.items() if rate is not None}
         about = "Of the last run of a case."
         yield _family("throughput_samples_per_second", about, rates, CASE)
         about = "Whether the last run of a case is valid."
-        yield _family("run_valid", about, {key: last.valid for key, last in cases.items()}, CASE)
+        valid = {labels: is_valid for labels, (_, is_valid) in cases.items()}
+        yield _family("run_valid", about, valid, CASE)
         about = "From the creation of the last job of a benchmark until it ran."
-        waits = {(benchmark,): seconds for benchmark, seconds in queued.items()}
-        yield _family("queue_wait_seconds", about, waits, ("benchmark",))
+        yield _family("queue_wait_seconds", about, queued, ("benchmark",))
         yield from self._against_the_baseline(state)
         yield from self._of_collecting(state)
         yield from self._of_the_store(state)
@@ -152,7 +144,7 @@ class Metrics(Collector):
         if time.monotonic() - self._room_at >= ROOM_SECONDS:
             self._room_at = time.monotonic()
             with contextlib.suppress(BenchError, OSError):
-                self._room = listing.room(state.settings.store)
+                self._room = documents.room(state.settings.store)
         if self._room is not None:
             taken, free = self._room
             yield _family("store_bytes", "Of the store's files.", {(): taken})
@@ -177,7 +169,7 @@ def _cut(labels: Sequence[str]) -> tuple[str, ...]:
     return tuple(value[:LONGEST_LABEL] for value in labels)
 
 
-def _put(kept: OrderedDict[K, V], key: K, value: V, most: int) -> None:
+def _put(kept: OrderedDict[tuple[str, ...], V], key: tuple[str, ...], value: V, most: int) -> None:
     """Keep a value as the latest, and forget the oldest beyond so many."""
     kept[key] = value
     kept.move_to_end(key)

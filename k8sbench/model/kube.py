@@ -22,6 +22,8 @@ TOKEN_HEADER = "X-K8sbench-Token"
 
 The API server's proxy passes it on, unlike Authorization.
 """
+MOST_RUNS = 1000
+"""Runs of one answer of a collector: the newest that match."""
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 """Label of a job that names its Kueue LocalQueue."""
 MANAGED = "app.kubernetes.io/managed-by=k8sbench"

@@ -1,8 +1,8 @@
-"""Options of ``submit``, ``render`` and ``nodes``: one struct from argv to the plan.
+"""Options of ``submit``, ``render``, ``nodes`` and ``collect``: structs from argv on.
 
-An option is a field of :class:`SubmitRequest` and its :class:`Flag` in the tables below. The
-options of the commands, their help and the keys of ``k8sbench.toml`` are made of these two
-(:mod:`k8sbench.cli.options`); planning reads the fields by their names.
+An option of the first three is a field of :class:`SubmitRequest` and its :class:`Flag` in the
+tables below. The options of the commands, their help and the keys of ``k8sbench.toml`` are made of
+these two (:mod:`k8sbench.cli.options`); planning reads the fields by their names.
 """
 
 from __future__ import annotations
@@ -36,6 +36,28 @@ class ClusterAccess(msgspec.Struct, frozen=True, kw_only=True):
     def named(self) -> bool:
         """True if any of them was given."""
         return self != ClusterAccess()
+
+
+class CollectOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Runs to collect, and options of collecting."""
+
+    runs: tuple[str, ...] = ()
+    """Ids, or unique beginnings of them; none: all of the namespace that need collection."""
+    take_over: bool = False
+    """True to make this store the owner of the jobs of :attr:`runs`."""
+    until_over: bool = False
+    """True to wait for active jobs."""
+    access: ClusterAccess = ClusterAccess()
+    store: str | None = None
+    """Folder or URL; None: the default place."""
+    keep: bool = False
+    """True to keep finished jobs and pods on the cluster."""
+    wait: bool = False
+    """True to wait even for problems that cannot recover by themselves."""
+    accept: tuple[str, ...] = ()
+    """Ids of reasons that do not reject."""
+    prometheus: str = "auto"
+    """URL, ``auto`` or ``none``."""
 
 
 class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):

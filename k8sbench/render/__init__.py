@@ -3,7 +3,3 @@
 ``manifest`` is the entry. ``job`` decides the job's content, ``templates`` lays it out. Nothing
 here reads a file: template texts and the trainers' sources come in as arguments.
 """
-
-from k8sbench.render.manifest import manifests, of_job, to_yaml
-
-__all__ = ["manifests", "of_job", "to_yaml"]

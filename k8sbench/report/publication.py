@@ -1,7 +1,7 @@
-"""README of a published report (``report``).
+"""Content of a published report (``report``): README, charts, data.
 
-Its chapters follow the published reports: environment, programs, data, commands, method, tables,
-comparison, charts and logs. The same runs give the same text.
+The README's chapters follow the published reports: environment, programs, data, commands, method,
+tables, comparison, charts and logs. The same runs give the same text.
 """
 
 from __future__ import annotations
@@ -14,18 +14,20 @@ from typing import Any, TypeVar
 import msgspec
 
 from k8sbench.model.counts import ABSENT
-from k8sbench.model.group import Group, Member, Result
+from k8sbench.model.group import Group, Member, Parity, Result
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.spec import BenchmarkSpec, Variant
 from k8sbench.model.training import in_words
-from k8sbench.report import formats, group_words, report_tables, tables
+from k8sbench.report import document, formats, group_words, plot, report_tables, tables
+from k8sbench.report.plot import Panel
 from k8sbench.report.tables import Cell, Column, Table
 from k8sbench.report.words import Lang, say, texts
 
-README = "README.md"
+README, RESULTS = "README.md", "results.json"
+"""Files that every report has."""
 Value = TypeVar("Value", str, tuple[str, ...])
 
 
@@ -40,8 +42,9 @@ class Publication(msgspec.Struct, frozen=True, kw_only=True):
     """Catalog entries by benchmark; unknown ones are missing."""
     logs: Mapping[str, Sequence[str]] = {}
     """Run id → paths of its logs in the report's folder."""
-    charts: Sequence[tuple[str, str]] | None = None
-    """Title and path of each chart; None if charts cannot be drawn."""
+    parities: Sequence[Parity] = ()
+    charts: Sequence[tuple[str, Panel]] | None = None
+    """Charts with their paths; None if charts cannot be drawn."""
     has_published: bool = False
     """True if the rows are compared with published figures."""
     sets: Sequence[str]
@@ -74,10 +77,36 @@ def names(groups: Sequence[Group]) -> dict[str, str]:
 
 
 def log_names(group: Group, name: str, member: Member, number: int) -> list[str]:
-    """Return names of a run's logs, by each replica's first rank."""
+    """Return paths of a run's logs, by each replica's first rank."""
     folder = name if len(group.members) == 1 else f"{name}/run{member.repeat}"
     step = 1 if group.plan.backend == "imported" else group.plan.processes_per_replica
-    return [f"{folder}/rank{place * step}.log" for place in range(number)]
+    return [f"logs/{folder}/rank{place * step}.log" for place in range(number)]
+
+
+def charts(results: Sequence[Result]) -> list[tuple[str, Panel]] | None:
+    """Make the charts of the rows, with their paths.
+
+    None if they cannot be drawn.
+    """
+    if not plot.is_there():
+        return None
+    kinds = (("throughput", plot.bars(results)), ("scaling", plot.scaling(results)))
+    return [
+        (f"figures/{kind}-{number}.svg", panel)
+        for kind, panels in kinds
+        for number, panel in enumerate(panels, 1)
+    ]
+
+
+def files(made: Publication) -> dict[str, str | bytes]:
+    """Write what a report says of its rows, by path."""
+    rows = {
+        README: readme(made),
+        RESULTS: formats.json_text(document.document(made.results, made.parities)),
+        "commands.sh": commands(made.results),
+    }
+    drawn = {path: plot.picture("svg", [panel]) for path, panel in made.charts or ()}
+    return {path: text for path, text in rows.items() if text} | drawn
 
 
 def commands(results: Sequence[Result]) -> str:
@@ -285,8 +314,8 @@ class _Readme:
     def _charts(self) -> Iterator[str]:
         if self._made.charts is None:
             yield self._say("no_charts")
-        for title, path in self._made.charts or ():
-            yield f"![{tables.escaped(title)}]({path})"
+        for path, panel in self._made.charts or ():
+            yield f"![{tables.escaped(panel.title)}]({path})"
 
     def _logs(self) -> Iterator[str]:
         yield self._say("logs_lead")

@@ -20,8 +20,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from k8sbench.app import comparing
-from k8sbench.app.collect import CollectorSettings, Look
-from k8sbench.collector.controller import State
+from k8sbench.collector.controller import CollectorSettings, Look, State
 from k8sbench.collector.metrics import Metrics
 from k8sbench.measure.group import compare
 from k8sbench.model.phase import Phase

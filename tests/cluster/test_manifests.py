@@ -7,7 +7,7 @@ import yaml
 
 from k8sbench.adapters.files import catalog
 from k8sbench.cli.main import main
-from k8sbench.render import to_yaml
+from k8sbench.render.manifest import to_yaml
 from tests.harness.cluster.namespace import Namespace, events_of
 from tests.unit.render import plans
 

@@ -20,7 +20,6 @@ from pathlib import Path
 
 from k8sbench.adapters.kubernetes import job_changes, listing, ownership
 from k8sbench.adapters.kubernetes.client.api import Api
-from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.logs.streams import LogStreams
 from k8sbench.adapters.kubernetes.ownership import OTHER_NAME
 from k8sbench.adapters.kubernetes.trainer_sources import Trainers
@@ -252,11 +251,9 @@ class KubernetesCluster:
             known = followed and followed.uid
             if found is not None and known not in {None, found[1]["metadata"]["uid"]}:
                 found = None  # somebody has created it in the place of ours
-            try:
+            with self.api.explaining(f"job {run_id} be cancelled"):
                 if found is not None:
                     job_changes.cancel(self.api, found, self._user, reason, self._queue.put)
-            except ApiFault as fault:
-                raise self.api.explained(fault, f"job {run_id} be cancelled") from fault
         if followed is not None:
             followed.is_unwanted = True
             self._queue.put(partial(self._reread, {run_id}))

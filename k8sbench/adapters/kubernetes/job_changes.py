@@ -310,7 +310,7 @@ def clear(api: Api, run: Run, user: User | None, is_over: Callable[[], bool]) ->
     another :class:`BenchError` if the run must not continue.
     """
     run_id, until, waits = run.run_id, time.monotonic() + CLEAR_SECONDS, False
-    try:
+    with api.explaining(f"the attempt before of {run_id} be deleted"):
         while True:
             found, unlabelled = ownership.look_for(api, run_id)
             if unlabelled is not None:
@@ -336,8 +336,6 @@ def clear(api: Api, run: Run, user: User | None, is_over: Callable[[], bool]) ->
             if time.monotonic() >= until or is_over():
                 raise _left(pods, api.place.namespace, run_id)
             api.pause(LOOK_SECONDS)
-    except ApiFault as fault:
-        raise api.explained(fault, f"the attempt before of {run_id} be deleted") from fault
 
 
 def _is_made(api: Api, plan: RunPlan) -> bool:

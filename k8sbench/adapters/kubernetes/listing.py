@@ -131,7 +131,7 @@ def _plan(job: KubeObject) -> tuple[RunPlan | None, str]:
 def look(api: Api, run: Run) -> Sequence[JobEvent]:
     """Return the states of a job and its replicas; empty without the job."""
     followed = _followed(run)
-    try:
+    with api.explaining(f"job {run.run_id} be read"):
         job = api.find(kinds.path(followed.kind, api.place.namespace, run.plan.job_name))
         if job is None or labels_of(job).get(RUN_LABEL) != run.run_id or not is_of(job, run):
             return ()
@@ -142,8 +142,6 @@ def look(api: Api, run: Run) -> Sequence[JobEvent]:
         snapshot = followed.snapshot()
         if followed.is_queued():
             snapshot.workload = workloads(api).get(followed.uid or "")
-    except ApiFault as fault:
-        raise api.explained(fault, f"job {run.run_id} be read") from fault
     now = api.time()
     reading, _ = followed.read(now, snapshot)
     first = followed.move(reading, now)
@@ -153,7 +151,7 @@ def look(api: Api, run: Run) -> Sequence[JobEvent]:
 def printed(api: Api, run: Run) -> Iterator[LogLine]:
     """Yield the lines printed so far, rank 0's first."""
     namespace, followed = api.place.namespace, _followed(run)
-    try:
+    with api.explaining(f"the logs of {run.run_id} be read"):
         followed.take_pods(objects(api, "Pod", run.run_id))
         _, replicas = followed.read(api.time())
         for one in replicas:
@@ -168,8 +166,6 @@ def printed(api: Api, run: Run) -> Iterator[LogLine]:
                     for at, line in resume.feed(text.end() if chunk is None else text.feed(chunk)):
                         assert at is not None
                         yield LogLine(replica=one.name, at=at / 1_000_000, text=line)
-    except ApiFault as fault:
-        raise api.explained(fault, f"the logs of {run.run_id} be read") from fault
 
 
 def _followed(run: Run) -> Followed:

@@ -148,10 +148,8 @@ def look_for(api: Api, run_id: str) -> tuple[tuple[str, KubeObject] | None, str 
     """
     unlabelled = None
     for kind in KINDS:
-        try:
+        with api.explaining(f"job {run_id} be read"):
             job = api.find(kinds.path(kind, api.place.namespace, run_id))
-        except ApiFault as fault:
-            raise api.explained(fault, f"job {run_id} be read") from fault
         if job is not None and labels_of(job).get(RUN_LABEL) == run_id:
             return (kind, job), None
         if job is not None:

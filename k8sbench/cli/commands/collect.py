@@ -10,7 +10,6 @@ from typing import Any
 import click
 
 from k8sbench.app import collect
-from k8sbench.app.collect import CollectOptions
 from k8sbench.cli import exit_codes, rows
 from k8sbench.cli.options import (
     accept_option,
@@ -25,6 +24,7 @@ from k8sbench.cli.running import SignalStop, reporting
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import Interrupted, UsageError, few
+from k8sbench.model.request import CollectOptions
 from k8sbench.model.run import Run
 from k8sbench.report.formats import FORMATS
 
@@ -80,23 +80,22 @@ def command(
     stop = SignalStop()
     with reporting() as reporter:
         if every and follow:
-            collected = collect.serve(options, reporter, stop)
+            result, made = collect.serve(options, reporter, stop)
         else:
-            collected = collect.collect(options, reporter, stop, partial(_agrees, yes=yes))
-    result = collected.result
+            result, made = collect.collect(options, reporter, stop, partial(_agrees, yes=yes))
     _note(result.going_on, ("goes", "go"), "on; wait with --follow")
     _note(result.followed, ("is", "are"), "followed by another k8sbench process: left to it")
     if every and not (result.closed or result.going_on or result.followed or result.failed):
         output.note("Nothing needs collection here.")
     # Data is whole also where there is none.
     if result.closed or not FORMATS[output_format].for_people:
-        rows.write(collected.rows, output_format)
+        rows.write(made, output_format)
     if stop.cause is not None and result.going_on:
         raise Interrupted(
             f"{stop.cause}: {counted(len(result.going_on), 'run', ('goes', 'go'))} on.",
             "Come back with the same command.",
         )
-    codes = (exit_codes.of_rows(collected.rows), exit_codes.of_failures(result.failed.values()))
+    codes = (exit_codes.of_rows(made), exit_codes.of_failures(result.failed.values()))
     return exit_codes.worst(codes)
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import click
 
 from k8sbench.app import collect
-from k8sbench.app.collect import Leadership
 from k8sbench.cli.options import F, reject_password
 from k8sbench.cli.running import SignalStop
 from k8sbench.cli.terminal import log_lines
@@ -85,13 +84,13 @@ def command(
             f"The collector needs a package that is not installed: {error.name}.",
             extras.how_to_install("collector"),
         ) from error
-    from k8sbench.collector.controller import Controller
+    from k8sbench.collector.controller import Controller, settings
 
-    settings = collect.settings(given)
+    asked = settings(given)
     stop, figures = SignalStop(), metrics.Metrics()
     progress = log_lines.LogLines(time.time, log_format)
-    leading = Leadership(lease, progress.note)
-    controller = Controller(settings, leading, progress, figures.closed)
+    leading = collect.leadership(lease, progress.note)
+    controller = Controller(asked, leading, progress, figures.closed)
     figures.state = controller.state
     app = http.application(controller.state, figures.registry, lambda: leading.token)
     probes: AbstractContextManager[Any] = nullcontext()

@@ -141,7 +141,7 @@ def _write_manifests(objects: Sequence[Manifest], output_format: str) -> None:
     if output_format == "json":
         output.write_json({"apiVersion": "v1", "kind": "List", "items": objects})
     else:
-        from k8sbench.render import to_yaml
+        from k8sbench.render.manifest import to_yaml
 
         output.write(to_yaml(objects))
 

@@ -54,6 +54,16 @@ def groups(runs: Iterable[Run], *, accept: Collection[str] = ()) -> list[Group]:
     return sorted(_check_efficiency(made, frozenset(accept)), key=lambda group: group.key)
 
 
+def rejected(runs: Iterable[Run]) -> dict[str, tuple[str, ...]]:
+    """Return the rejected runs, with the ids of their reasons."""
+    return {
+        member.run_id: tuple(reason.id for reason in member.reasons)
+        for group in groups(runs)
+        for member in group.members
+        if member.verdict == "rejected"
+    }
+
+
 def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
     """Check the repeats of one case, given oldest first."""
     rejections.other_plans(candidates)

@@ -24,8 +24,8 @@ class Collector(Shell):
 
     limits = {  # noqa: RUF012
         "adapters__kubernetes__collectors__LEASE_SECONDS": 6,
-        "app__collect__RENEW_SECONDS": 0.2,
-        "app__collect__HELD_SECONDS": 5.0,
+        "adapters__kubernetes__collectors__RENEW_SECONDS": 0.2,
+        "adapters__kubernetes__collectors__HELD_SECONDS": 5.0,
     }
 
     @contextlib.contextmanager

@@ -22,7 +22,7 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.pool import NodePool, Toleration
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, LogLine
-from k8sbench.render import manifests
+from k8sbench.render.manifest import manifests
 from tests.harness.cluster import users
 from tests.harness.cluster.limits import SECONDS
 from tests.harness.cluster.namespace import Namespace

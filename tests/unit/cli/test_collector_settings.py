@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from k8sbench.app import collect
-from k8sbench.app.collect import CollectorSettings
 from k8sbench.cli.commands import collector
+from k8sbench.collector import controller
+from k8sbench.collector.controller import CollectorSettings
 from k8sbench.model.errors import UsageError
 
 DAY = 86400.0
@@ -15,12 +15,14 @@ DAY = 86400.0
 
 def test_what_is_given_is_read() -> None:
     given: dict[str, Any] = {"namespaces": ["c", "d", "c"], "store": "postgresql://db"}
-    assert collect.settings(
+    assert controller.settings(
         given | {"keep_logs_for": "1d", "baseline": "b", "prometheus": "auto"}
     ) == CollectorSettings(
         namespaces=("c", "d"), store="postgresql://db", baseline="b", keep_logs_for=DAY
     )
-    assert collect.settings({}) == CollectorSettings(prometheus="usual"), "users have no say in it"
+    assert controller.settings({}) == CollectorSettings(prometheus="usual"), (
+        "users have no say in it"
+    )
 
 
 @pytest.mark.parametrize(
@@ -32,7 +34,7 @@ def test_what_is_given_is_read() -> None:
 )
 def test_a_wrong_value_is_an_error(given: dict[str, Any], wrong: str) -> None:
     with pytest.raises(UsageError, match=wrong):
-        collect.settings(given)
+        controller.settings(given)
 
 
 def test_flags_come_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,7 +44,7 @@ def test_flags_come_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
         seen.update(given)
         raise UsageError("Enough.")
 
-    monkeypatch.setattr(collect, "settings", load)
+    monkeypatch.setattr(controller, "settings", load)
     expected: dict[str, Any] = {
         "store": "postgresql://db",
         "prometheus": "none",

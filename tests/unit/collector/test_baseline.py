@@ -6,17 +6,16 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
 
 import msgspec
 import pytest
 
 from k8sbench.adapters.kubernetes.collectors import CollectorProxy
 from k8sbench.adapters.store.sql_store import open_store
-from k8sbench.app import collectors, comparing, listing
-from k8sbench.app.collect import CollectorSettings
+from k8sbench.app import collectors, comparing
+from k8sbench.collector import documents
 from k8sbench.collector import metrics as exposed
-from k8sbench.collector.controller import State
+from k8sbench.collector.controller import CollectorSettings, State
 from k8sbench.collector.metrics import Metrics
 from k8sbench.measure.group.compare import Held
 from k8sbench.model.phase import Phase
@@ -115,16 +114,19 @@ def test_however_many_cases_there_are_the_series_are_bounded(
 def of_a_collector(where: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the commands find a collector with that store."""
 
-    class Proxy:
+    class Proxy(CollectorProxy):
+        def __init__(self) -> None:
+            """Have no API server behind it."""
+
         def read(self, path: str, query: Mapping[str, str]) -> bytes | None:
             with open_store(str(where)) as store:
                 if path == "baselines":
                     return msgspec.json.encode(store.baselines())
-                return msgspec.json.encode(listing.runs(store, query))
+                return msgspec.json.encode(documents.runs(store, query))
 
     @contextmanager
     def opened(access: ClusterAccess, seconds: float = 0.0) -> Iterator[CollectorProxy]:
-        yield cast("CollectorProxy", Proxy())
+        yield Proxy()
 
     monkeypatch.setattr(collectors, "opened", opened)
 

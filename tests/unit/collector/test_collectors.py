@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
 
 import msgspec
 import pytest
 
+from k8sbench.adapters.kubernetes import collectors as proxies
 from k8sbench.adapters.kubernetes.collectors import CollectorProxy
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app import collectors, connections, listing, results, stores
@@ -38,38 +38,14 @@ def run(name: str, *phases: Phase, measured: bool = False, at: float = 100.0) ->
     )
 
 
-CREATED, LOST = run("r"), run("r", Phase.LOST)
-FAILED, MEASURED = run("r", Phase.FAILED), run("r", Phase.SUCCEEDED, measured=True)
-
-
-@pytest.mark.parametrize(
-    ("theirs", "ours", "more"),
-    [
-        (MEASURED, None, True),
-        (MEASURED, CREATED, True),
-        (MEASURED, LOST, True),
-        (FAILED, CREATED, True),
-        (MEASURED, MEASURED, False),
-        (CREATED, CREATED, False),
-        (CREATED, MEASURED, False),
-        (LOST, CREATED, False),
-    ],
-)
-def test_the_one_that_knows_more_is_shown(theirs: Run, ours: Run | None, more: bool) -> None:
-    assert collectors.knows_more(theirs, ours) == more
-    both, added = collectors.merged([] if ours is None else [ours], [theirs])
-    assert len(both) == 1
-    assert added == ({"r"} if more else set())
-
-
-class Proxy:
+class Proxy(CollectorProxy):
     """A collector that answers, or does not."""
 
     def __init__(self, *runs: Run) -> None:
         self.asked: list[Mapping[str, str]] = []
         self.breaks_at: int | None = None
         """The request from which on it does not answer any more."""
-        self.runs = runs
+        self.has = runs
         self.says: bytes | None = None
         """Its answer to everything, instead of runs."""
 
@@ -80,8 +56,8 @@ class Proxy:
         if self.breaks_at is not None and len(self.asked) >= self.breaks_at:
             raise Unreachable("The collector does not answer.")
         until = float(query.get("until", "inf"))
-        found = [run for run in self.runs if run.created_at <= until]
-        page = found[-min(int(query["limit"]), collectors.PAGE) :]
+        found = [run for run in self.has if run.created_at <= until]
+        page = found[-int(query["limit"]) :]
         return msgspec.json.encode([run_document.status(run) for run in page])
 
 
@@ -92,7 +68,7 @@ def proxy(monkeypatch: pytest.MonkeyPatch) -> Proxy:
     @contextmanager
     def opened(access: ClusterAccess, seconds: float = 0.0) -> Iterator[CollectorProxy]:
         assert access in {HERE, ClusterAccess()}
-        yield cast("CollectorProxy", proxy)
+        yield proxy
 
     monkeypatch.setattr(collectors, "opened", opened)
     return proxy
@@ -145,7 +121,7 @@ def test_list_rejects_the_runs_that_results_rejects(
     monkeypatch.setattr(connections, "configured", lambda _: True)
     a, c = (run(name, Phase.SUCCEEDED, measured=True, at=at) for name, at in (("a", 1), ("c", 60)))
     same = measurement(log_digest="same")
-    proxy.runs = tuple(msgspec.structs.replace(one, measurement=same) for one in (a, c))
+    proxy.has = tuple(msgspec.structs.replace(one, measurement=same) for one in (a, c))
     everywhere = ClusterAccess()
     report = results.results(Wanted(every=True), where or store, print, access=everywhere)
     verdicts = {m.run_id: m.verdict for row in report.results for m in row.group.members}
@@ -159,10 +135,10 @@ def test_list_rejects_the_runs_that_results_rejects(
 @pytest.fixture
 def many(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Ids of 25 runs, served in pages of ten; two share a time."""
-    monkeypatch.setattr(collectors, "PAGE", 10)
+    monkeypatch.setattr(proxies, "MOST_RUNS", 10)
     times = [float(n) for n in range(15)] + [14.0] + [float(n) for n in range(15, 24)]
-    proxy.runs = tuple(run(f"r{n:02}", at=1e9 + at) for n, at in enumerate(times))
-    return [one.run_id for one in proxy.runs]
+    proxy.has = tuple(run(f"r{n:02}", at=1e9 + at) for n, at in enumerate(times))
+    return [one.run_id for one in proxy.has]
 
 
 def test_a_store_of_many_runs_is_read_to_its_beginning(proxy: Proxy, many: list[str]) -> None:

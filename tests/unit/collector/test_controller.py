@@ -5,16 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import collect
-from k8sbench.app.collect import CollectorSettings, Leadership, Look
 from k8sbench.collector import controller
-from k8sbench.collector.controller import Controller
+from k8sbench.collector.controller import CollectorSettings, Controller
 from k8sbench.lifecycle.context import Stop
 from k8sbench.model.errors import StoreError
 from tests.unit.lifecycle.played import Silent
@@ -36,11 +35,11 @@ class Served:
         self.times, self.began = list(times), 0
         self.changed = threading.Condition()
 
-    def __call__(self, *args: Any, closed: object, look: Callable[[Look], None]) -> None:
+    def __call__(self, *args: Any, closed: object, look: Callable[..., None]) -> None:
         with self.changed:
             self.began += 1
             self.changed.notify_all()
-        look(Look(listed_at=1.0, runs=(), api_errors={}))
+        look([Mock(listed_at=1.0, open_runs=list, problem="")], {})
         (self.times.pop(0) if len(self.times) > 1 else self.times[0])(args[-1])
 
     def until(self, times: int) -> None:
@@ -70,7 +69,7 @@ class Life:
         self.lease, self.stop, self.reporter = Lease(), Stop(), Silent()
         self.controller = Controller(
             CollectorSettings(store=place),
-            cast("Leadership", self.lease),
+            self.lease,
             self.reporter,
             lambda _: None,
         )
@@ -158,21 +157,3 @@ def test_one_that_may_not_use_its_lease_says_so_once_and_is_not_ready(
     life.lease.is_held = True
     life.until(lambda: life.noted("not listed for 90 s"))
     assert len(life.reporter.reported) == 2, "nothing of what passes at once"
-
-
-def test_it_stands_by_for_another_one_alone_and_takes_a_token_that_is_replaced(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(collect, "TOKEN_SECONDS", 0.0)
-    seen: list[tuple[str, bool, bool]] = []
-    note, gone = Mock(), StoreError("It is gone.")
-    it: Any = Leadership("lease", note)
-    it._read_token = Mock(side_effect=["one", "two", gone, gone, gone])
-    answers = [False, StoreError("No."), False, True, True]
-    it._stopped = Mock(is_set=Mock(side_effect=[*[False] * 5, True]))
-    it._stopped.wait = lambda _: seen.append((it.token, it.stands_by, it.is_held))
-    it._renew(Mock(other="vm_2", attempt=Mock(side_effect=answers)))
-    stands, leads = ("two", True, False), ("two", False, True)
-    assert seen == [("one", True, False), ("two", False, False), stands, leads, leads]
-    assert str(note.mock_calls).count("It is gone.") == 1
-    assert "No." not in str(note.mock_calls), "the controller logs it"

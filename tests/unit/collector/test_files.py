@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -17,9 +16,8 @@ from k8sbench.adapters.kubernetes.client.api import ApiFault
 from k8sbench.adapters.kubernetes.collectors import CollectorProxy
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.app import collectors
-from k8sbench.app.collect import CollectorSettings
 from k8sbench.collector import http
-from k8sbench.collector.controller import State
+from k8sbench.collector.controller import CollectorSettings, State
 from k8sbench.collector.metrics import Metrics
 from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.context import RunContext, Stop
@@ -102,9 +100,9 @@ def test_a_file_that_did_not_come_whole_is_an_error(
     whole = collector.store.log_files("seg-1")[0].read_bytes()
     real = CollectorProxy.pieces
 
-    def breaks(self: CollectorProxy, path: str, *query: Any) -> Iterator[bytes]:
+    def breaks(self: CollectorProxy, path: str) -> Iterator[bytes]:
         if not path.endswith(".log"):
-            yield from real(self, path, *query)
+            yield from real(self, path)
             return
         yield whole[:1000]
         raise ApiFault(None, "", "it closed the connection before the end of its answer")

@@ -15,10 +15,9 @@ import pytest
 import urllib3
 
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
-from k8sbench.app import comparing, listing
-from k8sbench.app.collect import CollectorSettings, Look
-from k8sbench.collector import http
-from k8sbench.collector.controller import SUCCESS_SECONDS, State
+from k8sbench.app import comparing
+from k8sbench.collector import documents, http
+from k8sbench.collector.controller import SUCCESS_SECONDS, CollectorSettings, Look, State
 from k8sbench.collector.metrics import Metrics
 from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.kube import TOKEN_HEADER
@@ -141,7 +140,7 @@ def test_an_artifact_is_sent_as_it_is_and_no_file_beside_the_folder_is_one(
     (store.folder("seg-1") / "link").symlink_to(store.folder("seg-2"))
     for name in ("../seg-2/run.json", "link/run.json", "/etc/passwd", "", "logs"):
         with pytest.raises(NotFound):
-            listing.artifact(store, "seg-1", name)
+            documents.artifact(store, "seg-1", name)
 
 
 @pytest.mark.parametrize(

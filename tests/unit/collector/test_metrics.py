@@ -10,9 +10,8 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from k8sbench.app.collect import CollectorSettings, Look
 from k8sbench.collector import metrics
-from k8sbench.collector.controller import State
+from k8sbench.collector.controller import CollectorSettings, Look, State
 from k8sbench.collector.metrics import WAITS_ITS_TURN, Metrics
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run

@@ -4,6 +4,7 @@ Lost answers, refusals and full quotas of a real API server are in
 ``tests/cluster/test_faults_creating.py``.
 """
 
+import contextlib
 import copy
 import json
 import subprocess
@@ -95,6 +96,7 @@ def test_an_attempt_waits_for_what_made_earlier_pods(monkeypatch: pytest.MonkeyP
         find=lambda path, **_: left[path].pop(),
         list=lambda *_, **__: ([], ""),
         pause=id,
+        explaining=contextlib.nullcontext,
     )
     plan = plans.plan(run_id="mine", kind="TrainJob")
     run: Any = SimpleNamespace(run_id="mine", attempt=2, plan=plan)
@@ -112,7 +114,7 @@ def test_a_job_that_is_not_seen_yet_is_cancelled_by_its_uid(
 ) -> None:
     monkeypatch.setattr(ownership, "look_for", lambda *_: (("PyTorchJob", job()), None))
     monkeypatch.setattr(job_changes, "cancel", cancel := Mock())
-    here: Any = KubernetesCluster(Mock())
+    here: Any = KubernetesCluster(Mock(explaining=contextlib.nullcontext))
     here._jobs = {JOB: Mock(ended_at=None, found=None, uid=known)}
     here.cancel(JOB, "Cancelled by hand.", "cancelled")
     assert cancel.called is is_ours

@@ -8,7 +8,7 @@ from k8sbench.adapters.local import launch
 from k8sbench.adapters.local.launch import Launch, Machine
 from k8sbench.model.plan import PlannedWindow, RunPlan
 from k8sbench.model.pool import CPU_POOL
-from k8sbench.render import manifests
+from k8sbench.render.manifest import manifests
 from k8sbench.render.trainer_sources import TrainerSources
 from tests.unit.render import plans
 

@@ -13,7 +13,7 @@ from k8sbench.model import choices, planning
 from k8sbench.model.plan import PlannedWindow, RunPlan
 from k8sbench.model.pool import NodePool, Rdma, Toleration
 from k8sbench.model.spec import Framework, Precision
-from k8sbench.render import manifests
+from k8sbench.render.manifest import manifests
 from k8sbench.render.trainer_sources import TrainerSources
 from tests.unit.model.specs import a_request
 

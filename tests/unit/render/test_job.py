@@ -9,7 +9,7 @@ import pytest
 from k8sbench.model import identity
 from k8sbench.model.kinds import default_kind
 from k8sbench.model.plan import RunPlan
-from k8sbench.render import to_yaml
+from k8sbench.render.manifest import to_yaml
 from k8sbench.render.trainer_sources import mounted_by
 from tests.unit.render.plans import (
     POOLS,

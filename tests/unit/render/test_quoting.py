@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from k8sbench.model import identity
 from k8sbench.model.plan import RunPlan
-from k8sbench.render import manifests, to_yaml
+from k8sbench.render.manifest import manifests, to_yaml
 from k8sbench.render.templates import environment, quote, render
 from k8sbench.render.trainer_sources import TrainerSources
 from tests.unit.render import plans

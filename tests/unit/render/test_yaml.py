@@ -11,7 +11,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from k8sbench.render import to_yaml
+from k8sbench.render.manifest import to_yaml
 from tests.unit.render.conftest import FETCHING_SECONDS
 from tests.unit.render.plans import plan, rendered
 from tests.unit.render.test_quoting import HOSTILE, plain, unicode

@@ -9,6 +9,7 @@ from k8sbench.measure.group.selection import Wanted, report
 from k8sbench.model.finding import Finding
 from k8sbench.model.run import Run
 from k8sbench.report import publication
+from k8sbench.report.plot import Panel
 from k8sbench.report.publication import Publication
 from k8sbench.report.words import Lang, texts
 from tests.unit import goldens
@@ -50,7 +51,7 @@ def some_runs() -> list[Run]:
 
 def test_the_readme_is_the_golden_one() -> None:
     logs = {"eight-1": ["logs/gpu8_fp32_bs128/run1/rank0.log"]}
-    charts = [("resnet50: images/s", "figures/throughput-1.svg")]
+    charts = [("figures/throughput-1.svg", Panel("resnet50: images/s", 1.0, print))]
     text = publication.readme(made(some_runs(), logs=logs, charts=charts))
     goldens.check(FOLDER / "report.md", text)
 
@@ -110,7 +111,7 @@ def test_logs_are_named_by_the_first_rank_of_their_replica() -> None:
     (result,) = made([run(1.0, case="2x8")]).results
     (member,) = result.group.members
     names = publication.log_names(result.group, "gpu16_fp32_bs128", member, 2)
-    assert names == ["gpu16_fp32_bs128/rank0.log", "gpu16_fp32_bs128/rank8.log"]
+    assert names == ["logs/gpu16_fp32_bs128/rank0.log", "logs/gpu16_fp32_bs128/rank8.log"]
 
 
 def test_what_differs_between_the_machines_is_named_with_the_rows() -> None:

@@ -14,9 +14,9 @@ from k8sbench.adapters.store.artifacts import RunRecord, Wishes
 from k8sbench.adapters.store.exchange import ImportedLogs, Pruned
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app.catalog import DataSetList
-from k8sbench.app.listing import Artifact
 from k8sbench.cli.commands.doctor import PoolList
 from k8sbench.cli.main import main
+from k8sbench.collector.documents import Artifact
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Baseline

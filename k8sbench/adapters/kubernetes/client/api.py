@@ -8,12 +8,13 @@ does not read Status objects, so it is not used.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -253,6 +254,14 @@ class Api:
     def explained(self, fault: ApiFault, doing: str) -> BenchError:
         """Return the user's error for a fault; see :func:`.faults.explained`."""
         return faults.explained(fault, doing, self.place)
+
+    @contextlib.contextmanager
+    def explaining(self, doing: str) -> Iterator[None]:
+        """Raise the user's error for a fault; see :func:`.faults.explained`."""
+        try:
+            yield
+        except ApiFault as fault:
+            raise self.explained(fault, doing) from fault
 
     def pause(self, seconds: float) -> None:
         """Wait, at most until :meth:`close`."""
