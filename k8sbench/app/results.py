@@ -145,13 +145,12 @@ def page(
 def _curve(store: Store, plan: RunPlan, note: Callable[[str], None]) -> Curve | None:
     """Read a run's throughput curve; None, with a note, if unreadable."""
     from k8sbench.adapters.files import log_files
-    from k8sbench.lifecycle.live import family_of
     from k8sbench.measure.run import curve
 
     try:
         logs = {str(path): path.name for path in store.log_files(plan.run_id)[:1]}
         lines = itertools.chain.from_iterable(log_files.opened(logs))
-        return curve.curve(plan, family_of(plan), lines)
+        return curve.curve(plan, lines)
     except BenchError as error:
         note(f"warning: without the steps of {plan.run_id}: {error}")
         return None

@@ -15,7 +15,7 @@ from rich.terminal_theme import TerminalTheme
 
 from k8sbench.app.reporting import Report, Wanted, report
 from k8sbench.cli.terminal import drawing
-from k8sbench.lifecycle.live import LiveRun
+from k8sbench.cli.terminal.live import LiveRun
 from k8sbench.model.phase import Phase
 from k8sbench.report import layout, plot, tables
 from tests.unit.cli import live_runs
