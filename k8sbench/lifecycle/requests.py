@@ -38,11 +38,8 @@ from k8sbench.model.errors import (
     Unreachable,
     is_refused,
 )
-from k8sbench.model.identity import NONCE_ANNOTATION, OWNER_ANNOTATION, TURN_ANNOTATION
-from k8sbench.model.kinds import kind_of, with_metadata
-from k8sbench.model.ownership import COLLECTOR, JobOwner, Turn
+from k8sbench.model.ownership import COLLECTOR, JobOwner
 from k8sbench.model.phase import Phase, Transition
-from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import COLLECTED_ELSEWHERE, Run, Wish
 from k8sbench.ports import FoundJob, Manifest
 
@@ -70,52 +67,17 @@ def create(run: Run, manifests: Sequence[Manifest], context: RunContext) -> str 
     Nothing is deleted before the new manifests are rendered. Raises as
     :meth:`~k8sbench.ports.Cluster.clear` and :meth:`~k8sbench.ports.Cluster.create` do.
     """
-    if run.restarts:
-        from k8sbench.render.manifest import numbered
+    from k8sbench.render import manifest
 
-        manifests = numbered(context.manifests(run), run.attempt)
+    if run.restarts:
+        manifests = manifest.numbered(context.manifests(run), run.attempt)
         context.cluster.clear(run)
     if context.for_collector and (not run.restarts or attempts.is_continued(run)):
-        *others, job = manifests  # an owner itself makes the attempts that follow
-        owner = msgspec.json.encode(JobOwner(store=COLLECTOR, host="")).decode()
-        manifests = [*others, with_metadata(job, {"annotations": {OWNER_ANNOTATION: owner}})]
+        # An owner itself makes the attempts that follow.
+        manifests = manifest.owned(manifests, JobOwner(store=COLLECTOR, host=""))
     if context.cluster.jobs_outlive_us:
-        manifests = _identified(run, manifests, context.deadline_s)
+        manifests = manifest.identified(run, manifests, context.deadline_s)
     return context.cluster.create(run.plan, manifests, context.store.folder(run.run_id))
-
-
-def _identified(
-    run: Run, manifests: Sequence[Manifest], deadline_s: float | None
-) -> Sequence[Manifest]:
-    """Add the run's nonce and the cluster's own deadline to the job."""
-    *others, job = manifests
-    spec = job["spec"]
-    mark, kind = {"annotations": {NONCE_ANNOTATION: run.nonce}}, kind_of(run.plan)
-    if kind.runtime is not None:
-        spec = kind.marked(spec, mark)  # its pods name no owner that is known
-        runtime = kind.runtime_name(run.plan.job_name, run.nonce)
-        others[-1] = {**others[-1], "metadata": {**others[-1]["metadata"], "name": runtime}}
-        spec["runtimeRef"] = {**spec["runtimeRef"], "name": runtime}
-    if deadline_s is not None and run.plan.timeout_s is not None:
-        seconds = math.ceil(run.plan.timeout_s + deadline_s)
-        spec = _with_policy(run.plan, spec, activeDeadlineSeconds=seconds)
-    return [*others, {**with_metadata(job, mark), "spec": spec}]
-
-
-def held(plan: RunPlan, manifests: Sequence[Manifest], turn: Turn) -> Sequence[Manifest]:
-    """Suspend a job until its owner starts it in its turn."""
-    *others, job = manifests
-    mark = {"annotations": {TURN_ANNOTATION: msgspec.json.encode(turn).decode()}}
-    spec = _with_policy(plan, job["spec"], suspend=True)
-    return [*others, {**with_metadata(job, mark), "spec": spec}]
-
-
-def _with_policy(plan: RunPlan, spec: Mapping[str, Any], **settings: object) -> dict[str, Any]:
-    """Return a job's spec with more settings of its run policy."""
-    made = dict(spec)
-    for name, value in kind_of(plan).policy(**settings).items():
-        made[name] = {**made.get(name, {}), **value} if isinstance(value, dict) else value
-    return made
 
 
 def job_named(run_id: str, context: RunContext) -> FoundJob | None:

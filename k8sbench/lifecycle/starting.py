@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from k8sbench.lifecycle import active_run, collecting, lost_runs, requests
+from k8sbench.lifecycle import active_run, collecting, lost_runs
 from k8sbench.lifecycle.context import BENCHMARK, MANIFEST, How, Outcome, PlannedCase
 from k8sbench.lifecycle.executor import Executor
 from k8sbench.model import attempts, creation, times
@@ -104,8 +104,10 @@ class Starting:
         self._turns += 1
         if not self._context.for_collector or plan.queue is not None or self._total <= parallel:
             return manifests
+        from k8sbench.render.manifest import held
+
         turn = Turn(number=number, parallel=parallel)
-        return manifests if number < parallel else requests.held(plan, manifests, turn)
+        return manifests if number < parallel else held(plan, manifests, turn)
 
     def _join(self, existing: Run, case: PlannedCase) -> Outcome:
         """Join an existing run, unless over or followed by another process."""
