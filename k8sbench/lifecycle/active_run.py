@@ -6,7 +6,7 @@ Events of the cluster go to the store first and to the user second.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -86,17 +86,10 @@ class ActiveRun:
         """True if the run's end is recorded; measurement and deletion may follow."""
         self.is_restarted = False
         """True if this process creates its job again, or did."""
-        self.lacking_since: float | None = None
-        """Start of the time without a job, Unix seconds; else None.
-
-        The job could not be created, or may still appear.
-        """
         self.gaps = list(gaps)
         self.images: set[str] = set()
-        self.read_until: dict[str, float] = {}
-        """Time stamp of the last archived line by replica, Unix seconds."""
-        self.printed: Mapping[str, float] | None = {}
-        """Last time stamp to archive before cancelling, by replica, Unix seconds.
+        self.unread: dict[str, float] | None = {}
+        """Time stamps to archive before cancelling, Unix seconds, by replica.
 
         None: unknown; the job is cancelled once its state is reported.
         """
@@ -242,7 +235,6 @@ class ActiveRun:
     def begin_attempt(self) -> None:
         """Queue the creation of the next attempt; its log archive is empty."""
         self.is_restarted, self.tries = True, 0
-        self.printed, self.read_until = {}, {}
         now = self.context.clock()
         self.see(job=JobView.NOT_ASKED, reported_at=now, is_read=True)
         self.see(is_end_answered=False, asked_to_end_at=math.inf)
@@ -261,9 +253,9 @@ class ActiveRun:
         assert self.archive is not None
         lines = [event.line for event in events if event.line is not None]
         self.archive.write(*lines)
-        self.read_until[replica] = lines[-1].at
-        if not self.view.is_read:
-            self.see_what_is_read()
+        if self.unread and lines[-1].at >= self.unread.get(replica, math.inf):
+            del self.unread[replica]
+        self.see_what_is_read()
         for event in events:
             self.reporter.on_event(self.run, event)
 
@@ -271,12 +263,8 @@ class ActiveRun:
         """Note if the logs to read before the cancellation are archived."""
         if self.view.is_read or self.request is not None:
             return
-        if self.printed is None:
-            is_read = self.view.job is JobView.REPORTED
-        else:
-            read = self.read_until
-            is_read = all(read.get(name, 0.0) >= at for name, at in self.printed.items())
-        self.see(is_read=is_read)
+        is_reported = self.view.job is JobView.REPORTED
+        self.see(is_read=is_reported if self.unread is None else not self.unread)
 
     def take_event(self, event: JobEvent) -> Outcome | None:
         """Take in an event other than a line."""
@@ -359,7 +347,6 @@ class ActiveRun:
         self.tries += 1
         self.see(job=JobView.MISSING, next_at=now + min(left_s, ABSENT_SECONDS))
         self.see(asked_to_end_at=math.inf, is_end_answered=False)
-        self.lacking_since = now
         return None
 
 

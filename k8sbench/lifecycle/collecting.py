@@ -18,7 +18,7 @@ from k8sbench.lifecycle.context import How, Outcome, Reporter, Rules, RunContext
 from k8sbench.lifecycle.executor import LOOK_SECONDS, Executor
 from k8sbench.lifecycle.gathering import Gathering
 from k8sbench.model import attempts, creation, times
-from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageError
+from k8sbench.model.errors import BenchError, Unreachable, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Location, Run
 from k8sbench.ports import Cluster, FoundJob, RunFilter
@@ -47,10 +47,17 @@ class CollectResult(msgspec.Struct, kw_only=True):
     failed: dict[str, BenchError] = {}
     """Passed over, by run id."""
 
-    def take(self, outcome: Outcome) -> None:
-        """Add the outcome of a run; a non-final run counts as failed."""
-        run = outcome.run
-        if outcome.how is How.LEFT:
+    def take(self, outcome: Outcome, reporter: Reporter) -> None:
+        """Add the outcome of a run; a non-final run counts as failed.
+
+        Why a run is passed over is noted once.
+        """
+        run, before = outcome.run, self.failed.get(outcome.run.run_id)
+        if isinstance(outcome.error, BenchError):
+            if str(before) != str(outcome.error):
+                reporter.note(f"warning: run {run.run_id} is passed over: {outcome.error}")
+            self.failed[run.run_id] = outcome.error
+        elif outcome.how is How.LEFT:
             self.going_on.append(run)
         elif run.phase.final:
             self.closed.append(run)
@@ -58,13 +65,6 @@ class CollectResult(msgspec.Struct, kw_only=True):
         else:
             latest = run.history[-1]
             self.failed[run.run_id] = Unreachable(latest.cause, latest.action or "")
-
-    def pass_over(self, run: Run, error: StoreError, reporter: Reporter) -> None:
-        """Add a skipped run, with a note unless the error is unchanged."""
-        before = self.failed.get(run.run_id)
-        if before is None or str(before) != str(error):
-            reporter.note(f"warning: run {run.run_id} is passed over: {error}")
-        self.failed[run.run_id] = error
 
     def add(self, other: CollectResult) -> None:
         """Take in what was done with other runs."""
@@ -193,12 +193,8 @@ def collect(
     """
     going_on = set[str]() if follow else _going_on(runs, context)
     gathering, result = gathering or Gathering(context, reporter), CollectResult()
-    rules = Rules(
-        keep=keep,
-        wait=wait,
-        until=Until.OVER if follow else Until.LOOKED_AT,
-        on_failure=lambda run, error: result.pass_over(run, error, reporter),
-    )
+    until = Until.OVER if follow else Until.LOOKED_AT
+    rules = Rules(keep=keep, wait=wait, until=until, passes_over=True)
     executor = Executor(context, reporter, rules, gathering)
     with contextlib.closing(executor):
         for run in runs:
@@ -210,7 +206,7 @@ def collect(
             elif not executor.take(run):
                 result.followed.append(run)
         for outcome in executor.to_the_end(stop):
-            result.take(outcome)
+            result.take(outcome, reporter)
         result.going_on += executor.runs()
     return result
 
@@ -239,12 +235,8 @@ def cancel(run: Run, context: RunContext, reporter: Reporter, stop: Stop) -> Run
     job. Returns None if a stop request comes before that. Raises :class:`BenchError` if the cluster
     rejects the cancellation, or does not answer for long.
     """
-
-    def refused(_: Run, error: BenchError) -> None:
-        raise error
-
     closed: list[Run] = []
-    with contextlib.closing(Executor(context, reporter, Rules(on_refusal=refused))) as executor:
+    with contextlib.closing(Executor(context, reporter, Rules(only_cancels=True))) as executor:
         executor.take(run)
         give_up_at = context.clock() + active_run.READ_SECONDS + END_SECONDS
         with stop:

@@ -13,7 +13,6 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from k8sbench.lifecycle.lost_runs import Alive
-from k8sbench.model.errors import BenchError, StoreError
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import with_identity
@@ -146,16 +145,13 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     until: Until = Until.OVER
     parallel: float = math.inf
     """Most concurrent runs."""
-    on_failure: Callable[[Run, StoreError], None] | None = None
-    """Handles a run whose files cannot be read or written.
+    passes_over: bool = False
+    """True if other runs go on when the files of one cannot be read or written.
 
-    Other runs continue. None: the error is raised.
+    False: the error is raised.
     """
-    on_refusal: Callable[[Run, BenchError], None] | None = None
-    """Handles a run whose cancellation the cluster rejects; None: a note.
-
-    The run continues.
-    """
+    only_cancels: bool = False
+    """True if a cancellation that the cluster rejects is an error, not a note."""
 
 
 class How(enum.Enum):
@@ -173,6 +169,8 @@ class How(enum.Enum):
     """It was final when it was found."""
     FOLLOWED_ELSEWHERE = "followed-elsewhere"
     """Another process follows it."""
+    PASSED_OVER = "passed-over"
+    """Its files cannot be read or written."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -181,7 +179,7 @@ class Outcome(msgspec.Struct, frozen=True):
     run: Run
     how: How
     error: BaseException | None = None
-    """Reason why the job was refused; None if it was not."""
+    """Reason why the job was refused, or the run passed over; else None."""
 
 
 MANIFEST = "manifest.yaml"

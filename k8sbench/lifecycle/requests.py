@@ -262,7 +262,6 @@ class JobRequests:
     def _create_later(self, active: ActiveRun, why: Transition) -> Outcome | None:
         active.see(job=JobView.NOT_ASKED)
         active.try_later()
-        active.lacking_since = why.at
         if active.run.history[-1].cause != why.cause:
             active.move(why)
             active.report(why)
@@ -289,9 +288,7 @@ class JobRequests:
         is_new = active.view.job is JobView.UNWATCHED
         marks = store.log_marks(run.run_id) if is_new else {}
         cluster.resume(active.run, marks)
-        active.read_until = {replica: mark.at for replica, mark in marks.items()}
         active.see(job=JobView.WATCHED, next_at=-math.inf)
-        active.lacking_since = None
         if not active.view.is_read:
             self._send(active, "printed", partial(self._printed, run), self._take_printed)
         return active.far_enough()
@@ -305,12 +302,16 @@ class JobRequests:
 
     def _take_printed(self, active: ActiveRun, answer: Future[Mapping[str, float]]) -> None:
         try:
-            active.printed = answer.result()
+            printed = answer.result()
         except BenchError as error:
-            if error.cause_id in NO_ANSWER and active.rules.on_refusal is not None:
+            if error.cause_id in NO_ANSWER and active.rules.only_cancels:
                 raise  # who asked for its end waits for that alone
-            active.printed = None
+            active.unread = None
             _note_unread(active, str(error))
+        else:
+            marks = self._context.store.log_marks(active.run_id)
+            read = {replica: mark.at for replica, mark in marks.items()}
+            active.unread = {name: at for name, at in printed.items() if read.get(name, 0.0) < at}
         active.see_what_is_read()
 
     def answer(self, active: ActiveRun) -> None:
@@ -362,10 +363,9 @@ class JobRequests:
             active.see(asked_to_end_at=math.inf)
             with contextlib.suppress(StoreError):
                 self._context.store.fulfilled(active.run_id, "cancel")
-            if active.rules.on_refusal is not None:
-                active.rules.on_refusal(active.run, error)
-            else:
-                _note_refusal(active, error)
+            if active.rules.only_cancels:
+                raise error
+            _note_refusal(active, error)
 
     def delete(self, active: ActiveRun) -> None:
         """Delete the rest of a finished run's job."""
