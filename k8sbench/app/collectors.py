@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import msgspec
 
 from k8sbench.app import connections, records
-from k8sbench.lifecycle.gathering import is_owed
 from k8sbench.model import attempts
 from k8sbench.model.errors import BenchError, Unreachable, is_refused
 from k8sbench.model.phase import Phase
@@ -222,7 +221,7 @@ def collected_elsewhere(access: ClusterAccess, run: Run, folder: Path) -> Run | 
             theirs = None if collector is None else _run(run.run_id, collector)
         if theirs is not None and attempts.is_of_another(theirs, run):
             return None
-        is_complete = theirs is not None and theirs.is_closed and not is_owed(theirs)
+        is_complete = theirs is not None and theirs.is_closed and not theirs.owes_gpu_metrics
         if is_complete:
             copied(there, run.run_id, folder, "logs", "gpu")
     except BenchError as error:

@@ -21,7 +21,7 @@ from k8sbench.app.context import now, on_cluster
 from k8sbench.app.results import Rows
 from k8sbench.lifecycle import collecting, owners, requests
 from k8sbench.lifecycle.context import Reporter, RunContext, Stop
-from k8sbench.lifecycle.gathering import Gathering, is_owed
+from k8sbench.lifecycle.gathering import Gathering
 from k8sbench.model.errors import (
     BenchError,
     Interrupted,
@@ -128,7 +128,7 @@ def follow(
                         f" Resume: {group_words.resuming(run.plan)}"
                     )
                     return run
-    if is_owed(run) and not is_ours:
+    if run.owes_gpu_metrics and not is_ours:
         reporter.note(
             f"The GPU metrics of {run.run_id} are not recorded yet."
             f" See them later with: k8sbench results {run.run_id}"
@@ -152,7 +152,7 @@ def _watch_record(store: Store, run: Run, reporter: Reporter, stop: Stop) -> Run
         reported = len(run.history)
         on_cluster = run.plan.backend == "kubernetes"
         # Who follows a run on a cluster fetches its GPU metrics after its end.
-        is_complete = run.is_closed and not (on_cluster and is_owed(run))
+        is_complete = run.is_closed and not (on_cluster and run.owes_gpu_metrics)
         if is_complete or stop.cause is not None or _is_left_unmeasured(run):
             return run
         if on_cluster and store.claims.claim(run.run_id):

@@ -180,7 +180,7 @@ def with_gpu_metrics(
 ) -> list[Run]:
     """Wait for GPU metrics, as far as they arrive; note the wait."""
 
-    def announce(seconds: float | None) -> None:
+    def announce(seconds: float) -> None:
         left = f" in {times.duration(seconds)}" if seconds else ""
         note(f"  GPU metrics follow{left}; Ctrl-C leaves them out.")
 

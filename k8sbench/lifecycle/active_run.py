@@ -280,10 +280,10 @@ class ActiveRun:
             self.images = {*self.images, event.replica.image}
         elif event.gap is not None:
             self.gaps = [*self.gaps, event.gap]
-            store.keep(event.run_id, GAPS, msgspec.json.encode(self.gaps).decode() + "\n")
+            keep(store, event.run_id, GAPS, self.gaps)
             self.see(has_gaps=True)
         elif event.nodes is not None:
-            store.keep(event.run_id, NODES, msgspec.json.encode(event.nodes).decode() + "\n")
+            keep(store, event.run_id, NODES, event.nodes)
             return None
         elif step is not None and is_final(step):
             return self._take_end(step)
@@ -386,15 +386,21 @@ def is_by_name(run: Run) -> bool:
 
 def kept_gaps(store: Store, run_id: str) -> list[LogGap]:
     """Read the recorded gaps of a run's logs; none without a file."""
-    return _kept(store, run_id, GAPS, list[LogGap]) or []
+    return kept(store, run_id, GAPS, list[LogGap]) or []
 
 
 def kept_nodes(store: Store, run_id: str) -> dict[str, dict[str, str]]:
     """Read the recorded facts of a run's nodes, by node; none without a file."""
-    return _kept(store, run_id, NODES, dict[str, dict[str, str]]) or {}
+    return kept(store, run_id, NODES, dict[str, dict[str, str]]) or {}
 
 
-def _kept(store: Store, run_id: str, name: str, kind: type[T]) -> T | None:
+def keep(store: Store, run_id: str, name: str, value: object) -> None:
+    """Keep a value as JSON with a run."""
+    store.keep(run_id, name, msgspec.json.encode(value).decode() + "\n")
+
+
+def kept(store: Store, run_id: str, name: str, kind: type[T]) -> T | None:
+    """Read a value that was kept as JSON; None without a file."""
     content = store.kept(run_id, name)
     try:
         return None if content is None else msgspec.json.decode(content, type=kind)

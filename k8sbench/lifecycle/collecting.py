@@ -13,7 +13,6 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from k8sbench.lifecycle import active_run, requests
-from k8sbench.lifecycle import gathering as gpu_metrics
 from k8sbench.lifecycle.context import How, Outcome, Reporter, Rules, RunContext, Stop, Until
 from k8sbench.lifecycle.executor import LOOK_SECONDS, Executor
 from k8sbench.lifecycle.gathering import Gathering
@@ -144,7 +143,7 @@ def owed_runs(context: RunContext) -> list[Run]:
     return [
         run
         for run in context.store.runs(RunFilter(since=since, phase=Phase.SUCCEEDED))
-        if gpu_metrics.is_owed(run)
+        if run.owes_gpu_metrics
         and not needs_collection(run)
         and same_place(run.location, context.location)
     ]

@@ -65,6 +65,8 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
 
 COLLECTED_ELSEWHERE = "collected-elsewhere"
 """Cause id of a run whose job another store has collected."""
+GPU_METRICS_OWED = "They have not been fetched."
+"""Start of the reason while a measurement's GPU metrics are not fetched."""
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -173,6 +175,13 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         """True if the run succeeded and is not yet measured."""
         is_measured = self.measurement is not None or self.is_collected_elsewhere
         return self.phase is Phase.SUCCEEDED and not is_measured
+
+    @property
+    def owes_gpu_metrics(self) -> bool:
+        """True if the run's GPU metrics are still to be fetched."""
+        found = self.measurement
+        why = "" if found is None else found.missing.get("gpu_metrics", "")
+        return why.startswith(GPU_METRICS_OWED)
 
     @property
     def is_closed(self) -> bool:
