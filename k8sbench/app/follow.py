@@ -33,7 +33,7 @@ from k8sbench.model.errors import (
 )
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
-from k8sbench.model.run import Run, Wish
+from k8sbench.model.run import Run, Wish, by_name
 from k8sbench.ports import JobEvent, Store
 from k8sbench.report import group_words
 
@@ -202,7 +202,7 @@ def delete(
     runs: Sequence[str], where: str | None, access: ClusterAccess, reporter: Reporter, stop: Stop
 ) -> None:
     """Delete the cluster resources of runs; cancel active runs first."""
-    wish = requests.by_name(now())
+    wish = by_name(now())
 
     def work(run: Run, ending: _Ending) -> None:
         if run.plan.backend == "kubernetes":
@@ -295,7 +295,7 @@ class _Ending(msgspec.Struct):
         """Delete what is left of a run on its cluster."""
         run_id, opened = run.run_id, _opened(self.store, run, self.access, self.reporter)
         with self._on_record(run_id, "delete"), opened as here:
-            if not self._asked(run_id, here, requests.by_name(now())):
+            if not self._asked(run_id, here, by_name(now())):
                 self.store.fulfilled(run_id, "delete")
                 self.reporter.note(f"Run {run_id}: its owner has the request, and deletes the job.")
                 return

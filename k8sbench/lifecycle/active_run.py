@@ -19,7 +19,7 @@ from k8sbench.model import attempts, creation, times
 from k8sbench.model.errors import BenchError, StoreError
 from k8sbench.model.ownership import Ownership
 from k8sbench.model.phase import RESTARTING, Phase, Transition
-from k8sbench.model.run import Run, Wish
+from k8sbench.model.run import Run, Wish, left_over
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, LogArchive, Manifest, Store
 
@@ -30,8 +30,6 @@ GAPS = "log-gaps.json"
 """Artifact of a run: the gaps in its archived logs."""
 NODES = "nodes.json"
 """Artifact of a run: facts about its nodes, if they could be read."""
-BY_NAME = "deleted-by-name"
-"""Cause id of a user's deletion, which also deletes a kept job."""
 READ_SECONDS = 60.0
 """Longest wait for a job's present logs before its cancellation.
 
@@ -127,7 +125,7 @@ class ActiveRun:
         """
         context, _, rules = here
         store, run_id = context.store, run.run_id
-        if rules.keep and run.wishes and not is_by_name(run):
+        if rules.keep and run.wishes and not run.is_deleted_by_name:
             run = store.fulfilled(run_id, "delete")
         view = View(job=JobView.ENDED, end=run.history[-1], deletes=run.wishes != ())
         return cls(run, view, here, gaps=kept_gaps(store, run_id))
@@ -203,7 +201,7 @@ class ActiveRun:
         """
         if not self.run.restarts:
             survives, now = self.record.survives, self.context.clock()
-            self.move(refusal(self.run_id, error, now, survives=survives))
+            self.move(creation.refusal(self.run_id, error, now, survives=survives))
         return self.outcome(How.REFUSED, error)
 
     def far_enough(self) -> Outcome | None:
@@ -348,37 +346,6 @@ class ActiveRun:
         self.see(job=JobView.MISSING, next_at=now + min(left_s, ABSENT_SECONDS))
         self.see(asked_to_end_at=math.inf, is_end_answered=False)
         return None
-
-
-# -- what is recorded of an end -------------------------------------------------------------------
-
-
-def refusal(run_id: str, error: BaseException, at: float, *, survives: bool) -> Transition:
-    """Build the transition of a run whose first creation failed.
-
-    The job may exist all the same if the answer was lost.
-    """
-    if survives:
-        return creation.failed(run_id, error, at)
-    error = error if isinstance(error, BenchError) else BenchError(type(error).__name__)
-    return Transition(
-        phase=Phase.FAILED,
-        at=at,
-        cause=f"k8sbench could not go on: {error.message}",
-        cause_id="k8sbench-failed",
-        action=error.action or None,
-    )
-
-
-def left_over(at: float) -> Wish:
-    """Return the wish to delete the job of a run that has ended."""
-    return Wish(kind="delete", at=at, cause="The run has ended.")
-
-
-def is_by_name(run: Run) -> bool:
-    """Return True if a user has requested the deletion of the job."""
-    wish = run.wish("delete")
-    return wish is not None and wish.cause_id == BY_NAME
 
 
 # -- artifacts that a measurement needs -----------------------------------------------------------

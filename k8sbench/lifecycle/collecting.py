@@ -73,14 +73,6 @@ class CollectResult(msgspec.Struct, kw_only=True):
         self.failed |= other.failed
 
 
-def needs_collection(run: Run) -> bool:
-    """Return True if a run on a cluster needs further work.
-
-    Something of it is still to be fetched, measured or deleted.
-    """
-    return run.plan.backend == "kubernetes" and (not run.is_closed or run.wishes != ())
-
-
 def recorded(job: FoundJob, context: RunContext) -> Run:
     """Record a job of the cluster as a run of this store."""
     claims = context.store.claims
@@ -132,8 +124,7 @@ def open_runs(context: RunContext, here: Collection[str] = ()) -> list[Run]:
     return [
         run
         for run in context.store.runs(RunFilter(unfinished=True))
-        if needs_collection(run)
-        and (same_place(run.location, context.location) or run.run_id in here)
+        if run.needs_collection and (run.is_at(context.location) or run.run_id in here)
     ]
 
 
@@ -143,19 +134,8 @@ def owed_runs(context: RunContext) -> list[Run]:
     return [
         run
         for run in context.store.runs(RunFilter(since=since, phase=Phase.SUCCEEDED))
-        if run.owes_gpu_metrics
-        and not needs_collection(run)
-        and same_place(run.location, context.location)
+        if run.owes_gpu_metrics and not run.needs_collection and run.is_at(context.location)
     ]
-
-
-def same_place(one: Location | None, other: Location | None) -> bool:
-    """Return True if both are the same namespace at the same URL."""
-    return (
-        one is not None
-        and other is not None
-        and (one.server, one.namespace) == (other.server, other.namespace)
-    )
 
 
 def check_place(run: Run, cluster: Cluster, here: Location | None) -> None:
@@ -165,7 +145,7 @@ def check_place(run: Run, cluster: Cluster, here: Location | None) -> None:
     that at another one than the recorded the job itself is asked for. Raises :class:`UsageError`.
     """
     there = run.location
-    if there is None or here is None or same_place(there, here) or cluster.look(run):
+    if there is None or here is None or there.is_same(here) or cluster.look(run):
         return
     raise UsageError(
         f"Run {run.run_id} was submitted to namespace {there.namespace} of {there.server}; there is"
@@ -197,7 +177,7 @@ def collect(
     executor = Executor(context, reporter, rules, gathering)
     with contextlib.closing(executor):
         for run in runs:
-            if not needs_collection(run):
+            if not run.needs_collection:
                 gathering.add(run)
                 result.closed.append(run)
             elif run.run_id in going_on:

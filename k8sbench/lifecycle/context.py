@@ -78,6 +78,10 @@ class PlannedCase(msgspec.Struct, frozen=True, kw_only=True):
         """Return the plan of one run of this case."""
         return with_identity(self.draft, run_id=run_id, set_name=set_name, repeat=repeat)
 
+    def like(self, existing: RunPlan) -> RunPlan:
+        """Return the plan of this case with the identity of an existing run."""
+        return self.plan(existing.run_id, existing.set_name, existing.repeat)
+
 
 class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     """Everything outside the life of a run: store, cluster, clock and callbacks."""

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from k8sbench.lifecycle import collecting, requests
-from k8sbench.lifecycle.active_run import left_over
 from k8sbench.lifecycle.context import Agree, RunContext, Stop
 from k8sbench.model import times
 from k8sbench.model.errors import BenchError, Interrupted, NotFound, OwnedElsewhere, UsageError
 from k8sbench.model.ownership import ANSWER_SECONDS
-from k8sbench.model.run import Run, Wish
+from k8sbench.model.run import Run, Wish, left_over
 from k8sbench.ports import FoundJob
 
 LOOK_SECONDS = 1.0

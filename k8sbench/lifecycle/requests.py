@@ -18,13 +18,7 @@ import msgspec
 
 from k8sbench.diagnose.job.causes import may_be_better
 from k8sbench.lifecycle import active_run
-from k8sbench.lifecycle.active_run import (
-    BY_NAME,
-    ActiveRun,
-    Request,
-    is_by_name,
-    left_over,
-)
+from k8sbench.lifecycle.active_run import ActiveRun, Request
 from k8sbench.lifecycle.context import How, Outcome, RunContext, Until
 from k8sbench.lifecycle.decide import PENDING, JobView
 from k8sbench.model import attempts, creation, times
@@ -40,7 +34,7 @@ from k8sbench.model.errors import (
 )
 from k8sbench.model.ownership import COLLECTOR, JobOwner
 from k8sbench.model.phase import Phase, Transition
-from k8sbench.model.run import COLLECTED_ELSEWHERE, Run, Wish
+from k8sbench.model.run import COLLECTED_ELSEWHERE, Run, Wish, left_over
 from k8sbench.ports import FoundJob, Manifest
 
 NO_ANSWER = frozenset({"api-unreachable", "api-not-trusted", "unauthorized"})
@@ -99,25 +93,7 @@ def collected(run: Run, context: RunContext) -> tuple[Run | None, FoundJob | Non
     return ask and ask(run, context.store.folder(run.run_id)), job
 
 
-def unless_on_its_way(run: Run, error: BaseException, now: float) -> BaseException:
-    """Return ``error``, or CreationUnknown while an earlier request may still succeed.
-
-    The earlier request's answer was lost: that another one is rejected says nothing about it.
-    """
-    is_unsure = run.history[-1].cause_id == creation.CREATION_UNKNOWN
-    if isinstance(error, CreationUnknown) or not (is_unsure and creation.settles_in(run, now)):
-        return error
-    return creation.unknown_error(
-        run.run_id, f"an earlier request may still be on its way, and another one fails: {error}"
-    )
-
-
 # -- one job: deleting -----------------------------------------------------------------------------
-
-
-def by_name(at: float) -> Wish:
-    """Return the wish of a user to delete a job."""
-    return Wish(kind="delete", at=at, cause="Deleted by k8sbench delete.", cause_id=BY_NAME)
 
 
 def delete(context: RunContext, run_id: str) -> tuple[Run, str | None]:
@@ -132,7 +108,7 @@ def delete(context: RunContext, run_id: str) -> tuple[Run, str | None]:
         job = job_named(run_id, context)
         uid, is_there = (None, False) if job is None else (job.uid, is_of(job, run))
     if is_there:
-        why = context.cluster.remove(run_id, uid=uid, force=is_by_name(run))
+        why = context.cluster.remove(run_id, uid=uid, force=run.is_deleted_by_name)
     if run.wish("delete") is not None:
         # What is deleted and still counts as owed is deleted again, which does no harm.
         with contextlib.suppress(StoreError):
@@ -233,7 +209,7 @@ class JobRequests:
         if isinstance(error, NoRoom) and active.rules.until is not Until.CREATED:
             return self._create_later(active, creation.waiting(error, now))
         if not run.restarts:
-            return active.refuse(unless_on_its_way(run, error, now))
+            return active.refuse(creation.unless_on_its_way(run, error, now))
         if not isinstance(error, BenchError):
             raise error
         is_unknown = isinstance(error, CreationUnknown)

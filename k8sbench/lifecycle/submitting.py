@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from k8sbench.lifecycle import active_run, lost_runs
+from k8sbench.lifecycle import lost_runs
 from k8sbench.lifecycle.context import (
     INTERRUPTED,
     How,
@@ -262,7 +262,7 @@ class _Submission:
             return
         for run in runs:
             now = context.clock()
-            final = active_run.refusal(run.run_id, error, now, survives=False)
+            final = creation.refusal(run.run_id, error, now, survives=False)
             if isinstance(error, KeyboardInterrupt):
                 cause = (
                     f"{stop.cause or 'Interrupted (Ctrl-C)'}; k8sbench did not wait for the end of"

@@ -46,6 +46,13 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
     kubeconfig: str | None = None
     """Absolute path, where one was named; None: the usual places."""
 
+    def is_same(self, other: Location | None) -> bool:
+        """True if the other is the same namespace at the same URL."""
+        return other is not None and (self.server, self.namespace) == (
+            other.server,
+            other.namespace,
+        )
+
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
     """Request to end a run's job, recorded before it is sent."""
@@ -61,6 +68,20 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
 
     ``cancelled``, ``timeout``, ``deleted-by-name``, or the id of the run's cause.
     """
+
+
+BY_NAME = "deleted-by-name"
+"""Cause id of a user's deletion, which also deletes a kept job."""
+
+
+def by_name(at: float) -> Wish:
+    """Return the wish of a user to delete a job."""
+    return Wish(kind="delete", at=at, cause="Deleted by k8sbench delete.", cause_id=BY_NAME)
+
+
+def left_over(at: float) -> Wish:
+    """Return the wish to delete the job of a run that has ended."""
+    return Wish(kind="delete", at=at, cause="The run has ended.")
 
 
 COLLECTED_ELSEWHERE = "collected-elsewhere"
@@ -187,6 +208,24 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     def is_closed(self) -> bool:
         """True if nothing is left to do for the run."""
         return self.phase.final and not self.owes_measurement
+
+    @property
+    def needs_collection(self) -> bool:
+        """True if a run on a cluster needs further work.
+
+        Something of it is still to be fetched, measured or deleted.
+        """
+        return self.plan.backend == "kubernetes" and (not self.is_closed or self.wishes != ())
+
+    def is_at(self, place: Location | None) -> bool:
+        """True if the run was submitted to this place of a cluster."""
+        return self.location is not None and self.location.is_same(place)
+
+    @property
+    def is_deleted_by_name(self) -> bool:
+        """True if a user has requested the deletion of the job."""
+        wish = self.wish("delete")
+        return wish is not None and wish.cause_id == BY_NAME
 
     def wish(self, kind: Literal["cancel", "delete"]) -> Wish | None:
         """Return the open request of a kind, or None."""
