@@ -172,10 +172,14 @@ class ActiveRun:
         """Record the end of the run, and stop following a job that goes on."""
         if self.is_watched:
             self.context.cluster.release(self.run_id)
-        is_kept = self.view.has_gaps and final.phase is Phase.SUCCEEDED
-        deletes = not self.rules.keep and (self.view.is_unwanted or not is_kept)
+        has_gaps = self.view.has_gaps and final.phase is Phase.SUCCEEDED
+        stays = has_gaps and not (self.view.is_unwanted or self.rules.keep)
+        deletes = not (stays or self.rules.keep)
         self.see(deletes=deletes and self.view.ownership.is_ours)
         self.record_end(final)
+        if stays:
+            why = f"its logs are not whole. To delete it: k8sbench delete {self.run_id}"
+            self.reporter.note(f"{self.run_id} stays on the cluster: {why}")
 
     def record_end(self, end: Transition) -> None:
         """Record the end of the run, or that its logs cannot be read now."""
@@ -236,13 +240,6 @@ class ActiveRun:
         now = self.context.clock()
         self.see(job=JobView.NOT_ASKED, reported_at=now, is_read=True)
         self.see(is_end_answered=False, asked_to_end_at=math.inf)
-
-    def note_kept(self) -> None:
-        """Tell the user if the job stays because of incomplete logs."""
-        is_kept = self.view.has_gaps and self.run.phase is Phase.SUCCEEDED
-        if is_kept and not (self.view.is_unwanted or self.rules.keep):
-            why = f"its logs are not whole. To delete it: k8sbench delete {self.run_id}"
-            self.reporter.note(f"{self.run_id} stays on the cluster: {why}")
 
     # -- what the cluster reports ---------------------------------------------------------------
 

@@ -356,7 +356,6 @@ class Executor:
             if active.archive is not None or is_measured:
                 self.reporter.ended(active.run)
             self._gathering.add(active.run)
-            active.note_kept()
             self._over.remove(active)
             if active.view.deletes:
                 self._requests.to_delete[active.run_id] = active

@@ -6,6 +6,7 @@ if the processes of unfinished local runs still run. Clocks and processes come i
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 import msgspec
@@ -37,18 +38,17 @@ def reconcile(store: Store, *, alive: Alive, now: float) -> dict[str, Run]:
 
 
 def _closed(store: Store, run: Run, *, now: float) -> Run:
-    try:
+    with contextlib.suppress(StoreError):
         # Only now that the process is gone is its folder final: it may have ended in good order
         # since the row was read, or been killed with its last word in the folder alone.
         run = store.run(run.run_id)
-        if run.phase.final:
-            return run
-        return store.move(run.run_id, lost(run, store.last_written_at(run.run_id), now=now))
+    if run.phase.final:
+        return run
+    end = lost(run, store.last_written_at(run.run_id), now=now)
+    try:
+        return store.move(run.run_id, end)
     except StoreError:
-        if run.phase.final:
-            return run
-        transition = lost(run, store.last_written_at(run.run_id), now=now)
-        return msgspec.structs.replace(run, history=(*run.history, transition))
+        return msgspec.structs.replace(run, history=(*run.history, end))
 
 
 def lost(run: Run, last_written_at: float | None, *, now: float) -> Transition:

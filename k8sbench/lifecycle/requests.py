@@ -138,18 +138,14 @@ class JobRequests:
 
     def send_queued(self) -> Iterator[ActiveRun]:
         """Send the queued requests that the limit allows; yields each run after its request."""
-        create = self._admitted("create", self.to_create)
-        delete = self._admitted("delete", self.to_delete)
-        for active in create:
-            self.create(active)
-            yield active
-        for active in delete:
-            self.delete(active)
-            yield active
-
-    def _admitted(self, kind: str, queue: dict[str, ActiveRun]) -> list[ActiveRun]:
-        room = max(0, REQUESTS - len(self._sent(kind)))
-        return [queue.pop(run_id) for run_id in list(queue)[:room]]
+        for kind, queue, send in (
+            ("create", self.to_create, self.create),
+            ("delete", self.to_delete, self.delete),
+        ):
+            for run_id in list(queue)[: REQUESTS - len(self._sent(kind))]:
+                active = queue.pop(run_id)
+                send(active)
+                yield active
 
     def _sent(self, kind: str) -> list[Future[Any]]:
         """Return the answers that pending requests of a kind wait for."""
