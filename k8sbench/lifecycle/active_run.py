@@ -237,8 +237,7 @@ class ActiveRun:
     def begin_attempt(self) -> None:
         """Queue the creation of the next attempt; its log archive is empty."""
         self.is_restarted, self.tries = True, 0
-        now = self.context.clock()
-        self.see(job=JobView.NOT_ASKED, reported_at=now, is_read=True)
+        self.see(job=JobView.NOT_ASKED, reported_at=self.context.clock(), is_read=True)
         self.see(is_end_answered=False, asked_to_end_at=math.inf)
 
     # -- what the cluster reports ---------------------------------------------------------------

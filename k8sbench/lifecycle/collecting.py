@@ -99,11 +99,6 @@ def _recorded(job: FoundJob, context: RunContext, *, is_claimed: bool) -> Run:
             return run  # another process of this store records it
         run = context.store.reopen(plan, at=job.created_at, owner=None, location=context.location)
         context.store.begin_attempt(plan.run_id)
-    return _of_attempt(run, job, context)
-
-
-def _of_attempt(run: Run, job: FoundJob, context: RunContext) -> Run:
-    """Record that a job belongs to a run's current attempt."""
     while run.attempt < job.attempt:
         again = attempts.elsewhere(run.plan, run.attempt, job.created_at)
         run = context.store.move(run.run_id, again)

@@ -193,8 +193,6 @@ class Executor:
 
         Their measurements take only a moment.
         """
-        sent = [active.request.answer for active in self._over if active.request]
-        self.context.pool.join(sent, ANSWER_SECONDS)
         self._take_answers(self._requests.pending.values())
         while (active := self._ready()) is not None:
             self._close(active)

@@ -146,20 +146,16 @@ class _Submission:
         self._is_single = len(cases) == 1
         self._begun: list[Run] = []
         """Runs of a submit that detaches."""
-        self._left: list[Outcome] = []
         self._others: list[Outcome] = []
         """Runs that were refused, or not begun."""
 
     def outcomes(self) -> Iterator[Outcome]:
-        """Yield closed and created runs as they come, then the others."""
+        """Yield the runs that were begun as they come, then the others."""
         executor, closed = self._executor, None
         for outcome in self._finished(executor.to_the_end(self._stop, self._start_next)):
             closed = outcome.run
             yield outcome
         yield from self._finished(executor.stop_creating())
-        if not self._request.detach:
-            # Their ends are not known here, as of a namespace that was deleted: no success.
-            yield from self._left
         refused = [outcome.run for outcome in self._others if outcome.how is How.REFUSED]
         is_cut = closed is not None and closed.history[-1].cause_id == INTERRUPTED
         unclosed = executor.unclosed()
@@ -181,13 +177,15 @@ class _Submission:
         return True
 
     def _finished(self, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
-        """Yield the runs that were closed or created, and keep the others."""
+        """Yield the runs that were closed, created or left, and keep the refused ones.
+
+        The end of a run that is left is not known here, as in a namespace that was deleted. Who
+        detaches does not ask for it.
+        """
         for outcome in outcomes:
             if outcome.how is How.REFUSED:
                 self._take_refused(outcome)
-            elif outcome.how is How.LEFT:
-                self._left.append(outcome)
-            else:
+            elif outcome.how is not How.LEFT or not self._request.detach:
                 yield outcome
 
     def _take_refused(self, outcome: Outcome) -> None:

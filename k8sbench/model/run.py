@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from k8sbench.model import times
 from k8sbench.model.identity import GroupKey, case_key, group_key
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import RESTARTING, Moment, Phase, Transition
@@ -70,6 +71,8 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     """
 
 
+OWNER_KILLED = "owner-killed"
+"""Cause id of a local run whose process is gone without a last word."""
 BY_NAME = "deleted-by-name"
 """Cause id of a user's deletion, which also deletes a kept job."""
 
@@ -242,6 +245,25 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return Transition(
             phase=Phase.CANCELLED, at=wish.at, cause=wish.cause, cause_id=wish.cause_id
         )
+
+    def lost(self, last_written_at: float | None, *, now: float) -> Transition:
+        """Return the end of a local run whose process is gone."""
+        owner, latest = self.owner, self.history[-1]
+        assert owner is not None
+        # Its end left no trace of its own: it came after the last thing that was written.
+        at = min(max(latest.at, last_written_at or latest.at), max(now, latest.at))
+        rest = (
+            "nothing of the run had reported yet."
+            if latest.phase is Phase.CREATED
+            else "its processes were ended with it; what it printed until then is kept, see:"
+            f" k8sbench logs {self.run_id}"
+        )
+        cause = (
+            f"k8sbench (pid {owner.pid} on {owner.host}) ended at {times.utc(at)} or soon after,"
+            f" while the run was {latest.phase}, without a last word (killed, the machine went"
+            f" down, or the disk was full); {rest}"
+        )
+        return Transition(phase=Phase.LOST, at=at, cause=cause, cause_id=OWNER_KILLED)
 
     @property
     def group_key(self) -> GroupKey:
