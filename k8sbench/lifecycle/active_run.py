@@ -110,10 +110,7 @@ class ActiveRun:
         view = View(
             job=JobView.UNWATCHED,
             reported_at=math.inf,
-            has_gaps=bool(gaps),
-            is_unwanted=wish is not None,
-            is_read=wish is None,
-            read_by=context.clock() + READ_SECONDS,
+            read_by=-math.inf if wish is None else context.clock() + READ_SECONDS,
         )
         return cls(run, view, here, wish=wish, archive=store.archive(run_id), gaps=gaps)
 
@@ -172,12 +169,13 @@ class ActiveRun:
         """Record the end of the run, and stop following a job that goes on."""
         if self.is_watched:
             self.context.cluster.release(self.run_id)
-        has_gaps = self.view.has_gaps and final.phase is Phase.SUCCEEDED
-        stays = has_gaps and not (self.view.is_unwanted or self.rules.keep)
+        # The cluster may still have the lines that are missing.
+        is_wanted = self.record.wish is None or self.record.is_own_wish
+        stays = self.gaps != [] and final.phase is Phase.SUCCEEDED and is_wanted
         deletes = not (stays or self.rules.keep)
         self.see(deletes=deletes and self.view.ownership.is_ours)
         self.record_end(final)
-        if stays:
+        if stays and not self.rules.keep:
             why = f"its logs are not whole. To delete it: k8sbench delete {self.run_id}"
             self.reporter.note(f"{self.run_id} stays on the cluster: {why}")
 
@@ -237,7 +235,7 @@ class ActiveRun:
     def begin_attempt(self) -> None:
         """Queue the creation of the next attempt; its log archive is empty."""
         self.is_restarted, self.tries = True, 0
-        self.see(job=JobView.NOT_ASKED, reported_at=self.context.clock(), is_read=True)
+        self.see(job=JobView.NOT_ASKED, reported_at=self.context.clock(), read_by=-math.inf)
         self.see(is_end_answered=False, asked_to_end_at=math.inf)
 
     # -- what the cluster reports ---------------------------------------------------------------
@@ -255,10 +253,11 @@ class ActiveRun:
 
     def see_what_is_read(self) -> None:
         """Note if the logs to read before the cancellation are archived."""
-        if self.view.is_read or self.request is not None:
+        if self.view.read_by == -math.inf or self.request is not None:
             return
         is_reported = self.view.job is JobView.REPORTED
-        self.see(is_read=is_reported if self.unread is None else not self.unread)
+        if is_reported if self.unread is None else not self.unread:
+            self.see(read_by=-math.inf)
 
     def take_event(self, event: JobEvent) -> Outcome | None:
         """Take in an event other than a line."""
@@ -275,7 +274,6 @@ class ActiveRun:
         elif event.gap is not None:
             self.gaps = [*self.gaps, event.gap]
             keep(store, event.run_id, GAPS, self.gaps)
-            self.see(has_gaps=True)
         elif event.nodes is not None:
             keep(store, event.run_id, NODES, event.nodes)
             return None

@@ -253,9 +253,9 @@ class Executor:
         for (run_id, replica), some in itertools.groupby(events, _printed_by):
             if (active := self._runs.get(run_id)) is not None and replica is not None:
                 with self._guarded(active):
-                    was_read = active.view.is_read
+                    is_awaited = active.view.read_by > -math.inf
                     active.take_lines(replica, list(some))
-                    if not was_read:
+                    if is_awaited:
                         self._changed[run_id] = None
                 continue
             for event in some:

@@ -261,7 +261,7 @@ class JobRequests:
         marks = store.log_marks(run.run_id) if is_new else {}
         cluster.resume(active.run, marks)
         active.see(job=JobView.WATCHED, next_at=-math.inf)
-        if not active.view.is_read:
+        if active.view.read_by > -math.inf:
             self._send(active, "printed", partial(self._printed, run), self._take_printed)
         return active.far_enough()
 
