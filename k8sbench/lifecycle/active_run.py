@@ -67,7 +67,6 @@ class ActiveRun:
         wish: Wish | None = None,
         archive: LogArchive | None = None,
         manifests: Sequence[Manifest] = (),
-        gaps: Sequence[LogGap] = (),
     ) -> None:
         self.context, self.reporter, self.rules = here
         rules, survives = self.rules, self.context.cluster.jobs_outlive_us
@@ -84,7 +83,7 @@ class ActiveRun:
         """True if the run's end is recorded; measurement and deletion may follow."""
         self.is_restarted = False
         """True if this process creates its job again, or did."""
-        self.gaps = list(gaps)
+        self.gaps = kept(self.context.store, run.run_id, GAPS, list[LogGap]) or []
         self.images: set[str] = set()
         self.unread: dict[str, float] | None = {}
         """Time stamps to archive before cancelling, Unix seconds, by replica.
@@ -106,13 +105,13 @@ class ActiveRun:
         if attempts.is_restarting(run):
             # Who recorded it may have been killed before this, and another store have gone on.
             store.begin_attempt(run_id)
-        gaps, wish = kept_gaps(store, run_id), run.wish("cancel")
+        wish = run.wish("cancel")
         view = View(
             job=JobView.UNWATCHED,
             reported_at=math.inf,
             read_by=-math.inf if wish is None else context.clock() + READ_SECONDS,
         )
-        return cls(run, view, here, wish=wish, archive=store.archive(run_id), gaps=gaps)
+        return cls(run, view, here, wish=wish, archive=store.archive(run_id))
 
     @classmethod
     def ended(cls, run: Run, here: Here) -> ActiveRun:
@@ -121,11 +120,10 @@ class ActiveRun:
         It is measured, or its job deleted, if another process left that undone.
         """
         context, _, rules = here
-        store, run_id = context.store, run.run_id
         if rules.keep and run.wishes and not run.is_deleted_by_name:
-            run = store.fulfilled(run_id, "delete")
+            run = context.store.fulfilled(run.run_id, "delete")
         view = View(job=JobView.ENDED, end=run.history[-1], deletes=run.wishes != ())
-        return cls(run, view, here, gaps=kept_gaps(store, run_id))
+        return cls(run, view, here)
 
     @property
     def run(self) -> Run:
@@ -343,11 +341,6 @@ class ActiveRun:
 
 
 # -- artifacts that a measurement needs -----------------------------------------------------------
-
-
-def kept_gaps(store: Store, run_id: str) -> list[LogGap]:
-    """Read the recorded gaps of a run's logs; none without a file."""
-    return kept(store, run_id, GAPS, list[LogGap]) or []
 
 
 def kept_nodes(store: Store, run_id: str) -> dict[str, dict[str, str]]:

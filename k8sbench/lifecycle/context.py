@@ -127,6 +127,11 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     accept: Sequence[str] = ()
     """Ids of reasons that do not reject."""
 
+    def collectors_record(self, run: Run) -> Run | None:
+        """Return the collector's record of a run whose job is gone, if it has one."""
+        ask = self.collected_elsewhere
+        return ask and ask(run, self.store.folder(run.run_id))
+
 
 class Until(enum.Enum):
     """Point up to which runs are followed."""

@@ -89,8 +89,7 @@ def is_of(job: FoundJob, run: Run) -> bool:
 def collected(run: Run, context: RunContext) -> tuple[Run | None, FoundJob | None]:
     """Return the collector's record of a run, and the existing job."""
     job = job_named(run.run_id, context)
-    ask = context.collected_elsewhere
-    return ask and ask(run, context.store.folder(run.run_id)), job
+    return context.collectors_record(run), job
 
 
 # -- one job: deleting -----------------------------------------------------------------------------

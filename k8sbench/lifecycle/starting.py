@@ -150,11 +150,10 @@ class Starting:
         Another job would then be a second one of that attempt. Also True if the collector still
         follows the run, or does not answer.
         """
-        ask = self._context.collected_elsewhere
-        if ask is None or not self._survives:
+        if not self._survives:
             return False
         try:
-            theirs = ask(run, self._context.store.folder(run.run_id))
+            theirs = self._context.collectors_record(run)
         except Unreachable:
             return True
         return theirs is not None and theirs.attempt > beyond
