@@ -34,7 +34,7 @@ from k8sbench.model.errors import (
 )
 from k8sbench.model.ownership import COLLECTOR, JobOwner
 from k8sbench.model.phase import Phase, Transition
-from k8sbench.model.run import COLLECTED_ELSEWHERE, Run, Wish, left_over
+from k8sbench.model.run import COLLECTED_ELSEWHERE, Run, Wish
 from k8sbench.ports import FoundJob, Manifest
 
 NO_ANSWER = frozenset({"api-unreachable", "api-not-trusted", "unauthorized"})
@@ -355,7 +355,7 @@ class JobRequests:
         else:
             active.note(run=run)
             active.see(deletes=False)
-            if why is not None:
+            if why is not None and active.view.ownership.is_ours:
                 note(f"{run_id} stays on the cluster: {why}")
         return active.outcome(How.CLOSED)
 
@@ -391,22 +391,13 @@ class JobRequests:
         if theirs.measurement is not None:
             # First: a run that is over and not measured would be measured here.
             self._context.store.measured(run_id, theirs.measurement)
+        # A job that this store has taken over since is deleted; no other is.
+        active.see(deletes=not active.rules.keep)
         active.record_end(theirs.history[-1])
-        # From here on nobody takes the job over to this store; it may have been since.
-        self._send(active, "job", partial(job_named, run_id, self._context), self._take_left_over)
         active.reporter.note(
             f"{run_id} was collected by the collector: its logs and figures are here now."
         )
         return None
-
-    def _take_left_over(self, active: ActiveRun, answer: Future[FoundJob | None]) -> None:
-        """Delete the job of a collected run if it is this store's."""
-        job = None if answer.exception() else answer.result()
-        if job is None or not job.ownership.is_ours or active.rules.keep:
-            return
-        wish = left_over(self._context.clock())
-        active.note(run=self._context.store.wish(active.run_id, wish))
-        active.see(deletes=True)
 
     def _take_uncollected(
         self,
