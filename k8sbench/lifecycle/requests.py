@@ -367,24 +367,20 @@ class JobRequests:
         Also a run whose job is another store's.
         """
         call = partial(collected, active.run, self._context)
-        take = partial(self._take_collected, end=active.view.end)
-        self._send(active, "collector", call, take)
+        self._send(active, "collector", call, self._take_collected)
 
     def _take_collected(
-        self,
-        active: ActiveRun,
-        answer: Future[tuple[Run | None, FoundJob | None]],
-        *,
-        end: Transition | None,
+        self, active: ActiveRun, answer: Future[tuple[Run | None, FoundJob | None]]
     ) -> Outcome | None:
         """Record what the collector has: its measurement is the run's."""
-        error, run_id = answer.exception(), active.run_id
-        if error is not None and not isinstance(error, BenchError):
-            raise error
-        theirs, job = (None, None) if error is not None else answer.result()
+        try:
+            theirs, job = answer.result()
+        except BenchError as error:
+            # A run whose job is gone is not lost: the collector may have it.
+            return self._wait_for_owner(active, error)
         if theirs is None:
-            return self._take_uncollected(active, end, job, error)
-        latest = active.run.history[-1].at
+            return self._take_uncollected(active, job)
+        run_id, latest = active.run_id, active.run.history[-1].at
         for step in theirs.history[:-1]:
             if step.at > latest:
                 active.move(step)
@@ -399,39 +395,27 @@ class JobRequests:
         )
         return None
 
-    def _take_uncollected(
-        self,
-        active: ActiveRun,
-        end: Transition | None,
-        job: FoundJob | None,
-        error: BenchError | None,
-    ) -> Outcome | None:
-        """Handle a run that no collector has, given its job.
-
-        With an error neither is known. Then a run whose job is gone is not lost: the collector may
-        have it.
-        """
-        whose, run, is_known = active.view.ownership, active.run, error is None
+    def _take_uncollected(self, active: ActiveRun, job: FoundJob | None) -> Outcome | None:
+        """Handle a run that no collector has, given its job."""
+        whose, run, end = active.view.ownership, active.run, active.view.end
         if end is None and job is not None and not job.ownership.is_ours:
             # The attempt before, of another store by now: it ended as is on record.
             whose, cause = job.ownership, run.history[-1].cause
             end = Transition(phase=Phase.FAILED, at=self._context.clock(), cause=cause)
             active.see(ownership=whose, job=JobView.GONE, end=end)
         has_next = job is not None and job.attempt > run.attempt
-        if end is None and is_known:
+        is_collectors = job is not None and job.ownership.is_collectors
+        if end is None:
             active.begin_attempt()
-        elif end is not None and is_known and whose.is_ours and not has_next:
+        elif whose.is_ours and not has_next:
             active.see(job=JobView.ENDED, end=end)
         elif job is not None and (job.ownership.is_ours or has_next):
             # This store has taken it over, or its owner has begun the next attempt.
             active.archive = self._context.store.archive(run.run_id)
             active.see(job=JobView.UNWATCHED, ownership=job.ownership)
-        elif (
-            end is not None
-            and is_known
-            and not (job is not None and job.ownership.is_collectors)
-            and not self._may_restart(active, end)
-        ):
+        elif is_collectors or self._may_restart(active, end):
+            return self._wait_for_owner(active)
+        else:
             end = msgspec.structs.replace(
                 end,
                 cause=f"{end.cause} It is collected by {whose.holder}.",
@@ -439,8 +423,6 @@ class JobRequests:
                 action=f"See k8sbench status {run.run_id} there.",
             )
             active.see(job=JobView.ENDED, end=end)
-        else:
-            return self._wait_for_owner(active, error)
         return None
 
     def _may_restart(self, active: ActiveRun, end: Transition) -> bool:
@@ -449,7 +431,7 @@ class JobRequests:
         is_recent = since is None or self._context.clock() < since + OWNER_SECONDS
         return is_recent and run.restarts < run.plan.max_restarts and may_be_better(end)
 
-    def _wait_for_owner(self, active: ActiveRun, error: BenchError | None) -> Outcome | None:
+    def _wait_for_owner(self, active: ActiveRun, error: BenchError | None = None) -> Outcome | None:
         """Ask again later who collected a run, or stop following it."""
         now, run_id, note = self._context.clock(), active.run_id, active.reporter.note
         holder, is_followed = active.view.ownership.holder, active.rules.until is Until.OVER
