@@ -256,9 +256,7 @@ class JobRequests:
                 active.see(job=JobView.GONE, end=None)
                 return None
             active.move(creation.created(self._context.clock()))
-        is_new = active.view.job is JobView.UNWATCHED
-        marks = store.log_marks(run.run_id) if is_new else {}
-        cluster.resume(active.run, marks)
+        cluster.resume(active.run, store.log_marks(run.run_id))
         active.see(job=JobView.WATCHED, next_at=-math.inf)
         if active.view.read_by > -math.inf:
             self._send(active, "printed", partial(self._printed, run), self._take_printed)

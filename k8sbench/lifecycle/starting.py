@@ -42,13 +42,13 @@ class Starting:
     def start(self, case: PlannedCase) -> Outcome:
         """Queue a new run's job for creation, or join a run."""
         run_id = case.joins or self._request.run_id
-        existing = None if run_id is None else self._existing(case, run_id)
+        existing = self._existing(case, run_id)
         if existing is None:
             try:
                 run, manifests = self._record(case)
             except UsageError:
                 # Another process may have recorded it meanwhile.
-                existing = None if run_id is None else self._existing(case, run_id)
+                existing = self._existing(case, run_id)
                 if existing is None:
                     raise
             else:
@@ -57,9 +57,11 @@ class Starting:
                 return Outcome(run, How.CREATED)
         return self._join(existing, case)
 
-    def _existing(self, case: PlannedCase, run_id: str) -> Run | None:
+    def _existing(self, case: PlannedCase, run_id: str | None) -> Run | None:
         """Find the run of a name, in the store or on the cluster."""
         context = self._context
+        if run_id is None:
+            return None
         try:
             lost_runs.reconcile(context.store, alive=context.alive, now=context.clock())
             run = context.store.run(run_id)
