@@ -53,8 +53,9 @@ def collect(options: CollectOptions, reporter: Reporter, stop: Stop, agree: Agre
                 else:
                     runs = _pending_runs(context, reporter.note)
                     runs += collecting.owed_runs(context)
-                for run in filter(collecting.needs_collection, runs):
-                    collecting.check_place(run, context.cluster, context.location)
+                for run in runs:
+                    if run.needs_collection:
+                        collecting.check_place(run, context.cluster, context.location)
                 gathering = Gathering(context, reporter)
                 collected = collecting.collect(
                     *(runs, context, reporter, stop),

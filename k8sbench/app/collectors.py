@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from k8sbench.app import connections
-from k8sbench.lifecycle.gathering import is_owed
 from k8sbench.model import attempts, ownership, times
 from k8sbench.model.errors import BenchError, Unreachable, is_refused
 from k8sbench.model.request import ClusterAccess
@@ -141,7 +140,7 @@ def collected_elsewhere(access: ClusterAccess, run: Run, folder: Path) -> Run | 
             theirs = None if collector is None else collector.run(run.run_id)
         if theirs is not None and attempts.is_of_another(theirs, run):
             return None
-        is_complete = theirs is not None and theirs.is_closed and not is_owed(theirs)
+        is_complete = theirs is not None and theirs.is_closed and not theirs.owes_gpu_metrics
         if is_complete:
             copied(there, run.run_id, folder, "logs", "gpu")
     except BenchError as error:

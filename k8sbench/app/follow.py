@@ -21,7 +21,7 @@ from k8sbench.app.context import now, on_cluster
 from k8sbench.app.results import Rows
 from k8sbench.lifecycle import collecting, owners, requests
 from k8sbench.lifecycle.context import Reporter, RunContext, Stop
-from k8sbench.lifecycle.gathering import Gathering, is_owed
+from k8sbench.lifecycle.gathering import Gathering
 from k8sbench.model.errors import (
     BenchError,
     Interrupted,
@@ -33,7 +33,7 @@ from k8sbench.model.errors import (
 )
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
-from k8sbench.model.run import Run, Wish
+from k8sbench.model.run import Run, Wish, by_name
 from k8sbench.ports import JobEvent, Store
 from k8sbench.report import group_words
 
@@ -128,7 +128,7 @@ def follow(
                         f" Resume: {group_words.resuming(run.plan)}"
                     )
                     return run
-    if is_owed(run) and not is_ours:
+    if run.owes_gpu_metrics and not is_ours:
         reporter.note(
             f"The GPU metrics of {run.run_id} are not recorded yet."
             f" See them later with: k8sbench results {run.run_id}"
@@ -152,7 +152,7 @@ def _watch_record(store: Store, run: Run, reporter: Reporter, stop: Stop) -> Run
         reported = len(run.history)
         on_cluster = run.plan.backend == "kubernetes"
         # Who follows a run on a cluster fetches its GPU metrics after its end.
-        is_complete = run.is_closed and not (on_cluster and is_owed(run))
+        is_complete = run.is_closed and not (on_cluster and run.owes_gpu_metrics)
         if is_complete or stop.cause is not None or _is_left_unmeasured(run):
             return run
         if on_cluster and store.claims.claim(run.run_id):
@@ -202,7 +202,7 @@ def delete(
     runs: Sequence[str], where: str | None, access: ClusterAccess, reporter: Reporter, stop: Stop
 ) -> None:
     """Delete the cluster resources of runs; cancel active runs first."""
-    wish = requests.by_name(now())
+    wish = by_name(now())
 
     def work(run: Run, ending: _Ending) -> None:
         if run.plan.backend == "kubernetes":
@@ -295,7 +295,7 @@ class _Ending(msgspec.Struct):
         """Delete what is left of a run on its cluster."""
         run_id, opened = run.run_id, _opened(self.store, run, self.access, self.reporter)
         with self._on_record(run_id, "delete"), opened as here:
-            if not self._asked(run_id, here, requests.by_name(now())):
+            if not self._asked(run_id, here, by_name(now())):
                 self.store.fulfilled(run_id, "delete")
                 self.reporter.note(f"Run {run_id}: its owner has the request, and deletes the job.")
                 return

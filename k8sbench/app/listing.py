@@ -9,7 +9,6 @@ import msgspec
 from k8sbench.adapters import processes
 from k8sbench.app import collectors, connections, context, lookup, stores
 from k8sbench.app.stores import Note
-from k8sbench.lifecycle import collecting
 from k8sbench.measure.group import grouping
 from k8sbench.model import creation
 from k8sbench.model.counts import counted
@@ -44,8 +43,7 @@ def list_runs(
         runs = [
             run
             for run in both
-            if wanted.fits(run.plan, run.created_at)
-            and (place is None or collecting.same_place(run.location, place))
+            if wanted.fits(run.plan, run.created_at) and (place is None or run.is_at(place))
         ]
         # Of a run that the collector has its job is no news.
         still = [run for run in runs if run.run_id not in added]
@@ -122,7 +120,7 @@ def _on_clusters(alone: Sequence[Run], note: Note) -> dict[str, Phase]:
             note(f"warning: {_are(there)} shown as last seen: {error.message}")
             continue
         # By another URL it may be the same cluster or not: a job that is not found is not lost.
-        if not collecting.same_place(location, place):
+        if not location.is_same(place):
             seen = {job.run_id for job in jobs}
             if unseen := [run for run in there if run.run_id not in seen]:
                 note(

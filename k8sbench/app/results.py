@@ -151,13 +151,12 @@ def page(
 def _curve(store: Store, plan: RunPlan, note: Callable[[str], None]) -> Curve | None:
     """Read a run's throughput curve; None, with a note, if unreadable."""
     from k8sbench.adapters.files import log_files
-    from k8sbench.lifecycle.live import family_of
     from k8sbench.measure.run import curve
 
     try:
         logs = {str(path): path.name for path in store.log_files(plan.run_id)[:1]}
         lines = itertools.chain.from_iterable(log_files.opened(logs))
-        return curve.curve(plan, family_of(plan), lines)
+        return curve.curve(plan, lines)
     except BenchError as error:
         note(f"warning: without the steps of {plan.run_id}: {error}")
         return None
@@ -216,7 +215,7 @@ def with_gpu_metrics(
 ) -> list[Run]:
     """Wait for GPU metrics, as far as they arrive; note the wait."""
 
-    def announce(seconds: float | None) -> None:
+    def announce(seconds: float) -> None:
         left = f" in {times.duration(seconds)}" if seconds else ""
         note(f"  GPU metrics follow{left}; Ctrl-C leaves them out.")
 

@@ -6,7 +6,7 @@ Events of the cluster go to the store first and to the user second.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -19,7 +19,7 @@ from k8sbench.model import attempts, creation, times
 from k8sbench.model.errors import BenchError, StoreError
 from k8sbench.model.ownership import Ownership
 from k8sbench.model.phase import RESTARTING, Phase, Transition
-from k8sbench.model.run import Run, Wish
+from k8sbench.model.run import Run, Wish, left_over
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, LogArchive, Manifest, Store
 
@@ -30,8 +30,6 @@ GAPS = "log-gaps.json"
 """Artifact of a run: the gaps in its archived logs."""
 NODES = "nodes.json"
 """Artifact of a run: facts about its nodes, if they could be read."""
-BY_NAME = "deleted-by-name"
-"""Cause id of a user's deletion, which also deletes a kept job."""
 READ_SECONDS = 60.0
 """Longest wait for a job's present logs before its cancellation.
 
@@ -69,7 +67,6 @@ class ActiveRun:
         wish: Wish | None = None,
         archive: LogArchive | None = None,
         manifests: Sequence[Manifest] = (),
-        gaps: Sequence[LogGap] = (),
     ) -> None:
         self.context, self.reporter, self.rules = here
         rules, survives = self.rules, self.context.cluster.jobs_outlive_us
@@ -86,17 +83,10 @@ class ActiveRun:
         """True if the run's end is recorded; measurement and deletion may follow."""
         self.is_restarted = False
         """True if this process creates its job again, or did."""
-        self.lacking_since: float | None = None
-        """Start of the time without a job, Unix seconds; else None.
-
-        The job could not be created, or may still appear.
-        """
-        self.gaps = list(gaps)
+        self.gaps = kept(self.context.store, run.run_id, GAPS, list[LogGap]) or []
         self.images: set[str] = set()
-        self.read_until: dict[str, float] = {}
-        """Time stamp of the last archived line by replica, Unix seconds."""
-        self.printed: Mapping[str, float] | None = {}
-        """Last time stamp to archive before cancelling, by replica, Unix seconds.
+        self.unread: dict[str, float] | None = {}
+        """Time stamps to archive before cancelling, Unix seconds, by replica.
 
         None: unknown; the job is cancelled once its state is reported.
         """
@@ -115,16 +105,13 @@ class ActiveRun:
         if attempts.is_restarting(run):
             # Who recorded it may have been killed before this, and another store have gone on.
             store.begin_attempt(run_id)
-        gaps, wish = kept_gaps(store, run_id), run.wish("cancel")
+        wish = run.wish("cancel")
         view = View(
             job=JobView.UNWATCHED,
             reported_at=math.inf,
-            has_gaps=bool(gaps),
-            is_unwanted=wish is not None,
-            is_read=wish is None,
-            read_by=context.clock() + READ_SECONDS,
+            read_by=-math.inf if wish is None else context.clock() + READ_SECONDS,
         )
-        return cls(run, view, here, wish=wish, archive=store.archive(run_id), gaps=gaps)
+        return cls(run, view, here, wish=wish, archive=store.archive(run_id))
 
     @classmethod
     def ended(cls, run: Run, here: Here) -> ActiveRun:
@@ -133,11 +120,10 @@ class ActiveRun:
         It is measured, or its job deleted, if another process left that undone.
         """
         context, _, rules = here
-        store, run_id = context.store, run.run_id
-        if rules.keep and run.wishes and not is_by_name(run):
-            run = store.fulfilled(run_id, "delete")
+        if rules.keep and run.wishes and not run.is_deleted_by_name:
+            run = context.store.fulfilled(run.run_id, "delete")
         view = View(job=JobView.ENDED, end=run.history[-1], deletes=run.wishes != ())
-        return cls(run, view, here, gaps=kept_gaps(store, run_id))
+        return cls(run, view, here)
 
     @property
     def run(self) -> Run:
@@ -181,10 +167,15 @@ class ActiveRun:
         """Record the end of the run, and stop following a job that goes on."""
         if self.is_watched:
             self.context.cluster.release(self.run_id)
-        is_kept = self.view.has_gaps and final.phase is Phase.SUCCEEDED
-        deletes = not self.rules.keep and (self.view.is_unwanted or not is_kept)
+        # The cluster may still have the lines that are missing.
+        is_wanted = self.record.wish is None or self.record.is_own_wish
+        stays = self.gaps != [] and final.phase is Phase.SUCCEEDED and is_wanted
+        deletes = not (stays or self.rules.keep)
         self.see(deletes=deletes and self.view.ownership.is_ours)
         self.record_end(final)
+        if stays and not self.rules.keep:
+            why = f"its logs are not whole. To delete it: k8sbench delete {self.run_id}"
+            self.reporter.note(f"{self.run_id} stays on the cluster: {why}")
 
     def record_end(self, end: Transition) -> None:
         """Record the end of the run, or that its logs cannot be read now."""
@@ -210,7 +201,7 @@ class ActiveRun:
         """
         if not self.run.restarts:
             survives, now = self.record.survives, self.context.clock()
-            self.move(refusal(self.run_id, error, now, survives=survives))
+            self.move(creation.refusal(self.run_id, error, now, survives=survives))
         return self.outcome(How.REFUSED, error)
 
     def far_enough(self) -> Outcome | None:
@@ -242,17 +233,8 @@ class ActiveRun:
     def begin_attempt(self) -> None:
         """Queue the creation of the next attempt; its log archive is empty."""
         self.is_restarted, self.tries = True, 0
-        self.printed, self.read_until = {}, {}
-        now = self.context.clock()
-        self.see(job=JobView.NOT_ASKED, reported_at=now, is_read=True)
+        self.see(job=JobView.NOT_ASKED, reported_at=self.context.clock(), read_by=-math.inf)
         self.see(is_end_answered=False, asked_to_end_at=math.inf)
-
-    def note_kept(self) -> None:
-        """Tell the user if the job stays because of incomplete logs."""
-        is_kept = self.view.has_gaps and self.run.phase is Phase.SUCCEEDED
-        if is_kept and not (self.view.is_unwanted or self.rules.keep):
-            why = f"its logs are not whole. To delete it: k8sbench delete {self.run_id}"
-            self.reporter.note(f"{self.run_id} stays on the cluster: {why}")
 
     # -- what the cluster reports ---------------------------------------------------------------
 
@@ -261,22 +243,19 @@ class ActiveRun:
         assert self.archive is not None
         lines = [event.line for event in events if event.line is not None]
         self.archive.write(*lines)
-        self.read_until[replica] = lines[-1].at
-        if not self.view.is_read:
-            self.see_what_is_read()
+        if self.unread and lines[-1].at >= self.unread.get(replica, math.inf):
+            del self.unread[replica]
+        self.see_what_is_read()
         for event in events:
             self.reporter.on_event(self.run, event)
 
     def see_what_is_read(self) -> None:
         """Note if the logs to read before the cancellation are archived."""
-        if self.view.is_read or self.request is not None:
+        if self.view.read_by == -math.inf or self.request is not None:
             return
-        if self.printed is None:
-            is_read = self.view.job is JobView.REPORTED
-        else:
-            read = self.read_until
-            is_read = all(read.get(name, 0.0) >= at for name, at in self.printed.items())
-        self.see(is_read=is_read)
+        is_reported = self.view.job is JobView.REPORTED
+        if is_reported if self.unread is None else not self.unread:
+            self.see(read_by=-math.inf)
 
     def take_event(self, event: JobEvent) -> Outcome | None:
         """Take in an event other than a line."""
@@ -292,10 +271,9 @@ class ActiveRun:
             self.images = {*self.images, event.replica.image}
         elif event.gap is not None:
             self.gaps = [*self.gaps, event.gap]
-            store.keep(event.run_id, GAPS, msgspec.json.encode(self.gaps).decode() + "\n")
-            self.see(has_gaps=True)
+            keep(store, event.run_id, GAPS, self.gaps)
         elif event.nodes is not None:
-            store.keep(event.run_id, NODES, msgspec.json.encode(event.nodes).decode() + "\n")
+            keep(store, event.run_id, NODES, event.nodes)
             return None
         elif step is not None and is_final(step):
             return self._take_end(step)
@@ -359,55 +337,24 @@ class ActiveRun:
         self.tries += 1
         self.see(job=JobView.MISSING, next_at=now + min(left_s, ABSENT_SECONDS))
         self.see(asked_to_end_at=math.inf, is_end_answered=False)
-        self.lacking_since = now
         return None
-
-
-# -- what is recorded of an end -------------------------------------------------------------------
-
-
-def refusal(run_id: str, error: BaseException, at: float, *, survives: bool) -> Transition:
-    """Build the transition of a run whose first creation failed.
-
-    The job may exist all the same if the answer was lost.
-    """
-    if survives:
-        return creation.failed(run_id, error, at)
-    error = error if isinstance(error, BenchError) else BenchError(type(error).__name__)
-    return Transition(
-        phase=Phase.FAILED,
-        at=at,
-        cause=f"k8sbench could not go on: {error.message}",
-        cause_id="k8sbench-failed",
-        action=error.action or None,
-    )
-
-
-def left_over(at: float) -> Wish:
-    """Return the wish to delete the job of a run that has ended."""
-    return Wish(kind="delete", at=at, cause="The run has ended.")
-
-
-def is_by_name(run: Run) -> bool:
-    """Return True if a user has requested the deletion of the job."""
-    wish = run.wish("delete")
-    return wish is not None and wish.cause_id == BY_NAME
 
 
 # -- artifacts that a measurement needs -----------------------------------------------------------
 
 
-def kept_gaps(store: Store, run_id: str) -> list[LogGap]:
-    """Read the recorded gaps of a run's logs; none without a file."""
-    return _kept(store, run_id, GAPS, list[LogGap]) or []
-
-
 def kept_nodes(store: Store, run_id: str) -> dict[str, dict[str, str]]:
     """Read the recorded facts of a run's nodes, by node; none without a file."""
-    return _kept(store, run_id, NODES, dict[str, dict[str, str]]) or {}
+    return kept(store, run_id, NODES, dict[str, dict[str, str]]) or {}
 
 
-def _kept(store: Store, run_id: str, name: str, kind: type[T]) -> T | None:
+def keep(store: Store, run_id: str, name: str, value: object) -> None:
+    """Keep a value as JSON with a run."""
+    store.keep(run_id, name, msgspec.json.encode(value).decode() + "\n")
+
+
+def kept(store: Store, run_id: str, name: str, kind: type[T]) -> T | None:
+    """Read a value that was kept as JSON; None without a file."""
     content = store.kept(run_id, name)
     try:
         return None if content is None else msgspec.json.decode(content, type=kind)

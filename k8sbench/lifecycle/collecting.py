@@ -13,12 +13,11 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from k8sbench.lifecycle import active_run, requests
-from k8sbench.lifecycle import gathering as gpu_metrics
 from k8sbench.lifecycle.context import How, Outcome, Reporter, Rules, RunContext, Stop, Until
 from k8sbench.lifecycle.executor import LOOK_SECONDS, Executor
 from k8sbench.lifecycle.gathering import Gathering
 from k8sbench.model import attempts, creation, times
-from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageError
+from k8sbench.model.errors import BenchError, Unreachable, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Location, Run
 from k8sbench.ports import Cluster, FoundJob, RunFilter
@@ -47,10 +46,17 @@ class CollectResult(msgspec.Struct, kw_only=True):
     failed: dict[str, BenchError] = {}
     """Passed over, by run id."""
 
-    def take(self, outcome: Outcome) -> None:
-        """Add the outcome of a run; a non-final run counts as failed."""
-        run = outcome.run
-        if outcome.how is How.LEFT:
+    def take(self, outcome: Outcome, reporter: Reporter) -> None:
+        """Add the outcome of a run; a non-final run counts as failed.
+
+        Why a run is passed over is noted once.
+        """
+        run, before = outcome.run, self.failed.get(outcome.run.run_id)
+        if isinstance(outcome.error, BenchError):
+            if str(before) != str(outcome.error):
+                reporter.note(f"warning: run {run.run_id} is passed over: {outcome.error}")
+            self.failed[run.run_id] = outcome.error
+        elif outcome.how is How.LEFT:
             self.going_on.append(run)
         elif run.phase.final:
             self.closed.append(run)
@@ -59,27 +65,12 @@ class CollectResult(msgspec.Struct, kw_only=True):
             latest = run.history[-1]
             self.failed[run.run_id] = Unreachable(latest.cause, latest.action or "")
 
-    def pass_over(self, run: Run, error: StoreError, reporter: Reporter) -> None:
-        """Add a skipped run, with a note unless the error is unchanged."""
-        before = self.failed.get(run.run_id)
-        if before is None or str(before) != str(error):
-            reporter.note(f"warning: run {run.run_id} is passed over: {error}")
-        self.failed[run.run_id] = error
-
     def add(self, other: CollectResult) -> None:
         """Take in what was done with other runs."""
         self.closed += other.closed
         self.going_on += other.going_on
         self.followed += other.followed
         self.failed |= other.failed
-
-
-def needs_collection(run: Run) -> bool:
-    """Return True if a run on a cluster needs further work.
-
-    Something of it is still to be fetched, measured or deleted.
-    """
-    return run.plan.backend == "kubernetes" and (not run.is_closed or run.wishes != ())
 
 
 def recorded(job: FoundJob, context: RunContext) -> Run:
@@ -108,11 +99,6 @@ def _recorded(job: FoundJob, context: RunContext, *, is_claimed: bool) -> Run:
             return run  # another process of this store records it
         run = context.store.reopen(plan, at=job.created_at, owner=None, location=context.location)
         context.store.begin_attempt(plan.run_id)
-    return _of_attempt(run, job, context)
-
-
-def _of_attempt(run: Run, job: FoundJob, context: RunContext) -> Run:
-    """Record that a job belongs to a run's current attempt."""
     while run.attempt < job.attempt:
         again = attempts.elsewhere(run.plan, run.attempt, job.created_at)
         run = context.store.move(run.run_id, again)
@@ -133,8 +119,7 @@ def open_runs(context: RunContext, here: Collection[str] = ()) -> list[Run]:
     return [
         run
         for run in context.store.runs(RunFilter(unfinished=True))
-        if needs_collection(run)
-        and (same_place(run.location, context.location) or run.run_id in here)
+        if run.needs_collection and (run.is_at(context.location) or run.run_id in here)
     ]
 
 
@@ -144,19 +129,8 @@ def owed_runs(context: RunContext) -> list[Run]:
     return [
         run
         for run in context.store.runs(RunFilter(since=since, phase=Phase.SUCCEEDED))
-        if gpu_metrics.is_owed(run)
-        and not needs_collection(run)
-        and same_place(run.location, context.location)
+        if run.owes_gpu_metrics and not run.needs_collection and run.is_at(context.location)
     ]
-
-
-def same_place(one: Location | None, other: Location | None) -> bool:
-    """Return True if both are the same namespace at the same URL."""
-    return (
-        one is not None
-        and other is not None
-        and (one.server, one.namespace) == (other.server, other.namespace)
-    )
 
 
 def check_place(run: Run, cluster: Cluster, here: Location | None) -> None:
@@ -166,7 +140,7 @@ def check_place(run: Run, cluster: Cluster, here: Location | None) -> None:
     that at another one than the recorded the job itself is asked for. Raises :class:`UsageError`.
     """
     there = run.location
-    if there is None or here is None or same_place(there, here) or cluster.look(run):
+    if there is None or here is None or there.is_same(here) or cluster.look(run):
         return
     raise UsageError(
         f"Run {run.run_id} was submitted to namespace {there.namespace} of {there.server}; there is"
@@ -193,16 +167,12 @@ def collect(
     """
     going_on = set[str]() if follow else _going_on(runs, context)
     gathering, result = gathering or Gathering(context, reporter), CollectResult()
-    rules = Rules(
-        keep=keep,
-        wait=wait,
-        until=Until.OVER if follow else Until.LOOKED_AT,
-        on_failure=lambda run, error: result.pass_over(run, error, reporter),
-    )
+    until = Until.OVER if follow else Until.LOOKED_AT
+    rules = Rules(keep=keep, wait=wait, until=until, passes_over=True)
     executor = Executor(context, reporter, rules, gathering)
     with contextlib.closing(executor):
         for run in runs:
-            if not needs_collection(run):
+            if not run.needs_collection:
                 gathering.add(run)
                 result.closed.append(run)
             elif run.run_id in going_on:
@@ -210,7 +180,7 @@ def collect(
             elif not executor.take(run):
                 result.followed.append(run)
         for outcome in executor.to_the_end(stop):
-            result.take(outcome)
+            result.take(outcome, reporter)
         result.going_on += executor.runs()
     return result
 
@@ -239,12 +209,8 @@ def cancel(run: Run, context: RunContext, reporter: Reporter, stop: Stop) -> Run
     job. Returns None if a stop request comes before that. Raises :class:`BenchError` if the cluster
     rejects the cancellation, or does not answer for long.
     """
-
-    def refused(_: Run, error: BenchError) -> None:
-        raise error
-
     closed: list[Run] = []
-    with contextlib.closing(Executor(context, reporter, Rules(on_refusal=refused))) as executor:
+    with contextlib.closing(Executor(context, reporter, Rules(only_cancels=True))) as executor:
         executor.take(run)
         give_up_at = context.clock() + active_run.READ_SECONDS + END_SECONDS
         with stop:

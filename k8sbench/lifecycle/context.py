@@ -13,7 +13,6 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from k8sbench.lifecycle.lost_runs import Alive
-from k8sbench.model.errors import BenchError, StoreError
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import with_identity
@@ -79,6 +78,10 @@ class PlannedCase(msgspec.Struct, frozen=True, kw_only=True):
         """Return the plan of one run of this case."""
         return with_identity(self.draft, run_id=run_id, set_name=set_name, repeat=repeat)
 
+    def like(self, existing: RunPlan) -> RunPlan:
+        """Return the plan of this case with the identity of an existing run."""
+        return self.plan(existing.run_id, existing.set_name, existing.repeat)
+
 
 class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     """Everything outside the life of a run: store, cluster, clock and callbacks."""
@@ -124,6 +127,11 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     accept: Sequence[str] = ()
     """Ids of reasons that do not reject."""
 
+    def collectors_record(self, run: Run) -> Run | None:
+        """Return the collector's record of a run whose job is gone, if it has one."""
+        ask = self.collected_elsewhere
+        return ask and ask(run, self.store.folder(run.run_id))
+
 
 class Until(enum.Enum):
     """Point up to which runs are followed."""
@@ -146,16 +154,13 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     until: Until = Until.OVER
     parallel: float = math.inf
     """Most concurrent runs."""
-    on_failure: Callable[[Run, StoreError], None] | None = None
-    """Handles a run whose files cannot be read or written.
+    passes_over: bool = False
+    """True if other runs go on when the files of one cannot be read or written.
 
-    Other runs continue. None: the error is raised.
+    False: the error is raised.
     """
-    on_refusal: Callable[[Run, BenchError], None] | None = None
-    """Handles a run whose cancellation the cluster rejects; None: a note.
-
-    The run continues.
-    """
+    only_cancels: bool = False
+    """True if a cancellation that the cluster rejects is an error, not a note."""
 
 
 class How(enum.Enum):
@@ -173,6 +178,8 @@ class How(enum.Enum):
     """It was final when it was found."""
     FOLLOWED_ELSEWHERE = "followed-elsewhere"
     """Another process follows it."""
+    PASSED_OVER = "passed-over"
+    """Its files cannot be read or written."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -181,7 +188,7 @@ class Outcome(msgspec.Struct, frozen=True):
     run: Run
     how: How
     error: BaseException | None = None
-    """Reason why the job was refused; None if it was not."""
+    """Reason why the job was refused, or the run passed over; else None."""
 
 
 MANIFEST = "manifest.yaml"

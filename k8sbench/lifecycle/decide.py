@@ -121,21 +121,15 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     """Time of the first cancel request, Unix seconds; infinite if there was none."""
     is_end_answered: bool = False
     """True if the cluster has answered the cancel request."""
-    is_read: bool = True
-    """True if all known log lines from before the cancel request are archived."""
-    read_by: float = math.inf
-    """Deadline for reading logs before the job is cancelled, Unix seconds."""
+    read_by: float = -math.inf
+    """Deadline for reading logs before the job is cancelled, Unix seconds.
+
+    −inf: all lines that were known at the request are archived.
+    """
     reported_at: float = -math.inf
     """Time of the first report on a resumed job, Unix seconds.
 
     The job may have ended long before.
-    """
-    has_gaps: bool = False
-    """True if lines are missing that the cluster may still have."""
-    is_unwanted: bool = False
-    """True if a user cancelled the run before it was resumed.
-
-    The job is then deleted even with incomplete logs.
     """
     ownership: Ownership = Ownership()
     """The job's owner, which alone cancels, restarts, collects and deletes it."""
@@ -255,7 +249,7 @@ def _of_existing(record: Record, view: View, now: float) -> Action:
     if (wish := record.wish) is not None:
         if view.is_end_answered:
             return wait(view.asked_to_end_at + CANCEL_SECONDS)
-        if not view.is_read and now < view.read_by:
+        if now < view.read_by:
             return wait(view.read_by)
         return _cancel(wish.cause, wish.cause_id)
     latest = record.run.history[-1]

@@ -96,17 +96,6 @@ class Executor:
         over = (active.run_id for active in self._over)
         return {*self._runs, *self._requests.to_delete, *self._requests.pending, *over}
 
-    def _unfollowed(self) -> int:
-        """Return the number of runs whose jobs the cluster does not follow.
-
-        Their jobs may still appear.
-        """
-        begun = sum(active.is_restarted for active in self._requests.pending.values())
-        runs = self._runs.values()
-        lacking = sum(active.lacking_since is not None for active in runs)
-        lacking += sum(active.view.job is JobView.GONE for active in runs)
-        return lacking + len(self._requests.to_create) + begun
-
     def _ready(self) -> ActiveRun | None:
         """Return a run that can be closed; None if there is none.
 
@@ -137,10 +126,10 @@ class Executor:
                 self.reporter.planned(run)
                 self._begin(ActiveRun.resumed(run, self._here))
         except StoreError as error:
-            if self._rules.on_failure is None:
+            if not self._rules.passes_over:
                 raise
             store.claims.release(run_id)
-            self._rules.on_failure(run, error)
+            self._outcomes.append(Outcome(run, How.PASSED_OVER, error))
         except BenchError:
             # The cluster does not answer: it can be resumed again.
             if run_id in self._runs:
@@ -160,11 +149,12 @@ class Executor:
         """Handle events, or wait for them; returns the new outcomes."""
         self._work_due()
         patience = 0.0 if self._outcomes or self._ready() else seconds
-        is_followed = self._rules.until is not Until.CREATED
-        if patience and (len(self._runs) <= self._unfollowed() or not is_followed):
+        are_followed = self._rules.until is not Until.CREATED
+        is_watched = are_followed and any(active.is_watched for active in self._runs.values())
+        if patience and not is_watched:
             # The cluster follows none of them, and would return at once.
             self.context.pool.wait(patience)
-        events = self.context.cluster.wait(patience) if is_followed else ()
+        events = self.context.cluster.wait(patience) if are_followed else ()
         self._take_answers(self._requests.pending.values())
         self._take_events(events)
         self._read_wishes()
@@ -203,8 +193,6 @@ class Executor:
 
         Their measurements take only a moment.
         """
-        sent = [active.request.answer for active in self._over if active.request]
-        self.context.pool.join(sent, ANSWER_SECONDS)
         self._take_answers(self._requests.pending.values())
         while (active := self._ready()) is not None:
             self._close(active)
@@ -254,10 +242,8 @@ class Executor:
 
         A deletion may have made room.
         """
-        for active in sorted(self._runs.values(), key=lambda active: active.lacking_since or 0.0):
-            is_lacking = active.lacking_since is not None
-            is_waiting = is_lacking and math.isfinite(active.view.next_at)
-            if is_waiting and active.view.job is JobView.NOT_ASKED:
+        for active in self._runs.values():
+            if active.view.job is JobView.NOT_ASKED and math.isfinite(active.view.next_at):
                 active.tries = 0
                 active.see(next_at=-math.inf)
                 self._changed[active.run_id] = None
@@ -267,9 +253,9 @@ class Executor:
         for (run_id, replica), some in itertools.groupby(events, _printed_by):
             if (active := self._runs.get(run_id)) is not None and replica is not None:
                 with self._guarded(active):
-                    was_read = active.view.is_read
+                    is_awaited = active.view.read_by > -math.inf
                     active.take_lines(replica, list(some))
-                    if not was_read:
+                    if is_awaited:
                         self._changed[run_id] = None
                 continue
             for event in some:
@@ -334,7 +320,6 @@ class Executor:
         action = decide.decide(active.record, active.view, now)
         match action.kind:
             case ActionKind.CREATE:
-                active.lacking_since = None
                 self._requests.to_create[run_id] = active
             case ActionKind.FOLLOW:
                 outcome = self._requests.follow(active)
@@ -346,9 +331,8 @@ class Executor:
                 active.restart()
             case ActionKind.WAIT if action.until < math.inf:
                 heapq.heappush(self._due, (action.until, run_id))
-        if action.kind in {ActionKind.FOLLOW, ActionKind.CANCEL, ActionKind.RESTART}:
+        if action.kind not in {ActionKind.CREATE, ActionKind.WAIT}:
             self._changed[run_id] = None
-        if action.kind in {ActionKind.FOLLOW, ActionKind.CANCEL, ActionKind.ASK_COLLECTOR}:
             self._take_answers([active])
         self._settle(active, outcome)
 
@@ -370,7 +354,6 @@ class Executor:
             if active.archive is not None or is_measured:
                 self.reporter.ended(active.run)
             self._gathering.add(active.run)
-            active.note_kept()
             self._over.remove(active)
             if active.view.deletes:
                 self._requests.to_delete[active.run_id] = active
@@ -400,24 +383,18 @@ class Executor:
 
     @contextlib.contextmanager
     def _guarded(self, active: ActiveRun) -> Iterator[None]:
-        """Stop following a run whose files fail, if the rules allow.
-
-        The rules' ``on_failure`` receives the run; without it the error is raised.
-        """
+        """Pass over a run whose files fail, if the rules allow."""
         try:
             yield
         except StoreError as error:
-            if self._rules.on_failure is None:
+            if not self._rules.passes_over:
                 raise
-            run_id = active.run_id
-            self.context.cluster.release(run_id)
-            if self._runs.get(run_id) is active:
-                with contextlib.suppress(StoreError):
-                    self._leave(active)
+            self.context.cluster.release(active.run_id)
+            with contextlib.suppress(StoreError):
+                self._leave(active)
             with contextlib.suppress(ValueError):
                 self._over.remove(active)
-            self.context.store.claims.release(run_id)
-            self._rules.on_failure(active.run, error)
+            self._outcomes.append(active.outcome(How.PASSED_OVER, error))
 
 
 def _may_have_finished(run: Run) -> bool:

@@ -12,19 +12,19 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import TypeVar
+from typing import Any
 
 import msgspec
 
+from k8sbench.lifecycle import active_run
 from k8sbench.lifecycle.context import Reporter, RunContext, Stop, in_thread
 from k8sbench.model import times
 from k8sbench.model.errors import BenchError, StoreError
 from k8sbench.model.gpu_metrics import Fetched, SeriesQuery
-from k8sbench.model.kinds import kind_of
 from k8sbench.model.measurement import Measurement, SteadyPart
 from k8sbench.model.phase import ReplicaState
-from k8sbench.model.run import Run
-from k8sbench.ports import MetricSource, Store
+from k8sbench.model.run import GPU_METRICS_OWED, Run
+from k8sbench.ports import MetricSource
 
 FETCHES = 4
 """Runs that are fetched at a time."""
@@ -46,10 +46,6 @@ WANTED = f"{SERIES}/wanted.json"
 """Artifact of a run: the requested series; absent if none were requested."""
 FETCHED = f"{SERIES}/fetched.json"
 """Artifact of a run: the sources' missing metrics and the reasons."""
-OWED = "They have not been fetched."
-"""Start of the reason while a measurement's GPU metrics are not fetched."""
-
-T = TypeVar("T")
 
 
 class _Owed(msgspec.Struct, kw_only=True):
@@ -62,7 +58,7 @@ class _Owed(msgspec.Struct, kw_only=True):
 
     None until the sources have said.
     """
-    work: Future[float | list[Fetched]] | None = None
+    work: Future[Any] | None = None
     """Pending request to the sources; None if there is none.
 
     First for the seconds until the last sample is available, then for the samples.
@@ -98,29 +94,25 @@ class Gathering:
 
         Returns the measurement unchanged if none will.
         """
-        if not self._owes(run, found):
+        if self._steady(run, found) is None:
             return found
         way = f" Fetch them with: k8sbench collect {run.run_id}" if run.location else ""
-        missing = found.missing | {"gpu_metrics": f"{OWED}{way}"}
+        missing = found.missing | {"gpu_metrics": f"{GPU_METRICS_OWED}{way}"}
         return msgspec.structs.replace(found, missing=missing)
 
-    def _owes(self, run: Run, found: Measurement | None) -> bool:
-        return (
-            bool(self._sources)
-            and run.plan.device != "cpu"
-            and found is not None
-            and found.steady is not None
-            and found.gpu_metrics is None
-        )
+    def _steady(self, run: Run, found: Measurement | None) -> SteadyPart | None:
+        """Return the part whose metrics are to be fetched; None: none are."""
+        may_have = bool(self._sources) and run.plan.device != "cpu"
+        return found.steady if may_have and found and found.gpu_metrics is None else None
 
     def add(self, run: Run) -> None:
         """Queue a measured run for fetching its metrics when available."""
         nodes = self._nodes.pop(run.run_id, {})
-        found = run.measurement
-        if found is None or found.steady is None or not self._owes(run, found):
+        steady = self._steady(run, run.measurement)
+        if steady is None:
             return
         try:
-            wanted = self._wanted(run, found.steady, nodes)
+            wanted = self._wanted(run, steady, nodes)
         except StoreError as wrong:  # its files may be on another machine
             self._reporter.note(f"warning: no GPU metrics of {run.run_id} are fetched: {wrong}")
             return
@@ -131,11 +123,14 @@ class Gathering:
 
         A recorded query is reused.
         """
-        store = self._context.store
-        wanted = _kept(store, run.run_id)
+        from k8sbench.measure.run import gpu_metrics
+
+        store, wanted = self._context.store, None
+        with contextlib.suppress(BenchError):  # one that cannot be read is made anew
+            wanted = active_run.kept(store, run.run_id, WANTED, SeriesQuery)
         if wanted is None:
-            wanted = wanted_of(run, nodes, steady.gpu_uuids, steady.started_at, steady.ended_at)
-            store.keep(run.run_id, WANTED, msgspec.json.encode(wanted).decode() + "\n")
+            wanted = gpu_metrics.query(run, nodes, steady)
+            active_run.keep(store, run.run_id, WANTED, wanted)
         return wanted
 
     def step(self) -> None:
@@ -145,7 +140,7 @@ class Gathering:
         for run_id, one in list(self._owed.items()):
             if one.work is not None and one.work.done():
                 found, one.work, free = one.work.result(), None, free + 1
-                if isinstance(found, list):
+                if one.due is not None:
                     del self._owed[run_id]
                     self._complete(one.run, one.wanted, found)
                     continue
@@ -164,29 +159,26 @@ class Gathering:
     def _begin(self, one: _Owed, now: float) -> None:
         """Have a thread do what comes next for a run."""
         one.began = now
-        ask: Callable[[Sequence[MetricSource], SeriesQuery], float | list[Fetched]]
-        ask = _settled_or_fetched if one.due is None else all_fetched
+        ask: Callable[..., Any] = _settles_in if one.due is None else _all_fetched
         one.work = in_thread(partial(ask, self._sources, one.wanted), "gpu-metrics")
         one.work.add_done_callback(lambda _: self._came.set())
 
-    def to_the_end(self, stop: Stop, announce: Callable[[float | None], None]) -> None:
+    def to_the_end(self, stop: Stop, announce: Callable[[float], None]) -> None:
         """Wait for the metrics of all measured runs, or a stop request.
 
         ``announce`` is called once before a longer wait, with the seconds until the metrics are
-        available, or None while a source has not said. Metrics that are not fetched by a stop
-        request can be collected later.
+        available, as far as the sources have said. Metrics that are not fetched by a stop request
+        can be collected later.
         """
         began, announced = self._context.clock(), False
         with stop:
             while self._owed and stop.cause is None:
                 self.step()
                 now = self._context.clock()
-                dues = [one.due for one in self._owed.values()]
-                last = None if None in dues else max([due for due in dues if due], default=now)
-                is_later = last is not None and last > now
-                if self._owed and not announced and (is_later or now >= began + AT_ONCE_SECONDS):
+                left_s = max((one.due or now for one in self._owed.values()), default=now) - now
+                if self._owed and not announced and (left_s > 0 or now >= began + AT_ONCE_SECONDS):
                     announced = True
-                    announce(None if last is None else max(0.0, last - now))
+                    announce(max(0.0, left_s))
                 if self._owed:
                     self.wait(LOOK_SECONDS)
                     self._came.clear()
@@ -207,7 +199,7 @@ class Gathering:
                     lines = b"\n".join(map(msgspec.json.encode, one.series))
                     store.keep(run_id, series_file(one.source), lines.decode() + "\n")
             rest = [msgspec.structs.replace(one, series=()) for one in found]
-            store.keep(run_id, FETCHED, msgspec.json.encode(rest).decode() + "\n")
+            active_run.keep(store, run_id, FETCHED, rest)
             measured = store.run(run_id).measurement
             if measured is not None:
                 completed = gpu_metrics.completed(
@@ -218,53 +210,21 @@ class Gathering:
             self._reporter.note(f"warning: the GPU metrics of {run_id} are not recorded: {wrong}")
 
 
-def is_owed(run: Run) -> bool:
-    """Return True if GPU metrics of a run are still to be fetched."""
-    found = run.measurement
-    return found is not None and found.missing.get("gpu_metrics", "").startswith(OWED)
-
-
-def wanted_of(
-    run: Run, nodes: Mapping[str, str | None], uuids: Sequence[str], start: float, end: float
-) -> SeriesQuery:
-    """Build the query for a run's series from its replicas' known nodes."""
-    prefix = "" if run.location is None else f"{run.plan.job_name}-"
-    nodes = dict.fromkeys(kind_of(run.plan).names(run.plan.replicas)) | dict(nodes)
-    return SeriesQuery(
-        run_id=run.run_id,
-        namespace=run.location.namespace if run.location else None,
-        nodes={prefix + replica: node for replica, node in nodes.items()},
-        uuids=tuple(uuids),
-        start=start,
-        end=end,
-    )
-
-
 def series_file(source: str) -> str:
     """Name the artifact with a source's series, one per JSON line."""
     return f"{SERIES}/{source}.jsonl"
 
 
-def _kept(store: Store, run_id: str) -> SeriesQuery | None:
-    content = store.kept(run_id, WANTED)
-    try:
-        return (content and msgspec.json.decode(content, type=SeriesQuery)) or None
-    except msgspec.MsgspecError:
-        return None
-
-
-def _settled_or_fetched(
-    sources: Sequence[MetricSource], wanted: SeriesQuery
-) -> float | list[Fetched]:
-    """Return the delay of the last sample, or the answers without one."""
+def _settles_in(sources: Sequence[MetricSource], wanted: SeriesQuery) -> float:
+    """Return the seconds until the last sample of every source is available."""
     found = [0.0]
     for source in sources:
         with contextlib.suppress(Exception):  # its fetch says what is wrong with it
             found.append(source.settles_in(wanted))
-    return max(found) or all_fetched(sources, wanted)
+    return max(found)
 
 
-def all_fetched(sources: Sequence[MetricSource], wanted: SeriesQuery) -> list[Fetched]:
+def _all_fetched(sources: Sequence[MetricSource], wanted: SeriesQuery) -> list[Fetched]:
     """Ask the sources in turn; a failed one gives its reason."""
     return [_fetched(source, wanted) for source in sources]
 

@@ -6,19 +6,17 @@ if the processes of unfinished local runs still run. Clocks and processes come i
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 import msgspec
 
-from k8sbench.model import times
 from k8sbench.model.errors import StoreError
-from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Owner, Run
 from k8sbench.ports import RunFilter, Store
 
 Alive = Callable[[Owner], bool | None]
 """Checks if a process still runs; returns None if unknown here."""
-OWNER_KILLED = "owner-killed"
 
 
 def reconcile(store: Store, *, alive: Alive, now: float) -> dict[str, Run]:
@@ -37,36 +35,14 @@ def reconcile(store: Store, *, alive: Alive, now: float) -> dict[str, Run]:
 
 
 def _closed(store: Store, run: Run, *, now: float) -> Run:
-    try:
+    with contextlib.suppress(StoreError):
         # Only now that the process is gone is its folder final: it may have ended in good order
         # since the row was read, or been killed with its last word in the folder alone.
         run = store.run(run.run_id)
-        if run.phase.final:
-            return run
-        return store.move(run.run_id, lost(run, store.last_written_at(run.run_id), now=now))
+    if run.phase.final:
+        return run
+    end = run.lost(store.last_written_at(run.run_id), now=now)
+    try:
+        return store.move(run.run_id, end)
     except StoreError:
-        if run.phase.final:
-            return run
-        transition = lost(run, store.last_written_at(run.run_id), now=now)
-        return msgspec.structs.replace(run, history=(*run.history, transition))
-
-
-def lost(run: Run, last_written_at: float | None, *, now: float) -> Transition:
-    """Build the final transition of a run whose process is gone."""
-    owner = run.owner
-    assert owner is not None
-    latest = run.history[-1]
-    # Its end left no trace of its own: it came after the last thing that was written.
-    at = min(max(latest.at, last_written_at or latest.at), max(now, latest.at))
-    rest = (
-        "nothing of the run had reported yet."
-        if latest.phase is Phase.CREATED
-        else "its processes were ended with it; what it printed until then is kept, see:"
-        f" k8sbench logs {run.run_id}"
-    )
-    cause = (
-        f"k8sbench (pid {owner.pid} on {owner.host}) ended at {times.utc(at)} or soon after, while"
-        f" the run was {latest.phase}, without a last word (killed, the machine went down, or the"
-        f" disk was full); {rest}"
-    )
-    return Transition(phase=Phase.LOST, at=at, cause=cause, cause_id=OWNER_KILLED)
+        return msgspec.structs.replace(run, history=(*run.history, end))

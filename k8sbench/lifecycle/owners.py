@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from k8sbench.lifecycle import collecting, requests
-from k8sbench.lifecycle.active_run import left_over
 from k8sbench.lifecycle.context import Agree, RunContext, Stop
 from k8sbench.model import times
 from k8sbench.model.errors import BenchError, Interrupted, NotFound, OwnedElsewhere, UsageError
 from k8sbench.model.ownership import ANSWER_SECONDS
-from k8sbench.model.run import Run, Wish
+from k8sbench.model.run import Run, Wish, left_over
 from k8sbench.ports import FoundJob
 
 LOOK_SECONDS = 1.0
@@ -37,11 +36,13 @@ def ask(run_id: str, context: RunContext, wish: Wish, stop: Stop, note: Note) ->
     """Request an action from a job's owner; True if this store acts.
 
     False: the owner has handled the request. Raises :class:`OwnedElsewhere` if the owner does not
-    answer, and :class:`Interrupted`; in both cases the request stays on the job.
+    answer, and :class:`Interrupted`; in both cases the request stays on the job. Raises
+    :class:`Unreachable` if the collector may be about to create the job again.
     """
     job = job_of(run_id, context)
-    if job is None and wish.kind == "cancel":
-        _check_restart(run_id, context)
+    if job is None and wish.kind == "cancel" and run_id in context.store.ids():
+        # Unreachable if the collector may be about to create another attempt.
+        context.collectors_record(context.store.run(run_id))
     if job is None or job.ownership.is_ours:
         return True
     holder, limit = job.ownership.holder, times.duration(ANSWER_SECONDS)
@@ -58,13 +59,6 @@ def ask(run_id: str, context: RunContext, wish: Wish, stop: Stop, note: Note) ->
         if job.ownership.wish != wish or (wish.kind == "cancel" and job.phase.final):
             return False
     raise OwnedElsewhere(run_id, holder, f"has not answered in {limit}; the request stays on it")
-
-
-def _check_restart(run_id: str, context: RunContext) -> None:
-    """Raise :class:`Unreachable` if the collector may be about to create another attempt."""
-    if context.collected_elsewhere is not None and run_id in context.store.ids():
-        folder = context.store.folder(run_id)
-        context.collected_elsewhere(context.store.run(run_id), folder)
 
 
 def take_over(run_id: str, context: RunContext, agree: Agree, note: Note) -> None:

@@ -18,13 +18,7 @@ import msgspec
 
 from k8sbench.diagnose.job.causes import may_be_better
 from k8sbench.lifecycle import active_run
-from k8sbench.lifecycle.active_run import (
-    BY_NAME,
-    ActiveRun,
-    Request,
-    is_by_name,
-    left_over,
-)
+from k8sbench.lifecycle.active_run import ActiveRun, Request
 from k8sbench.lifecycle.context import How, Outcome, RunContext, Until
 from k8sbench.lifecycle.decide import PENDING, JobView
 from k8sbench.model import attempts, creation, times
@@ -38,11 +32,8 @@ from k8sbench.model.errors import (
     Unreachable,
     is_refused,
 )
-from k8sbench.model.identity import NONCE_ANNOTATION, OWNER_ANNOTATION, TURN_ANNOTATION
-from k8sbench.model.kinds import kind_of, with_metadata
-from k8sbench.model.ownership import COLLECTOR, JobOwner, Turn
+from k8sbench.model.ownership import COLLECTOR, JobOwner
 from k8sbench.model.phase import Phase, Transition
-from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import COLLECTED_ELSEWHERE, Run, Wish
 from k8sbench.ports import FoundJob, Manifest
 
@@ -70,52 +61,17 @@ def create(run: Run, manifests: Sequence[Manifest], context: RunContext) -> str 
     Nothing is deleted before the new manifests are rendered. Raises as
     :meth:`~k8sbench.ports.Cluster.clear` and :meth:`~k8sbench.ports.Cluster.create` do.
     """
-    if run.restarts:
-        from k8sbench.render.manifest import numbered
+    from k8sbench.render import manifest
 
-        manifests = numbered(context.manifests(run), run.attempt)
+    if run.restarts:
+        manifests = manifest.numbered(context.manifests(run), run.attempt)
         context.cluster.clear(run)
     if context.for_collector and (not run.restarts or attempts.is_continued(run)):
-        *others, job = manifests  # an owner itself makes the attempts that follow
-        owner = msgspec.json.encode(JobOwner(store=COLLECTOR, host="")).decode()
-        manifests = [*others, with_metadata(job, {"annotations": {OWNER_ANNOTATION: owner}})]
+        # An owner itself makes the attempts that follow.
+        manifests = manifest.owned(manifests, JobOwner(store=COLLECTOR, host=""))
     if context.cluster.jobs_outlive_us:
-        manifests = _identified(run, manifests, context.deadline_s)
+        manifests = manifest.identified(run, manifests, context.deadline_s)
     return context.cluster.create(run.plan, manifests, context.store.folder(run.run_id))
-
-
-def _identified(
-    run: Run, manifests: Sequence[Manifest], deadline_s: float | None
-) -> Sequence[Manifest]:
-    """Add the run's nonce and the cluster's own deadline to the job."""
-    *others, job = manifests
-    spec = job["spec"]
-    mark, kind = {"annotations": {NONCE_ANNOTATION: run.nonce}}, kind_of(run.plan)
-    if kind.runtime is not None:
-        spec = kind.marked(spec, mark)  # its pods name no owner that is known
-        runtime = kind.runtime_name(run.plan.job_name, run.nonce)
-        others[-1] = {**others[-1], "metadata": {**others[-1]["metadata"], "name": runtime}}
-        spec["runtimeRef"] = {**spec["runtimeRef"], "name": runtime}
-    if deadline_s is not None and run.plan.timeout_s is not None:
-        seconds = math.ceil(run.plan.timeout_s + deadline_s)
-        spec = _with_policy(run.plan, spec, activeDeadlineSeconds=seconds)
-    return [*others, {**with_metadata(job, mark), "spec": spec}]
-
-
-def held(plan: RunPlan, manifests: Sequence[Manifest], turn: Turn) -> Sequence[Manifest]:
-    """Suspend a job until its owner starts it in its turn."""
-    *others, job = manifests
-    mark = {"annotations": {TURN_ANNOTATION: msgspec.json.encode(turn).decode()}}
-    spec = _with_policy(plan, job["spec"], suspend=True)
-    return [*others, {**with_metadata(job, mark), "spec": spec}]
-
-
-def _with_policy(plan: RunPlan, spec: Mapping[str, Any], **settings: object) -> dict[str, Any]:
-    """Return a job's spec with more settings of its run policy."""
-    made = dict(spec)
-    for name, value in kind_of(plan).policy(**settings).items():
-        made[name] = {**made.get(name, {}), **value} if isinstance(value, dict) else value
-    return made
 
 
 def job_named(run_id: str, context: RunContext) -> FoundJob | None:
@@ -133,29 +89,10 @@ def is_of(job: FoundJob, run: Run) -> bool:
 def collected(run: Run, context: RunContext) -> tuple[Run | None, FoundJob | None]:
     """Return the collector's record of a run, and the existing job."""
     job = job_named(run.run_id, context)
-    ask = context.collected_elsewhere
-    return ask and ask(run, context.store.folder(run.run_id)), job
-
-
-def unless_on_its_way(run: Run, error: BaseException, now: float) -> BaseException:
-    """Return ``error``, or CreationUnknown while an earlier request may still succeed.
-
-    The earlier request's answer was lost: that another one is rejected says nothing about it.
-    """
-    is_unsure = run.history[-1].cause_id == creation.CREATION_UNKNOWN
-    if isinstance(error, CreationUnknown) or not (is_unsure and creation.settles_in(run, now)):
-        return error
-    return creation.unknown_error(
-        run.run_id, f"an earlier request may still be on its way, and another one fails: {error}"
-    )
+    return context.collectors_record(run), job
 
 
 # -- one job: deleting -----------------------------------------------------------------------------
-
-
-def by_name(at: float) -> Wish:
-    """Return the wish of a user to delete a job."""
-    return Wish(kind="delete", at=at, cause="Deleted by k8sbench delete.", cause_id=BY_NAME)
 
 
 def delete(context: RunContext, run_id: str) -> tuple[Run, str | None]:
@@ -170,7 +107,7 @@ def delete(context: RunContext, run_id: str) -> tuple[Run, str | None]:
         job = job_named(run_id, context)
         uid, is_there = (None, False) if job is None else (job.uid, is_of(job, run))
     if is_there:
-        why = context.cluster.remove(run_id, uid=uid, force=is_by_name(run))
+        why = context.cluster.remove(run_id, uid=uid, force=run.is_deleted_by_name)
     if run.wish("delete") is not None:
         # What is deleted and still counts as owed is deleted again, which does no harm.
         with contextlib.suppress(StoreError):
@@ -200,18 +137,14 @@ class JobRequests:
 
     def send_queued(self) -> Iterator[ActiveRun]:
         """Send the queued requests that the limit allows; yields each run after its request."""
-        create = self._admitted("create", self.to_create)
-        delete = self._admitted("delete", self.to_delete)
-        for active in create:
-            self.create(active)
-            yield active
-        for active in delete:
-            self.delete(active)
-            yield active
-
-    def _admitted(self, kind: str, queue: dict[str, ActiveRun]) -> list[ActiveRun]:
-        room = max(0, REQUESTS - len(self._sent(kind)))
-        return [queue.pop(run_id) for run_id in list(queue)[:room]]
+        for kind, queue, send in (
+            ("create", self.to_create, self.create),
+            ("delete", self.to_delete, self.delete),
+        ):
+            for run_id in list(queue)[: REQUESTS - len(self._sent(kind))]:
+                active = queue.pop(run_id)
+                send(active)
+                yield active
 
     def _sent(self, kind: str) -> list[Future[Any]]:
         """Return the answers that pending requests of a kind wait for."""
@@ -271,7 +204,7 @@ class JobRequests:
         if isinstance(error, NoRoom) and active.rules.until is not Until.CREATED:
             return self._create_later(active, creation.waiting(error, now))
         if not run.restarts:
-            return active.refuse(unless_on_its_way(run, error, now))
+            return active.refuse(creation.unless_on_its_way(run, error, now))
         if not isinstance(error, BenchError):
             raise error
         is_unknown = isinstance(error, CreationUnknown)
@@ -300,7 +233,6 @@ class JobRequests:
     def _create_later(self, active: ActiveRun, why: Transition) -> Outcome | None:
         active.see(job=JobView.NOT_ASKED)
         active.try_later()
-        active.lacking_since = why.at
         if active.run.history[-1].cause != why.cause:
             active.move(why)
             active.report(why)
@@ -324,13 +256,9 @@ class JobRequests:
                 active.see(job=JobView.GONE, end=None)
                 return None
             active.move(creation.created(self._context.clock()))
-        is_new = active.view.job is JobView.UNWATCHED
-        marks = store.log_marks(run.run_id) if is_new else {}
-        cluster.resume(active.run, marks)
-        active.read_until = {replica: mark.at for replica, mark in marks.items()}
+        cluster.resume(active.run, store.log_marks(run.run_id))
         active.see(job=JobView.WATCHED, next_at=-math.inf)
-        active.lacking_since = None
-        if not active.view.is_read:
+        if active.view.read_by > -math.inf:
             self._send(active, "printed", partial(self._printed, run), self._take_printed)
         return active.far_enough()
 
@@ -343,12 +271,16 @@ class JobRequests:
 
     def _take_printed(self, active: ActiveRun, answer: Future[Mapping[str, float]]) -> None:
         try:
-            active.printed = answer.result()
+            printed = answer.result()
         except BenchError as error:
-            if error.cause_id in NO_ANSWER and active.rules.on_refusal is not None:
+            if error.cause_id in NO_ANSWER and active.rules.only_cancels:
                 raise  # who asked for its end waits for that alone
-            active.printed = None
+            active.unread = None
             _note_unread(active, str(error))
+        else:
+            marks = self._context.store.log_marks(active.run_id)
+            read = {replica: mark.at for replica, mark in marks.items()}
+            active.unread = {name: at for name, at in printed.items() if read.get(name, 0.0) < at}
         active.see_what_is_read()
 
     def answer(self, active: ActiveRun) -> None:
@@ -400,10 +332,9 @@ class JobRequests:
             active.see(asked_to_end_at=math.inf)
             with contextlib.suppress(StoreError):
                 self._context.store.fulfilled(active.run_id, "cancel")
-            if active.rules.on_refusal is not None:
-                active.rules.on_refusal(active.run, error)
-            else:
-                _note_refusal(active, error)
+            if active.rules.only_cancels:
+                raise error
+            _note_refusal(active, error)
 
     def delete(self, active: ActiveRun) -> None:
         """Delete the rest of a finished run's job."""
@@ -422,7 +353,7 @@ class JobRequests:
         else:
             active.note(run=run)
             active.see(deletes=False)
-            if why is not None:
+            if why is not None and active.view.ownership.is_ours:
                 note(f"{run_id} stays on the cluster: {why}")
         return active.outcome(How.CLOSED)
 
@@ -434,80 +365,55 @@ class JobRequests:
         Also a run whose job is another store's.
         """
         call = partial(collected, active.run, self._context)
-        take = partial(self._take_collected, end=active.view.end)
-        self._send(active, "collector", call, take)
+        self._send(active, "collector", call, self._take_collected)
 
     def _take_collected(
-        self,
-        active: ActiveRun,
-        answer: Future[tuple[Run | None, FoundJob | None]],
-        *,
-        end: Transition | None,
+        self, active: ActiveRun, answer: Future[tuple[Run | None, FoundJob | None]]
     ) -> Outcome | None:
         """Record what the collector has: its measurement is the run's."""
-        error, run_id = answer.exception(), active.run_id
-        if error is not None and not isinstance(error, BenchError):
-            raise error
-        theirs, job = (None, None) if error is not None else answer.result()
+        try:
+            theirs, job = answer.result()
+        except BenchError as error:
+            # A run whose job is gone is not lost: the collector may have it.
+            return self._wait_for_owner(active, error)
         if theirs is None:
-            return self._take_uncollected(active, end, job, error)
-        latest = active.run.history[-1].at
+            return self._take_uncollected(active, job)
+        run_id, latest = active.run_id, active.run.history[-1].at
         for step in theirs.history[:-1]:
             if step.at > latest:
                 active.move(step)
         if theirs.measurement is not None:
             # First: a run that is over and not measured would be measured here.
             self._context.store.measured(run_id, theirs.measurement)
+        # A job that this store has taken over since is deleted; no other is.
+        active.see(deletes=not active.rules.keep)
         active.record_end(theirs.history[-1])
-        # From here on nobody takes the job over to this store; it may have been since.
-        self._send(active, "job", partial(job_named, run_id, self._context), self._take_left_over)
         active.reporter.note(
             f"{run_id} was collected by the collector: its logs and figures are here now."
         )
         return None
 
-    def _take_left_over(self, active: ActiveRun, answer: Future[FoundJob | None]) -> None:
-        """Delete the job of a collected run if it is this store's."""
-        job = None if answer.exception() else answer.result()
-        if job is None or not job.ownership.is_ours or active.rules.keep:
-            return
-        wish = left_over(self._context.clock())
-        active.note(run=self._context.store.wish(active.run_id, wish))
-        active.see(deletes=True)
-
-    def _take_uncollected(
-        self,
-        active: ActiveRun,
-        end: Transition | None,
-        job: FoundJob | None,
-        error: BenchError | None,
-    ) -> Outcome | None:
-        """Handle a run that no collector has, given its job.
-
-        With an error neither is known. Then a run whose job is gone is not lost: the collector may
-        have it.
-        """
-        whose, run, is_known = active.view.ownership, active.run, error is None
+    def _take_uncollected(self, active: ActiveRun, job: FoundJob | None) -> Outcome | None:
+        """Handle a run that no collector has, given its job."""
+        whose, run, end = active.view.ownership, active.run, active.view.end
         if end is None and job is not None and not job.ownership.is_ours:
             # The attempt before, of another store by now: it ended as is on record.
             whose, cause = job.ownership, run.history[-1].cause
             end = Transition(phase=Phase.FAILED, at=self._context.clock(), cause=cause)
             active.see(ownership=whose, job=JobView.GONE, end=end)
         has_next = job is not None and job.attempt > run.attempt
-        if end is None and is_known:
+        is_collectors = job is not None and job.ownership.is_collectors
+        if end is None:
             active.begin_attempt()
-        elif end is not None and is_known and whose.is_ours and not has_next:
+        elif whose.is_ours and not has_next:
             active.see(job=JobView.ENDED, end=end)
         elif job is not None and (job.ownership.is_ours or has_next):
             # This store has taken it over, or its owner has begun the next attempt.
             active.archive = self._context.store.archive(run.run_id)
             active.see(job=JobView.UNWATCHED, ownership=job.ownership)
-        elif (
-            end is not None
-            and is_known
-            and not (job is not None and job.ownership.is_collectors)
-            and not self._may_restart(active, end)
-        ):
+        elif is_collectors or self._may_restart(active, end):
+            return self._wait_for_owner(active)
+        else:
             end = msgspec.structs.replace(
                 end,
                 cause=f"{end.cause} It is collected by {whose.holder}.",
@@ -515,8 +421,6 @@ class JobRequests:
                 action=f"See k8sbench status {run.run_id} there.",
             )
             active.see(job=JobView.ENDED, end=end)
-        else:
-            return self._wait_for_owner(active, error)
         return None
 
     def _may_restart(self, active: ActiveRun, end: Transition) -> bool:
@@ -525,7 +429,7 @@ class JobRequests:
         is_recent = since is None or self._context.clock() < since + OWNER_SECONDS
         return is_recent and run.restarts < run.plan.max_restarts and may_be_better(end)
 
-    def _wait_for_owner(self, active: ActiveRun, error: BenchError | None) -> Outcome | None:
+    def _wait_for_owner(self, active: ActiveRun, error: BenchError | None = None) -> Outcome | None:
         """Ask again later who collected a run, or stop following it."""
         now, run_id, note = self._context.clock(), active.run_id, active.reporter.note
         holder, is_followed = active.view.ownership.holder, active.rules.until is Until.OVER

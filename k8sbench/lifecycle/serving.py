@@ -15,7 +15,7 @@ from k8sbench.lifecycle.collecting import CollectResult
 from k8sbench.lifecycle.context import How, Reporter, Rules, RunContext, Stop
 from k8sbench.lifecycle.executor import LOOK_SECONDS, Executor
 from k8sbench.lifecycle.gathering import Gathering
-from k8sbench.model.errors import BenchError, StoreError
+from k8sbench.model.errors import BenchError
 from k8sbench.model.run import Run
 
 LIST_SECONDS = 10.0
@@ -45,7 +45,7 @@ class Serving:
         self._find, self._clock, self._reporter = find, context.clock, reporter
         self._owed = partial(collecting.owed_runs, context)
         self._gathering = Gathering(context, reporter)
-        rules = Rules(keep=keep, wait=wait, on_failure=self._fail)
+        rules = Rules(keep=keep, wait=wait, passes_over=True)
         self._executor = Executor(context, reporter, rules, self._gathering)
         self._result = CollectResult()
         self._put_off: dict[str, tuple[float, float]] = {}
@@ -71,11 +71,11 @@ class Serving:
         if self._clock() >= self._due:
             self._look()
         for outcome in self._executor.step(seconds):
-            if outcome.how is not How.CLOSED:
+            if outcome.how is How.LEFT:
                 continue
-            self._result.take(outcome)
+            self._result.take(outcome, self._reporter)
             run = outcome.run
-            if run.phase.final and not run.wishes:
+            if outcome.how is How.CLOSED and run.phase.final and not run.wishes:
                 self._put_off.pop(run.run_id, None)
             else:
                 self._put_it_off(run.run_id)
@@ -119,10 +119,6 @@ class Serving:
         _, before = self._put_off.get(run_id, (0.0, RETRY_SECONDS / 2))
         pause = min(2 * before, LONGEST_RETRY)
         self._put_off[run_id] = (self._clock() + pause, pause)
-
-    def _fail(self, run: Run, error: StoreError) -> None:
-        self._put_it_off(run.run_id)
-        self._result.pass_over(run, error, self._reporter)
 
 
 def serve(

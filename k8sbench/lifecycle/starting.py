@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from k8sbench.lifecycle import active_run, collecting, lost_runs, requests
+from k8sbench.lifecycle import collecting, lost_runs, requests
 from k8sbench.lifecycle.context import BENCHMARK, MANIFEST, How, Outcome, PlannedCase
 from k8sbench.lifecycle.executor import Executor
 from k8sbench.model import attempts, creation, times
 from k8sbench.model.errors import BenchError, NotFound, RepeatTaken, Unreachable, UsageError
-from k8sbench.model.identity import case_key, case_values, fields_for
+from k8sbench.model.identity import case_key
 from k8sbench.model.ownership import Turn
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.request import SubmitRequest
@@ -26,11 +26,6 @@ REPEAT_TRIES = 100
 """Most tries to find a free repeat number.
 
 Other submits into the set may take a number first; more collisions are a fault.
-"""
-LENGTHENED = frozenset({"training", "window", "command"})
-"""Case fields that a longer continuation of a training may change.
-
-The trainer checks the rest of the command against the checkpoints.
 """
 
 
@@ -47,13 +42,13 @@ class Starting:
     def start(self, case: PlannedCase) -> Outcome:
         """Queue a new run's job for creation, or join a run."""
         run_id = case.joins or self._request.run_id
-        existing = None if run_id is None else self._existing(case, run_id)
+        existing = self._existing(case, run_id)
         if existing is None:
             try:
                 run, manifests = self._record(case)
             except UsageError:
                 # Another process may have recorded it meanwhile.
-                existing = None if run_id is None else self._existing(case, run_id)
+                existing = self._existing(case, run_id)
                 if existing is None:
                     raise
             else:
@@ -62,21 +57,22 @@ class Starting:
                 return Outcome(run, How.CREATED)
         return self._join(existing, case)
 
-    def _existing(self, case: PlannedCase, run_id: str) -> Run | None:
+    def _existing(self, case: PlannedCase, run_id: str | None) -> Run | None:
         """Find the run of a name, in the store or on the cluster."""
         context = self._context
+        if run_id is None:
+            return None
         try:
             lost_runs.reconcile(context.store, alive=context.alive, now=context.clock())
             run = context.store.run(run_id)
         except NotFound:
-            jobs = context.cluster.jobs([run_id]) if self._survives else ()
-            job = next((job for job in jobs if job.run_id == run_id), None)
+            job = requests.job_named(run_id, context) if self._survives else None
             if job is None:
                 return None
-            _check_case(case, job.plan)
+            attempts.check_same_case(case.like(job.plan), job.plan)
             # Another store has submitted it, and collects it.
             run = collecting.recorded(job, context)
-        _check_case(case, run.plan)
+        attempts.check_same_case(case.like(run.plan), run.plan)
         if not run.phase.final:
             collecting.check_place(run, context.cluster, context.location)
         return run
@@ -91,7 +87,7 @@ class Starting:
         except BenchError as error:
             # An intent that cannot be recorded is not carried out.
             now, survives = self._context.clock(), self._survives
-            final = active_run.refusal(run.run_id, error, now, survives=survives)
+            final = creation.refusal(run.run_id, error, now, survives=survives)
             with contextlib.suppress(BenchError):  # the first error is the one to report
                 store.move(run.run_id, final)
             store.claims.release(run.run_id)
@@ -104,13 +100,15 @@ class Starting:
         self._turns += 1
         if not self._context.for_collector or plan.queue is not None or self._total <= parallel:
             return manifests
+        from k8sbench.render.manifest import held
+
         turn = Turn(number=number, parallel=parallel)
-        return manifests if number < parallel else requests.held(plan, manifests, turn)
+        return manifests if number < parallel else held(plan, manifests, turn)
 
     def _join(self, existing: Run, case: PlannedCase) -> Outcome:
         """Join an existing run, unless over or followed by another process."""
         store, run_id = self._context.store, existing.run_id
-        plan = case.plan(run_id, existing.plan.set_name, existing.plan.repeat)
+        plan = case.like(existing.plan)
         if not existing.phase.final:
             limit = existing.plan.timeout_s
             self._reporter.note(
@@ -154,11 +152,10 @@ class Starting:
         Another job would then be a second one of that attempt. Also True if the collector still
         follows the run, or does not answer.
         """
-        ask = self._context.collected_elsewhere
-        if ask is None or not self._survives:
+        if not self._survives:
             return False
         try:
-            theirs = ask(run, self._context.store.folder(run.run_id))
+            theirs = self._context.collectors_record(run)
         except Unreachable:
             return True
         return theirs is not None and theirs.attempt > beyond
@@ -214,25 +211,6 @@ class Starting:
         except BaseException:
             context.store.claims.release(run_id)
             raise
-
-
-def _check_case(case: PlannedCase, existing: RunPlan) -> None:
-    wanted = case.plan(existing.run_id, existing.set_name, existing.repeat)
-    there, asked = case_values(existing), case_values(wanted)
-    differing = [name for name in fields_for("case") if there.get(name) != asked.get(name)]
-    if LENGTHENED.issuperset(differing) and attempts.is_longer(wanted, existing):
-        differing = []
-    # No part of the case; but with another seed, or without them, no checkpoint is gone on from.
-    others = ["seed"] if existing.seed not in {None, wanted.seed} else []
-    others += ["checkpoints"] if existing.checkpoints and not wanted.checkpoints else []
-    if differing or others:
-        case_name = f"{existing.benchmark} {existing.framework} {existing.case}"
-        what = "is another case" if differing else "cannot be taken up with another option"
-        raise UsageError(
-            f"Run {existing.run_id} exists and {what}: {case_name} {existing.precision}"
-            f" (other: {', '.join(differing + others)}).",
-            "Take another --run-id, or the options that it was submitted with.",
-        )
 
 
 def _may_go_on(run: Run, plan: RunPlan) -> bool:

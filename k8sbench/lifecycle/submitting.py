@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from k8sbench.lifecycle import active_run, lost_runs
+from k8sbench.lifecycle import lost_runs
 from k8sbench.lifecycle.context import (
     INTERRUPTED,
     How,
@@ -33,9 +33,8 @@ from k8sbench.lifecycle.starting import Starting
 from k8sbench.model import attempts, creation
 from k8sbench.model.errors import BenchError, Interrupted, Unreachable, UsageError, few
 from k8sbench.model.identity import case_key
-from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.request import SubmitRequest
-from k8sbench.model.run import Run
+from k8sbench.model.run import Run, Wish
 from k8sbench.ports import Claims, JobEvent, RunFilter
 
 OF_ALL = frozenset({"namespace-missing", "namespace-terminating"})
@@ -56,25 +55,19 @@ def held_set(claims: Claims, set_name: str, *, resumes: bool) -> Iterator[None]:
 
     Raises :class:`UsageError` where another process holds what is needed.
     """
-    places = [f"set {set_name} {number}" for number in range(PLACES)]
-    mine: list[str] = []
-    try:
-        for place in places:
-            if claims.claim(place):
-                mine.append(place)
-                if not resumes:
-                    break
-            elif resumes:
-                break
-        if len(mine) < (PLACES if resumes else 1):
+    needed, mine = PLACES if resumes else 1, 0
+    with contextlib.ExitStack() as places:
+        for number in range(PLACES):
+            place = f"set {set_name} {number}"
+            if mine < needed and claims.claim(place):
+                mine += 1
+                places.callback(claims.release, place)
+        if mine < needed:
             raise UsageError(
                 f"Set {set_name} is being submitted by another k8sbench process.",
                 "Wait for its end; 'k8sbench list --set' shows its runs.",
             )
         yield
-    finally:
-        for place in mine:
-            claims.release(place)
 
 
 class Repeats(msgspec.Struct, kw_only=True):
@@ -153,20 +146,16 @@ class _Submission:
         self._is_single = len(cases) == 1
         self._begun: list[Run] = []
         """Runs of a submit that detaches."""
-        self._left: list[Outcome] = []
         self._others: list[Outcome] = []
         """Runs that were refused, or not begun."""
 
     def outcomes(self) -> Iterator[Outcome]:
-        """Yield closed and created runs as they come, then the others."""
+        """Yield the runs that were begun as they come, then the others."""
         executor, closed = self._executor, None
         for outcome in self._finished(executor.to_the_end(self._stop, self._start_next)):
             closed = outcome.run
             yield outcome
         yield from self._finished(executor.stop_creating())
-        if not self._request.detach:
-            # Their ends are not known here, as of a namespace that was deleted: no success.
-            yield from self._left
         refused = [outcome.run for outcome in self._others if outcome.how is How.REFUSED]
         is_cut = closed is not None and closed.history[-1].cause_id == INTERRUPTED
         unclosed = executor.unclosed()
@@ -188,13 +177,15 @@ class _Submission:
         return True
 
     def _finished(self, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
-        """Yield the runs that were closed or created, and keep the others."""
+        """Yield the runs that were closed, created or left, and keep the refused ones.
+
+        The end of a run that is left is not known here, as in a namespace that was deleted. Who
+        detaches does not ask for it.
+        """
         for outcome in outcomes:
             if outcome.how is How.REFUSED:
                 self._take_refused(outcome)
-            elif outcome.how is How.LEFT:
-                self._left.append(outcome)
-            else:
+            elif outcome.how is not How.LEFT or not self._request.detach:
                 yield outcome
 
     def _take_refused(self, outcome: Outcome) -> None:
@@ -218,32 +209,26 @@ class _Submission:
     def _interrupted(self, runs: Sequence[Run]) -> Interrupted:
         """Build the final error: states of the runs, and how to continue."""
         request, cause, not_started = self._request, self._stop.cause, len(self._waiting)
-        if not runs:
-            is_begun = bool(self._context.store.runs(RunFilter(set_name=request.joined_set)))
-            return Interrupted(
-                f"{cause}: nothing was started.",
-                f"Resume: {request.resuming()}" if is_begun else "Run the same command again.",
-            )
-        names = few([run.run_id for run in runs])
-        left = f" {not_started} more were not started." if not_started else ""
         resuming = f"Resume: {request.resuming()}"
+        if not runs:
+            is_begun = self._context.store.runs(RunFilter(set_name=request.joined_set))
+            way = resuming if is_begun else "Run the same command again."
+            return Interrupted(f"{cause}: nothing was started.", way)
+        names, first, is_one = few([run.run_id for run in runs]), runs[0], len(runs) == 1
+        left = f" {not_started} more were not started." if not_started else ""
         if not self._survives:
-            state = f"; it is {runs[0].phase}" if len(runs) == 1 else ""
+            state = f"; it is {first.phase}" if is_one else ""
             message = f"{cause}: the local processes of {names} were ended{state}.{left}"
             return Interrupted(message, resuming)
-        whose, follow, run_id = "their jobs go", "collect --all --follow", "RUN"
-        if len(runs) == 1:
-            latest, run_id = runs[0].history[-1], runs[0].run_id
-            if latest.cause_id in {creation.NOT_CREATED, creation.CREATION_UNKNOWN}:
-                return Interrupted(f"{cause}: {latest.cause}{left}", latest.action or resuming)
-            whose, follow = "its job goes", f"watch {run_id}"
-            if attempts.is_restarting(runs[0]):
-                whose = "its training goes"
-        return Interrupted(
-            f"{cause}: detached from {names}; {whose} on.{left}",
-            f"Come back with: k8sbench {follow}; end it with: k8sbench cancel {run_id}."
-            + (f" {resuming}" if not_started else ""),
-        )
+        latest = first.history[-1]
+        if is_one and latest.cause_id in {creation.NOT_CREATED, creation.CREATION_UNKNOWN}:
+            return Interrupted(f"{cause}: {latest.cause}{left}", latest.action or resuming)
+        jobs, follow, run_id = "their jobs go", "collect --all --follow", "RUN"
+        if is_one:
+            jobs, follow, run_id = "its job goes", f"watch {names}", names
+        way = f"Come back with: k8sbench {follow}; end it with: k8sbench cancel {run_id}."
+        way += f" {resuming}" if not_started else ""
+        return Interrupted(f"{cause}: detached from {names}; {jobs} on.{left}", way)
 
     def note_error(self, error: BaseException) -> None:
         """Close the local runs, or say how to resume the others.
@@ -261,15 +246,12 @@ class _Submission:
                 )
             return
         for run in runs:
-            now = context.clock()
-            final = active_run.refusal(run.run_id, error, now, survives=False)
+            final = creation.refusal(run.run_id, error, context.clock(), survives=False)
             if isinstance(error, KeyboardInterrupt):
-                cause = (
-                    f"{stop.cause or 'Interrupted (Ctrl-C)'}; k8sbench did not wait for the end of"
-                    " the run."
-                )
-                phase = Phase.CANCELLED
-                final = Transition(phase=phase, at=now, cause=cause, cause_id=INTERRUPTED)
+                why = stop.cause or "Interrupted (Ctrl-C)"
+                cause = f"{why}; k8sbench did not wait for the end of the run."
+                wish = Wish(kind="cancel", at=final.at, cause=cause, cause_id=INTERRUPTED)
+                final = run.ended_by(wish)
             # The first error is the one to report.
             with contextlib.suppress(BenchError):
                 context.store.move(run.run_id, final)

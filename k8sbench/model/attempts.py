@@ -10,12 +10,18 @@ from __future__ import annotations
 import msgspec
 
 from k8sbench.model import creation
-from k8sbench.model.errors import BenchError
+from k8sbench.model.errors import BenchError, UsageError
+from k8sbench.model.identity import case_values, fields_for
 from k8sbench.model.phase import RESTARTING, Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 
 RESTART_REFUSED = "restart-refused"
+LENGTHENED = frozenset({"training", "window", "command"})
+"""Case fields that a longer continuation of a training may change.
+
+The trainer checks the rest of the command against the checkpoints.
+"""
 
 
 def restarting(plan: RunPlan, attempt: int, why: str, at: float) -> Transition:
@@ -62,6 +68,25 @@ def is_longer(asked: RunPlan, before: RunPlan) -> bool:
         return False
     goes_beyond = not new.stop_at_target or (new.target or 0.0) > (old.target or 0.0)
     return new.length > old.length or (old.stop_at_target and goes_beyond)
+
+
+def check_same_case(wanted: RunPlan, existing: RunPlan) -> None:
+    """Raise :class:`UsageError` unless a plan may take up an existing run."""
+    there, asked = case_values(existing), case_values(wanted)
+    differing = [name for name in fields_for("case") if there.get(name) != asked.get(name)]
+    if LENGTHENED.issuperset(differing) and is_longer(wanted, existing):
+        differing = []
+    # No part of the case; but with another seed, or without them, no checkpoint is gone on from.
+    others = ["seed"] if existing.seed not in {None, wanted.seed} else []
+    others += ["checkpoints"] if existing.checkpoints and not wanted.checkpoints else []
+    if differing or others:
+        case_name = f"{existing.benchmark} {existing.framework} {existing.case}"
+        what = "is another case" if differing else "cannot be taken up with another option"
+        raise UsageError(
+            f"Run {existing.run_id} exists and {what}: {case_name} {existing.precision}"
+            f" (other: {', '.join(differing + others)}).",
+            "Take another --run-id, or the options that it was submitted with.",
+        )
 
 
 def elsewhere(plan: RunPlan, attempt: int, at: float) -> Transition:

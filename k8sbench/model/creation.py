@@ -92,6 +92,23 @@ def failed(run_id: str, error: BaseException, at: float) -> Transition:
     return unknown(error, at)
 
 
+def refusal(run_id: str, error: BaseException, at: float, *, survives: bool) -> Transition:
+    """Build the transition of a run whose first creation failed.
+
+    The job may exist all the same if the answer was lost.
+    """
+    if survives:
+        return failed(run_id, error, at)
+    error = error if isinstance(error, BenchError) else BenchError(type(error).__name__)
+    return Transition(
+        phase=Phase.FAILED,
+        at=at,
+        cause=f"k8sbench could not go on: {error.message}",
+        cause_id="k8sbench-failed",
+        action=error.action or None,
+    )
+
+
 def never(run_id: str, at: float) -> Transition:
     """Build the final transition of a run whose job was not found."""
     cause = "Its job was never created: the cluster has none of its name."
@@ -141,6 +158,19 @@ def missing(run: Run, now: float) -> Transition | None:
 def settles_in(run: Run, now: float) -> float:
     """Return the seconds after which a missing job cannot appear any more."""
     return max(0.0, _settled_at(run) - now)
+
+
+def unless_on_its_way(run: Run, error: BaseException, now: float) -> BaseException:
+    """Return ``error``, or CreationUnknown while an earlier request may still succeed.
+
+    The earlier request's answer was lost: that another one is rejected says nothing about it.
+    """
+    is_unsure = run.history[-1].cause_id == CREATION_UNKNOWN
+    if isinstance(error, CreationUnknown) or not (is_unsure and settles_in(run, now)):
+        return error
+    return unknown_error(
+        run.run_id, f"an earlier request may still be on its way, and another one fails: {error}"
+    )
 
 
 def _settled_at(run: Run) -> float:

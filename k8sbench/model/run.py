@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from k8sbench.model import times
 from k8sbench.model.identity import GroupKey, case_key, group_key
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import RESTARTING, Moment, Phase, Transition
@@ -47,6 +48,13 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
     kubeconfig: str | None = None
     """Absolute path, where one was named; None: the usual places."""
 
+    def is_same(self, other: Location | None) -> bool:
+        """True if the other is the same namespace at the same URL."""
+        return other is not None and (self.server, self.namespace) == (
+            other.server,
+            other.namespace,
+        )
+
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
     """Request to end a run's job, recorded before it is sent."""
@@ -64,8 +72,26 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     """
 
 
+OWNER_KILLED = "owner-killed"
+"""Cause id of a local run whose process is gone without a last word."""
+BY_NAME = "deleted-by-name"
+"""Cause id of a user's deletion, which also deletes a kept job."""
+
+
+def by_name(at: float) -> Wish:
+    """Return the wish of a user to delete a job."""
+    return Wish(kind="delete", at=at, cause="Deleted by k8sbench delete.", cause_id=BY_NAME)
+
+
+def left_over(at: float) -> Wish:
+    """Return the wish to delete the job of a run that has ended."""
+    return Wish(kind="delete", at=at, cause="The run has ended.")
+
+
 COLLECTED_ELSEWHERE = "collected-elsewhere"
 """Cause id of a run whose job another store has collected."""
+GPU_METRICS_OWED = "They have not been fetched."
+"""Start of the reason while a measurement's GPU metrics are not fetched."""
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -181,9 +207,34 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return self.phase is Phase.SUCCEEDED and not is_measured
 
     @property
+    def owes_gpu_metrics(self) -> bool:
+        """True if the run's GPU metrics are still to be fetched."""
+        found = self.measurement
+        why = "" if found is None else found.missing.get("gpu_metrics", "")
+        return why.startswith(GPU_METRICS_OWED)
+
+    @property
     def is_closed(self) -> bool:
         """True if nothing is left to do for the run."""
         return self.phase.final and not self.owes_measurement
+
+    @property
+    def needs_collection(self) -> bool:
+        """True if a run on a cluster needs further work.
+
+        Something of it is still to be fetched, measured or deleted.
+        """
+        return self.plan.backend == "kubernetes" and (not self.is_closed or self.wishes != ())
+
+    def is_at(self, place: Location | None) -> bool:
+        """True if the run was submitted to this place of a cluster."""
+        return self.location is not None and self.location.is_same(place)
+
+    @property
+    def is_deleted_by_name(self) -> bool:
+        """True if a user has requested the deletion of the job."""
+        wish = self.wish("delete")
+        return wish is not None and wish.cause_id == BY_NAME
 
     def wish(self, kind: Literal["cancel", "delete"]) -> Wish | None:
         """Return the open request of a kind, or None."""
@@ -200,6 +251,25 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return Transition(
             phase=Phase.CANCELLED, at=wish.at, cause=wish.cause, cause_id=wish.cause_id
         )
+
+    def lost(self, last_written_at: float | None, *, now: float) -> Transition:
+        """Return the end of a local run whose process is gone."""
+        owner, latest = self.owner, self.history[-1]
+        assert owner is not None
+        # Its end left no trace of its own: it came after the last thing that was written.
+        at = min(max(latest.at, last_written_at or latest.at), max(now, latest.at))
+        rest = (
+            "nothing of the run had reported yet."
+            if latest.phase is Phase.CREATED
+            else "its processes were ended with it; what it printed until then is kept, see:"
+            f" k8sbench logs {self.run_id}"
+        )
+        cause = (
+            f"k8sbench (pid {owner.pid} on {owner.host}) ended at {times.utc(at)} or soon after,"
+            f" while the run was {latest.phase}, without a last word (killed, the machine went"
+            f" down, or the disk was full); {rest}"
+        )
+        return Transition(phase=Phase.LOST, at=at, cause=cause, cause_id=OWNER_KILLED)
 
     @property
     def group_key(self) -> GroupKey:

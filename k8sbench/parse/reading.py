@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from k8sbench.model.sample import Item, Mark, Record
+from k8sbench.model.spec import LogFormat
+from k8sbench.parse import declared
 from k8sbench.parse.families import FAMILIES
 from k8sbench.parse.family import Family, LineReader
 from k8sbench.parse.lines import CleanLine, LogLines, NumberedLine, pieces
@@ -42,6 +44,11 @@ def airank_events(line: CleanLine) -> Iterator[Mark]:
             "value": number_in(match["value"] or match["samples"]),
         }
         yield line.mark("airank", match[0], values, number_in(match["at"]))
+
+
+def family_of(log: str | LogFormat, framework: str | None) -> Family:
+    """Return the family of a log: a built-in one by name, or a declared format's."""
+    return FAMILIES[log] if isinstance(log, str) else declared.family(log, framework)
 
 
 class FamilyLog:

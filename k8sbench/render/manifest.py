@@ -8,18 +8,23 @@ bytes.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import yaml
 from jinja2 import Environment
 
 from k8sbench.model import yaml_text
-from k8sbench.model.kinds import KINDS, with_metadata
+from k8sbench.model.identity import NONCE_ANNOTATION, OWNER_ANNOTATION, TURN_ANNOTATION
+from k8sbench.model.kinds import KINDS, kind_of, with_metadata
 from k8sbench.model.kube import ATTEMPT_LABEL
+from k8sbench.model.ownership import JobOwner, Turn
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import TRAINERS_MOUNT
+from k8sbench.model.run import Run
 from k8sbench.render import job as jobs
 from k8sbench.render.templates import render
 from k8sbench.render.trainer_sources import TrainerSources, config_map
@@ -110,3 +115,49 @@ def numbered(manifests: Sequence[Mapping[str, Any]], attempt: int) -> tuple[Mapp
     if kind is not None and kind.replicas_key in job.get("spec", {}):
         marked["spec"] = kind.marked(job["spec"], marks)
     return (*shared, marked)
+
+
+# -- a job as it is created -----------------------------------------------------------------------
+
+
+def identified(
+    run: Run, manifests: Sequence[Mapping[str, Any]], deadline_s: float | None
+) -> Sequence[Mapping[str, Any]]:
+    """Add the run's nonce to the job, and the cluster's own deadline if there is one."""
+    *others, job = manifests
+    spec = job["spec"]
+    mark, kind = {"annotations": {NONCE_ANNOTATION: run.nonce}}, kind_of(run.plan)
+    if kind.runtime is not None:
+        spec = kind.marked(spec, mark)  # its pods name no owner that is known
+        runtime = kind.runtime_name(run.plan.job_name, run.nonce)
+        others[-1] = {**others[-1], "metadata": {**others[-1]["metadata"], "name": runtime}}
+        spec["runtimeRef"] = {**spec["runtimeRef"], "name": runtime}
+    if deadline_s is not None and run.plan.timeout_s is not None:
+        seconds = math.ceil(run.plan.timeout_s + deadline_s)
+        spec = _with_policy(run.plan, spec, activeDeadlineSeconds=seconds)
+    return [*others, {**with_metadata(job, mark), "spec": spec}]
+
+
+def owned(manifests: Sequence[Mapping[str, Any]], owner: JobOwner) -> Sequence[Mapping[str, Any]]:
+    """Name a job's owner in it."""
+    *others, job = manifests
+    mark = {OWNER_ANNOTATION: msgspec.json.encode(owner).decode()}
+    return [*others, with_metadata(job, {"annotations": mark})]
+
+
+def held(
+    plan: RunPlan, manifests: Sequence[Mapping[str, Any]], turn: Turn
+) -> Sequence[Mapping[str, Any]]:
+    """Suspend a job until its owner starts it in its turn."""
+    *others, job = manifests
+    mark = {"annotations": {TURN_ANNOTATION: msgspec.json.encode(turn).decode()}}
+    spec = _with_policy(plan, job["spec"], suspend=True)
+    return [*others, {**with_metadata(job, mark), "spec": spec}]
+
+
+def _with_policy(plan: RunPlan, spec: Mapping[str, Any], **settings: object) -> dict[str, Any]:
+    """Return a job's spec with more settings of its run policy."""
+    made = dict(spec)
+    for name, value in kind_of(plan).policy(**settings).items():
+        made[name] = {**made.get(name, {}), **value} if isinstance(value, dict) else value
+    return made

@@ -22,7 +22,7 @@ from k8sbench.adapters.kubernetes.logs.streams import LogStreams
 from k8sbench.adapters.kubernetes.watching import trimming
 from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.adapters.kubernetes.watching.reflector import Changed
-from k8sbench.lifecycle.live import LiveRun
+from k8sbench.cli.terminal.live import LiveRun
 from k8sbench.model.identity import PLAN_ANNOTATION
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan

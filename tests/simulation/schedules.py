@@ -199,7 +199,7 @@ class Schedule:
         if run_id not in context.store.ids():
             owners.recorded(run_id, context)
         run = context.store.run(run_id)
-        if collecting.needs_collection(run):
+        if run.needs_collection:
             collecting.collect([run], context, Silent(), Stop(), follow=True)
 
     def _cancel(self, context: RunContext) -> None:
@@ -261,7 +261,7 @@ class Schedule:
             run
             for disk in self.namespace.disks
             for run in disk.rows.values()
-            if collecting.needs_collection(run)
+            if run.needs_collection
         ]
 
     def _check_the_end(self) -> None:

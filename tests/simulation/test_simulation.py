@@ -103,7 +103,7 @@ def delete_by_name_alone(context: RunContext, run_id: str) -> Any:
 BREAKS: dict[str, list[tuple[Any, str, Any]]] = {
     "a job with unread logs is deleted": [(ActiveRun, "_take_end", end_with_unread_logs)],
     "a lost answer is called failed": [
-        (active_run, "refusal", lambda run_id, error, at, **_: creation.refused(run_id, error, at))
+        (creation, "refusal", lambda run_id, error, at, **_: creation.refused(run_id, error, at))
     ],
     "logs are read from the beginning": [(SimulatedStore, "log_marks", lambda *_: {})],
     "what another process follows is followed": [(SimulatedClaims, "claim", lambda *_: True)],

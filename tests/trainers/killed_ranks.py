@@ -9,9 +9,9 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 
+from k8sbench.cli.terminal.live import LAST_LINES
 from k8sbench.diagnose.job import exits as endings
 from k8sbench.diagnose.job.exits import Ended
-from k8sbench.lifecycle.live import LAST_LINES
 from k8sbench.trainers import paddle_launch
 from tests.trainers.runs import environment, free_port, marked
 

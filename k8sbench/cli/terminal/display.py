@@ -14,8 +14,8 @@ from rich.live import Live
 from rich.text import Text
 
 from k8sbench.cli.terminal import drawing, output
+from k8sbench.cli.terminal.live import LiveRun
 from k8sbench.cli.terminal.progress import Progress, sweep_words
-from k8sbench.lifecycle.live import LiveRun
 from k8sbench.model.plain_text import clean
 from k8sbench.model.run import Run
 from k8sbench.ports import Clock

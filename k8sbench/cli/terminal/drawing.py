@@ -17,8 +17,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from k8sbench.cli.terminal import output
+from k8sbench.cli.terminal.live import LiveRun, Output, rate_unit
 from k8sbench.cli.terminal.progress import rate, state_words, step_count
-from k8sbench.lifecycle.live import LiveRun, Output, rate_unit
 from k8sbench.model import times
 from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import clean
@@ -112,13 +112,12 @@ def _head(live: LiveRun, now: float, width: int) -> list[Text]:
 
 
 def _rate(printed: Output | None) -> str | None:
-    step = printed.last if printed else None
-    return rate(step.rate) if step else None
+    return rate(printed.rate) if printed and printed.last else None
 
 
 def _run_rate(live: LiveRun) -> str | None:
     steps = live.steps()
-    return f"{rate(steps.last.rate)} {rate_unit(live.plan)}" if steps and steps.last else None
+    return f"{rate(steps.rate)} {rate_unit(live.plan)}" if steps else None
 
 
 def _remaining(live: LiveRun, now: float) -> str:

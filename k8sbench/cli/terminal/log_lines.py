@@ -11,8 +11,8 @@ import logging
 import msgspec
 
 from k8sbench.cli.terminal import output
+from k8sbench.cli.terminal.live import LiveRun
 from k8sbench.cli.terminal.progress import Progress
-from k8sbench.lifecycle.live import LiveRun
 from k8sbench.model.plain_text import clean, clean_lines, without_passwords
 from k8sbench.model.planning import describe
 from k8sbench.model.run import Run

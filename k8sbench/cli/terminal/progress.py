@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from k8sbench.cli.terminal import output
-from k8sbench.lifecycle.live import LiveRun, Output, Sweep, rate_unit
+from k8sbench.cli.terminal.live import LiveRun, Output, Sweep, rate_unit
 from k8sbench.model import times
 from k8sbench.model.counts import ABSENT, counted
 from k8sbench.model.measurement import Measurement
@@ -201,7 +201,7 @@ def step_words(steps: Output, plan: RunPlan, now: float) -> Iterator[str]:
     if step is None:
         return
     yield f"step {step_count(steps)}"
-    yield f"{rate(step.rate)} {rate_unit(plan)}"
+    yield f"{rate(steps.rate)} {rate_unit(plan)}"
     if step.loss is not None:
         yield f"loss {step.loss:.4g}"
     if steps.evaluation is not None:
@@ -216,7 +216,7 @@ def step_count(steps: Output) -> str | None:
     if step is None:
         return None
     count = f"{step.iteration}" if step.total is None else f"{step.iteration}/{step.total}"
-    return count if step.epoch is None else f"epoch {step.epoch} {count}"
+    return f"epoch {step.epoch or 0} {count}" if step.shape.numbering == "epoch" else count
 
 
 def rate(value: float | None) -> str:

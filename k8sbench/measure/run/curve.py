@@ -9,8 +9,7 @@ import msgspec
 from k8sbench.measure.run.rank_records import Epochs
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.sample import Record
-from k8sbench.parse.family import Family
-from k8sbench.parse.reading import FamilyLog
+from k8sbench.parse.reading import FamilyLog, family_of
 
 
 class Curve(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,13 +21,13 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
     """Samples per second of the whole job."""
 
 
-def curve(plan: RunPlan, family: Family, blocks: Iterable[str]) -> Curve:
+def curve(plan: RunPlan, blocks: Iterable[str]) -> Curve:
     """Read the training lines of the log of the replica that prints them."""
     steps: list[tuple[int, float | None]] = []
     epochs: Epochs | None = None
     base = position = previous = 0
     source = ""
-    for item in FamilyLog(blocks, [family]):
+    for item in FamilyLog(blocks, [family_of(plan.log, plan.framework)]):
         if not isinstance(item, Record) or (epochs and item.source != source):
             continue  # a file may hold the lines of several ranks
         epochs, source = epochs or Epochs(item), item.source

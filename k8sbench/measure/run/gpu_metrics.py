@@ -14,9 +14,18 @@ from k8sbench.measure import verdict
 from k8sbench.measure.run import gpu_judgement, gpu_series
 from k8sbench.measure.run.gpu_judgement import PlannedGpus
 from k8sbench.measure.run.gpu_series import Chosen, OverTime
-from k8sbench.model.gpu_metrics import METRICS, Fetched, Gpu, GpuMetric, SeriesQuery, SourceName
-from k8sbench.model.measurement import GpuFigure, GpuMetrics, GpuOfRun, Measurement
+from k8sbench.model.gpu_metrics import (
+    METRICS,
+    Fetched,
+    Gpu,
+    GpuMetric,
+    SeriesQuery,
+    SourceName,
+)
+from k8sbench.model.kinds import kind_of
+from k8sbench.model.measurement import GpuFigure, GpuMetrics, GpuOfRun, Measurement, SteadyPart
 from k8sbench.model.plan import RunPlan
+from k8sbench.model.run import Run
 
 PATH = "gpu_metrics"
 """Prefix of the figures' keys in ``missing``."""
@@ -29,6 +38,20 @@ _OVER_GPUS: dict[str, Callable[[Sequence[float]], float]] = {
     "sum": sum,
 }
 """Aggregations over GPUs; ``union`` counts distinct codes instead."""
+
+
+def query(run: Run, nodes: Mapping[str, str | None], steady: SteadyPart) -> SeriesQuery:
+    """Build the query for a run's series from its replicas' known nodes."""
+    prefix = "" if run.location is None else f"{run.plan.job_name}-"
+    nodes = dict.fromkeys(kind_of(run.plan).names(run.plan.replicas)) | dict(nodes)
+    return SeriesQuery(
+        run_id=run.run_id,
+        namespace=run.location.namespace if run.location else None,
+        nodes={prefix + replica: node for replica, node in nodes.items()},
+        uuids=tuple(steady.gpu_uuids),
+        start=steady.started_at,
+        end=steady.ended_at,
+    )
 
 
 def completed(

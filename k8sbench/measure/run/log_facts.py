@@ -20,11 +20,8 @@ from k8sbench.measure.run.rank_sums import CountedSteps
 from k8sbench.measure.run.training import AiRankEvents, Evaluations, TrainingFacts
 from k8sbench.model.measurement import AccuracyResult, RankTimes, SteadyPart
 from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Mark, Place, Record
-from k8sbench.model.spec import LogFormat
-from k8sbench.parse import declared
-from k8sbench.parse.families import FAMILIES
 from k8sbench.parse.family import Family
-from k8sbench.parse.reading import OURS, FamilyLog
+from k8sbench.parse.reading import OURS, FamilyLog, family_of
 from k8sbench.parse.records import number_in
 
 LONGEST_WARMUP = 0.25
@@ -68,7 +65,7 @@ class LogFacts:
 
     def __init__(self, candidates: Sequence[Expectation]) -> None:
         self.candidates = candidates
-        self.families = [_family(expected) for expected in candidates]
+        self.families = [family_of(each.format, each.framework) for each in candidates]
         self.family: Family | None = None
         self.expected: Expectation = candidates[0]
         self.stated: Expectation | None = None
@@ -399,9 +396,3 @@ class LogFacts:
             if self.family is not None and family.name == self.family.name:
                 return expected
         return self.candidates[0]
-
-
-def _family(expected: Expectation) -> Family:
-    if isinstance(expected.format, LogFormat):
-        return declared.family(expected.format, expected.framework)
-    return FAMILIES[expected.format]

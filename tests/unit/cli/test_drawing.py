@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
 from k8sbench.cli.terminal import drawing
-from k8sbench.lifecycle.live import LiveRun
+from k8sbench.cli.terminal.live import LiveRun
 from k8sbench.model.phase import Phase
 from k8sbench.ports import JobEvent
 from tests.unit import goldens

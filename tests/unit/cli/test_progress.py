@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from k8sbench.cli.terminal.live import LAST_LINES
 from k8sbench.cli.terminal.progress import Progress
-from k8sbench.lifecycle.live import LAST_LINES
 from k8sbench.model.measurement import AccuracyResult
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run

@@ -24,10 +24,10 @@ from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
 from k8sbench.adapters.kubernetes.ownership import User
-from k8sbench.lifecycle import requests
 from k8sbench.model.errors import OwnedElsewhere, UsageError
 from k8sbench.model.identity import NONCE_ANNOTATION, OWNER_ANNOTATION
 from k8sbench.model.ownership import COLLECTOR, JobOwner, Ownership, Turn
+from k8sbench.render import manifest
 from tests.unit.kubernetes import objects
 from tests.unit.kubernetes.objects import JOB, condition, job, stamp
 from tests.unit.presence import present
@@ -213,7 +213,7 @@ HELD = {"k8sbench.io/turn": '{"number":3,"parallel":2}'}
 
 def test_a_job_that_waits_for_its_turn_is_suspended_until_its_owner_starts_it() -> None:
     plan = plans.plan()
-    job = dict(requests.held(plan, plans.rendered(plan), Turn(number=3, parallel=2))[-1])
+    job = dict(manifest.held(plan, plans.rendered(plan), Turn(number=3, parallel=2))[-1])
     job["metadata"] |= {"annotations": HELD | {OWNER_ANNOTATION: '{"store":"x","host":"y"}'}}
     assert ownership.turn(job) == Turn(number=3, parallel=2)
     started = present(ownership.admitted(job, job["kind"], User(store="x", host="y")))

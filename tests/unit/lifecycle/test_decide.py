@@ -140,7 +140,7 @@ def ended(end: Transition, *, deletes: bool = False) -> decide.View:
 
 @pytest.mark.parametrize("state", ["Queued", "Running"])
 def test_a_job_is_ended_when_what_it_printed_is_read_or_takes_too_long(state: str) -> None:
-    unread = decide.View(job=decide.JobView.REPORTED, is_read=False, read_by=NOW + 60.0)
+    unread = decide.View(job=decide.JobView.REPORTED, read_by=NOW + 60.0)
     assert decided(RUNS[state], unread, wish=WISH) == "Wait"
     assert decided(RUNS[state], unread, wish=WISH, now=NOW + 60.0) == "Cancel"
     assert decided(RUNS[state], decide.View(job=decide.JobView.REPORTED), wish=WISH) == "Cancel"

@@ -12,7 +12,7 @@ import pytest
 
 from k8sbench.app.context import _measure
 from k8sbench.lifecycle import collecting
-from k8sbench.lifecycle.active_run import GAPS, kept_gaps
+from k8sbench.lifecycle.active_run import GAPS, kept
 from k8sbench.lifecycle.context import Stop
 from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageError
 from k8sbench.model.measurement import Measurement
@@ -368,5 +368,5 @@ def test_gaps_that_an_earlier_process_recorded_are_not_forgotten(store: Store) -
     again = JobEvent(run_id="", gap=gap)
     cluster = FakeCluster(line("x"), again, at(Phase.SUCCEEDED), outlives=True)
     (closed,) = collect(store, cluster, [run]).closed
-    assert kept_gaps(store, run.run_id) == [gap, gap]
+    assert kept(store, run.run_id, GAPS, list[LogGap]) == [gap, gap]
     assert present(closed.measurement).records == 2  # the fake measures nothing but gaps

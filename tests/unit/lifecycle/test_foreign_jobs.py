@@ -70,7 +70,7 @@ def test_a_job_that_continues_a_training_reopens_its_run(
     cluster.found = [msgspec.structs.replace(job("left"), **more)]
     record(cluster, context(store, cluster), [])
     run = store.run("left")
-    assert collecting.needs_collection(run) is goes_on
+    assert run.needs_collection is goes_on
     assert (run.attempt, run.job_uid) == ((3, "uid-3") if goes_on else (1, None))
 
 
@@ -83,7 +83,7 @@ def test_a_job_of_a_run_that_was_thought_never_created_reopens_it(store: Store) 
     ]
     record(cluster, context(store, cluster), [])
     run = store.run("late")
-    assert (collecting.needs_collection(run), run.job_uid) == (True, "uid-1")
+    assert (run.needs_collection, run.job_uid) == (True, "uid-1")
 
 
 def test_no_other_process_follows_half_a_record(

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
 from k8sbench.cli.terminal import drawing
-from k8sbench.lifecycle.live import LiveRun
+from k8sbench.cli.terminal.live import LiveRun
 from k8sbench.measure.group.selection import Report, Wanted, report
 from k8sbench.model.phase import Phase
 from k8sbench.report import layout, plot, tables

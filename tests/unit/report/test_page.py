@@ -10,8 +10,6 @@ from k8sbench.measure.group import compare, grouping
 from k8sbench.measure.run.curve import curve
 from k8sbench.model.group import Changed, Result
 from k8sbench.model.spec import LogFormat
-from k8sbench.parse import declared
-from k8sbench.parse.families import FAMILIES
 from k8sbench.report import layout, page, plot, words
 from tests.unit.report import example, pages
 from tests.unit.report.factory import START, plan, repeats, run
@@ -193,14 +191,14 @@ def test_a_curve_counts_iterations_through_epochs_and_scales_rates_to_the_job() 
     )
     first = line.format("Epoch [1][50", "0.500", "1.5000")
     lines = [first, "other\n", line.format("Epoch [2][20", "0.250", "1.0000"), first]
-    found = curve(plan(batch_size=4), FAMILIES["mmseg"], lines)
+    found = curve(plan(batch_size=4, log="mmseg"), lines)
     assert found.iterations == (50, 100, 50), "the last one was resumed from a checkpoint"
     assert found.rates == (64.0, 128.0, 64.0)  # 8 GPUs × 4 pictures
     counted_on = [
         line.format("Iter [50", "0.5", "1.5000"),
         line.format("Iter [20", "0.5", "1.0000"),
     ]
-    assert curve(plan(), FAMILIES["mmseg"], counted_on).iterations == (50, 20)
+    assert curve(plan(log="mmseg"), counted_on).iterations == (50, 20)
 
 
 @pytest.mark.parametrize(
@@ -216,4 +214,4 @@ def test_a_curve_of_a_declared_format_counts_as_its_lines_do(
     record = r"epoch (?P<epoch>\d+) step (?P<iteration>\d+)/(?P<total>\d+) (?P<rate>\S+)"
     form = LogFormat(name="own", unit="images/s", per="job", record=record)
     lines = [f"epoch {epoch} step {step}/80 64.5\n" for epoch, step in printed]
-    assert curve(plan(), declared.family(form, None), lines).iterations == iterations
+    assert curve(plan(log=form), lines).iterations == iterations

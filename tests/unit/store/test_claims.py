@@ -299,11 +299,11 @@ def test_a_run_of_a_cluster_goes_on_and_one_that_succeeded_stays_so(store: SqlSt
 
 def test_its_end_is_not_before_its_last_state_nor_after_now(one_run: SqlStore) -> None:
     run = one_run.move("seg-1", step(Phase.RUNNING, NOW + 50))
-    assert lost_runs.lost(run, None, now=NOW + 60).at == NOW + 50
-    assert lost_runs.lost(run, NOW + 10, now=NOW + 60).at == NOW + 50
-    assert lost_runs.lost(run, NOW + 55, now=NOW + 60).at == NOW + 55
-    assert lost_runs.lost(run, NOW + 999, now=NOW + 60).at == NOW + 60
-    assert lost_runs.lost(run, NOW + 999, now=NOW).at == NOW + 50  # the clock was set back
+    assert run.lost(None, now=NOW + 60).at == NOW + 50
+    assert run.lost(NOW + 10, now=NOW + 60).at == NOW + 50
+    assert run.lost(NOW + 55, now=NOW + 60).at == NOW + 55
+    assert run.lost(NOW + 999, now=NOW + 60).at == NOW + 60
+    assert run.lost(NOW + 999, now=NOW).at == NOW + 50  # the clock was set back
 
 
 def test_a_read_only_store_still_tells(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from k8sbench.lifecycle.live import Sweep
+from k8sbench.cli.terminal.live import Sweep
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from tests.unit.cli import live_runs

@@ -10,8 +10,6 @@ import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-import msgspec
-
 from k8sbench.diagnose.job import exits
 from k8sbench.model.identity import case_key
 from k8sbench.model.kinds import rank_order
@@ -19,7 +17,7 @@ from k8sbench.model.phase import RESTARTING, Phase, ReplicaState
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.sample import Evaluation, Item, Record
-from k8sbench.parse.family import Family, LineReader
+from k8sbench.parse.family import LineReader
 from k8sbench.parse.lines import pieces
 from k8sbench.ports import JobEvent, LogLine
 
@@ -44,33 +42,18 @@ Hours may lie between two of them, so each is parsed at once.
 _REPLICA = re.compile(r"\b[a-z]+-\d+\b")
 
 
-class LatestStep(msgspec.Struct, frozen=True, kw_only=True):
-    """One training line, as far as it is displayed."""
-
-    iteration: int
-    """Its number."""
-    total: int | None
-    """Planned iterations; None if the line does not say."""
-    epoch: int | None
-    """The epoch, where iterations are counted within epochs; None otherwise."""
-    rate: float | None
-    """Samples per second of the whole job; None where the line has none."""
-    unit: str
-    """Unit of the rate: ``images/s``, …."""
-    loss: float | None
-    """None where the line has none."""
-    at: float
-    """Time of the line, Unix seconds."""
-
-
 class Output:
     """The last lines of one replica, and the steps in them."""
 
-    def __init__(self, family: Family, plan: RunPlan) -> None:
-        self._reader: LineReader = family.reader()
+    def __init__(self, plan: RunPlan) -> None:
+        # Imported with the first line: a run that is only submitted prints none.
+        from k8sbench.parse.reading import family_of
+
+        self._reader: LineReader = family_of(plan.log, plan.framework).reader()
         self._plan = plan
         self._is_declared = not isinstance(plan.log, str)
-        self._recent: deque[LatestStep] = deque(maxlen=RECENT_STEPS)
+        self._recent: deque[tuple[float, Record]] = deque(maxlen=RECENT_STEPS)
+        """Steps, each with the time of its line in Unix seconds."""
         self._unread: deque[LogLine] = deque(maxlen=UNREAD_LINES)
         self.tail: deque[str] = deque(maxlen=LAST_LINES)
         """Last lines, without torchrun's table of failed ranks."""
@@ -81,20 +64,26 @@ class Output:
         """The latest; None before the first, and of the published programs."""
 
     @property
-    def last(self) -> LatestStep | None:
+    def last(self) -> Record | None:
         """The latest step; None before the first."""
         while self._unread:
             self._take(self._unread.popleft())
-        return self._recent[-1] if self._recent else None
+        return self._recent[-1][1] if self._recent else None
+
+    @property
+    def rate(self) -> float | None:
+        """Samples per second of the whole job in the latest step; None without them."""
+        # Imported with the first step, as the family is with the first line.
+        from k8sbench.measure.run import curve
+
+        return None if self.last is None else curve.rate(self.last, self._plan)
 
     def _take(self, line: LogLine) -> None:
         """Take in the step of a line, if it has one."""
-        found = self._found(line)
-        if found is None:
-            return
-        if self._recent and found.iteration <= self._recent[-1].iteration:
-            self._recent.clear()  # a new epoch, or the replica was started again
-        self._recent.append(found)
+        for found in [item for item in self._items(line) if isinstance(item, Record)][-1:]:
+            if self._recent and found.iteration <= self._recent[-1][1].iteration:
+                self._recent.clear()  # a new epoch, or the replica was started again
+            self._recent.append((line.at, found))
 
     def read(self, line: LogLine) -> bool:
         """Read a line; True if it may have a step."""
@@ -118,34 +107,13 @@ class Output:
         The recent pace is assumed to continue. None while the pace is unknown.
         """
         last = self.last
-        if last is None or len(self._recent) < 2:
+        if last is None or last.total is None or last.shape.numbering == "epoch":
             return None
-        first = self._recent[0]
-        if last.total is None or last.epoch is not None or last.at <= first.at:
+        (began, first), (at, _) = self._recent[0], self._recent[-1]
+        if at <= began:
             return None
-        pace = (last.at - first.at) / (last.iteration - first.iteration)
-        return max(0.0, pace * (last.total - last.iteration) - (now - last.at))
-
-    def _found(self, line: LogLine) -> LatestStep | None:
-        # Imported with the first step, as in :func:`family_of`.
-        from k8sbench.measure.run import curve
-
-        record = None
-        for item in self._items(line):
-            record = item if isinstance(item, Record) else record
-        if record is None:
-            return None
-        rate = curve.rate(record, self._plan)
-        epoch = (record.epoch or 0) if record.shape.numbering == "epoch" else None
-        return LatestStep(
-            iteration=record.iteration,
-            total=record.total,
-            epoch=epoch,
-            rate=rate,
-            unit=rate_unit(self._plan),
-            loss=record.loss,
-            at=line.at,
-        )
+        pace = (at - began) / (last.iteration - first.iteration)
+        return max(0.0, pace * (last.total - last.iteration) - (now - at))
 
     def _items(self, line: LogLine) -> Iterator[Item]:
         for piece in pieces(line.text[-LONGEST_READ:]):
@@ -189,7 +157,7 @@ class LiveRun:
         elif event.line is not None:
             name = event.line.replica
             if name not in self._outputs:
-                self._outputs[name] = Output(family_of(self.plan), self.plan)
+                self._outputs[name] = Output(self.plan)
             return self._outputs[name].read(event.line)
         return False
 
@@ -230,17 +198,6 @@ def rate_unit(plan: RunPlan) -> str:
     return plan.unit if "/" in plan.unit else f"{plan.unit}/s"
 
 
-def family_of(plan: RunPlan) -> Family:
-    """Return the log family of a plan."""
-    # Imported with the first line: a run that is only submitted prints none.
-    from k8sbench.parse import declared
-    from k8sbench.parse.families import FAMILIES
-
-    if isinstance(plan.log, str):
-        return FAMILIES[plan.log]
-    return declared.family(plan.log, plan.framework)
-
-
 # -- sweeps ----------------------------------------------------------------------------------------
 
 
@@ -254,6 +211,8 @@ class _Case:
         self.ended = 0
         self.going_on: dict[str, float] = {}
         """Time of creation or joining by run id, Unix seconds."""
+        self.took: list[float] = []
+        """Seconds of the runs that succeeded while they were followed."""
 
 
 class Sweep:
@@ -268,8 +227,6 @@ class Sweep:
     def __init__(self, plans: Sequence[RunPlan], finished: Sequence[Run], parallel: int) -> None:
         self._parallel = parallel
         self._cases: dict[str, _Case] = {}
-        self._took: dict[str, list[float]] = {}
-        """Seconds of the sweep's successful runs, by case key."""
         for run in finished:
             self._of(run.plan).wanted += 1
             self._of(run.plan).ended += 1
@@ -296,33 +253,32 @@ class Sweep:
         since = one.going_on.pop(run.run_id, None)
         one.ended += 1
         if since is not None and run.phase is Phase.SUCCEEDED:
-            self._took.setdefault(case_key(run.plan), []).append(now - since)
+            one.took.append(now - since)
 
     def remaining(self, now: float) -> float | None:
         """Return the estimated remaining seconds; None before the first success."""
-        left = [*self._expected(now)]
-        if not self._took:
+        if not any(one.took for one in self._cases.values()):
             return None
+        left = [*self._expected(now)]
         return max([sum(left) / max(1, self._parallel), *left], default=0.0)
 
     def _expected(self, now: float) -> Iterator[float]:
-        for key, one in self._cases.items():
-            expected = self._expectation(key, one.plan)
+        for one in self._cases.values():
+            expected = self._expectation(one)
             for since in one.going_on.values():
                 yield max(0.0, expected - (now - since))
             for _ in range(one.wanted - one.ended - len(one.going_on)):
                 yield expected
 
-    def _expectation(self, key: str, plan: RunPlan) -> float:
-        of_benchmark = [
-            seconds
-            for other, some in self._took.items()
-            if self._cases[other].plan.benchmark == plan.benchmark
-            for seconds in some
-        ]
-        every = [seconds for some in self._took.values() for seconds in some]
-        taken = self._took.get(key) or of_benchmark or every
-        return sum(taken) / len(taken) if taken else 0.0
+    def _expectation(self, case: _Case) -> float:
+        every = self._cases.values()
+        alike = [other for other in every if other.plan.benchmark == case.plan.benchmark]
+        taken = (
+            case.took
+            or [seconds for other in alike for seconds in other.took]
+            or [seconds for other in every for seconds in other.took]
+        )
+        return sum(taken) / len(taken)
 
     def _of(self, plan: RunPlan) -> _Case:
         return self._cases.setdefault(case_key(plan), _Case(plan))
