@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from k8sbench.app import connections, lookup, results, stores
+from k8sbench.app import collectors, connections, lookup, results, stores
 from k8sbench.app.context import on_cluster
 from k8sbench.app.results import Rows
 from k8sbench.lifecycle import collecting, owners, serving
@@ -78,7 +78,7 @@ def collect(options: CollectOptions, reporter: Reporter, stop: Stop, agree: Agre
     results.check_accepted(options.accept)
     result = CollectResult()
     with stores.to_write(options.store) as store:
-        for location, run_ids in _by_location(store, options).items():
+        for location, run_ids in _by_location(store, options, result, reporter.note).items():
             api = connections.connect(options.access, location)
             with _opened(store, api, options, reporter, options.access) as context, stop:
                 for run_id in run_ids if options.take_over else ():
@@ -162,8 +162,10 @@ def _with_rows(
     return Collected(result=result, rows=rows)
 
 
-def _by_location(store: Store, options: CollectOptions) -> dict[Location | None, list[str]]:
-    """Group the named runs by cluster.
+def _by_location(
+    store: Store, options: CollectOptions, result: CollectResult, note: Callable[[str], None]
+) -> dict[Location | None, list[str]]:
+    """Group the named runs by cluster; runs that the collector alone has are closed.
 
     The key None stands for the named or current cluster.
     """
@@ -171,7 +173,10 @@ def _by_location(store: Store, options: CollectOptions) -> dict[Location | None,
         return {None: []}
     locations: dict[Location | None, list[str]] = {}
     for text in options.runs:
-        run, _ = lookup.look_up(store, text, options.access)
+        run = lookup.to_act_on(store, text, options.access, note)
+        if run.source == collectors.SOURCE:
+            result.closed.append(run)
+            continue
         connections.check_on_cluster(run)
         names = locations.setdefault(None if options.access.named else run.location, [])
         if run.run_id not in names:

@@ -71,29 +71,26 @@ def on_cluster(
     *,
     run: Run | None = None,
     access: ClusterAccess | None = None,
-    prometheus: str | None = None,
+    prometheus: str,
     keep: bool = False,
     accept: Sequence[str] = (),
     is_collector: bool = False,
 ) -> Iterator[RunContext]:
     """Open a connected cluster for a store's runs; close both afterwards.
 
-    Without ``prometheus`` (a URL, ``auto`` or ``none``) no GPU metrics are gathered. The other
-    parameters are as in :func:`run_context` and :func:`.connections.opened`.
+    The parameters are as in :func:`run_context`, :func:`.connections.opened` and
+    :func:`.connections.metric_sources`.
     """
     with connections.opened(
         *(api, note), run=run, keep=keep, store=store, is_collector=is_collector
     ) as cluster:
-        sources: Sequence[MetricSource] = ()
-        if prometheus is not None:
-            sources = connections.metric_sources(prometheus, api, store)
         yield run_context(
             store,
             cluster,
             location=api.place,
             clock=api.time,
             accept=accept,
-            metric_sources=sources,
+            metric_sources=connections.metric_sources(prometheus, api, store),
             access=access,
         )
 

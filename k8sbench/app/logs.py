@@ -143,7 +143,7 @@ class _Reader:
         if store.log_files(self.run.run_id):
             self.archived(store)
         # Reading logs must not end a job that waits.
-        self.run = follow.follow(store, self.run, self._access, self, stop, wait=True)
+        self.run = follow.Follower(store, self._access, self, stop, wait=True).follow(self.run)
 
     def archived(self, store: Store, *, follow: bool = False) -> None:
         """Hand over what is archived; with ``follow`` until the run is final."""

@@ -10,10 +10,10 @@ import contextlib
 from collections.abc import Callable, Collection, Sequence
 
 from k8sbench.adapters import processes
-from k8sbench.app import connections, context, records
+from k8sbench.app import collectors, connections, context, records
 from k8sbench.lifecycle import collecting, lost_runs
 from k8sbench.lifecycle.context import RunContext
-from k8sbench.model.errors import BenchError, NotFound, PlanUnreadable
+from k8sbench.model.errors import BenchError, NotFound, PlanUnreadable, Unreachable
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Location, Run
@@ -60,14 +60,41 @@ def _reconcile(store: Store) -> dict[str, Run]:
     return lost_runs.reconcile(store, alive=processes.alive, now=context.now())
 
 
-def look_up(store: Store, text: str, access: ClusterAccess) -> tuple[Run, bool]:
-    """Find a run as :func:`run_of` does, and say whether it is recorded; records nothing."""
-    run_seen = _find(store, text, access)
-    if isinstance(run_seen, Run):
-        return run_seen, True
-    job, here = run_seen
+def look_up(store: Store, text: str, access: ClusterAccess) -> Run:
+    """Find a run as :func:`run_of` does; records nothing."""
+    found = _find(store, text, access)
+    if isinstance(found, Run):
+        return found
+    job, here = found
     assert here.location is not None
-    return as_run(job, here.location), False
+    return as_run(job, here.location)
+
+
+def to_act_on(
+    store: Store,
+    text: str,
+    access: ClusterAccess,
+    note: Callable[[str], None],
+    find: Callable[[Store, str, ClusterAccess], Run] = look_up,
+) -> Run:
+    """Find a run that a command follows or ends.
+
+    A run that the collector alone has is over, which is noted. Raises :class:`Unreachable` if the
+    collector still follows it.
+    """
+    try:
+        return find(store, text, access)
+    except NotFound:
+        theirs = collectors.run(access, text, note)
+        if theirs is None:
+            raise
+    if not theirs.is_closed:
+        raise Unreachable(
+            f"The collector still follows run {theirs.run_id}, whose job is not here now.",
+            f"Try again later; see: k8sbench status {theirs.run_id}",
+        )
+    note(f"Run {theirs.run_id} is over, and the collector has collected it: nothing is left to do.")
+    return theirs
 
 
 def _find(store: Store, text: str, access: ClusterAccess) -> Run | tuple[FoundJob, RunContext]:

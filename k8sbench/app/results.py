@@ -163,7 +163,8 @@ def rows(
     """Make the rows that some runs belong to: the end of ``submit``."""
     run_ids = {run.run_id for run in runs}
     benchmarks = sorted({run.plan.benchmark for run in runs})
-    among = [run for name in benchmarks for run in store.runs(RunFilter(benchmark=name))]
+    ours = [run for name in benchmarks for run in store.runs(RunFilter(benchmark=name))]
+    among, _ = collectors.merged(ours, [run for run in runs if run.source == collectors.SOURCE])
     wanted = reporting.Wanted(runs=tuple(run_ids))
     report = reporting.report(among, wanted, accept=accept, find=catalog.finder(store, note))
     rejected = frozenset(

@@ -83,12 +83,12 @@ def run_seen(
     alone, and is the collector's if that knows more.
     """
     insist = where == CLUSTER
-    found, recorded = None, False
+    found = None
     missing = NotFound(f"The collector has no such run: {text}.")
     with to_read(NOWHERE if insist else where, note) as store:
         if not insist:
             try:
-                found, recorded = lookup.look_up(store, text, access)
+                found = lookup.look_up(store, text, access)
             except NotFound as error:
                 missing = error
         there = access if found is None else connections.access_to(found.location, access)
@@ -99,7 +99,7 @@ def run_seen(
                 found = theirs
         if found is None:
             raise missing
-        yield store, found, recorded, there
+        yield store, found, found.run_id in store.ids(), there
 
 
 def damaged(store: SqlStore) -> dict[str, BenchError]:

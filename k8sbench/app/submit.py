@@ -268,9 +268,8 @@ def _followed(
     if outcome.how is How.FOLLOWED_ELSEWHERE:
         from k8sbench.app import follow
 
-        return follow.follow(
-            *(store, run, request.access, reporter, stop), keep=request.keep, wait=request.wait
-        )
+        keep, wait = request.keep, request.wait
+        return follow.Follower(store, request.access, reporter, stop, keep, wait).follow(run)
     if outcome.how is How.OVER_BEFORE:
         own_set = run.plan.set_name
         of_set = "" if own_set == request.joined_set else f" of set {own_set}"

@@ -208,8 +208,8 @@ def test_a_run_that_is_recorded_while_it_is_looked_for_is_found(
 ) -> None:
     jobs = [on_cluster("night")] if has_job else []
     answering(*jobs, before=lambda: store.record(plan("night"), at=NOW, owner=None))
-    run, recorded = lookup.look_up(store, text, NOWHERE)
-    assert (run.run_id, recorded) == ("night", True)
+    run = lookup.look_up(store, text, NOWHERE)
+    assert run == store.run("night")
     assert lookup.run_of(store, text, NOWHERE).run_id == "night"
 
 
@@ -241,9 +241,9 @@ def test_a_name_that_is_nowhere_says_where_it_was_looked_for_and_what_is_near(
 
 def test_looked_at_it_is_a_run_that_is_not_recorded(store: Store, answering: Answering) -> None:
     answering(on_cluster("theirs"))
-    run, recorded = lookup.look_up(store, "th", NOWHERE)
+    run = lookup.look_up(store, "th", NOWHERE)
     assert (run.run_id, run.location, run.created_at) == ("theirs", LOCATION, NOW)
-    assert (recorded, store.ids()) == (False, [])
+    assert store.ids() == []
 
 
 def test_a_job_without_a_plan_can_be_deleted(store: Store, answering: Answering) -> None:
