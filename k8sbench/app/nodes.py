@@ -7,6 +7,7 @@ cordon.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -56,7 +57,7 @@ def nodes(
     chosen, left_out = _chosen(planned[0], target, selector)
     for node, why in left_out.items():
         reporter.note(f"left out: node {node}: {why}.")
-    pinned = cases.pinned(planned[0], chosen)
+    pinned = _pinned(planned[0], chosen)
     if request.resume is None:
         request = msgspec.structs.replace(request, set_name=set_name)
     rows = submit.run(pinned, request, target, reporter, stop)
@@ -70,7 +71,7 @@ def nodes(
     if found.to_confirm:
         reporter.note(f"Once more, as one run may be slow: {', '.join(found.to_confirm)}.")
         case = msgspec.structs.replace(planned[0], repeats=planned[0].repeats + 1)
-        twice = cases.pinned(case, found.to_confirm)
+        twice = _pinned(case, found.to_confirm)
         request = msgspec.structs.replace(request, resume=set_name, set_name=None)
         again = submit.run(twice, request, target, reporter, stop)
         assert isinstance(again, results.Rows), "nodes are never detached"
@@ -83,6 +84,12 @@ def nodes(
         )
         found = judged(rows)
     return found, msgspec.structs.replace(rows, report=_remarked(rows.report, found))
+
+
+def _pinned(case: PlannedCase, nodes: Sequence[str]) -> list[PlannedCase]:
+    """Return the same case once for each node alone."""
+    drafts = (msgspec.structs.replace(case.draft, node=node) for node in nodes)
+    return [msgspec.structs.replace(case, draft=draft) for draft in drafts]
 
 
 def _remarked(report: Report, found: Judged) -> Report:
