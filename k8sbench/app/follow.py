@@ -11,6 +11,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 import msgspec
 
@@ -60,34 +61,24 @@ def watch(
         return results.rows(store, [run], reporter.note)
 
 
-def cancel(
-    runs: Sequence[str], where: str | None, access: ClusterAccess, reporter: Reporter, stop: Stop
-) -> None:
-    """End runs and wait for their ends; skip finished runs."""
-    _end_each(runs, where, access, reporter, stop, _to_cancel())
-
-
-def delete(
-    runs: Sequence[str], where: str | None, access: ClusterAccess, reporter: Reporter, stop: Stop
-) -> None:
-    """Delete the cluster resources of runs; cancel active runs first."""
-    _end_each(runs, where, access, reporter, stop, requests.by_name(now()))
-
-
-def _end_each(
-    texts: Sequence[str],
+def end(
+    runs: Sequence[str],
+    kind: Literal["cancel", "delete"],
     where: str | None,
     access: ClusterAccess,
     reporter: Reporter,
     stop: Stop,
-    wish: Wish,
 ) -> None:
-    """Act on each recorded run; ask the owners of the others."""
+    """Cancel runs, or delete their cluster resources, which cancels active runs first.
+
+    For a job of another store its owner is asked.
+    """
+    wish = _to_cancel() if kind == "cancel" else requests.by_name(now())
     with stores.to_write(where) as store:
         store.check_writable()
         follower = Follower(store, access, reporter, stop)
         # All are found before the first one is touched.
-        found = [lookup.to_act_on(store, text, access, reporter.note) for text in texts]
+        found = [lookup.to_act_on(store, text, access, reporter.note) for text in runs]
         for run_id, run in {run.run_id: run for run in found}.items():
             if run.source == collectors.SOURCE:
                 continue  # over, which was noted
@@ -96,8 +87,8 @@ def _end_each(
                     is_left = follower.is_left(run_id, here, wish)
                 if not is_left:
                     continue
-            end = follower.cancel if wish.kind == "cancel" else follower.delete
-            end(lookup.run_of(store, run_id, access), wish)
+            work = follower.cancel if kind == "cancel" else follower.delete
+            work(lookup.run_of(store, run_id, access), wish)
 
 
 def _to_cancel() -> Wish:

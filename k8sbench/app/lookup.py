@@ -14,12 +14,9 @@ from k8sbench.app import collectors, connections, context, records
 from k8sbench.lifecycle import collecting, lost_runs
 from k8sbench.lifecycle.context import RunContext
 from k8sbench.model.errors import BenchError, NotFound, PlanUnreadable, Unreachable
-from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.request import ClusterAccess
-from k8sbench.model.run import Location, Run
+from k8sbench.model.run import Run
 from k8sbench.ports import FoundJob, RunFilter, Store
-
-CAUSE = "Known from the cluster alone: this store did not submit it."
 
 
 def run_of(store: Store, text: str, access: ClusterAccess) -> Run:
@@ -66,8 +63,7 @@ def look_up(store: Store, text: str, access: ClusterAccess) -> Run:
     if isinstance(found, Run):
         return found
     job, here = found
-    assert here.location is not None
-    return as_run(job, here.location)
+    return job.as_run(here.location)
 
 
 def to_act_on(
@@ -124,7 +120,7 @@ def _foreign_job(
     try:
         with connections.glance(connections.connect(access)) as cluster:
             place = cluster.api.place
-            here = context.run_context(store, cluster, location=place, clock=cluster.api.time)
+            here = context.run_context(store, cluster, cluster.api)
             jobs = cluster.jobs()
     except BenchError as error:
         if access.named:
@@ -157,17 +153,3 @@ def foreign_jobs(
         except PlanUnreadable as wrong:
             note(f"warning: left out: {wrong}")
     return found
-
-
-def as_run(job: FoundJob, where: Location) -> Run:
-    """Make of a job the run that it would be in the store."""
-    created = Transition(phase=Phase.CREATED, at=job.created_at, cause=CAUSE, job_uid=job.uid)
-    return Run(
-        plan=job.plan,
-        created_at=job.created_at,
-        owner=None,
-        history=(created,),
-        artifacts=None,
-        artifacts_missing=CAUSE,
-        location=where,
-    )

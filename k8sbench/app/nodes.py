@@ -20,11 +20,9 @@ from k8sbench.model.kube import name_of
 from k8sbench.model.request import SubmitRequest
 
 if TYPE_CHECKING:
-    from k8sbench.app.reporting import Report
     from k8sbench.app.results import Rows
     from k8sbench.app.targets import RunTarget
     from k8sbench.measure.group.node_check import Judged
-    from k8sbench.model.group import Result
 
 
 def nodes(
@@ -40,6 +38,7 @@ def nodes(
     :class:`Interrupted` at a stop request before all runs are closed.
     """
     from k8sbench.measure.group import grouping, node_check
+    from k8sbench.report import group_words
 
     loaded = catalog.benchmark(request.benchmark)
     submit.check_names(request)
@@ -83,33 +82,15 @@ def nodes(
             refusals=(*rows.refusals, *again.refusals),
         )
         found = judged(rows)
-    return found, msgspec.structs.replace(rows, report=_remarked(rows.report, found))
+    remarked = tuple(group_words.remarked(rows.report.results, found))
+    report = msgspec.structs.replace(rows.report, results=remarked)
+    return found, msgspec.structs.replace(rows, report=report)
 
 
 def _pinned(case: PlannedCase, nodes: Sequence[str]) -> list[PlannedCase]:
     """Return the same case once for each node alone."""
     drafts = (msgspec.structs.replace(case.draft, node=node) for node in nodes)
     return [msgspec.structs.replace(case, draft=draft) for draft in drafts]
-
-
-def _remarked(report: Report, found: Judged) -> Report:
-    """Sort the rows, slowest first, and add remarks on their nodes."""
-    from k8sbench.report import group_words
-
-    remarks = group_words.remarks(found)
-
-    def remarked(row: Result) -> Result:
-        if (remark := remarks.get(row.group.key.node)) is None:
-            return row
-        judgements = (remark, *row.group.judgements)
-        group = msgspec.structs.replace(row.group, judgements=judgements)
-        return msgspec.structs.replace(row, group=group)
-
-    def rate(row: Result) -> float:
-        return row.group.spread.median if row.group.spread else float("inf")
-
-    rows = sorted(map(remarked, report.results), key=rate)
-    return msgspec.structs.replace(report, results=tuple(rows))
 
 
 def _chosen(

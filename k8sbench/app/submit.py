@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from k8sbench.adapters.clock import steady
 from k8sbench.app import (
     cases,
     catalog,
@@ -149,10 +148,7 @@ def run(
         if has_gpus and not (has_collector or request.detach):
             sources = connections.metric_sources(request.prometheus, api, store)
         context = run_context(
-            store,
-            cluster,
-            location=api.place if api else None,
-            clock=api.time if api else steady,
+            *(store, cluster, api),
             metric_sources=sources,
             access=request.access,
             deadline_s=deadline_s,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 
 import msgspec
 import pytest
@@ -36,6 +36,7 @@ from tests.unit.lifecycle.played import Silent
 from tests.unit.store.examples import OWNER, measurement, plan, step
 
 HERE = ClusterAccess(namespace="team")
+KINDS: tuple[Literal["cancel", "delete"], ...] = ("cancel", "delete")
 
 
 def run(name: str, *phases: Phase, measured: bool = False, at: float = 100.0) -> Run:
@@ -166,15 +167,15 @@ def test_a_run_that_only_the_collector_has_is_over_for_every_command(
     for rows in (watched, collected.rows):
         (row,) = rows.report.results
         assert [member.verdict for member in row.group.members] == ["valid"]
-    follow.cancel(["a"], *where, reporter, Stop())
-    follow.delete(["a"], *where, reporter, Stop())
+    for kind in KINDS:
+        follow.end(["a"], kind, *where, reporter, Stop())
     over = "Run a is over, and the collector has collected it: nothing is left to do."
     assert reporter.reported == [over] * 4
-    for end in (follow.cancel, follow.delete):
+    for kind in KINDS:
         with pytest.raises(Unreachable, match="still follows run z"):
-            end(["z"], *where, reporter, Stop())
+            follow.end(["z"], kind, *where, reporter, Stop())
         with pytest.raises(NotFound):
-            end(["y"], *where, reporter, Stop())
+            follow.end(["y"], kind, *where, reporter, Stop())
 
 
 @pytest.mark.parametrize("where", [None, stores.CLUSTER])
