@@ -148,18 +148,7 @@ def that_fit(
     except BenchError as error:
         note(f"Whether pool {pool.name} holds every case is not known: {error.message}")
         return tuple(planned)
-
-    def refusal(plan: RunPlan) -> UsageError | None:
-        room = nodes.room(of_pool, plan)
-        if plan.replicas <= room:
-            return None
-        return DoesNotFit(
-            f"{plan.benchmark} {plan.framework} {plan.case}: pool {pool.name} has room for {room}"
-            f" of its {plan.replicas} replicas.",
-            "Give --wait where an autoscaler adds nodes, or choose another --node-pool.",
-        )
-
-    return kept(planned, refusal, note)
+    return kept(planned, functools.partial(nodes.no_room, of_pool), note)
 
 
 def resumed(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -31,7 +30,7 @@ from k8sbench.lifecycle.context import (
     SweepReporter,
 )
 from k8sbench.lifecycle.gathering import Gathering
-from k8sbench.model import creation, extras, times
+from k8sbench.model import creation, times
 from k8sbench.model.errors import BenchError, Unreachable, UsageError
 from k8sbench.model.finding import Finding
 from k8sbench.model.identity import checked_run_id, checked_set_name
@@ -49,8 +48,6 @@ DETACHED_SECONDS = 86_400.0
 
 This limits how long an unattended job holds GPUs.
 """
-INSTALLED_AS = {"pytorch": "torch", "paddle": "paddle"}
-"""Framework → its module, and our extra that installs it."""
 
 
 class DryRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,7 +91,9 @@ def submit(
     if request.dry_run == "client":
         return _dry_run(request, target, rendered, reporter)
     if target.api is None:
-        planned = cases.kept(planned, _missing_framework, reporter.note)
+        from k8sbench.adapters.local import cluster
+
+        planned = cases.kept(planned, cluster.missing_framework, reporter.note)
         _check_agreed(planned, request, agree)
     has_collector = _has_collector(target, request)
     if request.detach and not has_collector:
@@ -294,18 +293,6 @@ def _check_agreed(
         raise UsageError(text, "Look at the command; to run it without a question, give --yes.")
     if not agree(text):
         raise UsageError("The program was not started.", "Nothing was recorded.")
-
-
-def _missing_framework(plan: RunPlan) -> UsageError | None:
-    """Return the refusal of a case whose framework is not installed here."""
-    module = INSTALLED_AS[plan.framework]
-    # A program of the user's own brings what it needs.
-    if plan.impl == "user" or importlib.util.find_spec(module) is not None:
-        return None
-    return UsageError(
-        f"{plan.benchmark} {plan.framework} {plan.case}: {module} is not installed.",
-        f"{extras.how_to_install(module)}; or choose another --framework.",
-    )
 
 
 @contextlib.contextmanager

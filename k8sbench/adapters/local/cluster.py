@@ -8,6 +8,7 @@ what was started: each replica's command, folder and environment.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import platform
 import socket
@@ -24,6 +25,7 @@ import k8sbench
 from k8sbench.adapters.local import gpus, launch
 from k8sbench.adapters.local.job import ENDED, LocalJob, Replica
 from k8sbench.adapters.store import disk
+from k8sbench.model import extras
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import EarlierAttempt, JobFailed, NotFound, UsageError
 from k8sbench.model.plan import RunPlan
@@ -45,6 +47,8 @@ FINISH_GRACE = 60.0
 They have taken the same steps, and only tidy up.
 """
 
+INSTALLED_AS = {"pytorch": "torch", "paddle": "paddle"}
+"""Framework → its module, and our extra that installs it."""
 SHARED_WAIT = 0.1
 """Longest wait for the first of several jobs, seconds."""
 
@@ -263,6 +267,18 @@ def site() -> tuple[Site, str]:
         pool = msgspec.structs.replace(pool, gpus_per_node=count, gpu_model=model)
         devices = f"{count} × {model}"
     return Site(backend="local", pool=pool, cores=machine_cores()), devices
+
+
+def missing_framework(plan: RunPlan) -> UsageError | None:
+    """Return the refusal of a case whose framework is not installed here."""
+    module = INSTALLED_AS[plan.framework]
+    # A program of the user's own brings what it needs.
+    if plan.impl == "user" or importlib.util.find_spec(module) is not None:
+        return None
+    return UsageError(
+        f"{plan.benchmark} {plan.framework} {plan.case}: {module} is not installed.",
+        f"{extras.how_to_install(module)}; or choose another --framework.",
+    )
 
 
 def check_files(plan: RunPlan) -> None:
