@@ -96,7 +96,7 @@ def render(
     Without ``run_id`` the benchmark's name stands in the id's place; several cases are numbered.
     """
     benchmarks = catalog.named(request.benchmark)
-    site = targets.for_render(request).site
+    site = targets.for_render(request)
     prepared = prepare(benchmarks, request, site, reporter.note)
     first = benchmarks[0].spec.name if len(benchmarks) == 1 else request.benchmark
     name = run_id or f"{first[:30].rstrip('-')}-example"

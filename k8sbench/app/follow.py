@@ -55,7 +55,7 @@ def watch(
 ) -> Rows:
     """Follow the run with this id prefix, and make its row."""
     with stores.to_write(where) as store:
-        run = lookup.to_act_on(store, text, access, reporter.note, lookup.run_of)
+        run = lookup.to_act_on(store, text, access, reporter.note, records=True)
         if run.source != collectors.SOURCE:
             run = Follower(store, access, reporter, stop, keep, wait, prometheus).follow(run)
         return results.rows(store, [run], reporter.note)
@@ -88,7 +88,7 @@ def end(
                 if not is_left:
                     continue
             work = follower.cancel if kind == "cancel" else follower.delete
-            work(lookup.run_of(store, run_id, access), wish)
+            work(lookup.look_up(store, run_id, access, records=True), wish)
 
 
 def _to_cancel() -> Wish:

@@ -19,15 +19,6 @@ from k8sbench.model.run import Run
 from k8sbench.ports import FoundJob, RunFilter, Store
 
 
-def run_of(store: Store, text: str, access: ClusterAccess) -> Run:
-    """Find a run by id prefix in the store, then the cluster.
-
-    A job that another store submitted is recorded here, from its annotations.
-    """
-    found_run = _find(store, text, access)
-    return found_run if isinstance(found_run, Run) else collecting.recorded(*found_run)
-
-
 def chosen(store: Store, texts: Sequence[str]) -> list[str]:
     """Find recorded runs by id, unique id prefix or set name."""
     _reconcile(store)
@@ -57,13 +48,23 @@ def _reconcile(store: Store) -> dict[str, Run]:
     return lost_runs.reconcile(store, alive=processes.alive, now=context.now())
 
 
-def look_up(store: Store, text: str, access: ClusterAccess) -> Run:
-    """Find a run as :func:`run_of` does; records nothing."""
-    found = _find(store, text, access)
-    if isinstance(found, Run):
-        return found
-    job, here = found
-    return job.as_run(here.location)
+def look_up(store: Store, text: str, access: ClusterAccess, *, records: bool = False) -> Run:
+    """Find a run by id prefix in the store, then the cluster.
+
+    With ``records`` a job that another store submitted is recorded here, from its annotations.
+    """
+    try:
+        return find(store, text)
+    except NotFound as missing:
+        try:
+            job, here = _foreign_job(store, text, access, missing)
+        except NotFound:
+            # Another process of this store may have recorded it meanwhile: then it is no foreign
+            # job any more.
+            with contextlib.suppress(NotFound):
+                return find(store, text)
+            raise
+    return collecting.recorded(job, here) if records else job.as_run(here.location)
 
 
 def to_act_on(
@@ -71,7 +72,8 @@ def to_act_on(
     text: str,
     access: ClusterAccess,
     note: Callable[[str], None],
-    find: Callable[[Store, str, ClusterAccess], Run] = look_up,
+    *,
+    records: bool = False,
 ) -> Run:
     """Find a run that a command follows or ends.
 
@@ -79,7 +81,7 @@ def to_act_on(
     collector still follows it.
     """
     try:
-        return find(store, text, access)
+        return look_up(store, text, access, records=records)
     except NotFound:
         theirs = collectors.run(access, text, note)
         if theirs is None:
@@ -91,20 +93,6 @@ def to_act_on(
         )
     note(f"Run {theirs.run_id} is over, and the collector has collected it: nothing is left to do.")
     return theirs
-
-
-def _find(store: Store, text: str, access: ClusterAccess) -> Run | tuple[FoundJob, RunContext]:
-    try:
-        return find(store, text)
-    except NotFound as missing:
-        try:
-            return _foreign_job(store, text, access, missing)
-        except NotFound:
-            # Another process of this store may have recorded it meanwhile: then it is no foreign
-            # job any more.
-            with contextlib.suppress(NotFound):
-                return find(store, text)
-            raise
 
 
 def _foreign_job(

@@ -208,13 +208,11 @@ def import_collected(
     from k8sbench.adapters.store import exchange
 
     there = collectors.runs(access, note, insist=True)
-    run_ids: dict[str, None] = {}
+    ids, run_ids = [run.run_id for run in there], dict[str, None]()
     for text in texts:
         members = [run.run_id for run in there if run.plan.set_name == text]
-        ids = [run.run_id for run in there]
-        place = "in the collector's store"
-        for run_id in members or [records.resolve(ids, text, where=place)]:
-            run_ids[run_id] = None
+        found = members or [records.resolve(ids, text, where="in the collector's store")]
+        run_ids |= dict.fromkeys(found)
 
     def fetch(incoming: Path) -> None:
         for run_id in run_ids:

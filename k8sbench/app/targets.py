@@ -81,15 +81,13 @@ def _or_here(error: Unreachable) -> Unreachable:
     return with_way
 
 
-def for_render(request: SubmitRequest) -> RunTarget:
+def for_render(request: SubmitRequest) -> Site:
     """Choose what ``render`` renders for: a pool of a cluster, unless ``--backend local``."""
     if request.backend == "local":
-        return _here(None, request)
+        return _here(None, request).site
     from k8sbench.adapters.files import pools
 
-    loaded = pools.load(request.pools_file)
-    site = _site(loaded, request)
-    return RunTarget(site, f"pool {site.pool.name} from {loaded.source}")
+    return _site(pools.load(request.pools_file), request)
 
 
 def _here(reason: str | None, request: SubmitRequest) -> RunTarget:
