@@ -79,6 +79,10 @@ class JobEvent(msgspec.Struct, frozen=True, kw_only=True):
     """
 
 
+UNRECORDED = "Known from the cluster alone: this store did not submit it."
+"""Cause of the only state of a job without a record."""
+
+
 class FoundJob(msgspec.Struct, frozen=True, kw_only=True):
     """A k8sbench job that exists on a cluster, whichever store submitted it."""
 
@@ -106,6 +110,21 @@ class FoundJob(msgspec.Struct, frozen=True, kw_only=True):
         if self.known_plan is None:
             raise PlanUnreadable(self.run_id, self.unreadable, self.removal)
         return self.known_plan
+
+    def as_run(self, where: Location | None) -> Run:
+        """Return the run that the job would be in the store."""
+        created = Transition(
+            phase=Phase.CREATED, at=self.created_at, cause=UNRECORDED, job_uid=self.uid
+        )
+        return Run(
+            plan=self.plan,
+            created_at=self.created_at,
+            owner=None,
+            history=(created,),
+            artifacts=None,
+            artifacts_missing=UNRECORDED,
+            location=where,
+        )
 
 
 class Cluster(Protocol):

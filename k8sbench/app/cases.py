@@ -6,9 +6,7 @@ Frameworks, shapes and repeats are multiplied out; ``submit`` and ``render`` sha
 from __future__ import annotations
 
 import functools
-import os
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,7 +14,7 @@ import msgspec
 from k8sbench.app import catalog, targets
 from k8sbench.lifecycle import submitting
 from k8sbench.lifecycle.context import PlannedCase, Reporter, RunContext
-from k8sbench.model import choices, sources
+from k8sbench.model import choices
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import BenchError, DoesNotFit, UsageError
 from k8sbench.model.identity import case_key, checked_run_id, checked_set_name
@@ -24,7 +22,6 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import LoadedSpec, describe, make_plan
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.run import Run
-from k8sbench.model.spec import BenchmarkSpec
 from k8sbench.ports import Manifest
 
 if TYPE_CHECKING:
@@ -62,7 +59,7 @@ def prepare(
             left_out.append(UsageError(f"No benchmark has a variant for {request.framework}."))
             note(f"left out: {spec.name}: it has no variant for {request.framework}.")
             continue
-        for single, repeats in single_cases(spec, request):
+        for single, repeats in choices.single_cases(spec, request):
             try:
                 draft = make_plan(loaded, single, site, trainers_digest=trainers.digest)
             except DoesNotFit as error:
@@ -72,7 +69,10 @@ def prepare(
                 shape = f"{single.replicas or 1}x{single.gpus or 1}"
                 note(f"left out: {spec.name} {shape}: {error.message}")
                 continue
-            check_here(draft)
+            if site.backend == "local":
+                from k8sbench.adapters.local import cluster
+
+                cluster.check_files(draft)
             planned.append(
                 PlannedCase(
                     draft=draft,
@@ -95,7 +95,7 @@ def render(
     Without ``run_id`` the benchmark's name stands in the id's place; several cases are numbered.
     """
     benchmarks = catalog.named(request.benchmark)
-    site = targets.for_render(request).site
+    site = targets.for_render(request)
     prepared = prepare(benchmarks, request, site, reporter.note)
     first = benchmarks[0].spec.name if len(benchmarks) == 1 else request.benchmark
     name = run_id or f"{first[:30].rstrip('-')}-example"
@@ -109,27 +109,23 @@ def render(
     return objects
 
 
-def pinned(case: PlannedCase, nodes: Sequence[str]) -> list[PlannedCase]:
-    """Return the same case once for each node alone."""
-    drafts = (msgspec.structs.replace(case.draft, node=node) for node in nodes)
-    return [msgspec.structs.replace(case, draft=draft) for draft in drafts]
-
-
-def single_cases(
-    spec: BenchmarkSpec, request: SubmitRequest
-) -> Iterator[tuple[SubmitRequest, int]]:
-    """Yield a request and its number of runs per framework and shape."""
-    frameworks = spec.frameworks if request.framework == "all" else (request.framework,)
-    for framework in frameworks:
-        single = msgspec.structs.replace(request, framework=framework, all_cases=False)
-        _, variant = choices.choose_variant(spec, framework, request.variant)
-        repeats = request.repeats or (variant.repeats if request.all_cases else 1)
-        if not request.all_cases:
-            yield single, repeats
-            continue
-        for case in variant.cases:
-            replicas, gpus = choices.parse_case(case)
-            yield msgspec.structs.replace(single, replicas=replicas, gpus=gpus), repeats
+def kept(
+    planned: Sequence[PlannedCase],
+    refusal: Callable[[RunPlan], UsageError | None],
+    note: Callable[[str], None],
+) -> tuple[PlannedCase, ...]:
+    """Leave out the refused cases, each with a note; raises the refusal if none is left."""
+    fitting: list[PlannedCase] = []
+    refused = None
+    for case in planned:
+        if (error := refusal(case.draft)) is None:
+            fitting.append(case)
+        else:
+            refused = error
+            note(f"left out: {error.message}")
+    if refused is not None and not fitting:
+        raise refused
+    return tuple(fitting)
 
 
 def that_fit(
@@ -151,23 +147,7 @@ def that_fit(
     except BenchError as error:
         note(f"Whether pool {pool.name} holds every case is not known: {error.message}")
         return tuple(planned)
-    fitting: list[PlannedCase] = []
-    why = DoesNotFit("There is not a case.")
-    for case in planned:
-        plan = case.draft
-        room = nodes.room(of_pool, plan)
-        if plan.replicas <= room:
-            fitting.append(case)
-            continue
-        text = f"pool {pool.name} has room for {room} of its {plan.replicas} replicas"
-        why = DoesNotFit(
-            f"{plan.benchmark} {plan.case}: {text}.",
-            "Give --wait where an autoscaler adds nodes, or choose another --node-pool.",
-        )
-        note(f"left out: {plan.benchmark} {plan.framework} {plan.case}: {text}.")
-    if not fitting:
-        raise why
-    return tuple(fitting)
+    return kept(planned, functools.partial(nodes.no_room, of_pool), note)
 
 
 def resumed(
@@ -194,43 +174,3 @@ def resumed(
         to_do += [msgspec.structs.replace(case, joins=run.run_id) for run in open_runs]
         to_do += [case] * missing
     return finished, to_do
-
-
-def check_here(plan: RunPlan) -> None:
-    """Check the files of a local run; raises :class:`UsageError`, exit code 2."""
-    for option, path, kind, fits in (
-        ("--data", _path(plan.data), "folder", Path.is_dir),
-        ("--weights", _path(plan.weights), "file", Path.is_file),
-    ):
-        if path is not None and not (os.access(path, os.R_OK) and fits(path)):
-            raise UsageError(
-                f"{option}: there is no {kind} {path} that you may read.",
-                f"Name the {kind} that is meant.",
-            )
-    if (folder := _path(plan.checkpoints)) is not None:
-        # The run makes what is missing of it.
-        parent = next(path for path in (folder, *folder.parents) if os.access(path, os.F_OK))
-        if not (parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)):
-            raise UsageError(
-                f"--checkpoints {folder}: {parent} is not a folder that you may write to.",
-                "Name another folder.",
-            )
-
-
-def check_objects(api: Api, plans: Sequence[RunPlan]) -> None:
-    """Check claims and queue of all plans; raises :class:`Unreachable`, exit code 6."""
-    some = [plan for plan in plans if sources.claims(plan) or plan.queue is not None]
-    if not some:
-        return
-    from k8sbench.adapters.kubernetes import preflight
-
-    # One command names one queue and one pool.
-    different = {(*sources.claims(plan).items(), plan.replicas > 1): plan for plan in some}
-    for plan in different.values():
-        preflight.refuse(api, plan)
-
-
-def _path(place: str | None) -> Path | None:
-    if place is None or not place.startswith("path:"):
-        return None
-    return Path(place.removeprefix("path:"))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from k8sbench.app import connections, lookup, results, stores
+from k8sbench.app import collectors, connections, lookup, results, stores
 from k8sbench.app.context import on_cluster
 from k8sbench.app.results import Rows
 from k8sbench.lifecycle import collecting, owners, serving
@@ -43,7 +43,7 @@ def collect(options: CollectOptions, reporter: Reporter, stop: Stop, agree: Agre
     results.check_accepted(options.accept)
     result = CollectResult()
     with stores.to_write(options.store) as store:
-        for location, run_ids in _by_location(store, options).items():
+        for location, run_ids in _by_location(store, options, result, reporter.note).items():
             api = connections.connect(options.access, location)
             with _opened(store, api, options, reporter, options.access) as context, stop:
                 for run_id in run_ids if options.take_over else ():
@@ -120,14 +120,19 @@ def _pending_runs(
     return collecting.open_runs(context, {job.run_id for job in jobs})
 
 
-def _by_location(store: Store, options: CollectOptions) -> dict[Location | None, list[str]]:
-    """Group the named runs by cluster.
+def _by_location(
+    store: Store, options: CollectOptions, result: CollectResult, note: Callable[[str], None]
+) -> dict[Location | None, list[str]]:
+    """Group the named runs by cluster; runs that the collector alone has are closed.
 
     The key None stands for the named or current cluster, the only one if no run is named.
     """
     locations: dict[Location | None, dict[str, None]] = {}
     for text in options.runs:
-        run, _ = lookup.look_up(store, text, options.access)
+        run = lookup.to_act_on(store, text, options.access, note)
+        if run.source == collectors.SOURCE:
+            result.closed.append(run)
+            continue
         connections.check_on_cluster(run)
         place = None if options.access.named else run.location
         locations.setdefault(place, {})[run.run_id] = None

@@ -17,44 +17,43 @@ from k8sbench.lifecycle.context import MANIFEST, Inline, RunContext, Threads
 from k8sbench.model.errors import StoreError
 from k8sbench.model.identity import TOKEN_LENGTH, TOKEN_LETTERS, draw_run_id, draw_set_name
 from k8sbench.model.measurement import Measurement
-from k8sbench.model.run import Location, Run
+from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
     from k8sbench.model.request import ClusterAccess
-    from k8sbench.ports import Clock, Cluster, Manifest, MetricSource, Store
+    from k8sbench.ports import Cluster, Manifest, MetricSource, Store
 
 
 def run_context(
     store: Store,
     cluster: Cluster,
+    api: Api | None = None,
     *,
-    location: Location | None = None,
     accept: Sequence[str] = (),
     metric_sources: Sequence[MetricSource] = (),
     access: ClusterAccess | None = None,
     deadline_s: float | None = None,
     for_collector: bool = False,
-    clock: Clock = steady,
 ) -> RunContext:
     """Put together what runs need of the outside; ``accept`` overrules rejections by their ids.
 
-    With ``access`` a collector there is asked for runs whose jobs are gone. ``clock`` is the
-    cluster's, for runs on one: their limits count by it.
+    With ``access`` a collector there is asked for runs whose jobs are gone. ``api`` is the
+    connection to a cluster: the limits of its runs count by its clock.
     """
     elsewhere = None if access is None else functools.partial(_collected_elsewhere, access)
     return RunContext(
         store=store,
         cluster=cluster,
-        clock=clock,
+        clock=api.time if api else steady,
         owner=None if cluster.jobs_outlive_us else processes.this_process(),
         alive=processes.alive,
         draw_run_id=lambda benchmark: draw_run_id(benchmark, at=time.time(), token=_token()),
         measure=functools.partial(_measure, store, accept),
         manifests=functools.partial(_manifests, store),
         pool=Threads() if cluster.jobs_outlive_us else Inline(),
-        location=location,
+        location=api.place if api else None,
         metric_sources=metric_sources,
         collected_elsewhere=elsewhere,
         deadline_s=deadline_s,
@@ -71,29 +70,23 @@ def on_cluster(
     *,
     run: Run | None = None,
     access: ClusterAccess | None = None,
-    prometheus: str | None = None,
+    prometheus: str,
     keep: bool = False,
     accept: Sequence[str] = (),
     is_collector: bool = False,
 ) -> Iterator[RunContext]:
     """Open a connected cluster for a store's runs; close both afterwards.
 
-    Without ``prometheus`` (a URL, ``auto`` or ``none``) no GPU metrics are gathered. The other
-    parameters are as in :func:`run_context` and :func:`.connections.opened`.
+    The parameters are as in :func:`run_context`, :func:`.connections.opened` and
+    :func:`.connections.metric_sources`.
     """
     with connections.opened(
         *(api, note), run=run, keep=keep, store=store, is_collector=is_collector
     ) as cluster:
-        sources: Sequence[MetricSource] = ()
-        if prometheus is not None:
-            sources = connections.metric_sources(prometheus, api, store)
         yield run_context(
-            store,
-            cluster,
-            location=api.place,
-            clock=api.time,
+            *(store, cluster, api),
             accept=accept,
-            metric_sources=sources,
+            metric_sources=connections.metric_sources(prometheus, api, store),
             access=access,
         )
 

@@ -62,7 +62,7 @@ def list_runs(
                 note(f"{_are(foreign)} not recorded in this store; k8sbench watch records one.")
             rows += [
                 run_document.listed(
-                    lookup.as_run(job, place),
+                    job.as_run(place),
                     phase=job.phase,
                     on_cluster=job.phase,
                     recorded=False,

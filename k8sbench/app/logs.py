@@ -69,7 +69,7 @@ def logs(
         is_theirs = run.source == collectors.SOURCE
         if not recorded and follows and not is_theirs:
             store = stack.enter_context(stores.to_write(where))
-            run, recorded = lookup.run_of(store, run.run_id, access), True
+            run, recorded = lookup.look_up(store, run.run_id, access, records=True), True
         reader = _Reader(run, access, sink, replica, several=replica is None and len(names) > 1)
         alone = not recorded or stores.is_alone(store, run)
         if is_theirs:
@@ -143,7 +143,7 @@ class _Reader:
         if store.log_files(self.run.run_id):
             self.archived(store)
         # Reading logs must not end a job that waits.
-        self.run = follow.follow(store, self.run, self._access, self, stop, wait=True)
+        self.run = follow.Follower(store, self._access, self, stop, wait=True).follow(self.run)
 
     def archived(self, store: Store, *, follow: bool = False) -> None:
         """Hand over what is archived; with ``follow`` until the run is final."""

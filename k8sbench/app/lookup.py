@@ -10,26 +10,14 @@ import contextlib
 from collections.abc import Callable, Collection, Sequence
 
 from k8sbench.adapters import processes
-from k8sbench.app import connections, context
+from k8sbench.app import collectors, connections, context
 from k8sbench.lifecycle import collecting, lost_runs
 from k8sbench.lifecycle.context import RunContext
-from k8sbench.model.errors import BenchError, NotFound, PlanUnreadable
+from k8sbench.model.errors import BenchError, NotFound, PlanUnreadable, Unreachable
 from k8sbench.model.identity import resolve
-from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.request import ClusterAccess
-from k8sbench.model.run import Location, Run
+from k8sbench.model.run import Run
 from k8sbench.ports import FoundJob, RunFilter, Store
-
-CAUSE = "Known from the cluster alone: this store did not submit it."
-
-
-def run_of(store: Store, text: str, access: ClusterAccess) -> Run:
-    """Find a run by id prefix in the store, then the cluster.
-
-    A job that another store submitted is recorded here, from its annotations.
-    """
-    found_run = _find(store, text, access)
-    return found_run if isinstance(found_run, Run) else collecting.recorded(*found_run)
 
 
 def chosen(store: Store, texts: Sequence[str]) -> list[str]:
@@ -61,28 +49,51 @@ def _reconcile(store: Store) -> dict[str, Run]:
     return lost_runs.reconcile(store, alive=processes.alive, now=context.now())
 
 
-def look_up(store: Store, text: str, access: ClusterAccess) -> tuple[Run, bool]:
-    """Find a run as :func:`run_of` does, and say whether it is recorded; records nothing."""
-    run_seen = _find(store, text, access)
-    if isinstance(run_seen, Run):
-        return run_seen, True
-    job, here = run_seen
-    assert here.location is not None
-    return as_run(job, here.location), False
+def look_up(store: Store, text: str, access: ClusterAccess, *, records: bool = False) -> Run:
+    """Find a run by id prefix in the store, then the cluster.
 
-
-def _find(store: Store, text: str, access: ClusterAccess) -> Run | tuple[FoundJob, RunContext]:
+    With ``records`` a job that another store submitted is recorded here, from its annotations.
+    """
     try:
         return find(store, text)
     except NotFound as missing:
         try:
-            return _foreign_job(store, text, access, missing)
+            job, here = _foreign_job(store, text, access, missing)
         except NotFound:
             # Another process of this store may have recorded it meanwhile: then it is no foreign
             # job any more.
             with contextlib.suppress(NotFound):
                 return find(store, text)
             raise
+    return collecting.recorded(job, here) if records else job.as_run(here.location)
+
+
+def to_act_on(
+    store: Store,
+    text: str,
+    access: ClusterAccess,
+    note: Callable[[str], None],
+    *,
+    records: bool = False,
+) -> Run:
+    """Find a run that a command follows or ends.
+
+    A run that the collector alone has is over, which is noted. Raises :class:`Unreachable` if the
+    collector still follows it.
+    """
+    try:
+        return look_up(store, text, access, records=records)
+    except NotFound:
+        theirs = collectors.run(access, text, note)
+        if theirs is None:
+            raise
+    if not theirs.is_closed:
+        raise Unreachable(
+            f"The collector still follows run {theirs.run_id}, whose job is not here now.",
+            f"Try again later; see: k8sbench status {theirs.run_id}",
+        )
+    note(f"Run {theirs.run_id} is over, and the collector has collected it: nothing is left to do.")
+    return theirs
 
 
 def _foreign_job(
@@ -98,7 +109,7 @@ def _foreign_job(
     try:
         with connections.glance(connections.connect(access)) as cluster:
             place = cluster.api.place
-            here = context.run_context(store, cluster, location=place, clock=cluster.api.time)
+            here = context.run_context(store, cluster, cluster.api)
             jobs = cluster.jobs()
     except BenchError as error:
         if access.named:
@@ -131,17 +142,3 @@ def foreign_jobs(
         except PlanUnreadable as wrong:
             note(f"warning: left out: {wrong}")
     return found
-
-
-def as_run(job: FoundJob, where: Location) -> Run:
-    """Make of a job the run that it would be in the store."""
-    created = Transition(phase=Phase.CREATED, at=job.created_at, cause=CAUSE, job_uid=job.uid)
-    return Run(
-        plan=job.plan,
-        created_at=job.created_at,
-        owner=None,
-        history=(created,),
-        artifacts=None,
-        artifacts_missing=CAUSE,
-        location=where,
-    )

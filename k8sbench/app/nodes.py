@@ -7,6 +7,7 @@ cordon.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from k8sbench.app.results import Rows
     from k8sbench.app.targets import RunTarget
     from k8sbench.measure.group.node_check import Judged
-    from k8sbench.measure.group.selection import Report
-    from k8sbench.model.group import Result
 
 
 def nodes(
@@ -39,6 +38,7 @@ def nodes(
     :class:`Interrupted` at a stop request before all runs are closed.
     """
     from k8sbench.measure.group import grouping, node_check
+    from k8sbench.report import group_words
 
     loaded = catalog.benchmark(request.benchmark)
     submit.check_names(request)
@@ -56,7 +56,7 @@ def nodes(
     chosen, left_out = _chosen(planned[0], target, selector)
     for node, why in left_out.items():
         reporter.note(f"left out: node {node}: {why}.")
-    pinned = cases.pinned(planned[0], chosen)
+    pinned = _pinned(planned[0], chosen)
     if request.resume is None:
         request = msgspec.structs.replace(request, set_name=set_name)
     rows = submit.run(pinned, request, target, reporter, stop)
@@ -70,7 +70,7 @@ def nodes(
     if found.to_confirm:
         reporter.note(f"Once more, as one run may be slow: {', '.join(found.to_confirm)}.")
         case = msgspec.structs.replace(planned[0], repeats=planned[0].repeats + 1)
-        twice = cases.pinned(case, found.to_confirm)
+        twice = _pinned(case, found.to_confirm)
         request = msgspec.structs.replace(request, resume=set_name, set_name=None)
         again = submit.run(twice, request, target, reporter, stop)
         assert isinstance(again, results.Rows), "nodes are never detached"
@@ -82,27 +82,15 @@ def nodes(
             refusals=(*rows.refusals, *again.refusals),
         )
         found = judged(rows)
-    return found, msgspec.structs.replace(rows, report=_remarked(rows.report, found))
+    remarked = tuple(group_words.remarked(rows.report.results, found))
+    report = msgspec.structs.replace(rows.report, results=remarked)
+    return found, msgspec.structs.replace(rows, report=report)
 
 
-def _remarked(report: Report, found: Judged) -> Report:
-    """Sort the rows, slowest first, and add remarks on their nodes."""
-    from k8sbench.report import group_words
-
-    remarks = group_words.remarks(found)
-
-    def remarked(row: Result) -> Result:
-        if (remark := remarks.get(row.group.key.node)) is None:
-            return row
-        judgements = (remark, *row.group.judgements)
-        group = msgspec.structs.replace(row.group, judgements=judgements)
-        return msgspec.structs.replace(row, group=group)
-
-    def rate(row: Result) -> float:
-        return row.group.spread.median if row.group.spread else float("inf")
-
-    rows = sorted(map(remarked, report.results), key=rate)
-    return msgspec.structs.replace(report, results=tuple(rows))
+def _pinned(case: PlannedCase, nodes: Sequence[str]) -> list[PlannedCase]:
+    """Return the same case once for each node alone."""
+    drafts = (msgspec.structs.replace(case.draft, node=node) for node in nodes)
+    return [msgspec.structs.replace(case, draft=draft) for draft in drafts]
 
 
 def _chosen(

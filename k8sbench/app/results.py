@@ -14,7 +14,7 @@ from k8sbench.model import times
 from k8sbench.model.errors import BenchError, NotFound, UsageError, did_you_mean
 from k8sbench.model.identity import resolve
 from k8sbench.model.request import ClusterAccess
-from k8sbench.model.run import Run
+from k8sbench.model.run import Run, merged
 from k8sbench.ports import RunFilter
 
 if TYPE_CHECKING:
@@ -168,7 +168,8 @@ def rows(
     """Make the rows that some runs belong to: the end of ``submit``."""
     run_ids = {run.run_id for run in runs}
     benchmarks = sorted({run.plan.benchmark for run in runs})
-    among = [run for name in benchmarks for run in store.runs(RunFilter(benchmark=name))]
+    ours = [run for name in benchmarks for run in store.runs(RunFilter(benchmark=name))]
+    among, _ = merged(ours, [run for run in runs if run.source == collectors.SOURCE])
     wanted = selection.Wanted(runs=tuple(run_ids))
     report = selection.report(among, wanted, accept=accept, find=catalog.finder(store, note))
     rejected = frozenset(

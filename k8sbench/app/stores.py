@@ -84,12 +84,12 @@ def run_seen(
     alone, and is the collector's if that knows more.
     """
     insist = where == CLUSTER
-    found, recorded = None, False
+    found = None
     missing = NotFound(f"The collector has no such run: {text}.")
     with to_read(NOWHERE if insist else where, note) as store:
         if not insist:
             try:
-                found, recorded = lookup.look_up(store, text, access)
+                found = lookup.look_up(store, text, access)
             except NotFound as error:
                 missing = error
         there = access if found is None else connections.access_to(found.location, access)
@@ -100,7 +100,7 @@ def run_seen(
                 found = theirs
         if found is None:
             raise missing
-        yield store, found, recorded, there
+        yield store, found, found.run_id in store.ids(), there
 
 
 def damaged(store: SqlStore) -> dict[str, BenchError]:
@@ -209,13 +209,11 @@ def import_collected(
     from k8sbench.adapters.store import exchange
 
     there = collectors.runs(access, note, insist=True)
-    run_ids: dict[str, None] = {}
+    ids, run_ids = [run.run_id for run in there], dict[str, None]()
     for text in texts:
         members = [run.run_id for run in there if run.plan.set_name == text]
-        ids = [run.run_id for run in there]
-        place = "in the collector's store"
-        for run_id in members or [resolve(ids, text, where=place)]:
-            run_ids[run_id] = None
+        found = members or [resolve(ids, text, where="in the collector's store")]
+        run_ids |= dict.fromkeys(found)
 
     def fetch(incoming: Path) -> None:
         for run_id in run_ids:
@@ -251,7 +249,7 @@ def remove(
                     f"Run {run.run_id} is {run.phase}, not over. Nothing was removed.",
                     f"End it first with: k8sbench cancel {run.run_id}",
                 )
-            stack.enter_context(_claimed(store, run))
+            stack.enter_context(exchange.claimed(store, run.run_id))
         run_ids = [*damaged, *(run.run_id for run in runs)]
         if not confirm(run_ids):
             raise Interrupted("Nothing was removed.")
@@ -267,19 +265,6 @@ def remove(
     return run_ids
 
 
-@contextlib.contextmanager
-def _claimed(store: SqlStore, run: Run) -> Iterator[None]:
-    if not store.claims.claim(run.run_id):
-        raise UsageError(
-            f"Another k8sbench process follows run {run.run_id}. Nothing was changed.",
-            "Wait for it, or end it.",
-        )
-    try:
-        yield
-    finally:
-        store.claims.release(run.run_id)
-
-
 def keep_seconds(text: str) -> float:
     """Read for how long logs are kept."""
     seconds = times.seconds(text)
@@ -291,30 +276,8 @@ def keep_seconds(text: str) -> float:
 def prune(
     store: SqlStore, keep_s: float, *, dry_run: bool = False
 ) -> tuple[dict[str, Pruned], dict[str, str]]:
-    """Remove local logs and GPU series of runs ended ``keep_s`` ago.
-
-    Rows and measurements stay. Logs of unmeasured runs, of runs with pending cluster requests and
-    of runs followed by another process stay too. Returns the removed (or removable) files by run
-    id, and the reasons other old logs are kept.
-    """
+    """Remove local logs and GPU series as :func:`.exchange.prune_old` does."""
     from k8sbench.adapters.store import exchange
 
-    now, rule = context.now(), f"{KEEP_OPTION} {times.duration(keep_s)}"
-    done: dict[str, Pruned] = {}
-    kept: dict[str, str] = {}
-    for run in store.runs(RunFilter()):
-        run_id = run.run_id
-        is_old = run.ended_at is not None and run.ended_at <= now - keep_s
-        if not is_old or not exchange.printed(store.run_folder(run_id).path):
-            continue
-        if run.owes_measurement:
-            kept[run_id] = "It is not measured yet."
-        elif run.wishes:
-            kept[run_id] = "What is left of its job is to be deleted."
-        else:
-            try:
-                with _claimed(store, run):
-                    done[run_id] = exchange.prune(store, run_id, at=now, rule=rule, dry_run=dry_run)
-            except (StoreError, UsageError) as error:
-                kept[run_id] = error.message
-    return done, kept | store.unreadable
+    rule = f"{KEEP_OPTION} {times.duration(keep_s)}"
+    return exchange.prune_old(store, keep_s, at=context.now(), rule=rule, dry_run=dry_run)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import shlex
-import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from k8sbench.adapters.clock import steady
 from k8sbench.app import (
     cases,
     catalog,
@@ -32,7 +29,7 @@ from k8sbench.lifecycle.context import (
     SweepReporter,
 )
 from k8sbench.lifecycle.gathering import Gathering
-from k8sbench.model import creation, extras, times
+from k8sbench.model import creation, times
 from k8sbench.model.errors import BenchError, Unreachable, UsageError
 from k8sbench.model.finding import Finding
 from k8sbench.model.identity import check_set, checked_run_id, checked_set_name
@@ -50,8 +47,6 @@ DETACHED_SECONDS = 86_400.0
 
 This limits how long an unattended job holds GPUs.
 """
-INSTALLED_AS = {"pytorch": "torch", "paddle": "paddle"}
-"""Framework → its module, and our extra that installs it."""
 
 
 class DryRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,24 +77,26 @@ def submit(
     """
     benchmarks = catalog.named(request.benchmark)
     check_names(request)
-    offline = request.dry_run == "client"
-    target = targets.for_submit(request, offline=offline)
+    target = targets.for_submit(request)
     # Every case is planned and rendered before the first one starts: a mistake in the last of
     # them must not show after hours.
     planned = cases.prepare(benchmarks, request, target.site, reporter.note)
     if request.run_id is not None and sum(case.repeats for case in planned) > 1:
         raise UsageError("--run-id names one run.", "Ask for one case without repeats.")
-    # A single case is rendered before it is recorded.
-    rendered = _rendered(planned, request.run_id) if request.dry_run or len(planned) > 1 else []
-    if offline:
+    rendered: list[tuple[RunPlan, tuple[Manifest, ...]]] = []
+    if request.dry_run or len(planned) > 1:  # a single case is rendered before it is recorded
+        plans = [case.plan(request.run_id or "draft", "draft") for case in planned]
+        rendered = [(plan, case.manifests(plan)) for case, plan in zip(planned, plans, strict=True)]
+    if request.dry_run == "client":
         return _dry_run(request, target, rendered, reporter)
     if target.api is None:
-        planned = _with_frameworks(planned, reporter)
-        if request.dry_run is None:
-            _check_agreed(planned, request, agree)
+        from k8sbench.adapters.local import cluster
+
+        planned = cases.kept(planned, cluster.missing_framework, reporter.note)
+        _check_agreed(planned, request, agree)
     has_collector = _has_collector(target, request)
-    if not has_collector:
-        check_detached(request)
+    if request.detach and not has_collector:
+        _check_detached(request)
     if request.dry_run == "server":
         return _dry_run(request, target, rendered, reporter)
     if target.api is not None and request.all_cases and not request.wait:
@@ -120,26 +117,39 @@ def run(
 
     With ``has_collector`` the collector of the namespace owns the jobs.
     """
-    if target.api is not None:
-        cases.check_objects(target.api, [case.draft for case in planned])
+    api, deadline_s = target.api, None
+    if api is not None:
+        from k8sbench.adapters.kubernetes import preflight
+
+        preflight.refuse(api, [case.draft for case in planned])
     if request.resume is None and request.set_name is None:
         # A run and its set have the same name where only the run was named.
         set_name = checked_set_name(request.run_id or new_set_name())
         request = msgspec.structs.replace(request, set_name=set_name)
+    sources: Sequence[MetricSource] = ()
     with (
         stores.to_write(request.store) as store,
         _cluster(target, request, store, reporter) as cluster,
         submitting.held_set(store.claims, request.joined_set, resumes=request.resume is not None),
     ):
-        place = target.api.place if target.api else None
+        if api and has_collector:
+            place = api.place.namespace
+            reporter.note(f"The collector of namespace {place} collects the runs.")
+        elif api and request.detach:
+            deadline_s = DETACHED_SECONDS
+            limit = times.duration(DETACHED_SECONDS)
+            reporter.note(
+                "No collector is seen in the namespace: collect the runs with k8sbench collect"
+                f" --all; the cluster ends their jobs {limit} after their time limit."
+            )
+        has_gpus = any(case.draft.device != "cpu" for case in planned)
+        if has_gpus and not (has_collector or request.detach):
+            sources = connections.metric_sources(request.prometheus, api, store)
         context = run_context(
-            store,
-            cluster,
-            location=place,
-            clock=target.api.time if target.api else steady,
-            metric_sources=() if has_collector else _sources(request, target, planned, store),
+            *(store, cluster, api),
+            metric_sources=sources,
             access=request.access,
-            deadline_s=_deadline(target, request, reporter, has_collector=has_collector),
+            deadline_s=deadline_s,
             for_collector=has_collector,
         )
         finished: list[Run] = []
@@ -179,39 +189,6 @@ def _has_collector(target: RunTarget, request: SubmitRequest) -> bool:
     with contextlib.suppress(BenchError):  # of one that cannot be read no row would come
         return CollectorProxy(target.api).is_there()
     return False
-
-
-def _deadline(
-    target: RunTarget, request: SubmitRequest, reporter: Reporter, *, has_collector: bool
-) -> float | None:
-    """Note who collects the runs; returns after what time beyond their limits jobs end."""
-    if has_collector and target.api is not None:
-        place = target.api.place.namespace
-        reporter.note(f"The collector of namespace {place} collects the runs.")
-    if has_collector or target.api is None or not request.detach:
-        return None
-    limit = times.duration(DETACHED_SECONDS)
-    reporter.note(
-        "No collector is seen in the namespace: collect the runs with k8sbench collect --all;"
-        f" the cluster ends their jobs {limit} after their time limit."
-    )
-    return DETACHED_SECONDS
-
-
-def _sources(
-    request: SubmitRequest, target: RunTarget, planned: Sequence[PlannedCase], store: SqlStore
-) -> Sequence[MetricSource]:
-    """Return the sources of GPU metrics for runs that are followed and have GPUs."""
-    if request.detach or all(case.draft.device == "cpu" for case in planned):
-        return ()
-    return connections.metric_sources(request.prometheus, target.api, store)
-
-
-def _rendered(
-    planned: Sequence[PlannedCase], run_id: str | None
-) -> list[tuple[RunPlan, tuple[Manifest, ...]]]:
-    plans = [case.plan(checked_run_id(run_id or "draft"), "draft") for case in planned]
-    return [(plan, case.manifests(plan)) for case, plan in zip(planned, plans, strict=True)]
 
 
 def _dry_run(
@@ -267,9 +244,8 @@ def _followed(
     if outcome.how is How.FOLLOWED_ELSEWHERE:
         from k8sbench.app import follow
 
-        return follow.follow(
-            *(store, run, request.access, reporter, stop), keep=request.keep, wait=request.wait
-        )
+        keep, wait = request.keep, request.wait
+        return follow.Follower(store, request.access, reporter, stop, keep, wait).follow(run)
     if outcome.how is How.OVER_BEFORE:
         own_set = run.plan.set_name
         of_set = "" if own_set == request.joined_set else f" of set {own_set}"
@@ -290,13 +266,13 @@ def check_names(request: SubmitRequest) -> None:
         check_set(name, sets)
 
 
-def check_detached(request: SubmitRequest) -> None:
+def _check_detached(request: SubmitRequest) -> None:
     """Reject what would come after the end of a command that detaches."""
     for option, is_given, way in (
         ("parallel", request.parallel > 1, "Without a collector all jobs are created at once."),
         ("keep", request.keep, "Give it to the command that ends the run: collect RUN --keep."),
     ):
-        if request.detach and is_given:
+        if is_given:
             message = f"--detach ends before the jobs do, so that --{option} has no effect."
             raise UsageError(message, way)
 
@@ -306,7 +282,7 @@ def _check_agreed(
 ) -> None:
     """Ask for consent to run local commands of a user's file."""
     own = [case.draft for case in planned if case.draft.impl == "user"]
-    if not own or request.yes:
+    if not own or request.yes or request.dry_run is not None:
         return
     commands = dict.fromkeys(shlex.join(plan.command) for plan in own)
     text = "\n  ".join(
@@ -318,31 +294,9 @@ def _check_agreed(
         raise UsageError("The program was not started.", "Nothing was recorded.")
 
 
-def _with_frameworks(planned: Sequence[PlannedCase], reporter: Reporter) -> tuple[PlannedCase, ...]:
-    """Leave out cases whose framework is missing; at least one stays."""
-    kept: list[PlannedCase] = []
-    for case in planned:
-        plan, module = case.draft, INSTALLED_AS[case.draft.framework]
-        # A program of the user's own brings what it needs.
-        if plan.impl == "user" or importlib.util.find_spec(module) is not None:
-            kept.append(case)
-        else:
-            reporter.note(f"left out: {plan.benchmark} {plan.case}: {module} is not installed.")
-    if not kept:
-        raise UsageError(
-            f"A local run of {plan.benchmark} on {plan.framework} needs {module}, which is not"
-            f" installed beside k8sbench ({sys.executable}).",
-            f"{extras.how_to_install(module)}; or choose another --framework.",
-        )
-    return tuple(kept)
-
-
 @contextlib.contextmanager
 def _cluster(
-    target: RunTarget,
-    request: SubmitRequest,
-    store: SqlStore,
-    reporter: Reporter,
+    target: RunTarget, request: SubmitRequest, store: SqlStore, reporter: Reporter
 ) -> Iterator[Cluster]:
     if target.api is None:
         from k8sbench.adapters.local.cluster import LocalCluster

@@ -13,7 +13,6 @@ from k8sbench.model import kinds
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import NotFound, Unreachable, UsageError
 from k8sbench.model.operators import OPERATORS
-from k8sbench.model.pool import CPU_POOL
 from k8sbench.model.request import ClusterAccess, SubmitRequest
 
 if TYPE_CHECKING:
@@ -32,13 +31,11 @@ class RunTarget:
         """``api``: the connection to the cluster, if there is one."""
 
 
-def for_submit(
-    request: SubmitRequest, *, offline: bool = False, may_be_local: bool = True
-) -> RunTarget:
+def for_submit(request: SubmitRequest, *, may_be_local: bool = True) -> RunTarget:
     """Choose where ``submit`` runs; a cluster is asked for its node pools alone.
 
     Unless it ``may_be_local`` no error advises this machine.
-    With ``offline`` one that does not answer is not waited for, and need not.
+    One that does not answer is not waited for in a dry run of the client, and need not.
     ``--backend auto`` takes the cluster that is configured, and this machine only where there is
     none: a run that was meant for a cluster is not started here. Naming a cluster is asking for it.
     Options that only a cluster has are rejected for this machine.
@@ -51,7 +48,7 @@ def for_submit(
     from k8sbench.adapters.kubernetes.client import connection
 
     try:
-        return on_cluster(connections.connect(request.access), request, offline=offline)
+        return on_cluster(connections.connect(request.access), request)
     except connection.NoCluster as error:
         if request.names_cluster:
             raise
@@ -84,18 +81,21 @@ def _or_here(error: Unreachable) -> Unreachable:
     return with_way
 
 
-def for_render(request: SubmitRequest) -> RunTarget:
+def for_render(request: SubmitRequest) -> Site:
     """Choose what ``render`` renders for: a pool of a cluster, unless ``--backend local``."""
     if request.backend == "local":
-        return _here(None, request)
-    site, source = _pool_site(request)
-    site = msgspec.structs.replace(site, job_kind=kinds.WORDS.get(request.job_kind))
-    return RunTarget(site, f"pool {site.pool.name} from {source}")
+        return _here(None, request).site
+    from k8sbench.adapters.files import pools
+
+    return _site(pools.load(request.pools_file), request)
 
 
 def _here(reason: str | None, request: SubmitRequest) -> RunTarget:
     """Choose this machine; reject the first cluster-only option given."""
-    target = local(reason)
+    from k8sbench.adapters.local import cluster
+
+    site, devices = cluster.site()
+    target = RunTarget(site, f"backend local: {devices}" + (f"; {reason}" if reason else ""))
     option = next(request.options_of_clusters(), None)
     if option is not None:
         raise UsageError(
@@ -106,36 +106,16 @@ def _here(reason: str | None, request: SubmitRequest) -> RunTarget:
     return target
 
 
-def local(reason: str | None) -> RunTarget:
-    """Describe this machine: its GPUs as a pool of one node, or none."""
-    from k8sbench.adapters.local import gpus
-    from k8sbench.adapters.local.cluster import machine_cores
-
-    here = gpus.inventory()
-    pool = CPU_POOL
-    if here.gpus:
-        pool = msgspec.structs.replace(
-            CPU_POOL, gpus_per_node=len(here.gpus), gpu_model=here.gpus[0].model
-        )
-    devices = f"{len(here.gpus)} × {here.gpus[0].model}" if here.gpus else f"no GPU ({here.reason})"
-    why = f"backend local: {devices}" + (f"; {reason}" if reason else "")
-    return RunTarget(Site(backend="local", pool=pool, cores=machine_cores()), why)
-
-
 def proposed_pools(access: ClusterAccess) -> str:
     """Write a pools file for the nodes of a cluster.
 
     Raises :class:`Unreachable` where they may not be listed, :class:`NotFound` where none has GPUs.
     """
-    from k8sbench.adapters.kubernetes import kinds as objects
-    from k8sbench.adapters.kubernetes.client.faults import ApiFault
+    from k8sbench.adapters.kubernetes import listing
     from k8sbench.diagnose.preflight.nodes import proposed
 
     with contextlib.closing(connections.connect(access)) as api:
-        try:
-            nodes, _ = api.list(objects.path("Node"))
-        except ApiFault as fault:
-            raise api.explained(fault, "the nodes be listed") from fault
+        nodes = listing.nodes(api, {})
     text = proposed(nodes)
     if not text:
         raise NotFound(
@@ -145,32 +125,46 @@ def proposed_pools(access: ClusterAccess) -> str:
     return text
 
 
-def cluster_pools(api: Api, seconds: float) -> PublishedPools | None:
-    """Ask a cluster for the pools file that the chart publishes; raises :class:`BenchError`."""
-    from k8sbench.adapters.kubernetes import listing
-
-    connections.check_answers(api, seconds)
-    return listing.published_pools(api)
-
-
 def known_pools(file: str | None, access: ClusterAccess) -> tuple[LoadedPools, str | None]:
     """Return the pools for ``submit``, and why the cluster's are missing.
 
     The reason is None if they were read, if there is no cluster, or if a file takes precedence. A
     named cluster must answer; raises :class:`BenchError`.
     """
+    if not connections.configured(access):
+        from k8sbench.adapters.files import pools
+
+        return pools.load(file), None
+    return _pools(
+        *(file, lambda: contextlib.closing(connections.connect(access))),
+        seconds=connections.ANSWER_SECONDS,
+        is_needed=access.named,
+    )
+
+
+def _pools(
+    file: str | None,
+    connected: Callable[[], contextlib.AbstractContextManager[Api]],
+    *,
+    seconds: float,
+    is_needed: bool,
+) -> tuple[LoadedPools, str | None]:
+    """Return the pools, and why those that the chart publishes are missing.
+
+    Unless the cluster ``is_needed`` it need not answer.
+    """
     from k8sbench.adapters.files import pools
+    from k8sbench.adapters.kubernetes import listing
 
     unread = []
 
     def published() -> PublishedPools | None:
-        if not connections.configured(access):
-            return None
         try:
-            with contextlib.closing(connections.connect(access)) as api:
-                return cluster_pools(api, connections.ANSWER_SECONDS)
+            with connected() as api:
+                connections.check_answers(api, seconds)
+                return listing.published_pools(api)
         except Unreachable as error:
-            if access.named:
+            if is_needed:
                 raise
             unread.append(error.message)
             return None
@@ -178,56 +172,40 @@ def known_pools(file: str | None, access: ClusterAccess) -> tuple[LoadedPools, s
     return pools.load(file, published=published), unread[0] if unread else None
 
 
-def on_cluster(api: Api, request: SubmitRequest, *, offline: bool = False) -> RunTarget:
-    """Choose a pool of a cluster, and the kind of the jobs."""
-    unread = []
+def on_cluster(api: Api, request: SubmitRequest) -> RunTarget:
+    """Choose a pool of a cluster, and the kind of the jobs.
 
-    def published() -> PublishedPools | None:
-        try:
-            return cluster_pools(api, SILENT_SECONDS if offline else connections.ANSWER_SECONDS)
-        except Unreachable as error:
-            if not offline:
-                raise
-            unread.append(error)
-            return None
+    The kind is explained if the cluster serves several, or a single one other than the first.
+    """
+    from k8sbench.adapters.kubernetes import listing
 
-    site, source = _pool_site(request, published)
-    kind, jobs = _job_kind(api, request, offline=offline)
-    site = msgspec.structs.replace(site, job_kind=kind)
-    if unread:
-        source += f" (those of the cluster were not read: {unread[0].message.rstrip('.')})"
-    why = f"backend kubernetes: {api.why}, namespace {api.place.namespace}; pools from {source}"
-    why += jobs
+    offline = request.dry_run == "client"
+    loaded, unread = _pools(
+        *(request.pools_file, lambda: contextlib.nullcontext(api)),
+        seconds=SILENT_SECONDS if offline else connections.ANSWER_SECONDS,
+        is_needed=not offline,
+    )
+    site = _site(loaded, request)
+    why = f"backend kubernetes: {api.why}, namespace {api.place.namespace}"
+    why += f"; pools from {loaded.source}"
+    if unread is not None:
+        why += f" (those of the cluster were not read: {unread.rstrip('.')})"
+    words = [] if offline or request.job_kind != "auto" else listing.job_kinds(api)
+    if words not in ([], ["v1"]):
+        site = msgspec.structs.replace(site, job_kind=kinds.WORDS[words[0]])
+        others = (f", {OPERATORS[word].name} with --job-kind {word}" for word in words[1:])
+        why += f"; jobs of {OPERATORS[words[0]].name}{''.join(others)}"
     if not api.is_verified:
         why += "; the server's certificate is not checked (insecure-skip-tls-verify)"
     return RunTarget(site, why, api)
 
 
-def _job_kind(api: Api, request: SubmitRequest, *, offline: bool) -> tuple[str | None, str]:
-    """Choose the job kind, and explain a non-obvious choice.
+def _site(loaded: LoadedPools, request: SubmitRequest) -> Site:
+    from k8sbench.adapters.files import packaged
 
-    It is explained if the cluster serves several kinds, or a single one other than the first.
-    """
-    from k8sbench.adapters.kubernetes.client.faults import ApiFault
-
-    if request.job_kind != "auto" or offline:
-        return kinds.WORDS.get(request.job_kind), ""
-    try:
-        groups = {group["name"] for group in api.get("/apis")["groups"]}
-    except (ApiFault, KeyError, TypeError):
-        return None, ""  # what is wrong is said of the creation
-    words = kinds.served(groups)
-    if words in ([], ["v1"]):
-        return None, ""
-    others = (f", {OPERATORS[word].name} with --job-kind {word}" for word in words[1:])
-    return kinds.WORDS[words[0]], f"; jobs of {OPERATORS[words[0]].name}{''.join(others)}"
-
-
-def _pool_site(
-    request: SubmitRequest, published: Callable[[], PublishedPools | None] | None = None
-) -> tuple[Site, str]:
-    from k8sbench.adapters.files import packaged, pools
-
-    loaded = pools.load(request.pools_file, published=published)
-    pool = loaded.pool(request.node_pool)
-    return Site(backend="kubernetes", pool=pool, images=packaged.image_table()), loaded.source
+    return Site(
+        backend="kubernetes",
+        pool=loaded.pool(request.node_pool),
+        images=packaged.image_table(),
+        job_kind=kinds.WORDS.get(request.job_kind),
+    )

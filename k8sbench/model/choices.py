@@ -8,6 +8,7 @@ the user should know of.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import msgspec
 
@@ -137,6 +138,23 @@ def choose_variant(
             did_you_mean(name, by_name) + f"Variants: {', '.join(by_name)}.",
         )
     return framework, by_name[name]
+
+
+def single_cases(
+    spec: BenchmarkSpec, request: SubmitRequest
+) -> Iterator[tuple[SubmitRequest, int]]:
+    """Yield a request and its number of runs per framework and shape."""
+    frameworks = spec.frameworks if request.framework == "all" else (request.framework,)
+    for framework in frameworks:
+        single = msgspec.structs.replace(request, framework=framework, all_cases=False)
+        _, variant = choose_variant(spec, framework, request.variant)
+        repeats = request.repeats or (variant.repeats if request.all_cases else 1)
+        if not request.all_cases:
+            yield single, repeats
+            continue
+        for case in variant.cases:
+            replicas, gpus = parse_case(case)
+            yield msgspec.structs.replace(single, replicas=replicas, gpus=gpus), repeats
 
 
 def shape(case: PlanChoices, notes: list[str]) -> tuple[int, int]:

@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from k8sbench.model import speed_options
 from k8sbench.model.counts import counted
 from k8sbench.model.finding import Finding
-from k8sbench.model.group import Group, Spread
+from k8sbench.model.group import Group, Result, Spread
 from k8sbench.model.measurement import AccuracyResult, Measurement
 from k8sbench.model.plan import SMOKE_MARK, RunPlan
 from k8sbench.report import formats
@@ -254,6 +256,22 @@ def remarks(found: Judged) -> dict[str, str]:
         for one in found.nodes
         if one.node in named
     }
+
+
+def remarked(results: Sequence[Result], found: Judged) -> list[Result]:
+    """Sort rows of nodes, slowest first, and add remarks on the nodes."""
+    of_node = remarks(found)
+
+    def rate(row: Result) -> float:
+        return row.group.spread.median if row.group.spread else float("inf")
+
+    rows = []
+    for row in sorted(results, key=rate):
+        remark = of_node.get(row.group.key.node)
+        judgements = (*([remark] if remark else []), *row.group.judgements)
+        group = msgspec.structs.replace(row.group, judgements=judgements)
+        rows.append(msgspec.structs.replace(row, group=group))
+    return rows
 
 
 def sentences(found: Judged) -> Iterator[str]:

@@ -78,6 +78,10 @@ def test_another_machine_reads_what_a_submitter_has_left(
         assert "no such run: r9" in other.run("status", "r9", "--store=cluster", code=2).err
         assert "There is no run 'r9'" in other.run("status", "r9", code=2).err
         assert "can be read" not in other.run("watch", "r1", "--store=cluster", code=2).out
+        for command in ("watch", "collect", "cancel", "delete"):
+            over = other.run(command, "r1")
+            assert "the collector has collected it: nothing is left to do" in over.err
+            assert (" ok (smoke)" in over.out) == (command in {"watch", "collect"})
         # Who has submitted it takes it over, though its job is gone.
         taken = own_shell.run("collect", "--all")
         assert " ok (smoke)" in taken.out

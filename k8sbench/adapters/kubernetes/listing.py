@@ -23,7 +23,7 @@ from k8sbench.adapters.kubernetes.watching.reflector import Changed
 from k8sbench.diagnose.job import state
 from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import PLAN_ANNOTATION
-from k8sbench.model.kinds import KINDS, kind_of
+from k8sbench.model.kinds import KINDS, kind_of, served
 from k8sbench.model.kube import (
     MANAGED,
     RUN_LABEL,
@@ -226,6 +226,14 @@ def node_facts(api: Api, names: Sequence[str]) -> Mapping[str, Mapping[str, str]
         for fields in (f"metadata.name={name}" for name in names) if few else ("",):
             api.list(kinds.path("Node"), fields=fields, keep=take, retry_s=0)
     return found
+
+
+def job_kinds(api: Api) -> list[str]:
+    """Return the values of ``--job-kind`` that the cluster serves; none if unknown."""
+    try:
+        return served({group["name"] for group in api.get("/apis")["groups"]})
+    except (ApiFault, KeyError, TypeError):
+        return []  # what is wrong is said of the creation
 
 
 def published_pools(api: Api) -> PublishedPools | None:

@@ -113,11 +113,19 @@ def dry_run(api: Api, plan: RunPlan, objects: Sequence[Manifest]) -> list[Findin
     return [finding for finding in found if finding.severity != "ok"]
 
 
-def refuse(api: Api, plan: RunPlan) -> None:
+def refuse(api: Api, plans: Sequence[RunPlan]) -> None:
     """Reject unmountable claims and a queue for other nodes, before creation.
 
     Raises :class:`Unreachable` with a sentence for each. Forbidden reads reject nothing.
     """
+    # One command names one queue and one pool.
+    different = {(*sources.claims(plan).items(), plan.replicas > 1): plan for plan in plans}
+    for plan in different.values():
+        if sources.claims(plan) or plan.queue is not None:
+            _refuse(api, plan)
+
+
+def _refuse(api: Api, plan: RunPlan) -> None:
     facts = PreflightFacts(
         plan=plan,
         home=api.place.namespace,

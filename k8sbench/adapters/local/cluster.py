@@ -8,6 +8,7 @@ what was started: each replica's command, folder and environment.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import platform
 import socket
@@ -24,8 +25,11 @@ import k8sbench
 from k8sbench.adapters.local import gpus, launch
 from k8sbench.adapters.local.job import ENDED, LocalJob, Replica
 from k8sbench.adapters.store import disk
+from k8sbench.model import extras
+from k8sbench.model.choices import Site
 from k8sbench.model.errors import EarlierAttempt, JobFailed, NotFound, UsageError
 from k8sbench.model.plan import RunPlan
+from k8sbench.model.pool import CPU_POOL
 from k8sbench.model.run import Run
 from k8sbench.model.times import SAVE_SECONDS
 from k8sbench.ports import Cluster, JobEvent, LogMark, Manifest
@@ -43,6 +47,8 @@ FINISH_GRACE = 60.0
 They have taken the same steps, and only tidy up.
 """
 
+INSTALLED_AS = {"pytorch": "torch", "paddle": "paddle"}
+"""Framework → its module, and our extra that installs it."""
 SHARED_WAIT = 0.1
 """Longest wait for the first of several jobs, seconds."""
 
@@ -250,6 +256,57 @@ def machine_cores() -> int:
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
         cores = min(cores, max(1, int(quota) // int(period)))  # "max": no limit
     return cores
+
+
+def site() -> tuple[Site, str]:
+    """Return this machine, its GPUs as a pool of one node, and its devices in words."""
+    found, pool = gpus.inventory(), CPU_POOL
+    devices = f"no GPU ({found.reason})"
+    if found.gpus:
+        count, model = len(found.gpus), found.gpus[0].model
+        pool = msgspec.structs.replace(pool, gpus_per_node=count, gpu_model=model)
+        devices = f"{count} × {model}"
+    return Site(backend="local", pool=pool, cores=machine_cores()), devices
+
+
+def missing_framework(plan: RunPlan) -> UsageError | None:
+    """Return the refusal of a case whose framework is not installed here."""
+    module = INSTALLED_AS[plan.framework]
+    # A program of the user's own brings what it needs.
+    if plan.impl == "user" or importlib.util.find_spec(module) is not None:
+        return None
+    return UsageError(
+        f"{plan.benchmark} {plan.framework} {plan.case}: {module} is not installed.",
+        f"{extras.how_to_install(module)}; or choose another --framework.",
+    )
+
+
+def check_files(plan: RunPlan) -> None:
+    """Check the files and folders of a local run; raises :class:`UsageError`."""
+    for option, place, kind, fits in (
+        ("--data", plan.data, "folder", Path.is_dir),
+        ("--weights", plan.weights, "file", Path.is_file),
+    ):
+        path = _path(place)
+        if path is not None and not (os.access(path, os.R_OK) and fits(path)):
+            raise UsageError(
+                f"{option}: there is no {kind} {path} that you may read.",
+                f"Name the {kind} that is meant.",
+            )
+    if (folder := _path(plan.checkpoints)) is not None:
+        # The run makes what is missing of it.
+        parent = next(path for path in (folder, *folder.parents) if os.access(path, os.F_OK))
+        if not (parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)):
+            raise UsageError(
+                f"--checkpoints {folder}: {parent} is not a folder that you may write to.",
+                "Name another folder.",
+            )
+
+
+def _path(place: str | None) -> Path | None:
+    if place is None or not place.startswith("path:"):
+        return None
+    return Path(place.removeprefix("path:"))
 
 
 @contextlib.contextmanager

@@ -44,6 +44,7 @@ from k8sbench.model.errors import BenchError, InputError, NotFound, StoreError, 
 from k8sbench.model.identity import checked_run_id, checked_set_name
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.run import Run
+from k8sbench.ports import RunFilter
 
 IMPORTED = "imported.json"
 INCOMING = "incoming"
@@ -292,6 +293,49 @@ def prune(store: SqlStore, run_id: str, *, at: float, rule: str, dry_run: bool =
         if (logs := folder.path / LOGS).exists():
             logs.rmdir()
     return removed
+
+
+def prune_old(
+    store: SqlStore, keep_s: float, *, at: float, rule: str, dry_run: bool
+) -> tuple[dict[str, Pruned], dict[str, str]]:
+    """Remove local logs and GPU series of runs ended ``keep_s`` ago.
+
+    Rows and measurements stay. Logs of unmeasured runs, of runs with pending cluster requests and
+    of runs followed by another process stay too. Returns the removed (or removable) files by run
+    id, and the reasons other old logs are kept.
+    """
+    done: dict[str, Pruned] = {}
+    kept: dict[str, str] = {}
+    for run in store.runs(RunFilter()):
+        run_id = run.run_id
+        is_old = run.ended_at is not None and run.ended_at <= at - keep_s
+        if not is_old or not printed(store.run_folder(run_id).path):
+            continue
+        if run.owes_measurement:
+            kept[run_id] = "It is not measured yet."
+        elif run.wishes:
+            kept[run_id] = "What is left of its job is to be deleted."
+        else:
+            try:
+                with claimed(store, run_id):
+                    done[run_id] = prune(store, run_id, at=at, rule=rule, dry_run=dry_run)
+            except (StoreError, UsageError) as error:
+                kept[run_id] = error.message
+    return done, kept | store.unreadable
+
+
+@contextlib.contextmanager
+def claimed(store: SqlStore, run_id: str) -> Iterator[None]:
+    """Claim a run to change its files; raises :class:`UsageError` if another process has it."""
+    if not store.claims.claim(run_id):
+        raise UsageError(
+            f"Another k8sbench process follows run {run_id}. Nothing was changed.",
+            "Wait for it, or end it.",
+        )
+    try:
+        yield
+    finally:
+        store.claims.release(run_id)
 
 
 def pruned(folder: Path) -> Pruned | None:

@@ -112,7 +112,7 @@ def cancel_command(runs: tuple[str, ...], **where: Any) -> None:
     ended by the k8sbench that started them. A run that has ended is not changed.
     """
     with reporting() as reporter:
-        follow.cancel(runs, reporter=reporter, stop=SignalStop(), **where)
+        follow.end(runs, "cancel", reporter=reporter, stop=SignalStop(), **where)
 
 
 @click.command()
@@ -126,4 +126,4 @@ def delete_command(runs: tuple[str, ...], **where: Any) -> None:
     and logs in the store stay.
     """
     with reporting() as reporter:
-        follow.delete(runs, reporter=reporter, stop=SignalStop(), **where)
+        follow.end(runs, "delete", reporter=reporter, stop=SignalStop(), **where)

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from k8sbench.model.errors import DoesNotFit
 from k8sbench.model.kube import KubeObject, conditions, is_true, labels_of
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.pool import amount, gpu_remark, plain
@@ -43,6 +44,18 @@ def room(nodes: Sequence[KubeObject], plan: RunPlan) -> int:
     return sum(
         min(int(allocatable(node, name) // need) for name, need in needs.items() if need)
         for node in usable
+    )
+
+
+def no_room(nodes: Sequence[KubeObject], plan: RunPlan) -> DoesNotFit | None:
+    """Return the refusal of a run that needs more nodes than its pool has."""
+    here = room(nodes, plan)
+    if plan.replicas <= here:
+        return None
+    return DoesNotFit(
+        f"{plan.benchmark} {plan.framework} {plan.case}: pool {plan.pool.name} has room for {here}"
+        f" of its {plan.replicas} replicas.",
+        "Give --wait where an autoscaler adds nodes, or choose another --node-pool.",
     )
 
 

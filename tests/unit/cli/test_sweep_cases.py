@@ -65,10 +65,10 @@ def test_all_benchmarks_skip_a_missing_framework(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(submit, "run", run)
     err = cli("submit", "all", "--backend=local", code=2).err
     assert {plan.benchmark for plan in planned} == {"deeplabv3p", "resnet50", "tsm"}
-    assert "left out: arcface 1x1-cpu: paddle is not installed." in err
+    assert "left out: arcface paddle 1x1-cpu: paddle is not installed." in err
     planned.clear()
     err = cli("submit", "arcface", "--backend=local", code=2).err
-    assert "needs paddle, which is not installed" in err
+    assert "error: arcface paddle 1x1-cpu: paddle is not installed." in err
     assert planned == []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import pytest
@@ -12,19 +13,31 @@ import pytest
 from k8sbench.adapters.kubernetes import collectors as proxies
 from k8sbench.adapters.kubernetes.collectors import CollectorProxy
 from k8sbench.adapters.store.sql_store import open_store
-from k8sbench.app import collectors, connections, listing, results, stores
+from k8sbench.app import (
+    collect,
+    collectors,
+    connections,
+    follow,
+    listing,
+    lookup,
+    results,
+    stores,
+)
+from k8sbench.lifecycle.context import Stop
 from k8sbench.measure.group.selection import Wanted
-from k8sbench.model.errors import Unreachable
+from k8sbench.model.errors import NotFound, Unreachable
 from k8sbench.model.group import GroupFilter
 from k8sbench.model.phase import Phase, Transition
-from k8sbench.model.request import ClusterAccess
+from k8sbench.model.request import ClusterAccess, CollectOptions
 from k8sbench.model.run import Run
-from k8sbench.ports import RunFilter
+from k8sbench.ports import RunFilter, Store
 from k8sbench.report import run_document
 from tests.unit.cli import live_runs
+from tests.unit.lifecycle.played import Silent
 from tests.unit.store.examples import OWNER, measurement, plan, step
 
 HERE = ClusterAccess(namespace="team")
+KINDS: tuple[Literal["cancel", "delete"], ...] = ("cancel", "delete")
 
 
 def run(name: str, *phases: Phase, measured: bool = False, at: float = 100.0) -> Run:
@@ -53,6 +66,9 @@ class Proxy(CollectorProxy):
         self.asked.append(query)
         if self.says is not None:
             return self.says
+        if path.startswith("runs/"):
+            named = next((run for run in self.has if path == f"runs/{run.run_id}"), None)
+            return None if named is None else msgspec.json.encode(run_document.status(named))
         if self.breaks_at is not None and len(self.asked) >= self.breaks_at:
             raise Unreachable("The collector does not answer.")
         until = float(query.get("until", "inf"))
@@ -111,6 +127,32 @@ def test_an_answer_of_another_version_is_a_note_or_an_error_in_words(
         collectors.run(HERE, "a", noted.append, insist=True)
     with pytest.raises(Unreachable, match="not one that this version"):
         collectors.copied(HERE, "a", tmp_path, "logs")
+
+
+def test_a_run_that_only_the_collector_has_is_over_for_every_command(
+    proxy: Proxy, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(_store: Store, _text: str, _access: ClusterAccess, missing: NotFound) -> None:
+        raise missing
+
+    monkeypatch.setattr(lookup, "_foreign_job", gone)
+    reporter, where = Silent(), (store, HERE)
+    watched = follow.watch("a", *where, reporter, Stop())
+    options = CollectOptions(runs=("a",), access=HERE, store=store)
+    result, rows = collect.collect(options, reporter, Stop(), lambda _: False)
+    assert [run.run_id for run in result.closed] == ["a"]
+    for shown in (watched, rows):
+        (row,) = shown.report.results
+        assert [member.verdict for member in row.group.members] == ["valid"]
+    for kind in KINDS:
+        follow.end(["a"], kind, *where, reporter, Stop())
+    over = "Run a is over, and the collector has collected it: nothing is left to do."
+    assert reporter.reported == [over] * 4
+    for kind in KINDS:
+        with pytest.raises(Unreachable, match="still follows run z"):
+            follow.end(["z"], kind, *where, reporter, Stop())
+        with pytest.raises(NotFound):
+            follow.end(["y"], kind, *where, reporter, Stop())
 
 
 @pytest.mark.parametrize("where", [None, stores.CLUSTER])

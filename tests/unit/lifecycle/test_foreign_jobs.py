@@ -208,9 +208,9 @@ def test_a_run_that_is_recorded_while_it_is_looked_for_is_found(
 ) -> None:
     jobs = [on_cluster("night")] if has_job else []
     answering(*jobs, before=lambda: store.record(plan("night"), at=NOW, owner=None))
-    run, recorded = lookup.look_up(store, text, NOWHERE)
-    assert (run.run_id, recorded) == ("night", True)
-    assert lookup.run_of(store, text, NOWHERE).run_id == "night"
+    run = lookup.look_up(store, text, NOWHERE)
+    assert run == store.run("night")
+    assert lookup.look_up(store, text, NOWHERE, records=True).run_id == "night"
 
 
 def test_another_job_that_begins_alike_is_not_it(store: Store, answering: Answering) -> None:
@@ -220,7 +220,7 @@ def test_another_job_that_begins_alike_is_not_it(store: Store, answering: Answer
         on_cluster("night-2", known_plan=plan("night-2", repeat=2)),
         before=lambda: store.record(plan("night"), at=NOW, owner=None),
     )
-    assert lookup.run_of(store, "night", NOWHERE).run_id == "night"
+    assert lookup.look_up(store, "night", NOWHERE, records=True).run_id == "night"
 
 
 def test_a_name_that_is_nowhere_says_where_it_was_looked_for_and_what_is_near(
@@ -229,7 +229,7 @@ def test_a_name_that_is_nowhere_says_where_it_was_looked_for_and_what_is_near(
     store.record(plan("other"), at=NOW, owner=None)
     answering(on_cluster("night-2"), on_cluster("night-1"))
     with pytest.raises(NotFound) as caught:
-        lookup.run_of(store, "nihgt", NOWHERE)
+        lookup.look_up(store, "nihgt", NOWHERE, records=True)
     assert caught.value.message == (
         "There is no run 'nihgt' in the store or in namespace bench of"
         " https://cluster.example:6443."
@@ -241,9 +241,9 @@ def test_a_name_that_is_nowhere_says_where_it_was_looked_for_and_what_is_near(
 
 def test_looked_at_it_is_a_run_that_is_not_recorded(store: Store, answering: Answering) -> None:
     answering(on_cluster("theirs"))
-    run, recorded = lookup.look_up(store, "th", NOWHERE)
+    run = lookup.look_up(store, "th", NOWHERE)
     assert (run.run_id, run.location, run.created_at) == ("theirs", LOCATION, NOW)
-    assert (recorded, store.ids()) == (False, [])
+    assert store.ids() == []
 
 
 def test_a_job_without_a_plan_can_be_deleted(store: Store, answering: Answering) -> None:
@@ -251,8 +251,8 @@ def test_a_job_without_a_plan_can_be_deleted(store: Store, answering: Answering)
         on_cluster("night", known_plan=None, unreadable="It is cut.", removal="k8sbench delete it"),
         on_cluster("day"),
     )
-    for find in (lookup.look_up, lookup.run_of):
+    for records in (True, False):
         with pytest.raises(PlanUnreadable) as caught:
-            find(store, "nig", NOWHERE)
+            lookup.look_up(store, "nig", NOWHERE, records=records)
         assert caught.value.message == "It is cut."
         assert caught.value.action.endswith("delete the job with: k8sbench delete it")
