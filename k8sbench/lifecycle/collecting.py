@@ -114,7 +114,7 @@ def _recorded(job: FoundJob, context: RunContext, *, is_claimed: bool) -> Run:
 def _of_attempt(run: Run, job: FoundJob, context: RunContext) -> Run:
     """Record that a job belongs to a run's current attempt."""
     while run.attempt < job.attempt:
-        again = attempts.elsewhere(run.plan, run.attempt, job.created_at)
+        again = attempts.elsewhere(run.plan, run.attempt, job.created_at, job.uid)
         run = context.store.move(run.run_id, again)
     return context.store.move(run.run_id, creation.created(job.created_at, job.uid))
 

@@ -23,7 +23,6 @@ from k8sbench.lifecycle.active_run import (
     ActiveRun,
     Request,
     is_by_name,
-    left_over,
 )
 from k8sbench.lifecycle.context import How, Outcome, RunContext, Until
 from k8sbench.lifecycle.decide import PENDING, JobView
@@ -134,7 +133,10 @@ def collected(run: Run, context: RunContext) -> tuple[Run | None, FoundJob | Non
     """Return the collector's record of a run, and the existing job."""
     job = job_named(run.run_id, context)
     ask = context.collected_elsewhere
-    return ask and ask(run, context.store.folder(run.run_id)), job
+    theirs = ask and ask(run, context.store.folder(run.run_id))
+    if theirs is not None and attempts.is_taken_over(theirs, run):
+        theirs = None
+    return theirs, job
 
 
 def unless_on_its_way(run: Run, error: BaseException, now: float) -> BaseException:
@@ -458,22 +460,25 @@ class JobRequests:
         if theirs.measurement is not None:
             # First: a run that is over and not measured would be measured here.
             self._context.store.measured(run_id, theirs.measurement)
+        # The job may have been taken over to this store, which then deletes it.
+        active.see(deletes=not active.rules.keep)
         active.record_end(theirs.history[-1])
-        # From here on nobody takes the job over to this store; it may have been since.
-        self._send(active, "job", partial(job_named, run_id, self._context), self._take_left_over)
+        if active.view.deletes:
+            call = partial(job_named, run_id, self._context)
+            self._send(active, "job", call, self._take_left_over)
         active.reporter.note(
             f"{run_id} was collected by the collector: its logs and figures are here now."
         )
         return None
 
     def _take_left_over(self, active: ActiveRun, answer: Future[FoundJob | None]) -> None:
-        """Delete the job of a collected run if it is this store's."""
-        job = None if answer.exception() else answer.result()
-        if job is None or not job.ownership.is_ours or active.rules.keep:
-            return
-        wish = left_over(self._context.clock())
-        active.note(run=self._context.store.wish(active.run_id, wish))
-        active.see(deletes=True)
+        """Leave the job of a collected run alone unless it is this store's."""
+        if answer.exception() is not None:
+            return  # its deletion finds out
+        job = answer.result()
+        if job is None or not job.ownership.is_ours:
+            active.note(run=self._context.store.fulfilled(active.run_id, "delete"))
+            active.see(deletes=False)
 
     def _take_uncollected(
         self,
