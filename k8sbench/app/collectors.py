@@ -138,10 +138,10 @@ def collected_elsewhere(access: ClusterAccess, run: Run, folder: Path) -> Run | 
     try:
         with opened(there, INSIST_SECONDS) as collector:
             theirs = None if collector is None else collector.run(run.run_id)
-        if theirs is not None and attempts.is_of_another(theirs, run):
-            return None
+        if theirs is not None and theirs.attempt < run.attempt:
+            return None  # it says nothing of the present attempt
         is_complete = theirs is not None and theirs.is_closed and not theirs.owes_gpu_metrics
-        if is_complete:
+        if theirs is not None and is_complete and not attempts.is_taken_over(theirs, run):
             copied(there, run.run_id, folder, "logs", "gpu")
     except BenchError as error:
         if is_refused(error):

@@ -263,8 +263,10 @@ class ActiveRun:
         if event.replica is not None or step is not None:
             if self.view.reported_at == math.inf:
                 self.see(reported_at=self.context.clock())
-            # Replicas are reported of a job that is still to be created, too.
-            if step is not None or self.view.job is not JobView.NOT_ASKED:
+            # Replicas are reported of a job that is still to be created, too. What was read before
+            # the job was released says nothing of the next watch.
+            job = self.view.job
+            if job is not JobView.UNWATCHED and (step is not None or job is not JobView.NOT_ASKED):
                 self.see(job=JobView.REPORTED)
             self.see_what_is_read()
         if event.replica is not None and event.replica.image is not None:

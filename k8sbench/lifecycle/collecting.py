@@ -100,7 +100,7 @@ def _recorded(job: FoundJob, context: RunContext, *, is_claimed: bool) -> Run:
         run = context.store.reopen(plan, at=job.created_at, owner=None, location=context.location)
         context.store.begin_attempt(plan.run_id)
     while run.attempt < job.attempt:
-        again = attempts.elsewhere(run.plan, run.attempt, job.created_at)
+        again = attempts.elsewhere(run.plan, run.attempt, job.created_at, job.uid)
         run = context.store.move(run.run_id, again)
     return context.store.move(run.run_id, creation.created(job.created_at, job.uid))
 

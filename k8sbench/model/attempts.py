@@ -89,19 +89,22 @@ def check_same_case(wanted: RunPlan, existing: RunPlan) -> None:
         )
 
 
-def elsewhere(plan: RunPlan, attempt: int, at: float) -> Transition:
-    """Build the transition of a run that another store has restarted."""
-    return restarting(plan, attempt, "It was begun by another store.", at)
+def elsewhere(plan: RunPlan, attempt: int, at: float, uid: str | None) -> Transition:
+    """Build the transition of a run that another store has restarted.
+
+    ``attempt`` is the number of the attempt before, ``uid`` that of the job that follows it.
+    """
+    again = restarting(plan, attempt, "It was begun by another store.", at)
+    return msgspec.structs.replace(again, job_uid=uid)
 
 
-def is_of_another(theirs: Run, run: Run) -> bool:
-    """True if a collector's record says nothing of a run's present attempt.
+def is_taken_over(theirs: Run, run: Run) -> bool:
+    """True if the job was taken over from the collector whose record this is.
 
-    It ends before the attempt, or the job was taken over from the collector. For a run that is not
-    known to have had a job, the take-over is the end.
+    The record then says nothing of the run, unless the run is not known to have had a job.
     """
     had_job = bool(run.restarts) or creation.is_known_created(run)
-    return theirs.attempt < run.attempt or (theirs.is_collected_elsewhere and had_job)
+    return theirs.is_collected_elsewhere and had_job
 
 
 def waiting(run: Run, error: BenchError, at: float) -> Transition:

@@ -241,6 +241,8 @@ class Namespace:
     def check_removal(self, disk: Disk, job: Job) -> None:
         """Check that no job is deleted with logs unread, unless requested."""
         is_wanted = job.cancel is not None or job.end.phase is Phase.CANCELLED
+        # One that had ended when it was to be cancelled, and whose logs could not be read.
+        is_wanted |= disk.rows[job.run_id].history[-1].cause_id == "cancelled"
         if not is_wanted and (left := self.unread(disk, job)):
             raise Violation(f"{disk.name}: job {job.run_id} is deleted without {left[:3]}.")
 
@@ -546,7 +548,7 @@ class SimulatedCluster:
             follow.told = told
             events.append(JobEvent(run_id=run_id, ownership=whose))
         while job.attempt > follow.attempt:  # another store has begun one
-            again = attempts.elsewhere(job.plan, follow.attempt, job.created_at)
+            again = attempts.elsewhere(job.plan, follow.attempt, job.created_at, job.uid)
             events.append(JobEvent(run_id=run_id, transition=again))
             follow.attempt, follow.steps, follow.uid = follow.attempt + 1, 0, job.uid
             follow.lines, follow.marks = {}, {}

@@ -130,11 +130,14 @@ class Schedule:
         def collected_elsewhere(run: Run, _: object) -> Run | None:
             process.effect("ask the collector")
             theirs = self.central.rows.get(run.run_id)
-            if theirs is None or attempts.is_of_another(theirs, run):
+            if theirs is None or theirs.attempt < run.attempt:
                 return None
             if not theirs.is_closed:
                 raise Unreachable("The collector follows it still.")
-            store.taken_over.add(run.run_id)
+            if not attempts.is_taken_over(theirs, run):
+                store.taken_over.add(run.run_id)
+                lines = self.central.lines.get(run.run_id, {})
+                disk.lines[run.run_id] = {replica: [*some] for replica, some in lines.items()}
             return theirs
 
         def name(_: str) -> str:

@@ -1,4 +1,4 @@
-"""Limit of concurrent requests of an executor."""
+"""Concurrent requests of an executor, and events after a release."""
 
 from __future__ import annotations
 
@@ -6,12 +6,19 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
+import msgspec
 import pytest
 
+from k8sbench.lifecycle import requests
+from k8sbench.lifecycle.active_run import ActiveRun
 from k8sbench.lifecycle.context import Rules, Threads
+from k8sbench.lifecycle.decide import JobView, View
 from k8sbench.lifecycle.executor import Executor
+from k8sbench.model import creation
+from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.run import COLLECTED_ELSEWHERE
 from k8sbench.ports import Store
-from tests.unit.lifecycle.played import JOB, FakeCluster, Silent, context, planned_case
+from tests.unit.lifecycle.played import JOB, FakeCluster, Silent, at, context, planned_case
 
 
 class NeverAnswered(Threads):
@@ -49,3 +56,35 @@ def test_a_further_run_begins_where_a_place_is_free(
 ) -> None:
     executor, _ = begin(store, 1, parallel=parallel)
     assert executor.has_room is has_room
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (JobView.WATCHED, JobView.REPORTED),
+        # The cluster was told to follow it no longer when the event was on its way.
+        (JobView.UNWATCHED, JobView.UNWATCHED),
+    ],
+)
+def test_a_state_is_a_report_only_of_a_job_that_is_followed(
+    store: Store, before: JobView, after: JobView
+) -> None:
+    run = store.record(planned_case("kubernetes").plan("seg-1", "night"), at=10.0, owner=None)
+    here = context(store, FakeCluster(outlives=True)), Silent(), Rules()
+    active = ActiveRun(run, View(job=before), here)
+    active.take_event(at(Phase.RUNNING))
+    assert active.view.job is after
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["had a job", "not created for certain"])
+def test_a_record_that_ends_with_a_take_over_says_nothing_of_a_run_that_had_a_job(
+    store: Store, is_known: bool
+) -> None:
+    run = store.record(planned_case("kubernetes").plan("seg-1", "night"), at=10.0, owner=None)
+    away = Transition(phase=Phase.LOST, at=30.0, cause="Ended.", cause_id=COLLECTED_ELSEWHERE)
+    theirs = msgspec.structs.replace(run, history=(*run.history, away))
+    if is_known:
+        run = store.move("seg-1", creation.created(20.0, "uid-1"))
+    here = context(store, FakeCluster(outlives=True), collected_elsewhere=lambda *_: theirs)
+    found, _ = requests.collected(run, here)
+    assert found == (None if is_known else theirs)

@@ -306,7 +306,7 @@ class Followed:
         """Yield the news of a state, except the job's end."""
         while self._attempt < attempt_of(self._job or {}):
             at = max(now, self.reported.at)
-            yield self._report(attempts.elsewhere(self.plan, self._attempt, at))
+            yield self._report(attempts.elsewhere(self.plan, self._attempt, at, self.uid))
             self._attempt += 1
         for replica in reading.replicas:
             if self._replicas.get(replica.replica) != replica:
