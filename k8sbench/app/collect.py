@@ -127,7 +127,7 @@ def _by_location(
 
     The key None stands for the named or current cluster, the only one if no run is named.
     """
-    locations: dict[Location | None, dict[str, None]] = {}
+    locations: dict[Location | None, dict[str, None]] = {} if options.runs else {None: {}}
     for text in options.runs:
         run = lookup.to_act_on(store, text, options.access, note)
         if run.source == collectors.SOURCE:
@@ -136,7 +136,7 @@ def _by_location(
         connections.check_on_cluster(run)
         place = None if options.access.named else run.location
         locations.setdefault(place, {})[run.run_id] = None
-    return {place: list(names) for place, names in locations.items()} or {None: []}
+    return {place: list(names) for place, names in locations.items()}
 
 
 # -- serving --------------------------------------------------------------------------------------
