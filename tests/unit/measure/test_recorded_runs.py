@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from k8sbench.measure.run.recorded import measure_run
+from k8sbench.measure.run.recorded import is_result, measure_run
 from k8sbench.model import attempts
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase, Transition
@@ -103,6 +103,13 @@ def test_what_is_rejected_already_stays_so() -> None:
     found = measure_run(run(), [], gaps=[gap(None, None)])
     assert set(ids(found, "reject")) == {"nothing-measured", "incomplete-log"}
     assert found.impl == PLAN.impl
+
+
+def test_a_failed_run_has_a_result_only_if_nothing_planned_is_missing() -> None:
+    whole, none = measured(), measure_run(run(), [])
+    ends = [Transition(phase=phase, at=2.0, cause="") for phase in (Phase.FAILED, Phase.SUCCEEDED)]
+    found = [is_result(run(end), one) for end in ends for one in (whole, none)]
+    assert found == [True, False, True, True]
 
 
 def test_of_a_clock_without_a_zone_nothing_is_known() -> None:
