@@ -11,7 +11,7 @@ import msgspec
 from k8sbench.app import catalog, collectors, context, stores
 from k8sbench.measure.group import selection
 from k8sbench.model import times
-from k8sbench.model.errors import BenchError, NotFound, UsageError, did_you_mean
+from k8sbench.model.errors import BenchError, NotFound, did_you_mean
 from k8sbench.model.identity import resolve
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run, merged
@@ -63,24 +63,13 @@ def results(
     # Not of one set, nor by time: speedups refer to other sets, and a set may be older in part.
     query = {"benchmark": wanted.chosen.benchmark, "framework": wanted.chosen.framework}
     with stores.with_collector(where, access, note, **query) as (store, runs):
-        named = tuple(run_id(text, runs) for text in wanted.runs)
-        chosen = msgspec.structs.replace(wanted, runs=named)
         find = catalog.finder(store, note)
         report = selection.report(
-            runs, chosen, accept=accept, published=published, find=find, is_strict=True
+            runs, wanted, accept=accept, published=published, find=find, is_strict=True
         )
         if not report.results:
             stores.note_empty(store, note)
     return report
-
-
-def run_id(text: str, runs: Sequence[Run]) -> str:
-    """Return the full id of a run; a set is an error."""
-    ids = [run.run_id for run in runs]
-    if text not in ids and any(run.plan.set_name == text for run in runs):
-        way = f"Its runs: k8sbench results --set {text} -o wide"
-        raise UsageError(f"{text!r} is a set, not a run.", way)
-    return resolve(ids, text)
 
 
 def histories(
@@ -191,24 +180,11 @@ def explain(
     accept: Collection[str] = (),
 ) -> list[Row]:
     """Explain a run (id or unique prefix) or a group (id)."""
-    from k8sbench.measure.group import grouping, speedup
     from k8sbench.report import explanation
 
     check_accepted(accept)
     with stores.with_collector(where, access, note) as (store, runs):
-        groups = grouping.groups(runs, accept=accept)
-        if text.startswith("g-"):  # as the ids of groups do
-            named = [group for group in groups if group.key.id.startswith(text)]
-            if len(named) != 1:
-                count = f"{len(named)} groups begin with" if named else "There is no group"
-                way = "k8sbench results -o wide shows the groups' ids."
-                raise NotFound(f"{count} {text!r}.", way)
-            (result,) = speedup.results(named, among=groups, find=catalog.finder(store, note))
-            return list(explanation.of_group(result))
-        named_id = run_id(text, runs)
-        run = next(run for run in runs if run.run_id == named_id)
-        group = next(each for each in groups if any(m.run_id == named_id for m in each.members))
-        return list(explanation.of_run(run, group))
+        return list(explanation.of(text, runs, accept, catalog.finder(store, note)))
 
 
 def with_gpu_metrics(

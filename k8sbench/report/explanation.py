@@ -5,9 +5,12 @@ All of it comes from the record; no log is read again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from k8sbench.measure.group import grouping, selection, speedup
+from k8sbench.measure.group.selection import Find
 from k8sbench.model.counts import ABSENT, counted
+from k8sbench.model.errors import NotFound
 from k8sbench.model.finding import Finding
 from k8sbench.model.group import Group, Result
 from k8sbench.model.measurement import ESTIMATORS, MeasuredWindow, Measurement, Throughput
@@ -31,6 +34,24 @@ def text(rows: Iterable[Row], width: int | None = WIDTH) -> str:
         wrapped("  " * depth + clean(row), width, indent="  " * (depth + 1)) + "\n"
         for depth, row in rows
     )
+
+
+def of(text: str, runs: Sequence[Run], accept: Collection[str], find: Find) -> Iterator[Row]:
+    """Explain what a text names: a run or a group."""
+    groups = grouping.groups(runs, accept=accept)
+    if text.startswith("g-"):  # as the ids of groups do
+        named = [group for group in groups if group.key.id.startswith(text)]
+        if len(named) != 1:
+            count = f"{len(named)} groups begin with" if named else "There is no group"
+            way = "k8sbench results -o wide shows the groups' ids."
+            raise NotFound(f"{count} {text!r}.", way)
+        (result,) = speedup.results(named, among=groups, find=find)
+        yield from of_group(result)
+    else:
+        run_id = selection.run_id(text, runs)
+        run = next(run for run in runs if run.run_id == run_id)
+        group = next(each for each in groups if any(m.run_id == run_id for m in each.members))
+        yield from of_run(run, group)
 
 
 def of_measurement(found: Measurement) -> Iterator[Row]:

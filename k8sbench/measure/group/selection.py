@@ -7,14 +7,15 @@ case is shown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
 
 from k8sbench.measure.group import compare, grouping, ratios, speedup
+from k8sbench.model.errors import UsageError
 from k8sbench.model.group import Changed, Group, GroupFilter, Newer, Parity, Result, no_run_together
-from k8sbench.model.identity import GroupKey, check_set
+from k8sbench.model.identity import GroupKey, check_set, resolve
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.spec import BenchmarkSpec
@@ -48,7 +49,10 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     every: bool = False
     """All sets of each case, not only the latest."""
     runs: tuple[str, ...] = ()
-    """Run ids: only their sets, and only rows with these runs; empty: any."""
+    """Run ids: only their sets, and only rows with these runs; empty: any.
+
+    With ``is_strict`` beginnings of ids do.
+    """
     sort: Sort = "case"
 
 
@@ -82,17 +86,15 @@ def report(
         check_set(wanted.set_name, [group.key.set_name for group in newest_first])
     if is_strict:
         wanted.chosen.chosen(groups)
+        run_ids = tuple(run_id(text, runs) for text in wanted.runs)
+        wanted = msgspec.structs.replace(wanted, runs=run_ids)
     fitting = [group for group in groups if _fits(group, wanted)]
     if is_strict and groups and not fitting:
         raise no_run_together(wanted.since, max(group.latest for group in groups))
     every = wanted.every or wanted.runs or wanted.set_name is not None or wanted.since is not None
     shown, newer = (fitting, dict[str, Newer]()) if every else latest(fitting)
     made = speedup.results(shown, among=groups, find=find, published=published)
-    results = [
-        msgspec.structs.replace(result, newer=newer.get(result.group.key.id))
-        for result in _with_history(made, groups)
-    ]
-    results.sort(key=lambda result: _order(result.group.key))
+    results = sorted(_with_history(made, groups, newer), key=lambda it: _order(it.group.key))
     if figure := _FIGURES.get(wanted.sort):
         results.sort(key=lambda result: -(figure(result) or 0.0))
     pairs = sorted(ratios.parities(shown), key=lambda it: (*_order(it.paddle.key), it.pytorch.key))
@@ -102,6 +104,15 @@ def report(
         older=len(fitting) - len(shown),
         fitting=tuple(fitting),
     )
+
+
+def run_id(text: str, runs: Sequence[Run]) -> str:
+    """Return the full id of a run; a set is an error."""
+    ids = [run.run_id for run in runs]
+    if text not in ids and any(run.plan.set_name == text for run in runs):
+        way = f"Its runs: k8sbench results --set {text} -o wide"
+        raise UsageError(f"{text!r} is a set, not a run.", way)
+    return resolve(ids, text)
 
 
 def latest(groups: Iterable[Group]) -> tuple[list[Group], dict[str, Newer]]:
@@ -130,12 +141,13 @@ def latest(groups: Iterable[Group]) -> tuple[list[Group], dict[str, Newer]]:
     return [group for group in groups if group.key.id in shown], newer
 
 
-def _with_history(results: Iterable[Result], groups: Sequence[Group]) -> Iterator[Result]:
-    """Add earlier medians and the last change of each case.
+def _with_history(
+    results: Sequence[Result], groups: Sequence[Group], newer: Mapping[str, Newer]
+) -> Iterator[Result]:
+    """Add earlier medians, the last change and a newer set of each case.
 
     The history of a result ends with its own set.
     """
-    results = list(results)
     cases = {result.group.key.only("series") for result in results}
     some = [group for group in groups if group.key.only("series") in cases]
     by_id: dict[str, tuple[Changed | None, tuple[float, ...]]] = {}
@@ -148,8 +160,9 @@ def _with_history(results: Iterable[Result], groups: Sequence[Group]) -> Iterato
                 changed = Changed(since=point.group.key.set_name, ratio=point.change)
             by_id[point.group.key.id] = changed, tuple(medians[-MOST_MEDIANS:])
     for result in results:
-        changed, last = by_id.get(result.group.key.id, (None, ()))
-        yield msgspec.structs.replace(result, changed=changed, medians=last)
+        key = result.group.key.id
+        changed, last = by_id.get(key, (None, ()))
+        yield msgspec.structs.replace(result, changed=changed, medians=last, newer=newer.get(key))
 
 
 def _order(key: GroupKey) -> tuple[object, ...]:

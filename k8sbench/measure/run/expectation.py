@@ -240,7 +240,7 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def values(self) -> dict[str, Any]:
-        """What they say of logs, as fields of :class:`Expectation`."""
+        """Return what is known as fields of :class:`Expectation`."""
         gpus, shape, precision = self.gpus, self.shape, self.precision
         if shape is not None:
             gpus = shape[0] * shape[1]

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from k8sbench.measure.run.recorded import measure_run
+from k8sbench.measure.run.recorded import is_result, measure_run
 from k8sbench.model import attempts
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 from tests.unit.measure.support import Lines, ids, lines_of, mmseg
@@ -30,14 +31,17 @@ def gap(after: float | None, before: float | None, replica: str = "master-0") ->
     return LogGap(replica=replica, after=at[0], before=at[1], why=WHY)
 
 
+def run(*history: Transition, plan: RunPlan = PLAN) -> Run:
+    return Run(plan=plan, created_at=START, owner=None, history=history, artifacts="file:///x")
+
+
 def measured(*gaps: LogGap, accept: tuple[str, ...] = ()) -> Measurement:
-    run = Run(plan=PLAN, created_at=START, owner=None, history=(), artifacts="file:///x")
     first = lines_of("k8sbench_master.log")
     logs = [
         Lines([*first[:2], *first[10:]], "logs/master-0.log"),  # no stamp before the window
         Lines(lines_of("k8sbench_worker.log"), "logs/worker-0.log"),
     ]
-    return measure_run(run, logs, accept=accept, gaps=gaps)
+    return measure_run(run(), logs, accept=accept, gaps=gaps)
 
 
 def test_complete_logs_carry_no_reason() -> None:
@@ -96,22 +100,22 @@ def test_it_can_be_accepted_by_name() -> None:
 
 
 def test_what_is_rejected_already_stays_so() -> None:
-    run = Run(plan=PLAN, created_at=START, owner=None, history=(), artifacts="file:///x")
-    found = measure_run(run, [], gaps=[gap(None, None)])
+    found = measure_run(run(), [], gaps=[gap(None, None)])
     assert set(ids(found, "reject")) == {"nothing-measured", "incomplete-log"}
     assert found.impl == PLAN.impl
 
 
+def test_a_failed_run_has_a_result_only_if_nothing_planned_is_missing() -> None:
+    whole, none = measured(), measure_run(run(), [])
+    ends = [Transition(phase=phase, at=2.0, cause="") for phase in (Phase.FAILED, Phase.SUCCEEDED)]
+    found = [is_result(run(end), one) for end in ends for one in (whole, none)]
+    assert found == [True, False, True, True]
+
+
 def test_of_a_clock_without_a_zone_nothing_is_known() -> None:
-    run = Run(
-        plan=msgspec.structs.replace(PLAN, trainer=None, impl="upstream"),
-        created_at=START,
-        owner=None,
-        history=(),
-        artifacts="file:///x",
-    )
+    upstream = run(plan=msgspec.structs.replace(PLAN, trainer=None, impl="upstream"))
     lines = [mmseg(number, at=number * 0.5) for number in range(1, 40)]
-    found = measure_run(run, [Lines(lines, "master-0.log")], gaps=[gap(100, None)])
+    found = measure_run(upstream, [Lines(lines, "master-0.log")], gaps=[gap(100, None)])
     assert "incomplete-log" in ids(found, "reject")
 
 
@@ -123,9 +127,8 @@ CHANGED = "The replicas run. The job was changed: 3 Worker replicas, 1 planned."
 
 
 def of_history(*history: Transition, log: Sequence[str] = FIRST) -> Measurement:
-    run = Run(plan=PLAN, created_at=1.0, owner=None, history=history, artifacts="file:///x")
     second = Lines(lines_of("k8sbench_worker.log"), "logs/worker-0.log")
-    return measure_run(run, [Lines(log, "logs/master-0.log"), second])
+    return measure_run(run(*history), [Lines(log, "logs/master-0.log"), second])
 
 
 @pytest.mark.parametrize("when", [Phase.RUNNING, Phase.SUCCEEDED])
