@@ -1,4 +1,4 @@
-"""Client of the collector: its runs, merged with the local store's.
+"""What commands read from the collector, beside the local store.
 
 The collector has two seconds for each answer. If it is unreachable, a note says so and the local
 runs are shown alone; ``--store cluster`` makes that an error.
@@ -139,19 +139,17 @@ def collected_elsewhere(access: ClusterAccess, run: Run, folder: Path) -> Run | 
     try:
         with opened(there, INSIST_SECONDS) as collector:
             theirs = None if collector is None else collector.run(run.run_id)
-        if theirs is not None and attempts.is_of_another(theirs, run):
+        if theirs is None or attempts.is_of_another(theirs, run):
             return None
-        is_complete = theirs is not None and theirs.is_closed and not is_owed(theirs)
-        if is_complete:
-            copied(there, run.run_id, folder, "logs", "gpu")
+        if not theirs.is_closed or is_owed(theirs):
+            raise Unreachable("The collector follows it still.", "Collect it again later.")
+        copied(there, run.run_id, folder, "logs", "gpu")
     except BenchError as error:
         if is_refused(error):
             return None
         raise
     except OSError as error:
         raise Unreachable(f"Its files cannot be copied: {error.strerror}.", "Try again.") from error
-    if theirs is not None and not is_complete:
-        raise Unreachable("The collector follows it still.", "Collect it again later.")
     return theirs
 
 
