@@ -48,11 +48,9 @@ def collect(options: CollectOptions, reporter: Reporter, stop: Stop, agree: Agre
             with _opened(store, api, options, reporter, options.access) as context, stop:
                 for run_id in run_ids if options.take_over else ():
                     owners.take_over(run_id, context, agree, reporter.note)
-                if options.runs:
-                    runs = [_known(run_id, context) for run_id in run_ids]
-                else:
-                    runs = _pending_runs(context, reporter.note)
-                    runs += collecting.owed_runs(context)
+                runs = [_known(run_id, context) for run_id in run_ids]
+                if not options.runs:
+                    runs = _pending_runs(context, reporter.note) + collecting.owed_runs(context)
                 for run in runs:
                     if run.needs_collection:
                         collecting.check_place(run, context.cluster, context.location)

@@ -1,4 +1,4 @@
-"""Client of the collector: its runs, merged with the local store's.
+"""What commands read from the collector, beside the local store.
 
 The collector has two seconds for each answer. If it is unreachable, a note says so and the local
 runs are shown alone; ``--store cluster`` makes that an error.
@@ -138,10 +138,11 @@ def collected_elsewhere(access: ClusterAccess, run: Run, folder: Path) -> Run | 
     try:
         with opened(there, INSIST_SECONDS) as collector:
             theirs = None if collector is None else collector.run(run.run_id)
-        if theirs is not None and theirs.attempt < run.attempt:
-            return None  # it says nothing of the present attempt
-        is_complete = theirs is not None and theirs.is_closed and not theirs.owes_gpu_metrics
-        if theirs is not None and is_complete and not attempts.is_taken_over(theirs, run):
+        if theirs is None or theirs.attempt < run.attempt:
+            return None  # it has no record, or none of the present attempt
+        if not theirs.is_closed or theirs.owes_gpu_metrics:
+            raise Unreachable("The collector follows it still.", "Collect it again later.")
+        if not attempts.is_taken_over(theirs, run):
             copied(there, run.run_id, folder, "logs", "gpu")
     except BenchError as error:
         if is_refused(error):
@@ -149,8 +150,6 @@ def collected_elsewhere(access: ClusterAccess, run: Run, folder: Path) -> Run | 
         raise
     except OSError as error:
         raise Unreachable(f"Its files cannot be copied: {error.strerror}.", "Try again.") from error
-    if theirs is not None and not is_complete:
-        raise Unreachable("The collector follows it still.", "Collect it again later.")
     return theirs
 
 

@@ -114,9 +114,7 @@ def _files_of_runs(
             paths = publication.log_names(row.group, name, member, len(found))
             logs[member.run_id] = paths
             files |= dict(zip(paths, found, strict=True))
-            if is_theirs:
-                continue
-            manifest = store.folder(member.run_id) / "manifest.yaml"
-            if manifest.is_file():
+            manifest = None if is_theirs else store.folder(member.run_id) / "manifest.yaml"
+            if manifest is not None and manifest.is_file():
                 files.setdefault(f"manifests/{name}.yaml", manifest)
     return logs, files

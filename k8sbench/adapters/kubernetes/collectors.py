@@ -26,7 +26,7 @@ import msgspec
 
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api
-from k8sbench.adapters.kubernetes.client.faults import ApiFault
+from k8sbench.adapters.kubernetes.client.faults import ApiFault, Tolerated
 from k8sbench.adapters.kubernetes.client.transport import Request, read
 from k8sbench.adapters.store import disk
 from k8sbench.model.errors import BenchError, Unreachable
@@ -90,12 +90,9 @@ def _owners(api: Api, name: str) -> list[Mapping[str, str]]:
     The Lease and the token are deleted with the Deployment.
     """
     path = kinds.path("Deployment", api.place.namespace, name)
-    try:
+    found = None
+    with Tolerated(403):
         found = api.find(path, brief=True, retry_s=REQUEST_SECONDS)
-    except ApiFault as fault:
-        if fault.status != 403:
-            raise
-        found = None
     about = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}
     return [] if found is None else [about | {"uid": found["metadata"]["uid"]}]
 
@@ -291,7 +288,30 @@ class Lease:
         Raises :class:`BenchError`.
         """
         with self._api.explaining(f"Lease {self._name} be renewed"):
-            return self._attempt()
+            found = self._find()
+            at = datetime.datetime.fromtimestamp(self._api.time(), datetime.UTC)
+            now = at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+            mine = {
+                "holderIdentity": self._holder,
+                "leaseDurationSeconds": LEASE_SECONDS,
+                "acquireTime": now,
+                "renewTime": now,
+            }
+            if found is None:
+                return self._create(mine)
+            spec = _spec(found)
+            other = str(spec.get("holderIdentity") or "")
+            if other == self._holder:
+                return self._write(found, renewTime=now)
+            version = found["metadata"]["resourceVersion"]
+            if self._seen is None or self._seen[0] != version:
+                self._seen = (version, self._clock())
+            expires_at = self._seen[1] + float(spec.get("leaseDurationSeconds") or LEASE_SECONDS)
+            self.other = other or self.other
+            if other and self._clock() < expires_at:
+                return False
+            transitions = int(spec.get("leaseTransitions") or 0) + 1
+            return self._write(found, **mine, leaseTransitions=transitions)
 
     def release(self) -> None:
         """Release the Lease, so that the next holder need not wait.
@@ -302,32 +322,6 @@ class Lease:
             found = self._find()
             if found is not None and _spec(found).get("holderIdentity") == self._holder:
                 self._write(found, holderIdentity="", leaseDurationSeconds=1)
-
-    def _attempt(self) -> bool:
-        found = self._find()
-        at = datetime.datetime.fromtimestamp(self._api.time(), datetime.UTC)
-        now = at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        mine = {
-            "holderIdentity": self._holder,
-            "leaseDurationSeconds": LEASE_SECONDS,
-            "acquireTime": now,
-            "renewTime": now,
-        }
-        if found is None:
-            return self._create(mine)
-        spec = _spec(found)
-        other = str(spec.get("holderIdentity") or "")
-        if other == self._holder:
-            return self._write(found, renewTime=now)
-        version = found["metadata"]["resourceVersion"]
-        if self._seen is None or self._seen[0] != version:
-            self._seen = (version, self._clock())
-        expires_at = self._seen[1] + float(spec.get("leaseDurationSeconds") or LEASE_SECONDS)
-        self.other = other or self.other
-        if other and self._clock() < expires_at:
-            return False
-        transitions = int(spec.get("leaseTransitions") or 0) + 1
-        return self._write(found, **mine, leaseTransitions=transitions)
 
     def _path(self, name: str = "") -> str:
         return kinds.path("Lease", self._api.place.namespace, name)
@@ -430,10 +424,7 @@ def _is_first(request: Callable[[], object], *late: int) -> bool:
 
     The HTTP statuses in ``late`` say so.
     """
-    try:
+    with Tolerated(*late):
         request()
-    except ApiFault as fault:
-        if fault.status in late:
-            return False
-        raise
-    return True
+        return True
+    return False

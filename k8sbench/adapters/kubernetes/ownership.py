@@ -15,7 +15,7 @@ import msgspec
 
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api
-from k8sbench.adapters.kubernetes.client.faults import ApiFault
+from k8sbench.adapters.kubernetes.client.faults import ApiFault, Tolerated
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION
 from k8sbench.model import times
 from k8sbench.model.errors import OwnedElsewhere, Unreachable, UsageError
@@ -253,11 +253,8 @@ def change(
         known = current["metadata"]
         identity = {"uid": known["uid"], "resourceVersion": known["resourceVersion"]}
         body = {**wanted, "metadata": {**wanted.get("metadata", {}), **identity}}
-        try:
+        with Tolerated(*_CHANGED):
             return api.patch(_path(api, kind, job), body, retry_s=retry_s)
-        except ApiFault as fault:
-            if fault.status not in _CHANGED:
-                raise
     raise AssertionError
 
 
@@ -273,11 +270,8 @@ def delete(
         check_ours(current, user)
         known = current["metadata"]
         identity = {"uid": known["uid"], "version": known["resourceVersion"]}
-        try:
+        with Tolerated(*_CHANGED):
             return api.delete(_path(api, kind, job), **identity, foreground=foreground)
-        except ApiFault as fault:
-            if fault.status not in _CHANGED:
-                raise
     raise AssertionError
 
 

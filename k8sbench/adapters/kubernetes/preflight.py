@@ -17,7 +17,7 @@ import yaml
 from k8sbench.adapters.files import packaged
 from k8sbench.adapters.kubernetes import job_changes, kinds, listing, trainer_sources
 from k8sbench.adapters.kubernetes.client.api import Api
-from k8sbench.adapters.kubernetes.client.faults import ROLE, ApiFault
+from k8sbench.adapters.kubernetes.client.faults import ROLE, ApiFault, Tolerated
 from k8sbench.adapters.metrics import prometheus_api
 from k8sbench.adapters.metrics.prometheus_api import PrometheusFault, Way
 from k8sbench.diagnose.preflight import checks
@@ -164,13 +164,10 @@ def _plurals(api: Api, groups: Collection[str]) -> Collection[str]:
 
 def _served(api: Api, version: str) -> Sequence[KubeObject]:
     """Return the resources of an API version; none if not served."""
-    try:
+    with Tolerated(404):
         resources: Sequence[KubeObject] = api.get(f"/apis/{version}")["resources"]
-    except ApiFault as fault:
-        if fault.status != 404:
-            raise
-        return ()
-    return resources
+        return resources
+    return ()
 
 
 def _refusal(api: Api, job: Sequence[Manifest]) -> str | None:
@@ -205,14 +202,11 @@ def _deployments(api: Api, operator: Operator) -> dict[str, KubeObject | Unknown
 
 
 def _deployment(api: Api, program: Operator) -> KubeObject | None:
-    try:
+    with Tolerated(403):
         found, _ = api.list(kinds.path("Deployment"), labels=program.selector)
         return found[0] if found else None
-    except ApiFault as fault:
-        if fault.status != 403:
-            raise
-        # Listing all namespaces is forbidden; reading the usual one may be allowed.
-        return api.find(kinds.path("Deployment", *program.place))
+    # Listing all namespaces is forbidden; reading the usual one may be allowed.
+    return api.find(kinds.path("Deployment", *program.place))
 
 
 def _access(api: Api) -> Mapping[Permission, bool]:

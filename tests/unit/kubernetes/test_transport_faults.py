@@ -263,6 +263,14 @@ def test_names_of_a_collector_stay_parts_of_a_path(tmp_path: Path, token: dict[s
     assert asked == [b"GET /api/v1/namespaces/a%2Fb%3F/secrets/c%23-token"]
 
 
+def test_only_faults_of_the_named_statuses_are_tolerated() -> None:
+    with faults.Tolerated(404):
+        raise ApiFault(404, "", "It is gone.")
+    for error in (ApiFault(403, "", ""), ApiFault(None, "", ""), KeyError()):
+        with pytest.raises(type(error)), faults.Tolerated(404):
+            raise error
+
+
 # -- the server's clock ---------------------------------------------------------------------------
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from k8sbench.adapters.kubernetes.client import faults
-from k8sbench.adapters.kubernetes.client.faults import ApiFault
+from k8sbench.adapters.kubernetes.client.faults import ApiFault, Tolerated
 from k8sbench.adapters.kubernetes.client.transport import (
     CONNECT_SECONDS,
     QUICK_CONNECT_SECONDS,
@@ -95,12 +95,9 @@ class Api:
 
         Raises :class:`ApiFault`.
         """
-        try:
+        with Tolerated(404):
             return _with_metadata(self._ask(Request("get", path, brief=brief), retry_s))
-        except ApiFault as fault:
-            if fault.status == 404:
-                return None
-            raise
+        return None
 
     def list(
         self,

@@ -83,6 +83,19 @@ class ApiFault(Exception):
         return self.status in {408, 429, 500, 502, 503, 504}
 
 
+class Tolerated:
+    """Context that a fault of one of some HTTP statuses ends in silence."""
+
+    def __init__(self, *statuses: int) -> None:
+        self._statuses = statuses
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
+        return isinstance(error, ApiFault) and error.status in self._statuses
+
+
 def from_status(status: Mapping[str, Any], retry_after: float | None = None) -> ApiFault:
     """Make a fault of a Status object of the API server."""
     code = status.get("code")
