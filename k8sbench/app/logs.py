@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import heapq
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from k8sbench.app import collectors, connections, follow, lookup, stores
 from k8sbench.lifecycle.context import Stop
@@ -20,9 +19,6 @@ from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.model.times import FILE_SECONDS
 from k8sbench.ports import JobEvent, LogLine, Store
-
-if TYPE_CHECKING:
-    from k8sbench.adapters.store.run_logs import LogTail
 
 
 class Sink(Protocol):
@@ -170,22 +166,17 @@ class _Reader:
         With a ``followed`` store it goes on until the run is final. Returns False if there is no
         file of the replica.
         """
-        from k8sbench.adapters.store.run_logs import LogTail
+        from k8sbench.adapters.store.run_logs import LogTails
 
-        tails: dict[Path, LogTail] = {}
-        with contextlib.ExitStack() as stack:
+        with contextlib.closing(LogTails(self._replica)) as tails:
             while True:
                 # The state first and the files after it: nothing is written once it is final.
                 is_last = followed is None or self.run.phase.final
-                for path in files():
-                    if path not in tails and self._replica in {None, path.stem}:
-                        tails[path] = stack.enter_context(contextlib.closing(LogTail(path)))
-                lines = [_stamped(tail, is_last) for tail in tails.values()]
-                for at, replica, text in heapq.merge(*lines, key=lambda line: line[0]):
+                for at, replica, text in tails.lines(files(), to_end=is_last):
                     self._sink.line(at, replica, text, several=self._several)
                 self._sink.flush()
                 if followed is None or is_last:
-                    return bool(tails)
+                    return tails.is_found
                 time.sleep(FILE_SECONDS)
                 self.run = lookup.find(followed, self.run.run_id)
 
@@ -201,7 +192,3 @@ def stamp(at: float) -> bytes:
     from k8sbench.adapters.store.run_logs import stamp as written
 
     return written(at)
-
-
-def _stamped(tail: LogTail, to_end: bool) -> Iterator[tuple[float, str, bytes]]:
-    return ((at, tail.replica, text) for at, text in tail.lines(to_end=to_end))

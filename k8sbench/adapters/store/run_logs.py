@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import heapq
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from operator import itemgetter
 from pathlib import Path
 from typing import BinaryIO
 
@@ -91,6 +93,36 @@ class LogTail:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+class LogTails:
+    """Reader of the growing logs of a run's replicas."""
+
+    def __init__(self, replica: str | None = None) -> None:
+        self._replica = replica
+        """Only this replica; None: all."""
+        self._tails: dict[Path, LogTail] = {}
+
+    def lines(self, paths: Iterable[Path], *, to_end: bool) -> Iterator[tuple[float, str, bytes]]:
+        """Yield time, replica and text of the files' new lines, in the order of time."""
+        for path in paths:
+            if path not in self._tails and self._replica in {None, path.stem}:
+                self._tails[path] = LogTail(path)
+
+        def stamped(tail: LogTail) -> Iterator[tuple[float, str, bytes]]:
+            return ((at, tail.replica, text) for at, text in tail.lines(to_end=to_end))
+
+        yield from heapq.merge(*map(stamped, self._tails.values()), key=itemgetter(0))
+
+    @property
+    def is_found(self) -> bool:
+        """True if there was a file to read."""
+        return bool(self._tails)
+
+    def close(self) -> None:
+        """Close the files."""
+        for tail in self._tails.values():
+            tail.close()
 
 
 def log_mark(path: Path, begin: int = 0) -> LogMark | None:
