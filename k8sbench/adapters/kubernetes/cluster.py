@@ -51,7 +51,7 @@ CLOSE_SECONDS = 10.0
 """Time limit for pending requests, such as cancellations, at close."""
 MOST_LAST = 10_000
 """Maximum ended jobs that are remembered."""
-READ_SECONDS, MOST_READ_SECONDS = 0.05, 1.0
+READ_SECONDS, MOST_READ_SECONDS = 0.1, 1.0
 """Interval between reads of changed jobs: per ten jobs, and maximum.
 
 The pods of a job start, and end, one after the other: read once, they are one change.

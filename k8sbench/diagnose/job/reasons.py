@@ -140,7 +140,7 @@ The control plane's messages about claims are quoted, whatever the reason.
 """
 
 FREQUENT_SILENT_EVENTS = (
-    *("Scheduled", "Created", "Started", "Killing"),
+    *("Scheduled", "Created", "Started", "Killing", "ExitedWithCode"),
     *("SuccessfulCreateService", "SuccessfulDeleteService", "SuccessfulDeletePod"),
 )
 """Frequent reasons of events that add nothing to the objects."""

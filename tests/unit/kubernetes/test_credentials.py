@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import socket
+import ssl
 import subprocess
 import sys
 import traceback
@@ -422,3 +423,35 @@ def test_a_server_s_certificate_may_be_ignored_or_be_for_another_name(tmp_path: 
         for way in ({"insecure-skip-tls-verify": True}, {"tls-server-name": "127.0.0.1"} | trusted):
             with servers.reached(tmp_path, server, **way) as api:
                 check_answers(api)
+
+
+def test_an_authority_is_read_once_and_again_when_its_file_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[str] = []
+    load = ssl.SSLContext.load_verify_locations
+
+    def counted(context: ssl.SSLContext, path: str, *rest: Any) -> None:
+        reads.append(path)
+        load(context, path, *rest)
+
+    monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", counted)
+    pair = servers.certificate(tmp_path / "pki", *GOOD)
+    other, _ = servers.certificate(tmp_path / "other", *GOOD)
+    trusted, own = tmp_path / "ca.pem", tmp_path / "own.pem"
+    for copy in (trusted, own):
+        copy.write_bytes(pair[0].read_bytes())
+    ends = saying(answer(Connection="close"))
+    authority: dict[str, Any] = {"certificate-authority": str(trusted)}
+    with (
+        serving(ends, tls=servers.tls_of(pair)) as address,
+        servers.reached(tmp_path, f"https://{address}", **authority) as api,
+    ):
+        for _ in range(3):
+            check_answers(api)
+        assert len(reads) == 1
+        other.replace(trusted)
+        with pytest.raises(Unreachable, match="is not trusted"):
+            check_answers(api)
+        own.replace(trusted)
+        check_answers(api)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from urllib.parse import urlencode
 
 import msgspec
@@ -232,8 +234,51 @@ def refusal(response: urllib3.BaseHTTPResponse, within_s: float) -> ApiFault:
 
 
 def connect_within_limits(pool: urllib3.PoolManager) -> None:
-    """Limit the silence and the number of new connections."""
+    """Limit the silence, the number and the cost of new connections."""
     pool.connection_pool_kw |= {"socket_options": _KEEPALIVE, "maxsize": CONNECTIONS}
+    pool.pool_classes_by_scheme = {**pool.pool_classes_by_scheme, "https": _ConnectionPool}
+
+
+class _Connection(urllib3.connection.HTTPSConnection):
+    """Connects with the last TLS context, unless a file of it has changed.
+
+    urllib3 makes one for each connection, which takes longer than the handshake.
+    """
+
+    _last: ClassVar[tuple[object, ssl.SSLContext | None]] = None, None
+    """What the last context was made of, and the context."""
+
+    def connect(self) -> None:
+        """Connect; urllib3 makes a context where none can be shared."""
+        files = self.ca_certs, self.cert_file, self.key_file
+        system = ssl.get_default_verify_paths()[:2]
+        stamps = [_stamp(path) for path in (*files, *system) if path]
+        # A proxy may have certificates of its own.
+        made_of = files, stamps, self.cert_reqs, self.assert_hostname, self.proxy
+        known, context = _Connection._last
+        self.ssl_context = context if made_of == known else None
+        if self.ssl_context is not None:
+            self.ca_certs = self.cert_file = self.key_file = None
+        try:
+            super().connect()
+        finally:
+            self.ca_certs, self.cert_file, self.key_file = files
+        if self.ssl_context is None and self.proxy is None and isinstance(self.sock, ssl.SSLSocket):
+            # urllib3 sets them each time, which OpenSSL does not allow during other handshakes.
+            vars(self.sock.context)["set_alpn_protocols"] = lambda _: None
+            _Connection._last = made_of, self.sock.context
+
+
+class _ConnectionPool(urllib3.HTTPSConnectionPool):
+    ConnectionCls = _Connection
+
+
+def _stamp(path: str) -> tuple[int, ...] | None:
+    """Return what differs after a change of a file; None without it."""
+    with contextlib.suppress(OSError):
+        found = Path(path).stat()
+        return found.st_ino, found.st_mtime_ns, found.st_size
+    return None
 
 
 class LineStream:
