@@ -125,8 +125,8 @@ def copied(
         return [] if collector is None else collector.copy(run_id, folder, kinds)
 
 
-def collected_elsewhere(access: ClusterAccess, run: Run, folder: Path) -> Run | None:
-    """Return the collector's record of a run, and copy its files.
+def collected_elsewhere(access: ClusterAccess, run: Run, folder: Path | None) -> Run | None:
+    """Return the collector's record of a run; copy its files into a folder.
 
     Returns None if this user may read no collector, or it does not know the run. Raises
     :class:`Unreachable` if it does not answer, still follows the run, or is still fetching its GPU
@@ -142,7 +142,7 @@ def collected_elsewhere(access: ClusterAccess, run: Run, folder: Path) -> Run | 
             return None  # it has no record, or none of the present attempt
         if not theirs.is_closed or theirs.owes_gpu_metrics:
             raise Unreachable("The collector follows it still.", "Collect it again later.")
-        if not attempts.is_taken_over(theirs, run):
+        if folder is not None and not attempts.is_taken_over(theirs, run):
             copied(there, run.run_id, folder, "logs", "gpu")
     except BenchError as error:
         if is_refused(error):

@@ -91,7 +91,7 @@ def on_cluster(
         )
 
 
-def _collected_elsewhere(access: ClusterAccess, run: Run, folder: Path) -> Run | None:
+def _collected_elsewhere(access: ClusterAccess, run: Run, folder: Path | None) -> Run | None:
     # Imported when the job of a run is gone.
     from k8sbench.app import collectors
 

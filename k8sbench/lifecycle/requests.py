@@ -89,7 +89,7 @@ def is_of(job: FoundJob, run: Run) -> bool:
 def collected(run: Run, context: RunContext) -> tuple[Run | None, FoundJob | None]:
     """Return the collector's record of a run, and the existing job."""
     job = job_named(run.run_id, context)
-    theirs = context.collectors_record(run)
+    theirs = context.collectors_record(run, copies=True)
     if theirs is not None and attempts.is_taken_over(theirs, run):
         theirs = None
     return theirs, job

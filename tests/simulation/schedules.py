@@ -9,6 +9,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import msgspec
 
@@ -127,14 +128,14 @@ class Schedule:
         cluster = SimulatedCluster(self.namespace, process, disk)
         store = SimulatedStore(disk, process)
 
-        def collected_elsewhere(run: Run, _: object) -> Run | None:
+        def collected_elsewhere(run: Run, folder: Path | None) -> Run | None:
             process.effect("ask the collector")
             theirs = self.central.rows.get(run.run_id)
             if theirs is None or theirs.attempt < run.attempt:
                 return None
             if not theirs.is_closed:
                 raise Unreachable("The collector follows it still.")
-            if not attempts.is_taken_over(theirs, run):
+            if folder is not None and not attempts.is_taken_over(theirs, run):
                 store.taken_over.add(run.run_id)
                 lines = self.central.lines.get(run.run_id, {})
                 disk.lines[run.run_id] = {replica: [*some] for replica, some in lines.items()}

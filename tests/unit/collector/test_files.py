@@ -31,6 +31,7 @@ from tests.unit.command_line import Cli
 from tests.unit.kubernetes import servers
 from tests.unit.lifecycle.played import FakeCluster, Silent, at, context
 from tests.unit.lifecycle.test_gathering import Bench, Source
+from tests.unit.presence import present
 from tests.unit.store.examples import NOW, archive, plan, step
 
 HERE = ClusterAccess(namespace="team")
@@ -165,6 +166,8 @@ def test_a_run_whose_job_is_gone_is_not_lost_while_its_collector_does_not_answer
         assert [run.run_id for run in left.going_on] == ["seg-1"]
         assert "collects it: The collector" in " ".join(reporter.reported)
         collector.is_away = False
+        assert present(here.collectors_record(ours)).measurement == theirs.measurement
+        assert store.log_files("seg-1") == []
         (taken,) = collecting.collect([ours], here, reporter, Stop(), follow=False).closed
         assert taken.measurement == theirs.measurement
         assert (store.folder("seg-1") / "gpu" / "prometheus.jsonl").exists()
