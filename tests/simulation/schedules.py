@@ -138,6 +138,7 @@ class Schedule:
             if folder is not None and not attempts.is_taken_over(theirs, run):
                 store.taken_over.add(run.run_id)
                 lines = self.central.lines.get(run.run_id, {})
+                disk.copied.add(run.run_id)
                 disk.lines[run.run_id] = {replica: [*some] for replica, some in lines.items()}
             return theirs
 

@@ -38,6 +38,8 @@ class Disk:
         """By run and replica, of all attempts."""
         self.begins: dict[str, dict[str, int]] = {}
         """By run and replica: where the lines of the present attempt begin."""
+        self.copied: set[str] = set()
+        """Runs whose lines the collector's have replaced, though not yet its record the run's."""
         self.files: dict[tuple[str, str], bytes] = {}
         self.claimed: dict[str, Process] = {}
         self.full_until = 0.0

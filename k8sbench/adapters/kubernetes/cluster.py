@@ -270,7 +270,7 @@ class KubernetesCluster:
         force: bool = False,
     ) -> str | None:
         """Delete the job and its pods; idempotent."""
-        return job_changes.remove(
+        why = job_changes.remove(
             self.api,
             run_id,
             user=self._user,
@@ -278,6 +278,8 @@ class KubernetesCluster:
             uid=uid,
             force=force,
         )
+        self._last.pop(run_id, None)
+        return why
 
     def ask(self, run_id: str, wish: Wish) -> None:
         """Write a request to its owner onto a job."""
