@@ -154,7 +154,7 @@ def row(case: Case, ended: Ended) -> tuple[str, bool]:
             notes.append("peak not known")
         since, until = window[0]["time"] - window[0]["seconds"], window[-1]["time"]
         notes += _of_the_gpu(events, since, until)
-    memory = steps[-1]["memory_mib"] if steps else None
+    memory = window[-1]["memory_mib"] if window else None  # before it, cuDNN's trials count
     cells = (
         *(case.name, case.precision, start.get("batch_size_per_gpu", NONE)),
         *(rate, milliseconds, speed, share),
