@@ -402,8 +402,11 @@ class Store(Protocol):
     def run(self, run_id: str) -> Run:
         """The run, or :class:`~k8sbench.model.errors.NotFound` with the nearest ids."""
 
-    def runs(self, wanted: RunFilter) -> list[Run]:
-        """The runs that match, oldest first."""
+    def runs(self, wanted: RunFilter, known: Mapping[str, Run] | None = None) -> list[Run]:
+        """The runs that match, oldest first.
+
+        Those in ``known`` are not read again: two copies of thousands would not fit in memory.
+        """
 
     def ids(self) -> list[str]:
         """All run ids, oldest first."""

@@ -156,8 +156,9 @@ def rows(
 ) -> Rows:
     """Make the rows that some runs belong to: the end of ``submit``."""
     run_ids = {run.run_id for run in runs}
+    known = {run.run_id: run for run in runs if run.source != collectors.SOURCE}
     benchmarks = sorted({run.plan.benchmark for run in runs})
-    ours = [run for name in benchmarks for run in store.runs(RunFilter(benchmark=name))]
+    ours = [run for name in benchmarks for run in store.runs(RunFilter(benchmark=name), known)]
     among, _ = merged(ours, [run for run in runs if run.source == collectors.SOURCE])
     wanted = selection.Wanted(runs=tuple(run_ids))
     report = selection.report(among, wanted, accept=accept, find=catalog.finder(store, note))

@@ -40,9 +40,9 @@ _NAME = "small-1"
 def main() -> int:
     """Measure and print; returns 1 if the limit is missed."""
     jobs = int(sys.argv[1]) if len(sys.argv) > 1 else JOBS
-    streams = unasked_streams()
+    shared = unasked_streams(), trimming.Packer()
     before = _peak()
-    kept = [followed(number, streams) for number in range(jobs)]
+    kept = [followed(number, *shared) for number in range(jobs)]
     peak = _peak()
     print(
         f"{len(kept)} followed jobs of {len(REPLICAS)} pods: {peak:.0f} MB (limit {LIMIT}), of"
@@ -57,7 +57,7 @@ def unasked_streams() -> LogStreams:
     return LogStreams(api, "team-a", lambda _: None, limit=0)
 
 
-def followed(number: int, streams: LogStreams) -> list[object]:
+def followed(number: int, streams: LogStreams, packer: trimming.Packer) -> list[object]:
     """Follow a job that runs; returns what is kept of it."""
     name = f"small-{number:06}"
     plan = msgspec.json.decode(
@@ -65,7 +65,7 @@ def followed(number: int, streams: LogStreams) -> list[object]:
     )
     created = Transition(phase=Phase.CREATED, at=0.0, cause="")
     run = Run(plan=plan, created_at=0.0, owner=None, history=(created,), artifacts=f"/runs/{name}")
-    job = Followed(plan, reported=created, since=math.inf)
+    job = Followed(plan, reported=created, since=math.inf, packer=packer)
     _take(job, "PyTorchJob", _object("PyTorchJob", name))
     for replica in REPLICAS:
         pod = _object("Pod", name, replica)
@@ -82,12 +82,12 @@ def followed(number: int, streams: LogStreams) -> list[object]:
 
 def bytes_each(count: int) -> float:
     """Follow so many jobs; returns the bytes that each takes."""
-    streams = unasked_streams()
-    followed(0, streams)  # fills caches
+    shared = unasked_streams(), trimming.Packer()
+    followed(0, *shared)  # fills caches
     gc.collect()
     tracemalloc.start()
     try:
-        kept = [followed(number, streams) for number in range(1, count + 1)]
+        kept = [followed(number, *shared) for number in range(1, count + 1)]
         gc.collect()
         size, _ = tracemalloc.get_traced_memory()
     finally:

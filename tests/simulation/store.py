@@ -6,6 +6,7 @@ write.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -212,7 +213,11 @@ class SimulatedStore:
             raise NotFound(f"There is no run {run_id}.")
         return self.disk.rows[run_id]
 
-    def runs(self, wanted: RunFilter) -> list[Run]:
+    def runs(
+        self,
+        wanted: RunFilter,
+        known: Mapping[str, Run] | None = None,
+    ) -> list[Run]:
         self._process.effect("read")
         return [
             run

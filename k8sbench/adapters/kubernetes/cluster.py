@@ -85,6 +85,7 @@ class KubernetesCluster:
         """Time limit for retrying a creation while the API server is silent."""
         self.note: Callable[[str], None] = lambda _: None
         """Receives a sentence on an unanswered creation, on any thread."""
+        self._packer = trimming.Packer()
         self._jobs: dict[str, Followed] = {}
         self._runs: set[str] = set()
         """Runs whose objects are kept: followed or being created."""
@@ -151,6 +152,7 @@ class KubernetesCluster:
             attempt=attempt,
             nonce=nonce,
             is_of=lambda job: annotations_of(job).get(NONCE_ANNOTATION) in {None, nonce},
+            packer=self._packer,
         )
         self._runs.add(plan.run_id)
         self._jobs[plan.run_id] = followed
@@ -202,6 +204,7 @@ class KubernetesCluster:
             attempt=run.attempt,
             nonce=run.nonce,
             is_of=partial(ownership.is_of, run=run),
+            packer=self._packer,
         )
         self._runs.add(run.run_id)
         self._jobs[run.run_id] = followed
@@ -371,8 +374,7 @@ class KubernetesCluster:
             case Changed():
                 self._take_change(item, trimming.run_of(item.kind, item.object))
             case Deleted():
-                if item.kind != "Event":
-                    self._take_change(item, trimming.run_named(item.kind, item.name))
+                self._take_change(item, trimming.run_named(item.kind, item.name))
             case Listed():
                 self._take_listed(item)
             case Failed() | Works():

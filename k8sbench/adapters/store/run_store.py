@@ -17,7 +17,7 @@ import platform
 import re
 import secrets
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -253,10 +253,13 @@ class SqlStore:
             return self._one(db, index.RUN, run_id)
 
     @made_again
-    def runs(self, wanted: RunFilter) -> list[Run]:
-        """Return the matching runs, oldest first; see also :attr:`unreadable`."""
+    def runs(self, wanted: RunFilter, known: Mapping[str, Run] | None = None) -> list[Run]:
+        """Return the matching runs, oldest first; see also :attr:`unreadable`.
+
+        Those in ``known`` are not read.
+        """
         with self.database.reading() as db:
-            found = self.load(db, index.filtered(wanted))
+            found = self.load(db, index.filtered(wanted), known)
             runs = [run for run in found if index.matches(run, wanted)]
         return runs if wanted.limit is None else runs[max(len(runs) - wanted.limit, 0) :]
 
@@ -374,16 +377,23 @@ class SqlStore:
         self.close()
 
     def load(
-        self, db: sa.Connection, query: sa.Select[Any], *, wholly: bool = False, **values: str
+        self,
+        db: sa.Connection,
+        query: sa.Select[Any],
+        known: Mapping[str, Run] | None = None,
+        *,
+        wholly: bool = False,
+        **values: str,
     ) -> list[Run]:
-        """Read the runs of rows; active ones from folders that are here.
+        """Read the runs of rows that are not ``known``; active ones from folders that are here.
 
         With ``wholly`` also closed ones. :attr:`unreadable` lists the failures.
         """
         runs = []
         for row in db.execute(query, values).mappings():
             try:
-                runs.append(self._read(row, wholly=wholly))
+                one = (known or {}).get(row["run_id"])
+                runs.append(one or self._read(row, wholly=wholly))
                 self.unreadable.pop(row["run_id"], None)
             except StoreError as damage:
                 self.unreadable[row["run_id"]] = str(damage)

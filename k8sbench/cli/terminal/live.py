@@ -7,8 +7,8 @@ figures are for display; the measurement is computed later, from whole logs.
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from k8sbench.diagnose.job import exits
 from k8sbench.model.identity import case_key
@@ -17,7 +17,7 @@ from k8sbench.model.phase import RESTARTING, Phase, ReplicaState
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.sample import Evaluation, Item, Record
-from k8sbench.parse.family import LineReader
+from k8sbench.parse.family import Family, LineReader
 from k8sbench.parse.lines import pieces
 from k8sbench.ports import JobEvent, LogLine
 
@@ -39,23 +39,24 @@ _EVALUATES = '"event": "evaluation"'
 
 Hours may lie between two of them, so each is parsed at once.
 """
+_T = TypeVar("_T")
 _REPLICA = re.compile(r"\b[a-z]+-\d+\b")
 
 
 class Output:
     """The last lines of one replica, and the steps in them."""
 
-    def __init__(self, plan: RunPlan) -> None:
-        # Imported with the first line: a run that is only submitted prints none.
-        from k8sbench.parse.reading import family_of
-
-        self._reader: LineReader = family_of(plan.log, plan.framework).reader()
-        self._plan = plan
+    def __init__(self, plan: RunPlan, family: Family, needles: Sequence[str]) -> None:
+        """Every line with a step holds one of the ``needles``."""
+        self._plan, self._family, self._needles = plan, family, needles
+        self._reader: LineReader | None = None
+        """Made when a line is parsed."""
         self._is_declared = not isinstance(plan.log, str)
-        self._recent: deque[tuple[float, Record]] = deque(maxlen=RECENT_STEPS)
+        # Lists, because an empty deque takes 0.8 kB, and thousands of replicas have three.
+        self._recent: list[tuple[float, Record]] = []
         """Steps, each with the time of its line in Unix seconds."""
-        self._unread: deque[LogLine] = deque(maxlen=UNREAD_LINES)
-        self.tail: deque[str] = deque(maxlen=LAST_LINES)
+        self._unread: list[LogLine] = []
+        self.tail: list[str] = []
         """Last lines, without torchrun's table of failed ranks."""
         self._report = exits.TorchrunReport()
         self.last_at = 0.0
@@ -66,8 +67,9 @@ class Output:
     @property
     def last(self) -> Record | None:
         """The latest step; None before the first."""
-        while self._unread:
-            self._take(self._unread.popleft())
+        unread, self._unread = self._unread, []
+        for line in unread:
+            self._take(line)
         return self._recent[-1][1] if self._recent else None
 
     @property
@@ -83,22 +85,22 @@ class Output:
         for found in [item for item in self._items(line) if isinstance(item, Record)][-1:]:
             if self._recent and found.iteration <= self._recent[-1][1].iteration:
                 self._recent.clear()  # a new epoch, or the replica was started again
-            self._recent.append((line.at, found))
+            _add(self._recent, (line.at, found), RECENT_STEPS)
 
     def read(self, line: LogLine) -> bool:
         """Read a line; True if it may have a step."""
         if not self._report.has(line.text):
-            self.tail.append(line.text[:LONGEST_LINE])
+            _add(self.tail, line.text[:LONGEST_LINE], LAST_LINES)
         self.last_at = line.at
         if _EVALUATES in line.text:
             found = [item for item in self._items(line) if isinstance(item, Evaluation)]
             self.evaluation = found[0] if found else self.evaluation
             return False
-        may_have = any(needle in line.text for needle in self._reader.needles)
+        may_have = any(needle in line.text for needle in self._needles)
         if may_have and self._is_declared:
             self._take(line)  # now: any line may have one, and later ones would push it out
         elif may_have:
-            self._unread.append(line)
+            _add(self._unread, line, UNREAD_LINES)
         return may_have
 
     def remaining(self, now: float) -> float | None:
@@ -116,8 +118,16 @@ class Output:
         return max(0.0, pace * (last.total - last.iteration) - (now - at))
 
     def _items(self, line: LogLine) -> Iterator[Item]:
+        self._reader = self._reader or self._family.reader()
         for piece in pieces(line.text[-LONGEST_READ:]):
             yield from self._reader.read(piece)
+
+
+def _add(kept: list[_T], new: _T, most: int) -> None:
+    """Append an item, and drop the first one of too many."""
+    kept.append(new)
+    if len(kept) > most:
+        del kept[0]
 
 
 class LiveRun:
@@ -134,6 +144,8 @@ class LiveRun:
         self._replicas: dict[str, ReplicaState] = {}
         self._failed: dict[str, None] = {}
         self._outputs: dict[str, Output] = {}
+        self._format: tuple[Family, Sequence[str]] | None = None
+        """The family of its logs, and the needles of its lines; None before the first line."""
 
     @property
     def phase(self) -> Phase:
@@ -157,7 +169,8 @@ class LiveRun:
         elif event.line is not None:
             name = event.line.replica
             if name not in self._outputs:
-                self._outputs[name] = Output(self.plan)
+                self._format = self._format or _format(self.plan)
+                self._outputs[name] = Output(self.plan, *self._format)
             return self._outputs[name].read(event.line)
         return False
 
@@ -191,6 +204,14 @@ class LiveRun:
         named = [name for name in _REPLICA.findall(self.state.cause) if name in self._outputs]
         failed = dict.fromkeys([*named[:1], *self._failed])
         return list(failed) or sorted(self._outputs, key=rank_order)
+
+
+def _format(plan: RunPlan) -> tuple[Family, Sequence[str]]:
+    # Imported with the first line: a run that is only submitted prints none.
+    from k8sbench.parse.reading import family_of
+
+    family = family_of(plan.log, plan.framework)
+    return family, family.reader().needles
 
 
 def rate_unit(plan: RunPlan) -> str:

@@ -306,10 +306,10 @@ def test_the_nodes_of_a_large_job_are_read_by_one_list(count: int, requests: int
 # -- memory ---------------------------------------------------------------------------------------
 
 
-MOST_BYTES = 32_000
+MOST_BYTES = 16_000
 """Memory limit of a job of four pods.
 
-With the program's own 40 MB, 5,000 jobs then take less than 200 MB.
+With the 115 MB of a program that follows few, 5,000 jobs then take less than 200 MB.
 """
 
 

@@ -121,6 +121,15 @@ def test_an_unknown_run_is_not_found_and_the_nearest_are_named(store: SqlStore) 
     assert store.last_written_at("deeplab-261120-081500-x7k2qq") is None
 
 
+def test_runs_that_are_known_are_not_read_again(store: SqlStore) -> None:
+    a = store.record(plan("a"), at=NOW, owner=None)
+    b = store.record(plan("b", set_name="weekly"), at=NOW + 10, owner=None)
+    store.move("a", step(Phase.RUNNING))
+    first, second = store.runs(RunFilter(), {"a": a, "gone": b})
+    assert first is a
+    assert second == b
+
+
 def test_filters_are_anded(store: SqlStore) -> None:
     store.record(plan("a"), at=NOW, owner=None)
     store.record(plan("b", set_name="weekly"), at=NOW + 10, owner=None)

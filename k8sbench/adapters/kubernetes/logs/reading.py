@@ -67,8 +67,11 @@ class Log(msgspec.Struct, eq=False):
     """
     is_given_up: bool = False
     """True for one last request, without retry."""
-    wake: threading.Event = msgspec.field(default_factory=threading.Event)
-    """Set when something has changed, so that another request may help."""
+    wake: threading.Event | None = None
+    """Set when something has changed, so that another request may help.
+
+    None unless it is followed: an event takes 1 kB.
+    """
     held: threading.Lock = msgspec.field(default_factory=threading.Lock)
     """Held while lines are delivered; guards the fields below.
 

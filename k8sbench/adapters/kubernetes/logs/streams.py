@@ -136,7 +136,7 @@ class LogStreams:
             log.pod, log.uid, log.container, log.restarts = pod, uid, container, restarts
             if fresh and log not in self._following:
                 self._waiting[not log.leads][log] = None
-            log.wake.set()
+            _wake(log)
             self._start_streams()
 
     def ended(self, run_id: str, replica: str, *, gone: bool = False) -> None:
@@ -154,7 +154,7 @@ class LogStreams:
             log.is_over, log.tries, log.failures = True, 0, 0
             log.failing_since = None
             self._waiting[not log.leads].pop(log, None)
-            log.wake.set()
+            _wake(log)
             self._fetch(log, 0.0)
 
     def drained(self, run_id: str) -> bool:
@@ -202,7 +202,7 @@ class LogStreams:
     def _end_streams(logs: list[Log]) -> None:
         for log in logs:
             log.turn += 1
-            log.wake.set()
+            _wake(log)
             if (stream := log.stream) is not None:
                 stream.close()
 
@@ -218,25 +218,28 @@ class LogStreams:
                 return
             del self._waiting[not log.leads][log]
             self._following.add(log)
-            name = f"log {log.replica}"
-            threading.Thread(target=self._follow, args=(log,), name=name, daemon=True).start()
+            log.wake = threading.Event()
+            threading.Thread(
+                target=self._follow, args=(log, log.wake), name=f"log {log.replica}", daemon=True
+            ).start()
 
     def _goes_on(self, log: Log) -> bool:
         return not (self._is_closed or log.is_over)
 
-    def _follow(self, log: Log) -> None:
+    def _follow(self, log: Log, wake: threading.Event) -> None:
         delay = SOONEST
         while self._goes_on(log):
-            log.wake.clear()
+            wake.clear()
             before = log.mark
             end = self._reader.follow(log)
             delay = SOONEST if log.mark != before else min(2 * delay, LATEST)
             if end in {End.COMPLETE, End.EMPTY}:
                 delay = max(delay, ENDED_BY_ITSELF)
             if self._goes_on(log):
-                log.wake.wait(_jittered(delay))
+                wake.wait(_jittered(delay))
         with self._lock:
             self._following.discard(log)
+            log.wake = None
             if log.is_over and not log.is_done:
                 self._fetch(log, 0.0)
             elif not log.is_over:  # requested again
@@ -339,6 +342,11 @@ class LogStreams:
 
 
 _DELETED = "Its pod was deleted before its log was read to the end."
+
+
+def _wake(log: Log) -> None:
+    if (wake := log.wake) is not None:
+        wake.set()
 
 
 def _jittered(seconds: float) -> float:

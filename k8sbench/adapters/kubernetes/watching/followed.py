@@ -6,7 +6,6 @@ No I/O: changes of objects come in, events of the job go out.
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ import msgspec
 
 from k8sbench.adapters.kubernetes import ownership
 from k8sbench.adapters.kubernetes.watching.reflector import Changed, Deleted
+from k8sbench.adapters.kubernetes.watching.trimming import Packer
 from k8sbench.diagnose.job import exits, facts, state
 from k8sbench.diagnose.job.facts import DELETED, JobSnapshot
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION, JobState
@@ -81,6 +81,14 @@ class NodeFacts(msgspec.Struct):
 class Followed:
     """A job that is followed."""
 
+    __slots__ = (  # a dictionary of so many attributes takes 1.6 kB
+        *("_packer", "plan", "_of", "marks", "is_resumed", "since", "_attempt", "nonce"),
+        *("ended_at", "look_at", "pod_list", "nodes", "is_over", "is_unwanted", "uid"),
+        *("_is_of", "_stranger", "_whose", "logs", "logs_given", "logs_taken", "reported"),
+        *("_replicas", "_packed_job", "_is_deleted", "_pods", "_earlier", "_events"),
+        *("_lines", "_reports"),
+    )
+
     def __init__(
         self,
         plan: RunPlan,
@@ -91,10 +99,11 @@ class Followed:
         attempt: int = 1,
         nonce: str | None = None,
         is_of: Callable[[KubeObject], bool] = lambda _: True,
+        packer: Packer | None = None,
     ) -> None:
+        self._packer = packer or Packer()
         self.plan = plan
         self._of = kind_of(plan)
-        self.kind = self._of.name
         self.marks = dict(marks or {})
         self.is_resumed = marks is not None
         """True if the job was created before this process followed it."""
@@ -142,22 +151,27 @@ class Followed:
         self._replicas: dict[str, ReplicaState] = {}
         self._packed_job: bytes | None = None
         self._is_deleted = False
-        # Objects are kept as JSON, which takes a quarter of the memory that they take as dicts. To
-        # decode a pod whenever it is read takes 10 µs.
         self._pods: dict[str, bytes] = {}
         self._earlier: dict[str, bytes] = {}
         """Replaced pods, by uid."""
         self._events: dict[str, bytes] = {}
-        self._lines: dict[str, deque[str]] = {}
+        self._lines: dict[str, list[str]] = {}
         self._reports: dict[str, exits.TorchrunReport] = {}
 
     @property
+    def kind(self) -> str:
+        """Kind of the job."""
+        return self._of.name
+
+    @property
     def _job(self) -> KubeObject | None:
-        return None if self._packed_job is None else msgspec.json.decode(self._packed_job)
+        return (
+            None if self._packed_job is None else self._packer.unpack(self.kind, self._packed_job)
+        )
 
     @_job.setter
     def _job(self, found: KubeObject | None) -> None:
-        self._packed_job = None if found is None else _packed(found)
+        self._packed_job = None if found is None else self._packer.pack(self.kind, found)
 
     # -- input ----------------------------------------------------------------------------------
 
@@ -170,7 +184,7 @@ class Followed:
         elif change.kind == "Event":
             name = change.object["metadata"]["name"]
             self._events.pop(name, None)
-            self._events[name] = _packed(change.object)
+            self._events[name] = self._packer.pack("Event", change.object)
             if len(self._events) > EVENTS:
                 del self._events[next(iter(self._events))]
         elif name_of(change.object) != self.plan.job_name:
@@ -197,7 +211,7 @@ class Followed:
     def take_pods(self, pods: Sequence[KubeObject]) -> None:
         """Process a list of all pods; missing pods are gone."""
         listed = {pod["metadata"]["uid"] for pod in pods}
-        for known in [msgspec.json.decode(pod) for pod in self._pods.values()]:
+        for known in [self._packer.unpack("Pod", pod) for pod in self._pods.values()]:
             if known["metadata"]["uid"] not in listed:
                 self._take_deleted(Deleted("Pod", name_of(known), known["metadata"]["uid"], None))
         for pod in pods:
@@ -205,11 +219,13 @@ class Followed:
 
     def take_line(self, line: LogLine) -> None:
         """Keep a replica's last log lines, which may explain its failure."""
-        lines = self._lines.setdefault(line.replica, deque(maxlen=REPORTED_LINES))
+        lines = self._lines.setdefault(line.replica, [])  # a deque takes 0.8 kB, if empty
         lines.append(line.text)
         if not self._reports.setdefault(line.replica, exits.TorchrunReport()).has(line.text):
-            for _ in range(min(2, len(lines) - LINES)):  # a line behind a report may be a stray
-                lines.popleft()
+            # Not all at once: a line behind a report may be a stray.
+            del lines[: min(2, max(0, len(lines) - LINES))]
+        elif len(lines) > REPORTED_LINES:
+            del lines[0]
 
     def take_absence(self) -> None:
         """Note that the cluster does not have the job."""
@@ -226,14 +242,14 @@ class Followed:
                 return  # it belongs to a newer job of the name; ours is still read
             uid = pod["metadata"]["uid"]
             if uid in self._earlier:  # it still changes while the one that replaced it starts
-                self._earlier[uid] = _packed(pod)
+                self._earlier[uid] = self._packer.pack("Pod", pod)
                 return
             self._earlier[before["metadata"]["uid"]] = self._pods[name]
-        self._pods[name] = _packed(pod)
+        self._pods[name] = self._packer.pack("Pod", pod)
 
     def _pod(self, name: str) -> KubeObject | None:
         packed = self._pods.get(name)
-        return None if packed is None else msgspec.json.decode(packed)
+        return None if packed is None else self._packer.unpack("Pod", packed)
 
     def _take_deleted(self, change: Deleted) -> None:
         if change.kind == "Pod":
@@ -241,7 +257,7 @@ class Followed:
                 pod = self._pod(name)
                 if pod is not None and pod["metadata"]["uid"] == change.uid:
                     gone = {**(change.object or pod), DELETED: True}
-                    self._pods[name] = _packed(gone)
+                    self._pods[name] = self._packer.pack("Pod", gone)
         elif self.uid is None and self._attempt > 1:
             return  # what was not seen yet cannot be gone: it is of the attempt before
         elif change.kind == self.kind and self.uid in {None, change.uid}:
@@ -257,14 +273,14 @@ class Followed:
 
     def snapshot(self) -> JobSnapshot:
         """Return the latest job, pods and events."""
-        pods = {name: msgspec.json.decode(pod) for name, pod in self._pods.items()}
+        pods = {name: self._packer.unpack("Pod", pod) for name, pod in self._pods.items()}
+        earlier = [self._packer.unpack("Pod", pod) for pod in self._earlier.values()]
+        events = [self._packer.unpack("Event", event) for event in self._events.values()]
         return JobSnapshot(
             job=self._job,
             pods={name: pod for name, pod in pods.items() if self._owns(pod)},
-            earlier=[
-                pod for pod in map(msgspec.json.decode, self._earlier.values()) if self._owns(pod)
-            ],
-            events=sorted(map(msgspec.json.decode, self._events.values()), key=_stamp),
+            earlier=[pod for pod in earlier if self._owns(pod)],
+            events=sorted(events, key=_stamp),
             deleted=self._is_deleted,
         )
 
@@ -409,14 +425,6 @@ def _is_newer(known: KubeObject, pod: KubeObject) -> bool:
     versions = one.get("resourceVersion", ""), other.get("resourceVersion", "")
     is_later = all(map(str.isdecimal, versions)) and int(versions[0]) > int(versions[1])
     return DELETED in known or is_later
-
-
-def _packed(found: KubeObject) -> bytes:
-    """Encode an object as JSON without spare bytes.
-
-    The encoder allocates more than it needs.
-    """
-    return bytes(memoryview(msgspec.json.encode(found)))
 
 
 def _stamp(event: Mapping[str, Any]) -> str:

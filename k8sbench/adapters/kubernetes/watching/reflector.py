@@ -102,7 +102,7 @@ class Reflector:
         self._keep = keep
         self._on_event = on_event
         self._known: dict[str, tuple[str, str]] = {}
-        """Name → uid and resourceVersion of the objects that are kept."""
+        """Name → uid and resourceVersion of the objects that are kept, but for events."""
         self._from: str | None = None
         """The resourceVersion to watch from; None: list first."""
         self._round = 0
@@ -228,6 +228,9 @@ class Reflector:
                     self._on_event(Deleted(self._kind, name, uid, kept))
             elif kept is None:
                 self._known.pop(name, None)
+            elif self._kind == "Event":
+                # Not remembered: of thousands of jobs they stay long after the jobs are gone.
+                self._on_event(Changed(self._kind, kept))
             elif self._known.get(name) != (uid, version):
                 before = self._known.get(name)
                 if before is not None and before[0] != uid:
