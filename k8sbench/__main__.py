@@ -36,7 +36,7 @@ def run() -> NoReturn:
 
 
 def _searched(phase: str, _: Any) -> None:
-    """Search as often as usual in a process that goes on: thousands of jobs leave garbage."""
+    """Search as often as usual once a process goes on."""
     if phase == "stop":
         gc.callbacks.remove(_searched)
         gc.freeze()

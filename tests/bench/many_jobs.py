@@ -32,7 +32,7 @@ from tests.harness.cluster.shell import POOLS
 from tests.tiers import ROOT
 
 FEW_MANY = (500, 1000)
-"""Fewer do not do for the memory: the threads and their buffers still grow with them."""
+"""Numbers of jobs; with fewer, the threads and their buffers still grow."""
 RUN_FOR = "20s"
 REPLICAS, GPUS, SPARE = 4, 32, 4
 """Pods of a job; GPUs of a node; spare nodes."""

@@ -29,7 +29,7 @@ SYSTEMS = (
     ("deeplabv3p", "mmseg"),
     ("deeplabv3p", "paddleseg"),
 )
-"""In order of their time: a slow row gets what the ones before it did not use."""
+"""Slowest last: they get the time that the others left."""
 PRECISIONS = ("FP32", "AMP")
 MOST_WARMUP = 20
 """Warm-up limit, steps.

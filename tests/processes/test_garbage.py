@@ -19,7 +19,7 @@ def main():
 k8sbench.cli.main.main = main
 run()
 """
-"""Keeps so many objects, and prints after how many garbage is looked for."""
+"""Keeps objects, and prints the threshold of the search for garbage."""
 
 
 @pytest.mark.parametrize(("objects", "threshold"), [(1_000, GARBAGE), (GARBAGE, USUAL[0])])

@@ -385,9 +385,10 @@ class SqlStore:
         wholly: bool = False,
         **values: str,
     ) -> list[Run]:
-        """Read the runs of rows that are not ``known``; active ones from folders that are here.
+        """Read the runs of rows that are not ``known``.
 
-        With ``wholly`` also closed ones. :attr:`unreadable` lists the failures.
+        Active ones come from folders that are here; with ``wholly`` also closed ones.
+        :attr:`unreadable` lists the failures.
         """
         runs = []
         for row in db.execute(query, values).mappings():

@@ -145,7 +145,7 @@ class LiveRun:
         self._failed: dict[str, None] = {}
         self._outputs: dict[str, Output] = {}
         self._format: tuple[Family, Sequence[str]] | None = None
-        """The family of its logs, and the needles of its lines; None before the first line."""
+        """Family and needles of its logs; None before the first line."""
 
     @property
     def phase(self) -> Phase:

@@ -102,7 +102,7 @@ class Reflector:
         self._keep = keep
         self._on_event = on_event
         self._known: dict[str, tuple[str, str]] = {}
-        """Name → uid and resourceVersion of the objects that are kept, but for events."""
+        """Name → uid and resourceVersion of the kept objects, events left out."""
         self._from: str | None = None
         """The resourceVersion to watch from; None: list first."""
         self._round = 0
