@@ -183,7 +183,7 @@ def marked(name: str, value: str) -> Iterator[tuple[int, dict[str, str]]]:
                 yield int(path.parent.name), found
 
 
-def refuse(message: str) -> NoReturn:
+def refuse(message: str, **_: bool) -> NoReturn:
     """Raise, in the place of the trainers' own refusal, which ends the process."""
     raise SystemExit(message)
 

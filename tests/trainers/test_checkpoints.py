@@ -4,7 +4,7 @@ import json
 import os
 import pathlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -71,7 +71,8 @@ def test_after_damage_the_earlier_one_counts(name: str, lost: bool, tmp_path: pa
     found = again.latest()
     assert found is not None
     assert found.step == 10
-    assert again.damaged == {"step-0000000020": f"step-0000000020 is damaged: {why}"}
+    told = f"step-0000000020 is damaged, and skipped: {why}"
+    assert again.damaged == {"step-0000000020": told}
     # The next one counts whole ones only, and a damaged one of the same step makes room.
     again.save(15, writes("x"), {})
     assert names(tmp_path) == ["step-0000000010", "step-0000000015"]
@@ -82,6 +83,83 @@ def test_after_damage_the_earlier_one_counts(name: str, lost: bool, tmp_path: pa
     newest = Checkpoints(tmp_path, same=SAME).latest()
     assert newest is not None
     assert (newest.of(0) / "state").read_text() == "y"
+
+
+def damaged(folder: pathlib.Path) -> Iterator[str]:
+    """Damage a checkpoint in one way after the other, and mend it each time."""
+    for path in sorted(each for each in folder.rglob("*") if each.is_file()):
+        whole, name = path.read_bytes(), path.relative_to(folder)
+        for bit in range(0, 8 * len(whole), 5):
+            changed = bytearray(whole)
+            changed[bit // 8] ^= 1 << bit % 8
+            path.write_bytes(changed)
+            yield f"{name}: bit {bit}"
+        for length in range(0, len(whole), 11):
+            path.write_bytes(whole[:length])
+            yield f"{name}: {length} bytes"
+        for content in (b"5", b"[]", b"{}", b"null", whole + b"\n", bytes(len(whole))):
+            path.write_bytes(content)
+            yield f"{name}: {content[:9]!r}"
+        path.unlink()
+        yield f"{name}: gone"
+        path.mkdir()
+        yield f"{name}: a folder"
+        path.rmdir()
+        os.mkfifo(path)
+        yield f"{name}: a pipe"
+        path.unlink()
+        path.write_bytes(whole)
+    for path in sorted(each for each in (folder, *folder.rglob("*")) if each.is_dir()):
+        aside = path.rename(folder.parent / "aside")
+        path.write_bytes(b"")
+        yield f"{path.name}: a file"
+        path.unlink()
+        if path != folder:
+            yield f"{path.name}: gone"
+        aside.rename(path)
+
+
+def test_no_damage_is_taken_for_whole(tmp_path: pathlib.Path) -> None:
+    saved(tmp_path, 10, 20)
+    newest, kinds = tmp_path / "step-0000000020", 0
+    for kinds, kind in enumerate(damaged(newest), 1):  # noqa: B007
+        again = Checkpoints(tmp_path, same=SAME)
+        found = again.latest()
+        assert found is not None
+        assert (found.step, list(again.damaged)) == (10, [newest.name]), kind
+    assert kinds > 1000
+    found = Checkpoints(tmp_path, same=SAME).latest()
+    assert found is not None
+    assert found.step == 20
+
+
+def test_what_stands_in_a_checkpoints_place_makes_room(tmp_path: pathlib.Path) -> None:
+    saved(tmp_path, 10)
+    (tmp_path / "step-0000000020").touch()
+    again = Checkpoints(tmp_path, same=SAME)
+    again.latest()
+    for step in (20, 30):
+        assert again.save(step, writes("x"), {}) is None
+    assert names(tmp_path) == ["step-0000000020", "step-0000000030"]
+
+
+def test_a_checkpoint_by_another_name_is_none(tmp_path: pathlib.Path) -> None:
+    saved(tmp_path, 10, 20)
+    (tmp_path / "step-0000000020").rename(tmp_path / "step-0000000030")
+    found = Checkpoints(tmp_path, same=SAME).latest()
+    assert found is not None
+    assert found.step == 10
+
+
+def test_one_without_a_digest_is_refused_and_stays(tmp_path: pathlib.Path) -> None:
+    saved(tmp_path, 10)
+    path = tmp_path / "step-0000000010" / "manifest.json"
+    told = json.loads(path.read_bytes())
+    del told["sha256"]
+    path.write_text(json.dumps(told))
+    with pytest.raises(CheckpointError, match=r"written by k8sbench 0\.3\.0 or earlier"):
+        Checkpoints(tmp_path, same=SAME).latest()
+    assert names(tmp_path) == ["step-0000000010"]
 
 
 def test_one_of_other_settings_is_refused(tmp_path: pathlib.Path) -> None:

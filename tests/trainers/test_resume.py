@@ -13,6 +13,7 @@ from collections.abc import Callable
 import pytest
 
 from k8sbench.trainers.data import sample_sets
+from k8sbench.trainers.parts import files, training
 from tests.trainers import published, runs
 from tests.trainers.runs import Captured, Event, events, losses, only, refusal, run
 
@@ -122,6 +123,24 @@ def test_a_run_resumes_bitwise(trainer: str, tmp_path: pathlib.Path, capfd: Capt
         longer = train([*saving, "--length", "12"])
         (resumed,) = only(longer, "resume")
         assert (resumed["step"], longer[-1]["steps"]) == (10, 12)
+
+
+def test_a_run_does_not_go_on_with_other_start_weights(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: Captured
+) -> None:
+    saving = ("--workers", "0", "--checkpoints", str(tmp_path / "run"), "--length", "2")
+    options = words("resnet50", tmp_path, *saving)[2:]
+    tensors = published.tensors("torchvision", divisor=16)
+    one = published.write(tmp_path / "one.pth", tensors)
+    other = published.write(tmp_path / "other.pth", {**tensors, "fc.bias": tensors["fc.bias"] + 1})
+    run(capfd, "resnet50", *options, "--weights", str(one))
+    monkeypatch.setattr(training, "refuse", runs.refuse)
+    for more, now in ((("--weights", str(other)), repr(files.digest(other))), ((), "None")):
+        told = f"written with start weights '{files.digest(one)}' \\(now {now}\\); start as before"
+        with pytest.raises(SystemExit, match=told):
+            run(capfd, "resnet50", *options, *more)
+    same = published.write(tmp_path / "same.pth", tensors)
+    assert only(run(capfd, "resnet50", *options, "--weights", str(same)), "resume")
 
 
 def test_on_a_full_disk_a_run_goes_on_and_says_so(

@@ -1,10 +1,11 @@
 """Checkpoints in a folder: written atomically, verified when read.
 
 A checkpoint is a folder `step-0000001200`: `rank-0`, `rank-1`, … with what each rank wrote, and
-`manifest.json` with the facts of the run and the size and SHA-256 of each file. It is filled under
-another name (`.step-0000001200.part`), each file and folder is brought to the disk, and one rename
-makes it a checkpoint, so that a process killed at any moment leaves those before it whole. The next
-save or `latest` removes what a killed one left. Rank 0 owns the folder, which all ranks must share.
+`manifest.json` with the facts of the run, the size and SHA-256 of each file, and its own SHA-256.
+It is filled under another name (`.step-0000001200.part`), each file and folder is brought to the
+disk, and one rename makes it a checkpoint, so that a process killed at any moment leaves those
+before it whole. The next save or `latest` removes what a killed one left. Rank 0 owns the folder,
+which all ranks must share.
 
 What a rank writes is its state, which is restored bit by bit. Rank 0 saves what all ranks have in
 common: parameters, momentum, the gradient scaler. Each rank saves its own batch norm statistics,
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import io
 import json
 import os
@@ -31,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from k8sbench.trainers.parts import weights
+from k8sbench.trainers.parts import files
 from k8sbench.trainers.parts.samples import Array
 
 MANIFEST = "manifest.json"
@@ -151,7 +153,9 @@ class Checkpoints:
                 try:
                     checkpoint = _read(folder, whole=True)
                 except OSError as error:
-                    self.damaged[folder.name] = f"{folder.name} is damaged: {_sentence(error)}"
+                    self.damaged[folder.name] = (
+                        f"{folder.name} is damaged, and skipped: {_sentence(error)}"
+                    )
                     continue
                 self._refuse_others(checkpoint)
                 return checkpoint
@@ -172,13 +176,13 @@ class Checkpoints:
 
     def _finish(self, part: Path, step: int, facts: Mapping[str, object]) -> None:
         """Write the manifest, make it a checkpoint and remove what is no longer needed."""
-        files = {
-            str(path.relative_to(part)): (path.stat().st_size, weights.digest(path))
+        written = {
+            str(path.relative_to(part)): (path.stat().st_size, files.digest(path))
             for path in sorted(part.rglob("*"))
             if path.is_file()
         }
-        told = {"step": step, "facts": dict(facts), "same": self.same, "files": files}
-        (part / MANIFEST).write_text(json.dumps(told))
+        told = {"step": step, "facts": dict(facts), "same": self.same, "files": written}
+        (part / MANIFEST).write_bytes(_sealed(json.dumps(told).encode()[:-1]))
         _to_disk(part / MANIFEST)
         _to_disk(part)
         final = self.folder / _name(step)
@@ -201,7 +205,7 @@ class Checkpoints:
         gone = folder.with_name(f".{folder.name}.gone.part")
         shutil.rmtree(gone, ignore_errors=True)
         folder.rename(gone)
-        shutil.rmtree(gone)
+        shutil.rmtree(gone) if gone.is_dir() else gone.unlink()
         self.damaged.pop(folder.name, None)
 
     def _sweep(self) -> None:
@@ -214,21 +218,44 @@ def _name(step: int) -> str:
     return f"step-{step:010d}"
 
 
+def _sealed(text: bytes) -> bytes:
+    """Append the SHA-256 of an object's JSON to it.
+
+    `text` lacks its closing brace.
+    """
+    return text + f', "sha256": "{hashlib.sha256(text).hexdigest()}"}}'.encode()
+
+
+SEAL = len(_sealed(b""))
+
+
 def _read(folder: Path, *, whole: bool = False) -> Checkpoint:
-    """Read a checkpoint's manifest; `whole`: verify all files. Raises OSError."""
+    """Read a checkpoint's manifest; `whole`: verify all files. Raises OSError.
+
+    Raises :class:`CheckpointError` for one of version 0.3.0, whose manifest has no digest.
+    """
+    written = files.content(folder / MANIFEST)
+    if written != _sealed(written[:-SEAL]):
+        with contextlib.suppress(ValueError, AttributeError):
+            if json.loads(written).keys() == {"step", "facts", "same", "files"}:
+                raise CheckpointError(
+                    f"{folder} was written by k8sbench 0.3.0 or earlier; go on with that version, "
+                    "or name an empty folder by --checkpoints"
+                )
+        raise _damage(MANIFEST)
+    told = json.loads(written)
+    if folder.name != _name(told["step"]):
+        raise _damage(MANIFEST)
+    for name, (_, digest) in told["files"].items() if whole else ():
+        if files.digest(folder / name) != digest:
+            raise _damage(name)
+    return Checkpoint(told["step"], folder, {**told["facts"], "same": told["same"]})
+
+
+def _damage(name: str) -> OSError:
     damage = OSError(None, "not as it was written")
-    try:
-        told = json.loads((folder / MANIFEST).read_bytes())
-        checkpoint = Checkpoint(told["step"], folder, {**told["facts"], "same": told["same"]})
-        digests = {folder / name: digest for name, (_, digest) in told["files"].items()}
-    except (ValueError, KeyError, TypeError) as error:
-        damage.filename = MANIFEST
-        raise damage from error
-    for path, digest in digests.items():
-        if whole and weights.digest(path) != digest:
-            damage.filename = str(path.relative_to(folder))
-            raise damage
-    return checkpoint
+    damage.filename = name
+    return damage
 
 
 def _to_disk(path: Path) -> None:

@@ -132,7 +132,7 @@ class Loop(abc.ABC, Generic[W, S]):
         here.seed()
         self.bare = work.model(here)
         self.parameters = self.count_parameters()
-        self._load_weights()
+        self.start_weights = self._load_weights()
         self.model, self.sync_bn = here.prepare(self.bare, sync_bn=work.sync_bn, **work.ddp)
         self.sharded: Any = None
         self.prepare()
@@ -164,10 +164,13 @@ class Loop(abc.ABC, Generic[W, S]):
     def prepare(self) -> None:
         """Put the model into training mode, and make the optimizer and the scaler."""
 
-    def _load_weights(self) -> None:
-        """Put the weights that the settings name into the model, before it is distributed."""
+    def _load_weights(self) -> str | None:
+        """Put the weights that the settings name into the model, before it is distributed.
+
+        Returns their SHA-256, hex; None without.
+        """
         if self.here.settings.weights is None:
-            return
+            return None
         path, tensors = Path(self.here.settings.weights), self.bare.state_dict()
         if not any("backbone." in name for name in tensors):
             refuse("--weights: this trainer's model takes none; it begins from scratch")
@@ -177,6 +180,7 @@ class Loop(abc.ABC, Generic[W, S]):
             refuse(f"--weights: {error}")
         if self.here.place.first:
             self.journal.timed("weights", vars(loaded))
+        return loaded.digest
 
     def batches(self) -> Iterator[tuple[Any, Any]]:
         """Inputs and targets on the device, without end."""

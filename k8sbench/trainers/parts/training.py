@@ -84,6 +84,7 @@ class Training:
             **self.run.journal.options,
             "lr of the first step": self.run.schedule(0),
             "data": self.files.digest,
+            "start weights": self.run.start_weights,
             "form of the state": checkpoints.FORM,
         }
 

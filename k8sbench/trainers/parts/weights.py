@@ -7,7 +7,6 @@ have. This module imports no framework, and nothing in a file is executed.
 
 from __future__ import annotations
 
-import hashlib
 import pickle
 import re
 from collections.abc import Callable, Mapping
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from k8sbench.trainers.parts import files
 from k8sbench.trainers.parts.samples import Array
 
 _CLASSIFIERS = ("fc.", "out.")
@@ -112,7 +112,7 @@ def load(
     raises :class:`WeightsError`.
     """
     try:
-        checksum = digest(path)
+        checksum = files.digest(path)
     except OSError as error:
         raise WeightsError(f"the weights {path} cannot be read: {error.strerror}") from error
     arrays = _arrays(path, read)
@@ -143,15 +143,6 @@ def load(
     for name, ours in known.items():
         put(tensors[ours], np.ascontiguousarray(arrays[name], np.float32))
     return Loaded(path.name, checksum, len(known))
-
-
-def digest(path: Path) -> str:
-    """SHA-256 of a file, hex."""
-    sha256 = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            sha256.update(block)
-    return sha256.hexdigest()
 
 
 def _arrays(path: Path, read: Callable[[Path], Mapping[str, Any]]) -> dict[str, Array]:
