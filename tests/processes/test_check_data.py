@@ -1,12 +1,17 @@
 """Checking and drawing a data set as a process: output and exit code."""
 
+import os
+import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from k8sbench.trainers.check_data import SAMPLE, say
+from k8sbench.trainers.data import sample_sets
 from tests.harness import disks
 from tests.tiers import ROOT
 
@@ -52,6 +57,76 @@ def test_a_set_that_is_not_marked_as_drawn_is_held_against_the_real_numbers(fold
     assert out.splitlines() == [
         "Note: train: 16 of 1,281,167 samples of the published set.",
         "Note: val: 8 of 50,000 samples of the published set.",
+    ]
+
+
+def cut(path: Path) -> None:
+    """As after a crash of the file server: the end is zeros."""
+    data = path.read_bytes()
+    path.write_bytes(data[:-60] + bytes(5000))
+
+
+def to_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def to_pixel(path: Path) -> None:
+    Image.new("RGB", (1, 1)).save(path)
+
+
+def with_nul(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b"train", b"tr\0in", 1))
+
+
+def without_classes(path: Path) -> None:
+    Image.open(path).point(lambda _: 255).save(path)
+
+
+def to_jpeg(path: Path) -> None:
+    Image.open(path).save(path, "JPEG")
+
+
+def of_nine_pairs(path: Path) -> None:
+    encoded, same = pickle.loads(path.read_bytes())
+    path.write_bytes(pickle.dumps((encoded[:18], same[:9])))
+
+
+LABELS = "gtFine/val/*/*.png"
+DAMAGES: dict[str, tuple[str, str, Callable[[Path], None], str]] = {
+    "a JPEG that ends in zeros": ("imagenet", "val/*/*", cut, "the picture is truncated"),
+    "a PNG that ends in zeros": ("cityscapes", LABELS, cut, "checksum"),
+    "a picture of one pixel": ("kinetics", "images/*/val_0000/*7.jpg", to_pixel, "1 × 1 pixels"),
+    "a pipe as a picture": ("imagenet", "train/*/*", to_pipe, "Not a regular file"),
+    "a pipe as a list": ("faces", "train.txt", to_pipe, "Not a regular file"),
+    "a pipe as pairs": ("faces", "lfw.bin", to_pipe, "Not a regular file"),
+    "a NUL in a path": ("kinetics", "labels/train*", with_nul, "line 1: a NUL"),
+    "labels without a class": ("cityscapes", LABELS, without_classes, "every label is 255"),
+    "labels as JPEG": ("cityscapes", LABELS, to_jpeg, "labels are PNG"),
+    "nine pairs": ("faces", "lfw.bin", of_nine_pairs, "has 9 pairs"),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGES)
+def test_each_kind_of_damage_is_found(kind: str, tmp_path: Path) -> None:
+    name, pattern, damage, why = DAMAGES[kind]
+    sample_sets.SETS[name](tmp_path, pictures=4)
+    path = min(tmp_path.glob(pattern))
+    damage(path)
+    out = ends(tmp_path, "check", name, "--deep", code=2)
+    (line,) = [line for line in out.splitlines() if line.startswith("missing: ")]
+    assert str(path) in line
+    assert why in line
+
+
+def test_clips_that_are_left_out_are_counted_and_named(tmp_path: Path) -> None:
+    sample_sets.kinetics(tmp_path, pictures=4)
+    with (tmp_path / "labels" / "train_videofolder.txt").open("a") as listed:
+        listed.write("short/one 2 0\nshort/two 0 1\n")
+    assert ends(tmp_path, "check", "kinetics").splitlines()[:3] == [
+        "Note: 2 samples are left out:",
+        "Note: train: short/one has 2 of at least 3 frames",
+        "Note: train: short/two has 0 of at least 3 frames",
     ]
 
 

@@ -82,6 +82,18 @@ def of_16_bits(path: Path) -> None:
     Image.fromarray(values).save(path)
 
 
+def as_jpeg(path: Path) -> None:
+    Image.open(path).save(path, "JPEG", quality=100)
+
+
+def without_classes(path: Path) -> None:
+    Image.fromarray(np.full((32, 64), 255, np.uint8)).save(path)
+
+
+def of_one_pixel(path: Path) -> None:
+    Image.open(path).crop((0, 0, 1, 1)).save(path)
+
+
 def with_label(value: int) -> Callable[[Path], None]:
     def damage(path: Path) -> None:
         labels = np.array(Image.open(path))
@@ -93,13 +105,16 @@ def with_label(value: int) -> Callable[[Path], None]:
 
 # What is no picture at all: test_decoding.py.
 DAMAGES: dict[str, tuple[Callable[[Path], None], Path, str]] = {
-    "a picture cut off": (truncated, PICTURE, "truncated"),
+    "a picture cut off": (truncated, PICTURE, "Truncated"),
     "a picture that is gone": (Path.unlink, PICTURE, "No such file"),
     "a picture of another size": (smaller, PICTURE, "it is 64 × 32, and its picture 64 × 31"),
-    "labels cut off": (truncated, LABELS, "truncated"),
+    "labels cut off": (truncated, LABELS, "Truncated"),
     "labels that are gone": (Path.unlink, LABELS, "No such file"),
     "labels of another size": (smaller, LABELS, "it is 64 × 31, and its picture 64 × 32"),
     "labels in colours": (coloured, LABELS, "RGB"),
+    "labels that are stored as JPEG": (as_jpeg, LABELS, "labels are PNG, and JPEG changes them"),
+    "labels without a class": (without_classes, LABELS, "every label is 255"),
+    "labels of one pixel": (of_one_pixel, LABELS, "1 × 1 pixels"),
     "labels of 16 bits": (of_16_bits, LABELS, "I;16"),
     "the first label that is no class": (with_label(19), LABELS, "19 is none of 19 classes"),
     "the last label that is no class": (with_label(254), LABELS, "254 is none of 19 classes"),

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import os
 import struct
 import zlib
 from pathlib import Path
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from k8sbench.trainers.data import decoding
-from k8sbench.trainers.parts.samples import BrokenSample
+from k8sbench.trainers.parts.samples import BrokenSample, DataError
 from tests.trainers.references import coordinates, encoded
 
 PICTURE = Image.fromarray(coordinates(20, 30))
@@ -56,6 +57,47 @@ def test_a_picture_of_any_kind_is_read_as_rgb(kind: str, tmp_path: Path) -> None
     assert np.asarray(found).std() > 20
 
 
+def test_grey_of_16_bits_keeps_its_upper_byte() -> None:
+    levels = (np.arange(600).reshape(20, 30) * 109).astype(np.uint16)
+    found = np.asarray(decoding.decoded(file_of(Image.fromarray(levels), "PNG"), "x"))
+    assert np.array_equal(found, np.repeat((levels >> 8)[..., None], 3, 2))
+
+
+def test_what_follows_the_end_of_a_jpeg_is_no_damage() -> None:
+    """Nor are a preview in its header, and a second picture behind it."""
+    exif = b"Exif\0\0" + KINDS["grey JPEG"]
+    several = file_of(PICTURE, "MPO", save_all=True, append_images=[PICTURE])
+    for whole in (KINDS["JPEG"] + bytes(4096), file_of(PICTURE, "JPEG", exif=exif), several):
+        assert decoding.decoded(whole, "x").size == (30, 20)
+
+
+@pytest.mark.parametrize("form", ["JPEG", "progressive", "PNG", "preview", "several"])
+def test_a_picture_that_ends_in_zeros_is_broken(form: str) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    image = Image.fromarray(noise)
+    options: dict[str, dict[str, Any]] = {
+        "progressive": {"progressive": True},
+        "preview": {"exif": b"Exif\0\0" + KINDS["grey JPEG"]},
+        "several": {"save_all": True, "append_images": [image]},
+    }
+    formats = {"PNG": "PNG", "several": "MPO"}
+    whole = file_of(image, formats.get(form, "JPEG"), **options.get(form, {}))
+    end = whole.index(b"\xff\xd9", len(whole) // 3) if form == "several" else len(whole) - 12
+    for length in range(100, end, 97):
+        for zeros in (len(whole) - length, 50_000):
+            with pytest.raises(BrokenSample):
+                decoding.decoded(whole[:length] + bytes(zeros), "x")
+
+
+def test_a_flipped_bit_of_a_png_is_found() -> None:
+    for bit in range(8 * len(KINDS["grey PNG"])):
+        changed = bytearray(KINDS["grey PNG"])
+        changed[bit // 8] ^= 1 << bit % 8
+        with contextlib.suppress(BrokenSample):
+            found = decoding.decoded(bytes(changed), "x")
+            assert found == decoding.decoded(KINDS["grey PNG"], "x")
+
+
 def png(width: int, height: int) -> bytes:
     def chunk(kind: bytes, data: bytes) -> bytes:
         return (
@@ -71,11 +113,14 @@ BROKEN = {
     "empty": (b"", "the file is empty"),
     "a page of HTML": (b"<html>404</html>", "neither a JPEG nor a PNG picture"),
     "cut JPEG": (KINDS["JPEG"][:-100], "truncated"),
-    "cut PNG": (KINDS["PNG"][:-300], "truncated"),
+    "cut PNG": (KINDS["PNG"][:-300], "Truncated"),
     "only a header": (KINDS["JPEG"][:10], "."),
     "no pixels": (png(0, 3), "."),
     "a bomb": (png(60_000, 60_000), "exceeds limit"),
     "zeros": (bytes(5000), "neither"),
+    "one pixel": (file_of(PICTURE.crop((0, 0, 1, 1)), "PNG"), "1 × 1 pixels has nothing to learn"),
+    "a line": (file_of(PICTURE.crop((0, 0, 1, 20)), "JPEG"), "1 × 20 pixels has nothing"),
+    "a long strip": (file_of(PICTURE.resize((3, 301)), "JPEG"), "3 × 301 pixels has nothing"),
     "another format": (file_of(PICTURE, "TIFF"), "neither"),
 }
 
@@ -92,9 +137,37 @@ def test_a_broken_file_is_told_with_its_name(kind: str, tmp_path: Path) -> None:
 
 
 def test_what_is_no_readable_file_is_told(tmp_path: Path) -> None:
-    for path, why in ((tmp_path / "none.jpg", "No such file"), (tmp_path, "Is a directory")):
-        with pytest.raises(BrokenSample, match=why):
-            decoding.picture(path)
+    os.mkfifo(pipe := tmp_path / "pipe.jpg")
+    for path, why in (
+        (tmp_path / "none.jpg", "No such file"),
+        (tmp_path, "Is a directory"),
+        (pipe, "Not a regular file"),
+        (Path("/dev/zero"), "Not a regular file"),
+    ):
+        for read in (decoding.picture, decoding.labels):
+            with pytest.raises(BrokenSample, match=why):
+                read(path)
+        with pytest.raises(DataError, match=f"{path} cannot be read: {why}"):
+            decoding.listing(path)
+
+
+def read_lines(path: Path, content: bytes) -> list[str]:
+    path.write_bytes(content)
+    return list(decoding.lines(path, str, "TEXT"))
+
+
+def test_each_kind_of_line_end_ends_a_line(tmp_path: Path) -> None:
+    for end in (b"\n", b"\r\n", b"\r"):
+        found = read_lines(
+            tmp_path / "list", end.join([b"a 1", b"b\x0b\xc2\x85c 2", b"", b"\xff 3"])
+        )
+        assert found == ["a 1", "b\x0b\x85c 2", "\udcff 3"]
+
+
+@pytest.mark.parametrize("content", [b"a\0b 1", b"a 1\n\0\0\0", "a 1\n".encode("utf-16")])
+def test_a_nul_in_a_list_is_named_by_its_line(content: bytes, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"list, line \d: a NUL; expected TEXT, found "):
+        read_lines(tmp_path / "list", content)
 
 
 @pytest.mark.filterwarnings("ignore")

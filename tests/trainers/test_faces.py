@@ -148,6 +148,18 @@ def test_a_file_of_another_form_is_one_sentence(tmp_path: Path, content: bytes, 
         pairs(tmp_path / "lfw.bin", content)
 
 
+def test_fewer_than_ten_pairs_are_refused(folder: Path) -> None:
+    encoded, same = pickle.loads((folder / "lfw.bin").read_bytes())
+    for count in (9, 10):
+        (folder / "lfw.bin").write_bytes(pickle.dumps((encoded[: 2 * count], same[:count])))
+        if count == 9:
+            with pytest.raises(
+                DataError, match=r"lfw\.bin has 9 pairs; an accuracy takes at least"
+            ):
+                faces.open_set(folder, size=16)
+    assert len(faces.open_set(folder, size=16).validation) == 10
+
+
 def test_missing_files_are_one_sentence(folder: Path) -> None:
     for name in ("lfw.bin", "train.txt"):
         (folder / name).unlink()

@@ -125,6 +125,10 @@ def test_clips_of_fewer_than_three_frames_are_left_out(folder: Path) -> None:
         numbered(folder, f"enough/{name}", 3, 0, name)
     files = kinetics.open_set(folder)
     assert (len(files.training), len(files.validation)) == (4 + 1, 2 + 1)
+    assert files.left_out == (
+        "train: short/train has 2 of at least 3 frames",
+        "val: short/val has 2 of at least 3 frames",
+    )
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,8 @@ def _pair(folder: Path, part: str, name: str, classes: int) -> tuple[Array, Arra
         raise BrokenSample(
             str(path), f"the label {labels[strange][0]} is none of {classes} classes"
         )
+    if (labels == IGNORE).all():  # its loss would be 0, or no number
+        raise BrokenSample(str(path), f"every label is {IGNORE}: no pixel has a class")
     return picture, labels
 
 

@@ -16,12 +16,14 @@ from typing import TypeVar
 import numpy as np
 from PIL import Image
 
+from k8sbench.trainers.parts import files
 from k8sbench.trainers.parts.samples import Array, BrokenSample, DataError
 
 Picture = Image.Image
 T = TypeVar("T")
 
 FORMATS = ("JPEG", "PNG")  # by their content, whatever the file's name ends in
+LONGEST = 100  # times the shorter side: resizing a longer picture would take all memory
 
 
 def picture(path: Path | str) -> Picture:
@@ -30,7 +32,7 @@ def picture(path: Path | str) -> Picture:
 
 
 def labels(path: Path) -> Array:
-    """Read a picture of classes: uint8 [height, width].
+    """Read a PNG picture of classes: uint8 [height, width].
 
     Raises `BrokenSample`.
     """
@@ -46,27 +48,53 @@ def decoded(data: bytes, name: str, read: Callable[[Picture], Picture] | None = 
     if not data:
         raise BrokenSample(name, "the file is empty")
     try:
-        with Image.open(io.BytesIO(data), formats=FORMATS) as picture_file:
-            made = read(picture_file) if read else picture_file.convert("RGB")
+        with _opened(data) as picture_file:
+            made = (read or _rgb)(picture_file)
     except Exception as error:  # damaged data make Pillow's decoders raise nearly anything
         why = str(error).splitlines()[0] if str(error) else type(error).__name__
         if "BytesIO" in why:  # which says where the data were, not what is wrong with them
             why = "neither a JPEG nor a PNG picture"
         raise BrokenSample(name, why) from None
-    if not all(made.size):
-        raise BrokenSample(name, "the picture has no pixels")
+    shorter, longer = sorted(made.size)
+    if shorter < 2 or longer > LONGEST * shorter:
+        sides = "{} × {} pixels".format(*made.size)
+        raise BrokenSample(name, f"a picture of {sides} has nothing to learn from")
     return made
 
 
 def _content(path: Path | str) -> bytes:
     try:
-        with io.FileIO(path) as file:  # without a buffer, which small files feel
-            return file.readall()
+        return files.content(path)
     except OSError as error:
         raise BrokenSample(str(path), error.strerror or str(error)) from None
 
 
+def _opened(data: bytes) -> Picture:
+    """A picture before it is decoded; raises if its end is lost.
+
+    Of a file that ends in zeros Pillow would decode them as pixels.
+    """
+    held = io.BytesIO(data)
+    opened = Image.open(held, formats=FORMATS)
+    if opened.format == "PNG":
+        opened.verify()  # its checksums; nothing can be read of it afterwards
+        return Image.open(io.BytesIO(data), formats=FORMATS)
+    # A preview in the header has an end marker, too. Pillow has read up to the pixels, or, of a
+    # file with several pictures, is back at its start.
+    if data.find(b"\xff\xd9", held.tell() or data.rfind(b"\xff\xda")) < 0:
+        raise ValueError("the picture is truncated: it has no end")
+    return opened
+
+
+def _rgb(picture: Picture) -> Picture:
+    if picture.mode.startswith("I"):  # grey of 16 bits, which Pillow would cut at 255
+        return Image.fromarray((np.asarray(picture) >> 8).astype(np.uint8)).convert("RGB")
+    return picture.convert("RGB")
+
+
 def _of_one_byte(picture: Picture) -> Picture:
+    if picture.format != "PNG":
+        raise ValueError(f"labels are PNG, and {picture.format} changes them")
     if picture.mode not in ("L", "P"):
         raise ValueError(f"labels are one byte for each pixel, and here they are {picture.mode}")
     return picture.copy()
@@ -116,19 +144,25 @@ def lines(path: Path, read: Callable[[str], T], form: str) -> Iterator[T]:
     Raises `DataError`, with the line's number if `read` raises `ValueError`, and for an unreadable
     file.
     """
+    # Of bytes, LF, CR LF and CR alone end a line; of text, other characters would, too.
+    for number, encoded in enumerate(listing(path).splitlines(), 1):
+        line = encoded.decode("utf-8", "surrogateescape").strip()
+        if line:
+            try:
+                if "\0" in line:
+                    raise ValueError("a NUL")
+                yield read(line)
+            except ValueError as error:
+                why = f"{path}, line {number}: {error}; expected {form}, found {line[:80]!r}"
+                raise DataError(why) from None
+
+
+def listing(path: Path) -> bytes:
+    """Content of a file that a whole data set needs; raises `DataError`."""
     try:
-        text = path.read_bytes().decode("utf-8", "surrogateescape")
+        return files.content(path)
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            try:
-                yield read(line.strip())
-            except ValueError as error:
-                why = (
-                    f"{path}, line {number}: {error}; expected {form}, found {line.strip()[:80]!r}"
-                )
-                raise DataError(why) from None
 
 
 def whole(text: str) -> int:

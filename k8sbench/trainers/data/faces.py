@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from k8sbench.trainers.data import decoding
+from k8sbench.trainers.parts.metrics import FOLDS
 from k8sbench.trainers.parts.samples import Array, BrokenSample, DataError, Files
 from k8sbench.trainers.parts.weights import Arrays
 
@@ -74,6 +75,8 @@ def open_set(folder: Path, *, size: int = SIZE, classes: int = CLASSES) -> Files
     """
     listed = _listed(folder, classes)
     pairs = read_pairs(folder / "lfw.bin", size)
+    if len(pairs) < FOLDS:
+        raise DataError(f"{pairs.path} has {len(pairs)} pairs; an accuracy takes at least {FOLDS}")
     names, labels = zip(*listed, strict=True)
     return Files(
         "faces",
@@ -84,7 +87,7 @@ def open_set(folder: Path, *, size: int = SIZE, classes: int = CLASSES) -> Files
             partial(_made, size=size),
         ),
         pairs,
-        decoding.digest(path.read_bytes() for path in (_list(folder), pairs.path)),
+        decoding.digest(map(decoding.listing, (_list(folder), pairs.path))),
     )
 
 
@@ -112,10 +115,7 @@ def read_pairs(path: Path, size: int) -> Pairs:
 
     Pickled objects other than data are refused.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+    data = decoding.listing(path)
     try:
         encoded, same = Arrays(io.BytesIO(data), encoding="bytes").load()
         pictures = [bytes(memoryview(item)) for item in encoded]

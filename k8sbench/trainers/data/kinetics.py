@@ -122,7 +122,11 @@ def open_set(folder: Path, *, size: int = 224, segments: int = 8, classes: int =
     listed = {part: _listed(folder, part, classes) for part in SAMPLES}
 
     def part(name: str, *, training: bool) -> decoding.Listed:
-        paths, frames, labels = zip(*listed[name], strict=True)
+        clips = [clip for clip in listed[name] if clip[1] >= FEWEST_FRAMES]
+        if not clips:
+            path = _list(folder, name)
+            raise DataError(f"{path} has no clips of at least {FEWEST_FRAMES} frames")
+        paths, frames, labels = zip(*clips, strict=True)
         how: dict[str, Any] = {"frames": np.array(frames), "size": size, "segments": segments}
         return decoding.Listed(
             folder / "images",
@@ -135,7 +139,13 @@ def open_set(folder: Path, *, size: int = 224, segments: int = 8, classes: int =
         "kinetics",
         part("train", training=True),
         part("val", training=False),
-        decoding.digest(_list(folder, part).read_bytes() for part in sorted(SAMPLES)),
+        decoding.digest(decoding.listing(_list(folder, part)) for part in sorted(SAMPLES)),
+        tuple(
+            f"{name}: {path} has {frames} of at least {FEWEST_FRAMES} frames"
+            for name, clips in listed.items()
+            for path, frames, _ in clips
+            if frames < FEWEST_FRAMES
+        ),
     )
 
 
@@ -154,8 +164,4 @@ def _listed(folder: Path, part: str, classes: int) -> list[Line]:
             raise ValueError(f"{len(fields)} fields")
         return fields[0], decoding.whole(fields[1]), decoding.label(fields[2], classes)
 
-    path = _list(folder, part)
-    clips = [clip for clip in decoding.lines(path, read, FORM) if clip[1] >= FEWEST_FRAMES]
-    if not clips:
-        raise DataError(f"{path} has no clips of at least {FEWEST_FRAMES} frames")
-    return clips
+    return list(decoding.lines(_list(folder, part), read, FORM))

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,6 +91,7 @@ class Files:
     training: Part
     validation: Part
     digest: str  # SHA-256, hex, of the sorted relative paths and sizes of all its samples' files
+    left_out: tuple[str, ...] = ()  # a sentence for each listed sample that no part has
 
 
 At = tuple[int, int]  # epoch and number of a sample
@@ -107,6 +109,10 @@ def opened(
         files = opener(Path(settings.data))
     except DataError as error:
         refuse(f"--data {settings.data}: {error}")
+    if files.left_out and place.first:
+        first = "; ".join(files.left_out[:3]) + ("; …" if len(files.left_out) > 3 else "")
+        text = f"k8sbench: left out of {settings.data}: {len(files.left_out)} samples: {first}"
+        print(text, file=sys.stderr, flush=True)
     global_batch = settings.batch_size * place.world_size
     if len(files.training) < global_batch:
         refuse(
