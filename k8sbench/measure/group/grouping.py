@@ -20,6 +20,7 @@ from k8sbench.measure import verdict
 from k8sbench.measure.group import rejections, speedup
 from k8sbench.measure.group.arithmetic import SAME_MODEL
 from k8sbench.measure.group.rejections import Agreement, Candidate, reported, unique
+from k8sbench.measure.run.training import NO_VALUE
 from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import ROW_FIGURES
 from k8sbench.model.group import SCRATCH, Group, Member, Spread, TrainingOfGroup, gpu_figure
@@ -94,7 +95,7 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
     first = (counted or candidates)[0]
     parameters, gmac = _model(first.run.plan, measured, missing)
     effective = joined(c.measurement.precision_effective for c in measured)
-    seconds, reached = _time_to_train(counted, missing)
+    seconds, reached = _time_to_train(counted, measured, missing)
     began = [_began(candidate.run) for candidate in candidates]
     return Group(
         # What the runs report; unequal values stand side by side.
@@ -127,7 +128,7 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
         },
         layout=_layout(measured),
         by_estimator=_by_estimator(counted),
-        accuracy=_accuracy(counted, missing),
+        accuracy=_accuracy(counted, measured, missing),
         time_to_train_s=seconds,
         runs_at_target=reached,
         training=_training(counted),
@@ -264,18 +265,29 @@ def _unit(candidate: Candidate) -> str:
     return figures.unit if figures else f"{candidate.run.plan.unit}/s"
 
 
-def _accuracy(counted: Sequence[Candidate], missing: dict[str, str]) -> AccuracyResult | None:
+def _accuracy(
+    counted: Sequence[Candidate], measured: Sequence[Candidate], missing: dict[str, str]
+) -> AccuracyResult | None:
     """Return the middle run's best evaluation; of two, the worse."""
     accuracies = [c.measurement.accuracy for c in counted if c.measurement.accuracy is not None]
     if not accuracies:
-        missing["accuracy"] = "no run evaluated its model"
+        missing["accuracy"] = _no_accuracy(measured)
         return None
     accuracies.sort(key=lambda a: (a.best, a.final, a.metric))
     return accuracies[(len(accuracies) - 1) // 2]
 
 
+def _no_accuracy(measured: Sequence[Candidate]) -> str:
+    """Return why no run that counts has an accuracy."""
+    if any(c.measurement.accuracy is not None for c in measured):
+        return "no valid figure"
+    if any(c.measurement.missing.get("accuracy") == NO_VALUE for c in measured):
+        return "no evaluation of a run has a value"
+    return "no run evaluated its model"
+
+
 def _time_to_train(
-    counted: Sequence[Candidate], missing: dict[str, str]
+    counted: Sequence[Candidate], measured: Sequence[Candidate], missing: dict[str, str]
 ) -> tuple[float | None, int | None]:
     """Return the median seconds to the target, and the runs that reached it.
 
@@ -285,7 +297,7 @@ def _time_to_train(
     times = [c.measurement.time_to_train_s for c in counted]
     reached = sum(seconds is not None for seconds in times)
     if not reached and not any(c.measurement.accuracy for c in counted):
-        missing["time_to_train_s"] = missing["runs_at_target"] = "no run evaluated its model"
+        missing["time_to_train_s"] = missing["runs_at_target"] = _no_accuracy(measured)
         return None, None
     if reached * 2 <= len(times):
         missing["time_to_train_s"] = _not_reached(counted, reached)

@@ -77,6 +77,8 @@ class LogFacts:
         self.ranks: dict[str, RankRecords] = {}
         self.window: CountedSteps | None = None
         self.evaluations: dict[tuple[str, str], Evaluations] = {}
+        self.evaluated = False
+        """True if it was evaluated, with a value or without."""
         self.airank = AiRankEvents()
         self.training = TrainingFacts()
         self.started: set[int] = set()
@@ -279,7 +281,8 @@ class LogFacts:
 
     def _mark(self, mark: Mark, file: str) -> None:
         kind, values = mark.kind, mark.values
-        if self.family is OURS and kind in {"checkpoint", "broken"}:
+        self.evaluated |= kind == "evaluation"
+        if self.family is OURS and kind in {"checkpoint", "broken", "evaluation"}:
             # The time of our own lines leaves them out, and says so.
             self.training.mark(mark, file)
         elif kind in {"evaluation", "checkpoint"}:

@@ -18,6 +18,7 @@ from k8sbench.measure.run.gpu_judgement import PlannedGpus
 from k8sbench.measure.run.log_facts import LogFacts, OpenedLog
 from k8sbench.measure.run.log_statements import Case, TimeToTrain
 from k8sbench.measure.run.rank_records import RankRecords
+from k8sbench.measure.run.training import NO_EVALUATION, NO_VALUE
 from k8sbench.model.errors import InputError
 from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import SeriesQuery
@@ -207,7 +208,7 @@ def _measurement(log: LogFacts) -> Measurement:
     if goal.seconds is None:
         missing["time_to_train_s"] = goal.missing
     if accuracy is None:
-        missing["accuracy"] = "The log holds no evaluation."
+        missing["accuracy"] = NO_VALUE if log.evaluated else NO_EVALUATION
     gpu_model = log.fact("gpu_model")
     steady = log.steady
     if steady is None:

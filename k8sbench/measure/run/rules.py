@@ -242,7 +242,9 @@ SOCKETS_BETWEEN_NODES = warn(
 """NCCL used sockets (TCP) between the nodes of our own run."""
 SUMMARY_ONLY = warn("summary-only", "Nothing to do; such a log has no other estimators.")
 """The log states one rate for the whole run, warm-up included, and no records."""
-UNSTEADY = warn("unsteady", "Look at the records that time_weighted_steady leaves out.")
+UNSTEADY = warn(
+    "unsteady", "Give a longer --warmup if the first lines are slow; else look for stalls."
+)
 """The time-weighted mean and the median differ by over 5 %.
 
 Some records are much slower than most.

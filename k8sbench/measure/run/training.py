@@ -20,6 +20,9 @@ from k8sbench.model.measurement import AccuracyResult
 from k8sbench.model.sample import Evaluation, Mark, Place
 from k8sbench.model.spec import Accuracy
 
+NO_EVALUATION = "The log holds no evaluation."
+NO_VALUE = "The log's evaluations have no value."
+
 # -- AI-Rank --------------------------------------------------------------------------------------
 #
 # Its lines are often written by hand, so the time to the target that they claim is not taken.

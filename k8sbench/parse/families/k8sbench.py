@@ -101,6 +101,7 @@ def _items(line: CleanLine, event: dict[str, Any]) -> Iterator[Item]:
         times = event | _object(event, "step_seconds")
         yield _mark(line, times, "rank", ["rank", *_TIMES], ["host"])
     elif name == "evaluation":
+        yield line.mark("evaluation")
         yield from _evaluation(line, event)
     elif name in _INPUTS:
         yield from _facts(line, event, _INPUTS[name], prefix=f"{name}.")

@@ -7,6 +7,7 @@ import pytest
 
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.speedup import results
+from k8sbench.measure.run.training import NO_EVALUATION, NO_VALUE
 from k8sbench.model.group import Deviation, Group
 from k8sbench.model.measurement import AccuracyResult, DataSet, Weights
 from k8sbench.model.plan import PlannedTraining
@@ -37,7 +38,7 @@ FILES = DataSet(name="imagenet", digest="d1", train=1_281_167, val=50_000)
 WEIGHTS = Weights(file="start.pth", digest="ab" * 32)
 
 
-def trained(seconds: float | None = 44000.0, rate: float = 2900.0, **changes: Any) -> Run:
+def trained(seconds: float | None = 44000.0, rate: float | None = 2900.0, **changes: Any) -> Run:
     """A run that trained to the target in so many seconds."""
     measured: dict[str, Any] = {
         "accuracy": msgspec.structs.replace(accuracy(76.5), at_target=75.95),
@@ -68,6 +69,26 @@ def test_what_runs_have_in_common_stands_in_the_group() -> None:
     assert (found.data_set, found.weights) == ("imagenet", "start.pth")
     scratch = present(one_group(trained(measured={"weights": None})).training)
     assert scratch.weights == "from scratch"
+
+
+@pytest.mark.parametrize(
+    ("measured", "why"),
+    [
+        ({"missing": {"accuracy": NO_VALUE}}, "no evaluation of a run has a value"),
+        ({"missing": {"accuracy": NO_EVALUATION}}, "no run evaluated its model"),
+    ],
+)
+def test_a_row_without_accuracy_says_whether_its_runs_were_evaluated(
+    measured: dict[str, Any], why: str
+) -> None:
+    found = one_group(trained(None, measured={"accuracy": None, **measured}))
+    assert (found.accuracy, found.missing["accuracy"]) == (None, why)
+    assert found.missing["time_to_train_s"] == found.missing["runs_at_target"] == why
+
+
+def test_a_row_of_rejected_runs_does_not_say_that_none_was_evaluated() -> None:
+    found = one_group(trained(None, rate=None))
+    assert (found.accuracy, found.missing["accuracy"]) == (None, "no valid figure")
 
 
 def test_a_program_that_does_not_say_what_it_started_from_is_not_from_scratch() -> None:

@@ -8,10 +8,11 @@ import pytest
 from k8sbench.measure.run import expectation
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.measuring import measure
+from k8sbench.measure.run.training import NO_VALUE
 from k8sbench.model.measurement import DataSet, Measurement, Weights
 from k8sbench.model.plan import PlannedTraining
 from tests.unit.measure.support import Lines, ids
-from tests.unit.measure.test_own_runs import PLAN
+from tests.unit.measure.test_own_runs import PLAN, edited
 from tests.unit.measure.train_logs import (
     BEGINS,
     EVALUATES,
@@ -71,6 +72,15 @@ def test_a_run_has_its_time_to_train_its_accuracy_and_what_it_read() -> None:
     assert found.environment["aAcc (final)"] == 95.0
     scratch = measured(texts(attempt(weights=False)))
     assert (scratch.weights, scratch.missing["weights"]) == (None, "The run trained from scratch.")
+
+
+def test_evaluations_without_a_value_are_not_taken_for_none() -> None:
+    lines = edited(texts(attempt()), "evaluation", value=None, figures={"mIoU": None})
+    found = measured([line for line in lines if "eval_accuracy" not in line])
+    assert (found.accuracy, found.missing["accuracy"]) == (None, NO_VALUE)
+    assert found.verdict == "valid"
+    without = measured([line for line in texts(attempt()) if "eval" not in line])
+    assert without.missing["accuracy"] == "The log holds no evaluation."
 
 
 def test_the_throughput_is_of_training_alone() -> None:
