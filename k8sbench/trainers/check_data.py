@@ -119,7 +119,11 @@ def _missing(name: str, folder: Path, *, deep: bool) -> Iterator[str]:
                 if not (is_drawn and _SIZE.search(str(error))):
                     yield str(error)
     if is_drawn:
-        have, drawn = _files(folder), json.loads(marker.read_text())["files"]
+        try:
+            have, drawn = _files(folder), int(json.loads(marker.read_text())["files"])
+        except (ValueError, KeyError, TypeError):
+            yield f"{marker}: not as it was written"
+            return
         if have < drawn:
             yield f"{folder}: {have:,} of {drawn:,} files"
 

@@ -66,6 +66,10 @@ def cut(path: Path) -> None:
     path.write_bytes(data[:-60] + bytes(5000))
 
 
+def damaged(path: Path) -> None:
+    path.write_text("[]")
+
+
 def to_pipe(path: Path) -> None:
     path.unlink()
     os.mkfifo(path)
@@ -103,6 +107,7 @@ DAMAGES: dict[str, tuple[str, str, Callable[[Path], None], str]] = {
     "a NUL in a path": ("kinetics", "labels/train*", with_nul, "line 1: a NUL"),
     "labels without a class": ("cityscapes", LABELS, without_classes, "every label is 255"),
     "labels as JPEG": ("cityscapes", LABELS, to_jpeg, "labels are PNG"),
+    "a marker": ("imagenet", SAMPLE, damaged, "not as it was written"),
     "nine pairs": ("faces", "lfw.bin", of_nine_pairs, "has 9 pairs"),
 }
 
@@ -111,6 +116,7 @@ DAMAGES: dict[str, tuple[str, str, Callable[[Path], None], str]] = {
 def test_each_kind_of_damage_is_found(kind: str, tmp_path: Path) -> None:
     name, pattern, damage, why = DAMAGES[kind]
     sample_sets.SETS[name](tmp_path, pictures=4)
+    (tmp_path / SAMPLE).write_text('{"files": 0}')
     path = min(tmp_path.glob(pattern))
     damage(path)
     out = ends(tmp_path, "check", name, "--deep", code=2)

@@ -94,6 +94,11 @@ def of_one_pixel(path: Path) -> None:
     Image.open(path).crop((0, 0, 1, 1)).save(path)
 
 
+def of_two_bits(path: Path) -> None:
+    labels = Image.open(path).point(lambda value: value % 4)
+    labels.save(path, bits=2)
+
+
 def with_label(value: int) -> Callable[[Path], None]:
     def damage(path: Path) -> None:
         labels = np.array(Image.open(path))
@@ -115,6 +120,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], Path, str]] = {
     "labels that are stored as JPEG": (as_jpeg, LABELS, "labels are PNG, and JPEG changes them"),
     "labels without a class": (without_classes, LABELS, "every label is 255"),
     "labels of one pixel": (of_one_pixel, LABELS, "1 × 1 pixels"),
+    "labels of 2 bits": (of_two_bits, LABELS, "L;2"),
     "labels of 16 bits": (of_16_bits, LABELS, "I;16"),
     "the first label that is no class": (with_label(19), LABELS, "19 is none of 19 classes"),
     "the last label that is no class": (with_label(254), LABELS, "254 is none of 19 classes"),

@@ -95,8 +95,9 @@ def _rgb(picture: Picture) -> Picture:
 def _of_one_byte(picture: Picture) -> Picture:
     if picture.format != "PNG":
         raise ValueError(f"labels are PNG, and {picture.format} changes them")
-    if picture.mode not in ("L", "P"):
-        raise ValueError(f"labels are one byte for each pixel, and here they are {picture.mode}")
+    stored = picture.tile[0][3]  # grey of fewer bits would be spread over 0-255
+    if stored != "L" and picture.mode != "P":
+        raise ValueError(f"labels are one byte for each pixel, and here they are {stored}")
     return picture.copy()
 
 
