@@ -105,7 +105,7 @@ def _missing(name: str, folder: Path, *, deep: bool) -> Iterator[str]:
         yield str(error)
         return
     if files.left_out:
-        say(f"Note: {len(files.left_out)} samples are left out:")
+        say(f"Note: samples left out: {len(files.left_out)}")
         for sentence in files.left_out:
             say(f"Note: {sentence}")
     for part, samples in (("train", files.training), ("val", files.validation)):

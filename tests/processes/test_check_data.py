@@ -130,7 +130,7 @@ def test_clips_that_are_left_out_are_counted_and_named(tmp_path: Path) -> None:
     with (tmp_path / "labels" / "train_videofolder.txt").open("a") as listed:
         listed.write("short/one 2 0\nshort/two 0 1\n")
     assert ends(tmp_path, "check", "kinetics").splitlines()[:3] == [
-        "Note: 2 samples are left out:",
+        "Note: samples left out: 2",
         "Note: train: short/one has 2 of at least 3 frames",
         "Note: train: short/two has 0 of at least 3 frames",
     ]

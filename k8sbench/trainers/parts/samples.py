@@ -111,7 +111,7 @@ def opened(
         refuse(f"--data {settings.data}: {error}")
     if files.left_out and place.first:
         first = "; ".join(files.left_out[:3]) + ("; …" if len(files.left_out) > 3 else "")
-        text = f"k8sbench: left out of {settings.data}: {len(files.left_out)} samples: {first}"
+        text = f"k8sbench: samples left out of {settings.data}: {len(files.left_out)}: {first}"
         print(text, file=sys.stderr, flush=True)
     global_batch = settings.batch_size * place.world_size
     if len(files.training) < global_batch:

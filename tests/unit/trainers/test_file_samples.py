@@ -233,7 +233,7 @@ def test_samples_that_are_left_out_are_counted_and_named(
     for rank in range(2):
         opened(lambda _: found, read("--data", "/data/set", "--batch-size", "4"), Place(rank, 0, 2))
     assert capsys.readouterr().err == (
-        "k8sbench: left out of /data/set: 4 samples: "
+        "k8sbench: samples left out of /data/set: 4: "
         "clip 0 is short; clip 1 is short; clip 2 is short; …\n"
     )
 
