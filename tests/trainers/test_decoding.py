@@ -162,6 +162,7 @@ def test_each_kind_of_line_end_ends_a_line(tmp_path: Path) -> None:
             tmp_path / "list", end.join([b"a 1", b"b\x0b\xc2\x85c 2", b"", b"\xff 3"])
         )
         assert found == ["a 1", "b\x0b\x85c 2", "\udcff 3"]
+    assert read_lines(tmp_path / "list", "a 1\r\n".encode("utf-8-sig")) == ["a 1"]
 
 
 @pytest.mark.parametrize("content", [b"a\0b 1", b"a 1\n\0\0\0", "a 1\n".encode("utf-16")])

@@ -5,6 +5,7 @@ The orientation that EXIF tells is left alone, as torchvision, TSM and PLSC leav
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import io
 import os
@@ -145,8 +146,9 @@ def lines(path: Path, read: Callable[[str], T], form: str) -> Iterator[T]:
     Raises `DataError`, with the line's number if `read` raises `ValueError`, and for an unreadable
     file.
     """
-    # Of bytes, LF, CR LF and CR alone end a line; of text, other characters would, too.
-    for number, encoded in enumerate(listing(path).splitlines(), 1):
+    text = listing(path).removeprefix(codecs.BOM_UTF8)
+    # Of bytes, LF, CR LF and CR alone end a line; of a string, other characters would, too.
+    for number, encoded in enumerate(text.splitlines(), 1):
         line = encoded.decode("utf-8", "surrogateescape").strip()
         if line:
             try:

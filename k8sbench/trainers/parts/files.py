@@ -13,7 +13,7 @@ import stat
 from pathlib import Path
 
 
-def opened(path: Path | str) -> io.FileIO:
+def _open(path: Path | str) -> io.FileIO:
     """Open a regular file, unbuffered; raises OSError."""
     # An open of a pipe would wait for its writer.
     file = io.FileIO(path, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
@@ -25,11 +25,11 @@ def opened(path: Path | str) -> io.FileIO:
 
 def content(path: Path | str) -> bytes:
     """All bytes of a regular file; raises OSError."""
-    with opened(path) as file:
+    with _open(path) as file:
         return file.readall()
 
 
 def digest(path: Path | str) -> str:
     """SHA-256 of a regular file, hex; raises OSError."""
-    with opened(path) as file:
+    with _open(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
