@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageFile
 
 from k8sbench.trainers.parts import files
 from k8sbench.trainers.parts.samples import Array, BrokenSample, DataError
 
 Picture = Image.Image
+Opened = ImageFile.ImageFile
 T = TypeVar("T")
 
 FORMATS = ("JPEG", "PNG")  # by their content, whatever the file's name ends in
@@ -40,7 +41,7 @@ def labels(path: Path) -> Array:
     return np.asarray(decoded(_content(path), str(path), _of_one_byte))
 
 
-def decoded(data: bytes, name: str, read: Callable[[Picture], Picture] | None = None) -> Picture:
+def decoded(data: bytes, name: str, read: Callable[[Opened], Picture] | None = None) -> Picture:
     """Decode a picture, by `read` or to RGB.
 
     Raises `BrokenSample` with `name`. `read` may raise any error that says what is wrong with the
@@ -70,7 +71,7 @@ def _content(path: Path | str) -> bytes:
         raise BrokenSample(str(path), error.strerror or str(error)) from None
 
 
-def _opened(data: bytes) -> Picture:
+def _opened(data: bytes) -> Opened:
     """A picture before it is decoded; raises if its end is lost.
 
     Of a file that ends in zeros Pillow would decode them as pixels.
@@ -93,7 +94,7 @@ def _rgb(picture: Picture) -> Picture:
     return picture.convert("RGB")
 
 
-def _of_one_byte(picture: Picture) -> Picture:
+def _of_one_byte(picture: Opened) -> Picture:
     if picture.format != "PNG":
         raise ValueError(f"labels are PNG, and {picture.format} changes them")
     stored = picture.tile[0][3]  # grey of fewer bits would be spread over 0-255
