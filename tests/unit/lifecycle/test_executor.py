@@ -27,9 +27,9 @@ from tests.unit.lifecycle.played import (
     at,
     context,
     line,
-    measurement,
     planned_case,
 )
+from tests.unit.store.examples import measurement
 
 
 class NeverAnswered(Threads):
@@ -164,7 +164,7 @@ def test_a_measurement_that_fails_delays_no_other_run(store: Store) -> None:
     for number in range(2):
         plan = planned_case("kubernetes").plan(f"seg-{number}", "night", number + 1)
         executor.create(store.record(plan, at=10.0, owner=None), (JOB,))
-    hows = {}
+    hows: dict[str, How] = {}
     while len(hows) < 2:
         hows |= {one.run.run_id: one.how for one in executor.step(0.0)}
         if measures.calls:
