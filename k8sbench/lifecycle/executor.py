@@ -159,6 +159,14 @@ class Executor:
             raise
         return True
 
+    def cancel(self, run_id: str, wish: Wish) -> Run:
+        """Record a wish to cancel a run; one that is followed is cancelled now."""
+        run = self.context.store.wish(run_id, wish)
+        if (active := self._runs.get(run_id)) is not None and active.record.wish is None:
+            active.note(run=run, wish=wish)
+            self._changed[run_id] = None
+        return run
+
     def _begin(self, active: ActiveRun) -> None:
         self._runs[active.run_id] = active
         with self._guarded(active):
