@@ -223,7 +223,7 @@ class Benchmarks:
         """Create the jobs whose turn has come; restarting runs count."""
         limits: dict[str, int] = {}
         for known in self._known.values():
-            if known.active:
+            if not known.benchmark.is_over:  # one that is not planned yet counts, too
                 name, wanted = known.benchmark.set_name, known.benchmark.wanted
                 limits[name] = min(limits.get(name, MOST_RUNS), wanted.parallel)
         runs = {run.run_id: run for run in self._executor.runs()}

@@ -151,7 +151,7 @@ def _row(group: Group, runs: Sequence[Run], now: float) -> dict[str, Any]:
         batchSize=plan.batch_size,
         runs=f"{sum(_has_ended(run, now) for run in of_group)}/{len(of_group)}",
         throughput=None if spread is None else round(spread.median, 6),
-        unit=f"{group.unit}/s",
+        unit=group.unit,
         spread=None if spread is None or spread.cv is None else round(spread.cv, 6),
         verdict=group.state,
     )

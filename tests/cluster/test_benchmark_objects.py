@@ -201,7 +201,7 @@ def test_kubectl_alone_runs_a_benchmark_and_reads_its_result(
     assert conditions == {"Complete": ("True", "RunsSucceeded"), "Valid": ("True", "RowsValid")}
     (row,) = found["rows"]
     ours = collector.json("results")["rows"]
-    assert row["throughput"] == pytest.approx(ours[0]["spread"]["median"], rel=1e-6)
+    assert row["throughput"] == pytest.approx(ours[0]["throughput"], rel=1e-6)
     assert (row["runs"], row["verdict"], row["case"]) == ("2/2", "valid", "2x1")
     assert [(run["name"], run["phase"]) for run in found["runs"]] == [
         ("nightly-1", "Succeeded"),
