@@ -5,13 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from k8sbench.app import cases, catalog, targets
 from k8sbench.lifecycle.context import PlannedCase
-from k8sbench.model.benchmark_object import Benchmark
+from k8sbench.model.benchmark_object import Benchmark, Wanted
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
     from k8sbench.model.planning import LoadedSpec
+
+
+def resolve_types() -> None:
+    """Resolve the types that planning reads, before there are threads.
+
+    msgspec does so at a type's first use; two threads that do it at once end the process.
+    """
+    from k8sbench.model.image import ImageTable
+    from k8sbench.model.pool import PoolsFile
+    from k8sbench.model.run import Run
+    from k8sbench.model.spec import BenchmarkSpec
+
+    for type_ in (Wanted, BenchmarkSpec, PoolsFile, ImageTable, Run):
+        msgspec.json.Decoder(type_)
 
 
 def plan(api: Api, note: Callable[[str], None], benchmark: Benchmark) -> Sequence[PlannedCase]:

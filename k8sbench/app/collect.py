@@ -173,6 +173,8 @@ def serve_all(
     from k8sbench.adapters.kubernetes.benchmark_objects import BenchmarkObjects
 
     is_all = look is not None
+    if is_all:
+        benchmark_objects.resolve_types()
     note_once = lru_cache(MOST_NOTES)(reporter.note)
     apis = [connections.connect(access) for access in places]
     with contextlib.ExitStack() as stack:

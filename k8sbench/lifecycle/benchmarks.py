@@ -163,7 +163,8 @@ class Benchmarks:
                 known.runs[run.run_id] = self._cancel(run, "Its Benchmark cancels it.")
         if wanted.cancel or known.planned is not None or known.problem is not None:
             return
-        if known.work is None and now >= known.plan_at:
+        is_idle = all(other.work is None for other in self._known.values())
+        if is_idle and now >= known.plan_at:
             known.work = self._context.pool.start(
                 partial(self._plan, known.benchmark), "plan-benchmark"
             )

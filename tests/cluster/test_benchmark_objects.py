@@ -178,6 +178,10 @@ def status(namespace: Namespace, name: str) -> dict[str, Any]:
     return found
 
 
+def phases(collector: Collector) -> dict[str, str]:
+    return {run["run_id"]: run["phase"] for run in collector.json("list")}
+
+
 def until_runs(shell: Shell, *names: str) -> None:
     until(lambda: set(shell.on_cluster()) == set(names), f"the jobs {names}")
 
@@ -226,8 +230,8 @@ def test_of_one_set_only_parallel_jobs_run_whichever_object_wants_them(
         until_runs(own_shell, "a-1", "a-2")
         namespace.kubectl("delete", "benchmark", "a", "--cascade=foreground")
         until_runs(own_shell)
-    phases = {run["run_id"]: run["phase"] for run in collector.json("list")}
-    assert phases == {"a-1": "Cancelled", "a-2": "Cancelled", "b-1": "Cancelled"}
+        ended = {"a-1": "Cancelled", "a-2": "Cancelled", "b-1": "Cancelled"}
+        until(lambda: phases(collector) == ended, f"the records {ended}")
 
 
 def test_a_cancelled_object_ends_its_runs_and_starts_no_more(
@@ -283,10 +287,10 @@ def test_a_killed_collector_leaves_nothing_out_and_does_nothing_twice(
         logs[1].end()
         own_shell.finish("a-2")
         namespace.wait("condition=Complete", "benchmark/a")
+        ended = {"a-1": "Succeeded", "a-2": "Succeeded", "gone-1": "Cancelled"}
+        until(lambda: phases(collector) == ended, f"the records {ended}")
     assert status(namespace, "a")["phase"] == "Succeeded"
     assert collector.archived("a-1") == logs[0].expected[own_shell.replicas[0]]
-    phases = {run["run_id"]: run["phase"] for run in collector.json("list")}
-    assert phases == {"a-1": "Succeeded", "a-2": "Succeeded", "gone-1": "Cancelled"}
 
 
 def test_an_object_that_is_created_again_has_runs_of_its_own(
