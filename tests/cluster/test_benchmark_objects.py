@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,13 +15,15 @@ import pytest
 import yaml
 
 from k8sbench.model.benchmark_object import MUTABLE, Wanted
-from tests.harness.cluster import collectors
+from tests.docs import pages
+from tests.harness.cluster import collectors, tools, users
 from tests.harness.cluster.cluster import KubectlFailed
 from tests.harness.cluster.collectors import Collector
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.shell import Running, Shell, until
 from tests.tiers import ROOT
 
+YAML = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CRD = ROOT / "charts/crds/benchmarks.k8sbench.io.yaml"
 FIELDS = {field.name: field.encode_name for field in msgspec.structs.fields(Wanted)}
 """Field → its name in an object."""
@@ -215,6 +219,32 @@ def test_kubectl_alone_runs_a_benchmark_and_reads_its_result(
     assert columns[:3] == ["nightly", "2/2", "Succeeded"]
     assert float(columns[3]) == row["throughput"]
     assert columns[4] == "valid"
+
+
+def test_the_commands_of_the_page_run_in_their_order(
+    own_shell: Shell, collector: Collector, tmp_path: Path
+) -> None:
+    namespace = own_shell.namespace
+    page = ROOT / "docs" / "objects.md"
+    (wanted,) = [text for text in YAML.findall(page.read_text()) if "kind: Benchmark" in text]
+    # The page's readers have real nodes; ours are fake, and their pods end at once.
+    small = wanted.replace("v100-32gb", "quick").replace("repeats: 5", "repeats: 1")
+    assert small.count("quick") == 1
+    (own_shell.folder / "nightly.yaml").write_text(small)
+    verbs = ["get", "list", "watch", "create", "patch", "delete"]
+    rule = {"apiGroups": ["k8sbench.io"], "resources": ["benchmarks"], "verbs": verbs}
+    namespace.kubectl("create", "serviceaccount", "author")
+    users.grant(namespace, "author", "benchmarks", [rule])
+    kubectl = tools.built(tools.CLUSTER).program("kubectl").parent
+    environment = {
+        **own_shell.environment,
+        "KUBECONFIG": str(users.sign_in(namespace, "author", tmp_path / "author.kubeconfig")),
+        "PATH": f"{kubectl}:{os.environ['PATH']}",
+    }
+    with serving(collector):
+        for command in pages.commands(page):
+            pages.run(command, own_shell.folder, environment)
+    assert {run["set"] for run in collector.json("list")} == {"nightly-2026-11-27"}
 
 
 def test_of_one_set_only_parallel_jobs_run_whichever_object_wants_them(
