@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Protocol
 
 import msgspec
 
+from k8sbench.model.benchmark_object import Benchmark
 from k8sbench.model.errors import PlanUnreadable
 from k8sbench.model.gpu_metrics import Fetched, SeriesQuery, SourceName
 from k8sbench.model.measurement import Measurement
@@ -237,6 +238,26 @@ class Cluster(Protocol):
 
     def close(self) -> None:
         """Close connections and threads; local jobs that still run are ended."""
+
+
+class Objects(Protocol):
+    """The Benchmark objects of a namespace; any thread may call."""
+
+    @property
+    def problem(self) -> str:
+        """Reason why objects are not known or not all served; empty without one."""
+
+    def current(self) -> Mapping[str, Benchmark] | None:
+        """Return all objects by uid; None while they are not known."""
+
+    def write(self, known: Benchmark, status: Mapping[str, Any]) -> None:
+        """Merge a patch into the status of an object, unless it is gone.
+
+        Raises :class:`~k8sbench.model.errors.BenchError`.
+        """
+
+    def delete(self, known: Benchmark) -> None:
+        """Delete an object; raises :class:`~k8sbench.model.errors.BenchError`."""
 
 
 class LogArchive(Protocol):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from k8sbench.app import collectors, connections, lookup, results, stores
+from k8sbench.app import benchmark_objects, collectors, connections, lookup, results, stores
 from k8sbench.app.context import on_cluster
 from k8sbench.app.results import Rows
 from k8sbench.lifecycle import collecting, owners, serving
@@ -170,7 +170,11 @@ def serve_all(
     With ``look`` it is the collector that does so: patient with API servers, and for everybody. In
     each turn ``look`` takes the namespaces, and the numbers of failed requests by HTTP status.
     """
+    from k8sbench.adapters.kubernetes.benchmark_objects import BenchmarkObjects
+
     is_all = look is not None
+    if is_all:
+        benchmark_objects.resolve_types()
     note_once = lru_cache(MOST_NOTES)(reporter.note)
     apis = [connections.connect(access) for access in places]
     with contextlib.ExitStack() as stack:
@@ -180,8 +184,16 @@ def serve_all(
                 _opened(store, api, options, reporter, None if is_all else access)
             )
             find = partial(_pending_runs, context, note_once, claims=is_all)
+            objects = None
+            if is_all:
+                objects = stack.enter_context(contextlib.closing(BenchmarkObjects(api)))
             place = Serving(
-                *(find, context, reporter), keep=options.keep, wait=options.wait, patient=is_all
+                *(find, context, reporter),
+                keep=options.keep,
+                wait=options.wait,
+                patient=is_all,
+                objects=objects,
+                plan=partial(benchmark_objects.plan, api, note_once),
             )
             served.append(stack.enter_context(place))
         stack.enter_context(stop)

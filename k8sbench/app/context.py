@@ -36,11 +36,13 @@ def run_context(
     access: ClusterAccess | None = None,
     deadline_s: float | None = None,
     for_collector: bool = False,
+    is_collector: bool = False,
 ) -> RunContext:
     """Put together what runs need of the outside; ``accept`` overrules rejections by their ids.
 
     With ``access`` a collector there is asked for runs whose jobs are gone. ``api`` is the
-    connection to a cluster: the limits of its runs count by its clock.
+    connection to a cluster: the limits of its runs count by its clock. A collector measures in a
+    process of its own, beside the runs that it follows.
     """
     elsewhere = None if access is None else functools.partial(_collected_elsewhere, access)
     return RunContext(
@@ -50,7 +52,8 @@ def run_context(
         owner=None if cluster.jobs_outlive_us else processes.this_process(),
         alive=processes.alive,
         draw_run_id=lambda benchmark: draw_run_id(benchmark, at=time.time(), token=_token()),
-        measure=functools.partial(_measure, store, accept),
+        measure=functools.partial(_measure, store, accept, apart=is_collector),
+        measures=Threads() if is_collector else Inline(),
         manifests=functools.partial(_manifests, store),
         pool=Threads() if cluster.jobs_outlive_us else Inline(),
         location=api.place if api else None,
@@ -88,6 +91,7 @@ def on_cluster(
             accept=accept,
             metric_sources=connections.metric_sources(prometheus, api, store),
             access=access,
+            is_collector=is_collector,
         )
 
 
@@ -109,17 +113,21 @@ def new_set_name() -> str:
 
 
 def _measure(
-    store: Store, accept: Sequence[str], run: Run, gaps: Sequence[LogGap]
+    store: Store, accept: Sequence[str], run: Run, gaps: Sequence[LogGap], *, apart: bool = False
 ) -> Measurement | None:
     # Imported when the first run ends.
-    from k8sbench.adapters.files import log_files
+    from k8sbench.adapters import measuring
     from k8sbench.lifecycle import active_run
     from k8sbench.measure.run import recorded
 
-    files = {str(path): path.name for path in store.log_files(run.run_id)}
-    nodes = active_run.kept_nodes(store, run.run_id).values()
-    logs = log_files.opened(files)
-    found = recorded.measure_run(run, logs, accept=accept, gaps=gaps, nodes=nodes)
+    task = measuring.Task(
+        run=run,
+        logs={str(path): path.name for path in store.log_files(run.run_id)},
+        accept=accept,
+        gaps=gaps,
+        nodes=list(active_run.kept_nodes(store, run.run_id).values()),
+    )
+    found = measuring.measured_apart(task) if apart else measuring.measured(task)
     return found if recorded.is_result(run, found) else None
 
 

@@ -115,11 +115,14 @@ def open_runs(context: RunContext, here: Collection[str] = ()) -> list[Run]:
     """Return the open runs at this place of a cluster, oldest first.
 
     ``here`` are runs whose jobs were found there: they may be recorded under another URL of it.
+    Runs that wait for their turns have no job to collect.
     """
     return [
         run
         for run in context.store.runs(RunFilter(unfinished=True))
-        if run.needs_collection and (run.is_at(context.location) or run.run_id in here)
+        if run.needs_collection
+        and not creation.waits_for_turn(run)
+        and (run.is_at(context.location) or run.run_id in here)
     ]
 
 

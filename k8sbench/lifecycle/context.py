@@ -25,6 +25,67 @@ Agree = Callable[[str], bool]
 """Shows a text to the user, and asks for agreement."""
 
 
+# -- requests on other threads: an API server may take long, and others are followed --------------
+
+
+class Threads:
+    """Makes calls on daemon threads, beside the thread that follows runs.
+
+    Callers limit their number.
+    """
+
+    def __init__(self) -> None:
+        self._done = threading.Event()
+
+    def start(self, call: Callable[[], T], name: str) -> Future[T]:
+        """Start a thread that makes the call; returns at once."""
+        future = in_thread(call, name)
+        future.add_done_callback(lambda _: self._done.set())
+        return future
+
+    def wait(self, seconds: float) -> None:
+        """Wait until a call is done, or so long."""
+        self._done.wait(seconds)
+        self._done.clear()
+
+    def join(self, calls: Sequence[Future[Any]], seconds: float | None = None) -> None:
+        """Wait until all of these calls are done, or so long."""
+        wait(calls, seconds)
+
+
+class Inline(Threads):
+    """Makes each call at once, on the calling thread.
+
+    A local process ends with the thread that started it.
+    """
+
+    def start(self, call: Callable[[], T], name: str) -> Future[T]:  # noqa: ARG002
+        """Make the call."""
+        future: Future[T] = Future()
+        try:
+            future.set_result(call())
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+def in_thread(call: Callable[[], T], name: str) -> Future[T]:
+    """Make a call on its own daemon thread."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return future
+
+
+# -- what a run needs -----------------------------------------------------------------------------
+
+
 class Reporter(Protocol):
     """Receives events of runs as they happen, of several runs at once."""
 
@@ -106,6 +167,8 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     """
     pool: Threads
     """Makes the requests that may take long."""
+    measures: Threads = msgspec.field(default_factory=Inline)
+    """Makes the calls of ``measure``."""
     location: Location | None = None
     """Cluster and namespace of new jobs; None for local runs."""
     deadline_s: float | None = None
@@ -221,61 +284,3 @@ class Stop:
 
     def __exit__(self, *_: object) -> None:
         pass
-
-
-# -- requests on other threads: an API server may take long, and others are followed --------------
-
-
-class Threads:
-    """Makes calls on daemon threads, beside the thread that follows runs.
-
-    Callers limit their number.
-    """
-
-    def __init__(self) -> None:
-        self._done = threading.Event()
-
-    def start(self, call: Callable[[], T], name: str) -> Future[T]:
-        """Start a thread that makes the call; returns at once."""
-        future = in_thread(call, name)
-        future.add_done_callback(lambda _: self._done.set())
-        return future
-
-    def wait(self, seconds: float) -> None:
-        """Wait until a call is done, or so long."""
-        self._done.wait(seconds)
-        self._done.clear()
-
-    def join(self, calls: Sequence[Future[Any]], seconds: float | None = None) -> None:
-        """Wait until all of these calls are done, or so long."""
-        wait(calls, seconds)
-
-
-class Inline(Threads):
-    """Makes each call at once, on the calling thread.
-
-    A local process ends with the thread that started it.
-    """
-
-    def start(self, call: Callable[[], T], name: str) -> Future[T]:  # noqa: ARG002
-        """Make the call."""
-        future: Future[T] = Future()
-        try:
-            future.set_result(call())
-        except Exception as error:
-            future.set_exception(error)
-        return future
-
-
-def in_thread(call: Callable[[], T], name: str) -> Future[T]:
-    """Make a call on its own daemon thread."""
-    future: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(call())
-        except BaseException as error:
-            future.set_exception(error)
-
-    threading.Thread(target=run, name=name, daemon=True).start()
-    return future

@@ -1,8 +1,8 @@
 """The executor: carries out :mod:`.decide` for all runs in one thread.
 
 An intent is recorded before it is carried out: a process may be killed at any moment, and whoever
-resumes the run then finds the intent. Measuring takes long, so runs that are over are closed one at
-a time, in iterations without events.
+resumes the run then finds the intent. Measuring takes long, so runs that are over are measured one
+at a time: a collector's in another process, others in iterations without events.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import itertools
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from functools import partial
 
 from k8sbench.diagnose.job.exits import REPLICA_FAILED
 from k8sbench.lifecycle import decide
@@ -32,6 +34,7 @@ from k8sbench.lifecycle.gathering import Gathering
 from k8sbench.lifecycle.requests import JobRequests
 from k8sbench.model import creation
 from k8sbench.model.errors import BenchError, StoreError
+from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run, Wish
 from k8sbench.ports import JobEvent, Manifest, RunFilter
@@ -63,6 +66,8 @@ class Executor:
         """Runs that are not over, by id."""
         self._over: deque[ActiveRun] = deque()
         """Runs that are over, and still to be measured."""
+        self._measuring: tuple[ActiveRun, Future[Measurement | None]] | None = None
+        """The run that is being measured; None without one."""
         self._changed: dict[str, None] = {}
         """Ids of runs with events or answers since the last decision."""
         self._due: list[tuple[float, str]] = []
@@ -97,11 +102,28 @@ class Executor:
         return {*self._runs, *self._requests.to_delete, *self._requests.pending, *over}
 
     def _ready(self) -> ActiveRun | None:
-        """Return a run that can be closed; None if there is none.
+        """Return a run that can be closed now; None if there is none.
 
         No request of the run is pending: one could create its job again.
         """
-        return next((active for active in self._over if active.request is None), None)
+        for active in self._over:
+            if active.request is not None:
+                continue
+            if self._measuring is None or not self._is_measured(active):
+                return active
+            measuring, found = self._measuring
+            if active is measuring and found.done():
+                return active
+        return None
+
+    def _is_owed(self, active: ActiveRun) -> bool:
+        """Return True if a run needs a measurement."""
+        action = decide.decide(active.record, active.view, self.context.clock())
+        return action.kind is ActionKind.MEASURE
+
+    def _is_measured(self, active: ActiveRun) -> bool:
+        """Return True if closing a run begins with its measurement."""
+        return self._is_owed(active) or _may_have_finished(active.run)
 
     def create(self, run: Run, manifests: Sequence[Manifest]) -> None:
         """Create a recorded run's job and follow it."""
@@ -137,6 +159,14 @@ class Executor:
             raise
         return True
 
+    def cancel(self, run_id: str, wish: Wish) -> Run:
+        """Record a wish to cancel a run; one that is followed is cancelled now."""
+        run = self.context.store.wish(run_id, wish)
+        if (active := self._runs.get(run_id)) is not None and active.record.wish is None:
+            active.note(run=run, wish=wish)
+            self._changed[run_id] = None
+        return run
+
     def _begin(self, active: ActiveRun) -> None:
         self._runs[active.run_id] = active
         with self._guarded(active):
@@ -160,7 +190,7 @@ class Executor:
         self._read_wishes()
         self._work_due()
         self._gathering.step()
-        if not events and (active := self._ready()) is not None:
+        if (active := self._ready()) is not None:
             self._close(active)
         return self._hand_over()
 
@@ -342,16 +372,24 @@ class Executor:
             self._take_answers([active])
 
     def _close(self, active: ActiveRun) -> None:
-        """Measure a run that is over, and queue the deletion of its job."""
+        """Measure a run that is over, and queue the deletion of its job.
+
+        Returns at once if the measurement is not at hand; it is then closed later.
+        """
         with self._guarded(active):
-            action = decide.decide(active.record, active.view, self.context.clock())
-            is_measured = action.kind is ActionKind.MEASURE
-            if is_measured or _may_have_finished(active.run):
-                measured = self.context.measure(active.run, active.gaps)
-                if measured is not None:
+            is_owed = self._is_owed(active)
+            if self._is_measured(active):
+                if self._measuring is None:
+                    call = partial(self.context.measure, active.run, active.gaps)
+                    self._measuring = active, self.context.measures.start(call, "measure")
+                _, found = self._measuring
+                if not found.done():
+                    return
+                self._measuring = None
+                if (measured := found.result()) is not None:
                     measured = self._gathering.promised(active.run, measured)
                     active.note(run=self.context.store.measured(active.run_id, measured))
-            if active.archive is not None or is_measured:
+            if active.archive is not None or is_owed:
                 self.reporter.ended(active.run)
             self._gathering.add(active.run)
             self._over.remove(active)

@@ -11,12 +11,15 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from k8sbench.lifecycle import collecting
+from k8sbench.lifecycle.benchmarks import Benchmarks
 from k8sbench.lifecycle.collecting import CollectResult
-from k8sbench.lifecycle.context import How, Reporter, Rules, RunContext, Stop
+from k8sbench.lifecycle.context import How, PlannedCase, Reporter, Rules, RunContext, Stop
 from k8sbench.lifecycle.executor import LOOK_SECONDS, Executor
 from k8sbench.lifecycle.gathering import Gathering
+from k8sbench.model.benchmark_object import Benchmark
 from k8sbench.model.errors import BenchError
 from k8sbench.model.run import Run
+from k8sbench.ports import Objects
 
 LIST_SECONDS = 10.0
 """Interval between lists of a served namespace's jobs."""
@@ -29,7 +32,8 @@ class Serving:
     """A served namespace.
 
     ``find`` returns its runs that need collection. Unless it is ``patient`` the first list must
-    succeed; a cluster that does not answer a later one is asked again.
+    succeed; a cluster that does not answer a later one is asked again. With ``objects`` the runs
+    that they want are created, as ``plan`` plans them.
     """
 
     def __init__(
@@ -41,12 +45,17 @@ class Serving:
         keep: bool = False,
         wait: bool = False,
         patient: bool = False,
+        objects: Objects | None = None,
+        plan: Callable[[Benchmark], Sequence[PlannedCase]] = lambda _: (),
     ) -> None:
         self._find, self._clock, self._reporter = find, context.clock, reporter
         self._owed = partial(collecting.owed_runs, context)
         self._gathering = Gathering(context, reporter)
         rules = Rules(keep=keep, wait=wait, passes_over=True)
         self._executor = Executor(context, reporter, rules, self._gathering)
+        self._benchmarks = None
+        if objects is not None:
+            self._benchmarks = Benchmarks(objects, context, self._executor, reporter, plan)
         self._result = CollectResult()
         self._put_off: dict[str, tuple[float, float]] = {}
         """Next retry, Unix seconds, and retry interval of each failed run."""
@@ -70,7 +79,11 @@ class Serving:
         """
         if self._clock() >= self._due:
             self._look()
+        if self._benchmarks is not None:
+            self._benchmarks.step()
         for outcome in self._executor.step(seconds):
+            if self._benchmarks is not None:
+                self._benchmarks.take([outcome.run])
             if outcome.how is How.LEFT:
                 continue
             self._result.take(outcome, self._reporter)
@@ -79,6 +92,8 @@ class Serving:
                 self._put_off.pop(run.run_id, None)
             else:
                 self._put_it_off(run.run_id)
+        if self._benchmarks is not None:
+            self._benchmarks.take(self._gathering.completed.values())
         self._gathering.completed.clear()
         closed, self._result.closed = self._result.closed, []
         return closed

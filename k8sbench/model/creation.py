@@ -17,9 +17,11 @@ JOB_CREATED = "job-created"
 CREATION_UNKNOWN = "creation-unknown"
 QUOTA_FULL = "quota-full"
 NOT_CREATED = "not-created"
+WAITS_FOR_TURN = "waits-for-turn"
+"""Cause id of a run that is not to have a job yet: others of its set run."""
 RESTART_WAITS = "restart-waits"
 """Cause id of a run whose next attempt waits for the previous job's deletion."""
-OPEN = frozenset({None, CREATION_UNKNOWN, RESTART_WAITS})
+OPEN = frozenset({None, CREATION_UNKNOWN, RESTART_WAITS, WAITS_FOR_TURN})
 """Cause ids of Created runs that may have no job."""
 AGAIN = "Submit it again, under its name with --run-id {run_id}."
 JOB_GONE = "job-gone"
@@ -38,6 +40,26 @@ def created(at: float, uid: str | None = None) -> Transition:
     return Transition(
         phase=Phase.CREATED, at=at, cause="Its job was created.", cause_id=JOB_CREATED, job_uid=uid
     )
+
+
+def in_turn(parallel: int, set_name: str, at: float) -> Transition:
+    """Build the transition of a run that waits for its turn in its set."""
+    return Transition(
+        phase=Phase.CREATED,
+        at=at,
+        cause=f"It waits for its turn: of set {set_name} run {parallel} at a time.",
+        cause_id=WAITS_FOR_TURN,
+    )
+
+
+def admitted(at: float) -> Transition:
+    """Build the transition of a run whose turn has come."""
+    return Transition(phase=Phase.CREATED, at=at, cause="Its turn has come.")
+
+
+def waits_for_turn(run: Run) -> bool:
+    """Return True if a run is not to have a job yet."""
+    return run.history[-1].cause_id == WAITS_FOR_TURN
 
 
 def again(at: float) -> Transition:

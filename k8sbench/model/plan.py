@@ -203,6 +203,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """
     max_restarts: int = 0
     """Restarts from the newest checkpoint after a failure."""
+    requested_by: str | None = None
+    """uid of the Benchmark object that requested the run; None: a command."""
     seed: int | None = None
     """Seed of the first repeat of a training by our trainers.
 

@@ -262,6 +262,11 @@ def test_the_collector_is_granted_what_its_whole_life_uses_and_nothing_else(
         submitter.run("submit", *PADDLE, ENDLESS, "--run-id=unwanted", "--detach")
         submitter.run("cancel", "unwanted")
         until(lambda: collector.on_cluster("paddlejobs") == [], "the end of unwanted")
+        # An object that cannot be planned is over at once, and so is its time.
+        spec = {"benchmark": "none-such", "ttlSecondsAfterFinished": 0}
+        head = {"apiVersion": "k8sbench.io/v1alpha1", "kind": "Benchmark"}
+        namespace.create({**head, "metadata": {"name": "unknown"}, "spec": spec})
+        namespace.wait("delete", "benchmark/unknown")
         # Who reads it asks nothing of the cluster.
         secret = namespace.get("secret", f"{COLLECTOR}-token")
         token = base64.b64decode(secret["data"]["token"]).decode()

@@ -15,8 +15,8 @@ import pytest
 from tests.docs import pages
 from tests.tiers import ROOT
 
-# Their commands need a cluster: tests/cluster/test_pages.py and test_nodes.py.
-ON_A_CLUSTER = {"kubernetes.md", "nodes.md", "operations.md"}
+# Their commands need a cluster: test_pages, test_nodes and test_benchmark_objects of tests/cluster.
+ON_A_CLUSTER = {"kubernetes.md", "nodes.md", "objects.md", "operations.md"}
 SHORT = """
 [submit]
 warmup = 1

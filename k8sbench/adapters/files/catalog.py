@@ -54,6 +54,11 @@ def copied(data: bytes, where: str) -> BenchmarkSpec:
     return _loaded(strict_yaml.decode(data, file=where), where, where).spec
 
 
+def given(text: str, where: str) -> LoadedSpec:
+    """Read the text of a user's file; ``where`` names it in errors."""
+    return _loaded(text, where, where)
+
+
 def load_all(folder: Traversable | None = None) -> list[LoadedSpec]:
     """Read every built-in benchmark, in the order of their names."""
     return [find(name, folder) for name in names(folder)]

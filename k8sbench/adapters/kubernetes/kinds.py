@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+from k8sbench.model.benchmark_object import API_VERSION as BENCHMARK_VERSION
 from k8sbench.model.kinds import KINDS
 
 _API_PATHS = {
+    "Benchmark": f"/apis/{BENCHMARK_VERSION}",
     "Deployment": "/apis/apps/v1",
     "Job": "/apis/batch/v1",
     "Lease": "/apis/coordination.k8s.io/v1",

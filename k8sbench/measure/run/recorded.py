@@ -37,6 +37,11 @@ def is_result(run: Run, found: Measurement) -> bool:
     return is_whole or run.phase is not Phase.FAILED
 
 
+def unmeasured(run: Run, files: Sequence[str], why: InputError) -> Measurement:
+    """Return the rejected measurement of a run whose logs give no figure."""
+    return measuring.nothing_measured(files, expectation.from_plan(run.plan, accept=()), why)
+
+
 def measure_run(
     run: Run,
     logs: Iterable[OpenedLog],
@@ -52,14 +57,13 @@ def measure_run(
     missing lines of the logs; ``nodes`` are the facts that nodes report, which are added to the
     environment.
     """
-    expected = expectation.from_plan(run.plan, accept=tuple(accept))
     opened = list(logs)
     try:
         if not opened:
             raise InputError(NO_LOG)
-        found = measuring.measure(opened, expected)
+        found = measuring.measure(opened, expectation.from_plan(run.plan, accept=tuple(accept)))
     except InputError as why:
-        found = measuring.nothing_measured([log.name for log in opened], expected, why)
+        found = unmeasured(run, [log.name for log in opened], why)
     # An attempt may have ended before its first line.
     restarts = max(found.restarts, run.restarts)
     stated: dict[str, set[str]] = {}

@@ -19,6 +19,16 @@ LEASES = {
 TOKENS = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create"]}
 
 
+BENCHMARKS = [
+    {
+        "apiGroups": ["k8sbench.io"],
+        "resources": ["benchmarks"],
+        "verbs": ["list", "watch", "delete"],
+    },
+    {"apiGroups": ["k8sbench.io"], "resources": ["benchmarks/status"], "verbs": ["patch"]},
+]
+
+
 class Collector(Shell):
     """One machine with a collector; its store stays when the process ends."""
 
@@ -39,7 +49,7 @@ def make(namespace: Namespace, folder: Path) -> Collector:
     """Make a collector of a namespace; its service account may also use Leases."""
     folder.mkdir(exist_ok=True)
     kubeconfig = namespace.user(folder, "collector")
-    users.grant(namespace, "collector", "leases", [LEASES, TOKENS])
+    users.grant(namespace, "collector", "leases", [LEASES, TOKENS, *BENCHMARKS])
     return Collector(namespace, kubeconfig, folder / "collector")
 
 

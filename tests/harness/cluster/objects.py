@@ -8,6 +8,7 @@ import yaml
 
 from tests.harness.cluster.pki import Pki
 from tests.harness.cluster.tools import Programs
+from tests.tiers import ROOT
 
 OPERATOR_NAMESPACE = "kubeflow"
 KINDS = ("pytorchjobs", "paddlejobs")
@@ -23,7 +24,9 @@ _SERVICE = "training-operator"
 def type_files(programs: Programs, *, has_v1: bool) -> list[Path]:
     """Return the files of the types, too large to be read here for nothing."""
     kinds = KINDS if has_v1 else ()
-    return [*(programs.file(f"crd-{kind}.yaml") for kind in kinds), programs.file("crd-logs.yaml")]
+    own = ROOT / "charts/crds/benchmarks.k8sbench.io.yaml"
+    of_operators = (programs.file(f"crd-{kind}.yaml") for kind in kinds)
+    return [*of_operators, programs.file("crd-logs.yaml"), own]
 
 
 def operator(programs: Programs, pki: Pki, webhook_port: int) -> list[dict[str, Any]]:

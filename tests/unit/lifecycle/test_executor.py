@@ -11,14 +11,25 @@ import pytest
 
 from k8sbench.lifecycle import requests
 from k8sbench.lifecycle.active_run import ActiveRun
-from k8sbench.lifecycle.context import Rules, Threads
+from k8sbench.lifecycle.context import How, Rules, Threads
 from k8sbench.lifecycle.decide import JobView, View
 from k8sbench.lifecycle.executor import Executor
 from k8sbench.model import creation
+from k8sbench.model.errors import StoreError
+from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase, Transition
-from k8sbench.model.run import COLLECTED_ELSEWHERE
+from k8sbench.model.run import COLLECTED_ELSEWHERE, Run
 from k8sbench.ports import Store
-from tests.unit.lifecycle.played import JOB, FakeCluster, Silent, at, context, planned_case
+from tests.unit.lifecycle.played import (
+    JOB,
+    FakeCluster,
+    Silent,
+    at,
+    context,
+    line,
+    planned_case,
+)
+from tests.unit.store.examples import measurement
 
 
 class NeverAnswered(Threads):
@@ -31,6 +42,29 @@ class NeverAnswered(Threads):
     def start(self, call: Callable[[], Any], name: str) -> Future[Any]:
         self.sent.append(name)
         return Future()
+
+
+class Started(Threads):
+    """Keeps the calls that it was asked to start, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[Callable[[], Any], Future[Any]]] = []
+
+    def start(self, call: Callable[[], Any], name: str) -> Future[Any]:
+        self.calls.append((call, Future()))
+        return self.calls[-1][1]
+
+    def finish(self) -> None:
+        call, future = self.calls.pop(0)
+        try:
+            future.set_result(call())
+        except StoreError as error:
+            future.set_exception(error)
+
+
+def printed(store: Store, run_id: str) -> list[str]:
+    return [text for file in store.log_files(run_id) for text in file.read_text().splitlines()]
 
 
 def begin(store: Store, runs: int, parallel: float) -> tuple[Executor, NeverAnswered]:
@@ -88,3 +122,52 @@ def test_a_record_that_ends_with_a_take_over_says_nothing_of_a_run_that_had_a_jo
     here = context(store, FakeCluster(outlives=True), collected_elsewhere=lambda *_: theirs)
     found, _ = requests.collected(run, here)
     assert found == (None if is_known else theirs)
+
+
+def test_nothing_waits_for_a_measurement(store: Store) -> None:
+    """One run is measured, two wait, the fourth prints, the fifth ends."""
+    cluster, measures = FakeCluster(outlives=True), Started()
+    executor = Executor(context(store, cluster, measures=measures), Silent())
+    cluster.script = (at(Phase.SUCCEEDED),)
+    for number in range(5):
+        if number == 3:
+            cluster.script = (line("a"), line("b"))
+        plan = planned_case("kubernetes").plan(f"seg-{number}", "night", number + 1)
+        executor.create(store.record(plan, at=10.0, owner=None), (JOB,))
+
+    def steps(count: int) -> list[str]:
+        return [one.run.run_id for _ in range(count) for one in executor.step(0.0)]
+
+    assert steps(5) == []
+    assert len(measures.calls) == 1
+    cluster.cancel("seg-4", "By hand.", "cancelled")
+    assert steps(5) == ["seg-4"], "what needs no measurement does not wait for one"
+    assert cluster.going_on.keys() == {"seg-3"}
+    assert [text.split()[-1] for text in printed(store, "seg-3")] == ["a", "b"]
+    for run_id in ("seg-0", "seg-1", "seg-2"):
+        assert len(measures.calls) == 1
+        measures.finish()
+        assert steps(3) == [run_id]
+        assert store.run(run_id).measurement is not None
+    assert measures.calls == []
+
+
+def test_a_measurement_that_fails_delays_no_other_run(store: Store) -> None:
+    def measure(run: Run, _: object) -> Measurement:
+        if run.run_id == "seg-0":
+            raise StoreError("Its process ended.")
+        return measurement()
+
+    cluster, measures = FakeCluster(at(Phase.SUCCEEDED), outlives=True), Started()
+    here = context(store, cluster, measures=measures, measure=measure)
+    executor = Executor(here, Silent(), Rules(passes_over=True))
+    for number in range(2):
+        plan = planned_case("kubernetes").plan(f"seg-{number}", "night", number + 1)
+        executor.create(store.record(plan, at=10.0, owner=None), (JOB,))
+    hows: dict[str, How] = {}
+    while len(hows) < 2:
+        hows |= {one.run.run_id: one.how for one in executor.step(0.0)}
+        if measures.calls:
+            measures.finish()
+    assert hows == {"seg-0": How.PASSED_OVER, "seg-1": How.CLOSED}
+    assert store.run("seg-0").needs_collection

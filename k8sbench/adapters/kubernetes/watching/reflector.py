@@ -38,8 +38,13 @@ _EVENT_FIELDS = ",".join(f"reason!={reason}" for reason in FREQUENT_SILENT_EVENT
 
 
 def selectors(kind: str, labels: str = MANAGED) -> tuple[str, str]:
-    """Return label and field selectors of a kind, by default for all runs."""
-    return ("", _EVENT_FIELDS) if kind == "Event" else (labels, "")
+    """Return label and field selectors of a kind, by default for all runs.
+
+    Users write Benchmark objects, with the labels that they like.
+    """
+    if kind == "Event":
+        return "", _EVENT_FIELDS
+    return "" if kind == "Benchmark" else labels, ""
 
 
 class Changed(NamedTuple):

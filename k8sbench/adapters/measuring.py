@@ -1,0 +1,138 @@
+"""Measuring in another process: low priority, a memory limit, one at a time.
+
+A long log then delays no other run, and one that needs too much memory ends this process alone. The
+module is the child's program, too: ``python -m k8sbench.adapters.measuring``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from k8sbench.adapters.files import log_files
+from k8sbench.measure.run import recorded
+from k8sbench.model.errors import InputError, StoreError
+from k8sbench.model.measurement import Measurement
+from k8sbench.model.run import Run
+from k8sbench.model.sample import LogGap
+
+NICENESS = 10
+"""Added to the niceness of the child: followed runs come first."""
+SHARE = 0.5
+"""Memory of the child ÷ memory limit of the container.
+
+With cgroup v2 the kernel ends the whole container where its limit is passed, the child's own limit
+ends the child alone.
+"""
+UNLIMITED = 2**30
+"""Bytes for the child where the container has no limit."""
+PASSED_LIMIT = 3
+"""Exit code of a child that passed its limit."""
+OUT_OF_MEMORY = {PASSED_LIMIT, -signal.SIGABRT, -signal.SIGSEGV}
+"""Ends of a child that passed its limit: code written in C ends by a signal."""
+CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+"""The container's limit in bytes, in cgroup v2 and v1."""
+_TURN = threading.Lock()
+"""Held while a run is measured: one at a time in this process."""
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """A run to measure, and what its measurement needs."""
+
+    run: Run
+    logs: Mapping[str, str]
+    """Path → name of its log files, rank 0 first."""
+    accept: Sequence[str] = ()
+    """Ids of reasons that do not reject."""
+    gaps: Sequence[LogGap] = ()
+    nodes: Sequence[Mapping[str, str]] = ()
+    """Facts that nodes report."""
+
+
+def measured(task: Task) -> Measurement:
+    """Measure a run in this process."""
+    logs = log_files.opened(task.logs)
+    return recorded.measure_run(
+        task.run, logs, accept=task.accept, gaps=task.gaps, nodes=task.nodes
+    )
+
+
+def measured_apart(task: Task, limit: int | None = None) -> Measurement:
+    """Measure a run in a child process; blocks until it has ended.
+
+    ``limit`` are the bytes that it may use; None: what :func:`memory_limit` gives. A run that needs
+    more is rejected. Raises :class:`~k8sbench.model.errors.StoreError` if the child fails
+    otherwise.
+    """
+    limit = limit or memory_limit()
+    with (
+        _TURN,
+        subprocess.Popen(
+            [sys.executable, "-m", "k8sbench.adapters.measuring", str(limit)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        ) as child,
+    ):
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stderr is not None
+        # stdin stays open while the child works: its end tells the child that we are gone.
+        with contextlib.suppress(BrokenPipeError):
+            child.stdin.write(msgspec.json.encode(task) + b"\n")
+            child.stdin.flush()
+        answer = child.stdout.read()
+        why = child.stderr.read().decode(errors="replace").strip()
+    if child.returncode == 0:
+        return msgspec.json.decode(answer, type=Measurement)
+    if child.returncode in OUT_OF_MEMORY:
+        error = InputError(
+            f"Measuring its logs takes more than {limit >> 20} MiB of memory."
+            " Where there is more, k8sbench measure LOG... measures them."
+        )
+        return recorded.unmeasured(task.run, list(task.logs.values()), error)
+    last = why.splitlines()[-1] if why else f"its process ended with exit code {child.returncode}."
+    raise StoreError(f"{task.run.run_id} cannot be measured: {last}")
+
+
+def memory_limit(files: Sequence[str] = CGROUP_LIMITS) -> int:
+    """Return the bytes that a child may use, from the container's limit."""
+    for file in files:
+        with contextlib.suppress(OSError, ValueError):
+            return min(UNLIMITED, int(int(Path(file).read_text()) * SHARE))
+    return UNLIMITED
+
+
+def _end_with_parent() -> None:
+    """Exit when stdin ends, which only the parent's end does."""
+    # Not sys.stdin: its lock, held at a regular exit, would abort the process.
+    os.read(sys.stdin.fileno(), 1)
+    os._exit(1)
+
+
+def main(limit: int) -> int:
+    """Measure the task of stdin; print the measurement as JSON."""
+    os.nice(NICENESS)
+    task = msgspec.json.decode(sys.stdin.buffer.readline(), type=Task)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    try:
+        found = measured(task)
+    except MemoryError:
+        return PASSED_LIMIT
+    sys.stdout.buffer.write(msgspec.json.encode(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1])))

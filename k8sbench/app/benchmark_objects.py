@@ -1,0 +1,59 @@
+"""Planning of Benchmark objects, with the same code as ``submit``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from k8sbench.app import cases, catalog, targets
+from k8sbench.lifecycle.context import PlannedCase
+from k8sbench.model.benchmark_object import Benchmark, Wanted
+
+if TYPE_CHECKING:
+    from k8sbench.adapters.kubernetes.client.api import Api
+    from k8sbench.model.planning import LoadedSpec
+
+
+def resolve_types() -> None:
+    """Resolve the types that planning reads, before there are threads.
+
+    msgspec does so at a type's first use; two threads that do it at once end the process.
+    """
+    from k8sbench.model.image import ImageTable
+    from k8sbench.model.pool import PoolsFile
+    from k8sbench.model.run import Run
+    from k8sbench.model.spec import BenchmarkSpec
+
+    for type_ in (Wanted, BenchmarkSpec, PoolsFile, ImageTable, Run):
+        msgspec.json.Decoder(type_)
+
+
+def plan(api: Api, note: Callable[[str], None], benchmark: Benchmark) -> Sequence[PlannedCase]:
+    """Plan and render the cases of an object, baselines (1x1) first.
+
+    Raises :class:`~k8sbench.model.errors.UsageError` for what cannot run.
+    """
+    from k8sbench.adapters.kubernetes import preflight
+
+    planned: list[PlannedCase] = []
+    for request in benchmark.requests():
+        site = targets.on_cluster(api, request).site
+        planned += cases.prepare(_specs(benchmark), request, site, note)
+        if request.all_cases:
+            planned = list(cases.that_fit(planned, api, note))
+    for case in planned:  # a mistake in the last one must not show after hours
+        case.manifests(case.plan(benchmark.run_id(1), benchmark.set_name))
+    preflight.refuse(api, [case.draft for case in planned])
+    return sorted(planned, key=lambda case: case.draft.world_size > 1)
+
+
+def _specs(benchmark: Benchmark) -> list[LoadedSpec]:
+    wanted = benchmark.wanted
+    if wanted.file is None:
+        assert wanted.benchmark is not None
+        return catalog.named(wanted.benchmark)
+    from k8sbench.adapters.files import catalog as files
+
+    return [files.given(wanted.file, f"Benchmark {benchmark.name}")]

@@ -1,0 +1,293 @@
+"""Benchmark objects: brings the runs of a namespace to what its objects want.
+
+Level-triggered: each pass compares objects, recorded runs and active jobs. All runs of an object
+are recorded when it is planned, and wait for their turns; so names, repeats and the count of the
+set are on record before the first job exists, and whoever goes on after a kill finds them. An
+object is known by its uid: one that was deleted and created again under its name is another one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from k8sbench.lifecycle.context import BENCHMARK, MANIFEST, PlannedCase, Reporter, RunContext
+from k8sbench.lifecycle.executor import Executor
+from k8sbench.model import creation
+from k8sbench.model.benchmark_object import MOST_RUNS, Benchmark
+from k8sbench.model.errors import BenchError, UsageError
+from k8sbench.model.identity import case_key
+from k8sbench.model.run import Run, Wish
+from k8sbench.ports import Objects, RunFilter
+from k8sbench.report import benchmark_status
+
+PASS_SECONDS = 1.0
+"""Interval of passes over the objects."""
+AGAIN_SECONDS = 15.0
+"""Interval of attempts to plan an object while the cluster does not answer."""
+DELETED = "Its Benchmark was deleted."
+CANCELLED = "cancelled"
+"""Cause id of runs that their object cancels."""
+
+
+class _Known(msgspec.Struct, kw_only=True):
+    """What this process knows of one object."""
+
+    benchmark: Benchmark
+    runs: dict[str, Run] = {}
+    """Its recorded runs by id, in the order of their numbers."""
+    planned: int | None = None
+    """Number of its runs; None until all are recorded."""
+    problem: BenchError | None = None
+    """Reason why its runs cannot be planned."""
+    work: Future[Sequence[PlannedCase]] | None = None
+    """Pending planning."""
+    plan_at: float = -math.inf
+    """Next time to plan it, Unix seconds."""
+    writes: Future[None] | None = None
+    """Pending write of its status."""
+    status: Mapping[str, Any] = {}
+    """Status that was written last."""
+
+    @property
+    def active(self) -> list[Run]:
+        """Its runs that have not ended."""
+        return [run for run in self.runs.values() if not run.phase.final]
+
+
+class Benchmarks:
+    """The objects of one namespace, reconciled on the executor's thread."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        context: RunContext,
+        executor: Executor,
+        reporter: Reporter,
+        plan: Callable[[Benchmark], Sequence[PlannedCase]],
+    ) -> None:
+        self._objects, self._context, self._executor = objects, context, executor
+        self._reporter, self._plan = reporter, plan
+        self._known: dict[str, _Known] = {}
+        """By uid."""
+        self._due = -math.inf
+        """Time of the next pass, Unix seconds."""
+        self._is_begun = False
+        """True after the first pass that saw the objects."""
+        self._said = ""
+        """Problem that was noted last."""
+
+    @property
+    def problem(self) -> str:
+        """Reason why objects are not served; empty without one."""
+        return self._objects.problem
+
+    def take(self, runs: Iterable[Run]) -> None:
+        """Take in the latest records of runs."""
+        for run in runs:
+            known = self._known.get(run.plan.requested_by or "")
+            if known is not None and run.run_id in known.runs:
+                known.runs[run.run_id] = run
+
+    def step(self) -> None:
+        """Make one pass, if it is time for it; never waits."""
+        now = self._context.clock()
+        if now < self._due:
+            return
+        self._due = now + PASS_SECONDS
+        self._note_problem()
+        current = self._objects.current()
+        if current is None:
+            return
+        self.take(self._executor.runs())
+        if not self._is_begun:
+            self._is_begun = True
+            self._cancel_orphans(current)
+        for uid, benchmark in current.items():
+            if uid not in self._known:
+                runs = {} if benchmark.is_over else self._recorded(benchmark)
+                self._known[uid] = _Known(benchmark=benchmark, runs=runs)
+            self._known[uid].benchmark = benchmark
+        for uid in self._known.keys() - current.keys():
+            for run in self._known.pop(uid).active:
+                self._cancel(run, DELETED)
+        for known in self._known.values():
+            if not known.benchmark.is_over:
+                self._reconcile(known, now)
+        self._admit(now)
+        for known in self._known.values():
+            self._write(known, now)
+
+    def _note_problem(self) -> None:
+        problem, self._said = self._objects.problem, self._objects.problem or self._said
+        if problem and problem != self._said:
+            self._reporter.note(f"warning: {problem}")
+
+    def _recorded(self, benchmark: Benchmark) -> dict[str, Run]:
+        runs = self._context.store.runs(RunFilter(set_name=benchmark.set_name))
+        own = [run for run in runs if run.plan.requested_by == benchmark.uid]
+        own.sort(key=lambda run: benchmark.number_of(run.run_id) or 0)
+        return {run.run_id: run for run in own}
+
+    # -- cancelling -----------------------------------------------------------------------------
+
+    def _cancel_orphans(self, current: Mapping[str, Benchmark]) -> None:
+        """Cancel the runs whose object was deleted while nobody looked."""
+        for run in self._context.store.runs(RunFilter(unfinished=True)):
+            uid, is_here = run.plan.requested_by, run.is_at(self._context.location)
+            if uid is not None and uid not in current and is_here and not run.phase.final:
+                self._cancel(run, DELETED)
+
+    def _cancel(self, run: Run, cause: str) -> Run:
+        """End a run that has not ended; one without a job ends at once."""
+        if run.wish("cancel") is not None:
+            return run
+        now, store = self._context.clock(), self._context.store
+        wish = Wish(kind="cancel", at=now, cause=cause, cause_id=CANCELLED)
+        if creation.waits_for_turn(run):
+            return store.move(run.run_id, run.ended_by(wish))
+        return self._executor.cancel(run.run_id, wish)
+
+    # -- one object -----------------------------------------------------------------------------
+
+    def _reconcile(self, known: _Known, now: float) -> None:
+        wanted = known.benchmark.wanted
+        for run in known.active:
+            if wanted.cancel or run.run_id in wanted.cancel_runs:
+                known.runs[run.run_id] = self._cancel(run, "Its Benchmark cancels it.")
+        if wanted.cancel or known.planned is not None or known.problem is not None:
+            return
+        is_idle = all(other.work is None for other in self._known.values())
+        if is_idle and now >= known.plan_at:
+            known.work = self._context.pool.start(
+                partial(self._plan, known.benchmark), "plan-benchmark"
+            )
+        if known.work is None or not known.work.done():
+            return
+        work, known.work = known.work, None
+        try:
+            self._record(known, work.result())
+        except UsageError as error:
+            if known.runs:  # what was planned before goes on
+                known.planned = len(known.runs)
+            else:
+                known.problem = error
+        except BenchError as error:
+            known.plan_at = now + AGAIN_SECONDS
+            self._reporter.note(f"warning: Benchmark {known.benchmark.name} waits: {error}")
+
+    def _record(self, known: _Known, cases: Sequence[PlannedCase]) -> None:
+        """Record the runs of an object that are not on record yet."""
+        benchmark, store = known.benchmark, self._context.store
+        wanted = [case for case in cases for _ in range(case.repeats)]
+        if len(wanted) > MOST_RUNS:
+            raise UsageError(
+                f"Benchmark {benchmark.name} asks for {len(wanted)} runs.",
+                f"One object has at most {MOST_RUNS}: create several.",
+            )
+        # Runs of an earlier object of this name keep theirs.
+        numbers = {run_id: benchmark.number_of(run_id) or 0 for run_id in store.ids()}
+        first = 1 + max((n for run_id, n in numbers.items() if run_id not in known.runs), default=0)
+        for number, case in enumerate(wanted, first):
+            run_id = benchmark.run_id(number)
+            if run_id not in known.runs:
+                known.runs[run_id] = self._recorded_run(benchmark, run_id, case)
+        known.planned = len(known.runs)
+
+    def _recorded_run(self, benchmark: Benchmark, run_id: str, case: PlannedCase) -> Run:
+        context, store = self._context, self._context.store
+        draft = msgspec.structs.replace(case.draft, requested_by=benchmark.uid)
+        case = msgspec.structs.replace(case, draft=draft)
+        store.claims.claim(run_id)
+        repeat = store.next_repeat(benchmark.set_name, case_key(draft))
+        plan = case.plan(run_id, benchmark.set_name, repeat)
+        manifests = case.manifests(plan)
+        now = context.clock()
+        run = store.record(plan, at=now, owner=None, location=context.location)
+        store.keep(run_id, MANIFEST, case.text(manifests))
+        if case.benchmark_file:
+            store.keep(run_id, BENCHMARK, case.benchmark_file)
+        parallel = benchmark.wanted.parallel
+        run = store.move(run_id, creation.in_turn(parallel, benchmark.set_name, now))
+        store.claims.release(run_id)
+        return run
+
+    # -- turns ----------------------------------------------------------------------------------
+
+    def _admit(self, now: float) -> None:
+        """Create the jobs whose turn has come; restarting runs count."""
+        limits: dict[str, int] = {}
+        for known in self._known.values():
+            if not known.benchmark.is_over:  # one that is not planned yet counts, too
+                name, wanted = known.benchmark.set_name, known.benchmark.wanted
+                limits[name] = min(limits.get(name, MOST_RUNS), wanted.parallel)
+        runs = {run.run_id: run for run in self._executor.runs()}
+        runs |= {run.run_id: run for known in self._known.values() for run in known.active}
+        waiting = [run for run in runs.values() if creation.waits_for_turn(run)]
+        active = Counter(
+            run.plan.set_name for run in runs.values() if not creation.waits_for_turn(run)
+        )
+        waiting.sort(key=lambda run: (run.created_at, run.run_id))
+        for run in waiting:
+            name = run.plan.set_name
+            if active[name] < limits.get(name, 1) and self._executor.has_room:
+                active[name] += 1
+                self._start(run, now)
+
+    def _start(self, run: Run, now: float) -> None:
+        context, store = self._context, self._context.store
+        if not store.claims.claim(run.run_id):
+            return
+        try:
+            manifests = context.manifests(run)
+            run = store.move(run.run_id, creation.admitted(now))
+        except BenchError as error:
+            store.claims.release(run.run_id)
+            run = store.move(run.run_id, creation.refused(run.run_id, error, now))
+        else:
+            self._reporter.planned(run)
+            self._executor.create(run, manifests)
+        self.take([run])
+
+    # -- status ---------------------------------------------------------------------------------
+
+    def _write(self, known: _Known, now: float) -> None:
+        """Write the status of an object if it changed; delete an expired one."""
+        if known.writes is not None:
+            if not known.writes.done():
+                return
+            error, known.writes = known.writes.exception(), None
+            if error is not None:
+                known.status = {}
+                self._reporter.note(f"warning: {error}")
+                return
+        benchmark = known.benchmark
+        if benchmark.is_over:
+            known.runs = {}
+            expires = benchmark.expires_at
+            if expires is not None and now >= expires:
+                known.writes = self._start_write(self._objects.delete, benchmark)
+                return
+        status: Mapping[str, Any] = {"observedGeneration": benchmark.generation}
+        if not benchmark.is_over:
+            status = self._status(known, now)
+        if status != known.status and benchmark_status.differs(status, benchmark.status):
+            known.status = status
+            known.writes = self._start_write(self._objects.write, benchmark, status)
+
+    def _status(self, known: _Known, now: float) -> Mapping[str, Any]:
+        return benchmark_status.status_of(
+            *(known.benchmark, list(known.runs.values())),
+            planned=known.planned,
+            problem=known.problem,
+            now=now,
+        )
+
+    def _start_write(self, write: Callable[..., None], *given: Any) -> Future[None]:
+        return self._context.pool.start(partial(write, *given), "write-status")

@@ -1,0 +1,185 @@
+"""The custom resource ``Benchmark``: what a user wants of the operator. Pure.
+
+``charts/crds`` has its schema; the API server has checked an object against it. One object is one
+submit, and its runs are named after it: ``NAME-1``, ``NAME-2`` and so on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from k8sbench.model import times
+from k8sbench.model.errors import UsageError
+from k8sbench.model.kinds import JobKindWord
+from k8sbench.model.kube import KubeObject, conditions, is_true, moment
+from k8sbench.model.request import SubmitRequest
+from k8sbench.model.spec import Framework, Impl, Mode, Preset
+
+API_VERSION = "k8sbench.io/v1alpha1"
+KIND = "Benchmark"
+MOST_RUNS = 1000
+"""Most runs of one object."""
+COMPLETE, VALID = "Complete", "Valid"
+"""Types of the conditions of its status."""
+Phase = Literal["Pending", "Running", "Succeeded", "Failed", "Cancelled"]
+OVER = frozenset({"Succeeded", "Failed", "Cancelled"})
+"""Phases that an object does not leave."""
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """The ``spec``; the fields of one submit, with the same meanings.
+
+    None if the catalog, the pool or the operator decides.
+    """
+
+    set: str | None = None
+    """Set of the runs; None: the object's name."""
+    benchmark: str | None = None
+    """Name in the catalog, or ``all``."""
+    file: str | None = None
+    """Text of a benchmark file; one of the two is given."""
+    framework: Framework | Literal["all"] | None = None
+    variant: str | None = None
+    impl: Impl | None = None
+    replicas: int | None = None
+    gpus: int | None = None
+    all_cases: bool = False
+    pack: bool = False
+    precision: Literal["fp32", "amp", "fp16", "bf16"] | None = None
+    batch_sizes: tuple[int, ...] = ()
+    """Samples per GPU and step; each is a case. Empty: the catalog's."""
+    iterations: int | None = None
+    warmup: int | None = None
+    repeats: int | None = None
+    preset: Preset | None = None
+    data: str = "synthetic"
+    speed_options: tuple[str, ...] = ()
+    image: str | None = None
+    image_registry: str | None = None
+    node_pool: str | None = None
+    queue: str | None = None
+    force: bool = False
+    job_kind: JobKindWord = "auto"
+    timeout: str | None = None
+    mode: Mode = "throughput"
+    weights: str | None = None
+    epochs: int | None = None
+    evaluate_every: int | None = None
+    target: str | None = None
+    """Percent, or ``none``."""
+    to_the_end: bool = False
+    checkpoints: str | None = None
+    max_restarts: int | None = None
+
+    parallel: int = 1
+    """Most jobs of the set at a time; of several objects the smallest counts."""
+    cancel: bool = False
+    """True to end the runs and start no more."""
+    cancel_runs: tuple[str, ...] = ()
+    """Names of runs to end."""
+    ttl_seconds_after_finished: int | None = None
+    """Seconds from the end until the object is deleted; None: it stays."""
+
+
+MUTABLE = frozenset({"parallel", "cancel", "cancel_runs", "ttl_seconds_after_finished"})
+"""Fields of :class:`Wanted` that may change."""
+_OWN = MUTABLE | {"set", "benchmark", "file", "batch_sizes", "timeout", "target"}
+"""Fields of :class:`Wanted` that are not handed to a submit as they are."""
+
+
+class Benchmark(msgspec.Struct, frozen=True, kw_only=True):
+    """One object, as the API server has it."""
+
+    name: str
+    uid: str
+    generation: int
+    created_at: float
+    """Unix seconds."""
+    wanted: Wanted
+    status: Mapping[str, Any] = {}
+    """The status that the operator wrote last; empty before."""
+
+    @property
+    def set_name(self) -> str:
+        """Set of its runs."""
+        return self.wanted.set or self.name
+
+    @property
+    def is_over(self) -> bool:
+        """True if its status says that all of its runs have ended."""
+        return self.status.get("phase") in OVER
+
+    @property
+    def expires_at(self) -> float | None:
+        """Time at which it is to be deleted, Unix seconds; None if never."""
+        seconds = self.wanted.ttl_seconds_after_finished
+        complete = conditions({"status": self.status}).get(COMPLETE)
+        if seconds is None or complete is None or not is_true(complete):
+            return None
+        at = moment(complete["lastTransitionTime"])
+        return None if at is None else at + seconds
+
+    def run_id(self, number: int) -> str:
+        """Return the name of a run by its number, from 1."""
+        return f"{self.name}-{number}"
+
+    def number_of(self, run_id: str) -> int | None:
+        """Return the number in a run's name; None for another's name."""
+        found = re.fullmatch(rf"{re.escape(self.name)}-([1-9][0-9]*)", run_id)
+        return int(found[1]) if found else None
+
+    def requests(self) -> tuple[SubmitRequest, ...]:
+        """Return what it asks for, one request for each batch size.
+
+        Raises :class:`~k8sbench.model.errors.UsageError`.
+        """
+        wanted = self.wanted
+        given = msgspec.structs.asdict(wanted)
+        same = {name: value for name, value in given.items() if name not in _OWN}
+        return tuple(
+            SubmitRequest(
+                benchmark=wanted.benchmark or f"{self.name}.yaml",
+                backend="kubernetes",
+                set_name=self.set_name,
+                batch_size=size,
+                timeout_s=_seconds(wanted.timeout),
+                target=_target(wanted.target),
+                **same,
+            )
+            for size in wanted.batch_sizes or (None,)
+        )
+
+
+def _seconds(text: str | None) -> float | None:
+    if text is None:
+        return None
+    seconds = times.seconds(text)
+    if not seconds:
+        raise UsageError(f"timeout {text!r} is not a length of time.", f"Write {times.EXAMPLES}.")
+    return seconds
+
+
+def _target(text: str | None) -> float | Literal["none"] | None:
+    if text is None or text == "none":
+        return text  # type: ignore[return-value]
+    return float(text)
+
+
+def read(found: KubeObject) -> Benchmark:
+    """Read an object of the API server.
+
+    Raises :class:`msgspec.ValidationError` for one of another version of the schema.
+    """
+    about = found["metadata"]
+    return Benchmark(
+        name=about["name"],
+        uid=about["uid"],
+        generation=about.get("generation", 1),
+        created_at=moment(about.get("creationTimestamp")) or 0.0,
+        wanted=msgspec.convert(found["spec"], Wanted),
+        status=found.get("status") or {},
+    )

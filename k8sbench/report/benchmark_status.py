@@ -1,0 +1,187 @@
+"""The status of a Benchmark object, from its runs. Pure."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from k8sbench.measure.group import grouping
+from k8sbench.model import creation
+from k8sbench.model.benchmark_object import COMPLETE, VALID, Benchmark, Phase
+from k8sbench.model.counts import counted
+from k8sbench.model.errors import BenchError
+from k8sbench.model.group import Group
+from k8sbench.model.kube import conditions
+from k8sbench.model.phase import Phase as RunPhase
+from k8sbench.model.run import Run
+
+MOST = 100
+"""Runs, and rows, of one status: it must stay far below the size of an object."""
+LONGEST_CAUSE, LONGEST_MESSAGE = 1024, 4096
+"""Characters that the schema allows."""
+METRICS_SECONDS = 180.0
+"""Longest wait for a run's GPU metrics, which may reject it."""
+
+
+def status_of(
+    benchmark: Benchmark,
+    runs: Sequence[Run],
+    *,
+    planned: int | None,
+    problem: BenchError | None = None,
+    now: float,
+) -> dict[str, Any]:
+    """Return the status as a merge patch: None removes a field.
+
+    ``runs`` are the object's, by number; ``planned`` is their number when all are recorded, None
+    before they are planned. With a ``problem`` they cannot be planned.
+    """
+    ended = sum(_has_ended(run, now) for run in runs)
+    is_cancelled = benchmark.wanted.cancel and ended == len(runs)
+    is_complete = problem is not None or is_cancelled or (planned is not None and ended == planned)
+    groups = grouping.groups(runs) if runs else []
+    rows = [_row(group, runs, now) for group in groups]
+    phase = _phase(runs, problem, is_complete=is_complete)
+    states = {group.state for group in groups}
+    total = "?" if planned is None else str(planned)
+    only = rows[0] if len(rows) == 1 else {}
+    return {
+        "observedGeneration": benchmark.generation,
+        "phase": phase,
+        "summary": {
+            "runs": f"{ended}/{total}",
+            "throughput": only.get("throughput"),
+            "unit": only.get("unit"),
+            "verdict": only.get("verdict") or (counted(len(rows), "row") if rows else None),
+        },
+        "conditions": [
+            _condition(
+                *(benchmark, COMPLETE, "True" if is_complete else "False", now),
+                _reason(phase, problem, is_planned=planned is not None),
+                str(problem) if problem else f"{ended} of {_counted_runs(total)} ended",
+            ),
+            _condition(
+                *(benchmark, VALID, _is_valid(states, is_complete=is_complete), now),
+                *_validity(groups, is_complete=is_complete),
+            ),
+        ],
+        "rows": rows[:MOST],
+        "runs": [_run(run, groups) for run in runs[-MOST:]],
+    }
+
+
+def _has_ended(run: Run, now: float) -> bool:
+    """Return True if a run's figures do not change any more."""
+    metrics_by = (run.ended_at or now) + METRICS_SECONDS
+    return run.is_closed and (not run.owes_gpu_metrics or now >= metrics_by)
+
+
+def _counted_runs(total: str) -> str:
+    """Write a number of runs that may not be known yet."""
+    return counted(int(total), "run") if total.isdigit() else "the runs"
+
+
+def _phase(runs: Sequence[Run], problem: BenchError | None, *, is_complete: bool) -> Phase:
+    phases = {run.phase for run in runs}
+    if problem is not None:
+        return "Failed"
+    if not is_complete:
+        is_begun = any(not creation.waits_for_turn(run) for run in runs)
+        return "Running" if is_begun else "Pending"
+    if phases == {RunPhase.SUCCEEDED}:
+        return "Succeeded"
+    return "Cancelled" if phases <= {RunPhase.SUCCEEDED, RunPhase.CANCELLED} else "Failed"
+
+
+def _reason(phase: Phase, problem: BenchError | None, *, is_planned: bool) -> str:
+    """Return the reason of ``Complete``: one word."""
+    if problem is not None:
+        return "NotPlanned"
+    if phase in {"Pending", "Running"}:
+        return "RunsActive" if is_planned else "Planning"
+    return {"Succeeded": "RunsSucceeded", "Failed": "RunsFailed"}.get(phase, "Cancelled")
+
+
+def _is_valid(states: set[str], *, is_complete: bool) -> str:
+    if not is_complete:
+        return "Unknown"
+    return "True" if states == {"valid"} else "False"
+
+
+def _validity(groups: Sequence[Group], *, is_complete: bool) -> tuple[str, str]:
+    """Return reason and message of ``Valid``."""
+    if not is_complete:
+        return "RunsActive", "The runs have not ended."
+    bad = [group for group in groups if group.state != "valid"]
+    if groups and not bad:
+        return "RowsValid", f"{counted(len(groups), 'row')} valid."
+    if not groups:
+        return "NothingMeasured", "No run was measured."
+    named = ", ".join(f"{group.plan.case} {group.plan.precision}: {group.state}" for group in bad)
+    return "RowsNotValid", f"{named[: LONGEST_MESSAGE - 1]}."
+
+
+def _condition(
+    benchmark: Benchmark, type_: str, state: str, now: float, reason: str, message: str
+) -> dict[str, Any]:
+    """Build a condition; its time is that of the last change of its status."""
+    before = conditions({"status": benchmark.status}).get(type_)
+    is_same = before is not None and before["status"] == state
+    stamp = datetime.datetime.fromtimestamp(int(now), datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {
+        "type": type_,
+        "status": state,
+        "reason": reason,
+        "message": message[:LONGEST_MESSAGE],
+        "lastTransitionTime": before["lastTransitionTime"] if before and is_same else stamp,
+        "observedGeneration": benchmark.generation,
+    }
+
+
+def _row(group: Group, runs: Sequence[Run], now: float) -> dict[str, Any]:
+    ids = {member.run_id for member in group.members}
+    of_group = [run for run in runs if run.run_id in ids]
+    plan, spread = group.plan, group.spread
+    return _given(
+        framework=plan.framework,
+        variant=plan.variant,
+        case=plan.case,
+        precision=group.precision_effective or plan.precision,
+        batchSize=plan.batch_size,
+        runs=f"{sum(_has_ended(run, now) for run in of_group)}/{len(of_group)}",
+        throughput=None if spread is None else round(spread.median, 6),
+        unit=group.unit,
+        spread=None if spread is None or spread.cv is None else round(spread.cv, 6),
+        verdict=group.state,
+    )
+
+
+def _run(run: Run, groups: Sequence[Group]) -> dict[str, Any]:
+    members = {member.run_id: member for group in groups for member in group.members}
+    member, latest = members.get(run.run_id), run.history[-1]
+    rate = None if member is None else member.rate
+    return _given(
+        name=run.run_id,
+        phase=str(run.phase),
+        attempt=run.attempt,
+        cause=latest.cause[:LONGEST_CAUSE],
+        throughput=None if rate is None else round(rate, 6),
+        verdict=None if member is None else member.verdict,
+    )
+
+
+def _given(**fields: Any) -> dict[str, Any]:
+    """Leave out what there is not: a list's items are replaced whole."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def differs(status: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
+    """Return True if a merge patch would change a status."""
+    return any(_changes(value, known.get(name)) for name, value in status.items())
+
+
+def _changes(new: Any, old: Any) -> bool:
+    if isinstance(new, Mapping):
+        return not isinstance(old, Mapping) or differs(new, old)
+    return bool(new != old)

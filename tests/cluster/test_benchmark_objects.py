@@ -1,0 +1,337 @@
+"""Benchmark objects on a real API server: the schema, and a collector that serves them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from k8sbench.model.benchmark_object import MUTABLE, Wanted
+from tests.docs import pages
+from tests.harness.cluster import collectors, tools, users
+from tests.harness.cluster.cluster import KubectlFailed
+from tests.harness.cluster.collectors import Collector
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.shell import Running, Shell, until
+from tests.tiers import ROOT
+
+YAML = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CRD = ROOT / "charts/crds/benchmarks.k8sbench.io.yaml"
+FIELDS = {field.name: field.encode_name for field in msgspec.structs.fields(Wanted)}
+"""Field → its name in an object."""
+VALUES: dict[str, tuple[Any, Any]] = {
+    "set": ("a", "b"),
+    "file": ("name: a", "name: b"),
+    "framework": ("pytorch", "paddle"),
+    "variant": ("a", "b"),
+    "impl": ("k8sbench", "upstream"),
+    "replicas": (1, 2),
+    "gpus": (1, 2),
+    "all_cases": (True, False),
+    "pack": (True, False),
+    "precision": ("amp", "fp16"),
+    "batch_sizes": ([64], [64, 128]),
+    "iterations": (10, 20),
+    "warmup": (0, 1),
+    "repeats": (1, 2),
+    "preset": ("smoke", "full"),
+    "data": ("synthetic", "pvc:data"),
+    "speed_options": (["compile"], ["compile", "workers=8"]),
+    "image": ("a:1", "a:2"),
+    "image_registry": ("a/b", "a/c"),
+    "node_pool": ("quick", "endless"),
+    "queue": ("a", "b"),
+    "force": (True, False),
+    "job_kind": ("v1", "trainjob"),
+    "timeout": ("90s", "2h"),
+    "mode": ("throughput", "train"),
+    "weights": ("pvc:a/b", "pvc:a/c"),
+    "epochs": (1, 2),
+    "evaluate_every": (1, 2),
+    "target": ("75.9", "none"),
+    "to_the_end": (True, False),
+    "checkpoints": ("pvc:a", "pvc:b"),
+    "max_restarts": (1, 2),
+    "parallel": (1, 2),
+    "cancel": (False, True),
+    "cancel_runs": (["a-1"], ["a-1", "a-2"]),
+    "ttl_seconds_after_finished": (10, 20),
+}
+"""Two allowed values of each field but ``benchmark``."""
+
+
+def body(name: str, **spec: Any) -> dict[str, Any]:
+    head = {"apiVersion": "k8sbench.io/v1alpha1", "kind": "Benchmark"}
+    return {**head, "metadata": {"name": name}, "spec": spec}
+
+
+def usual(**spec: Any) -> dict[str, Any]:
+    case = {"benchmark": "resnet50", "replicas": 2, "gpus": 1, "preset": "smoke"}
+    return {**case, "nodePool": "endless", **spec}
+
+
+# -- schema ---------------------------------------------------------------------------------------
+
+
+def test_the_schema_has_the_fields_that_the_operator_reads() -> None:
+    (version,) = yaml.safe_load(CRD.read_text())["spec"]["versions"]
+    schema = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    assert set(schema["properties"]) == set(FIELDS.values())
+    assert VALUES.keys() | {"benchmark"} == FIELDS.keys()
+
+
+def _refused(namespace: Namespace, name: str, patch: dict[str, Any]) -> bool:
+    text = json.dumps({"spec": patch})
+    words = ("patch", "benchmark", name, "--type=merge", f"--patch={text}")
+    try:
+        namespace.kubectl(*words)
+    except KubectlFailed as error:
+        return "can change; create another Benchmark" in str(error)
+    else:
+        return False
+
+
+def test_a_field_may_be_added_changed_and_removed_only_if_it_is_mutable(
+    namespace: Namespace,
+) -> None:
+    exclusive = {"file": {}, "epochs": {"file": "x"}}
+    for field, (one, other) in VALUES.items():
+        name, key = f"f-{field.replace('_', '-')}", FIELDS[field]
+        base = exclusive.get(field, {"benchmark": "resnet50"})
+        namespace.create(body(f"{name}-with", **{**base, key: one}))
+        changes = [_refused(namespace, f"{name}-with", {key: other})]
+        if field == "file":  # a source is needed
+            assert changes == [True]
+            continue
+        changes.append(_refused(namespace, f"{name}-with", {key: None}))
+        namespace.create(body(f"{name}-without", **base))
+        changes.append(_refused(namespace, f"{name}-without", {key: one}))
+        assert changes == [field not in MUTABLE] * 3 or field in {"cancel", "cancel_runs"}, field
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"cancel": True}, {"cancel": False}),
+        ({"cancel": True}, {"cancel": None}),
+        ({"cancelRuns": ["a-1", "a-2"]}, {"cancelRuns": ["a-2"]}),
+        ({"cancelRuns": ["a-1"]}, {"cancelRuns": None}),
+    ],
+)
+def test_what_is_cancelled_stays_so(
+    namespace: Namespace, first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    namespace.create(body("a", benchmark="resnet50", **first))
+    patch = json.dumps({"spec": second})
+    with pytest.raises(KubectlFailed, match="stays cancelled"):
+        namespace.kubectl("patch", "benchmark", "a", "--type=merge", f"--patch={patch}")
+
+
+@pytest.mark.parametrize(
+    ("name", "spec", "why"),
+    [
+        ("a", {}, "either benchmark or file"),
+        ("a", {"benchmark": "a", "file": "b"}, "either benchmark or file"),
+        ("a", {"benchmark": "a", "iterations": 1, "epochs": 1}, "exclude each other"),
+        ("a", {"benchmark": "a", "allCases": True, "replicas": 1}, "allCases excludes"),
+        ("a", {"benchmark": "a", "image": "a", "imageRegistry": "b"}, "exclude each other"),
+        ("a", {"benchmark": "a", "data": "path:/data"}, "spec.data"),
+        ("a", {"benchmark": "a", "checkpoints": "/data"}, "spec.checkpoints"),
+        ("a", {"benchmark": "a", "timeout": "90"}, "spec.timeout"),
+        ("a", {"benchmark": "a", "repeats": 1001}, "spec.repeats"),
+        ("a", {"benchmark": "a", "batchSizes": []}, "spec.batchSizes"),
+        ("a", {"benchmark": "a", "kubeconfig": "x"}, 'unknown field "spec.kubeconfig"'),
+        ("a", {"file": "x" * 131_073}, "spec.file"),
+        ("a" * 43, {"benchmark": "a"}, "at most 42 characters"),
+        ("1a", {"benchmark": "a"}, "must begin with a letter"),
+        ("a.b", {"benchmark": "a"}, "must begin with a letter"),
+    ],
+)
+def test_a_wrong_object_is_refused_with_the_reason(
+    namespace: Namespace, name: str, spec: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(KubectlFailed, match=why):
+        namespace.create(body(name, **spec))
+
+
+# -- served by a collector ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def collector(own_shell: Shell, tmp_path: Path) -> Collector:
+    return collectors.make(own_shell.namespace, tmp_path / "machine")
+
+
+@contextmanager
+def serving(collector: Collector) -> Iterator[Running]:
+    with collector.collecting() as running:
+        yield running
+        collectors.end(running)
+
+
+def status(namespace: Namespace, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = namespace.get("benchmark", name).get("status", {})
+    return found
+
+
+def phases(collector: Collector) -> dict[str, str]:
+    return {run["run_id"]: run["phase"] for run in collector.json("list")}
+
+
+def until_runs(shell: Shell, *names: str) -> None:
+    until(lambda: set(shell.on_cluster()) == set(names), f"the jobs {names}")
+
+
+def test_kubectl_alone_runs_a_benchmark_and_reads_its_result(
+    own_shell: Shell, collector: Collector
+) -> None:
+    namespace = own_shell.namespace
+    logs = [own_shell.logs(f"nightly-{number}").begin() for number in (1, 2)]
+    namespace.create(body("nightly", **usual(repeats=2)))
+    with serving(collector):
+        for number, log in enumerate(logs, 1):  # one at a time
+            until_runs(own_shell, f"nightly-{number}")
+            log.end()
+            own_shell.finish(f"nightly-{number}")
+        namespace.wait("condition=Complete", "benchmark/nightly")
+        until(lambda: own_shell.on_cluster() == [], "the deletion of the jobs")
+    found = status(namespace, "nightly")
+    assert (found["phase"], found["observedGeneration"]) == ("Succeeded", 1)
+    conditions = {one["type"]: (one["status"], one["reason"]) for one in found["conditions"]}
+    assert conditions == {"Complete": ("True", "RunsSucceeded"), "Valid": ("True", "RowsValid")}
+    (row,) = found["rows"]
+    ours = collector.json("results")["rows"]
+    assert row["throughput"] == pytest.approx(ours[0]["throughput"], rel=1e-6)
+    assert (row["runs"], row["verdict"], row["case"]) == ("2/2", "valid", "2x1")
+    assert [(run["name"], run["phase"]) for run in found["runs"]] == [
+        ("nightly-1", "Succeeded"),
+        ("nightly-2", "Succeeded"),
+    ]
+    columns = namespace.kubectl("get", "benchmark", "nightly", "--no-headers").split()
+    assert columns[:3] == ["nightly", "2/2", "Succeeded"]
+    assert float(columns[3]) == row["throughput"]
+    assert columns[4] == "valid"
+
+
+def test_the_commands_of_the_page_run_in_their_order(
+    own_shell: Shell, collector: Collector, tmp_path: Path
+) -> None:
+    namespace = own_shell.namespace
+    page = ROOT / "docs" / "objects.md"
+    (wanted,) = [text for text in YAML.findall(page.read_text()) if "kind: Benchmark" in text]
+    # The page's readers have real nodes; ours are fake, and their pods end at once.
+    small = wanted.replace("v100-32gb", "quick").replace("repeats: 5", "repeats: 1")
+    assert small.count("quick") == 1
+    (own_shell.folder / "nightly.yaml").write_text(small)
+    verbs = ["get", "list", "watch", "create", "patch", "delete"]
+    rule = {"apiGroups": ["k8sbench.io"], "resources": ["benchmarks"], "verbs": verbs}
+    namespace.kubectl("create", "serviceaccount", "author")
+    users.grant(namespace, "author", "benchmarks", [rule])
+    kubectl = tools.built(tools.CLUSTER).program("kubectl").parent
+    environment = {
+        **own_shell.environment,
+        "KUBECONFIG": str(users.sign_in(namespace, "author", tmp_path / "author.kubeconfig")),
+        "PATH": f"{kubectl}:{os.environ['PATH']}",
+    }
+    with serving(collector):
+        for command in pages.commands(page):
+            pages.run(command, own_shell.folder, environment)
+    assert {run["set"] for run in collector.json("list")} == {"nightly-2026-11-27"}
+
+
+def test_of_one_set_only_parallel_jobs_run_whichever_object_wants_them(
+    own_shell: Shell, collector: Collector
+) -> None:
+    namespace = own_shell.namespace
+    namespace.create(body("a", **usual(set="night", repeats=2, parallel=2)))
+    namespace.create(body("b", **usual(set="night", parallel=1)))
+    with serving(collector):
+        until_runs(own_shell, "a-1")
+        until(lambda: len(status(namespace, "b").get("runs", [])) == 1, "the plan of b")
+        namespace.kubectl("delete", "benchmark", "b")
+        until_runs(own_shell, "a-1", "a-2")
+        namespace.kubectl("delete", "benchmark", "a", "--cascade=foreground")
+        until_runs(own_shell)
+        ended = {"a-1": "Cancelled", "a-2": "Cancelled", "b-1": "Cancelled"}
+        until(lambda: phases(collector) == ended, f"the records {ended}")
+
+
+def test_a_cancelled_object_ends_its_runs_and_starts_no_more(
+    own_shell: Shell, collector: Collector
+) -> None:
+    namespace = own_shell.namespace
+    namespace.create(body("a", **usual(repeats=4, parallel=2)))
+    with serving(collector):
+        until_runs(own_shell, "a-1", "a-2")
+        patch = ("patch", "benchmark", "a", "--type=merge")
+        namespace.kubectl(*patch, '--patch={"spec": {"cancelRuns": ["a-1"]}}')
+        until_runs(own_shell, "a-2", "a-3")
+        namespace.kubectl(*patch, '--patch={"spec": {"cancel": true}}')
+        namespace.wait("condition=Complete", "benchmark/a")
+        until_runs(own_shell)
+    found = status(namespace, "a")
+    assert found["phase"] == "Cancelled"
+    assert found["summary"]["runs"] == "4/4"
+
+
+def test_what_cannot_be_planned_is_complete_and_says_why(
+    own_shell: Shell, collector: Collector
+) -> None:
+    namespace = own_shell.namespace
+    namespace.create(body("a", **usual(benchmark="resnet51")))
+    namespace.create(body("b", file="name: [", ttlSecondsAfterFinished=0))
+    with serving(collector):
+        namespace.wait("condition=Complete", "benchmark/a")
+        namespace.wait("delete", "benchmark/b")
+    found = status(namespace, "a")
+    (complete, _) = found["conditions"]
+    assert (found["phase"], complete["reason"]) == ("Failed", "NotPlanned")
+    assert "resnet51" in complete["message"]
+    assert collector.json("list") == []
+
+
+def test_a_killed_collector_leaves_nothing_out_and_does_nothing_twice(
+    own_shell: Shell, collector: Collector
+) -> None:
+    namespace = own_shell.namespace
+    logs = [own_shell.logs(f"a-{number}").begin() for number in (1, 2)]
+    namespace.create(body("a", **usual(repeats=2)))
+    namespace.create(body("gone", **usual(set="other")))
+    with collector.collecting() as running:
+        until_runs(own_shell, "a-1", "gone-1")
+        until(lambda: collector.archived("a-1"), "lines of a-1")
+        running.kill()
+    namespace.kubectl("delete", "benchmark", "gone")
+    logs[0].end()
+    own_shell.finish("a-1")
+    with serving(collector):
+        until_runs(own_shell, "a-2")
+        logs[1].end()
+        own_shell.finish("a-2")
+        namespace.wait("condition=Complete", "benchmark/a")
+        ended = {"a-1": "Succeeded", "a-2": "Succeeded", "gone-1": "Cancelled"}
+        until(lambda: phases(collector) == ended, f"the records {ended}")
+    assert status(namespace, "a")["phase"] == "Succeeded"
+    assert collector.archived("a-1") == logs[0].expected[own_shell.replicas[0]]
+
+
+def test_an_object_that_is_created_again_has_runs_of_its_own(
+    own_shell: Shell, collector: Collector
+) -> None:
+    namespace = own_shell.namespace
+    namespace.create(body("a", **usual()))
+    with serving(collector):
+        until_runs(own_shell, "a-1")
+        namespace.kubectl("delete", "benchmark", "a")
+        namespace.create(body("a", **usual()))
+        until_runs(own_shell, "a-2")
+        namespace.kubectl("delete", "benchmark", "a")
+        until_runs(own_shell)

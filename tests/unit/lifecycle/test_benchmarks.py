@@ -1,0 +1,244 @@
+"""Benchmark objects: which runs are recorded, started and cancelled, and the status."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from k8sbench.lifecycle import benchmarks
+from k8sbench.lifecycle.benchmarks import Benchmarks
+from k8sbench.lifecycle.context import PlannedCase
+from k8sbench.lifecycle.executor import Executor
+from k8sbench.model.benchmark_object import Benchmark, Wanted
+from k8sbench.model.errors import BenchError, Unreachable, UsageError
+from k8sbench.model.phase import Phase
+from k8sbench.ports import RunFilter, Store
+from tests.unit.lifecycle.played import FakeCluster, Silent, at, context, planned_case
+
+Plan = Callable[[Benchmark], Sequence[PlannedCase]]
+
+
+class FakeObjects:
+    """The objects of a namespace; statuses are merged as the API server does."""
+
+    problem = ""
+
+    def __init__(self) -> None:
+        self.found: dict[str, Benchmark] = {}
+        self.is_known = True
+
+    def create(self, name: str, uid: str = "", *, created_at: float = 5.0, **spec: Any) -> str:
+        uid = uid or f"uid-{name}"
+        wanted = Wanted(benchmark="seg", **spec)
+        self.found[uid] = Benchmark(
+            name=name, uid=uid, generation=1, created_at=created_at, wanted=wanted
+        )
+        return uid
+
+    def change(self, uid: str, **spec: Any) -> None:
+        was = self.found[uid]
+        wanted = msgspec.structs.replace(was.wanted, **spec)
+        self.found[uid] = msgspec.structs.replace(was, wanted=wanted, generation=was.generation + 1)
+
+    def current(self) -> Mapping[str, Benchmark] | None:
+        return dict(self.found) if self.is_known else None
+
+    def write(self, known: Benchmark, status: Mapping[str, Any]) -> None:
+        if (was := self.found.get(known.uid)) is not None:
+            merged = {**was.status, **status}
+            self.found[known.uid] = msgspec.structs.replace(was, status=merged)
+
+    def delete(self, known: Benchmark) -> None:
+        self.found.pop(known.uid, None)
+
+
+class Operator:
+    """One process that serves the objects; another one goes on with its store."""
+
+    def __init__(
+        self, store: Store, cluster: FakeCluster, objects: FakeObjects, plan: Plan | None = None
+    ) -> None:
+        self.store, self.cluster, self.objects = store, cluster, objects
+        here, self.reporter = context(store, cluster), Silent()
+        self.executor = Executor(here, self.reporter)
+        plan = plan or (lambda benchmark: [cases(benchmark.wanted.repeats or 1)])
+        self.benchmarks = Benchmarks(objects, here, self.executor, self.reporter, plan)
+
+    def passes(self, count: int = 4) -> None:
+        for _ in range(count):
+            self.cluster.now += benchmarks.PASS_SECONDS
+            self.benchmarks.step()
+            for outcome in self.executor.step(0.0):
+                self.benchmarks.take([outcome.run])
+
+    def phases(self) -> dict[str, str]:
+        return {run.run_id: str(run.phase) for run in self.store.runs(RunFilter())}
+
+    def active(self) -> list[str]:
+        return [run.run_id for run in self.executor.runs()]
+
+    def end(self, *run_ids: str) -> None:
+        for run_id in run_ids:
+            self.cluster.going_on[run_id].append(at(Phase.SUCCEEDED))
+        self.passes()
+
+    def status(self, uid: str) -> Mapping[str, Any]:
+        return self.objects.found[uid].status
+
+
+def cases(repeats: int = 1) -> PlannedCase:
+    return msgspec.structs.replace(planned_case("kubernetes"), repeats=repeats)
+
+
+@pytest.fixture
+def objects() -> FakeObjects:
+    return FakeObjects()
+
+
+@pytest.fixture
+def operator(store: Store, objects: FakeObjects) -> Operator:
+    return Operator(store, FakeCluster(outlives=True), objects)
+
+
+def test_all_runs_are_on_record_before_the_first_job(
+    operator: Operator, objects: FakeObjects
+) -> None:
+    uid = objects.create("a", repeats=3, parallel=2)
+    operator.passes()
+    assert operator.cluster.created == ["a-1", "a-2"]
+    runs = operator.store.runs(RunFilter(set_name="a"))
+    assert [(run.run_id, run.plan.repeat) for run in runs] == [("a-1", 1), ("a-2", 2), ("a-3", 3)]
+    assert {run.plan.requested_by for run in runs} == {uid}
+    assert operator.status(uid)["summary"]["runs"] == "0/3"
+    operator.end("a-1", "a-2")
+    operator.end("a-3")
+    assert operator.status(uid)["phase"] == "Succeeded"
+    assert operator.active() == []
+
+
+def test_the_smallest_limit_of_a_set_counts_over_all_its_objects(
+    operator: Operator, objects: FakeObjects
+) -> None:
+    first = objects.create("a", set="night", repeats=3, parallel=3)
+    objects.create("b", set="night", parallel=2, created_at=6.0)
+    objects.create("c", parallel=1)
+    operator.passes()
+    assert sorted(operator.active()) == ["a-1", "a-2", "c-1"]
+    objects.change(first, parallel=1)
+    operator.end("a-1")
+    assert sorted(operator.active()) == ["a-2", "c-1"]
+    operator.end("a-2")
+    operator.end("a-3")
+    assert sorted(operator.active()) == ["b-1", "c-1"]
+
+
+def test_a_process_that_goes_on_records_and_creates_only_what_is_missing(
+    operator: Operator, objects: FakeObjects
+) -> None:
+    uid = objects.create("a", repeats=4, parallel=1)
+    operator.passes()
+    # Killed after the second of four records, and before its answer.
+    for run_id in ("a-3", "a-4"):
+        operator.store.move(run_id, at(Phase.CANCELLED).transition)  # type: ignore[arg-type]
+    before = operator.phases()
+    another = Operator(operator.store, operator.cluster, objects)
+    another.executor.take(operator.store.run("a-1"))
+    another.passes()
+    assert another.phases() == before
+    assert another.cluster.created == ["a-1"]
+    another.end("a-1")
+    assert another.cluster.created == ["a-1", "a-2"]
+    another.end("a-2")
+    assert another.status(uid)["phase"] == "Cancelled"
+
+
+def test_an_object_that_is_created_again_continues_the_numbers(
+    operator: Operator, objects: FakeObjects
+) -> None:
+    objects.create("a", "uid-1")
+    operator.passes()
+    del objects.found["uid-1"]
+    operator.passes()
+    objects.create("a", "uid-2", repeats=2)
+    operator.passes()
+    assert operator.phases() == {"a-1": "Cancelled", "a-2": "Created", "a-3": "Created"}
+
+
+def test_runs_of_an_object_that_was_deleted_meanwhile_are_cancelled(
+    operator: Operator, objects: FakeObjects
+) -> None:
+    objects.create("a", "uid-1", repeats=2)
+    operator.passes()
+    del objects.found["uid-1"]
+    objects.is_known = False
+    another = Operator(operator.store, operator.cluster, objects)
+    another.executor.take(operator.store.run("a-1"))
+    another.passes()
+    assert another.active() == ["a-1"], "nothing is concluded from a list that is not complete"
+    objects.is_known = True
+    another.passes()
+    assert another.phases() == {"a-1": "Cancelled", "a-2": "Cancelled"}
+
+
+def test_cancelling_ends_active_runs_and_starts_no_others(
+    operator: Operator, objects: FakeObjects
+) -> None:
+    uid = objects.create("a", repeats=4, parallel=2)
+    operator.passes()
+    objects.change(uid, cancel_runs=("a-2", "a-3"))
+    operator.passes()
+    assert operator.active() == ["a-1", "a-4"]
+    objects.change(uid, cancel=True)
+    operator.passes()
+    assert set(operator.phases().values()) == {"Cancelled"}
+    assert operator.status(uid)["phase"] == "Cancelled"
+    assert operator.status(uid)["observedGeneration"] == 3
+
+
+@pytest.mark.parametrize(
+    ("error", "phase", "said"),
+    [
+        (UsageError("There is no benchmark seg.", "Name another."), "Failed", "Name another."),
+        (Unreachable("The API server is away."), "Pending", "0 of the runs ended"),
+    ],
+)
+def test_an_object_that_cannot_be_planned_says_why_unless_it_may_be_later(
+    store: Store, objects: FakeObjects, error: BenchError, phase: str, said: str
+) -> None:
+    def plan(_: Benchmark) -> Sequence[PlannedCase]:
+        raise error
+
+    uid = objects.create("a")
+    operator = Operator(store, FakeCluster(outlives=True), objects, plan)
+    operator.passes()
+    found = operator.status(uid)
+    assert found["phase"] == phase
+    assert said in found["conditions"][0]["message"]
+    assert operator.phases() == {}
+
+
+def test_a_finished_object_is_deleted_when_its_time_is_up(
+    operator: Operator, objects: FakeObjects
+) -> None:
+    uid = objects.create("a", ttl_seconds_after_finished=60)
+    operator.passes()
+    operator.end("a-1")
+    operator.passes(50)
+    assert uid in objects.found
+    operator.passes(20)
+    assert objects.found == {}
+    assert operator.phases() == {"a-1": "Succeeded"}
+
+
+def test_a_refused_job_is_a_failed_run_of_its_object(store: Store, objects: FakeObjects) -> None:
+    uid = objects.create("a", repeats=2)
+    cluster = FakeCluster(outlives=True, refusals=[UsageError("No."), None])
+    operator = Operator(store, cluster, objects)
+    operator.passes()
+    assert operator.phases() == {"a-1": "Failed", "a-2": "Created"}
+    operator.end("a-2")
+    assert operator.status(uid)["phase"] == "Failed"
+    assert "No." in operator.status(uid)["runs"][0]["cause"]

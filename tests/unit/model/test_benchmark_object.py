@@ -1,0 +1,115 @@
+"""Benchmark objects as values: what they ask for, and the names of their runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from k8sbench.model import benchmark_object
+from k8sbench.model.benchmark_object import MUTABLE, Benchmark, Wanted
+from k8sbench.model.errors import UsageError
+from k8sbench.model.request import SubmitRequest
+
+
+def an_object(status: dict[str, Any] | None = None, **spec: Any) -> Benchmark:
+    metadata = {
+        "name": "night",
+        "uid": "u-1",
+        "generation": 3,
+        "creationTimestamp": "2026-11-27T00:00:00Z",
+    }
+    found = {"metadata": metadata, "spec": {"benchmark": "resnet50", **spec}}
+    return benchmark_object.read(found if status is None else {**found, "status": status})
+
+
+def test_an_object_without_options_asks_for_what_a_submit_without_options_does() -> None:
+    (asked,) = an_object().requests()
+    usual = SubmitRequest(benchmark="resnet50", backend="kubernetes", set_name="night")
+    assert asked == usual
+
+
+def test_each_batch_size_is_a_request_with_all_other_options() -> None:
+    asked = an_object(
+        set="s", batchSizes=[64, 128], timeout="1h30m", target="75.9", nodePool="a", maxRestarts=2
+    ).requests()
+    assert [one.batch_size for one in asked] == [64, 128]
+    for one in asked:
+        assert (one.set_name, one.timeout_s, one.target) == ("s", 5400.0, 75.9)
+        assert (one.node_pool, one.max_restarts) == ("a", 2)
+
+
+def test_every_field_is_a_field_of_a_submit_or_known_to_be_none() -> None:
+    own = {"set", "file", "batch_sizes", "timeout", *MUTABLE} - {"parallel"}
+    fields = {field.name for field in msgspec.structs.fields(Wanted)}
+    assert fields - {field.name for field in msgspec.structs.fields(SubmitRequest)} == own
+
+
+NOT_IN_OBJECTS = {
+    "access": "The object's namespace is the place.",
+    "command": "It is a word of messages.",
+    "amp": "precision: amp says the same.",
+    "backend": "Objects are on a cluster.",
+    "batch_size": "batchSizes is a list.",
+    "detach": "The operator follows the runs.",
+    "dry_run": "kubectl apply --dry-run=server.",
+    "keep": "It is not served yet.",
+    "no_collector": "An object is for the operator.",
+    "pools_file": "The operator reads its own.",
+    "prometheus": "It is an address that the operator would call.",
+    "resume": "It is not served yet.",
+    "run_id": "The object's name is the runs'.",
+    "set_name": "Its name is set.",
+    "store": "It is a path of a machine.",
+    "timeout_s": "Its name is timeout.",
+    "wait": "It is not served yet.",
+    "yes": "It is for programs on the user's machine.",
+}
+"""Option of ``submit`` → why an object does not have it."""
+
+
+def test_every_option_of_submit_is_a_field_or_has_a_reason_not_to_be() -> None:
+    options = {field.name for field in msgspec.structs.fields(SubmitRequest)}
+    fields = {field.name for field in msgspec.structs.fields(Wanted)}
+    assert options - fields == NOT_IN_OBJECTS.keys()
+
+
+@pytest.mark.parametrize("timeout", ["0s", "0m0s"])
+def test_no_time_at_all_is_an_error(timeout: str) -> None:
+    with pytest.raises(UsageError, match="timeout"):
+        an_object(timeout=timeout).requests()
+
+
+@pytest.mark.parametrize(
+    ("run_id", "number"),
+    [("night-1", 1), ("night-12", 12), ("night-01", None), ("night", None), ("nights-1", None)],
+)
+def test_a_runs_number_is_read_from_its_name(run_id: str, number: int | None) -> None:
+    assert an_object().number_of(run_id) == number
+
+
+@pytest.mark.parametrize(
+    ("state", "ttl", "expires"),
+    [
+        ("True", 60, 1795737660.0),
+        ("True", 0, 1795737600.0),
+        ("False", 60, None),
+        ("True", None, None),
+    ],
+)
+def test_an_object_expires_after_its_end_if_at_all(
+    state: str, ttl: int | None, expires: float | None
+) -> None:
+    complete = {
+        "type": "Complete",
+        "status": state,
+        "lastTransitionTime": "2026-11-27T00:00:00Z",
+    }
+    found = an_object({"conditions": [complete]}, ttlSecondsAfterFinished=ttl)
+    assert found.expires_at == expires
+
+
+def test_an_unknown_field_is_not_overlooked() -> None:
+    with pytest.raises(msgspec.ValidationError, match="retry"):
+        an_object(retry=1)

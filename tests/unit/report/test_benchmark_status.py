@@ -1,0 +1,142 @@
+"""The status of a Benchmark object: phase, summary, conditions, rows and runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from k8sbench.model import creation
+from k8sbench.model.benchmark_object import Benchmark, Wanted
+from k8sbench.model.errors import UsageError
+from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.run import GPU_METRICS_OWED, Run
+from k8sbench.report import benchmark_status
+from tests.unit.store.examples import NOW, measurement, plan
+
+BENCHMARK = Benchmark(
+    name="a", uid="u", generation=2, created_at=NOW, wanted=Wanted(benchmark="seg")
+)
+
+
+def a_run(number: int, *phases: Phase, **found: Any) -> Run:
+    created = Transition(phase=Phase.CREATED, at=NOW, cause="Created.", cause_id="job-created")
+    steps = [Transition(phase=phase, at=NOW + 1, cause="It said so.") for phase in phases]
+    return Run(
+        plan=plan(f"a-{number}", set_name="a", repeat=number),
+        created_at=NOW + number,
+        owner=None,
+        history=(created, *steps),
+        artifacts=None,
+        measurement=measurement(**found) if Phase.SUCCEEDED in phases else None,
+    )
+
+
+def waiting(number: int) -> Run:
+    run = a_run(number)
+    return msgspec.structs.replace(run, history=(creation.in_turn(1, "a", NOW),))
+
+
+def status(*runs: Run, benchmark: Benchmark = BENCHMARK, **more: Any) -> dict[str, Any]:
+    given: dict[str, Any] = {"planned": len(runs), "now": NOW + 10, **more}
+    return benchmark_status.status_of(benchmark, runs, **given)
+
+
+def conditions(found: dict[str, Any]) -> list[tuple[str, str, str]]:
+    return [(one["type"], one["status"], one["reason"]) for one in found["conditions"]]
+
+
+DONE, FAILED, CANCELLED = Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED
+
+
+@pytest.mark.parametrize(
+    ("runs", "phase", "ended", "reason"),
+    [
+        ([waiting(1), waiting(2)], "Pending", "0/2", "RunsActive"),
+        ([a_run(1, Phase.RUNNING), waiting(2)], "Running", "0/2", "RunsActive"),
+        ([a_run(1, DONE), waiting(2)], "Running", "1/2", "RunsActive"),
+        ([a_run(1, DONE), a_run(2, DONE)], "Succeeded", "2/2", "RunsSucceeded"),
+        ([a_run(1, DONE), a_run(2, FAILED)], "Failed", "2/2", "RunsFailed"),
+        ([a_run(1, DONE), a_run(2, CANCELLED)], "Cancelled", "2/2", "Cancelled"),
+        ([a_run(1, FAILED), a_run(2, CANCELLED)], "Failed", "2/2", "RunsFailed"),
+    ],
+)
+def test_its_phase_follows_from_those_of_the_runs(
+    runs: list[Run], phase: str, ended: str, reason: str
+) -> None:
+    found = status(*runs)
+    assert (found["phase"], found["summary"]["runs"]) == (phase, ended)
+    is_over = phase in {"Succeeded", "Failed", "Cancelled"}
+    assert conditions(found)[0] == ("Complete", str(is_over), reason)
+
+
+def test_a_run_that_is_not_measured_has_not_ended() -> None:
+    unmeasured = msgspec.structs.replace(a_run(1, DONE), measurement=None)
+    assert status(unmeasured)["phase"] == "Running"
+
+
+@pytest.mark.parametrize(("later", "phase"), [(10, "Running"), (1000, "Succeeded")])
+def test_gpu_metrics_which_may_reject_a_run_are_waited_for_but_not_for_ever(
+    later: float, phase: str
+) -> None:
+    run = a_run(1, DONE, missing={"gpu_metrics": GPU_METRICS_OWED})
+    assert status(run, now=NOW + later)["phase"] == phase
+
+
+def test_runs_that_are_not_planned_yet_are_not_counted_as_none() -> None:
+    found = status(planned=None)
+    assert (found["phase"], found["summary"]["runs"]) == ("Pending", "0/?")
+    assert conditions(found) == [
+        ("Complete", "False", "Planning"),
+        ("Valid", "Unknown", "RunsActive"),
+    ]
+
+
+def test_what_cannot_be_planned_has_failed_with_sentence_and_action() -> None:
+    found = status(planned=None, problem=UsageError("No pool a.", "Name another."))
+    assert found["phase"] == "Failed"
+    assert conditions(found)[0] == ("Complete", "True", "NotPlanned")
+    assert found["conditions"][0]["message"] == "No pool a. Name another."
+
+
+def test_a_single_row_is_the_summary_and_of_several_their_number() -> None:
+    one = status(a_run(1, DONE))
+    assert one["summary"]["throughput"] == one["rows"][0]["throughput"] == 12.5
+    assert (one["summary"]["unit"], one["summary"]["verdict"]) == ("images/s", "valid")
+    second = a_run(2, DONE)
+    second = msgspec.structs.replace(second, plan=plan("a-2", set_name="a", replicas=2))
+    two = status(a_run(1, DONE), second)
+    assert (two["summary"]["throughput"], two["summary"]["verdict"]) == (None, "2 rows")
+    assert [row["runs"] for row in two["rows"]] == ["1/1", "1/1"]
+
+
+def test_valid_is_false_if_a_row_is_not() -> None:
+    rejected = a_run(1, DONE, verdict="rejected", throughput=None)
+    assert conditions(status(rejected))[1] == ("Valid", "False", "RowsNotValid")
+    assert conditions(status(a_run(1, DONE)))[1] == ("Valid", "True", "RowsValid")
+
+
+def test_the_time_of_a_condition_is_that_of_its_last_change() -> None:
+    first = status(a_run(1, Phase.RUNNING))
+    seen = msgspec.structs.replace(BENCHMARK, status=first)
+    later = status(a_run(1, Phase.RUNNING), benchmark=seen, now=NOW + 100)
+    over = status(a_run(1, DONE), benchmark=seen, now=NOW + 100)
+    times = [found["conditions"][0]["lastTransitionTime"] for found in (first, later, over)]
+    assert times[0] == times[1] < times[2]
+    assert not benchmark_status.differs(later, first)
+    assert benchmark_status.differs(over, first)
+
+
+def test_the_newest_hundred_runs_are_listed() -> None:
+    found = status(*map(waiting, range(1, 131)))
+    names = [run["name"] for run in found["runs"]]
+    assert (len(names), names[0], names[-1]) == (100, "a-31", "a-130")
+    assert len(msgspec.json.encode(found)) < 64 * 1024
+
+
+def test_a_list_has_no_null_which_the_schema_refuses() -> None:
+    found = status(a_run(1, Phase.RUNNING))
+    assert None not in [
+        value for item in (*found["rows"], *found["runs"]) for value in item.values()
+    ]
