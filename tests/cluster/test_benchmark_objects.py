@@ -244,7 +244,7 @@ def test_the_commands_of_the_page_run_in_their_order(
     with serving(collector):
         for command in pages.commands(page):
             pages.run(command, own_shell.folder, environment)
-    assert {run["set"] for run in collector.json("list")} == {"nightly-2026-11-27"}
+    assert {run["set_name"] for run in collector.json("list")} == {"nightly-2026-11-27"}
 
 
 def test_of_one_set_only_parallel_jobs_run_whichever_object_wants_them(
