@@ -117,11 +117,13 @@ class EvaluationRule(msgspec.Struct, frozen=True):
 
 
 def evaluations_in_json(
-    *metrics: str, unit: Literal["%", "fraction"] | None = None
+    *metrics: str, unit: Literal["%", "fraction"] | None = None, prefix: str = ""
 ) -> tuple[EvaluationRule, ...]:
     """Build the rules for metrics that are keys of a JSON object."""
     return tuple(
-        EvaluationRule(f'"{metric}": ', JsonFields({"value": metric}), metric, unit)
+        EvaluationRule(
+            f'"{prefix}{metric}": ', JsonFields({"value": prefix + metric}), metric, unit
+        )
         for metric in metrics
     )
 

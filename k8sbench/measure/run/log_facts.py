@@ -231,9 +231,8 @@ class LogFacts:
         if rank is None:
             window = self._choose_window(record)
             others = () if self._marks.restarts else self.ranks.values()
-            is_last = record.shape.averaged == "last"
-            every = self.whole("window_size" if is_last else "log_interval")
-            rank = self.ranks[source] = RankRecords(record, window, source, every)
+            last, every = self.whole("window_size"), self.whole("log_interval")
+            rank = self.ranks[source] = RankRecords(record, window, source, last, every)
             rank.total = next((other.total for other in others), None)
         elif record.shape is not rank.shape and record.shape.numbering != rank.shape.numbering:
             # Lines of another generation's shape: another run's, and no part of this one.
