@@ -296,7 +296,7 @@ def _marks(rule: MarkRule) -> Read:
     return read
 
 
-def assumed_fp32(stated: Mapping[str, Fact]) -> Iterator[Fact]:
+def assumed_fp32(stated: Mapping[str, Fact], name: str = "precision_assumed") -> Iterator[Fact]:
     """A printed configuration that does not set a precision stands for fp32."""
     if "_config" in stated and "precision" not in stated:
-        yield stated["_config"].like("precision_assumed", "fp32")
+        yield stated["_config"].like(name, "fp32")

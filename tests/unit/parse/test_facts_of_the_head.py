@@ -136,6 +136,11 @@ TOLD: dict[str, tuple[str, list[str], dict[str, str | None]]] = {
     "paddleseg's AMP": ("paddleseg", ["[INFO]\tuse amp to train"], {"precision": "amp"}),
     "its option": ("paddleseg", ["train.py --precision=fp16 --amp"], {"precision": "amp"}),
     "its arguments": ("paddleseg", ["training_script_args: ['--fp16']"], {"precision": "amp"}),
+    "no word on it": (
+        "paddleseg",
+        ["---------------Config Information---------------", "batch_size: 2"],
+        {"precision": None, "precision_assumed": None, "precision_default": "fp32"},
+    ),
     "its FP32": ("paddleseg", ["python train.py --precision=fp32"], {"precision": "fp32"}),
     "nothing": ("paddleseg", [], {"precision": None}),
     "the newer launcher": (
