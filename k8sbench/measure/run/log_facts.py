@@ -19,9 +19,9 @@ from k8sbench.measure.run.rank_records import RankRecords
 from k8sbench.measure.run.rank_sums import CountedSteps
 from k8sbench.measure.run.training import AiRankEvents, Evaluations, TrainingFacts
 from k8sbench.model.measurement import AccuracyResult, RankTimes, SteadyPart
-from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Mark, Place, Record
+from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Item, Mark, Place, Record
 from k8sbench.parse.family import Family
-from k8sbench.parse.reading import OURS, FamilyLog, family_of
+from k8sbench.parse.reading import EVENTS, OURS, FamilyLog, family_of
 from k8sbench.parse.records import number_in
 
 LONGEST_WARMUP = 0.25
@@ -70,6 +70,8 @@ class LogFacts:
         self.expected: Expectation = candidates[0]
         self.stated: Expectation | None = None
         """The benchmark that the log states, among the candidates that apply only then."""
+        self.untrained: list[Item] = []
+        """Items of logs without a record; see :attr:`FamilyLog.untrained`."""
         self.files: list[str] = []
         self.empty = True
         self.facts: defaultdict[str, dict[str, Place]] = defaultdict(dict)
@@ -130,6 +132,7 @@ class LogFacts:
                 self._record(item, source.name)
             else:
                 self._add(item, source.name)
+        self.untrained += log.untrained
         self.empty &= log.empty
 
     def close(self) -> None:
@@ -281,7 +284,7 @@ class LogFacts:
         if self.family is OURS and kind in {"checkpoint", "broken"}:
             # The time of our own lines leaves them out, and says so.
             self.training.mark(mark, file)
-        elif kind in {"evaluation", "checkpoint"}:
+        elif kind in EVENTS:
             self._marks = self._marks._replace(events=self._marks.events + 1)
             for rank in self.ranks.values():
                 rank.end_epoch_at(int(mark.number("iteration") or 0))
