@@ -262,8 +262,9 @@ def _measured(
             raise
     else:
         found = log.measurement
+        unstated = "precision_default" in found.environment
         stated = {
-            "precision": found.precision,
+            "precision": None if unstated else found.precision,
             "batch_size": found.batch_size_per_gpu,
             "case": found.environment.get("replicas"),
         }

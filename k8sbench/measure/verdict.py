@@ -91,15 +91,19 @@ class IntegrityRule(msgspec.Struct, frozen=True):
     """Action, one sentence or more."""
 
     def finding(
-        self, sentence: str, evidence: Iterable[Place] = (), severity: Severity | None = None
+        self,
+        sentence: str,
+        evidence: Iterable[Place] = (),
+        severity: Severity | None = None,
+        action: str | None = None,
     ) -> Finding:
-        """Build a finding; ``severity`` where it is another one than the rule's."""
+        """Build a finding; ``severity`` and ``action`` where they are not the rule's."""
         return Finding(
             id=self.id,
             severity=severity or self.severity,
             sentence=sentence,
             evidence=tuple(evidence)[:EVIDENCE],
-            action=self.action,
+            action=action or self.action,
         )
 
 

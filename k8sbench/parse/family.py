@@ -117,11 +117,13 @@ class EvaluationRule(msgspec.Struct, frozen=True):
 
 
 def evaluations_in_json(
-    *metrics: str, unit: Literal["%", "fraction"] | None = None
+    *metrics: str, unit: Literal["%", "fraction"] | None = None, prefix: str = ""
 ) -> tuple[EvaluationRule, ...]:
     """Build the rules for metrics that are keys of a JSON object."""
     return tuple(
-        EvaluationRule(f'"{metric}": ', JsonFields({"value": metric}), metric, unit)
+        EvaluationRule(
+            f'"{prefix}{metric}": ', JsonFields({"value": prefix + metric}), metric, unit
+        )
         for metric in metrics
     )
 
@@ -294,7 +296,7 @@ def _marks(rule: MarkRule) -> Read:
     return read
 
 
-def assumed_fp32(stated: Mapping[str, Fact]) -> Iterator[Fact]:
+def assumed_fp32(stated: Mapping[str, Fact], name: str = "precision_assumed") -> Iterator[Fact]:
     """A printed configuration that does not set a precision stands for fp32."""
     if "_config" in stated and "precision" not in stated:
-        yield stated["_config"].like("precision_assumed", "fp32")
+        yield stated["_config"].like(name, "fp32")

@@ -10,7 +10,7 @@ import itertools
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-from k8sbench.model.sample import Item, Mark, Record
+from k8sbench.model.sample import Evaluation, Fact, Item, Mark, Record
 from k8sbench.model.spec import LogFormat
 from k8sbench.parse import declared
 from k8sbench.parse.families import FAMILIES
@@ -21,6 +21,10 @@ from k8sbench.parse.records import number_in
 HEAD_ITEMS = 10_000
 """Items kept before the family is known; a head is never that long."""
 OURS = FAMILIES["k8sbench"]
+EVENTS = {"evaluation", "checkpoint"}
+"""Kinds of marks between training lines."""
+TEST = "(test)"
+"""Part of mmengine's lines of a test."""
 
 # AI-Rank's event lines may stand in a log of any family: ``- AI-Rank-log 1618109465.704
 # test_begin`` and its kin, with or without the dash. The same prefix in front of a logger's own
@@ -57,6 +61,8 @@ class FamilyLog:
     def __init__(self, blocks: Iterable[str], candidates: Sequence[Family]) -> None:
         self.family: Family | None = None
         """Detected family, known at the first item; None for a foreign log."""
+        self.untrained: list[Item] = []
+        """Evaluations, checkpoints and facts of a log that has no record; empty if unknown."""
         self._lines = LogLines(blocks)
         self._candidates = candidates
 
@@ -69,6 +75,8 @@ class FamilyLog:
             self.family = head.family
             yield from items
             yield from self._rest(head.family, head.reader)
+        else:
+            self.untrained = max((list(head.untrained()) for head in heads), key=len)
 
     @property
     def empty(self) -> bool:
@@ -115,17 +123,31 @@ class _Head:
         self.reader = family.reader()
         self._items: list[Item] = []
         self._found: list[Item] = []
+        self._unread = False
+        """True if a line may be a record, and cannot be read."""
 
     def read(self, line: CleanLine) -> bool:
         """Read a line; True if that line decides for this family."""
         self._found = list(_read(self.reader, line))
         if any(_decides(item) for item in self._found):
             return True
+        needles = (rule.needle for rule in self.family.records)
+        self._unread |= not self._found and any(text and text in line.text for text in needles)
         facts = list(self.reader.head(line))
         if len(self._items) < HEAD_ITEMS:
             self._items += facts
             self._items += self._found
         return False
+
+    def untrained(self) -> Iterator[Item]:
+        """Yield the items of a log of evaluations without records."""
+        facts = {item.name for item in self._items if isinstance(item, Fact)}
+        events = [item for item in self._items if isinstance(item, Mark) and item.kind in EVENTS]
+        # Other programs test, too, in lines that begin as those of a family.
+        known = "program" in facts or any(TEST in event.text for event in events)
+        known |= any(isinstance(item, Evaluation) for item in self._items)
+        if known and events and not self._unread:
+            yield from self._items
 
     def items(self) -> Iterator[Item]:
         """Yield the items up to the deciding line, including it."""

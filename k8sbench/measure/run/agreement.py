@@ -124,7 +124,9 @@ def _batch(case: Case) -> Iterator[Finding]:
     log, expected, rank = case.log, case.log.expected, case.rank
     logged = log_statements.printed_batch(log)
     given = expected.batch_size
-    wanted = expected.batch_sizes_of(case.precision) if given is None else {given}
+    # A submitted run has the batch of the other precision, where the catalog has none of its own.
+    sizes = expected.batch_sizes_of(case.precision) or set(expected.batch_sizes.values())
+    wanted = sizes if given is None else {given}
     if rank is not None:
         by_batch = rank.shape.number == "seconds"
     else:
@@ -194,6 +196,7 @@ def _precision(case: Case) -> Iterator[Finding]:
     wanted, logged = expected.precision, log.fact("precision")
     half, effective = log.fact("amp_dtype"), log.fact("precision_effective")
     assumed = None if logged else log.fact("precision_assumed")
+    default = log.fact("precision_default")
     if wanted and logged and wanted != logged:
         yield from _other(case, rules.PRECISION, "precision", wanted, logged)
     elif wanted and assumed and wanted != assumed:
@@ -201,8 +204,9 @@ def _precision(case: Case) -> Iterator[Finding]:
         yield rules.PRECISION.finding(text, log.place("precision_assumed"))
     elif wanted == "amp" and expected.amp_dtype and half and expected.amp_dtype != half:
         yield from _other(case, rules.PRECISION, "amp_dtype", expected.amp_dtype, half)
-    elif wanted and not (logged or assumed) and expected.by_user:
-        text = f"The precision is not in the log; an option or its name says {wanted}."
+    elif wanted not in {None, logged, assumed, default} and (expected.by_user or default):
+        by = "an option or its name" if expected.by_user else "the plan"
+        text = f"The precision is not in the log; {by} says {wanted}."
         yield rules.PRECISION_UNVERIFIED.finding(text)
     elif (wanted or logged) == "amp" and effective == "fp32":
         on_cpu = (log.fact("device") or expected.device) == "cpu"

@@ -204,6 +204,8 @@ def _steadiness(case: Case, rank: RankRecords) -> Iterator[Finding]:
         text = f"{100 * waiting:.0f} % of the time was spent waiting for data."
         yield rules.LOADER_STALL.finding(text)
     figures = case.throughput
+    if rank.clock.misleads(case.seconds_per_unit):
+        return
     if figures is not None and figures.time_weighted and figures.median:
         ratio = figures.time_weighted / figures.median
         apart = f"{100 * abs(ratio - 1):.1f} %"

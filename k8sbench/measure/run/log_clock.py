@@ -1,8 +1,8 @@
 """Comparison of printed times with the log's time stamps.
 
 If only training lies between two lines, both give the elapsed time. If they differ, the number of
-GPUs or the batch is wrong, the clock was set, or a rate does not average over time. The log is
-rejected in each case.
+GPUs, the batch or a unit is wrong, the clock was set, or a rate does not average over time. The log
+is rejected in each case.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from k8sbench.measure.run import rules
-from k8sbench.measure.run.evidence import Occurrences
+from k8sbench.measure.run.evidence import Occurrence, Occurrences
 from k8sbench.measure.run.rank_sums import Entry, Tally
+from k8sbench.model.counts import counted
 from k8sbench.model.finding import Finding
 from k8sbench.model.sample import Shape
 
@@ -52,8 +53,39 @@ OTHERS = Tolerance(0.05)
 """Default for formats without compared logs."""
 LAG = 0.05
 """Variation of the delay from taking a time to writing it, s."""
+HOUR = 3600.0
+HOURS = 24
+"""Most hours by which a clock is taken to be set, rather than broken."""
+MINUTE = 60.0
+"""Difference to whole hours of a clock that was set by them, seconds."""
+CLOCK_SET = (
+    "Cut the log at this line; measure the first part, or the second one with --warmup set to the "
+    "iterations before it."
+)
+UNITS = {
+    3: "the stamps are in milliseconds",
+    6: "the stamps are in microseconds",
+    -3: "the printed times are in milliseconds, or the rates in thousands",
+    -6: "the printed times are in microseconds, or the rates in millions",
+}
+"""Power of ten of clock ÷ printed times → its cause."""
+ABOUT = 0.1
+"""Greatest difference to a power of ten, as a power of ten."""
+OTHER_UNIT = "Declare that unit in the format's file, or leave that number out of it."
 APART = 0.05
 """Relative difference of the headline and the figure by the stamps that is remarked."""
+
+
+class Step(NamedTuple):
+    """The time from one line to the next."""
+
+    line: Occurrence
+    passed: float
+    """By the stamps, seconds."""
+    printed: float
+    """By the printed numbers, in their unit."""
+    counts: bool
+    """True if the figure has the time by the stamps."""
 
 
 class LogClock:
@@ -71,6 +103,10 @@ class LogClock:
         """True if the previous record has no stamp; ``latest`` is then older."""
         self._back = Occurrences()
         """Lines of the window that are stamped before the line before them."""
+        self._largest: Step | None = None
+        """The largest step that only training explains."""
+        self._size = (False, 0.0)
+        """True if it is back, and its seconds; a step back is larger than all others."""
         self._records = 0
         self._iterations = 0
         self._time = 0.0
@@ -104,12 +140,17 @@ class LogClock:
         """Compare a line of the window with the one before."""
         if not entry.counts:
             return
-        if entry.passed < -self._resolution - LAG:
+        steps, time = entry.printed
+        back, timed = entry.passed < -self._resolution - LAG, entry.time == entry.passed
+        size = (back, abs(entry.passed))
+        if size > self._size and steps > 0 and (back or entry.compares or timed):
+            printed = time / steps * max(entry.distance, entry.covered)
+            self._largest, self._size = Step(entry.line, entry.passed, printed, timed), size
+        if back:
             self._back.add(entry.line)
             return
         if not entry.compares:
             return
-        steps, time = entry.printed
         self._leaves_out |= entry.distance > steps
         time *= entry.distance / steps
         if entry.line.position - entry.distance != self._end:
@@ -125,10 +166,18 @@ class LogClock:
 
         ``unit``: seconds in one unit of the printed times.
         """
+        cause = self._cause(unit)
+        action = None if not cause else OTHER_UNIT if cause in UNITS.values() else CLOCK_SET
+        why = cause and f": {cause}"
         if self._back:
             count = "once" if self._back.count == 1 else f"{self._back.count} times"
-            text = f"The log's time stamps go back {count}."
-            yield rules.CLOCK_MISMATCH.finding(text, self._back.places)
+            text = f"The log's time stamps go back {count}{why}."
+            yield rules.CLOCK_MISMATCH.finding(text, self._back.places, action=action)
+            return
+        line = [self._largest.line.place] if self._largest and action is CLOCK_SET else []
+        if self.misleads(unit):
+            text = f"The log's time stamps, by which the time is known, are wrong{why}."
+            yield rules.CLOCK_MISMATCH.finding(text, line, action=action)
             return
         if unit is None or not self._shape.complete or not self._records:
             return
@@ -140,9 +189,30 @@ class LogClock:
         if (printed if self._leaves_out else max(printed, clock)) > min(printed, clock) + allowed:
             text = (
                 f"{self._records} records say that they took {printed:.2f} s; by their time stamps "
-                f"it was {clock:.2f} s."
+                f"it was {clock:.2f} s{why}."
             )
-            yield rules.CLOCK_MISMATCH.finding(text)
+            yield rules.CLOCK_MISMATCH.finding(text, line, action=action)
+
+    def misleads(self, unit: float | None) -> bool:
+        """True if the figure has the time of wrong stamps."""
+        return self._largest is not None and self._largest.counts and bool(self._cause(unit))
+
+    def _cause(self, unit: float | None) -> str:
+        """Say what is wrong with the unit or the clock; empty if nothing."""
+        if self._largest is None or unit is None:
+            return ""
+        if self._time > 0 and self._clock > 0:
+            power = math.log10(self._clock / (self._time * unit))
+            if round(power) in UNITS and abs(power - round(power)) < ABOUT:
+                return UNITS[round(power)]
+        printed, passed = self._largest.printed * unit, self._largest.passed
+        hours = round((passed - printed) / HOUR)
+        # An evaluation may lie before a step back.
+        near = HOUR / 4 if passed < 0 else MINUTE + OTHERS.share * printed
+        if not 1 <= abs(hours) <= HOURS or abs(passed - printed - hours * HOUR) > near:
+            return ""
+        way, by = "forward" if hours > 0 else "back", counted(abs(hours), "hour")
+        return f"the clock was set {way} by {by}, as for daylight saving time"
 
 
 def apart(unit: float | None, tally: Tally, shape: Shape) -> Iterator[Finding]:

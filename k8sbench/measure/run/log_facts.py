@@ -19,9 +19,9 @@ from k8sbench.measure.run.rank_records import RankRecords
 from k8sbench.measure.run.rank_sums import CountedSteps
 from k8sbench.measure.run.training import AiRankEvents, Evaluations, TrainingFacts
 from k8sbench.model.measurement import AccuracyResult, RankTimes, SteadyPart
-from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Mark, Place, Record
+from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Item, Mark, Place, Record
 from k8sbench.parse.family import Family
-from k8sbench.parse.reading import OURS, FamilyLog, family_of
+from k8sbench.parse.reading import EVENTS, OURS, FamilyLog, family_of
 from k8sbench.parse.records import number_in
 
 LONGEST_WARMUP = 0.25
@@ -70,6 +70,8 @@ class LogFacts:
         self.expected: Expectation = candidates[0]
         self.stated: Expectation | None = None
         """The benchmark that the log states, among the candidates that apply only then."""
+        self.untrained: list[Item] = []
+        """Items of logs without a record; see :attr:`FamilyLog.untrained`."""
         self.files: list[str] = []
         self.empty = True
         self.facts: defaultdict[str, dict[str, Place]] = defaultdict(dict)
@@ -132,6 +134,7 @@ class LogFacts:
                 self._record(item, source.name)
             else:
                 self._add(item, source.name)
+        self.untrained += log.untrained
         self.empty &= log.empty
 
     def close(self) -> None:
@@ -233,9 +236,8 @@ class LogFacts:
         if rank is None:
             window = self._choose_window(record)
             others = () if self._marks.restarts else self.ranks.values()
-            is_last = record.shape.averaged == "last"
-            every = self.whole("window_size" if is_last else "log_interval")
-            rank = self.ranks[source] = RankRecords(record, window, source, every)
+            last, every = self.whole("window_size"), self.whole("log_interval")
+            rank = self.ranks[source] = RankRecords(record, window, source, last, every)
             rank.total = next((other.total for other in others), None)
         elif record.shape is not rank.shape and record.shape.numbering != rank.shape.numbering:
             # Lines of another generation's shape: another run's, and no part of this one.
@@ -285,7 +287,7 @@ class LogFacts:
         if self.family is OURS and kind in {"checkpoint", "broken", "evaluation"}:
             # The time of our own lines leaves them out, and says so.
             self.training.mark(mark, file)
-        elif kind in {"evaluation", "checkpoint"}:
+        elif kind in EVENTS:
             self._marks = self._marks._replace(events=self._marks.events + 1)
             for rank in self.ranks.values():
                 rank.end_epoch_at(int(mark.number("iteration") or 0))

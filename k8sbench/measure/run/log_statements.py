@@ -53,8 +53,9 @@ def batch(log: LogFacts) -> int | None:
 
 
 def precision(log: LogFacts) -> str | None:
-    """Return the logged precision; the requested one if none is logged."""
-    return log.fact("precision") or log.fact("precision_assumed") or log.expected.precision
+    """Return the logged precision, else the requested one, else the default."""
+    logged = log.fact("precision") or log.fact("precision_assumed")
+    return logged or log.expected.precision or log.fact("precision_default")
 
 
 def amp_dtype(log: LogFacts) -> str | None:

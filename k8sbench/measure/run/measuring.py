@@ -24,10 +24,10 @@ from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import SeriesQuery
 from k8sbench.model.measurement import ESTIMATORS, MeasuredWindow, Measurement, Throughput
 from k8sbench.model.plan import per_step
-from k8sbench.model.sample import Place, Shape
+from k8sbench.model.sample import Fact, Item, Mark, Place, Shape
 from k8sbench.model.spec import Estimator, LogFormat
 from k8sbench.parse.families import FAMILIES
-from k8sbench.parse.reading import OURS
+from k8sbench.parse.reading import EVENTS, OURS, TEST
 
 NO_BATCH = "The batch is not known; give it with --batch-size."
 
@@ -424,13 +424,40 @@ def _nothing_in(log: LogFacts) -> InputError:
             f"See what its expressions match with: k8sbench explain {shlex.quote(declared_in)} LOG",
             file=file,
         )
+    if log.untrained:
+        raise _untrained(log.untrained, file)
     asked, every = " or ".join(family.name for family in log.families), ", ".join(FAMILIES)
     others = f"; --format auto tries {every}"
     if len({family.name for family in log.families}) == len(FAMILIES):
         asked, others = f"any family ({every})", ""
     return InputError(
         f"no training line of {asked} found.",
-        f"Check that it is the complete log of a training{others}. Another format is declared in a "
-        "benchmark's YAML file; k8sbench measure LOG --declare writes a first one.",
+        f"Check that it is the complete log of a training{others}. {DECLARE}",
         file=file,
     )
+
+
+DECLARE = (
+    "Another format is declared in a benchmark's YAML file; k8sbench measure LOG --declare writes a"
+    " first one."
+)
+
+
+def _untrained(items: Sequence[Item], file: str) -> InputError:
+    """The error for logs of evaluations or checkpoints alone."""
+    interval = next(
+        (each.value for each in items if isinstance(each, Fact) and each.name == "log_interval"), ""
+    )
+    events = [each for each in items if isinstance(each, Mark) and each.kind in EVENTS]
+    what = "has evaluations or checkpoints, and no training line"
+    if all(TEST in event.text for event in events):
+        what, action = "is the log of a test", "Measure the log of a training."
+    elif interval:
+        what += f": its epochs are shorter than its log interval, {interval} iterations"
+        action = "The log is complete. Train again with a log interval of a few iterations."
+    else:
+        action = (
+            "If it is complete, it is of a test, or its epochs are shorter than its log interval:"
+            f" train again with one of a few iterations. {DECLARE}"
+        )
+    return InputError(f"{what}.", action, file=file)

@@ -80,7 +80,15 @@ class Epochs:
 class RankRecords:
     """Accumulates one rank's records in the order of the log."""
 
-    def __init__(self, first: Record, window: CountedSteps, source: str, every: int | None) -> None:
+    def __init__(
+        self,
+        first: Record,
+        window: CountedSteps,
+        source: str,
+        last: int | None,
+        every: int | None,
+    ) -> None:
+        """``last`` and ``every``: the log's stated averaging window and log interval."""
         shape = first.shape
         self.shape = shape
         self.window = window
@@ -88,7 +96,7 @@ class RankRecords:
         self._by_rate = shape.number == "rate"
         self._running = shape.averaged == "running"
         self._single = shape.averaged == "step"
-        self.last = (every or shape.last) if shape.averaged == "last" else 0
+        self.last = (last or shape.last) if shape.averaged == "last" else 0
         """Iterations per printed mean if fixed; 0 if it covers the interval."""
         self.epochs = Epochs(first)
         # Where the log stands.
@@ -110,6 +118,8 @@ class RankRecords:
         self._pending: tuple[Record, str, bool, bool] | None = None
         self.replay: Replay | None = None
         """Cause of the current replay; None if the log advances."""
+        # A shorter epoch, or run, has one line, at its end.
+        every = every and min(every, first.total or every)
         self.distances = Distances(shape, window, every)
         self.opening: Occurrence | None = None
         """The first record; None where the log resumes a run."""
@@ -257,7 +267,13 @@ class RankRecords:
             or distance >= 2 * self.usual
         ):
             # Else the last few iterations of an epoch are in no line, where they are counted on.
-            missed = self.distances.add(distance, line, turns=turns, events=events)
+            missed = self.distances.add(
+                distance,
+                line,
+                turns=turns,
+                ends=self.epochs.restart and iteration == record.total and not turns,
+                events=events,
+            )
             self.sums.epoch.complete &= not missed
         self.all_records += 1
         self.position = position
@@ -376,8 +392,13 @@ class RankRecords:
 
 
 def _distance(first: Record, second: Record) -> int | None:
-    """Return iterations between the first two records; None across epochs."""
-    by_epoch = first.shape.numbering == "epoch"
-    if (by_epoch and first.epoch != second.epoch) or second.iteration <= first.iteration:
-        return None
-    return second.iteration - first.iteration
+    """Return iterations between the first two records.
+
+    None across epochs, and where the second is at the end of one.
+    """
+    distance = second.iteration - first.iteration
+    if first.shape.numbering == "epoch":
+        ends = second.iteration == second.total and distance < first.iteration
+        if ends or first.epoch != second.epoch:
+            return None
+    return distance if distance > 0 else None

@@ -263,8 +263,8 @@ class Distances:
         self._shape, self._window = shape, window
         self._counts: dict[int, int] = {}
         self._gaps: dict[int, Occurrences] = {}
-        self.stated = every if shape.averaged == "interval" else None
-        """Iterations that a record averages by the log's configuration; None: it does not tell."""
+        self.stated = every if shape.averaged in {"interval", "last"} else None
+        """Iterations between two lines by the log's configuration; None: it does not tell."""
         self.usual = self.stated or 0
         """Most frequent distance of records, at most the stated one; 0 if unknown."""
         self._once: Occurrence | None = None
@@ -274,17 +274,24 @@ class Distances:
         """Count the usual distance."""
         self._counts[self.usual] = self._counts.get(self.usual, 0) + 1
 
-    def add(self, distance: int, line: Occurrence, *, turns: bool, events: bool) -> bool:
+    def add(
+        self, distance: int, line: Occurrence, *, turns: bool, ends: bool, events: bool
+    ) -> bool:
         """Count a distance; True where iterations are in no record, which is kept.
 
-        ``turns``: the record is the first of an epoch. ``events``: an evaluation or a checkpoint
-        lay before it.
+        ``turns``: the record is the first of an epoch. ``ends``: it is the last of several.
+        ``events``: an evaluation or a checkpoint lay before it.
         """
         if (steps := line.record.steps) is not None:
             if distance > steps:
                 self.gap(distance, line, steps)
             return distance > steps
-        if not turns:
+        if ends and distance < (self.usual or line.record.iteration - distance):
+            # What an epoch has left after its last whole interval.
+            return False
+        # Every N iterations of an epoch: one line per epoch is the Nth, unless it is the first.
+        begins = self._shape.averaged == "last" and not self.usual and distance > 1
+        if not turns or begins:
             counts = self._counts
             counts[distance] = count = counts.get(distance, 0) + 1
             most = counts.get(self.usual, 0)

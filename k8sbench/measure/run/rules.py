@@ -40,7 +40,10 @@ CLOCK_MISMATCH = reject(
     "clock-mismatch",
     "Correct --gpus, --batch-size or a declared format's `per`; else measure another run.",
 )
-"""Printed times and time stamps disagree, or the stamps go back."""
+"""Printed times and time stamps disagree, or the stamps go back.
+
+The message names a clock that was set by hours, and a unit that is a thousand times off.
+"""
 DEVICE = reject("device", "Measure a CPU run with --format; it says nothing about the benchmark.")
 """The log is of CPUs and the benchmark of GPUs, or vice versa."""
 FRAMEWORK = reject("framework", "Leave --framework out, or give the right one.")

@@ -6,7 +6,7 @@ in two. Its timer begins anew with an epoch and with an evaluation, so that only
 and a checkpoint, is in the time of the next iteration.
 
 ``vis_data/scalars.json`` has the same numbers as JSON, in full digits and without stamps. There
-iterations are counted on through the epochs.
+iterations are counted on through the epochs, by ``step``, which counts epochs in an evaluation.
 """
 
 from __future__ import annotations
@@ -40,28 +40,40 @@ _EPOCH = r"Epoch\(train\) +\[(?P<epoch>\d{1,6})\]"
 # lend it its count.
 _NUMBERS = (
     r"\[ *(?P<iteration>\d{1,12})/(?P<total>\d{1,12})\]  "
-    r"[^\[\]]*?\btime: (?P<step_seconds>\d+\.\d{4})  data_time: (?P<data_seconds>\d+\.\d{4})(?=  )"
+    r"[^\[\]]*?\btime: (?P<step_seconds>\d+\.\d+)  data_time: (?P<data_seconds>\d+\.\d+)(?=  )"
     r"(?:  memory: (?P<memory>\d+)(?=  ))?"
-    # Four digits, always, and none of a date: another line may be glued on.
-    r"(?:[^\[\]]*?  loss: (?P<loss>-?\d+\.\d{4}(?!\d{0,3}/)|nan|-?inf))?"
+    # As many digits as ``num_digits`` says; no loss if another line, with its date, is glued on.
+    r"(?:[^\[\]]*?  loss: (?P<loss>-?\d+\.\d+(?![\d/-])|nan|-?inf))?"
 )
-_EVALUATED = r"(?:Iter|Epoch)\(val\) +(?:\[\d+\])?\[ *\d+/\d+\]  [^\[\]]*?  (?P<metric>"
+_EVALUATED = (
+    r"(?:Iter|Epoch)\(val\) +(?:\[\d+\])?\[ *\d+/\d+\]  "
+    r"(?:[^\[\]]*?  )?(?:val/)?(?P<metric>"
+)
 _SECTION = re.compile(r"^(?P<name>\w+) = ")
-_PART = re.compile(r"^    (?P<name>\w+)=dict\($")
+_PART = re.compile(r"^    (?P<name>\w+)=dict\(")
 _SETTINGS = {
-    "log_processor": re.compile(r"\bwindow_size=(?P<window_size>[1-9]\d{0,8})\b"),
+    # Other means than that of the time have their own, in a list.
+    "log_processor": re.compile(r"^(?! {5})[^\[]*\bwindow_size=(?P<window_size>[1-9]\d{0,8})\b"),
+    "default_hooks": re.compile(
+        r"\blogger=dict\([^()]*\binterval=(?P<log_interval>[1-9]\d{0,11})\b"
+    ),
+    "default_hooks.logger": re.compile(r"\binterval=(?P<log_interval>[1-9]\d{0,11})\b"),
     "train_cfg": re.compile(r"\bmax_epochs=(?P<planned_epochs>\d{1,6})\b"),
     "train_dataloader": re.compile(r"\bbatch_size=(?P<batch_size>\d{1,12})\b"),
 }
-"""Section of the configuration → pattern of its setting.
+"""Section of the configuration, and its part → pattern of a setting.
 
 Other sections have settings of the same names.
 """
-_HEADS = {"decode_head", "cls_head", "head", "bbox_head", "roi_head"}
-"""Parts of a model whose type names it."""
 _TYPE = re.compile(r"^ {8}type='(?P<model>\w+)'")
-_HEAD = frozenset((" = ", "=dict(", "window_size=", "max_epochs=", "batch_size=", " type='"))
+_HEADS = ("decode_head", "cls_head", "head", "bbox_head", "roi_head")
+_SETTINGS |= {f"model.{head}": _TYPE for head in _HEADS}
+_HEAD = frozenset(
+    (" = ", "=dict(", "interval=", "window_size=", "max_epochs=", "batch_size=", " type='")
+)
 """Texts of the lines that these match."""
+_TRAINED = r'(?:"iter|lr)": '
+"""A key of JSON lines that evaluations lack."""
 
 
 def _record(*, by_epoch: bool, dated: bool) -> RecordRule:
@@ -85,6 +97,7 @@ def _evaluations(metrics: str, unit: Literal["%", "fraction"]) -> tuple[Evaluati
     return (
         EvaluationRule("(val)", re.compile(_EVALUATED + value), unit=unit),
         *evaluations_in_json(*metrics.split("|"), unit=unit),
+        *evaluations_in_json(*metrics.split("|"), unit=unit, prefix="val/"),
     )
 
 
@@ -102,9 +115,8 @@ class _Reader(LineReader):
             self._section, self._part = match["name"], ""
         elif match := _PART.match(line.text):
             self._part = match["name"]
-        pattern = _SETTINGS.get(self._section)
-        if self._section == "model" and self._part in _HEADS:
-            pattern = _TYPE
+        place = f"{self._section}.{self._part}"
+        pattern = _SETTINGS.get(place) or _SETTINGS.get(self._section)
         if pattern is not None and (match := pattern.search(line.text)):
             yield from (line.fact(name, value) for name, value in match.groupdict().items())
 
@@ -138,7 +150,10 @@ FAMILY = Family(
             for by_epoch in (False, True)
             for dated in (True, False)
         ),
-        json_record('"step": ', _record(by_epoch=False, dated=True).shape),
+        *(
+            json_record(needle, _record(by_epoch=False, dated=True).shape, "step", _TRAINED, train)
+            for needle, train in (('"time": ', ""), ('"train/time": ', "train/"))
+        ),
     ),
     evaluations=(
         *_evaluations("mIoU|mDice|mFscore|accuracy/top1", "%"),
@@ -147,8 +162,9 @@ FAMILY = Family(
         *_evaluations("aAcc", "%"),
     ),
     marks=(
-        MarkRule('"step": ', "evaluation", re.compile(r'^\{(?!.*"iter": ).*"time": ')),
+        MarkRule('"step": ', "evaluation", re.compile(rf'^\{{(?!.*{_TRAINED}).*"step": ')),
         MarkRule("(val)", "evaluation", re.compile(r"(?:Iter|Epoch)\(val\) +\[")),
+        MarkRule("(test)", "evaluation", re.compile(r"(?:Iter|Epoch)\(test\) +\[")),
         SAVED,
         MarkRule("The best checkpoint with", "checkpoint"),
         MarkRule("resumed epoch: ", "restart", re.compile(r"resumed epoch: \d+, iter: \d+")),

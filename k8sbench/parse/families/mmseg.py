@@ -60,6 +60,8 @@ _NUMBERS = (
 _HEADLINES = "mIoU|mDice|mFscore|bbox_mAP"
 _EVALUATED = r"(?:Iter|Epoch)\(val\) (?:\[\d+\])?\[\d+\]"
 _TRAINED = r"Iter \[\d+/\d+\](?=[^\[\]]* loss: )"
+_LOGGING = "log_config = dict("
+_INTERVAL = re.compile(r" {4}interval=([1-9]\d{0,11}),$")
 _JSON_TEXT = re.compile(r'\\n|"')
 """Separators of the lines of a text in JSON."""
 _EVALUATED_BY = (*_HEADLINES.split("|"), "aAcc")
@@ -68,11 +70,14 @@ _EVALUATED_RECORD = re.compile(
 )
 
 
-def json_record(needle: str, shape: Shape) -> RecordRule:
+def json_record(
+    needle: str, shape: Shape, iteration: str = "iter", where: str = "", prefix: str = ""
+) -> RecordRule:
     """Build the rule for training lines of the JSON of mmcv or of mmengine."""
-    own = {"iteration": "iter", "step_seconds": "time", "data_seconds": "data_time"}
-    paths = own | {name: name for name in ("epoch", "loss", "memory")}
-    return RecordRule(needle, JsonFields(paths, needle), shape)
+    own = {"step_seconds": "time", "data_seconds": "data_time", "loss": "loss"}
+    paths = {name: prefix + path for name, path in own.items()}
+    paths |= {"iteration": iteration, "epoch": "epoch", "memory": "memory"}
+    return RecordRule(needle, JsonFields(paths, f"^(?=.*{needle}).*{where}"), shape)
 
 
 def environment(begin: str) -> tuple[FactRule, ...]:
@@ -108,7 +113,10 @@ class _Reader(LineReader):
         """By source, the iterations of the latest two records."""
         self._epoch: int | None = None
         """The epoch of the JSON file that iterations are counted from the start of."""
+        self._logging = False
+        """True if the line before begins the logger's part of the configuration."""
         super().__init__(family)
+        self.head_needles |= {_LOGGING}
 
     def rules(self) -> list[LineRule]:
         by_iteration, by_epoch, in_json, *others = super().rules()
@@ -123,6 +131,9 @@ class _Reader(LineReader):
         is_json = '"env_info": "' in line.text
         for text in _JSON_TEXT.split(line.text) if is_json else (line.text,):
             yield from super().facts(line._replace(text=text), rules)
+            if self._logging and (match := _INTERVAL.match(text)):
+                yield line.fact("log_interval", match[1])
+            self._logging = text == _LOGGING
 
     def _corrected(self, record: Item) -> Item:
         assert isinstance(record, Record)
@@ -143,6 +154,8 @@ def _derive(stated: Mapping[str, Fact]) -> Iterator[Fact]:
     # The whole configuration is printed, so what it lacks was not set.
     yield from assumed_fp32(stated)
     ids = stated.get("gpu_ids")
+    if listed := stated.get("_gpu_ids"):
+        ids = listed.like("gpu_ids", str(listed.value.count(",") + 1))
     alone = "distributed" in stated and stated["distributed"].value == "False"
     # In a distributed job the list is that of the process; only several of them show the job's.
     if ids and (alone or int(ids.value) > 1):
@@ -170,6 +183,7 @@ FAMILY = Family(
         rule("iters", r"\bmax: (?P<planned_iterations>\d{1,12}) iters"),
         rule("config", r"^config$", _config="True"),
         rule("gpu_ids = range(", r"^gpu_ids = range\(0, (?P<gpu_ids>\d{1,12})\)"),
+        rule("gpu_ids = [", r"^gpu_ids = \[(?P<_gpu_ids>\d+(?:, ?\d+)*)\]"),
     ),
     derive=_derive,
     records=(

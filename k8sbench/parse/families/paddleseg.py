@@ -72,7 +72,8 @@ class _Reader(LineReader):
 
 def _derive(stated: Mapping[str, Fact]) -> Iterator[Fact]:
     yield from gpus_of_job(stated)
-    yield from assumed_fp32(stated)
+    # AMP is an option that no configuration holds: FP32 is no more than its default.
+    yield from assumed_fp32(stated, "precision_default")
 
 
 FAMILY = Family(

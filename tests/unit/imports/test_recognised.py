@@ -12,6 +12,7 @@ from k8sbench.parse.families import FAMILIES
 from tests.unit.command_line import Cli
 from tests.unit.measure import train_logs
 from tests.unit.measure.support import FIXTURES, Lines, plsc, run
+from tests.unit.measure.test_log_clock import dle
 
 FITS = "; use --benchmark for another, --format auto for none."
 VARIANTS = [
@@ -151,6 +152,19 @@ def test_models_name_programs(place: Path, cli: Cli, name: str, benchmark: str |
     assert (f" as {benchmark};" in err or f"not {benchmark} (" in err) == bool(benchmark)
 
 
+@pytest.mark.parametrize("precision", ["fp32", "amp"])
+@pytest.mark.parametrize(("batch", "benchmark"), [(128, "resnet50"), (256, "dle-resnet50")])
+def test_the_catalogs_batch_decides_in_each_precision(
+    a_log: Path, cli: Cli, precision: str, batch: int, benchmark: str
+) -> None:
+    amp = precision == "amp"
+    head = f"DLL x - PARAMETER arch : resnet50  batch_size : {batch}  amp : {amp}  world_size : 1 "
+    a_log.write_text("\n".join([head, *dle([300.0] * 130, batch=batch)]))
+    cli("import", "a.log", "--set", "s")
+    (row,) = recorded(cli)
+    assert (row["benchmark"], row["precision"], row["runs_valid"]) == (benchmark, precision, 1)
+
+
 # Names, terminals and errors
 
 
@@ -161,6 +175,25 @@ def test_a_log_is_recorded_with_what_its_name_says(place: Path, cli: Cli) -> Non
     (row,) = recorded(cli)
     assert out.split() == [member["run_id"] for member in row["members"]]
     assert (row["case"], row["precision"], row["batch_size_per_gpu"]) == ("1x8", "fp32", 4)
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "precision"),
+    [
+        ("n1g4_amp.log", ["--from-names"], "amp"),
+        ("n1g4_fp32.log", ["--from-names"], "fp32"),
+        ("a.log", ["--precision", "amp"], "amp"),
+        ("a.log", ["--from-names"], "fp32"),
+    ],
+)
+def test_paddlesegs_silence_on_amp_contradicts_nothing(
+    place: Path, cli: Cli, name: str, words: list[str], precision: str
+) -> None:
+    lines = (FIXTURES / "paddleseg.log").read_text().replace("use amp to train", "train")
+    (place / name).write_text(lines)
+    cli("import", name, *words, "--set", "s", "--format", "auto", "--warmup", "5")
+    (row,) = recorded(cli)
+    assert (row["precision"], row["runs_valid"]) == (precision, 1)
 
 
 NO_FAMILY = "no training line of any family ("

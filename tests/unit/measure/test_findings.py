@@ -172,6 +172,7 @@ LATER = [line.replace("02 10:", "02 11:") for line in EARLIER if "Epoch 2/2" in 
 LOADED = "[2026/03/02 11:00:00] ppcls INFO: Finish load checkpoints from ./output/epoch_1"
 SEG: dict[str, Any] = {"format": "paddleseg", "gpus": None, "batch_size": 2, "warmup": 10}
 SEG["aside"] = "clocks-apart unsteady"
+SILENT_SEG = [line.replace("use amp to", "") for line in lines_of("paddleseg.log")]
 VIDEO: dict[str, Any] = {"format": "paddlevideo", "gpus": 8, "batch_size": 16, "warmup": 20}
 VIDEO["aside"] = "ends-early clocks-apart"
 UNKNOWN_BATCH = VIDEO | {"batch_size": None}
@@ -466,6 +467,11 @@ CASES: dict[str, tuple[Found, str]] = {
     "another framework": (log(STEADY, framework="paddle"), "framework"),
     "a configuration without AMP": (log(CONFIG, precision="amp"), "precision"),
     "as it was planned": (log(CONFIG, precision="fp32"), ""),
+    "a configuration that never has it": (
+        log(SILENT_SEG, **(SEG | {"precision": "amp"})),
+        "precision-unverified",
+    ),
+    "its default": (log(SILENT_SEG, **(SEG | {"precision": "fp32", "by_user": True})), ""),
     "another size of the model": (seg(parameters=43_589_878), "parameters"),
     "a format alone has no model": (log(["type='FCNHead',", *STEADY], model="DeepLabV3+"), ""),
     "it states nothing": (log(STEADY, **SAID), UNSTATED),

@@ -113,6 +113,60 @@ def test_the_first_lines_of_a_log_are_of_no_more_than_they_say() -> None:
     assert found.rate == pytest.approx(8 * 960 / (4 + 19 * 20))
 
 
+def by_epoch(interval: str, *steps: int) -> list[str]:
+    """Ten epochs of 137 iterations, each with an evaluation."""
+    head = ["default_hooks = dict(", f"    logger=dict(interval={interval}, type='L'))"]
+    lines = head * bool(interval)
+    for epoch in range(10):
+        for step in steps:
+            at = BEGAN + datetime.timedelta(seconds=40 * epoch + 0.2 * step)
+            lines.append(
+                f"{at:%Y/%m/%d %H:%M:%S} - mmengine - INFO - Epoch(train)  [{epoch + 1}]"
+                f"[{step}/137]  lr: 1e-02  time: 0.2000  data_time: 0.0100  loss: 1.0000"
+            )
+        lines.append(f"{at:%Y/%m/%d %H:%M:%S} - mmengine - INFO - Epoch(val) [{epoch + 1}][9/9]  ")
+    return lines
+
+
+@pytest.mark.parametrize("interval", ["", "100"])
+def test_one_line_per_epoch_tells_the_log_interval(interval: str) -> None:
+    found = mmengine(by_epoch(interval, 100), warmup=20)
+    assert (found.verdict, found.estimator, found.rate) == ("valid", "printed_steps", 40.0)
+    (said,) = (each for each in found.reasons if each.id == "sampled-steps")
+    assert "90 of 100 are in none" in said.sentence
+
+
+def test_a_line_at_the_end_of_an_epoch_is_no_shorter_interval() -> None:
+    """With ``ignore_last=False``."""
+    found = mmengine(by_epoch("", 100, 137), warmup=20)
+    assert found.verdict == "valid"
+    assert found.rate == pytest.approx(40.0, rel=0.05)  # by stamps of whole seconds
+    (said,) = (each for each in found.reasons if each.id == "sampled-steps")
+    assert "90 of 100 are in none" in said.sentence
+    # The same of mmcv.
+    lines = [
+        f"Epoch [{epoch}][{step}/130]\tlr: 1e-02, time: 0.500, data_time: 0.010, loss: 1.0000"
+        for epoch in range(1, 6)
+        for step in (50, 100, 130)
+    ]
+    whole = measured(lines, warmup=20)
+    assert (whole.verdict, whole.iterations, whole.rate) == ("valid", 600, 8.0)
+    assert ids(measured([*lines[:7], *lines[8:]], warmup=20), "reject") == ["iterations-missing"]
+
+
+def test_lines_that_the_stated_log_interval_asks_for_are_missing() -> None:
+    (missing,) = mmengine(by_epoch("50", 100), warmup=20).reasons[:1]
+    assert missing.sentence.endswith("(10 times; usual are 50 per line).")
+    assert ids(mmengine(by_epoch("50", 50, 100), warmup=20), "reject") == []
+
+
+def test_an_epochs_first_line_is_no_log_interval_where_others_follow() -> None:
+    """The log begins in the middle of an epoch."""
+    lines = by_epoch("", 50, 100)
+    whole, torn = mmengine(lines[1:], warmup=100), mmengine([*lines[1:9], *lines[10:]], warmup=100)
+    assert (ids(whole, "reject"), ids(torn, "reject")) == ([], ["iterations-missing"])
+
+
 @pytest.mark.parametrize(
     ("lost", "verdict"), [([], "valid"), ([4], "rejected"), ([5], "rejected")], ids=str
 )
@@ -120,7 +174,7 @@ def test_json_may_lack_an_epochs_last_iterations_only(lost: list[int], verdict: 
     """Epochs of 130 iterations, lines at 50 and 100 of each."""
     steps = [(epoch, (epoch - 1) * 130 + step) for epoch in range(1, 11) for step in (50, 100)]
     lines = [
-        f'{{"time": 0.4, "epoch": {epoch}, "iter": {step}, "loss": 2.0, "step": {step}}}'
+        f'{{"lr": 0.1, "time": 0.4, "epoch": {epoch}, "loss": 2.0, "step": {step}}}'
         for index, (epoch, step) in enumerate(steps)
         if index not in lost
     ]

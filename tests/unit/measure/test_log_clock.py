@@ -145,6 +145,100 @@ def test_a_log_has_the_reasons_of_its_clock(case: str) -> None:
     assert ids(measured(lines, **known)) == expected
 
 
+ENGINE: dict[str, Any] = {"format": "mmengine", "batch_size": 8}
+
+
+def engine(count: int = 40) -> list[str]:
+    """Lines of 50 iterations of 1 s each."""
+    lines = []
+    for number in range(1, count + 1):
+        at = BEGIN + datetime.timedelta(seconds=50 * number)
+        lines.append(
+            f"{at:%Y-%m-%d %H:%M:%S} Iter(train) [{50 * number}/2000]  lr: 1e-02  time: 1.0000  "
+            "data_time: 0.0100  loss: 1.0000"
+        )
+    return lines
+
+
+def with_logger(lines: Sequence[str]) -> list[str]:
+    return [
+        re.sub(r"^(\d+)-(\d+)-(\d+ \S+) ", r"\1/\2/\3 - mmengine - INFO - ", line) for line in lines
+    ]
+
+
+HOURS: dict[str, tuple[list[str], dict[str, Any], str, int]] = {
+    "back": (set_clock(LINES, 20, -HOUR), {}, "set back by 1 hour", 21),
+    "back at an evaluation": (set_clock(paused(40), 20, -HOUR), SEG, "set back by 1 hour", 22),
+    "forward": (set_clock(LINES, 20, HOUR), {}, "set forward by 1 hour", 21),
+    "by a time zone": (set_clock(LINES, 20, 8 * HOUR), {}, "set forward by 8 hours", 21),
+    "forward, in the figure": (
+        with_logger(set_clock(engine(), 20, HOUR)),
+        ENGINE,
+        "set forward by 1 hour",
+        21,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", HOURS)
+def test_a_clock_that_was_set_by_hours_is_named_with_its_line(case: str) -> None:
+    lines, known, says, number = HOURS[case]
+    (reason,) = (each for each in measured(lines, **known).reasons if each.severity == "reject")
+    assert (reason.id, [place.line for place in reason.evidence]) == ("clock-mismatch", [number])
+    assert says in reason.sentence
+    assert "--gpus" not in present(reason.action)
+
+
+def test_an_hour_in_which_nothing_was_trained_rejects_a_figure_by_the_stamps_however_long() -> None:
+    """A training of 28 hours."""
+    lines = with_logger(set_clock(engine(2000), 1000, HOUR))
+    assert ids(measured(lines, **ENGINE), "reject") == MISMATCH
+    # Half an hour is no change of a clock.
+    stalled = measured(with_logger(set_clock(engine(2000), 1000, HOUR / 2)), **ENGINE)
+    assert ids(stalled, "reject") == []
+
+
+@pytest.mark.parametrize(
+    ("factor", "rate", "says"),
+    [
+        (1000, 8.0, "the stamps are in milliseconds"),
+        (1, 0.008, "the printed times are in milliseconds, or the rates in thousands"),
+        (1, 8e-6, "the printed times are in microseconds, or the rates in millions"),
+        (3, 8.0, "60.00 s"),
+    ],
+)
+def test_a_factor_of_a_thousand_names_the_unit(factor: int, rate: float, says: str) -> None:
+    own = LogFormat(
+        name="mine",
+        unit="images",
+        per="job",
+        record=r"(?P<stamp>\d+) step (?P<iteration>\d+) ips (?P<rate>\S+)",
+    )
+    lines = [f"{1700000000 + 5 * factor * i} step {i * 10} ips {rate}" for i in range(1, 14)]
+    found = measured(lines, format=own)
+    (reason,) = (each for each in found.reasons if each.id == "clock-mismatch")
+    assert says in reason.sentence
+    assert ("--gpus" in present(reason.action)) == (factor == 3)
+
+
+def test_a_unit_of_stamps_that_time_the_figure_is_no_hour_and_no_stall() -> None:
+    """Ten steps of 0.36 s, of which five are printed: 3600 ms."""
+    own = LogFormat(
+        name="mine",
+        unit="s/step",
+        per="job",
+        averaged="last",
+        last=5,
+        record=r"(?P<stamp>\d+) step (?P<iteration>\d+) time (?P<step_seconds>\S+)",
+        evaluation="eval",
+        checkpoint="save",
+    )
+    lines = [f"{1700000000000 + 3600 * i} step {i * 10} time 0.36" for i in range(1, 14)]
+    (reason,) = (each for each in measured(lines, format=own).reasons if each.severity == "reject")
+    assert (reason.id, reason.evidence) == ("clock-mismatch", ())
+    assert reason.sentence.endswith(": the stamps are in milliseconds.")
+
+
 # Stamps without a year or a date.
 
 

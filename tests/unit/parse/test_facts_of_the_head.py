@@ -20,6 +20,8 @@ DISTRIBUTED = "x - mmseg - INFO - Distributed training: "
 MM_CONFIG = "2023/06/14 10:00:00 - mmengine - INFO - Config:"
 MM_AMP = "optim_wrapper = dict({}type='AmpOptimWrapper')"
 MM_BATCH, VAL_BATCH = ["    batch_size=1)"], ["val_dataloader = dict(", "    batch_size=1)"]
+MM_HOOKS = ["default_hooks = dict(", "    checkpoint=dict(interval=1, type='CheckpointHook'),"]
+MM_LATER_HOOK = ["    visualization=dict(", "        interval=7))"]
 MM_MODEL = [
     *("model = dict(", "    backbone=dict(", "        type='Swin',", "        window_size=7),"),
     *("    decode_head=dict(", "        type='ASPPHead'),", "    type='EncoderDecoder')"),
@@ -66,6 +68,14 @@ TOLD: dict[str, tuple[str, list[str], dict[str, str | None]]] = {
     "a CPU": ("mmseg", ["CUDA available: False"], {"device": "cpu"}),
     # The list of GPUs is the job's, or that of each process.
     "one GPU": ("mmseg", [DISTRIBUTED + "False", "gpu_ids = range(0, 1)"], {"gpus": "1"}),
+    "a logger's interval": (
+        "mmseg",
+        ["evaluation = dict(", "    interval=7,", "log_config = dict(", "    interval=50,"],
+        {"log_interval": "50"},
+    ),
+    "a list of one": ("mmseg", [DISTRIBUTED + "False", "gpu_ids = [3]"], {"gpus": "1"}),
+    "a list of two": ("mmseg", [DISTRIBUTED + "False", "gpu_ids = [0, 1]"], {"gpus": "2"}),
+    "a process' list": ("mmseg", [DISTRIBUTED + "True", "gpu_ids = [0]"], {"gpus": None}),
     "two GPUs": ("mmseg", [DISTRIBUTED + "False", "gpu_ids = range(0, 2)"], {"gpus": "2"}),
     "eight processes": ("mmseg", [DISTRIBUTED + "True", "gpu_ids = range(0, 8)"], {"gpus": "8"}),
     "each its own": ("mmseg", [DISTRIBUTED + "True", "gpu_ids = range(0, 1)"], {"gpus": None}),
@@ -86,6 +96,30 @@ TOLD: dict[str, tuple[str, list[str], dict[str, str | None]]] = {
         ["log_processor = dict(", "    window_size=50)", *MM_MODEL],
         {"window_size": "50", "model": "ASPPHead"},
     ),
+    "a loss's window": (
+        "mmengine",
+        [
+            *("log_processor = dict(", "    custom_cfg=[dict(data_src='loss', window_size=200)],"),
+            *("    custom=[", "        dict(window_size=100)],", "    window_size=20)"),
+        ],
+        {"window_size": "20"},
+    ),
+    "its log interval": (
+        "mmengine",
+        [*MM_HOOKS, "    logger=dict(interval=100, type='LoggerHook'),", *MM_LATER_HOOK],
+        {"log_interval": "100"},
+    ),
+    "on a line of its own": (
+        "mmengine",
+        [*MM_HOOKS, "    logger=dict(", "        interval=100,", "        type='L'),"],
+        {"log_interval": "100"},
+    ),
+    "all hooks in a line": (
+        "mmengine",
+        ["default_hooks = dict(logger=dict(type='LoggerHook', interval=100))"],
+        {"log_interval": "100"},
+    ),
+    "the interval of another hook": ("mmengine", MM_HOOKS, {"log_interval": None}),
     "no window": ("mmengine", ["log_processor = dict(", *MM_MODEL], {"window_size": None}),
     "mmengine's FP32": ("mmengine", [MM_CONFIG], {"precision_assumed": "fp32", "amp_dtype": None}),
     "mmengine's FP16": (
@@ -102,6 +136,11 @@ TOLD: dict[str, tuple[str, list[str], dict[str, str | None]]] = {
     "paddleseg's AMP": ("paddleseg", ["[INFO]\tuse amp to train"], {"precision": "amp"}),
     "its option": ("paddleseg", ["train.py --precision=fp16 --amp"], {"precision": "amp"}),
     "its arguments": ("paddleseg", ["training_script_args: ['--fp16']"], {"precision": "amp"}),
+    "no word on it": (
+        "paddleseg",
+        ["---------------Config Information---------------", "batch_size: 2"],
+        {"precision": None, "precision_assumed": None, "precision_default": "fp32"},
+    ),
     "its FP32": ("paddleseg", ["python train.py --precision=fp32"], {"precision": "fp32"}),
     "nothing": ("paddleseg", [], {"precision": None}),
     "the newer launcher": (

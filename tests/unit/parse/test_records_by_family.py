@@ -101,6 +101,10 @@ MMENGINE_JSON = (
     '{"lr": 0.0099, "data_time": 0.0165, "loss": 3.3517481, "decode.loss_ce": 2.3, '
     '"time": 0.4125372, "iter": 50, "memory": 3774, "step": 50}'
 )
+MMENGINE_SIX = MMENGINE.replace("0.4125", "0.412512").replace("0.0165", "0.016501")
+MMENGINE_SIX = MMENGINE_SIX.replace("loss: 3.3517 ", "loss: 3.351748 ")
+MMENGINE_STEP_JSON = MMENGINE_JSON.replace('"iter": 50, ', "")
+MMENGINE_TREE_JSON = re.sub(r'"(lr|data_time|loss|time)"', r'"train/\1"', MMENGINE_JSON)
 MMCV_JSON = (
     '{"mode": "train", "epoch": 3, "iter": 10, "lr": 0.0092, "memory": 18705, "data_time": 0.096, '
     '"decode.loss_seg": 2.3, "loss": 3.35, "time": 2.04213}'
@@ -138,6 +142,13 @@ LINES: dict[str, tuple[str, Mapping[str, object], dict[str, object]]] = {
         {"iteration": 50, "seconds": 0.4125372, "waiting": 0.0165 / 0.4125372, "loss": 3.3517481}
         | {"memory_mib": 3774, "stamp": None, "epoch": None},
         {"averaged": "last", "last": 10, "numbering": "run"},
+    ),
+    MMENGINE_SIX: ("mmengine", {"seconds": 0.412512, "loss": 3.351748, "memory_mib": 3774}, {}),
+    MMENGINE_STEP_JSON: ("mmengine", {"iteration": 50, "seconds": 0.4125372}, {}),
+    MMENGINE_TREE_JSON: (
+        "mmengine",
+        {"iteration": 50, "seconds": 0.4125372, "loss": 3.3517481, "memory_mib": 3774},
+        {"averaged": "last"},
     ),
     MMCV_JSON: (
         "mmseg",
@@ -201,6 +212,12 @@ def test_a_json_line_that_was_torn_is_no_record(family: str) -> None:
     line = JSON_LINES[family]
     assert not any(records(family, line[:end]) for end in range(len(line)))
     assert len(records(family, line[:-20] + line)) == 1
+
+
+def test_no_loss_is_read_of_a_line_that_another_one_is_glued_to() -> None:
+    for torn in ("loss: 3.3517", "loss: 3.351748", "loss: 3.3"):
+        line = re.sub("loss: .*", torn, MMENGINE)
+        assert [each.loss for each in records("mmengine", line + MMENGINE)] == [None, 3.3517]
 
 
 def test_the_wait_for_data_is_the_share_of_the_loader() -> None:
@@ -331,6 +348,9 @@ def test_mmseg_prints_accuracy_as_a_fraction() -> None:
             [("acc/top1", 1e-05, "fraction")],
         ),
         ("mmengine", '{"other": 1.0, "time": 0.03, "step": 1}', []),
+        # Before mmengine 0.7.4, and with log_with_hierarchy.
+        ("mmengine", '{"mIoU": 68.7, "step": 500}', [("mIoU", 68.7, "%")]),
+        ("mmengine", '{"val/mIoU": 68.7, "val/time": 0.1, "step": 500}', [("mIoU", 68.7, "%")]),
         (
             "mmseg",
             '{"mode": "val", "epoch": 3, "iter": 500, "aAcc": 0.9647, "mIoU": 0.7991}',
@@ -368,6 +388,8 @@ VAL = "2023/06/14 10:03:35 - mmengine - INFO - "
             0.93,
             "%",
         ),
+        ("Epoch(val) [1][5/5]  accuracy/top1: 53.6036", "accuracy/top1", 53.6036, "%"),
+        ("Iter(val) [5/5]    val/aAcc: 89.1  val/mIoU: 68.70", "mIoU", 68.7, "%"),
         (
             "Epoch(val)  [2][9/9]    coco/bbox_mAP: 0.3640  coco/bbox_mAP_50: 0.5",
             "coco/bbox_mAP",
@@ -393,6 +415,7 @@ def test_mmengines_units_of_accuracy(line: str, metric: str, value: float, unit:
     ("line", "kind"),
     [
         ("Iter(val) [ 50/500]    eta: 0:00:05  time: 0.1000  data_time: 0.0010  ", "evaluation"),
+        ("Iter(test) [500/500]    mIoU: 68.7000  data_time: 0.0016  time: 0.1", "evaluation"),
         ("Saving checkpoint at 500 iterations", "checkpoint"),
         ("The best checkpoint with 68.7000 mIoU at 500 iter is saved to best.pth.", "checkpoint"),
         ("resumed epoch: 4, iter: 500", "restart"),
