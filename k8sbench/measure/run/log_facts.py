@@ -229,6 +229,9 @@ class LogFacts:
         source = record.source
         rank = self.ranks.get(source)
         if rank is None:
+            if record.epochs is not None:
+                place = evidence.place(file, record.line, record.text)
+                self.facts["planned_epochs"].setdefault(str(record.epochs), place)
             window = self._choose_window(record)
             others = () if self._marks.restarts else self.ranks.values()
             is_last = record.shape.averaged == "last"
@@ -374,9 +377,22 @@ class LogFacts:
     def _usual_warmup(self, first: Record) -> int:
         """The family's warm-up; of a short run not more than leaves something to measure."""
         assert self.family is not None
-        planned = first.total or self.whole("planned_iterations")
+        every, total = self.whole("log_interval") or 0, first.total
+        if total is None and 1 < first.iteration < every:
+            total = first.iteration  # only the end of an epoch is printed before the interval's
+        planned = self.planned_iterations(total, by_epoch=first.shape.numbering != "run")
         usual = self.family.warmup
         return usual if planned is None else min(usual, int(planned * LONGEST_WARMUP))
+
+    def planned_iterations(self, total: int | None, *, by_epoch: bool) -> int | None:
+        """Planned iterations of the run; None if not stated.
+
+        ``total`` is what a line states: of the run, or with ``by_epoch`` of an epoch.
+        """
+        epochs, logged = self.whole("planned_epochs"), self.whole("planned_iterations")
+        if not by_epoch:
+            return total or logged
+        return logged if epochs is None or total is None else epochs * total
 
     def _states(self, expected: Expectation) -> bool:
         """True if the log states the benchmark of a conditional expectation."""

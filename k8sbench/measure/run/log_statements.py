@@ -154,13 +154,8 @@ def product(log: LogFacts) -> int | None:
 def planned_iterations(log: LogFacts) -> int | None:
     """Iterations that were planned for the run, as far as the log states them."""
     rank = log.rank
-    logged = log.whole("planned_iterations")
-    if rank is None or not rank.epochs.restart:
-        return (rank.sums.planned if rank else None) or logged
-    epochs = log.whole("planned_epochs")
-    if epochs is not None and rank.sums.planned is not None:
-        return epochs * rank.sums.planned
-    return logged
+    total, by_epoch = (rank.sums.planned, rank.epochs.restart) if rank else (None, False)
+    return log.planned_iterations(total, by_epoch=by_epoch)
 
 
 # -- samples of a step ----------------------------------------------------------------------------

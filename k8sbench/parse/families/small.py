@@ -111,6 +111,7 @@ TIMM = Family(
         rule("a single process on 1 device (", r" device \((?P<device>cpu|cuda)", gpus="1"),
         rule(", total ", r"Process \d+, total (?P<gpus>\d+), device (?P<device>cpu|cuda)"),
         rule("global batch size (", r"global batch size \((?P<global_batch>\d+)\)"),
+        rule("Scheduled epochs: ", r"Scheduled epochs: (?P<planned_epochs>\d{1,6})"),
         rule("AMP not enabled.", precision="fp32"),
         rule("Training in mixed precision.", precision="amp"),
     ),
