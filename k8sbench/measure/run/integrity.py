@@ -28,6 +28,8 @@ OF_ONE_RUN = ("run_id", "batch_size", "mode", "data.digest", "weights.digest")
 """Facts of our own logs that all ranks and attempts share."""
 SLOW_LOADER = 0.1
 UNSTEADY = 0.05
+SAMPLED = 0.05
+"""Maximum share of the window's iterations that no added line covers."""
 LEAST_OF_MEDIAN = 0.7
 """Minimum headline ÷ median; below it, a few records dominate."""
 
@@ -168,12 +170,17 @@ def _iterations(case: Case, rank: RankRecords) -> Iterator[Finding]:
             f"The run was restarted{again}.",
             [*case.log.restarts, *rank.odd["redone"].places],
         )
-    if rank.last and rank.samples_steps:
-        text = (
-            f"A line's time is the mean of its last {rank.last} iterations; "
-            f"{rank.usual - rank.last} of {rank.usual} are in none. The headline is "
-        )
-        text += "of the printed ones alone." if rank.tally.printed_alone else "by the time stamps."
+    span = rank.tally.span
+    between = span.last - span.first + 1 if span else 0
+    left_out = between - span.iterations if span else 0
+    if rank.last and (rank.samples_steps or left_out > SAMPLED * between):
+        text = f"A line's time is the mean of its last {rank.last} iterations; "
+        if rank.samples_steps:
+            text += f"{rank.usual - rank.last} of {rank.usual} are in none. The headline is "
+            by_clock = not rank.tally.printed_alone
+            text += "by the time stamps." if by_clock else "of the printed ones alone."
+        else:
+            text += f"the lines that can be added up leave out {left_out} of {between}."
         yield rules.SAMPLED_STEPS.finding(
             text, [rank.tally.first.place] if rank.tally.first else ()
         )

@@ -233,7 +233,8 @@ SAMPLED_STEPS = warn(
 """Printed steps do not represent all steps.
 
 The log prints single steps, its mean over an epoch differs by more than 5 %, and that epoch began
-in the warm-up. Or its lines average fewer steps than lie between them (mmengine).
+in the warm-up. Or its lines average the last N steps, and over 5 % are in none that can be added up
+(mmengine).
 """
 SOCKETS_BETWEEN_NODES = warn(
     "sockets-between-nodes",

@@ -279,6 +279,25 @@ def test_rates_of_the_last_few_steps_are_those_of_the_printed_steps_alone() -> N
     assert (found.estimator, found.iterations) == ("printed_steps", 90)
 
 
+@pytest.mark.parametrize("number", ["ips (?P<rate>", "time (?P<step_seconds>"])
+def test_means_of_the_last_few_steps_are_exact_where_they_overlap(number: str) -> None:
+    """Each step is in four lines; those that an evaluation follows take 3 s, others 0.5 s."""
+    times = [3.0 if step % 40 == 0 else 0.5 for step in range(400)]
+    lines = []
+    for step in range(10, 401, 10):
+        last = times[max(step - 40, 0) : step]
+        mean = sum(last) / len(last)
+        lines.append(f"step {step} time {mean:.4f} ips {8 / mean:.4f}")
+        if step % 40 == 0:
+            lines.append("val mIoU: 68.7")
+    record = rf"^step (?P<iteration>\d+) .*?\b{number}[\d.]+)"
+    unit = "images/s" if "rate" in number else "s/step"
+    declared = LogFormat(name="mine", unit=unit, per="job", record=record, averaged="last", last=40)
+    found = measured_by(lines, format=declared, batch_size=8, warmup=50)
+    assert (found.verdict, found.iterations) == ("valid", 350)
+    assert found.rate == pytest.approx(8 * 350 / sum(times[50:]), rel=1e-4)
+
+
 def test_a_line_of_json_is_measured_by_its_keys() -> None:
     lines = [
         f'{{"step": {step}, "metrics": {{"ips": 64.5, "loss": 2.5}}}}' for step in range(1, 11)
