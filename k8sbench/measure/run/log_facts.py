@@ -85,7 +85,8 @@ class LogFacts:
         """By rank, of its last attempt, where our own logs name it."""
         self.gpu_series = TrainerSeries()
         self.summary: tuple[Mark, str] | None = None
-        self.whole_run: tuple[Mark, str] | None = None
+        self._whole_runs: defaultdict[str, dict[str, tuple[Mark, str]]] = defaultdict(dict)
+        """Rank → text of a whole run's summary → summary, file."""
         self.epoch_ends: list[tuple[Mark, Place, int, float]] = []
         """An epoch's summary in the log, with line, records and mean rate."""
         self.unread: dict[str, tuple[str, Place, int]] = {}
@@ -146,6 +147,17 @@ class LogFacts:
             key=lambda t: (-t.tally.records, -t.all_records, len(t.source), t.source),
             default=None,
         )
+
+    @property
+    def whole_runs(self) -> list[tuple[Mark, str]]:
+        """Different summaries of whole runs, with their files, of the lowest rank."""
+        lowest = min(self._whole_runs, key=lambda source: (len(source), source), default="")
+        return list(self._whole_runs.get(lowest, {}).values())
+
+    @property
+    def whole_run(self) -> tuple[Mark, str] | None:
+        """The last of them; None without any."""
+        return next(reversed(self.whole_runs), None)
 
     @property
     def steady(self) -> SteadyPart | None:
@@ -317,7 +329,7 @@ class LogFacts:
         elif kind == "summary":
             self.finished |= values.get("status") == "finished"
             if "whole_run_rate" in values:
-                self.whole_run = (mark, file)
+                self._whole_runs[mark.source][mark.text] = (mark, file)
             else:
                 self.summary = (mark, file)
         elif kind == "unread":

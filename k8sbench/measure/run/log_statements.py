@@ -20,6 +20,7 @@ from k8sbench.model.measurement import (
     Weights,
     arithmetic_digest,
 )
+from k8sbench.model.sample import Mark
 from k8sbench.model.spec import Accuracy
 from k8sbench.parse.reading import OURS
 
@@ -156,6 +157,12 @@ def planned_iterations(log: LogFacts) -> int | None:
     rank = log.rank
     total, by_epoch = (rank.sums.planned, rank.epochs.restart) if rank else (None, False)
     return log.planned_iterations(total, by_epoch=by_epoch)
+
+
+def share_that_ran(summary: Mark) -> float:
+    """Return the steps that ran ÷ those that a summary's rate is of."""
+    ran, planned = summary.number("ran"), summary.number("planned")
+    return ran / planned if ran and planned else 1.0
 
 
 # -- samples of a step ----------------------------------------------------------------------------

@@ -55,6 +55,17 @@ def test_the_seconds_of_a_whole_run_are_those_of_one_step_of_the_job() -> None:
     assert (without.rate, ids(without, "reject")) == (None, ["batch-unknown"])
 
 
+def test_several_summaries_alone_are_several_runs_with_all_figures_named() -> None:
+    """As of several collectives; training lines show by themselves of which run they are."""
+    others = [SUMMARY.replace("64", "48"), SUMMARY.replace("64", "32")]
+    found = measured([SUMMARY, *others], record=None)
+    (said,) = (each for each in found.reasons if each.severity == "reject")
+    assert (said.id, [place.line for place in said.evidence]) == ("two-runs", [1, 2, 3])
+    assert "64 and 48 and 32" in said.sentence
+    assert measured([SUMMARY, SUMMARY], record=None).rate == 64.0
+    assert measured([*LINES, SUMMARY, *others[:1]]).verdict == "valid"
+
+
 def test_a_whole_runs_rate_and_seconds_per_step_are_not_compared() -> None:
     """Without the batch they are unrelated, and the window's figure counts."""
     seconds = r"step (?P<iteration>\S+) loss (?P<loss>\S+) ips (?P<step_seconds>\S+)"
@@ -281,7 +292,7 @@ def test_rates_of_the_last_few_steps_are_those_of_the_printed_steps_alone() -> N
 
 @pytest.mark.parametrize("number", ["ips (?P<rate>", "time (?P<step_seconds>"])
 def test_means_of_the_last_few_steps_are_exact_where_they_overlap(number: str) -> None:
-    """Each step is in four lines; those that an evaluation follows take 3 s, others 0.5 s."""
+    """Steps of 0.5 s, and of 3 s after evaluations."""
     times = [3.0 if step % 40 == 0 else 0.5 for step in range(400)]
     lines = []
     for step in range(10, 401, 10):

@@ -100,7 +100,7 @@ def test_stamps_that_leave_too_little_time_for_the_printed_iterations_are_reject
 def overlapping(
     times: Sequence[float], *, every: int, size: int, epoch: int, json: bool = False
 ) -> Iterator[str]:
-    """Lines with the mean of the last ``size`` steps; 4 s of evaluation follow each epoch."""
+    """Lines with means of ``size`` steps; evaluations of 4 s."""
     yield f"log_processor = dict(by_epoch=True, window_size={size})"
     for step in range(1, len(times) + 1):
         number, inner = divmod(step - 1, epoch)
