@@ -83,26 +83,32 @@ class LastMeans:
 
     def __init__(self, size: int, shape: Shape) -> None:
         self._size, self._by_rate = size, shape.number == "rate"
-        self._ends, self._times = array("q", [0]), array("d", [0.0])
+        self._latest: int | None = None
+        """End of the line before, whether its time is known or not."""
+        self.exact = True
+        """False once a time between two lines was needed."""
+        self._begin(0)
+
+    def _begin(self, end: int) -> None:
+        self._ends, self._times = array("q", [end]), array("d", [0.0])
         """Iterations up to which the time is known, and that time."""
         self._even = bytearray(1)
         """1 if nothing but training lies between such an iteration and the one before."""
-        self._latest: int | None = None
-        """End of the line before, whether its time is known or not."""
         self._is_even = True
-        self.exact = True
-        """True while each line's time follows from means alone."""
 
-    def unroll(self, end: int, own: Covered, passed: float | None, *, even: bool) -> Covered:
+    def unroll(
+        self, end: int, own: Covered, passed: float | None, *, even: bool, restart: bool
+    ) -> Covered:
         """Return what a line adds; nothing if its time does not follow.
 
         The next line whose time does follow then covers it, too. ``own`` is what the line says of
         itself, ``passed`` the time since the line before by the clock, if nothing but training lies
         between. With ``even`` that is so, and steps take about the same time.
         """
-        if self._latest is None and end > self._size:
-            # The log's beginning is missing, or its lines leave steps out.
-            self._ends[0] = self._latest = end
+        if restart or (self._latest is None and end > self._size):
+            # What lies before is not known, or in no line; a restart may forget it.
+            self._begin(end)
+            self._latest = end
             return own
         pace, begin, last = own.seconds / own.iterations, max(end - self._size, 0), self._ends[-1]
         (begun, exact), found = self._time_at(begin), NOTHING
@@ -117,7 +123,7 @@ class LastMeans:
             found = Covered(end - begin, (end - begin) * pace)
             self._is_even = False
         self._latest = end
-        self.exact &= exact
+        self.exact &= exact or begun is None
         if found.iterations:
             self._ends.append(end)
             self._times.append(self._times[-1] + found.seconds)

@@ -255,7 +255,7 @@ class RankRecords:
         alone = steady and even and passed is not None
         if self.last:
             own, clock = Covered(covered, time), passed if undisturbed else None
-            covered, time = self._means.unroll(position, own, clock, even=even)
+            covered, time = self._means.unroll(position, own, clock, even=even, restart=restart)
             self._unsteady = not (covered or steady)
             if distance <= self.last:
                 printed, alone = (covered, time), alone and self._means.exact

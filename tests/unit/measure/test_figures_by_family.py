@@ -334,7 +334,7 @@ def test_the_figure_of_hugging_face_s_trainer_is_of_the_steps_that_ran(case: str
     found = measured(log, format="hf-trainer", batch_size=None)
     (said,) = found.reasons
     seconds = 100.0 if "'train_runtime': 100" in log[-1] else 20.0
-    assert (found.verdict, found.rate) == ("valid", pytest.approx(ran * 16 / seconds))
+    assert (found.verdict, found.rate) == ("valid", 16 * ran / seconds)
     assert ("planned steps" in said.sentence) == (ran not in {100, 1250})
 
 

@@ -1,6 +1,7 @@
 """Lines that print the mean of the last few iterations, as mmengine's do."""
 
 import datetime
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -175,6 +176,25 @@ def test_the_log_of_a_resumed_run_is_added_up_from_its_first_line() -> None:
     first, last = window.first_iteration - 1, window.last_iteration
     assert (found.verdict, first, last) == ("valid", 320, 1000)
     assert found.rate == pytest.approx(8 * (last - first) / sum(times[first:last]), rel=0.01)
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["kept", "forgotten"])
+def test_after_a_restart_means_may_reach_back_or_begin_anew(kept: bool) -> None:
+    """From the checkpoint at 400 the steps after it run again; the first takes 5 s longer."""
+    times = slow_starts(1000, 100)
+    again = [5.5, *times[401:]]
+    before = list(overlapping(times[:430], every=10, size=50, epoch=1000))
+    after = list(overlapping([*times[:400], *again], every=10, size=50, epoch=1000))[41:]
+    if not kept:
+        fresh = overlapping(again, every=10, size=50, epoch=1000)
+        means = [line.partition("  time: ")[2][:6] for line in fresh][1:]
+        after = [
+            re.sub("time: .{6}", f"time: {mean}", line, count=1)
+            for line, mean in zip(after, means, strict=True)
+        ]
+    found = mmengine([*before, "resumed epoch: 0, iter: 400", *after], warmup=20)
+    assert (found.verdict, found.iterations) == ("valid", 980)
+    assert found.rate == pytest.approx(8 * 980 / sum(times[20:]), rel=0.015)
 
 
 def test_overlapping_means_must_agree_with_the_stamps() -> None:
