@@ -26,6 +26,8 @@ from k8sbench.parse.records import number_in
 
 LONGEST_WARMUP = 0.25
 """Maximum share of planned iterations for a family's default warm-up."""
+OTHER_RANK = 0.05
+"""Maximum relative difference of the summaries of a job's ranks."""
 SAME_RUN = ("model", "gpus", "batch_size", "precision")
 """Facts that no restart changes."""
 _TIMES = ("mean", "median", "p95", "max")
@@ -60,6 +62,13 @@ class _Marks(NamedTuple):
 _NO_MARKS = _Marks()
 
 
+def _alike(one: Mark, other: Mark) -> bool:
+    """True if two summaries may be of two ranks of a job."""
+    names = ("whole_run_rate", "whole_run_seconds")
+    pairs = [(one.number(name) or 0.0, other.number(name) or 0.0) for name in names]
+    return all(math.isclose(*pair, rel_tol=OTHER_RANK) for pair in pairs)
+
+
 class LogFacts:
     """All facts, records and events of a run's logs, once they are read."""
 
@@ -85,8 +94,8 @@ class LogFacts:
         """By rank, of its last attempt, where our own logs name it."""
         self.gpu_series = TrainerSeries()
         self.summary: tuple[Mark, str] | None = None
-        self._whole_runs: defaultdict[str, dict[str, tuple[Mark, str]]] = defaultdict(dict)
-        """Rank → text of a whole run's summary → summary, file."""
+        self._whole_runs: dict[tuple[int, str], dict[str, tuple[Mark, str]]] = {}
+        """File's number and rank → text of a whole run's summary → summary, file."""
         self.epoch_ends: list[tuple[Mark, Place, int, float]] = []
         """An epoch's summary in the log, with line, records and mean rate."""
         self.unread: dict[str, tuple[str, Place, int]] = {}
@@ -150,14 +159,19 @@ class LogFacts:
 
     @property
     def whole_runs(self) -> list[tuple[Mark, str]]:
-        """Different summaries of whole runs, with their files, of the lowest rank."""
-        lowest = min(self._whole_runs, key=lambda source: (len(source), source), default="")
-        return list(self._whole_runs.get(lowest, {}).values())
+        """Different summaries of whole runs, with their files.
+
+        Of the lowest rank, and those of others that are of no rank of its job.
+        """
+        ranks = sorted(self._whole_runs, key=lambda rank: (rank[0], len(rank[1]), rank[1]))
+        found = [summary for rank in ranks[:1] for summary in self._whole_runs[rank].values()]
+        others = [summary for rank in ranks[1:] for summary in self._whole_runs[rank].values()]
+        return found + [each for each in others if not _alike(each[0], found[0][0])]
 
     @property
     def whole_run(self) -> tuple[Mark, str] | None:
-        """The last of them; None without any."""
-        return next(reversed(self.whole_runs), None)
+        """The first of them; None without any."""
+        return next(iter(self.whole_runs), None)
 
     @property
     def steady(self) -> SteadyPart | None:
@@ -329,7 +343,8 @@ class LogFacts:
         elif kind == "summary":
             self.finished |= values.get("status") == "finished"
             if "whole_run_rate" in values:
-                self._whole_runs[mark.source][mark.text] = (mark, file)
+                summaries = self._whole_runs.setdefault((len(self.files), mark.source), {})
+                summaries[mark.text] = (mark, file)
             else:
                 self.summary = (mark, file)
         elif kind == "unread":

@@ -121,18 +121,19 @@ class Tally:
         if entry.at is not None:
             last = Stamped(position, entry.at, self.iterations, self.time, self._paused)
             self.stamped = (self.stamped[0] if self.stamped else last, last)
-        if own_time <= 0:
+        averaged, by_rate = self._shape.averaged, self._shape.number == "rate"
+        if own_time <= 0 and averaged != "last":
             # The last digit of a running mean is more than the record's time. What it lacks the
             # next one has: the sums need both, and it has no rate of its own.
             return
         self.records += 1
-        rate = printed / own_time
-        averaged, by_rate = self._shape.averaged, self._shape.number == "rate"
-        if averaged == "last" and by_rate and record.rate:
-            rate = record.rate
-        elif record.seconds and (averaged == "running" or (averaged == "last" and not by_rate)):
+        if averaged == "last" and by_rate:
+            rate = record.rate or 0.0
+        elif record.seconds and averaged in {"last", "running"}:
             # A step that is printed beside its running mean has a rate of its own.
             rate = 1 / record.seconds
+        else:
+            rate = printed / own_time
         self.rates.append(rate)
         if entry.steady and record.waiting is not None:
             # An evaluation counts as a wait for the data of the iteration after it.

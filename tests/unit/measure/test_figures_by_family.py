@@ -5,7 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.unit.measure.support import fixture, ids, lines_of, measured
+from k8sbench.measure.run.expectation import Expectation
+from k8sbench.measure.run.measuring import measure
+from tests.unit.measure.support import Lines, fixture, ids, lines_of, measured
+from tests.unit.presence import present
 
 CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     # 2 GPUs × 4. Records of 10 iterations: five usual ones of 0.5 s before the evaluation (the one
@@ -361,7 +364,18 @@ def test_several_last_lines_are_several_runs_with_all_figures_named() -> None:
     (said,) = (each for each in found.reasons if each.severity == "reject")
     assert (said.id, len(said.evidence)) == ("two-runs", 3)
     assert "500 and 2000 and 1000" in said.sentence
-    # A copy of a line is no other run, and rank 0 has the figure of a job.
+    # A copy of a line is no other run.
     assert measured([log[0], log[0]], format="hf-trainer", batch_size=None).rate == 500
-    ranks = [f"[default{rank}]: {line}" for rank, line in enumerate(log)]
-    assert measured(ranks, format="hf-trainer", batch_size=None).rate == 500
+
+
+@pytest.mark.parametrize(("second", "reasons"), [(39.8, []), (20.0, ["two-runs"])])
+def test_the_last_line_of_rank_0_is_the_jobs_if_other_ranks_agree(
+    second: float, reasons: list[str]
+) -> None:
+    ranks = [last(second, 1.0), last(40.0, 1.0)]
+    known: dict[str, Any] = {"format": "hf-trainer", "gpus": 2}
+    one = measured([f"[default{1 - rank}]: {line}" for rank, line in enumerate(ranks)], **known)
+    files = measure([Lines([line], line) for line in ranks[::-1]], Expectation(**known))
+    for found in (one, files):
+        assert ids(found, "reject") == reasons
+        assert present(found.throughput or found.unverified).time_weighted == 500

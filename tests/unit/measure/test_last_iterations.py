@@ -178,6 +178,15 @@ def test_the_log_of_a_resumed_run_is_added_up_from_its_first_line() -> None:
     assert found.rate == pytest.approx(8 * (last - first) / sum(times[first:last]), rel=0.01)
 
 
+def test_last_digits_do_not_add_up() -> None:
+    """What a line adds may be less than its mean's last digit, or negative."""
+    times = [0.0102 + 0.0009 * (step % 7 == 0) for step in range(2000)]
+    found = mmengine(overlapping(times, every=1, size=100, epoch=2000), warmup=500)
+    assert (found.verdict, found.iterations, found.records) == ("valid", 1500, 1500)
+    assert found.rate == pytest.approx(8 * 1500 / sum(times[500:]), rel=0.005)
+    assert present(found.throughput).median == pytest.approx(found.rate, rel=0.01)
+
+
 @pytest.mark.parametrize("kept", [True, False], ids=["kept", "forgotten"])
 def test_after_a_restart_means_may_reach_back_or_begin_anew(kept: bool) -> None:
     """From the checkpoint at 400 the steps after it run again; the first takes 5 s longer."""
