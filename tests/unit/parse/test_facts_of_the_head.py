@@ -168,6 +168,11 @@ TOLD: dict[str, tuple[str, list[str], dict[str, str | None]]] = {
         [PARAMETER_JSON],
         {"batch_size": "256", "gpus": "8", "model": "resnet50", "planned_iterations": "120"},
     ),
+    "planned in each epoch": (
+        "dle-resnet50",
+        [" PARAMETER warmup_epochs : 5  epochs : 3  prof : 41 "],
+        {"planned_iterations": "120"},
+    ),
     "not planned": ("dle-resnet50", [" PARAMETER prof : -1 "], {"planned_iterations": None}),
     "NCHW": (
         "dle-resnet50",
