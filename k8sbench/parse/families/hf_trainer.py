@@ -135,7 +135,8 @@ class _Reader(LineReader):
             max(each, 1) for b in batches for each in (b // accumulated, -(-b // accumulated))
         }
         # Epochs may be rounded to two digits.
-        if any(abs(epochs * each - planned) <= 1 + 0.005 * each for each in lengths):
+        slack = min(accumulated, 2) / 2
+        if any(abs(epochs * each - planned) <= slack + 0.005 * each for each in lengths):
             return planned
         usual = planned / in_epochs
         return round(epochs * (usual if usual in lengths else max(lengths)))

@@ -312,6 +312,7 @@ RAN: dict[str, tuple[list[str], int]] = {
         [*head(100, epochs=9_223_372_036_854_775_807), last(20.0, 2.2, 100, 1600)],
         100,
     ),
+    "one of two steps": ([*head(2, examples="16", epochs=2), last(20.0, 1.0, 2, 32)], 1),
     "resumed": ([*head(1250, begun=1000), last(20.0, 10.0)], 250),
     "resumed twice": (
         [*head(1250), *head(1250, begun=500), *head(1250, begun=1000), last(20.0, 10.0)],
