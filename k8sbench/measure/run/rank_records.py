@@ -221,11 +221,9 @@ class RankRecords:
         turns = self.epochs.turns(record, self._previous) and self._turn(
             record, file, opens=opens, restart=restart
         )
-        iteration = record.iteration
-        position = self._base + iteration
+        position = self._base + (iteration := record.iteration)
         if position <= self.position and not turns:
-            if self.replay is None:
-                self._furthest = furthest
+            self._furthest = self._furthest if self.replay else furthest
             self._look_back(record, file, position, restart)
             return
         if self.replay is not None:
@@ -238,10 +236,18 @@ class RankRecords:
         line = Occurrence(file, record, position)
         if opens:
             self._opening_position = position
-            if not restart:
-                self.opening = Occurrence(file, record, position - covered)
-        else:
-            self._count_distance(line, distance, turns=turns, events=events)
+            self.opening = None if restart else Occurrence(file, record, position - covered)
+        elif distance == self.distances.usual and not turns and record.steps is None:
+            self.distances.same()
+        elif (
+            record.epoch == self.epochs.current
+            or turns
+            or record.steps
+            or distance >= 2 * self.usual
+        ):
+            # Else the last few iterations of an epoch are in no line, where they are counted on.
+            missed = self.distances.add(distance, line, turns=turns, events=events)
+            self.sums.epoch.complete &= not missed
         self.all_records += 1
         self.position, self._previous = position, iteration
         self.epochs.current = record.epoch
@@ -251,10 +257,9 @@ class RankRecords:
         steady = not (record.holds or restart or holds or self._unsteady)
         even = undisturbed and not (opens or turns)
         passed = self.clock.advance(record.stamp, record.paused)
-        passed = None if restart else passed
         alone = steady and even and passed is not None
         if self.last:
-            own, clock = Covered(covered, time), passed if undisturbed else None
+            own, clock = Covered(covered, time), passed if undisturbed and not restart else None
             covered, time = self._means.unroll(position, own, clock, even=even, restart=restart)
             self._unsteady = not (covered or steady)
             if distance <= self.last:
@@ -267,9 +272,8 @@ class RankRecords:
         at = None if record.stamp is None else self.clock.latest
         if position - covered < self.window.warmup:
             self.tally.began = at
-        entry = Entry(
-            *(line, distance, covered, time, printed, at, passed or 0.0, counts, steady, alone)
-        )
+        passed = 0.0 if restart or passed is None else passed
+        entry = Entry(*(line, distance, covered, time, printed, at, passed, counts, steady, alone))
         self.sums.add(entry)
         self.clock.compare(entry)
 
@@ -277,22 +281,6 @@ class RankRecords:
         if self.replay == "repeated" and not turns:
             self._previous, self._mean.printed = self._furthest
         self.replay = None
-
-    def _count_distance(
-        self, line: Occurrence, distance: int, *, turns: bool, events: bool
-    ) -> None:
-        record = line.record
-        if distance == self.distances.usual and not turns and record.steps is None:
-            self.distances.same()
-        elif (
-            record.epoch == self.epochs.current
-            or turns
-            or record.steps
-            or distance >= 2 * self.usual
-        ):
-            # Else the last few iterations of an epoch are in no line, where they are counted on.
-            missed = self.distances.add(distance, line, turns=turns, events=events)
-            self.sums.epoch.complete &= not missed
 
     def _follows(self, record: Record) -> bool:
         """True if no other lines than usual stand between two records."""
