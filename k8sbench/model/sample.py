@@ -111,6 +111,8 @@ class Record(_Printed, frozen=True, kw_only=True, gc=False):
     iteration: int
     """1-based number of the last covered iteration."""
     epoch: int | None = None
+    epochs: int | None = None
+    """Planned epochs."""
     total: int | None = None
     """Planned iterations, of the epoch if ``numbering`` is by epoch."""
     rate: float | None = None

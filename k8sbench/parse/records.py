@@ -58,9 +58,9 @@ _LOSS = re.compile(r"\bloss:\s+" + LOSS_NUMBER)
 class RecordRule(msgspec.Struct, frozen=True):
     """A training line.
 
-    Groups: ``iteration``, ``epoch``, ``total``, ``rate``, ``step_seconds``, ``mean_seconds``,
-    ``data_seconds``, ``compute_rate`` (without the wait for data), ``loss``, ``middle`` (the text
-    that holds the loss), ``stamp``, ``memory``.
+    Groups: ``iteration``, ``epoch``, ``epochs`` (planned), ``total``, ``rate``, ``step_seconds``,
+    ``mean_seconds``, ``data_seconds``, ``compute_rate`` (without the wait for data), ``loss``,
+    ``middle`` (the text that holds the loss), ``stamp``, ``memory``.
     """
 
     needle: str
@@ -98,6 +98,7 @@ class RecordRule(msgspec.Struct, frozen=True):
             shape=self.shape,
             iteration=iteration + 1 - self.first_iteration,
             epoch=_whole(text("epoch"), MOST_EPOCHS),
+            epochs=_whole(text("epochs"), MOST_EPOCHS) or None,
             total=_whole(text("total"), MOST_ITERATIONS) or None,
             rate=rate,
             seconds=seconds,

@@ -16,7 +16,7 @@ from k8sbench.measure.run.rank_records import RankRecords
 from k8sbench.model.counts import counted
 from k8sbench.model.finding import Finding, Severity
 from k8sbench.model.measurement import Measurement
-from k8sbench.model.sample import LogGap
+from k8sbench.model.sample import LogGap, Mark
 from k8sbench.parse.reading import OURS
 
 ENOUGH = 0.98
@@ -27,7 +27,11 @@ Programs that stop after N iterations may print one less.
 OF_ONE_RUN = ("run_id", "batch_size", "mode", "data.digest", "weights.digest")
 """Facts of our own logs that all ranks and attempts share."""
 SLOW_LOADER = 0.1
+ROUNDED_PLAN = 0.01
+"""Maximum relative error of steps that follow from printed time and rate."""
 UNSTEADY = 0.05
+SAMPLED = 0.05
+"""Maximum share of the window's iterations that no added line covers."""
 LEAST_OF_MEDIAN = 0.7
 """Minimum headline ÷ median; below it, a few records dominate."""
 
@@ -76,11 +80,7 @@ def _transport(log: LogFacts) -> Iterator[Finding]:
 def _amount(case: Case) -> Iterator[Finding]:
     log, rank = case.log, case.rank
     if rank is None and log.whole_run is not None:
-        mark, file = log.whole_run
-        yield rules.SUMMARY_ONLY.finding(
-            "The log states the rate of the whole run, warm-up included, and has no records.",
-            [evidence.place(file, mark.line, mark.text)],
-        )
+        yield from _summary_only(case, *log.whole_run)
         return
     records = rank.tally.records if rank else 0
     if records < FEWEST_RECORDS:
@@ -108,6 +108,31 @@ def _amount(case: Case) -> Iterator[Finding]:
     if log.window is not None and warmup is not None and log.window.warmup < warmup:
         text = f"The run's own warm-up is {log.window.warmup} iterations, the benchmark's {warmup}."
         yield rules.SHORT_WARMUP.finding(text, log.place("warmup"))
+
+
+def _summary_only(case: Case, mark: Mark, file: str) -> Iterator[Finding]:
+    """Check a figure that is the summary's alone."""
+    places = [evidence.place(file, mark.line, mark.text)]
+    text = "The log states the rate of the whole run, warm-up included, and has no records."
+    stated, planned, ran = map(mark.number, ("whole_run_rate", "planned", "ran"))
+    if stated and planned and ran and ran != planned:
+        text += f" It divides all {planned:.0f} planned steps by the time of the {ran:.0f} that ran"
+        text += f", which gives {stated:.5g}."
+    yield rules.SUMMARY_ONLY.finding(text, places)
+    if ran is not None and planned and not 0 < ran <= planned:
+        text = f"{ran:.0f} steps ran by the log's epochs and resumption, of {planned:.0f} planned."
+        yield rules.SUMMARY_MISMATCH.finding(text, places)
+    by_rate = mark.number("by_rate")
+    if by_rate and planned and abs(by_rate / planned - 1) > ROUNDED_PLAN + 1 / planned:
+        text = f"Its time and rate are of {by_rate:.0f} steps, {planned:.0f} were planned."
+        yield rules.SUMMARY_MISMATCH.finding(text, places)
+    runs = case.log.whole_runs
+    if len(runs) > 1:
+        rates = [run.number("whole_run_rate") or run.number("whole_run_seconds") for run, _ in runs]
+        stated_rates = " and ".join(f"{rate:.6g}" for rate in rates if rate)
+        text = f"The log holds more than one run: summaries of {stated_rates}."
+        places = [evidence.place(name, run.line, run.text) for run, name in runs]
+        yield rules.TWO_RUNS.finding(text, places)
 
 
 def _whole_length(case: Case, asked: int) -> int:
@@ -168,12 +193,17 @@ def _iterations(case: Case, rank: RankRecords) -> Iterator[Finding]:
             f"The run was restarted{again}.",
             [*case.log.restarts, *rank.odd["redone"].places],
         )
-    if rank.last and rank.samples_steps:
-        text = (
-            f"A line's time is the mean of its last {rank.last} iterations; "
-            f"{rank.usual - rank.last} of {rank.usual} are in none. The headline is "
-        )
-        text += "of the printed ones alone." if rank.tally.printed_alone else "by the time stamps."
+    span = rank.tally.span
+    between = span.last - span.first + 1 if span else 0
+    left_out = between - span.iterations if span else 0
+    if rank.last and (rank.samples_steps or left_out > SAMPLED * between):
+        text = f"A line's time is the mean of its last {rank.last} iterations; "
+        if rank.samples_steps:
+            text += f"{rank.usual - rank.last} of {rank.usual} are in none. The headline is "
+            by_clock = not rank.tally.printed_alone
+            text += "by the time stamps." if by_clock else "of the printed ones alone."
+        else:
+            text += f"the lines that can be added up leave out {left_out} of {between}."
         yield rules.SAMPLED_STEPS.finding(
             text, [rank.tally.first.place] if rank.tally.first else ()
         )
@@ -245,15 +275,14 @@ def _run_summary(case: Case) -> Iterator[Finding]:
 
 def _whole_run(case: Case) -> Iterator[Finding]:
     """A declared format's figure for the whole run, beside its records."""
-    if case.log.whole_run is None or case.rank is None or not case.rank.tally.records:
+    if case.rank is None or not case.rank.tally.records or case.rank.shape.number != "rate":
         return
-    mark, file = case.log.whole_run
-    stated, rates = mark.number("whole_run_rate"), case.rank.tally
-    if stated is None or case.rank.shape.number != "rate":
-        return
-    of_lines = rates.iterations / rates.time
+    of_lines = case.rank.tally.iterations / case.rank.tally.time
     low, high = WHOLE_RUN
-    if not low * of_lines <= stated <= high * of_lines:
+    for mark, file in case.log.whole_runs:
+        stated = mark.number("whole_run_rate")
+        if stated is None or low * of_lines <= stated <= high * of_lines:
+            continue
         text = f"The log says {stated:.5g} for the whole run, its lines come to {of_lines:.5g}."
         yield rules.SUMMARY_MISMATCH.finding(text, [evidence.place(file, mark.line, mark.text)])
 

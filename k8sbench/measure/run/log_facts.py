@@ -26,6 +26,8 @@ from k8sbench.parse.records import number_in
 
 LONGEST_WARMUP = 0.25
 """Maximum share of planned iterations for a family's default warm-up."""
+OTHER_RANK = 0.05
+"""Maximum relative difference of the summaries of a job's ranks."""
 SAME_RUN = ("model", "gpus", "batch_size", "precision")
 """Facts that no restart changes."""
 _TIMES = ("mean", "median", "p95", "max")
@@ -60,6 +62,13 @@ class _Marks(NamedTuple):
 _NO_MARKS = _Marks()
 
 
+def _alike(one: Mark, other: Mark) -> bool:
+    """True if two summaries may be of two ranks of a job."""
+    names = ("whole_run_rate", "whole_run_seconds")
+    pairs = [(one.number(name) or 0.0, other.number(name) or 0.0) for name in names]
+    return all(math.isclose(*pair, rel_tol=OTHER_RANK) for pair in pairs)
+
+
 class LogFacts:
     """All facts, records and events of a run's logs, once they are read."""
 
@@ -89,7 +98,8 @@ class LogFacts:
         """By rank, of its last attempt, where our own logs name it."""
         self.gpu_series = TrainerSeries()
         self.summary: tuple[Mark, str] | None = None
-        self.whole_run: tuple[Mark, str] | None = None
+        self._whole_runs: dict[tuple[int, str], dict[str, tuple[Mark, str]]] = {}
+        """File's number and rank → text of a whole run's summary → summary, file."""
         self.epoch_ends: list[tuple[Mark, Place, int, float]] = []
         """An epoch's summary in the log, with line, records and mean rate."""
         self.unread: dict[str, tuple[str, Place, int]] = {}
@@ -151,6 +161,22 @@ class LogFacts:
             key=lambda t: (-t.tally.records, -t.all_records, len(t.source), t.source),
             default=None,
         )
+
+    @property
+    def whole_runs(self) -> list[tuple[Mark, str]]:
+        """Different summaries of whole runs, with their files.
+
+        Of the lowest rank, and those of others that are of no rank of its job.
+        """
+        ranks = sorted(self._whole_runs, key=lambda rank: (rank[0], len(rank[1]), rank[1]))
+        found = [summary for rank in ranks[:1] for summary in self._whole_runs[rank].values()]
+        others = [summary for rank in ranks[1:] for summary in self._whole_runs[rank].values()]
+        return found + [each for each in others if not _alike(each[0], found[0][0])]
+
+    @property
+    def whole_run(self) -> tuple[Mark, str] | None:
+        """The first of them; None without any."""
+        return next(iter(self.whole_runs), None)
 
     @property
     def steady(self) -> SteadyPart | None:
@@ -234,6 +260,9 @@ class LogFacts:
         source = record.source
         rank = self.ranks.get(source)
         if rank is None:
+            if record.epochs is not None:
+                place = evidence.place(file, record.line, record.text)
+                self.facts["planned_epochs"].setdefault(str(record.epochs), place)
             window = self._choose_window(record)
             others = () if self._marks.restarts else self.ranks.values()
             last, every = self.whole("window_size"), self.whole("log_interval")
@@ -319,7 +348,8 @@ class LogFacts:
         elif kind == "summary":
             self.finished |= values.get("status") == "finished"
             if "whole_run_rate" in values:
-                self.whole_run = (mark, file)
+                summaries = self._whole_runs.setdefault((len(self.files), mark.source), {})
+                summaries[mark.text] = (mark, file)
             else:
                 self.summary = (mark, file)
         elif kind == "unread":
@@ -379,9 +409,22 @@ class LogFacts:
     def _usual_warmup(self, first: Record) -> int:
         """The family's warm-up; of a short run not more than leaves something to measure."""
         assert self.family is not None
-        planned = first.total or self.whole("planned_iterations")
+        every, total = self.whole("log_interval") or 0, first.total
+        if total is None and 1 < first.iteration < every:
+            total = first.iteration  # only the end of an epoch is printed before the interval's
+        planned = self.planned_iterations(total, by_epoch=first.shape.numbering != "run")
         usual = self.family.warmup
         return usual if planned is None else min(usual, int(planned * LONGEST_WARMUP))
+
+    def planned_iterations(self, total: int | None, *, by_epoch: bool) -> int | None:
+        """Planned iterations of the run; None if not stated.
+
+        ``total`` is what a line states: of the run, or with ``by_epoch`` of an epoch.
+        """
+        epochs, logged = self.whole("planned_epochs"), self.whole("planned_iterations")
+        if not by_epoch:
+            return total or logged
+        return logged if epochs is None or total is None else epochs * total
 
     def _states(self, expected: Expectation) -> bool:
         """True if the log states the benchmark of a conditional expectation."""

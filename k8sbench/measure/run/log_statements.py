@@ -20,6 +20,7 @@ from k8sbench.model.measurement import (
     Weights,
     arithmetic_digest,
 )
+from k8sbench.model.sample import Mark
 from k8sbench.model.spec import Accuracy
 from k8sbench.parse.reading import OURS
 
@@ -155,13 +156,14 @@ def product(log: LogFacts) -> int | None:
 def planned_iterations(log: LogFacts) -> int | None:
     """Iterations that were planned for the run, as far as the log states them."""
     rank = log.rank
-    logged = log.whole("planned_iterations")
-    if rank is None or not rank.epochs.restart:
-        return (rank.sums.planned if rank else None) or logged
-    epochs = log.whole("planned_epochs")
-    if epochs is not None and rank.sums.planned is not None:
-        return epochs * rank.sums.planned
-    return logged
+    total, by_epoch = (rank.sums.planned, rank.epochs.restart) if rank else (None, False)
+    return log.planned_iterations(total, by_epoch=by_epoch)
+
+
+def share_that_ran(summary: Mark) -> float:
+    """Return the steps that ran ÷ those that a summary's rate is of."""
+    ran, planned = summary.number("ran"), summary.number("planned")
+    return ran / planned if ran and planned else 1.0
 
 
 # -- samples of a step ----------------------------------------------------------------------------

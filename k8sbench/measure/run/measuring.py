@@ -351,6 +351,7 @@ def _whole_run(
     mark, _ = log.whole_run
     rate, seconds = mark.number("whole_run_rate"), mark.number("whole_run_seconds")
     if rate is not None:
+        rate *= log_statements.share_that_ran(mark)
         declared = log.expected.format
         per_card = not isinstance(declared, str) and declared.per == "card"
         figure = rate * ((log.expected.gpus or log.whole("gpus") or 1) if per_card else 1)

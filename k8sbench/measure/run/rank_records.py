@@ -13,15 +13,8 @@ from typing import Literal
 
 from k8sbench.measure.run.evidence import Occurrence, Occurrences
 from k8sbench.measure.run.log_clock import LogClock
-from k8sbench.measure.run.rank_sums import (
-    CountedSteps,
-    Covered,
-    Distances,
-    Entry,
-    Epoch,
-    RankSums,
-    RunningMean,
-)
+from k8sbench.measure.run.means import Covered, LastMeans, RunningMean
+from k8sbench.measure.run.rank_sums import CountedSteps, Distances, Entry, Epoch, RankSums
 from k8sbench.model.sample import Mark, Record
 
 ROUNDED = 1e-4
@@ -108,7 +101,9 @@ class RankRecords:
         """Iterations of the run before this epoch."""
         self._previous = 0
         """Iteration of the record before, as numbered in the log."""
-        self._mean = RunningMean(shape)
+        self._mean, self._means = RunningMean(shape), LastMeans(self.last, shape)
+        self._unsteady = False
+        """True if a line whose time does not follow holds more than training."""
         self._furthest = (0, self._mean.printed)
         """Iteration and mean at the furthest record, during a replay."""
         self.resumed = False
@@ -236,28 +231,22 @@ class RankRecords:
         turns = self.epochs.turns(record, self._previous) and self._turn(
             record, file, opens=opens, restart=restart
         )
-        iteration = record.iteration
-        position = self._base + iteration
+        position = self._base + (iteration := record.iteration)
         if position <= self.position and not turns:
-            if self.replay is None:
-                self._furthest = furthest
+            self._furthest = self._furthest if self.replay else furthest
             self._look_back(record, file, position, restart)
             return
         if self.replay is not None:
             # Caught up with where the log had been: from here on it is new.
-            if self.replay != "repeated":
-                restart = True
-            elif not turns:
-                self._previous, self._mean.printed = self._furthest
-            self.replay = None
+            restart |= self.replay != "repeated"
+            self._end_replay(turns=turns)
         distance = iteration - self._previous
         printed = covered, time = self._covers(record, distance, upto)
         between = position - self.position
         line = Occurrence(file, record, position)
         if opens:
             self._opening_position = position
-            if not restart:
-                self.opening = Occurrence(file, record, position - covered)
+            self.opening = None if restart else Occurrence(file, record, position - covered)
         elif distance == self.distances.usual and not turns and record.steps is None:
             self.distances.same()
         elif (
@@ -276,28 +265,38 @@ class RankRecords:
             )
             self.sums.epoch.complete &= not missed
         self.all_records += 1
-        self.position = position
-        self._previous = iteration
+        self.position, self._previous = position, iteration
         self.epochs.current = record.epoch
         self.resumed |= restart and not opens
         # Between two epochs an evaluation lies in no record's time.
         holds = events and (self.shape.holds_events or distance <= self.last) and not turns
-        steady = not (record.holds or restart or holds)
-        alone = steady and not (opens or turns) and undisturbed
-        alone = alone and (covered == distance or self._single)
+        steady = not (record.holds or restart or holds or self._unsteady)
+        even = undisturbed and not (opens or turns)
         passed = self.clock.advance(record.stamp, record.paused)
-        if restart or passed is None:
-            passed, alone = 0.0, False
-        elif self.last not in {0, between} and undisturbed and passed >= 0 and not self._by_rate:
-            # The means overlap, or leave steps out; nothing but training lies between the stamps.
-            covered, time, alone = between, passed, between == distance > self.last
-        counts = position - covered >= self.window.warmup and position <= self.window.end
+        alone = steady and even and passed is not None
+        if self.last:
+            own, clock = Covered(covered, time), passed if undisturbed and not restart else None
+            covered, time = self._means.unroll(position, own, clock, even=even, restart=restart)
+            self._unsteady = not (covered or steady)
+            if distance <= self.last:
+                printed, alone = (covered, time), alone and self._means.exact
+        if 0 < self.last < between == covered:
+            alone = between == distance  # the lines leave steps out, which the stamps do not
+        else:
+            alone = alone and (printed[0] == distance or self._single)
+        counts = 0 < covered <= position - self.window.warmup and position <= self.window.end
         at = None if record.stamp is None else self.clock.latest
         if position - covered < self.window.warmup:
             self.tally.began = at
-        entry = Entry(line, distance, covered, time, printed, at, passed, counts, steady, alone)
+        passed = 0.0 if restart or passed is None else passed
+        entry = Entry(*(line, distance, covered, time, printed, at, passed, counts, steady, alone))
         self.sums.add(entry)
         self.clock.compare(entry)
+
+    def _end_replay(self, *, turns: bool) -> None:
+        if self.replay == "repeated" and not turns:
+            self._previous, self._mean.printed = self._furthest
+        self.replay = None
 
     def _follows(self, record: Record) -> bool:
         """True if no other lines than usual stand between two records."""

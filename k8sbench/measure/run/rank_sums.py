@@ -1,6 +1,6 @@
 """Sums over the records of one rank.
 
-Also last values, distances, missing iterations, and unrolled running means.
+Also last values, distances and missing iterations.
 """
 
 from __future__ import annotations
@@ -121,15 +121,19 @@ class Tally:
         if entry.at is not None:
             last = Stamped(position, entry.at, self.iterations, self.time, self._paused)
             self.stamped = (self.stamped[0] if self.stamped else last, last)
-        if own_time <= 0:
+        averaged, by_rate = self._shape.averaged, self._shape.number == "rate"
+        if own_time <= 0 and averaged != "last":
             # The last digit of a running mean is more than the record's time. What it lacks the
             # next one has: the sums need both, and it has no rate of its own.
             return
         self.records += 1
-        rate = printed / own_time
-        if record.seconds and self._shape.averaged == "running":
+        if averaged == "last" and by_rate:
+            rate = record.rate or 0.0
+        elif record.seconds and averaged in {"last", "running"}:
             # A step that is printed beside its running mean has a rate of its own.
             rate = 1 / record.seconds
+        else:
+            rate = printed / own_time
         self.rates.append(rate)
         if entry.steady and record.waiting is not None:
             # An evaluation counts as a wait for the data of the iteration after it.
@@ -185,71 +189,6 @@ class Tally:
             return self.began, None
         first, last = self.stamped
         return first.stamp if self.began is None else self.began, last.stamp
-
-
-class Covered(NamedTuple):
-    """Iterations, and what they took."""
-
-    iterations: int
-    seconds: float
-    """Total time of all iterations; per sample, for printed rates."""
-
-
-NOTHING = Covered(0, 0.0)
-
-
-class RunningMean:
-    """The running mean of one rank, as far as the log has printed it."""
-
-    def __init__(self, shape: Shape) -> None:
-        self._shape = shape
-        self.printed = NOTHING
-        """Iterations and time of the previous record's mean."""
-        self._carried = 0
-        """Iterations of the epoch before that the mean covers, too."""
-        self._untimed = 0
-        """Iterations before the epoch's mean begins.
-
-        Some programs do not time the first step, and print a first line at the second.
-        """
-
-    def turn(self, total: int, *, goes_on: bool) -> None:
-        """Start an epoch of ``total`` iterations.
-
-        ``goes_on``: it follows the previous epoch in the same run.
-        """
-        if goes_on and self._shape.carries and self.printed.iterations:
-            self._carried = max(total - self._shape.skips, 0)
-        else:
-            self._carried, self.printed = 0, NOTHING
-
-    def replace(self, record: Record) -> None:
-        """Take in a record that leads no further."""
-        self.printed = self._of(record)
-
-    def unroll(self, record: Record, previous: int) -> Covered:
-        """Return what a record adds; ``previous`` is the iteration of the epoch's one before."""
-        if previous == 0:
-            self._untimed = int(self._shape.skips > 0 and record.iteration == 2)
-        before, self.printed = self.printed, self._of(record)
-        if previous <= self._shape.skips < record.iteration:
-            # The mean began anew in between, or here.
-            return self.printed
-        return Covered(
-            self.printed.iterations - before.iterations, self.printed.seconds - before.seconds
-        )
-
-    def _of(self, record: Record) -> Covered:
-        iterations, skips = record.iteration, self._shape.skips
-        if iterations > skips:
-            iterations -= skips
-        else:
-            iterations += self._carried or -self._untimed
-        if self._shape.number == "rate":
-            mean = 1 / record.rate if record.rate else 0.0
-        else:
-            mean = record.mean_seconds or 0.0
-        return Covered(iterations, mean * iterations)
 
 
 class Distances:

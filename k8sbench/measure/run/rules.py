@@ -141,9 +141,9 @@ TRAINER_COUNT = reject(
 TWO_RUNS = reject("two-runs", "Measure each run's log alone.")
 """The log holds more than one run.
 
-A second header without a restart, or another total, batch, model or number of GPUs. For our own
-trainers also another run id, mode, data or start weights. Of several files, one differs from the
-others.
+A second header without a restart, another total, batch, model or number of GPUs, or several
+summaries and no training lines. For our own trainers also another run id, mode, data or start
+weights. Of several files, one differs from the others.
 """
 UNREAD_NUMBER = reject("unread-number", "Correct the pattern, or print plain numbers.")
 """A group of a declared format matches no number.
@@ -236,7 +236,8 @@ SAMPLED_STEPS = warn(
 """Printed steps do not represent all steps.
 
 The log prints single steps, its mean over an epoch differs by more than 5 %, and that epoch began
-in the warm-up. Or its lines average fewer steps than lie between them (mmengine).
+in the warm-up. Or its lines average the last N steps, and over 5 % are in none that can be added up
+(mmengine).
 """
 SOCKETS_BETWEEN_NODES = warn(
     "sockets-between-nodes",

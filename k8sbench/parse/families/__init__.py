@@ -27,7 +27,7 @@ NAMES = (
 
 Modules are named alike, with ``_`` for ``-``, except for those of ``small``.
 """
-_SMALL = ("tsm", "arcface-torch", "timm", "hf-trainer")
+_SMALL = ("tsm", "arcface-torch", "timm")
 """Families of the module ``small``."""
 
 FAMILIES: dict[str, Family]

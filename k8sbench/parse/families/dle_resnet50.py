@@ -69,8 +69,9 @@ def _parameter(pattern: str, **says: str) -> FactRule:
 def _derive(stated: Mapping[str, Fact]) -> Iterator[Fact]:
     prof, no_amp = stated.get("_prof"), stated.get("_no_amp")
     if prof is not None:
-        # --prof N stops before it prints iteration N.
-        yield prof.like("planned_iterations", str(int(prof.value) - 1))
+        # --prof N stops before it prints iteration N of an epoch.
+        epochs = int(stated["_epochs"].value) if "_epochs" in stated else 1
+        yield prof.like("planned_iterations", str(epochs * (int(prof.value) - 1)))
     if no_amp is not None and "precision" not in stated:
         yield no_amp.like("precision", "fp32")
 
@@ -85,6 +86,7 @@ FAMILY = Family(
         _parameter(rf'arch{_IS}(?P<model>[^\s",]+)', program="DeepLearningExamples"),
         _parameter(rf"batch_size{_IS}(?P<batch_size>\d{{1,12}})"),
         _parameter(rf"world_size{_IS}(?P<gpus>\d{{1,12}})"),
+        _parameter(rf"epochs{_IS}(?P<_epochs>\d{{1,6}})"),
         _parameter(rf"prof{_IS}(?P<_prof>\d{{1,12}})"),
         _parameter(rf"print_freq{_IS}(?P<log_interval>\d{{1,12}})"),
         _parameter(rf"(?:amp|fp16){_IS}[Tt]rue", precision="amp", amp_dtype="fp16"),

@@ -2,8 +2,9 @@
 
 ``time`` is seconds per iteration of the job, as a mean of the last ``window_size`` iterations,
 however many lie between two lines: with 10 of 50 four fifths are in no figure, with 10 of 5 each is
-in two. Its timer begins anew with an epoch and with an evaluation, so that only what follows these,
-and a checkpoint, is in the time of the next iteration.
+in two. They reach back over epochs, evaluations and restarts. Its timer begins anew with an epoch
+and with an evaluation, so that only what follows these, and a checkpoint, is in the time of the
+next iteration.
 
 ``vis_data/scalars.json`` has the same numbers as JSON, in full digits and without stamps. There
 iterations are counted on through the epochs, by ``step``, which counts epochs in an evaluation.

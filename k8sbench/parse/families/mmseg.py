@@ -57,6 +57,7 @@ _NUMBERS = (
     # is not possessive: Python before 3.11.5 then finds no loss.
     rf"(?:(?:[^\[\],]++|,(?! loss: {_LOSS}))*, loss: (?P<loss>{_LOSS}))?"
 )
+_PLANNED = r"(?:\bmax: (?=\d+ {0}\b)|\bmax_{0}=|^total_{0} = )"
 _HEADLINES = "mIoU|mDice|mFscore|bbox_mAP"
 _EVALUATED = r"(?:Iter|Epoch)\(val\) (?:\[\d+\])?\[\d+\]"
 _TRAINED = r"Iter \[\d+/\d+\](?=[^\[\]]* loss: )"
@@ -180,7 +181,8 @@ FAMILY = Family(
         rule("Fp16OptimizerHook", precision="amp", amp_dtype="fp16"),
         rule("fp16 = ", r"^fp16 = dict\(", precision="amp", amp_dtype="fp16"),
         rule("Head'", r"type='(?P<model>\w+Head)'"),
-        rule("iters", r"\bmax: (?P<planned_iterations>\d{1,12}) iters"),
+        rule("iters", _PLANNED.format("iters") + r"(?P<planned_iterations>\d{1,12})"),
+        rule("epochs", _PLANNED.format("epochs") + r"(?P<planned_epochs>\d{1,6})"),
         rule("config", r"^config$", _config="True"),
         rule("gpu_ids = range(", r"^gpu_ids = range\(0, (?P<gpu_ids>\d{1,12})\)"),
         rule("gpu_ids = [", r"^gpu_ids = \[(?P<_gpu_ids>\d+(?:, ?\d+)*)\]"),

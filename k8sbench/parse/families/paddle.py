@@ -36,7 +36,7 @@ LAUNCH = (
 )
 
 DYGRAPH_LINE = (
-    r"\[Train\]\[Epoch (?P<epoch>\d{1,6})/\d+\]"
+    r"\[Train\]\[Epoch (?P<epoch>\d{1,6})/(?P<epochs>\d{1,6})\]"
     r"\[Iter: ?(?P<iteration>\d{1,12})/(?P<total>\d{1,12})\](?P<middle>(?:(?!\[Train\]).)*?)"
     r"batch_cost: (?P<step_seconds>\d+\.\d+) ?s, "
     r"reader_cost: (?P<data_seconds>\d+\.\d+)(?: ?s)?, ips: (?P<rate>\d+\.\d{5,}) ?"

@@ -1,4 +1,4 @@
-"""Logs of small training programs: TSM, InsightFace, timm, Hugging Face.
+"""Logs of small training programs: TSM, InsightFace, timm.
 
 Each is a table of expressions; none needs code of its own.
 """
@@ -111,25 +111,11 @@ TIMM = Family(
         rule("a single process on 1 device (", r" device \((?P<device>cpu|cuda)", gpus="1"),
         rule(", total ", r"Process \d+, total (?P<gpus>\d+), device (?P<device>cpu|cuda)"),
         rule("global batch size (", r"global batch size \((?P<global_batch>\d+)\)"),
+        rule("Scheduled epochs: ", r"Scheduled epochs: (?P<planned_epochs>\d{1,6})"),
         rule("AMP not enabled.", precision="fp32"),
         rule("Training in mixed precision.", precision="amp"),
     ),
     records=(RecordRule("Train: ", _TIMM_RECORD, _TIMM_SHAPE, first_iteration=0),),
     evaluations=(EvaluationRule("Test: [", _TIMM_TESTED, "Acc@1", "%"),),
     marks=(MarkRule("Test: [", "evaluation"),),
-)
-
-# Logs of Hugging Face's Trainer, whose last line has the run's rate.
-
-_HF_LAST = re.compile(
-    r"'train_samples_per_second': '?(?P<whole_run_rate>\d+\.?\d*)"
-    r"(?:.*?'train_loss': '?(?P<final_loss>[-\d.e]+))?"
-)
-
-HF_TRAINER = Family(
-    name="hf-trainer",
-    title="Hugging Face's Trainer",
-    framework="pytorch",
-    unit="samples/s",
-    marks=(MarkRule("'train_samples_per_second'", "summary", _HF_LAST),),
 )

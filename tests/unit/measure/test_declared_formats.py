@@ -55,6 +55,17 @@ def test_the_seconds_of_a_whole_run_are_those_of_one_step_of_the_job() -> None:
     assert (without.rate, ids(without, "reject")) == (None, ["batch-unknown"])
 
 
+def test_several_summaries_alone_are_several_runs_with_all_figures_named() -> None:
+    """As of several collectives; training lines show by themselves of which run they are."""
+    others = [SUMMARY.replace("64", "48"), SUMMARY.replace("64", "32")]
+    found = measured([SUMMARY, *others], record=None)
+    (said,) = (each for each in found.reasons if each.severity == "reject")
+    assert (said.id, [place.line for place in said.evidence]) == ("two-runs", [1, 2, 3])
+    assert "64 and 48 and 32" in said.sentence
+    assert measured([SUMMARY, SUMMARY], record=None).rate == 64.0
+    assert measured([*LINES, SUMMARY, *others[:1]]).verdict == "valid"
+
+
 def test_a_whole_runs_rate_and_seconds_per_step_are_not_compared() -> None:
     """Without the batch they are unrelated, and the window's figure counts."""
     seconds = r"step (?P<iteration>\S+) loss (?P<loss>\S+) ips (?P<step_seconds>\S+)"
@@ -277,6 +288,25 @@ def test_rates_of_the_last_few_steps_are_those_of_the_printed_steps_alone() -> N
     found = by_stamps(lines, averaged="last", last=10, record=record, unit="images/s")
     assert found.rate == pytest.approx(20.0)
     assert (found.estimator, found.iterations) == ("printed_steps", 90)
+
+
+@pytest.mark.parametrize("number", ["ips (?P<rate>", "time (?P<step_seconds>"])
+def test_means_of_the_last_few_steps_are_exact_where_they_overlap(number: str) -> None:
+    """Steps of 0.5 s, and of 3 s after evaluations."""
+    times = [3.0 if step % 40 == 0 else 0.5 for step in range(400)]
+    lines = []
+    for step in range(10, 401, 10):
+        last = times[max(step - 40, 0) : step]
+        mean = sum(last) / len(last)
+        lines.append(f"step {step} time {mean:.4f} ips {8 / mean:.4f}")
+        if step % 40 == 0:
+            lines.append("val mIoU: 68.7")
+    record = rf"^step (?P<iteration>\d+) .*?\b{number}[\d.]+)"
+    unit = "images/s" if "rate" in number else "s/step"
+    declared = LogFormat(name="mine", unit=unit, per="job", record=record, averaged="last", last=40)
+    found = measured_by(lines, format=declared, batch_size=8, warmup=50)
+    assert (found.verdict, found.iterations) == ("valid", 350)
+    assert found.rate == pytest.approx(8 * 350 / sum(times[50:]), rel=1e-4)
 
 
 def test_a_line_of_json_is_measured_by_its_keys() -> None:

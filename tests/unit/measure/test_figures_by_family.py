@@ -5,7 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.unit.measure.support import fixture, ids, lines_of, measured
+from k8sbench.measure.run.expectation import Expectation
+from k8sbench.measure.run.measuring import measure
+from tests.unit.measure.support import Lines, fixture, ids, lines_of, measured
+from tests.unit.presence import present
 
 CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     # 2 GPUs × 4. Records of 10 iterations: five usual ones of 0.5 s before the evaluation (the one
@@ -265,3 +268,115 @@ def test_the_last_line_of_hugging_face_s_trainer_has_the_rate_of_the_whole_run(m
     lines = ["{'loss': 2.5, 'epoch': 0.5}", f"{{{last}, 'epoch': 1.0}}"]
     found = measured(lines, format="hf-trainer", gpus=2, batch_size=None)
     assert (found.rate, found.final_loss, ids(found)) == (93.23, 1.25, ["summary-only"])
+
+
+def head(steps: int, *, begun: int = 0, examples: str = "2,000", epochs: int = 10) -> list[str]:
+    """The head of an attempt of Hugging Face's Trainer; batches of 16."""
+    resumed = [f"  Continuing training from global step {begun}"] if begun else []
+    return [
+        "***** Running training *****",
+        *(f"  Num examples = {examples}", f"  Num Epochs = {epochs:,}"),
+        "  Total train batch size (w. parallel, distributed & accumulation) = 16",
+        *("  Gradient Accumulation steps = 1", f"  Total optimization steps = {steps:,}"),
+        *resumed,
+    ]
+
+
+def last(seconds: float, epochs: float, steps: int = 1250, samples: int = 20000) -> str:
+    """Its last line, whose rates are of the whole plan."""
+    return (
+        f"{{'train_runtime': {seconds}, 'train_samples_per_second': {samples / seconds:.3f}, "
+        f"'train_steps_per_second': {steps / seconds:.3f}, 'train_loss': 0.5, 'epoch': {epochs}}}"
+    )
+
+
+def bar(*done: int, total: int = 1250, began: int = 0) -> str:
+    """A progress bar, drawn again every 0.08 s a step."""
+    times = [divmod(round((each - began) * 0.08), 60) for each in done]
+    drawn = [
+        f" 9%|# | {each}/{total} [{minutes:02}:{seconds:02}<00:01,  9it/s]"
+        for each, (minutes, seconds) in zip(done, times, strict=True)
+    ]
+    return "\r".join([f"  0%| | 0/{total} [00:00<?, ?it/s]", *drawn])
+
+
+EVALUATED = ["***** Running Evaluation *****", "  Num examples = 500", "  Batch size = 16"]
+
+
+RAN: dict[str, tuple[list[str], int]] = {
+    "to its end": ([*head(1250), last(20.0, 10.0)], 1250),
+    "after an evaluation": ([*EVALUATED, *head(1250), *EVALUATED, last(20.0, 10.0)], 1250),
+    "epochs of two digits": ([*head(1250, examples="2,010"), last(20.0, 9.92)], 1250),
+    "to a number of steps": ([*head(100, epochs=1), last(20.0, 0.8, 100, 1600)], 100),
+    "without a length": (
+        [*head(100, epochs=9_223_372_036_854_775_807), last(20.0, 2.2, 100, 1600)],
+        100,
+    ),
+    "one of two steps": ([*head(2, examples="16", epochs=2), last(20.0, 1.0, 2, 32)], 1),
+    "resumed": ([*head(1250, begun=1000), last(20.0, 10.0)], 250),
+    "resumed twice": (
+        [*head(1250), *head(1250, begun=500), *head(1250, begun=1000), last(20.0, 10.0)],
+        250,
+    ),
+    "ended early": ([*head(1250), last(20.0, 2.0)], 250),
+    "resumed and ended early": ([*head(1250, begun=500), last(20.0, 6.0)], 250),
+    "a bar to its end": ([bar(1, 600, 1250), last(100.0, 10.0)], 1250),
+    "a bar behind": ([bar(1, 600, 1240), last(100.0, 10.0)], 1250),
+    "a bar that ends early": ([bar(1, 100, 250), last(20.0, 2.0)], 250),
+    "a resumed bar": ([bar(1001, 1100, 1250, began=1000), last(20.0, 10.0)], 250),
+    "a second attempt's bar": (
+        [bar(1, 600, 1030), bar(1001, 1100, 1250, began=1000), last(20.0, 10.0)],
+        250,
+    ),
+}
+"""Log → steps that ran since its last attempt began."""
+
+
+@pytest.mark.parametrize("case", RAN)
+def test_the_figure_of_hugging_face_s_trainer_is_of_the_steps_that_ran(case: str) -> None:
+    log, ran = RAN[case]
+    found = measured(log, format="hf-trainer", batch_size=None)
+    (said,) = found.reasons
+    seconds = 100.0 if "'train_runtime': 100" in log[-1] else 20.0
+    assert (found.verdict, found.rate) == ("valid", 16 * ran / seconds)
+    assert ("planned steps" in said.sentence) == (ran not in {100, 1250})
+
+
+@pytest.mark.parametrize(
+    ("log", "numbers"),
+    [
+        ([*head(1250), last(20.0, 12.0)], ("1500", "1250")),
+        ([*head(1250, begun=1250), last(20.0, 10.0)], ("0", "1250")),
+        ([*head(1250), last(20.0, 10.0, 625)], ("625", "1250")),
+    ],
+)
+def test_a_last_line_that_contradicts_its_head_is_refused_with_both_numbers(
+    log: list[str], numbers: tuple[str, str]
+) -> None:
+    found = measured(log, format="hf-trainer", batch_size=None)
+    (said,) = (each for each in found.reasons if each.severity == "reject")
+    assert said.id == "summary-mismatch"
+    assert all(number in said.sentence for number in numbers)
+
+
+def test_several_last_lines_are_several_runs_with_all_figures_named() -> None:
+    log = [last(40.0, 1.0), last(10.0, 1.0), last(20.0, 1.0)]
+    found = measured(log, format="hf-trainer", batch_size=None)
+    (said,) = (each for each in found.reasons if each.severity == "reject")
+    assert (said.id, len(said.evidence)) == ("two-runs", 3)
+    assert "500 and 2000 and 1000" in said.sentence
+    # A copy of a line is no other run.
+    assert measured([log[0], log[0]], format="hf-trainer", batch_size=None).rate == 500
+
+
+@pytest.mark.parametrize(("second", "reasons"), [(39.8, []), (20.0, ["two-runs"])])
+def test_the_last_line_of_rank_0_is_the_jobs_if_other_ranks_agree(
+    second: float, reasons: list[str]
+) -> None:
+    ranks = [last(second, 1.0), last(40.0, 1.0)]
+    known: dict[str, Any] = {"format": "hf-trainer", "gpus": 2}
+    one = measured([f"[default{1 - rank}]: {line}" for rank, line in enumerate(ranks)], **known)
+    files = measure([Lines([line], line) for line in ranks[::-1]], Expectation(**known))
+    for found in (one, files):
+        assert ids(found, "reject") == reasons
+        assert present(found.throughput or found.unverified).time_weighted == 500

@@ -1,6 +1,7 @@
 """Lines that print the mean of the last few iterations, as mmengine's do."""
 
 import datetime
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -97,13 +98,118 @@ def test_stamps_that_leave_too_little_time_for_the_printed_iterations_are_reject
         assert (found.verdict, "clock-mismatch" in ids(found)) == (verdict, verdict == "rejected")
 
 
-def test_of_overlapping_means_none_is_added_up() -> None:
-    """Each step is in ten lines; by the stamps, one line has 30 s."""
-    times = [3.0] * 40
-    times[19] = 30.0
-    found = mmengine(logged(times, every=1, printed=3.0), warmup=10)
-    assert found.rate == pytest.approx(8 * 30 / (29 * 3 + 30))
-    assert "sampled-steps" not in ids(found)
+def overlapping(
+    times: Sequence[float], *, every: int, size: int, epoch: int, json: bool = False
+) -> Iterator[str]:
+    """Lines with means of ``size`` steps; evaluations of 4 s."""
+    yield f"log_processor = dict(by_epoch=True, window_size={size})"
+    for step in range(1, len(times) + 1):
+        number, inner = divmod(step - 1, epoch)
+        if inner == 0 and number:
+            evaluated = f"Epoch(val) [{number}][5/5]    coco/bbox_mAP: 0.5000  data_time: 0.0600"
+            yield '{"coco/bbox_mAP": 0.5, "time": 0.1, "step": 1}' if json else evaluated
+        if (inner + 1) % every:
+            continue
+        at = BEGAN + datetime.timedelta(seconds=sum(times[:step]) + 4 * number)
+        last = times[max(step - size, 0) : step]
+        mean = sum(last) / len(last)
+        if json:
+            yield f'{{"time": {mean}, "epoch": {number + 1}, "iter": {step}, "step": {step}}}'
+            continue
+        yield (
+            f"{at:%Y/%m/%d %H:%M:%S} - mmengine - INFO - Epoch(train)  [{number + 1}]"
+            f"[{inner + 1}/{epoch}]  lr: 0.1  time: {mean:.4f}  data_time: 0.0100  loss: 1.0000"
+        )
+
+
+def slow_starts(count: int, epoch: int) -> list[float]:
+    """Steps of 0.5 s and of 3 s at the start of each epoch."""
+    return [3.0 if step % epoch == 0 else 0.5 for step in range(count)]
+
+
+@pytest.mark.parametrize("json", [False, True], ids=["stamps", "JSON"])
+@pytest.mark.parametrize(
+    ("every", "size", "epoch"), [(1, 50, 20), (10, 50, 100), (5, 10, 15), (10, 50, 25), (1, 7, 13)]
+)
+def test_the_times_of_overlapping_means_are_exact(
+    every: int, size: int, epoch: int, json: bool
+) -> None:
+    """Each line's beginning is another line's end, in any epoch."""
+    times = slow_starts(20 * epoch, epoch)
+    lines = list(overlapping(times, every=every, size=size, epoch=epoch, json=json))
+    found = mmengine(lines, warmup=2 * epoch)
+    window = present(found.window)
+    first, last = window.first_iteration - 1, window.last_iteration
+    assert (found.verdict, first <= 3 * epoch, found.iterations) == ("valid", True, last - first)
+    assert found.rate == pytest.approx(8 * (last - first) / sum(times[first:last]), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("every", "size", "epoch"), [(7, 20, 23), (20, 50, 73), (10, 50, 33), (5, 50, 17), (7, 10, 130)]
+)
+def test_where_no_line_is_as_far_back_stamps_fill_in(every: int, size: int, epoch: int) -> None:
+    """Between two lines without an evaluation steps are even, which gives the time before."""
+    times = slow_starts(20 * epoch, epoch)
+    lines = list(overlapping(times, every=every, size=size, epoch=epoch))
+    found = mmengine(lines, warmup=20)
+    assert found.verdict == "valid"
+    # What the last epoch has after its last line is in none.
+    assert found.rate == pytest.approx(8 * len(times[20:]) / sum(times[20:]), rel=0.02)
+
+
+def test_lines_whose_time_does_not_follow_are_left_out_and_named() -> None:
+    """Without stamps, of two epochs of 30 only the last 50 iterations add up."""
+    times = slow_starts(600, 30)
+    lines = list(overlapping(times, every=30, size=50, epoch=30, json=True))
+    found = mmengine(lines, warmup=30)
+    assert (found.verdict, found.iterations) == ("valid", 450)
+    (said,) = (each for each in found.reasons if each.id == "sampled-steps")
+    assert "leave out 80 of 530" in said.sentence
+
+
+def test_the_log_of_a_resumed_run_is_added_up_from_its_first_line() -> None:
+    times = slow_starts(1000, 100)
+    lines = list(overlapping(times, every=10, size=50, epoch=100))
+    later = [lines[0], "resumed epoch: 3, iter: 320", *lines[36:]]
+    found = mmengine(later, warmup=20)
+    window = present(found.window)
+    first, last = window.first_iteration - 1, window.last_iteration
+    assert (found.verdict, first, last) == ("valid", 320, 1000)
+    assert found.rate == pytest.approx(8 * (last - first) / sum(times[first:last]), rel=0.01)
+
+
+def test_last_digits_do_not_add_up() -> None:
+    """What a line adds may be less than its mean's last digit, or negative."""
+    times = [0.0102 + 0.0009 * (step % 7 == 0) for step in range(2000)]
+    found = mmengine(overlapping(times, every=1, size=100, epoch=2000), warmup=500)
+    assert (found.verdict, found.iterations, found.records) == ("valid", 1500, 1500)
+    assert found.rate == pytest.approx(8 * 1500 / sum(times[500:]), rel=0.005)
+    assert present(found.throughput).median == pytest.approx(found.rate, rel=0.01)
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["kept", "forgotten"])
+def test_after_a_restart_means_may_reach_back_or_begin_anew(kept: bool) -> None:
+    """From the checkpoint at 400 the steps after it run again; the first takes 5 s longer."""
+    times = slow_starts(1000, 100)
+    again = [5.5, *times[401:]]
+    before = list(overlapping(times[:430], every=10, size=50, epoch=1000))
+    after = list(overlapping([*times[:400], *again], every=10, size=50, epoch=1000))[41:]
+    if not kept:
+        fresh = overlapping(again, every=10, size=50, epoch=1000)
+        means = [line.partition("  time: ")[2][:6] for line in fresh][1:]
+        after = [
+            re.sub("time: .{6}", f"time: {mean}", line, count=1)
+            for line, mean in zip(after, means, strict=True)
+        ]
+    found = mmengine([*before, "resumed epoch: 0, iter: 400", *after], warmup=20)
+    assert (found.verdict, found.iterations) == ("valid", 980)
+    assert found.rate == pytest.approx(8 * 980 / sum(times[20:]), rel=0.015)
+
+
+def test_overlapping_means_must_agree_with_the_stamps() -> None:
+    """By the means, 0.5 s a step; by the stamps, 0.8 s."""
+    lines = list(logged([0.8 * 10] * 40, every=10, printed=0.5))
+    assert ids(mmengine([WINDOW.format(50), *lines], warmup=10), "reject") == ["clock-mismatch"]
 
 
 def test_the_first_lines_of_a_log_are_of_no_more_than_they_say() -> None:

@@ -30,6 +30,59 @@ def test_the_default_warm_up_is_the_formats(given: int | None, planned: int, war
     assert (found.warmup_iterations, found.iterations) == (warmup, 100 - warmup)
 
 
+# Epochs of 6 iterations with one line each: three of 1 s per iteration, all others of 0.5 s.
+TIMES = "time: {time:.4f}, data_time: 0.0100, memory: 9, loss: 1.0"
+MMCV = "Epoch [{epoch}][6/6]\tlr: 0.1, " + TIMES
+MMENGINE = "Epoch(train)  [{epoch}][6/6]  lr: 0.1  " + TIMES.replace(", ", "  ") + "000"
+PADDLE = (
+    "[Train][Epoch {epoch}/{epochs}][Iter: 5/6]lr: 0.1, loss: 1.0, "
+    "batch_cost: {time:.5f}s, reader_cost: 0.01, ips: {rate:.5f} images/s"
+)
+RATES = "Time: {time:.3f}s, {rate:.2f}/s  ({time:.3f}s, {rate:.2f}/s)  LR: 0.1  Data: 0.0 (0.0)"
+SECONDS = "Time {time:.3f} ({time:.3f})\tData 0.0 (0.0)\tLoss 1.0 (1.0)"
+BY_EPOCH = {
+    "mmcv": ("mmseg", "workflow: [('train', 1)], max: {epochs} epochs", MMCV),
+    "mmcv's configuration": ("mmseg", "runner = dict(max_epochs={epochs})", MMCV),
+    "mmcv's JSON": (
+        "mmseg",
+        r'{{"env_info": "", "config": "total_epochs = {epochs}\ninterval=50, hooks=[1]\n"}}',
+        '{{"mode": "train", "epoch": {epoch}, "iter": 6, "data_time": 0.01, "time": {time}}}',
+    ),
+    "mmengine": ("mmengine", "train_cfg = dict(max_epochs={epochs})", MMENGINE),
+    "plsc 2.4": ("plsc", "", f"plsc INFO: {PADDLE}ec"),
+    "PaddleClas": ("paddleclas", "", PADDLE),
+    "timm": (
+        "timm",
+        "Scheduled epochs: {epochs}. LR stepped per epoch.",
+        "Train: {epoch} [   5/6 (100%)]  Loss: 1.0 (1.0)  " + RATES,
+    ),
+    "TSM": ("tsm", "storing name: R50_e{epochs}", "Epoch: [{epoch}][5/6], lr: 0.1\t" + SECONDS),
+}
+
+
+@pytest.mark.parametrize(("epochs", "share"), [(400, None), (40, 60), (12, 18)])
+@pytest.mark.parametrize("program", BY_EPOCH)
+def test_the_default_warm_up_is_at_most_a_quarter_of_all_planned_epochs(
+    program: str, epochs: int, share: int | None
+) -> None:
+    family, head, line = BY_EPOCH[program]
+    first = 0 if family in {"timm", "tsm"} else 1
+    lines = [head.format(epochs=epochs)]
+    for epoch in range(first, first + 40):
+        seconds = 1.0 if epoch < first + 3 else 0.5
+        values = {"epoch": epoch, "epochs": epochs, "time": seconds, "rate": 4 / seconds}
+        lines.append(line.format(**values))
+    found = measured(lines, format=family, warmup=None)
+    usual = {"tsm": 100, "plsc": 50}.get(family, 20)
+    assert found.warmup_iterations == min(usual, share or usual)
+    assert (present(found.throughput).median, ids(found, "reject")) == (8.0, [])
+
+
+def test_epochs_of_which_the_log_states_no_number_do_not_shorten_the_warm_up() -> None:
+    lines = [MMCV.format(epoch=epoch, time=0.5) for epoch in range(1, 41)]
+    assert measured(lines, warmup=None).warmup_iterations == 20
+
+
 def test_a_window_that_the_log_never_reaches_has_no_figure() -> None:
     found = measured(run([0.5] * 6), warmup=1000)
     assert (found.throughput, found.unverified, found.window) == (None, None, None)

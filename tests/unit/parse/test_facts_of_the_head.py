@@ -207,6 +207,11 @@ TOLD: dict[str, tuple[str, list[str], dict[str, str | None]]] = {
         [PARAMETER_JSON],
         {"batch_size": "256", "gpus": "8", "model": "resnet50", "planned_iterations": "120"},
     ),
+    "planned in each epoch": (
+        "dle-resnet50",
+        [" PARAMETER warmup_epochs : 5  epochs : 3  prof : 41 "],
+        {"planned_iterations": "120"},
+    ),
     "not planned": ("dle-resnet50", [" PARAMETER prof : -1 "], {"planned_iterations": None}),
     "NCHW": (
         "dle-resnet50",
@@ -241,6 +246,18 @@ TOLD: dict[str, tuple[str, list[str], dict[str, str | None]]] = {
     ),
     "plsc's FP32": ("plsc", ["x plsc INFO:     level : O0"], {"precision": "fp32"}),
     "epochs in a name": ("tsm", ["storing name: TSM_RGB_resnet50_e50"], {"planned_epochs": "50"}),
+    "timm's epochs": ("timm", ["Scheduled epochs: 300."], {"planned_epochs": "300"}),
+    **{
+        f"mmcv: {line}": ("mmseg", [line], {"planned_iterations": steps, "planned_epochs": epochs})
+        for line, steps, epochs in (
+            ("workflow: [('train', 1)], max: 80 iters", "80", None),
+            ("workflow: [('train', 1)], max: 12 epochs", None, "12"),
+            ("runner = dict(type='IterBasedRunner', max_iters=80)", "80", None),
+            ("runner = dict(type='EpochBasedRunner', max_epochs=12)", None, "12"),
+            ("total_iters = 80", "80", None),
+            ("total_epochs = 12", None, "12"),
+        )
+    },
 }
 
 
