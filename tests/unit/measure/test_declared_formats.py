@@ -36,11 +36,12 @@ def test_a_summary_alone_has_one_figure_and_the_others_say_so() -> None:
 @pytest.mark.parametrize("line", ["step (?P<iteration>\\S+) .* ips (?P<rate>\\S+)", None])
 def test_steps_per_second_become_samples_by_the_batch_of_the_job(line: str | None) -> None:
     """16 images per GPU on 4 GPUs: 64 images a step."""
-    form = LogFormat(**{**PATTERNS, "record": line}, name="mine", unit="steps/s", per="job")
+    patterns = {"record": line, "summary": r"done: (?P<rate>\S+) it/s"}
+    form = LogFormat(**patterns, name="mine", unit="steps/s", per="job")
     lines = [f"step {step} loss 2.5 ips 4.5" for step in range(1, 31)] if line else []
-    found = measured_by([*lines, "done: 4.5 img/s"], format=form, gpus=4, batch_size=16)
+    found = measured_by([*lines, "done: 4.5 it/s"], format=form, gpus=4, batch_size=16)
     assert found.rate == pytest.approx(288.0)
-    without = measured_by([*lines, "done: 4.5 img/s"], format=form, gpus=4, batch_size=None)
+    without = measured_by([*lines, "done: 4.5 it/s"], format=form, gpus=4, batch_size=None)
     assert (without.rate, "batch-unknown" in ids(without, "reject")) == (None, True)
 
 
@@ -68,7 +69,7 @@ def test_a_whole_runs_rate_and_seconds_per_step_are_not_compared() -> None:
     assert (found.rate, ids(found)) == (64.5, [])
 
 
-@pytest.mark.parametrize("text", ["1,356.8", "950.1k", "n/a"])
+@pytest.mark.parametrize("text", ["1,356.8", "950.1x", "n/a"])
 def test_rates_that_cannot_be_read_are_an_error_that_names_the_first(text: str) -> None:
     with pytest.raises(InputError, match=f"rate matches '{text}'") as caught:
         measured([line.replace("64.5", text) for line in LINES])
