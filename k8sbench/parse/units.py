@@ -40,14 +40,17 @@ _SPLIT = re.compile(r"([-+]?[\d.]+(?:[eE][-+]?\d+)?)(\D.*)", re.DOTALL)
 NOT_A_NUMBER = "which is not a number"
 
 
-def after(text: str, *, is_time: bool) -> Unit | None:
-    """Return the unit that a text begins with; None if it begins with none."""
+def after(text: str, *, is_time: bool) -> tuple[Unit | None, int]:
+    """Return the unit that a text begins with, None if none, and its length."""
     if is_time:
         found = _TIME_AFTER.match(text)
-        return found and _time(found)
-    if found := _RATE_AFTER.match(text):
-        return _rate(found, found["word"])
-    return (found := _MANY_AFTER.match(text)) and Unit(MANY[found["word"]], "")
+        unit = found and _time(found)
+    elif found := _RATE_AFTER.match(text):
+        unit = _rate(found, found["word"])
+    else:
+        found = _MANY_AFTER.match(text)
+        unit = found and Unit(MANY[found["word"]], "")
+    return unit, found.end() if found else 0
 
 
 def before(text: str, *, is_time: bool) -> Unit | None:
@@ -135,10 +138,10 @@ class Converted:
             return plain
         is_time, own = name != "rate", None
         if number_in(plain) is None and (parts := _SPLIT.fullmatch(plain)):
-            own = after(parts[2], is_time=is_time)
+            own, _ = after(parts[2], is_time=is_time)
             plain = plain if own is None else parts[1]
         ahead, behind = self._around(name)
-        near = own or after(behind, is_time=is_time)
+        near = own or after(behind, is_time=is_time)[0]
         label = None if near and near.noun else before(ahead, is_time=is_time)
         found, number = near or label, number_in(plain)
         # The declared unit is that of the rate, or of the time where there is none.

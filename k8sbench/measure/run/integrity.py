@@ -26,7 +26,7 @@ ENOUGH = 0.98
 
 Programs that stop after N iterations may print one less.
 """
-_IN_SEQUENCES = "If the batch counts sequences, declare their tokens: `sequence_length`."
+_IN_SEQUENCES = " A GPU's step is taken as {} tokens; of a batch in sequences, declare the `sequence_length`."
 OF_ONE_RUN = ("run_id", "batch_size", "mode", "data.digest", "weights.digest")
 """Facts of our own logs that all ranks and attempts share."""
 SLOW_LOADER = 0.1
@@ -199,7 +199,8 @@ def _clock(case: Case, rank: RankRecords) -> Iterator[Finding]:
     if not (contradictions or rank.resumed or case.log.restarts):
         contradictions += log_clock.apart(case.seconds_per_unit, rank.tally, rank.shape)
     tokens = rank.shape.number == "rate" and (case.log.expected.unit or "").startswith("tokens")
-    more = f" {_IN_SEQUENCES}" if tokens and case.log.sequence_length is None else ""
+    length = case.log.sequence_length or 1
+    more = _IN_SEQUENCES.format(case.batch * length) if tokens and case.batch else ""
     for finding in contradictions:
         yield msgspec.structs.replace(finding, sentence=finding.sentence + more)
 
