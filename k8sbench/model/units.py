@@ -51,9 +51,12 @@ class Unit(NamedTuple):
 
     def __str__(self) -> str:
         """The unit as a file declares it."""
-        table = SECONDS if self.is_time else MANY
-        first = next((name for name, scale in table.items() if scale == self.scale), "?")
-        return f"{first}/step" if self.is_time else f"{first}{self.noun or 'samples'}/s"
+        if self.is_time:
+            return f"{next(name for name, scale in SECONDS.items() if scale == self.scale)}/step"
+        names = ((many, per) for per in ("s", "min", "h", "ms") for many in MANY)
+        fits = ((m, per) for m, per in names if MANY[m] / SECONDS[per] == self.scale)
+        many, per = next(fits, ("", "s"))
+        return f"{many.upper()}{self.noun or 'samples'}/{per}"
 
 
 def counted(word: str) -> tuple[float, str]:

@@ -45,7 +45,7 @@ _TIME = r"(?: ?(?:in )?\(?(?:s|secs?|seconds?|ms|msecs?|milliseconds?|us|µs)(?:
 _STEPS = r"(?:step|iter(?:ation)?|it|batch|update)"
 _NOT = re.compile(
     r"\b(?:eta|remain\w*|required|left|total time|wall|since|so far|cumul\w*|forward|fwd|bwd|backward"
-    r"|optim\w*|comm\w*|allreduce|eval\w*|val\w*|test|save|saving|checkpoint|compile|epoch time"
+    r"|optim\w*|comm\w*|comput\w*|allreduce|eval\w*|val\w*|test|save|saving|checkpoint|compile|epoch time"
     r"|flops?|tflops?|gflops?|mfu|hfu|mem\w*|lr|learning rate|acc\w*|top ?\d|grad\w*|gnorm|skipped"
     r"|nan|number of|max|warm ?up|accum\w*|scale|data|reader|load\w*|fetch|feed|input|io|wait\w*"
     r"|consumed|seen|log|interval|size|seed)\b"
@@ -95,10 +95,8 @@ def _kind(label: str) -> Kind:
     if not words:
         return Kind.BARE
     kind = next((kind for kind, pattern in _LABELS if pattern.search(words)), Kind.OTHER)
-    excluded = _NOT.search(re.sub(r"\bdata parallel|\bper (?:gpu|device)\b", "", words))
-    if excluded and not (kind == Kind.LOSS and excluded[0] in {"max", "total time"}):
-        return Kind.OTHER
-    return kind
+    excluded = _NOT.search(words.replace("interval", "") if kind == Kind.RATE else words)
+    return Kind.OTHER if excluded else kind
 
 
 def of_lines(lines: Sequence[str]) -> list[Column]:
@@ -134,15 +132,15 @@ def _labelled(
     for index, (begin, end) in enumerate(spans):
         gap, behind = line[at:begin], line[end : spans[index + 1][0] if spans[index + 1 :] else None]
         is_of = index > 0 and re.fullmatch(r" *(?:/|of) *", gap) is not None
-        label = "" if is_of else re.split(r"[,;|{}\t#\]]|  +| [-–] ", gap.rstrip(" \t:=\"'[(|."))[-1]
+        label = "" if is_of else re.split(r"[,;|{}\t#\]]|  +| [-–] ", gap.rstrip(" \t:=\"'[(."))[-1]
         label = label.lstrip(")\"' [:.-(")
         kind = Kind.OF if is_of else _kind(label)
         unit, used = _beside(line, begin, end, kind, behind)
-        if kind in {Kind.BARE, Kind.OTHER} and unit and behind[:used].strip() not in MANY:
+        if kind in {Kind.BARE, Kind.OTHER, Kind.OF} and unit and behind[:used].strip() not in MANY:
             rest = behind[used:]
             is_last = len(spans) == index + 1
             # ``loss 3.9 tokens/s 52001``: what only spaces separate from a number is its label.
-            owns = kind == Kind.BARE or (_NOT.search(label.lower()) is None and (rest.strip() or is_last))
+            owns = kind != Kind.OTHER or (_NOT.search(label.lower()) is None and (rest.strip() or is_last))
             if owns and (not unit.is_time or _STEP_BEHIND.match(behind)):
                 kind = Kind.SECONDS if unit.is_time else Kind.RATE
         if unit and unit.noun in {"FLOP", "bytes"}:

@@ -107,6 +107,8 @@ def _steps(found: Sequence[Column], *, varied: bool) -> dict[str, Column]:
     bare = [i for i in of if found[i].kind not in {Kind.STEP, Kind.EPOCH}]
     likely = [i for i, each in enumerate(found) if each.kind == Kind.STEP or i in bare[-1:]]
     likely = [i for i in likely if _counts(found[i], varied=varied)]
+    if not likely and bare and varied and _counts(found[bare[-1] + 1], varied=True):
+        return {"epoch": found[bare[-1]], "iteration": found[bare[-1] + 1]}  # 0/40 of DeepSpeed
     if not likely:
         return {}
     best = max(likely, key=lambda i: (_step_rank(found[i]), i in of))
@@ -179,7 +181,7 @@ def _rank(column: Column) -> tuple[int, ...]:
     known = column.unit is not None or re.search(r"ips|qps|fps|tps|wps|tgs|sps|throughput", label) is not None
     counts = is_rate and noun != "steps" and "ups" not in label
     about = 3 if counts and known else 2 if not is_rate else 1
-    smoothed = re.search(r"running|average|mean|overall|total|global_avg", label) is not None
+    smoothed = re.search(r"running|average|mean|overall|global_avg", label) is not None
     newest = re.search(r"last|max|min", label) is None
     return about, not smoothed, newest, not (column.unit and column.unit.per_card)
 
@@ -212,7 +214,7 @@ def _values(
     if noun == "tokens":
         more["sequence_length"] = f"{facts.length or 1}  # check: tokens of a sequence of the batch"
     if facts.expressions:
-        more["facts"] = "  # check: what the log states of its run"
+        more["facts"] = " # check: what the log states of its run"
     lines = [f"\n      {name}: {text}" for name, text in more.items()]
     lines += [f"\n        - {_quoted(text)}  # check" for text in facts.expressions]
     is_card = bool(speed.unit and speed.unit.per_card) or _of_a_card(speed, sample[0])
@@ -236,9 +238,10 @@ def _values(
 
 
 def _of_a_card(speed: Column, line: str) -> bool:
-    """True for the rates of torchtitan and Paddle's programs, which name no GPU."""
-    words = {"tps": "mfu", "tgs": "", "ips": "batch_cost"}
-    return any(w in speed.label and also in line for w, also in words.items())
+    """True for rates of one GPU: torchtitan's and Paddle's labels do not name it."""
+    if re.search(r"(?:per|/)[_ ]?(?:gpu|device|card)|\b(?:tgs|ips)\b", speed.label):
+        return True
+    return "tps" in speed.label and "mfu" in line
 
 
 def _unit(speed: Column) -> tuple[str, str]:

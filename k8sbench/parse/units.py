@@ -26,7 +26,7 @@ _END = r"[\"')\]]*(?: \([a-z]+\))?(?P<glue>[\s.:=|]*)[\"'(\[]?$"
 """From a label to its number."""
 _TIME_AFTER = re.compile(rf" ?(?P<time>{_TIME})(?!\w)", re.IGNORECASE)
 _TIME_BEFORE = re.compile(
-    rf"(?:^|(?-i:(?<=[a-z])(?=[A-Z]))|[^a-z/]|/(?!s\b))(?P<time>{_TIME})"
+    rf"(?:^|(?-i:(?<=[a-z])(?=[A-Z]))|[^a-z/]|/(?!s(?:ec|econd)?s?\b))(?P<time>{_TIME})"
     rf"(?:[_ ]?(?:/|per)[_ ]?[a-z]+)?{_END}",
     re.IGNORECASE,
 )
@@ -37,7 +37,9 @@ _PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _TORN = re.compile(r"[,'_]\d{3}(?!\d)|[eE][-+]?\d")
 _TORN_BEFORE = re.compile(r"(?<![\d.])\d{1,3}[,'_]$")
 _SPLIT = re.compile(r"([-+]?[\d.]+(?:[eE][-+]?\d+)?)(\D.*)", re.DOTALL)
+_THOUSANDS = re.compile(r"\d{1,3}(?:[,'_ ]\d{3})+(?:\.\d*)?")
 NOT_A_NUMBER = "which is not a number"
+_SEPARATED = f"{NOT_A_NUMBER} unless `thousands` declares its separator"
 
 
 def after(text: str, *, is_time: bool) -> tuple[Unit | None, int]:
@@ -56,8 +58,11 @@ def after(text: str, *, is_time: bool) -> tuple[Unit | None, int]:
 def before(text: str, *, is_time: bool) -> Unit | None:
     """Return the unit in the label that a text ends with; None without one."""
     found = (_TIME_BEFORE if is_time else _RATE_BEFORE).search(text)
-    if not found or (found["glue"].isspace() and re.search(r"\d ?$", text[: found.start() + 1])):
-        return None  # none, or that of the number before
+    if not found:
+        return None
+    begin = found.start("time" if is_time else "word")
+    if found["glue"].isspace() and re.search(r"\d ?$", text[:begin]):
+        return None  # that of the number before
     if is_time:
         return _time(found)
     parts = _PARTS.findall(found["word"])
@@ -70,7 +75,8 @@ def _time(found: re.Match[str]) -> Unit:
 
 def _rate(found: re.Match[str], word: str) -> Unit:
     scale, noun = counted(word)
-    per_card = bool(found["card"]) or noun.lower() in _CARDS
+    is_card = noun.lower() in _CARDS
+    per_card, noun = is_card or bool(found["card"]), "" if is_card else noun
     return Unit(scale / SECONDS[found["time"].lower()], noun, per_card=per_card)
 
 
@@ -147,7 +153,7 @@ class Converted:
         # The declared unit is that of the rate, or of the time where there is none.
         is_declared = is_time == unit.is_time and name != "data_seconds"
         if number is None:
-            why = NOT_A_NUMBER
+            why = _SEPARATED if _THOUSANDS.fullmatch(plain) else NOT_A_NUMBER
         elif self._is_torn(name, ahead, behind):
             why = "which is part of a number; match all of it, and declare `thousands`"
         else:

@@ -287,3 +287,47 @@ def test_a_line_of_json_is_measured_by_its_keys() -> None:
     fields = {"iteration": "step", "rate": "metrics.ips", "loss": "metrics.loss"}
     found = measured(lines, record=None, fields=fields)
     assert (found.verdict, found.rate, found.final_loss) == ("valid", 64.5, 2.5)
+
+
+# Tokens of a batch in sequences
+
+
+def by_tokens(unit: str, line: str, **changes: Any) -> Measurement:
+    """Four sequences on each of 8 GPUs, a step of 2.5 s: 32 sequences of 2048 tokens."""
+    head = ["world_size=8 micro_batch=4 dtype=bf16 seq_len=2048"]
+    record = r"^(?P<stamp>\S+ \S+) step (?P<iteration>\d+) (?P<NAME>[\d.]+)"
+    known: dict[str, Any] = {
+        "name": "mine",
+        "unit": unit,
+        "per": "job",
+        "record": record.replace("NAME", "step_seconds" if "/step" in unit else "rate"),
+        "stamp_format": "%Y-%m-%d %H:%M:%S",
+        "facts": (r"world_size=(?P<gpus>\d+) micro_batch=(?P<batch_size>\d+)",),
+    }
+    lines = [text.replace("time 2.5000", line) for text in stamped(*[25.0] * 20, step=10, took=2.5)]
+    form = LogFormat(**known | changes)
+    return measured_by([*head, *lines], format=form, unit="tokens/s", gpus=8, warmup=50, batch_size=None)
+
+
+@pytest.mark.parametrize(
+    ("unit", "line"), [("tokens/s", "26214.4"), ("s/step", "2.5000"), ("steps/s", "0.4")]
+)
+@pytest.mark.parametrize(
+    "said", [{"sequence_length": 2048}, {"facts": (
+        r"world_size=(?P<gpus>\d+) micro_batch=(?P<batch_size>\d+)",
+        r"seq_len=(?P<sequence_length>\d+)",
+    )}]
+)
+def test_tokens_a_second_and_a_batch_in_sequences_agree(
+    unit: str, line: str, said: dict[str, Any]
+) -> None:
+    found = by_tokens(unit, line, **said)
+    assert (found.verdict, found.rate, ids(found)) == ("valid", pytest.approx(26214.4), [])
+    assert found.throughput is not None
+    assert found.throughput.timestamps == pytest.approx(26214.4)
+
+
+def test_the_clock_of_tokens_whose_sequences_are_unknown_names_the_key() -> None:
+    found = by_tokens("tokens/s", "26214.4")
+    (reason,) = [each for each in found.reasons if each.id == "clock-mismatch"]
+    assert "4 tokens; of a batch in sequences, declare the `sequence_length`" in reason.sentence
