@@ -193,6 +193,193 @@ def test_the_file_measures_the_log_that_it_was_written_for_once_it_is_confirmed(
     assert [line for line in written if "# " not in line] == []
 
 
+OTHERS: dict[str, tuple[str, str, str, str]] = {
+    "fairseq": (
+        "{at} | INFO | train_inner | epoch 001:    {step} / 9000 loss={loss}, ppl=14.2, wps=52001.3, "
+        "ups=3.2, wpb=16250, bsz=256, num_updates={step}, lr=1.2e-05, gnorm=1.2, wall=31",
+        *("52001.3", "tokens/s", "job"),
+    ),
+    "Detectron2": (
+        "[{at} d2.utils.events]:  eta: 1:00:00  iter: {step}  total_loss: {loss}  loss_cls: 0.3  "
+        "time: 0.3512  last_time: 0.3401  data_time: 0.0102  last_data_time: 0.0021  lr: 0.001",
+        *("0.3512", "s/step", "job"),
+    ),
+    "torchvision": (
+        "Epoch: [0]  [{step:>5}/5005]  eta: 1:00:00  lr: 0.1  img/s: 409.12  loss: 6.9 (6.9)  "
+        "acc1: 0.1 (0.1)  time: 0.0775  data: 0.0010  max mem: 5000",
+        *("409.12", "images/s", "job"),
+    ),
+    "DeiT": (
+        "Epoch: [0]  [{step:>4}/1251]  eta: 0:10:00  lr: 0.000010  loss: 6.9 (6.9)  time: 0.3500  "
+        "data: 0.0002  max mem: 5000",
+        *("0.3500", "s/step", "job"),
+    ),
+    "PyTorch's ImageNet example": (
+        "Epoch: [0][{step:>5}/5005]\tTime  0.312 ( 0.412)\tData  0.001 ( 0.101)\tLoss 6.9e+00 "
+        "(6.9e+00)\tAcc@1   0.39 (  0.10)",
+        *("0.312", "s/step", "job"),
+    ),
+    "GPT-NeoX": (
+        " samples/sec: 23.148 | iteration {step:>8}/  320000 | elapsed time per iteration (ms): "
+        "1382.0 | learning rate: 1.2E-05 | approx flops per GPU: 41.3TFLOPS | lm_loss: {loss}E+00 |",
+        *("23.148", "samples/s", "job"),
+    ),
+    "Megatron-DeepSpeed": (
+        " iteration {step:>8}/     500 | elapsed time per iteration (s): 4.00 | lm loss: {loss} | "
+        "samples per second: 64.012 | tokens per gpu per second (tgs): 16384.1 | TFLOPs: 40.1 |",
+        *("64.012", "samples/s", "job"),
+    ),
+    "NeMo": (
+        "Training epoch 0, iteration {step}/99999 | lr: 1.499e-07 | global_batch_size: 512 | "
+        "global_step: {step} | reduced_train_loss: {loss} | train_step_timing in s: 12.34",
+        *("12.34", "s/step", "job"),
+    ),
+    "InternLM": (
+        "{at},123\tINFO train.py:256 in record -- tflops=188.4, step={step}, loss={loss}, tgs "
+        "(tokens/gpu/second)=4181.17, tgs/last_tgs_1=4181.19, fwd_bwd_time=6.81, acc=0.0721",
+        *("4181.17", "tokens/s", "card"),
+    ),
+    "MaxText": (
+        "completed step: {step}, seconds: 5.123, TFLOP/s/device: 201.5, Tokens/s/device: 3201.2, "
+        "total_weights: 65536, loss: {loss}",
+        *("3201.2", "tokens/s", "card"),
+    ),
+    "llm.c": (
+        "step {step:>4}/19560 | loss {loss} (+nanz)| norm 0.3000 (+nanz)| lr 1.00e-04 | 3020.12 ms | "
+        "32.1% bf16 MFU | 173601 tok/s",
+        *("173601", "tokens/s", "job"),
+    ),
+    "Caffe": (
+        "I0302 {at} 12345 solver.cpp:218] Iteration {step} (4.51 iter/s, 2.2173s/10 iters), loss = {loss}",
+        *("4.51", "steps/s", "job"),
+    ),
+    "DeepSpeed of 2022": (
+        "[{at},985] [INFO] [timer.py:189:stop] 0/{step}, SamplesPerSec=83.48609, MemAllocated=0.26GB",
+        *("83.48609", "samples/s", "job"),
+    ),
+    "PaddleNLP": (
+        "[{at},123] [    INFO] - global step {step}, epoch: 0, batch: {step}, loss: {loss}, speed: "
+        "6.50, ips: 630.0320 sequences/s, lr: 1e-4",
+        *("630.0320", "sequences/s", "card"),
+    ),
+    "PaddleDetection": (
+        "[{at}] ppdet.engine INFO: Epoch: [0] [{step:>4}/1000] learning_rate: 0.001 loss: {loss} eta: "
+        "1:00:00 batch_cost: 0.3012 data_cost: 0.0102 ips: 26.5600 images/s",
+        *("26.5600", "images/s", "card"),
+    ),
+    "Keras": (
+        "{step}/10000 [==>...........] - ETA: 10:12 - 120ms/step - loss: {loss} - accuracy: 0.1234",
+        *("120", "ms/step", "job"),
+    ),
+    "PyTorch's language model": (
+        "| epoch   1 | {step:>5}/ 2983 batches | lr 20.00 | ms/batch 143.20 | loss {loss} | ppl 300.1",
+        *("143.20", "ms/step", "job"),
+    ),
+    "MLPerf": (
+        '":::MLLOG {{"namespace": "", "time_ms": 1600000{step:06}, "key": "tracked_stats", "value": '
+        '{{"throughput": 512.0, "loss": {loss}}}, "metadata": {{"lineno": 12, "step": {step}}}}}',
+        *("512.0", "samples/s", "job"),
+    ),
+    "a total and a smoothed rate before": (
+        "iter {step} total_time {step}.5 s avg speed 70.1 running throughput 60.1 throughput 64.2",
+        *("64.2", "samples/s", "job"),
+    ),
+}
+"""Lines of other programs, the number that is their speed, its unit, and its scope."""
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_number_that_belongs_to_its_label_is_taken(name: str) -> None:
+    line, number, unit, per = OTHERS[name]
+    lines = stamped(line, 10)
+    guessed, found = guessing.guess(lines), pattern(lines)
+    assert guessed is not None
+    assert found is not None
+    assert (guessed["unit"], guessed["per"]) == (unit, per)
+    for written, step in ((lines[0], "10"), (lines[-1], "400")):
+        match = found.search(written)
+        assert match is not None
+        groups = match.groupdict()
+        assert (groups["iteration"], groups.get("rate") or groups["step_seconds"]) == (step, number)
+
+
+HEAD = [
+    "args: world_size=8, micro_batch=4, gradient_accumulation_steps=1, dtype=torch.bfloat16",
+    "max_seq_len: 2048",
+    "CUDA capacity: NVIDIA H100 80GB HBM3 with 79.10GiB memory",
+]
+
+
+def proposed(lines: list[str], folder: Path, cli: Cli, *options: str) -> str:
+    (folder / "a.log").write_text("\n".join(lines))
+    return cli("measure", str(folder / "a.log"), "--declare", *options).out
+
+
+@pytest.mark.parametrize(("rate", "verdict"), [("5,461.3", "valid"), ("2,730.7", "rejected")])
+def test_stamps_and_facts_are_proposed_so_that_the_log_can_contradict(
+    rate: str, verdict: str, tmp_path: Path, cli: Cli
+) -> None:
+    """4 × 2048 tokens in a step of 1.5 s; no option, and no check that needs a correction."""
+    lines = [*HEAD, *stamped(f"{{at}} step {{step}} loss {{loss}} {rate} tokens/s/gpu", 15)]
+    (tmp_path / "mine.yaml").write_text(proposed(lines, tmp_path, cli))
+    words = (str(tmp_path / "a.log"), "--benchmark", str(tmp_path / "mine.yaml"), "-o", "json")
+    out, _ = cli("measure", *words, code=0 if verdict == "valid" else 5)
+    (found,) = json.loads(out)
+    assert (found["verdict"], found["gpus"], found["batch_size_per_gpu"]) == (verdict, 8, 4)
+    assert (found["precision"], found["amp_dtype"]) == ("amp", "bf16")
+    assert found["gpu_model"] == "NVIDIA H100 80GB HBM3"
+    figure = (found["throughput"] or found["unverified"])["time_weighted"]
+    assert figure == pytest.approx(8 * float(rate.replace(",", "")))
+    assert [each["id"] for each in found["reasons"]] == (
+        [] if verdict == "valid" else ["clock-mismatch"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("head", "options", "batch"),
+    [
+        (["micro_batch_size ............ 4", "gradient_accumulation_steps: 8"], [], "32"),
+        (["Instantaneous batch size per device = 4", "Total train batch size = 32"], [], "4"),
+        (["global_batch_size: 256"], ["--gpus", "8"], "32"),
+        (["global_batch_size: 256"], [], "1"),
+        (["train_batch_size: 256", "num_gpus: 8"], [], "32"),
+        (["batch_size: 16"], ["--batch-size", "8"], "8"),
+        (["'batch_size': 16,"], [], "16"),
+        (["micro_batch_size: 4", "rank 1: micro_batch_size: 8"], [], "1"),
+    ],
+)
+def test_a_batch_of_all_gpus_is_not_proposed_as_one_gpus(
+    head: list[str], options: list[str], batch: str, tmp_path: Path, cli: Cli
+) -> None:
+    text = proposed([*head, *SHORT_DATE], tmp_path, cli, *options)
+    assert f"{{fp32: {batch}}}" in text
+
+
+@pytest.mark.parametrize(
+    ("form", "line"),
+    [
+        ("%Y-%m-%d %H:%M:%S,%f", "{at} step {step} 5 img/s"),
+        ("%Y/%m/%d %H:%M:%S", "[{at}] step {step} 5 img/s"),
+        ("%m/%d/%Y %H:%M:%S", "{at} - INFO - step {step} 5 img/s"),
+        ("%m%d %H:%M:%S.%f", "I{at} 140 loop.py:145] step {step} 5 img/s"),
+        ("%b %d %H:%M:%S", "{at} host train: step {step} 5 img/s"),
+        ("%H:%M:%S", "[{at}] step {step} 5 img/s"),
+        ("s", '{{"ts": 161800{step:0>4}.5, "step": {step}, "img_per_sec": 5}}'),
+    ],
+)
+def test_stamps_of_many_forms_are_found(form: str, line: str) -> None:
+    guessed = guessing.guess(stamped(line, 2, "%s" if form == "s" else form))
+    assert guessed is not None
+    assert f'stamp_format: "{form}"' in str(guessed["more"])
+
+
+@pytest.mark.parametrize("clock", ["[00:10<01:30]", "elapsed 0:00:{step:02}", "ETA 1:00:00"])
+def test_a_duration_is_no_stamp(clock: str) -> None:
+    guessed = guessing.guess(stamped(f"step {{step}} {clock} 5 img/s", 2))
+    assert guessed is not None
+    assert "stamp_format" not in str(guessed["more"])
+
+
 def guessed_at(key: str, *logs: list[str]) -> list[str | int | None]:
     return [(guessing.guess(lines) or {}).get(key) for lines in logs]
 
