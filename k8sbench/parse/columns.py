@@ -26,7 +26,7 @@ class Kind(IntEnum):
     """The second number of ``120/250``."""
     RATE = auto()
     SECONDS = auto()
-    """Of one step."""
+    """Time of one step."""
     LOSS = auto()
 
 
@@ -41,15 +41,16 @@ DATES = re.compile(
 """Dates, times and durations, whose numbers are none of the line's."""
 _WORDS = re.compile(r"(?<=[a-z\d])(?=[A-Z])|[_\-.]+|\s+")
 _BEHIND = r"(?: ?\([\w/ ]+\))?$"
-_TIME = r"(?: ?(?:in )?\(?(?:s|secs?|seconds?|ms|msecs?|milliseconds?|us|µs)(?: ?(?:/|per) ?\w+)?\)?)?$"
+_TIME = r"(?: ?(?:in )?\(?(?:s|secs?|seconds?|ms|msecs?|us|µs)(?: ?(?:/|per) ?\w+)?\)?)?$"
 _STEPS = r"(?:step|iter(?:ation)?|it|batch|update)"
 _NOT = re.compile(
-    r"\b(?:eta|remain\w*|required|left|total time|wall|since|so far|cumul\w*|forward|fwd|bwd|backward"
-    r"|optim\w*|comm\w*|comput\w*|allreduce|eval\w*|val\w*|test|save|saving|checkpoint|compile|epoch time"
-    r"|flops?|tflops?|gflops?|mfu|hfu|mem\w*|lr|learning rate|acc\w*|top ?\d|grad\w*|gnorm|skipped"
-    r"|nan|number of|max|warm ?up|accum\w*|scale|data|reader|load\w*|fetch|feed|input|io|wait\w*"
-    r"|consumed|seen|log|interval|size|seed)\b"
+    r"\b(?:eta|remain\w*|required|left|total time|wall|since|so far|cumul\w*|forward|fwd|bwd"
+    r"|backward|optim\w*|comm\w*|comput\w*|allreduce|eval\w*|val\w*|test|save|saving|checkpoint"
+    r"|compile|epoch time|t?flops?|gflops?|mfu|hfu|mem\w*|lr|learning rate|acc\w*|top ?\d|grad\w*"
+    r"|gnorm|skipped|nan|number of|max|warm ?up|accum\w*|scale|data|reader|load\w*|fetch|feed"
+    r"|input|io|wait\w*|consumed|seen|log|interval|size|seed)\b"
 )
+"""Words of numbers that are no speed, step or training loss."""
 _LABELS = [
     (Kind.LOSS, re.compile(r"\bloss(?: avg)?$")),
     (Kind.EPOCH, re.compile(r"(?:\bepoch|\bep|^e)$")),
@@ -104,7 +105,9 @@ def of_lines(lines: Sequence[str]) -> list[Column]:
     objects = [_object(line) for line in lines]
     first = objects[0]
     if first and len([text for text in first.values() if number_in(text) is not None]) > 1:
-        return [_keyed(path, objects) for path, text in first.items() if number_in(text) is not None]
+        return [
+            _keyed(path, objects) for path, text in first.items() if number_in(text) is not None
+        ]
     spans = [_numbers(line) for line in lines]
     texts = [[line[b:e] for b, e in each] for line, each in zip(lines, spans, strict=True)]
     return list(_labelled(_masked(lines[0]), spans[0], texts))
@@ -130,17 +133,22 @@ def _labelled(
     """Tell what each number is; a unit between two numbers belongs to one of them."""
     at = 0
     for index, (begin, end) in enumerate(spans):
-        gap, behind = line[at:begin], line[end : spans[index + 1][0] if spans[index + 1 :] else None]
+        gap, behind = (
+            line[at:begin],
+            line[end : spans[index + 1][0] if spans[index + 1 :] else None],
+        )
         is_of = index > 0 and re.fullmatch(r" *(?:/|of) *", gap) is not None
         label = "" if is_of else re.split(r"[,;|{}\t#\]]|  +| [-–] ", gap.rstrip(" \t:=\"'[(."))[-1]
         label = label.lstrip(")\"' [:.-(")
         kind = Kind.OF if is_of else _kind(label)
-        unit, used = _beside(line, begin, end, kind, behind)
+        unit, used = _beside(line, begin, kind, behind)
         if kind in {Kind.BARE, Kind.OTHER, Kind.OF} and unit and behind[:used].strip() not in MANY:
             rest = behind[used:]
             is_last = len(spans) == index + 1
             # ``loss 3.9 tokens/s 52001``: what only spaces separate from a number is its label.
-            owns = kind != Kind.OTHER or (_NOT.search(label.lower()) is None and (rest.strip() or is_last))
+            owns = kind != Kind.OTHER or (
+                _NOT.search(label.lower()) is None and (rest.strip() or is_last)
+            )
             if owns and (not unit.is_time or _STEP_BEHIND.match(behind)):
                 kind = Kind.SECONDS if unit.is_time else Kind.RATE
         if unit and unit.noun in {"FLOP", "bytes"}:
@@ -150,9 +158,7 @@ def _labelled(
         yield Column(label.lower(), kind, unit, line[end:], begin, end, "", column)
 
 
-def _beside(
-    line: str, begin: int, end: int, kind: Kind, behind: str
-) -> tuple[Unit | None, int]:
+def _beside(line: str, begin: int, kind: Kind, behind: str) -> tuple[Unit | None, int]:
     """Return the unit beside a number, and its characters after it."""
     times = (True,) if kind == Kind.SECONDS else (False,) if kind == Kind.RATE else (False, True)
     for is_time in times:

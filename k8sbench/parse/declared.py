@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 import msgspec
 
 from k8sbench.model import expressions, units
-from k8sbench.model.expressions import Match, Pattern
+from k8sbench.model.expressions import Pattern
 from k8sbench.model.sample import Fact, Item, Mark, Place, Shape
 from k8sbench.model.spec import BenchmarkSpec, LogFormat
 from k8sbench.parse.family import (
@@ -140,8 +140,9 @@ class _Reader(LineReader):
         self._counts_steps = declared.counts_steps
         self._plain = declared.plain
         summary = _compiled(declared.summary)
-        self._summary = summary and Numbers(summary, declared)
-        self._records = [rule.pattern for rule in family.records]
+        self._summary = None if summary is None else Numbers(summary, declared)
+        patterns = (rule.pattern for rule in family.records)
+        self._records = [each for each in patterns if isinstance(each, Numbers)]
         self._facts = [expressions.compiled(text) for text in declared.facts]
         self._nodes: dict[str, int] = {}
         """GPUs of a node and nodes, as far as they are stated."""
@@ -155,17 +156,16 @@ class _Reader(LineReader):
     def _others(self, line: CleanLine) -> Iterator[Item]:
         for pattern in self._records:
             for match in pattern.finditer(line.text):
-                if isinstance(match, Converted):
-                    yield from _unread(line, match)
+                yield from _unread(line, match)
         for fact in self._facts:
             if stating := fact.search(line.text):
                 for group, value in stating.groupdict().items():
                     for name, said in stated(group, self._plain(value or "")).items():
                         yield line.fact(name, said)
                         yield from self._gpus(line, name, said)
-        for match in self._summary.finditer(line.text) if self._summary else ():
-            yield from _unread(line, match)
-            groups = match.groupdict()
+        for summary in self._summary.finditer(line.text) if self._summary else ():
+            yield from _unread(line, summary)
+            groups = summary.groupdict()
             rate, seconds = positive(groups.get("rate")), positive(groups.get("step_seconds"))
             if self._counts_steps and rate is not None:
                 seconds, rate = 1.0 / rate, None
@@ -174,7 +174,7 @@ class _Reader(LineReader):
                 "whole_run_seconds": seconds,
                 "final_loss": number_in(groups.get("loss")),
             }
-            yield line.mark("summary", match[0], values)
+            yield line.mark("summary", summary[0], values)
 
     def _gpus(self, line: CleanLine, name: str, said: str) -> Iterator[Fact]:
         """GPUs of the job, once those of a node and the nodes are known."""

@@ -13,7 +13,7 @@ from k8sbench.parse import columns
 from k8sbench.parse.declared import PRECISIONS
 from k8sbench.parse.records import number_in
 
-_CLOCK, _FRACTION = r"\d\d:\d\d:\d\d", r"[.,]\d{1,6}"
+_CLOCK = r"\d\d:\d\d:\d\d"
 _DATES = [
     (r"\d{4}-\d\d-\d\d", ("%Y-%m-%d",)),
     (r"\d{4}/\d\d/\d\d", ("%Y/%m/%d",)),
@@ -72,22 +72,24 @@ def _unix(texts: Sequence[str], path: str) -> Stamp | None:
 
 def _forms(texts: Sequence[str], path: str) -> Iterator[Stamp]:
     for date, formats in _DATES:
-        for between, fraction, half in itertools.product((" ", "T", " - "), (_FRACTION, ""), (" [AP]M", "")):
-            pattern = date + (between if date else "") + _CLOCK + fraction + half
+        joins = (" ", "T", " - ") if date else ("",)
+        for join, point, half in itertools.product(joins, (",", ".", ""), (" %p", "")):
+            hours = "%I" if half else "%H"
+            clock = f"{join}{hours}:%M:%S{point}{'%f' if point else ''}{half}"
+            pattern = date + join + _CLOCK + (rf"[{point}]\d{{1,6}}" if point else "")
+            pattern += " [AP]M" if half else ""
             found = [re.search(rf"(?<![\d.:/-]){pattern}", text[:_FIRST]) for text in texts]
-            places = [(match.start(), match.end()) for match in found if match]
+            places = [match.span() for match in found if match]
             if len(places) < len(texts) or places[0][0] != places[-1][0]:
                 continue
-            if not date and texts[0][: places[0][0]].strip("[( "):
+            begin, end = places[0]
+            if not date and texts[0][:begin].strip("[( "):
                 continue  # a time alone is an elapsed one, unless the line begins with it
             stamps = tuple(text[slice(*place)] for text, place in zip(texts, places, strict=True))
-            point = stamps[0][re.search(_CLOCK, stamps[0]).end()] if fraction else ""
-            clock = f"%I:%M:%S{point}" if half else f"%H:%M:%S{point}"
             for day in formats:
-                form = day + (between if date else "") + clock + ("%f" if fraction else "") + (" %p" if half else "")
-                seconds = _read(stamps, form)
+                seconds = _read(stamps, day + clock)
                 if seconds and _advance(seconds):
-                    yield Stamp(form, pattern, *places[0], path, stamps, seconds)
+                    yield Stamp(day + clock, pattern, begin, end, path, stamps, seconds)
 
 
 def _read(texts: Sequence[str], form: str) -> tuple[float, ...]:
@@ -108,33 +110,36 @@ def _advance(seconds: Sequence[float]) -> bool:
 
 _SIGN = r"[\"']?(?: size)?[\s.]*[:=]?[\s.]*[\"']?"
 _PER = r"(?:gpu|device|card|npu)"
+_SIZE = r"batch(?:[_ ]size)?"
 _LABELS = {
-    "gpus": (
-        r"world[_ ]?size|(?:num(?:ber)?|n|total)[_ ](?:of[_ ])?(?:gpus?|devices|processes)|gpus",
-    ),
-    "gpus_per_node": (rf"(?:nproc|gpus|devices|{_PER}s)[_ ]per[_ ]node",),
-    "replicas": (r"n?nodes|(?:num|number)[_ ](?:of[_ ])?nodes",),
+    "gpus": r"world[_ ]?size|(?:num(?:ber)?|n|total)[_ ](?:of[_ ])?(?:gpus?|devices|ranks)|gpus",
+    "gpus_per_node": rf"(?:nproc|gpus|devices|{_PER}s)[_ ]per[_ ]node",
+    "replicas": r"n?nodes|(?:num|number)[_ ](?:of[_ ])?nodes",
     "batch_size": (
-        r"(?:micro|local)[_ ]batch(?:[_ ]size)?"
-        rf"|(?:instantaneous )?(?:train[_ ])?batch[_ ]size[_ ]per[_ ](?:{_PER})(?:[_ ]train)?"
-        rf"|per[_ ]{_PER}[_ ](?:train[_ ])?batch[_ ]size|(?:samples|imgs|images)[_ ]per[_ ]{_PER}"
-        r"|(?:train[_ ])?micro[_ ]batch[_ ]size[_ ]per[_ ]gpu",
+        rf"(?:train[_ ])?(?:micro|local)[_ ]{_SIZE}(?:[_ ]per[_ ]{_PER})?"
+        rf"|(?:instantaneous )?(?:train[_ ])?{_SIZE}[_ ]per[_ ]{_PER}"
+        rf"|per[_ ]{_PER}[_ ](?:train[_ ])?{_SIZE}|(?:samples|imgs|images)[_ ]per[_ ]{_PER}"
     ),
-    "sequence_length": (r"(?:max[_ ])?seq(?:uence)?[_ ]?len(?:gth)?|block[_ ]size|context[_ ]length",),
-    "global_batch": (r"(?:global|total|effective)[_ ](?:train[_ ])?batch[_ ]?size|train_batch_size",),
-    "accumulation": (r"(?:gradient|grad)[_ ]accum(?:ulation)?(?:[_ ]steps)?",),
-    "plain_batch": (r"batch[_ -]?size|batch",),
-    "precision": (r"(?:mixed[_ ]|torch[_ ])?(?:dtype|precision)|(?:use[_ ])?amp",),
+    "sequence_length": r"(?:max[_ ])?seq(?:uence)?[_ ]?len(?:gth)?|block[_ ]size|context[_ ]length",
+    "global_batch": rf"(?:global|total|effective)[_ ](?:train[_ ])?{_SIZE}|train_batch_size",
+    "accumulation": r"(?:gradient|grad)[_ ]accum(?:ulation)?(?:[_ ]steps)?",
+    "plain_batch": r"batch[_ -]?size|batch",
+    "precision": r"(?:mixed[_ ]|torch[_ ])?(?:dtype|precision)|(?:use[_ ])?amp",
 }
 _TEXTS = {"precision": r"\w+"}
 _GPU = (
-    r"(?:NVIDIA|Tesla)(?: GeForce| RTX| Tesla| Quadro)* [A-Z]{0,3}\d+[\w-]*(?: \d+GB)?(?: HBM\d\w?)?"
+    r"(?:NVIDIA|Tesla)(?: GeForce| RTX| Tesla| Quadro)* [A-Z]{0,3}\d+[\w-]*"
+    r"(?: \d+GB)?(?: HBM\d\w?)?"
 )
 _STATED = ("gpus", "gpus_per_node", "replicas", "batch_size", "sequence_length", "precision")
 
 
+_HEAD = 5000
+"""Lines in which facts are looked for."""
+
+
 class Facts(NamedTuple):
-    """What a log states of its run, as far as it is found."""
+    """Facts that a log states of its run."""
 
     expressions: tuple[str, ...]
     batch: int | None
@@ -148,7 +153,7 @@ class Facts(NamedTuple):
 
 def facts(lines: Sequence[str], *, batch: int | None, gpus: int | None) -> Facts:
     """Find the lines that state a run's facts; a fact with two values is none."""
-    text = "\n".join(dict.fromkeys(re.sub(r"\s+$", "", line) for line in lines))
+    text = "\n".join(lines[:_HEAD])
     found = {name: pair for name in _LABELS if (pair := _fact(text, name)) is not None}
     number = {name: int(value) for name, (_, value) in found.items() if name != "precision"}
     if number.get("accumulation", 1) > 1:
@@ -163,8 +168,7 @@ def facts(lines: Sequence[str], *, batch: int | None, gpus: int | None) -> Facts
         each = number.get("plain_batch")
     note = f"; the log's {total} is of all GPUs" if total and not each else ""
     expressions = [found[name][0] for name in _STATED if name in found]
-    model = re.search(rf"(?m)(?P<before>[^\n]{{0,20}}?)\b(?P<model>{_GPU})", text)
-    if model is not None:
+    if re.search(rf"\b{_GPU}", text):
         expressions.append(rf"\b(?P<gpu_model>{_GPU})")
     half = found.get("precision")
     precision = PRECISIONS[half[1].lower()][0] if half else None
@@ -174,8 +178,10 @@ def facts(lines: Sequence[str], *, batch: int | None, gpus: int | None) -> Facts
 def _fact(text: str, name: str) -> tuple[str, str] | None:
     """Return the expression of a fact, and the one value that it has."""
     form = _TEXTS.get(name, r"[1-9]\d{0,8}")
-    (labels,) = _LABELS[name]
-    pattern = rf"(?<![A-Za-z_])(?P<label>{labels})(?P<sign>{_SIGN})(?:torch\.)?(?P<value>{form})(?![\w.]*\d)"
+    pattern = (
+        rf"(?<![A-Za-z_])(?P<label>{_LABELS[name]})(?P<sign>{_SIGN})"
+        rf"(?:torch\.)?(?P<value>{form})(?![\w.,]*\d)"
+    )
     every = [m for m in re.finditer(pattern, text, re.IGNORECASE) if m["sign"]]
     if name == "precision":
         every = [match for match in every if match["value"].lower() in PRECISIONS]

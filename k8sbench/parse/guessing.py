@@ -93,6 +93,8 @@ def _chosen(lines: Sequence[str], *, is_training: bool) -> Chosen | None:
     if not speeds:
         return None
     best = max(speeds, key=_rank)  # of equals the first
+    if stamp and bool(stamp.path) != bool(best.path):
+        stamp = None
     chosen["rate" if best.kind == Kind.RATE else "step_seconds"] = best
     losses = [each for each in found if each.kind == Kind.LOSS]
     if losses:
@@ -178,7 +180,10 @@ def _rank(column: Column) -> tuple[int, ...]:
     """Order of preference: samples of the job, then seconds, then steps."""
     label, noun = column.label, column.unit.noun if column.unit else ""
     is_rate = column.kind == Kind.RATE
-    known = column.unit is not None or re.search(r"ips|qps|fps|tps|wps|tgs|sps|throughput", label) is not None
+    known = (
+        column.unit is not None
+        or re.search(r"ips|qps|fps|tps|wps|tgs|sps|throughput", label) is not None
+    )
     counts = is_rate and noun != "steps" and "ups" not in label
     about = 3 if counts and known else 2 if not is_rate else 1
     smoothed = re.search(r"running|average|mean|overall|global_avg", label) is not None
@@ -301,7 +306,9 @@ def _written(line: str, groups: Sequence[Group], words: int) -> str:
             made += r"\b"
         made += rf"{_literal(word)}\s*(?P<{name}>{_form(name, group)})"
         at = group.end + (len(_many(group)) if name == "rate" else 0)
-    return made + _literal(re.findall(r"^ ?[\w/]*", line[at:])[0] if groups[-1][0] != "stamp" else "")
+    return made + _literal(
+        re.findall(r"^ ?[\w/]*", line[at:])[0] if groups[-1][0] != "stamp" else ""
+    )
 
 
 def _many(column: Column | Stamp) -> str:
@@ -319,7 +326,9 @@ def _form(name: str, group: Column | Stamp) -> str:
     comma = "," if any("," in text for text in group.texts) else ""
     if name in {"epoch", "iteration", "total"}:
         return rf"[\d{comma}]+" if comma else r"\d+"
-    power = r"(?:[eE][-+]?\d+)?" if any(re.search("e", t, re.IGNORECASE) for t in group.texts) else ""
+    power = (
+        r"(?:[eE][-+]?\d+)?" if any(re.search("e", t, re.IGNORECASE) for t in group.texts) else ""
+    )
     many = " ?[kKMG]?" if name == "rate" and _many(group) else ""
     return rf"[\d.{comma}]+{power}{many}"
 

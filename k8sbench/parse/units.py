@@ -30,12 +30,13 @@ _TIME_BEFORE = re.compile(
     rf"(?:[_ ]?(?:/|per)[_ ]?[a-z]+)?{_END}",
     re.IGNORECASE,
 )
-_RATE_AFTER = re.compile(rf" ?(?P<word>(?:[kMG] )?[a-z]*) ?{_SECOND}", re.IGNORECASE)
+_WORD = r"(?P<word>(?-i:\b[kKMG] )?[a-z]*)"
+_RATE_AFTER = re.compile(rf" ?{_WORD} ?{_SECOND}", re.IGNORECASE)
 _MANY_AFTER = re.compile(r" ?(?P<word>[kKMG])(?![\w/])")
-_RATE_BEFORE = re.compile(rf"(?P<word>[a-z]*){_SECOND}{_END}", re.IGNORECASE)
-_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
-_TORN = re.compile(r"[,'_]\d{3}(?!\d)|[eE][-+]?\d")
-_TORN_BEFORE = re.compile(r"(?<![\d.])\d{1,3}[,'_]$")
+_RATE_BEFORE = re.compile(rf"{_WORD}{_SECOND}{_END}", re.IGNORECASE)
+_PARTS = re.compile(r"[KMG] ?[a-z]+|[A-Z]?[a-z]+|[A-Z]+")
+_TORN = re.compile(r"(?:[,'_]\d{3})+(?!\d|,\d)|[eE][-+]?\d")
+_TORN_BEFORE = re.compile(r"(?<![\d.,])\d{1,3}[,'_]$")
 _SPLIT = re.compile(r"([-+]?[\d.]+(?:[eE][-+]?\d+)?)(\D.*)", re.DOTALL)
 _THOUSANDS = re.compile(r"\d{1,3}(?:[,'_ ]\d{3})+(?:\.\d*)?")
 NOT_A_NUMBER = "which is not a number"
@@ -65,8 +66,7 @@ def before(text: str, *, is_time: bool) -> Unit | None:
         return None  # that of the number before
     if is_time:
         return _time(found)
-    parts = _PARTS.findall(found["word"])
-    return _rate(found, parts[-1] if len(parts) > 1 else found["word"])
+    return _rate(found, (_PARTS.findall(found["word"]) or [""])[-1])
 
 
 def _time(found: re.Match[str]) -> Unit:
@@ -115,7 +115,8 @@ class Converted:
     """A match with converted numbers; a text that is not read stays."""
 
     def __init__(self, numbers: Numbers, found: Match, text: str) -> None:
-        self._numbers, self._found, self._text = numbers, found, text
+        self._numbers, self._text = numbers, text
+        self._found: Any = found
         self.problems: list[Problem] = []
         self._named = {
             name: None if value is None else value if name == "stamp" else self._read(name, value)
@@ -128,7 +129,7 @@ class Converted:
 
     def end(self) -> int:
         """Return the place behind the match."""
-        return self._found.end()
+        return int(self._found.end())
 
     def groupdict(self) -> dict[str, Any]:
         """Return the numbers by group, as text."""
@@ -188,7 +189,8 @@ class Converted:
         return self._text[max(begin - NEAR, 0) : begin], self._text[end : end + NEAR]
 
     def _span(self, name: str) -> tuple[int, int]:
-        return self._found.span(self._numbers.groupindex[name])
+        begin, end = self._found.span(self._numbers.groupindex[name])
+        return begin, end
 
     def _is_torn(self, name: str, ahead: str, behind: str) -> bool:
         """True if the digits go on before or after the group, in no other group."""

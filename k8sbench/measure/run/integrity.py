@@ -26,7 +26,9 @@ ENOUGH = 0.98
 
 Programs that stop after N iterations may print one less.
 """
-_IN_SEQUENCES = " A GPU's step is taken as {} tokens; of a batch in sequences, declare the `sequence_length`."
+_IN_SEQUENCES = (
+    " A GPU's step is taken as {} tokens; of a batch in sequences, declare the `sequence_length`."
+)
 OF_ONE_RUN = ("run_id", "batch_size", "mode", "data.digest", "weights.digest")
 """Facts of our own logs that all ranks and attempts share."""
 SLOW_LOADER = 0.1

@@ -17,15 +17,19 @@ from k8sbench.parse.family import JsonFields
 from tests.unit.command_line import Cli
 from tests.unit.parse.test_records_by_family import ALL
 
-STARTED = datetime.datetime(2026, 3, 2, 10, 0)
+STARTED = datetime.datetime(2026, 3, 2, 10, tzinfo=datetime.UTC)
 
 
 def moments(count: int, seconds: float, form: str = "%Y-%m-%d %H:%M:%S") -> list[str]:
     """Stamps some seconds apart."""
-    return [(STARTED + datetime.timedelta(seconds=n * seconds)).strftime(form) for n in range(count)]
+    return [
+        (STARTED + datetime.timedelta(seconds=n * seconds)).strftime(form) for n in range(count)
+    ]
 
 
-def stamped(line: str, seconds: float, form: str = "%Y-%m-%d %H:%M:%S", every: int = 10) -> list[str]:
+def stamped(
+    line: str, seconds: float, form: str = "%Y-%m-%d %H:%M:%S", every: int = 10
+) -> list[str]:
     """Return 40 lines; ``{at}``, ``{step}`` and ``{loss}`` differ."""
     return [
         line.format(at=at, step=every * n, loss=f"{4 - n / 20:.4f}")
@@ -86,7 +90,11 @@ CASES: dict[str, tuple[list[str], dict[str, str], float]] = {
     "arcface_torch": (ARCFACE, {"batch_size": "{fp32: 16}"}, 64.5),
     "timm, whose evaluations have more lines": (TIMM + TESTS, {}, 64.0),
     "Hugging Face's Trainer": (HF, {}, 93.23),
-    "seconds of a step, with the batch in the head": (["batch_size:        16", *SHORT_DATE], {}, 32.0),
+    "seconds of a step, with the batch in the head": (
+        ["batch_size:        16", *SHORT_DATE],
+        {},
+        32.0,
+    ),
     "steps per second": (
         ["batch size 8", *(f"iter {n}, speed: 4.50 step/s, loss 0.5" for n in range(30))],
         {},
@@ -134,15 +142,18 @@ CASES: dict[str, tuple[list[str], dict[str, str], float]] = {
     ),
     "the wait and the remaining time in other words": (
         stamped(
-            "{at} | it {step} | remaining 90.5 s | load 0.2 s | val_acc 0.93 | lr 0.1 | iter_time 0.5", 5
+            "{at} | it {step} | remaining 90.5 s | load 0.2 s | acc 0.93 | lr 0.1 | iter_time 0.5",
+            5,
         ),
         {"batch_size": "{fp32: 8}"},
         16.0,
     ),
     "Megatron-LM": (stamped(MEGATRON, 40), {"batch_size": "{fp32: 256}"}, 64.0),
     "torchtitan": (
-        [f"[rank0]:{at},512 - root - INFO - {line}" for at, line in zip(
-            moments(40, 10), stamped(TITAN, 1), strict=True)],
+        [
+            f"[rank0]:{at},512 - root - INFO - {line}"
+            for at, line in zip(moments(40, 10), stamped(TITAN, 1), strict=True)
+        ],
         {"batch_size": "{fp32: 1}", "sequence_length": "7301"},
         7301.0,
     ),
@@ -165,7 +176,7 @@ CASES: dict[str, tuple[list[str], dict[str, str], float]] = {
 
 
 def confirmed(text: str, values: dict[str, str]) -> str:
-    """Correct values of a proposed file, as its user does who goes through each check."""
+    """Correct values of a proposed file, as its user does."""
     for key, value in values.items():
         text, count = re.subn(rf"(?m)^( *{key}:).*$", rf"\1 {value}", text)
         assert count == 1, key
@@ -195,97 +206,148 @@ def test_the_file_measures_the_log_that_it_was_written_for_once_it_is_confirmed(
 
 OTHERS: dict[str, tuple[str, str, str, str]] = {
     "fairseq": (
-        "{at} | INFO | train_inner | epoch 001:    {step} / 9000 loss={loss}, ppl=14.2, wps=52001.3, "
-        "ups=3.2, wpb=16250, bsz=256, num_updates={step}, lr=1.2e-05, gnorm=1.2, wall=31",
+        (
+            "{at} | INFO | train_inner | epoch 001:    {step} / 9000 loss={loss}, ppl=14.2, "
+            "wps=52001.3, ups=3.2, wpb=16250, bsz=256, num_updates={step}, lr=1.2e-05, "
+            "gnorm=1.2, wall=31"
+        ),
         *("52001.3", "tokens/s", "job"),
     ),
     "Detectron2": (
-        "[{at} d2.utils.events]:  eta: 1:00:00  iter: {step}  total_loss: {loss}  loss_cls: 0.3  "
-        "time: 0.3512  last_time: 0.3401  data_time: 0.0102  last_data_time: 0.0021  lr: 0.001",
+        (
+            "[{at} d2.utils.events]:  eta: 1:00:00  iter: {step}  total_loss: {loss}  "
+            "loss_cls: 0.3  time: 0.3512  last_time: 0.3401  data_time: 0.0102  "
+            "last_data_time: 0.0021  lr: 0.001"
+        ),
         *("0.3512", "s/step", "job"),
     ),
     "torchvision": (
-        "Epoch: [0]  [{step:>5}/5005]  eta: 1:00:00  lr: 0.1  img/s: 409.12  loss: 6.9 (6.9)  "
-        "acc1: 0.1 (0.1)  time: 0.0775  data: 0.0010  max mem: 5000",
+        (
+            "Epoch: [0]  [{step:>5}/5005]  eta: 1:00:00  lr: 0.1  img/s: 409.12  loss: 6.9 "
+            "(6.9)  acc1: 0.1 (0.1)  time: 0.0775  data: 0.0010  max mem: 5000"
+        ),
         *("409.12", "images/s", "job"),
     ),
     "DeiT": (
-        "Epoch: [0]  [{step:>4}/1251]  eta: 0:10:00  lr: 0.000010  loss: 6.9 (6.9)  time: 0.3500  "
-        "data: 0.0002  max mem: 5000",
+        (
+            "Epoch: [0]  [{step:>4}/1251]  eta: 0:10:00  lr: 0.000010  loss: 6.9 (6.9)  "
+            "time: 0.3500  data: 0.0002  max mem: 5000"
+        ),
         *("0.3500", "s/step", "job"),
     ),
     "PyTorch's ImageNet example": (
-        "Epoch: [0][{step:>5}/5005]\tTime  0.312 ( 0.412)\tData  0.001 ( 0.101)\tLoss 6.9e+00 "
-        "(6.9e+00)\tAcc@1   0.39 (  0.10)",
+        (
+            "Epoch: [0][{step:>5}/5005]\tTime  0.312 ( 0.412)\tData  0.001 ( 0.101)\tLoss "
+            "6.9e+00 (6.9e+00)\tAcc@1   0.39 (  0.10)"
+        ),
         *("0.312", "s/step", "job"),
     ),
     "GPT-NeoX": (
-        " samples/sec: 23.148 | iteration {step:>8}/  320000 | elapsed time per iteration (ms): "
-        "1382.0 | learning rate: 1.2E-05 | approx flops per GPU: 41.3TFLOPS | lm_loss: {loss}E+00 |",
+        (
+            " samples/sec: 23.148 | iteration {step:>8}/  320000 | elapsed time per "
+            "iteration (ms): 1382.0 | learning rate: 1.2E-05 | approx flops per GPU: "
+            "41.3TFLOPS | lm_loss: {loss}E+00 |"
+        ),
         *("23.148", "samples/s", "job"),
     ),
     "Megatron-DeepSpeed": (
-        " iteration {step:>8}/     500 | elapsed time per iteration (s): 4.00 | lm loss: {loss} | "
-        "samples per second: 64.012 | tokens per gpu per second (tgs): 16384.1 | TFLOPs: 40.1 |",
+        (
+            " iteration {step:>8}/     500 | elapsed time per iteration (s): 4.00 | lm loss: "
+            "{loss} | samples per second: 64.012 | tokens per gpu per second (tgs): 16384.1 "
+            "| TFLOPs: 40.1 |"
+        ),
         *("64.012", "samples/s", "job"),
     ),
     "NeMo": (
-        "Training epoch 0, iteration {step}/99999 | lr: 1.499e-07 | global_batch_size: 512 | "
-        "global_step: {step} | reduced_train_loss: {loss} | train_step_timing in s: 12.34",
+        (
+            "Training epoch 0, iteration {step}/99999 | lr: 1.499e-07 | global_batch_size: "
+            "512 | global_step: {step} | reduced_train_loss: {loss} | train_step_timing in "
+            "s: 12.34"
+        ),
         *("12.34", "s/step", "job"),
     ),
     "InternLM": (
-        "{at},123\tINFO train.py:256 in record -- tflops=188.4, step={step}, loss={loss}, tgs "
-        "(tokens/gpu/second)=4181.17, tgs/last_tgs_1=4181.19, fwd_bwd_time=6.81, acc=0.0721",
+        (
+            "{at},123\tINFO train.py:256 in record -- tflops=188.4, step={step}, "
+            "loss={loss}, tgs (tokens/gpu/second)=4181.17, tgs/last_tgs_1=4181.19, "
+            "fwd_bwd_time=6.81, acc=0.0721"
+        ),
         *("4181.17", "tokens/s", "card"),
     ),
     "MaxText": (
-        "completed step: {step}, seconds: 5.123, TFLOP/s/device: 201.5, Tokens/s/device: 3201.2, "
-        "total_weights: 65536, loss: {loss}",
+        (
+            "completed step: {step}, seconds: 5.123, TFLOP/s/device: 201.5, Tokens/s/device: "
+            "3201.2, total_weights: 65536, loss: {loss}"
+        ),
         *("3201.2", "tokens/s", "card"),
     ),
     "llm.c": (
-        "step {step:>4}/19560 | loss {loss} (+nanz)| norm 0.3000 (+nanz)| lr 1.00e-04 | 3020.12 ms | "
-        "32.1% bf16 MFU | 173601 tok/s",
+        (
+            "step {step:>4}/19560 | loss {loss} (+nanz)| norm 0.3000 (+nanz)| lr 1.00e-04 | "
+            "3020.12 ms | 32.1% bf16 MFU | 173601 tok/s"
+        ),
         *("173601", "tokens/s", "job"),
     ),
     "Caffe": (
-        "I0302 {at} 12345 solver.cpp:218] Iteration {step} (4.51 iter/s, 2.2173s/10 iters), loss = {loss}",
+        (
+            "I0302 {at} 12345 solver.cpp:218] Iteration {step} (4.51 iter/s, 2.2173s/10 "
+            "iters), loss = {loss}"
+        ),
         *("4.51", "steps/s", "job"),
     ),
     "DeepSpeed of 2022": (
-        "[{at},985] [INFO] [timer.py:189:stop] 0/{step}, SamplesPerSec=83.48609, MemAllocated=0.26GB",
+        (
+            "[{at},985] [INFO] [timer.py:189:stop] 0/{step}, SamplesPerSec=83.48609, "
+            "MemAllocated=0.26GB"
+        ),
         *("83.48609", "samples/s", "job"),
     ),
     "PaddleNLP": (
-        "[{at},123] [    INFO] - global step {step}, epoch: 0, batch: {step}, loss: {loss}, speed: "
-        "6.50, ips: 630.0320 sequences/s, lr: 1e-4",
+        (
+            "[{at},123] [    INFO] - global step {step}, epoch: 0, batch: {step}, loss: "
+            "{loss}, speed: 6.50, ips: 630.0320 sequences/s, lr: 1e-4"
+        ),
         *("630.0320", "sequences/s", "card"),
     ),
     "PaddleDetection": (
-        "[{at}] ppdet.engine INFO: Epoch: [0] [{step:>4}/1000] learning_rate: 0.001 loss: {loss} eta: "
-        "1:00:00 batch_cost: 0.3012 data_cost: 0.0102 ips: 26.5600 images/s",
+        (
+            "[{at}] ppdet.engine INFO: Epoch: [0] [{step:>4}/1000] learning_rate: 0.001 "
+            "loss: {loss} eta: 1:00:00 batch_cost: 0.3012 data_cost: 0.0102 ips: 26.5600 "
+            "images/s"
+        ),
         *("26.5600", "images/s", "card"),
     ),
     "Keras": (
-        "{step}/10000 [==>...........] - ETA: 10:12 - 120ms/step - loss: {loss} - accuracy: 0.1234",
+        (
+            "{step}/10000 [==>...........] - ETA: 10:12 - 120ms/step - loss: {loss} - "
+            "accuracy: 0.1234"
+        ),
         *("120", "ms/step", "job"),
     ),
     "PyTorch's language model": (
-        "| epoch   1 | {step:>5}/ 2983 batches | lr 20.00 | ms/batch 143.20 | loss {loss} | ppl 300.1",
+        (
+            "| epoch   1 | {step:>5}/ 2983 batches | lr 20.00 | ms/batch 143.20 | loss "
+            "{loss} | ppl 300.1"
+        ),
         *("143.20", "ms/step", "job"),
     ),
     "MLPerf": (
-        '":::MLLOG {{"namespace": "", "time_ms": 1600000{step:06}, "key": "tracked_stats", "value": '
-        '{{"throughput": 512.0, "loss": {loss}}}, "metadata": {{"lineno": 12, "step": {step}}}}}',
+        (
+            '":::MLLOG {{"namespace": "", "time_ms": 1600000{step:06}, "key": '
+            '"tracked_stats", "value": {{"throughput": 512.0, "loss": {loss}}}, "metadata": '
+            '{{"lineno": 12, "step": {step}}}}}'
+        ),
         *("512.0", "samples/s", "job"),
     ),
     "a total and a smoothed rate before": (
-        "iter {step} total_time {step}.5 s avg speed 70.1 running throughput 60.1 throughput 64.2",
+        (
+            "iter {step} total_time {step}.5 s avg speed 70.1 running throughput 60.1 "
+            "throughput 64.2"
+        ),
         *("64.2", "samples/s", "job"),
     ),
 }
-"""Lines of other programs, the number that is their speed, its unit, and its scope."""
+"""Line, number of its speed, unit and scope, by program."""
 
 
 @pytest.mark.parametrize("name", OTHERS)
@@ -319,7 +381,7 @@ def proposed(lines: list[str], folder: Path, cli: Cli, *options: str) -> str:
 def test_stamps_and_facts_are_proposed_so_that_the_log_can_contradict(
     rate: str, verdict: str, tmp_path: Path, cli: Cli
 ) -> None:
-    """4 × 2048 tokens in a step of 1.5 s; no option, and no check that needs a correction."""
+    """4 × 2048 tokens in a step of 1.5 s; the file is used as it is."""
     lines = [*HEAD, *stamped(f"{{at}} step {{step}} loss {{loss}} {rate} tokens/s/gpu", 15)]
     (tmp_path / "mine.yaml").write_text(proposed(lines, tmp_path, cli))
     words = (str(tmp_path / "a.log"), "--benchmark", str(tmp_path / "mine.yaml"), "-o", "json")
