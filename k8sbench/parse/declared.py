@@ -141,8 +141,6 @@ class _Reader(LineReader):
         self._plain = declared.plain
         summary = _compiled(declared.summary)
         self._summary = None if summary is None else Numbers(summary, declared)
-        patterns = (rule.pattern for rule in family.records)
-        self._records = [each for each in patterns if isinstance(each, Numbers)]
         self._facts = [expressions.compiled(text) for text in declared.facts]
         self._nodes: dict[str, int] = {}
         """GPUs of a node and nodes, as far as they are stated."""
@@ -150,13 +148,18 @@ class _Reader(LineReader):
 
     def rules(self) -> list[LineRule]:
         # The empty text is in every line: a pattern may match anything.
-        reads = (*(rule.read for rule in super().rules()), self._others)
-        return [LineRule("", _cut(read)) for read in reads]
+        others = [rule.read for rule in super().rules()[len(self._family.records) :]]
+        return [LineRule("", _cut(read)) for read in (self._records, *others, self._others)]
+
+    def _records(self, line: CleanLine) -> Iterator[Item]:
+        for rule in self._family.records:
+            for match in rule.pattern.finditer(line.text):
+                if (record := rule.record(line, match)) is not None:
+                    yield record
+                if isinstance(match, Converted):
+                    yield from _unread(line, match)
 
     def _others(self, line: CleanLine) -> Iterator[Item]:
-        for pattern in self._records:
-            for match in pattern.finditer(line.text):
-                yield from _unread(line, match)
         for fact in self._facts:
             if stating := fact.search(line.text):
                 for group, value in stating.groupdict().items():
