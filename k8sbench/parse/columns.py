@@ -141,7 +141,7 @@ def _labelled(
         label = "" if is_of else re.split(r"[,;|{}\t#\]]|  +| [-–] ", gap.rstrip(" \t:=\"'[(."))[-1]
         label = label.lstrip(")\"' [:.-(")
         kind = Kind.OF if is_of else _kind(label)
-        unit, used = _beside(line, begin, kind, behind)
+        unit, used = _beside(label, kind, behind)
         if kind in {Kind.BARE, Kind.OTHER, Kind.OF} and unit and behind[:used].strip() not in MANY:
             rest = behind[used:]
             is_last = len(spans) == index + 1
@@ -158,17 +158,17 @@ def _labelled(
         yield Column(label.lower(), kind, unit, line[end:], begin, end, "", column)
 
 
-def _beside(line: str, begin: int, kind: Kind, behind: str) -> tuple[Unit | None, int]:
+def _beside(label: str, kind: Kind, behind: str) -> tuple[Unit | None, int]:
     """Return the unit beside a number, and its characters after it."""
     times = (True,) if kind == Kind.SECONDS else (False,) if kind == Kind.RATE else (False, True)
     for is_time in times:
         near, used = units.after(behind, is_time=is_time)
         if near is not None:
-            label = None if near.noun else units.before(line[:begin], is_time=is_time)
-            return near._replace(noun=label.noun) if label else near, used
+            named = None if near.noun else units.before(label, is_time=is_time)
+            return near._replace(noun=named.noun) if named else near, used
     if kind not in {Kind.SECONDS, Kind.RATE}:
         return None, 0
-    return units.before(line[:begin], is_time=times[0]), 0
+    return units.before(label, is_time=times[0]), 0
 
 
 # -- JSON -----------------------------------------------------------------------------------------

@@ -233,7 +233,7 @@ def _values(
         "averaged": "step" if single else "running" if running else "interval",
         "first": 0 if first == 0 or (every > 1 and first % every == every - 1) else 1,
         "every": every,
-        "warmup": every * (len(alike) // 4),
+        "warmup": (first - every if first > every else 0) + every * (len(alike) // 4),
         "iterations": max((1 if single else every) * (len(alike) // 2), 1),
         "batch": facts.batch or 1,
         "precision": facts.precision or "fp32",

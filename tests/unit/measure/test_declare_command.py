@@ -75,9 +75,9 @@ DEEPSPEED = (
     "RunningAvgSamplesPerSec=150.5, CurrSamplesPerSec=160.1, MemAllocated=3.96GB"
 )
 PADDLE_OCR = (
-    "[{at}] ppocr INFO: epoch: [2/72], global_step: {step}, lr: 0.001000, acc: 0.5, loss: {loss}, "
-    "avg_reader_cost: 0.02000 s, avg_batch_cost: 0.71000 s, avg_samples: 128.0, ips: 180.28169 "
-    "samples/s, eta: 1:00:00"
+    "[{at}] ppocr INFO: epoch: [2/72], global_step: 1{step:03}, lr: 0.001000, acc: 0.5, loss: "
+    "{loss}, avg_reader_cost: 0.02000 s, avg_batch_cost: 0.71000 s, avg_samples: 128.0, ips: "
+    "180.28169 samples/s, eta: 1:00:00"
 )
 SWIN = [
     f"[{at} swin_tiny] (main.py 200): INFO Train: [{n // 26}/300][{50 * (n % 26)}/1251]\t"
@@ -205,6 +205,10 @@ def test_the_file_measures_the_log_that_it_was_written_for_once_it_is_confirmed(
 
 
 OTHERS: dict[str, tuple[str, str, str, str]] = {
+    "a label of tokens after a loss": (
+        "step {step} loss {loss} tokens/s 52001",
+        *("52001", "tokens/s", "job"),
+    ),
     "fairseq": (
         (
             "{at} | INFO | train_inner | epoch 001:    {step} / 9000 loss={loss}, ppl=14.2, "
