@@ -91,8 +91,12 @@ class Column(NamedTuple):
         return [number_in(text.replace(",", "")) or 0.0 for text in self.texts]
 
 
+def _words(label: str) -> str:
+    return " ".join(word for word in _WORDS.split(label) if word).lower()
+
+
 def _kind(label: str) -> Kind:
-    words = " ".join(word for word in _WORDS.split(label) if word).lower()
+    words = _words(label)
     if not words:
         return Kind.BARE
     kind = next((kind for kind, pattern in _LABELS if pattern.search(words)), Kind.OTHER)
@@ -131,44 +135,49 @@ def _labelled(
     line: str, spans: Sequence[tuple[int, int]], texts: Sequence[Sequence[str]]
 ) -> Iterator[Column]:
     """Tell what each number is; a unit between two numbers belongs to one of them."""
-    at = 0
+    at, ends = 0, [*(begin for begin, _ in spans[1:]), len(line)]
     for index, (begin, end) in enumerate(spans):
-        gap, behind = (
-            line[at:begin],
-            line[end : spans[index + 1][0] if spans[index + 1 :] else None],
-        )
+        gap, behind = line[at:begin], line[end : ends[index]]
         is_of = index > 0 and re.fullmatch(r" *(?:/|of) *", gap) is not None
         label = "" if is_of else re.split(r"[,;|{}\t#\]]|  +| [-–] ", gap.rstrip(" \t:=\"'[(."))[-1]
         label = label.lstrip(")\"' [:.-(")
         kind = Kind.OF if is_of else _kind(label)
         unit, used = _beside(label, kind, behind)
-        if kind in {Kind.BARE, Kind.OTHER, Kind.OF} and unit and behind[:used].strip() not in MANY:
-            rest = behind[used:]
-            is_last = len(spans) == index + 1
-            # ``loss 3.9 tokens/s 52001``: what only spaces separate from a number is its label.
-            owns = kind != Kind.OTHER or (
-                _NOT.search(label.lower()) is None and (rest.strip() or is_last)
-            )
-            if owns and (not unit.is_time or _STEP_BEHIND.match(behind)):
-                kind = Kind.SECONDS if unit.is_time else Kind.RATE
+        if used and label and gap.endswith(f"{label} ") and index + 1 < len(spans):
+            following = line[spans[index + 1][1] : ends[index + 1]]
+            if not behind[used:].strip() and not _owns_unit(following, index + 2 == len(spans)):
+                # ``loss 3.9 tokens/s 52001``: a label, as that before.
+                unit, used = units.before(label, is_time=kind == Kind.SECONDS), 0
+        if used and kind in {Kind.BARE, Kind.OF, Kind.OTHER} and behind[:used].strip() not in MANY:
+            is_noise = kind == Kind.OTHER and _NOT.search(_words(label)) is not None
+            if unit and not is_noise and (not unit.is_time or _STEP_BEHIND.match(behind)):
+                kind = Kind.RATE
         if unit and unit.noun in {"FLOP", "bytes"}:
             kind = Kind.OTHER
+        if unit and kind in {Kind.RATE, Kind.SECONDS}:
+            kind = Kind.SECONDS if unit.is_time else Kind.RATE
         at = end + (used if kind in {Kind.RATE, Kind.SECONDS} else 0)
         column = tuple(line_texts[index] for line_texts in texts)
         yield Column(label.lower(), kind, unit, line[end:], begin, end, "", column)
 
 
+def _owns_unit(behind: str, is_last: bool) -> bool:
+    """True if the text after a number is its unit, and no label of the next."""
+    used = max(units.after(behind, is_time=is_time)[1] for is_time in (True, False))
+    return used > 0 and (is_last or bool(behind[used:].strip()))
+
+
 def _beside(label: str, kind: Kind, behind: str) -> tuple[Unit | None, int]:
     """Return the unit beside a number, and its characters after it."""
-    times = (True,) if kind == Kind.SECONDS else (False,) if kind == Kind.RATE else (False, True)
-    for is_time in times:
+    of_time = kind == Kind.SECONDS
+    for is_time in (of_time, not of_time):
         near, used = units.after(behind, is_time=is_time)
-        if near is not None:
+        if near is not None and (kind != Kind.RATE or not is_time or _STEP_BEHIND.match(behind)):
             named = None if near.noun else units.before(label, is_time=is_time)
             return near._replace(noun=named.noun) if named else near, used
     if kind not in {Kind.SECONDS, Kind.RATE}:
         return None, 0
-    return units.before(label, is_time=times[0]), 0
+    return units.before(label, is_time=of_time), 0
 
 
 # -- JSON -----------------------------------------------------------------------------------------

@@ -24,7 +24,9 @@ _TIME = "|".join(sorted(SECONDS.keys() - {"min", "h"}, key=len, reverse=True))
 _SECOND = rf"(?:/ ?|[_ ]?per[_ ]?)(?P<time>{_TIME}|min|h){_CARD}(?![a-z])"
 _END = r"[\"')\]]*(?: \([a-z]+\))?(?P<glue>[\s.:=|]*)[\"'(\[]?$"
 """From a label to its number."""
-_TIME_AFTER = re.compile(rf" ?(?P<time>{_TIME})(?!\w)", re.IGNORECASE)
+_TIME_AFTER = re.compile(rf"(?P<time>min|h)(?!\w)| ?(?P<unit>{_TIME})(?!\w)", re.IGNORECASE)
+_SEVERAL = re.compile(r"(?:/|per) ?(?:[2-9]|\d\d+) ?(?:it|step|batch)", re.IGNORECASE)
+_SEVERAL_BEFORE = re.compile(rf"{_SEVERAL.pattern}\D*$", re.IGNORECASE)
 _TIME_BEFORE = re.compile(
     rf"(?:^|(?-i:(?<=[a-z])(?=[A-Z]))|[^a-z/]|/(?!s(?:ec|econd)?s?\b))(?P<time>{_TIME})"
     rf"(?:[_ ]?(?:/|per)[_ ]?[a-z]+)?{_END}",
@@ -32,6 +34,8 @@ _TIME_BEFORE = re.compile(
 )
 _WORD = r"(?P<word>(?-i:\b[kKMG] )?[a-z]*)"
 _RATE_AFTER = re.compile(rf" ?{_WORD} ?{_SECOND}", re.IGNORECASE)
+_NAMED = {"fps": "images", "tps": "tokens", "wps": "tokens", "ips": "", "sps": "", "qps": ""}
+_NAMED_AFTER = re.compile(rf" ?(?P<name>{'|'.join(_NAMED)})(?!\w| ?[:=])")
 _MANY_AFTER = re.compile(r" ?(?P<word>[kKMG])(?![\w/])")
 _RATE_BEFORE = re.compile(rf"{_WORD}{_SECOND}{_END}", re.IGNORECASE)
 _PARTS = re.compile(r"[KMG] ?[a-z]+|[A-Z]?[a-z]+|[A-Z]+")
@@ -47,9 +51,11 @@ def after(text: str, *, is_time: bool) -> tuple[Unit | None, int]:
     """Return the unit that a text begins with, None if none, and its length."""
     if is_time:
         found = _TIME_AFTER.match(text)
-        unit = found and _time(found)
+        unit = found and _time(found["time"] or found["unit"])
     elif found := _RATE_AFTER.match(text):
         unit = _rate(found, found["word"])
+    elif found := _NAMED_AFTER.match(text):
+        unit = Unit(1.0, _NAMED[found["name"]])
     else:
         found = _MANY_AFTER.match(text)
         unit = found and Unit(MANY[found["word"]], "")
@@ -65,12 +71,12 @@ def before(text: str, *, is_time: bool) -> Unit | None:
     if found["glue"].isspace() and re.search(r"\d ?$", text[:begin]):
         return None  # that of the number before
     if is_time:
-        return _time(found)
+        return _time(found["time"])
     return _rate(found, (_PARTS.findall(found["word"]) or [""])[-1])
 
 
-def _time(found: re.Match[str]) -> Unit:
-    return Unit(SECONDS[found["time"].lower()], "steps", is_time=True)
+def _time(name: str) -> Unit:
+    return Unit(SECONDS[name.lower()], "steps", is_time=True)
 
 
 def _rate(found: re.Match[str], word: str) -> Unit:
@@ -157,6 +163,8 @@ class Converted:
             why = _SEPARATED if _THOUSANDS.fullmatch(plain) else NOT_A_NUMBER
         elif self._is_torn(name, ahead, behind):
             why = "which is part of a number; match all of it, and declare `thousands`"
+        elif is_time and (_SEVERAL.match(behind.lstrip(" ms")) or _SEVERAL_BEFORE.search(ahead)):
+            why = "which is the time of several steps; print that of one"
         else:
             why = ""
             if is_declared:

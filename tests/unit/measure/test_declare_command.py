@@ -205,6 +205,30 @@ def test_the_file_measures_the_log_that_it_was_written_for_once_it_is_confirmed(
 
 
 OTHERS: dict[str, tuple[str, str, str, str]] = {
+    "a speed in seconds": (
+        "iter {step} | speed: 0.25 s/iter | lr 0.1 | loss {loss}",
+        *("0.25", "s/step", "job"),
+    ),
+    "a time that is a rate": (
+        "iter {step} | time 412.5 img/s | fetch 0.1 s | loss {loss}",
+        *("412.5", "images/s", "job"),
+    ),
+    "frames a second": (
+        "iter {step} 312.5 fps acc 0.5 loss {loss}",
+        *("312.5", "images/s", "job"),
+    ),
+    "labels of tokens after a time and a rate": (
+        "iter {step} time 0.5 steps/s 2.1 tokens/s 52001 loss {loss}",
+        *("52001", "tokens/s", "job"),
+    ),
+    "units of a rate and a time after a label": (
+        "iter {step} speed 412.5 img/s 0.25 s/it loss {loss}",
+        *("412.5", "images/s", "job"),
+    ),
+    "a unit before a number without a label": (
+        "iter: {step} ips: 630.25 sequences/s 12 loss: {loss}",
+        *("630.25", "sequences/s", "card"),
+    ),
     "a label of tokens after a loss": (
         "step {step} loss {loss} tokens/s 52001",
         *("52001", "tokens/s", "job"),
