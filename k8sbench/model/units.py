@@ -37,14 +37,14 @@ class Unit(NamedTuple):
     scale: float
     """Seconds, or counts per second, in one of it."""
     noun: str
-    """What is counted, as :data:`NOUNS` has it; an unknown word as it is, or empty."""
+    """Counted unit of :data:`NOUNS`; else the printed word, or empty."""
     is_time: bool = False
     per_card: bool = False
     """True if it names one GPU."""
 
     @property
     def kind(self) -> str:
-        """What it counts, roughly; empty where unknown."""
+        """Kind of count: steps, tokens, samples …; empty where unknown."""
         if self.noun in {"images", "clips", "sequences"}:
             return "samples"
         return self.noun if self.noun in _NOUNS else ""

@@ -1,4 +1,4 @@
-"""Columns of numbers in similar lines of a log, and what their labels say they are."""
+"""Columns of numbers in similar lines of a log, by their labels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from k8sbench.parse.records import number_in
 
 
 class Kind(IntEnum):
-    """What a number is by its label and unit."""
+    """Meaning of a number, by its label and unit."""
 
     OTHER = auto()
     """An accuracy, a learning rate, a wait, a remaining time, a total …"""
@@ -59,7 +59,7 @@ _LABELS = [
     (Kind.SECONDS, re.compile(rf"\b(?:time|cost|elapsed?|duration|latency|timing|dt){_TIME}")),
     (Kind.SECONDS, re.compile(rf"\b(?:time|cost|elapsed?|took) (?:per|each) {_STEPS}{_TIME}")),
     (Kind.SECONDS, re.compile(rf"\b(?:ms|s|secs?|seconds?) ?(?:/|per) ?{_STEPS}{_BEHIND}")),
-    (Kind.SECONDS, re.compile(rf"\b{_STEPS} (?:ms|s|secs?|seconds?)$")),
+    (Kind.SECONDS, re.compile(rf"\b{_STEPS} (?:ms|s|secs?|seconds?|avg)$")),
     (Kind.STEP, re.compile(rf"(?<!per )(?<!/)\b(?:{_STEPS}s?|batches)(?: ?#| no| num| idx)?$")),
 ]
 _STEP_BEHIND = re.compile(rf" ?\w+ ?(?:/|per) ?{_STEPS}\b", re.IGNORECASE)
@@ -101,17 +101,20 @@ def _kind(label: str) -> Kind:
         return Kind.BARE
     kind = next((kind for kind, pattern in _LABELS if pattern.search(words)), Kind.OTHER)
     excluded = _NOT.search(words.replace("interval", "") if kind == Kind.RATE else words)
-    return Kind.OTHER if excluded else kind
+    return Kind.OTHER if excluded or ("loss" in words and kind != Kind.LOSS) else kind
 
 
 def of_lines(lines: Sequence[str]) -> list[Column]:
     """Return the columns of similar lines, by the first of them."""
     objects = [_object(line) for line in lines]
     first = objects[0]
-    if first and len([text for text in first.values() if number_in(text) is not None]) > 1:
-        return [
-            _keyed(path, objects) for path, text in first.items() if number_in(text) is not None
-        ]
+    keyed = [
+        _keyed(path, objects)
+        for path, text in first.items()
+        if number_in(text) is not None and path.isprintable()
+    ]
+    if any(each.kind == Kind.STEP for each in keyed):
+        return keyed
     spans = [_numbers(line) for line in lines]
     texts = [[line[b:e] for b, e in each] for line, each in zip(lines, spans, strict=True)]
     return list(_labelled(_masked(lines[0]), spans[0], texts))
@@ -134,7 +137,7 @@ def _numbers(line: str) -> list[tuple[int, int]]:
 def _labelled(
     line: str, spans: Sequence[tuple[int, int]], texts: Sequence[Sequence[str]]
 ) -> Iterator[Column]:
-    """Tell what each number is; a unit between two numbers belongs to one of them."""
+    """Yield a column for each number, with its label and unit."""
     at, ends = 0, [*(begin for begin, _ in spans[1:]), len(line)]
     for index, (begin, end) in enumerate(spans):
         gap, behind = line[at:begin], line[end : ends[index]]
@@ -143,16 +146,19 @@ def _labelled(
         label = label.lstrip(")\"' [:.-(")
         kind = Kind.OF if is_of else _kind(label)
         unit, used = _beside(label, kind, behind)
-        if used and label and gap.endswith(f"{label} ") and index + 1 < len(spans):
+        rest, is_label = behind[used:].strip(), False
+        if label and gap.endswith(f"{label} ") and index + 1 < len(spans) and not rest:
+            # ``loss 3.9 tokens/s 52001``: a label, as that before.
             following = line[spans[index + 1][1] : ends[index + 1]]
-            if not behind[used:].strip() and not _owns_unit(following, index + 2 == len(spans)):
-                # ``loss 3.9 tokens/s 52001``: a label, as that before.
-                unit, used = units.before(label, is_time=kind == Kind.SECONDS), 0
+            is_label = not _owns_unit(following, index + 2 == len(spans))
+        if used and (is_label or rest[:1] in {":", "="}):
+            unit, used = units.before(label, is_time=kind == Kind.SECONDS), 0
         if used and kind in {Kind.BARE, Kind.OF, Kind.OTHER} and behind[:used].strip() not in MANY:
             is_noise = kind == Kind.OTHER and _NOT.search(_words(label)) is not None
             if unit and not is_noise and (not unit.is_time or _STEP_BEHIND.match(behind)):
                 kind = Kind.RATE
-        if unit and unit.noun in {"FLOP", "bytes"}:
+        per_other = kind == Kind.RATE and not unit and re.match(r" ?[a-z]+ ?/ ?[a-z]", behind)
+        if per_other or (unit and unit.noun in {"FLOP", "bytes", "GB"}):
             kind = Kind.OTHER
         if unit and kind in {Kind.RATE, Kind.SECONDS}:
             kind = Kind.SECONDS if unit.is_time else Kind.RATE
@@ -162,7 +168,7 @@ def _labelled(
 
 
 def _owns_unit(behind: str, is_last: bool) -> bool:
-    """True if the text after a number is its unit, and no label of the next."""
+    """True if a number's unit follows, not the next one's label."""
     used = max(units.after(behind, is_time=is_time)[1] for is_time in (True, False))
     return used > 0 and (is_last or bool(behind[used:].strip()))
 

@@ -1,4 +1,4 @@
-"""Guesses the stamps of a log's lines, and the lines that state facts of its run."""
+"""Guesses the stamps and the stated facts of a log."""
 
 from __future__ import annotations
 
@@ -51,13 +51,14 @@ class Stamp(NamedTuple):
         return self.seconds[-1] - self.seconds[0]
 
 
-def stamp(lines: Sequence[str]) -> Stamp | None:
+def stamp(lines: Sequence[str], *, is_json: bool) -> Stamp | None:
     """Return the stamps of similar lines; None without any that advance."""
-    keyed = columns.strings(lines)
-    for path, texts in keyed.items():
+    if not is_json:
+        return next(_forms(lines, ""), None)
+    for path, texts in columns.strings(lines).items():
         if found := _unix(texts, path) or next(_forms(texts, path), None):
             return found
-    return None if keyed else next(_forms(lines, ""), None)
+    return None
 
 
 def _unix(texts: Sequence[str], path: str) -> Stamp | None:
@@ -152,7 +153,7 @@ class Facts(NamedTuple):
 
 
 def facts(lines: Sequence[str], *, batch: int | None, gpus: int | None) -> Facts:
-    """Find the lines that state a run's facts; a fact with two values is none."""
+    """Find the facts that a log states with one value."""
     text = "\n".join(lines[:_HEAD])
     found = {name: pair for name in _LABELS if (pair := _fact(text, name)) is not None}
     number = {name: int(value) for name, (_, value) in found.items() if name != "precision"}

@@ -80,10 +80,10 @@ def guess(
 
 
 def _chosen(lines: Sequence[str], *, is_training: bool) -> Chosen | None:
-    """Choose the columns of similar lines; None if they have no rate or no step."""
+    """Choose the columns; None without a rate or a step."""
     found = columns.of_lines(lines)
     varied = len(set(lines)) > 1
-    stamp = guessed_facts.stamp(lines)
+    stamp = guessed_facts.stamp(lines, is_json=bool(found and found[0].path))
     chosen = _steps(found, varied=varied)
     if ("iteration" in chosen) != is_training:
         return None
@@ -93,8 +93,6 @@ def _chosen(lines: Sequence[str], *, is_training: bool) -> Chosen | None:
     if not speeds:
         return None
     best = max(speeds, key=_rank)  # of equals the first
-    if stamp and bool(stamp.path) != bool(best.path):
-        stamp = None
     chosen["rate" if best.kind == Kind.RATE else "step_seconds"] = best
     losses = [each for each in found if each.kind == Kind.LOSS]
     if losses:
@@ -156,7 +154,7 @@ def _every(column: Column) -> int:
 def _is_speed(
     column: Column, stamp: Stamp | None, every: int, varied: bool, is_training: bool
 ) -> bool:
-    """True unless the numbers are those of totals, or of all steps of a line."""
+    """True unless the numbers are totals."""
     values = column.values
     if min(values) < 0 or max(values) <= 0:
         return False
@@ -336,4 +334,5 @@ def _form(name: str, group: Column | Stamp) -> str:
 def _literal(text: str) -> str:
     """Escape a text whose numbers and spaces may differ."""
     escaped = re.sub(r"(?:\\\s)+", r"\\s*", re.escape(text.rstrip()))
+    escaped = "".join(char if char.isprintable() else "." for char in escaped)
     return re.sub(r"(?:\\\.|\d)+", r"[\\d.]+", escaped)

@@ -201,7 +201,7 @@ class Converted:
         return begin, end
 
     def _is_torn(self, name: str, ahead: str, behind: str) -> bool:
-        """True if the digits go on before or after the group, in no other group."""
+        """True if a group has only a part of a number."""
         if self._numbers.paths:
             return False
         (begin, end), others = self._span(name), [self._span(n) for n in self._numbers.groupindex]

@@ -191,7 +191,7 @@ class LogFacts:
 
     @property
     def sequence_length(self) -> int | None:
-        """Tokens per sequence of the batch; None unless tokens are counted and it is known."""
+        """Tokens of a sequence; None where unknown, or of other units."""
         declared = self.expected.format
         if isinstance(declared, str) or not (self.expected.unit or "").startswith("tokens"):
             return None

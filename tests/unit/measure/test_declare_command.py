@@ -229,6 +229,18 @@ OTHERS: dict[str, tuple[str, str, str, str]] = {
         "iter: {step} ips: 630.25 sequences/s 12 loss: {loss}",
         *("630.25", "sequences/s", "card"),
     ),
+    "an elapsed time before a rate": (
+        "step={step} tokens=4096 elapsed_s=0.31 tokens/sec=13212.9 speed=0.2 min/epoch",
+        *("13212.9", "tokens/s", "job"),
+    ),
+    "a bandwidth and a loss a second": (
+        "step {step} bandwidth 300.1 GB/s loss/s 3.5 loss {loss} 412.5 img/s",
+        *("412.5", "images/s", "job"),
+    ),
+    "JSON without a step": (
+        'Trained batch {step} in epoch 0, metrics: {{"loss": {loss}, "samples_per_sec": 812.5}}',
+        *("812.5", "samples/s", "job"),
+    ),
     "a label of tokens after a loss": (
         "step {step} loss {loss} tokens/s 52001",
         *("52001", "tokens/s", "job"),
@@ -409,7 +421,7 @@ def proposed(lines: list[str], folder: Path, cli: Cli, *options: str) -> str:
 def test_stamps_and_facts_are_proposed_so_that_the_log_can_contradict(
     rate: str, verdict: str, tmp_path: Path, cli: Cli
 ) -> None:
-    """4 × 2048 tokens in a step of 1.5 s; the file is used as it is."""
+    """Steps of 4 × 2048 tokens take 1.5 s."""
     lines = [*HEAD, *stamped(f"{{at}} step {{step}} loss {{loss}} {rate} tokens/s/gpu", 15)]
     (tmp_path / "mine.yaml").write_text(proposed(lines, tmp_path, cli))
     words = (str(tmp_path / "a.log"), "--benchmark", str(tmp_path / "mine.yaml"), "-o", "json")
