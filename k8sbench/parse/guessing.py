@@ -140,7 +140,8 @@ def _step_rank(column: Column) -> int:
 
 def _counts(column: Column, *, varied: bool) -> bool:
     """True if a column has whole numbers that mostly grow."""
-    if not all(re.fullmatch(r"[\d,]+", text) for text in column.texts):
+    is_whole = all(re.fullmatch(r"[\d,]+", text) for text in column.texts)
+    if not is_whole or column.behind[:1].isalpha():
         return False
     pairs = list(itertools.pairwise(column.values))
     return not varied or 2 * sum(a < b for a, b in pairs) > len(pairs)
@@ -300,7 +301,7 @@ def _written(line: str, groups: Sequence[Group], words: int) -> str:
             made, word = "^", text
         if at > 0 and word != text:
             made += ".*?"
-        if word[:1].isalpha() and word != text:
+        if re.search(rf"[^\w]{re.escape(word)}$", text) and re.match("[A-Za-z]", word):
             made += r"\b"
         made += rf"{_literal(word)}\s*(?P<{name}>{_form(name, group)})"
         at = group.end + (len(_many(group)) if name == "rate" else 0)
@@ -333,6 +334,9 @@ def _form(name: str, group: Column | Stamp) -> str:
 
 def _literal(text: str) -> str:
     """Escape a text whose numbers and spaces may differ."""
-    escaped = re.sub(r"(?:\\\s)+", r"\\s*", re.escape(text.rstrip()))
-    escaped = "".join(char if char.isprintable() else "." for char in escaped)
+    escaped = re.sub(r"(?:\\[ \t\n\f\r])+", r"\\s*", re.escape(text.rstrip(" \t\n\f\r")))
+    # YAML holds no control characters.
+    escaped = re.sub(
+        r"(?s)\\?.", lambda found: found[0] if found[0].isprintable() else ".", escaped
+    )
     return re.sub(r"(?:\\\.|\d)+", r"[\\d.]+", escaped)
