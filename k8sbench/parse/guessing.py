@@ -332,11 +332,16 @@ def _form(name: str, group: Column | Stamp) -> str:
     return rf"[\d.{comma}]+{power}{many}"
 
 
+_TOKENS = re.compile(r"(?s)(?P<space>(?:\\[ \t\n\f\r])+)|(?P<number>(?:\\\.|\d)+)|\\?.")
+"""Parts of an escaped text."""
+
+
 def _literal(text: str) -> str:
     """Escape a text whose numbers and spaces may differ."""
-    escaped = re.sub(r"(?:\\[ \t\n\f\r])+", r"\\s*", re.escape(text.rstrip(" \t\n\f\r")))
-    # YAML holds no control characters.
-    escaped = re.sub(
-        r"(?s)\\?.", lambda found: found[0] if found[0].isprintable() else ".", escaped
-    )
-    return re.sub(r"(?:\\\.|\d)+", r"[\\d.]+", escaped)
+
+    def written(token: re.Match[str]) -> str:
+        if token["space"] or token["number"]:
+            return r"\s*" if token["space"] else r"[\d.]+"
+        return token[0] if token[0].isprintable() else "."  # YAML has no control characters
+
+    return _TOKENS.sub(written, re.escape(text.rstrip(" \t\n\f\r")))
