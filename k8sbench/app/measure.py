@@ -136,21 +136,21 @@ def explain_format(name: str, log: str) -> list[Row]:
     return list(explanation.of_expressions(source.name, read, tried))
 
 
-def declare(logs: Sequence[str], batch_size: int | None) -> str:
+def declare(logs: Sequence[str], options: MeasureOptions) -> str:
     """Write a first benchmark file for logs of an unknown format."""
     from k8sbench.adapters.files import log_files, packaged
     from k8sbench.parse import guessing
 
     sources = log_files.opened(log_files.names(logs, log_files.find(logs)))
-    guessed = guessing.guess(guessing.first_lines(itertools.chain.from_iterable(sources)))
+    lines = guessing.first_lines(itertools.chain.from_iterable(sources))
+    batch, gpus = options.batch_size, options.values["gpus"]
+    guessed = guessing.guess(lines, batch=batch, gpus=gpus)
     if guessed is None:
         raise InputError(
             "has no line that comes again and again with a step and a rate or time.",
             "Print both in one line every few steps, as: step 120/250 loss 0.53 412.7 img/s",
             file=sources[0].name,
         )
-    if batch_size:
-        guessed["batch"] = batch_size
     template = string.Template((packaged.PACKAGE / "first-benchmark.yaml").read_text())
     return template.substitute(guessed)
 

@@ -7,12 +7,15 @@ Unknown fields are errors. The rules that one field alone cannot state are in
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import msgspec
 
+from k8sbench.model import units
 from k8sbench.model.pool import EnvName, Word, form
+from k8sbench.model.units import Unit
 
 Framework = Literal["pytorch", "paddle"]
 Precision = Literal["fp32", "amp"]
@@ -311,11 +314,6 @@ class Upstream(_Strict, frozen=True, kw_only=True):
         return {**known, **{name: n.value(known) for name, n in self.numbers.items()}}
 
 
-SECONDS = {"s", "sec", "second", "seconds"}
-STEP_UNITS = {"steps", "step", "iterations", "iteration", "iters", "iter", "it", "batches", "batch"}
-"""Units of rates that count the steps of the whole job."""
-
-
 class LogFormat(_Strict, frozen=True, kw_only=True):
     """A log format declared by regular expressions with named groups or JSON keys.
 
@@ -325,7 +323,7 @@ class LogFormat(_Strict, frozen=True, kw_only=True):
     run's rate alone, as ``rate`` or ``step_seconds``, and may name ``loss``. ``evaluation`` may
     name ``value`` and ``metric``. Each of ``facts`` matches a line in which the program states its
     own run, and names one or more of ``gpus``, ``gpus_per_node``, ``replicas``, ``batch_size``,
-    ``precision``, ``gpu_model``. Other names are errors.
+    ``sequence_length``, ``precision``, ``gpu_model``. Other names are errors.
 
     Expressions have the syntax of RE2 (https://github.com/google/re2/wiki/Syntax): that of Python
     without looking ahead or behind, without back references and without the flag ``x``. ``$``
@@ -337,9 +335,15 @@ class LogFormat(_Strict, frozen=True, kw_only=True):
     framework: Name | None = None
     """Framework in rows, such as ``tensorflow``; None: the variant's."""
     unit: Text
-    """Unit of ``rate``: the benchmark's (``images/s``), or ``steps/s``.
+    """Unit of ``rate``: the benchmark's (``images/s``, ``Ktokens/s``), or ``steps/s``.
 
-    ``s/step`` for ``step_seconds``. The batch converts steps."""
+    ``s/step``, ``ms/step`` or ``us/step`` for ``step_seconds``. The batch converts steps. A number
+    beside which another unit stands is an error; a group may include its unit: ``122.0K``, ``8ms``.
+    """
+    thousands: Literal[",", "'", "_", " "] | None = None
+    """Separator of thousands: ``,`` for 1,356.8."""
+    sequence_length: PositiveInt | None = None
+    """Tokens of a sequence, if the benchmark counts tokens and ``batch_size`` sequences."""
     per: Literal["job", "card"]
     """Scope of ``rate``: the whole job, or one GPU."""
     record: Text | None = None
@@ -368,7 +372,9 @@ class LogFormat(_Strict, frozen=True, kw_only=True):
 
     Default: as the first line of a later epoch shows."""
     stamp_format: Text | None = None
-    """``strptime`` format of ``stamp``, with seconds; ``fields`` default to Unix seconds."""
+    """``strptime`` format of ``stamp``, with seconds; for Unix times their unit: ``s``, ``ms``.
+
+    ``fields`` default to ``s``."""
     evaluation: Text | None = None
     """Pattern of an evaluation's line; ``value`` is its result."""
     metric: Text | None = None
@@ -381,20 +387,30 @@ class LogFormat(_Strict, frozen=True, kw_only=True):
     """Patterns of lines that state facts of the run.
 
     Groups: ``gpus`` of the whole job, or ``gpus_per_node`` and ``replicas`` (nodes), ``batch_size``
-    per GPU, ``precision`` (``amp``, ``fp16``, ``bf16``, ``True``; ``fp32``, ``False``),
-    ``gpu_model``.
+    per GPU, ``sequence_length``, ``precision`` (``amp``, ``fp16``, ``bf16``, ``True``; ``fp32``,
+    ``False``), ``gpu_model``.
     """
+
+    @property
+    def read_unit(self) -> Unit:
+        """The unit, taken apart."""
+        return units.declared(self.unit) or Unit(1.0, "")
 
     @property
     def counts_steps(self) -> bool:
         """True if ``rate`` counts steps: the batch makes samples of them."""
-        return self.unit.partition("/")[0] in STEP_UNITS
+        return self.read_unit.noun == "steps" and not self.is_time
 
     @property
     def is_time(self) -> bool:
         """True if the unit is that of a time: seconds per step."""
-        unit, _, per = self.unit.partition("/")
-        return unit in SECONDS and per in STEP_UNITS
+        return self.read_unit.is_time
+
+    def plain(self, text: str) -> str:
+        """Return a number without its separators of thousands."""
+        mark = self.thousands
+        grouped = mark and re.fullmatch(rf"[-+]?\d{{1,3}}(?:{mark}\d{{3}})+(?!\d).*", text)
+        return text.replace(mark or "", "") if grouped else text
 
 
 def framework_of(log: str | LogFormat, framework: str) -> str:

@@ -9,13 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 
-from k8sbench.model import expressions
+from k8sbench.model import expressions, units
 from k8sbench.model.errors import InputError
 from k8sbench.model.pool import secret_problems
 from k8sbench.model.spec import PLACEHOLDERS, BenchmarkSpec, Command, LogFormat, Upstream, Variant
 
-SECOND = {"", "s", "sec", "second"}
-"""Accepted names of the second in a rate's unit."""
 SAMPLES = {"images", "clips", "sequences"}
 """Units whose rate may be declared in samples."""
 Problem = tuple[tuple[str | int, ...], str]
@@ -60,16 +58,18 @@ def _variant_problems(
         yield ("log",), f"is {variant.log!r}; known families: {', '.join(families)}"
     if isinstance(variant.log, LogFormat):
         yield from ((("log", *path), text) for path, text in _format_problems(variant.log))
-        unit, _, time = variant.log.unit.partition("/")
-        known = unit == spec.unit or variant.log.counts_steps
-        known |= unit == "samples" and spec.unit in SAMPLES
-        if not (variant.log.is_time or (known and time in SECOND)):
+        unit = units.declared(variant.log.unit)
+        known = {spec.unit, "steps", *(("samples",) if spec.unit in SAMPLES else ())}
+        if unit is None or not (unit.is_time or unit.noun in known):
             text = (
                 f"is {variant.log.unit!r}, but the benchmark counts {spec.unit} per second; give "
                 f"{spec.unit}/s, or steps/s or s/step, which the batch converts; the group of a "
-                "time is step_seconds, of numbers in seconds"
+                "time is step_seconds, of numbers in seconds (ms/step: in milliseconds)"
             )
             yield ("log", "unit"), text
+        if variant.log.sequence_length and spec.unit != "tokens":
+            text = f"is for a benchmark that counts tokens, not {spec.unit}"
+            yield ("log", "sequence_length"), text
     yield from _figure_problems(spec, variant)
     yield from _command_problems(("command",), variant.command, PLACEHOLDERS)
     yield from ((("env", *path), text) for path, text in secret_problems(variant.env))
@@ -126,7 +126,10 @@ RECORD_GROUPS = (
     *("iteration", "total", "epoch", "rate", "step_seconds", "data_seconds", "loss", "stamp"),
 )
 SUMMARY_GROUPS = ("rate", "step_seconds", "loss")
-FACT_GROUPS = ("gpus", "gpus_per_node", "replicas", "batch_size", "precision", "gpu_model")
+FACT_GROUPS = (
+    *("gpus", "gpus_per_node", "replicas", "batch_size", "sequence_length", "precision"),
+    "gpu_model",
+)
 
 
 def _format_problems(log: LogFormat) -> Iterator[Problem]:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from k8sbench.model import expressions
-from k8sbench.model.expressions import Match, Pattern
+from k8sbench.model import expressions, units
+from k8sbench.model.expressions import Pattern
 from k8sbench.model.sample import Fact, Item, Mark, Place, Shape
 from k8sbench.model.spec import BenchmarkSpec, LogFormat
 from k8sbench.parse.family import (
@@ -24,6 +24,7 @@ from k8sbench.parse.family import (
 )
 from k8sbench.parse.lines import CleanLine, ended, pieces
 from k8sbench.parse.records import DAY, MOST_ITERATIONS, RecordRule, number_in, positive
+from k8sbench.parse.units import Converted, Numbers
 
 MAX_LINE = 4096
 """Maximum length of a matched line, characters.
@@ -42,11 +43,14 @@ PRECISIONS: dict[str, tuple[str, str | None]] = {
 
 def family(declared: LogFormat, framework: str | None) -> Family:
     """Compile a declared format to the form of a built-in family."""
+    unit = declared.read_unit
     stamp_format = declared.stamp_format
+    unix = units.SECONDS.get(stamp_format or "s")
 
     def stamp(text: str) -> float | None:
-        if stamp_format is None:
-            return positive(text)
+        if stamp_format is None or unix is not None:
+            number = positive(text)
+            return None if number is None else number * (unix or 1.0)
         try:
             at = datetime.datetime.strptime(text, stamp_format)  # noqa: DTZ007 - zone added below
             return (at if at.tzinfo else at.replace(tzinfo=datetime.UTC)).timestamp()
@@ -66,11 +70,11 @@ def family(declared: LogFormat, framework: str | None) -> Family:
             first_epoch=declared.first_epoch,
             complete=declared.averaged != "step",
             resolution=0.000001 if stamp_format and "%f" in stamp_format else 1.0,
-            wraps=_wraps(stamp_format) if stamp_format else None,
+            wraps=_wraps(stamp_format) if stamp_format and unix is None else None,
             events_known=declared.evaluation is not None and declared.checkpoint is not None,
         )
         rule = RecordRule(
-            *("", pattern, shape, declared.first_iteration, stamp),
+            *("", Numbers(pattern, declared), shape, declared.first_iteration, stamp),
             counts_steps=declared.counts_steps,
         )
     metric = (declared.metric or "", declared.metric_unit)
@@ -79,7 +83,7 @@ def family(declared: LogFormat, framework: str | None) -> Family:
         name=declared.name,
         title=f"the declared format {declared.name}",
         framework=declared.framework or framework,
-        unit="samples/s" if declared.counts_steps or declared.is_time else declared.unit,
+        unit=f"{'samples' if unit.noun == 'steps' else unit.noun}/s",
         records=(rule,) if rule else (),
         evaluations=(EvaluationRule("", evaluation, *metric),) if evaluation else (),
         marks=(MarkRule("", "checkpoint", checkpoint),) if checkpoint else (),
@@ -109,11 +113,10 @@ def _wraps(stamp_format: str) -> float | None:
     )
 
 
-def _unread(line: CleanLine, match: Match) -> Iterator[Mark]:
-    """Name what a group matched and is no number: 1,356.8 or 950.1k."""
-    for name, text in match.groupdict().items():
-        if name != "stamp" and text is not None and number_in(text) is None:
-            yield line.mark("unread", match[0], {"name": name, "text": text})
+def _unread(line: CleanLine, match: Converted) -> Iterator[Mark]:
+    """Name what a group matched and is no number, or one in another unit."""
+    for problem in match.problems:
+        yield line.mark("unread", match[0], problem._asdict())
 
 
 def stated(name: str, text: str) -> dict[str, str]:
@@ -135,7 +138,9 @@ _NODES = {"gpus_per_node", "replicas"}
 class _Reader(LineReader):
     def __init__(self, family: Family, declared: LogFormat) -> None:
         self._counts_steps = declared.counts_steps
-        self._summary = _compiled(declared.summary)
+        self._plain = declared.plain
+        summary = _compiled(declared.summary)
+        self._summary = None if summary is None else Numbers(summary, declared)
         self._facts = [expressions.compiled(text) for text in declared.facts]
         self._nodes: dict[str, int] = {}
         """GPUs of a node and nodes, as far as they are stated."""
@@ -143,22 +148,27 @@ class _Reader(LineReader):
 
     def rules(self) -> list[LineRule]:
         # The empty text is in every line: a pattern may match anything.
-        reads = (*(rule.read for rule in super().rules()), self._others)
-        return [LineRule("", _cut(read)) for read in reads]
+        others = [rule.read for rule in super().rules()[len(self._family.records) :]]
+        return [LineRule("", _cut(read)) for read in (self._records, *others, self._others)]
 
-    def _others(self, line: CleanLine) -> Iterator[Item]:
+    def _records(self, line: CleanLine) -> Iterator[Item]:
         for rule in self._family.records:
             for match in rule.pattern.finditer(line.text):
-                yield from _unread(line, match)
-        for pattern in self._facts:
-            if stating := pattern.search(line.text):
+                if (record := rule.record(line, match)) is not None:
+                    yield record
+                if isinstance(match, Converted):
+                    yield from _unread(line, match)
+
+    def _others(self, line: CleanLine) -> Iterator[Item]:
+        for fact in self._facts:
+            if stating := fact.search(line.text):
                 for group, value in stating.groupdict().items():
-                    for name, said in stated(group, value or "").items():
+                    for name, said in stated(group, self._plain(value or "")).items():
                         yield line.fact(name, said)
                         yield from self._gpus(line, name, said)
-        for match in self._summary.finditer(line.text) if self._summary else ():
-            yield from _unread(line, match)
-            groups = match.groupdict()
+        for summary in self._summary.finditer(line.text) if self._summary else ():
+            yield from _unread(line, summary)
+            groups = summary.groupdict()
             rate, seconds = positive(groups.get("rate")), positive(groups.get("step_seconds"))
             if self._counts_steps and rate is not None:
                 seconds, rate = 1.0 / rate, None
@@ -167,7 +177,7 @@ class _Reader(LineReader):
                 "whole_run_seconds": seconds,
                 "final_loss": number_in(groups.get("loss")),
             }
-            yield line.mark("summary", match[0], values)
+            yield line.mark("summary", summary[0], values)
 
     def _gpus(self, line: CleanLine, name: str, said: str) -> Iterator[Fact]:
         """GPUs of the job, once those of a node and the nodes are known."""

@@ -4,40 +4,45 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
+from k8sbench.model import expressions
 from k8sbench.model.plain_text import clean
+from k8sbench.model.units import Unit
+from k8sbench.parse import columns, guessed_facts
+from k8sbench.parse.columns import Column, Kind
 from k8sbench.parse.declared import MAX_LINE
+from k8sbench.parse.guessed_facts import Stamp
 from k8sbench.parse.lines import ended, pieces
 
 FIRST_LINES = 100_000
 """Lines that are read."""
 FEWEST = 5
 """Similar lines that make a training line."""
-_NUMBER = r"(?<![\d.,])(?P<{}>\d++(?:\.\d++)?+(?:e[-+]?\d++)?+)"
-_RATE, _SECONDS, _LOSS = map(_NUMBER.format, ("rate", "step_seconds", "loss"))
-_PER_SECOND = r"(?:/ ?|[_ ]per[_ ])s(?:ec(?:ond)?)?\b"
-NAMED = (
-    r"\bepoch\W{0,4}(?P<epoch>\d{1,6})(?![\d.])",
-    r"\b(?P<epoch>\d{1,6})\]? *\[ *(?P<iteration>\d{1,12})/(?P<total>\d{1,12})(?!\d)",
-    r"(?<![\d/.])(?P<iteration>\d{1,12}) ?/ ?(?P<total>\d{1,12})(?![\d/.]| \d\d:)",
-    r"\b(?:step|iter|iteration|it|batch)\W{0,4}(?P<iteration>\d{1,12})(?![\d.])",
-    rf"{_RATE} ?\w{{0,15}}{_PER_SECOND}",
-    rf"(?:{_PER_SECOND}|\b(?:ips|qps|throughput|speed))\W{{0,4}}{_RATE}",
-    rf"(?:time|cost|elapsed)\W{{0,4}}{_SECONDS}(?! ?ms)",
-    rf"\bloss\W{{0,4}}{_LOSS}",
-)
-"""Expressions for each group, by the words near its number; the first match counts."""
-UNITS = {"im": "images", "tok": "tokens", "seq": "sequences", "clip": "clips"}
-"""Beginning of the word before "per second" → unit; default: samples."""
-UNITS |= dict.fromkeys(("step", "it", "batch"), "steps")
-_UNIT = re.compile(rf"(?<![a-z])({'|'.join(UNITS)})[a-z]*{_PER_SECOND}", re.IGNORECASE)
-_OTHER = re.compile(r"\b(?:test|val|eval)|%\|", re.IGNORECASE)
+_COMPARED = 200
+"""Similar lines whose numbers are compared."""
+_OTHER = re.compile(r"\b(?:test|val|valid(?:at\w+)?|eval\w*)\b|%\|", re.IGNORECASE)
 """Evaluations, and progress bars with their smoothed rates."""
-_BATCH = re.compile(r"(?i)\bbatch[ _-]?size\D{0,20}([1-9]\d{0,5})\b")
-Spans = dict[str, tuple[int, int]]
-"""Group → begin and end of its number in a line."""
+_SHAPE = re.compile(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?| +", re.IGNORECASE)
+_MEAN = re.compile(r"\S{0,4} *\( *\d")
+"""As many programs print a meter: that step, and the mean in brackets."""
+_GLOBAL = re.compile(r"global|update")
+Group = tuple[str, Column | Stamp]
+"""Name of a group, and its place."""
+
+
+class Chosen(NamedTuple):
+    """The columns of a training line, or of a summary."""
+
+    columns: dict[str, Column]
+    stamp: Stamp | None
+
+    @property
+    def speed(self) -> Column:
+        """The rate, or the time of a step."""
+        return self.columns.get("rate") or self.columns["step_seconds"]
 
 
 def first_lines(blocks: Iterable[str]) -> list[str]:
@@ -47,83 +52,296 @@ def first_lines(blocks: Iterable[str]) -> list[str]:
     return [piece.text[:MAX_LINE] for line in some for piece in pieces(line)]
 
 
-def guess(lines: Sequence[str]) -> dict[str, str | int] | None:
+def guess(
+    lines: Sequence[str], *, batch: int | None = None, gpus: int | None = None
+) -> dict[str, str | int] | None:
     """Return values for the template of a benchmark file.
 
     They describe the most frequent line that can be a training line, else the rarest line that can
-    be a summary. None: the log has neither.
+    be a summary. ``batch`` per GPU and ``gpus`` are those of the user. None: the log has neither.
     """
     kinds = defaultdict[str, list[str]](list)
     for line in lines:
-        kinds[re.sub(r"[\d. ]+", "0", line)].append(line)
+        kinds[_SHAPE.sub("0", line)].append(line)
     often = sorted((kind for kind in kinds.values() if not _OTHER.search(kind[0])), key=len)
     frequent = [alike for alike in often[::-1] if len(alike) >= FEWEST]
     rare = often[: len(often) - len(frequent)]
     for is_training, likely in ((True, frequent), (False, rare)):
         for alike in likely:
-            spans = _spans(alike[0])
-            if ("iteration" in spans) == is_training and {"rate", "step_seconds"} & spans.keys():
-                batch = _BATCH.search("\n".join(lines))
-                return _values(alike, spans) | {"batch": batch[1] if batch else 1}
+            sample = columns.similar(alike[:_COMPARED])
+            chosen = _chosen(sample, is_training=is_training)
+            if chosen is not None:
+                facts = guessed_facts.facts(lines, batch=batch, gpus=gpus)
+                return _values(alike, sample, chosen, facts)
     return None
 
 
-def _spans(line: str) -> Spans:
-    found: Spans = {}
-    for pattern in NAMED:
-        for match in re.finditer(pattern, line, re.IGNORECASE):
-            spans = {name: match.span(name) for name in match.groupdict()}
-            own, taken = (
-                {place for span in each.values() for place in range(*span)}
-                for each in (spans, found)
-            )
-            if not (taken & own or found.keys() & spans.keys()):
-                found |= spans
-    if "rate" in found:
-        found.pop("step_seconds", None)
-    return found
+# -- choice ---------------------------------------------------------------------------------------
 
 
-def _values(lines: list[str], spans: Spans) -> dict[str, str | int]:
-    line, expression = lines[0], _expression(lines[0], spans)
-    begin, end = spans.get("rate") or spans["step_seconds"]
-    near = _UNIT.search(line[max(begin - 25, 0) : end + 20])
-    unit = UNITS[near[1].lower()] if near else "samples"
-    # As many programs print a meter: that step, and the mean in brackets.
-    single = re.match(r"\S{0,4} *\( *\d", line[end:]) is not None
-    found = [m.groupdict() for each in lines[:2] if (m := re.search(expression, each))]
-    first, second = (int(each.get("iteration", 1)) for each in (found[0], found[-1]))
-    every = max(second - first, 1)
+def _chosen(lines: Sequence[str], *, is_training: bool) -> Chosen | None:
+    """Choose the columns; None without a rate or a step."""
+    found = columns.of_lines(lines)
+    varied = len(set(lines)) > 1
+    stamp = guessed_facts.stamp(lines, is_json=bool(found and found[0].path))
+    chosen = _steps(found, varied=varied)
+    if ("iteration" in chosen) != is_training:
+        return None
+    every = _every(chosen["iteration"]) if is_training else 1
+    speeds = [each for each in found if each.kind in {Kind.RATE, Kind.SECONDS}]
+    speeds = [each for each in speeds if _is_speed(each, stamp, every, varied, is_training)]
+    if not speeds:
+        return None
+    best = max(speeds, key=_rank)  # of equals the first
+    chosen["rate" if best.kind == Kind.RATE else "step_seconds"] = best
+    losses = [each for each in found if each.kind == Kind.LOSS]
+    if losses:
+        usual = ("loss", "train loss", "train_loss", "lm loss", "total_loss")
+        chosen["loss"] = max(losses, key=lambda each: each.label.split(".")[-1] in usual)
+    return Chosen(chosen, stamp)
+
+
+def _steps(found: Sequence[Column], *, varied: bool) -> dict[str, Column]:
+    """Choose iteration, its total, and the epoch if iterations restart in it."""
+    of = {index: each for index, each in enumerate(found[1:]) if each.kind == Kind.OF}
+    bare = [i for i in of if found[i].kind not in {Kind.STEP, Kind.EPOCH}]
+    likely = [i for i, each in enumerate(found) if each.kind == Kind.STEP or i in bare[-1:]]
+    likely = [i for i in likely if _counts(found[i], varied=varied)]
+    if not likely and bare and varied and _counts(found[bare[-1] + 1], varied=True):
+        return {"epoch": found[bare[-1]], "iteration": found[bare[-1] + 1]}  # 0/40 of DeepSpeed
+    if not likely:
+        return {}
+    best = max(likely, key=lambda i: (_step_rank(found[i]), i in of))
+    chosen = {"iteration": found[best]}
+    if best in of:
+        chosen["total"] = of[best]
+    epochs = [each for each in found if each.kind == Kind.EPOCH]
+    # ``[0/300][50/1251]`` and ``Train: 0 [50/1251``: the number before.
+    before = found[best - (2 if best - 2 in of else 1)] if best else None
+    if not epochs and best in bare and before and before.end >= 0:
+        gap = before.behind[: found[best].begin - before.end]
+        epochs = [before] if best - 2 in of or gap.strip() == "[" else []
+    epochs = [each for each in epochs if _counts(each, varied=False)]
+    steps = found[best].values
+    goes_on = all(a < b for a, b in itertools.pairwise(steps))
+    if epochs and not _GLOBAL.search(found[best].label):
+        passes = len(set(epochs[0].values)) > 1
+        if not (passes and goes_on):
+            chosen["epoch"] = epochs[0]
+    return chosen
+
+
+def _step_rank(column: Column) -> int:
+    label = column.label
+    if _GLOBAL.search(label):
+        return 3
+    return 0 if re.search(r"micro|inner|local", label) else 1 if "batch" in label else 2
+
+
+def _counts(column: Column, *, varied: bool) -> bool:
+    """True if a column has whole numbers that mostly grow."""
+    is_whole = all(re.fullmatch(r"[\d,]+", text) for text in column.texts)
+    if not is_whole or column.behind[:1].isalpha():
+        return False
+    pairs = list(itertools.pairwise(column.values))
+    return not varied or 2 * sum(a < b for a, b in pairs) > len(pairs)
+
+
+def _every(column: Column) -> int:
+    steps = Counter(int(b - a) for a, b in itertools.pairwise(column.values) if b > a)
+    return steps.most_common(1)[0][0] if steps else 1
+
+
+def _is_speed(
+    column: Column, stamp: Stamp | None, every: int, varied: bool, is_training: bool
+) -> bool:
+    """True unless the numbers are totals."""
+    values = column.values
+    if min(values) < 0 or max(values) <= 0:
+        return False
+    if column.kind == Kind.RATE:
+        return True
+    scale = column.unit.scale if column.unit else 1.0
+    pairs = list(itertools.pairwise(values))
+    grows, falls = all(a < b for a, b in pairs), all(a > b for a, b in pairs)
+    moves = len(pairs) > 2 and (grows or falls) and max(values) > 1.5 * min(values)
+    if (varied and moves) or max(values) * scale > columns.LONGEST_TIME:
+        return False
+    if not is_training:
+        return "per" in column.label or "/" in column.label
+    passed = stamp.passed if stamp and len(stamp.seconds) == len(values) else 0.0
+    # A line's whole time, by the clock: that of a step is not printed.
+    whole = passed and sum(values[1:]) * scale / passed
+    return not (every > 1 and whole and abs(whole - 1) < 0.1)
+
+
+def _rank(column: Column) -> tuple[int, ...]:
+    """Order of preference: samples of the job, then seconds, then steps."""
+    label, noun = column.label, column.unit.noun if column.unit else ""
+    is_rate = column.kind == Kind.RATE
+    known = (
+        column.unit is not None
+        or re.search(r"ips|qps|fps|tps|wps|tgs|sps|throughput", label) is not None
+    )
+    counts = is_rate and noun != "steps" and "ups" not in label
+    about = 3 if counts and known else 2 if not is_rate else 1
+    smoothed = re.search(r"running|average|mean|overall|global_avg", label) is not None
+    newest = re.search(r"last|max|min", label) is None
+    return about, not smoothed, newest, not (column.unit and column.unit.per_card)
+
+
+# -- the file -------------------------------------------------------------------------------------
+
+
+def _values(
+    alike: Sequence[str], sample: Sequence[str], chosen: Chosen, facts: guessed_facts.Facts
+) -> dict[str, str | int]:
+    speed = chosen.speed
+    unit, noun = _unit(speed)
+    iteration = chosen.columns.get("iteration")
+    first = int(iteration.values[0]) if iteration else 1
+    every = _every(iteration) if iteration else 1
+    single = speed.begin >= 0 and _MEAN.match(speed.behind) is not None
+    running = "running" in speed.label
+    key = "fields" if speed.path else "record" if iteration else "summary"
+    if speed.path:
+        paths = {name: each.path for name, each in chosen.columns.items()}
+        paths |= {"stamp": chosen.stamp.path} if chosen.stamp else {}
+        written = "{" + ", ".join(f"{name}: {_quoted(path)}" for name, path in paths.items()) + "}"
+    else:
+        written = _quoted(_expression(sample, chosen))
+    more: dict[str, str] = {}
+    if any("," in text for each in chosen.columns.values() for text in each.texts):
+        more["thousands"] = '","  # check'
+    if chosen.stamp and iteration:
+        more["stamp_format"] = f'"{chosen.stamp.form}"  # check'
+    if noun == "tokens":
+        more["sequence_length"] = f"{facts.length or 1}  # check: tokens of a sequence of the batch"
+    if facts.expressions:
+        more["facts"] = " # check: what the log states of its run"
+    lines = [f"\n      {name}: {text}" for name, text in more.items()]
+    lines += [f"\n        - {_quoted(text)}  # check" for text in facts.expressions]
+    is_card = bool(speed.unit and speed.unit.per_card) or _of_a_card(speed, sample[0])
     return {
-        "line": clean(line),
-        "key": "record" if "iteration" in spans else "summary",
-        "expression": expression.replace("'", "''"),
-        "unit": f"{unit}/s" if "rate" in spans else "s/step",
-        "sample": "samples" if unit == "steps" else unit,
-        "averaged": "step" if single else "interval",
-        "first": min(first, 1),
+        "line": clean(sample[0]),
+        "key": key,
+        "expression": written,
+        "unit": unit,
+        "sample": noun,
+        "per": "card" if is_card else "job",
+        "averaged": "step" if single else "running" if running else "interval",
+        "first": 0 if first == 0 or (every > 1 and first % every == every - 1) else 1,
         "every": every,
-        "warmup": every * (len(lines) // 4),
-        "iterations": max((1 if single else every) * (len(lines) // 2), 1),
+        "warmup": (first - every if first > every else 0) + every * (len(alike) // 4),
+        "iterations": max((1 if single else every) * (len(alike) // 2), 1),
+        "batch": facts.batch or 1,
+        "precision": facts.precision or "fp32",
+        "note": facts.note,
+        "more": "".join(lines),
     }
 
 
-def _expression(line: str, spans: Spans) -> str:
-    """Write an expression: each group, after the word before it."""
+def _of_a_card(speed: Column, line: str) -> bool:
+    """True for rates of one GPU: torchtitan's and Paddle's labels do not name it."""
+    if re.search(r"(?:per|/)[_ ]?(?:gpu|device|card)|\b(?:tgs|ips)\b", speed.label):
+        return True
+    return "tps" in speed.label and "mfu" in line
+
+
+def _unit(speed: Column) -> tuple[str, str]:
+    """Return the declared unit and the benchmark's."""
+    found = speed.unit or Unit(1.0, "")
+    if speed.kind == Kind.SECONDS:
+        return str(Unit(found.scale, "steps", is_time=True)), "samples"
+    by_label = (("tps", "tokens"), ("wps", "tokens"), ("tgs", "tokens"), ("ups", "steps"))
+    noun = found.noun if found.kind else ""
+    noun = noun or next((noun for name, noun in by_label if name in speed.label), "samples")
+    # A group includes the K of its number, which may become M.
+    scale = 1.0 if _many(speed) else found.scale
+    return str(Unit(scale, noun)), "samples" if noun == "steps" else noun
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _expression(lines: Sequence[str], chosen: Chosen) -> str:
+    """Write an expression: each group, after as many words as tell its place."""
+    groups: list[Group] = [*chosen.columns.items()]
+    if chosen.stamp:
+        groups.append(("stamp", chosen.stamp))
+    groups.sort(key=lambda group: group[1].begin)
+    expression = ""
+    for words in range(1, 6):
+        expression = _written(lines[0], groups, words)
+        found = expressions.compiled(expression)
+        if all(_fits(found.search(line), dict(groups), n) for n, line in enumerate(lines)):
+            break
+    return expression
+
+
+def _fits(match: expressions.Match | None, groups: Mapping[str, Column | Stamp], line: int) -> bool:
+    """True if a match has the texts of the columns."""
+    texts = match.groupdict() if match else {}
+    wanted = {name: each.texts for name, each in groups.items() if line < len(each.texts)}
+    return match is not None and all(
+        texts[name].startswith(each[line]) if name == "rate" else texts[name] == each[line]
+        for name, each in wanted.items()
+    )
+
+
+def _written(line: str, groups: Sequence[Group], words: int) -> str:
     made, at = "", 0
-    for (begin, end), name in sorted((span, name) for name, span in spans.items()):
-        text = line[at:begin]
-        word = re.findall(r"\w*\W*$", text)[0]
+    for name, group in groups:
+        text = line[at : group.begin]
+        word = re.findall(rf"(?:\w+\W+){{0,{words - 1}}}\w*\W*$", text)[0]
+        if isinstance(group, Column) and group.label in text.lower():
+            word = max(word, text[text.lower().rindex(group.label) :], key=len)
         if not (at or re.search(r"\d", text)):
             made, word = "^", text
-        made += ".*?" * (at > 0 and word != text) + _literal(word)
-        form = r"\d+" if name in {"epoch", "iteration", "total"} else r"[-+.\w]+"
-        made += rf"\s*(?P<{name}>{form})"
-        at = end
-    return made + _literal(re.findall(r"^ ?[\w/]*", line[at:])[0])
+        if at > 0 and word != text:
+            made += ".*?"
+        if re.search(rf"[^\w]{re.escape(word)}$", text) and re.match("[A-Za-z]", word):
+            made += r"\b"
+        made += rf"{_literal(word)}\s*(?P<{name}>{_form(name, group)})"
+        at = group.end + (len(_many(group)) if name == "rate" else 0)
+    return made + _literal(
+        re.findall(r"^ ?[\w/]*", line[at:])[0] if groups[-1][0] != "stamp" else ""
+    )
+
+
+def _many(column: Column | Stamp) -> str:
+    """Return the K or M behind a rate."""
+    found = isinstance(column, Column) and re.match(r" ?[kKMG](?!\w)", column.behind)
+    return found[0] if found else ""
+
+
+def _form(name: str, group: Column | Stamp) -> str:
+    """Write what the text of a group looks like."""
+    if isinstance(group, Stamp):
+        return group.pattern
+    if name == "loss":
+        return r"[-+.\w]+"
+    comma = "," if any("," in text for text in group.texts) else ""
+    if name in {"epoch", "iteration", "total"}:
+        return rf"[\d{comma}]+" if comma else r"\d+"
+    power = (
+        r"(?:[eE][-+]?\d+)?" if any(re.search("e", t, re.IGNORECASE) for t in group.texts) else ""
+    )
+    many = " ?[kKMG]?" if name == "rate" and _many(group) else ""
+    return rf"[\d.{comma}]+{power}{many}"
+
+
+_TOKENS = re.compile(r"(?s)(?P<space>(?:\\[ \t\n\f\r])+)|(?P<number>(?:\\\.|\d)+)|\\?.")
+"""Parts of an escaped text."""
 
 
 def _literal(text: str) -> str:
     """Escape a text whose numbers and spaces may differ."""
-    escaped = re.sub(r"(?:\\\s)+", r"\\s*", re.escape(text.rstrip()))
-    return re.sub(r"(?:\\\.|\d)+", r"[\\d.]+", escaped)
+
+    def written(token: re.Match[str]) -> str:
+        if token["space"] or token["number"]:
+            return r"\s*" if token["space"] else r"[\d.]+"
+        return token[0] if token[0].isprintable() else "."  # YAML has no control characters
+
+    return _TOKENS.sub(written, re.escape(text.rstrip(" \t\n\f\r")))

@@ -97,7 +97,7 @@ def command(
     k8sbench measure train.log --declare > mine.yaml
     """
     if declare:
-        output.write(measuring.declare(logs, options.batch_size))
+        output.write(measuring.declare(logs, options))
         return 0
     measured, failures = measuring.measure(logs, options)
     found = [log.measurement for log in measured]

@@ -165,8 +165,14 @@ def _batch(case: Case) -> Iterator[Finding]:
 def _redundancy(case: Case) -> Iterator[Finding]:
     """Yield contradictions among the log's own statements of its batch."""
     log, rank, batch = case.log, case.rank, case.batch
-    if rank is not None and rank.shape.per == "card" and batch and rank.sums.products.differ(batch):
-        text = f"The batch is {batch}; rates times seconds are {rank.sums.products.batch:.4g}."
+    printed = (batch or 0) * (log.sequence_length or 1)
+    if (
+        rank is not None
+        and rank.shape.per == "card"
+        and batch
+        and rank.sums.products.differ(printed)
+    ):
+        text = f"The batch is {printed}; rates times seconds are {rank.sums.products.batch:.4g}."
         yield rules.BATCH_MISMATCH.finding(text, log.place("batch_size"))
     total = log.whole("global_batch")
     if total is not None and batch is not None and total != batch * case.gpus:

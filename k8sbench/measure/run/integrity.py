@@ -9,6 +9,8 @@ import datetime
 import math
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from k8sbench.measure.run import agreement, evidence, log_clock, log_statements, rules
 from k8sbench.measure.run.log_facts import LogFacts
 from k8sbench.measure.run.log_statements import FEWEST_RECORDS, Case
@@ -24,6 +26,9 @@ ENOUGH = 0.98
 
 Programs that stop after N iterations may print one less.
 """
+_IN_SEQUENCES = (
+    " A GPU's step is taken as {} tokens; of a batch in sequences, declare the `sequence_length`."
+)
 OF_ONE_RUN = ("run_id", "batch_size", "mode", "data.digest", "weights.digest")
 """Facts of our own logs that all ranks and attempts share."""
 SLOW_LOADER = 0.1
@@ -58,7 +63,7 @@ def reasons(case: Case) -> Iterator[Finding]:
         yield from _steadiness(case, case.rank)
     yield from _run_summary(case)
     for name, (unreadable, place, count) in case.log.unread.items():
-        text = f"{name} matches {unreadable!r}, which is not a number ({_times(count)})."
+        text = f"{name} matches {unreadable} ({_times(count)})."
         decides = name in {"iteration", "rate", "step_seconds"}
         yield rules.UNREAD_NUMBER.finding(text, [place], severity=None if decides else "warn")
     yield from _transport(case.log)
@@ -222,10 +227,14 @@ def _loss(rank: RankRecords) -> Iterator[Finding]:
 
 def _clock(case: Case, rank: RankRecords) -> Iterator[Finding]:
     contradictions = list(rank.clock.contradictions(case.seconds_per_unit))
-    yield from contradictions
     # Between the pieces of a run passed time that no line can have.
     if not (contradictions or rank.resumed or case.log.restarts):
-        yield from log_clock.apart(case.seconds_per_unit, rank.tally, rank.shape)
+        contradictions += log_clock.apart(case.seconds_per_unit, rank.tally, rank.shape)
+    tokens = rank.shape.number == "rate" and (case.log.expected.unit or "").startswith("tokens")
+    length = case.log.sequence_length or 1
+    more = _IN_SEQUENCES.format(case.batch * length) if tokens and case.batch else ""
+    for finding in contradictions:
+        yield msgspec.structs.replace(finding, sentence=finding.sentence + more)
 
 
 def _steadiness(case: Case, rank: RankRecords) -> Iterator[Finding]:

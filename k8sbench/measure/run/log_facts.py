@@ -221,6 +221,14 @@ class LogFacts:
         return list(self.facts.get(name, {}).values())[:1]
 
     @property
+    def sequence_length(self) -> int | None:
+        """Tokens of a sequence; None where unknown, or of other units."""
+        declared = self.expected.format
+        if isinstance(declared, str) or not (self.expected.unit or "").startswith("tokens"):
+            return None
+        return self.whole("sequence_length") or declared.sequence_length
+
+    @property
     def accuracy(self) -> AccuracyResult | None:
         """The program's own evaluations: of the benchmark's metric, else of the log's first."""
         found = list(self.evaluations.values())
@@ -354,7 +362,8 @@ class LogFacts:
                 self.summary = (mark, file)
         elif kind == "unread":
             name, place = str(values["name"]), evidence.place(file, mark.line, mark.text)
-            text, place, count = self.unread.get(name, (str(values["text"]), place, 0))
+            why = f"{values['text']!r}, {values['why']}"
+            text, place, count = self.unread.get(name, (why, place, 0))
             self.unread[name] = (text, place, count + 1)
         elif kind == "finished":
             self.finished = True

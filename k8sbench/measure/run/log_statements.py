@@ -149,6 +149,7 @@ def product(log: LogFacts) -> int | None:
     samples = rank.sums.products.batch if rank is not None else None
     if rank is None or samples is None or rank.shape.per != "card":
         return None
+    samples /= log.sequence_length or 1
     whole = round(samples)
     return whole if whole >= 1 and abs(samples - whole) <= 0.02 * samples + 0.01 else None
 

@@ -130,8 +130,8 @@ def _check_declared(log: LogFacts, declared: LogFormat) -> None:
     """Raise an error if a declared format matches no record."""
     for name, (text, place, _) in log.unread.items():
         raise InputError(
-            f"{name} matches {text!r}, which is not a number.",
-            f"Correct the patterns of {declared.name}, or print plain numbers.",
+            f"{name} matches {text}.",
+            f"Correct the patterns of {declared.name} or its `unit`, or print plain numbers.",
             file=place.file,
             line=place.line,
         )
@@ -186,7 +186,8 @@ def _measurement(log: LogFacts) -> Measurement:
     missing: dict[str, str] = {}
     unit = expected.unit or log.fact("unit") or log.family.unit
     unit = unit if "/" in unit else f"{unit}/s"
-    job_batch = None if batch is None else per_step(unit, batch, cards)
+    tokens = log.sequence_length or 1
+    job_batch = None if batch is None else per_step(unit, batch, cards) * tokens
     if rank is None:
         scale, unit_seconds = None, None
     else:

@@ -145,10 +145,10 @@ A second header without a restart, another total, batch, model or number of GPUs
 summaries and no training lines. For our own trainers also another run id, mode, data or start
 weights. Of several files, one differs from the others.
 """
-UNREAD_NUMBER = reject("unread-number", "Correct the pattern, or print plain numbers.")
-"""A group of a declared format matches no number.
+UNREAD_NUMBER = reject("unread-number", "Correct the pattern, `unit` or `thousands`.")
+"""A group of a declared format matches no number in the declared unit.
 
-Examples: `1,356.8`, `950.1k`. A warning unless it is an iteration, rate or time.
+Examples: `n/a`, `1,356.8`, `950.1k`, `12 ms`. A warning unless it is an iteration, rate or time.
 """
 BATCH_UNVERIFIED = warn(
     "batch-unverified",

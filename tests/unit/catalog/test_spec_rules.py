@@ -140,13 +140,20 @@ def test_a_log_format_that_reads_nothing_is_reported_with_its_line(fields: str, 
     assert line == 12
 
 
-@pytest.mark.parametrize("unit", ["tokens/s", "steps/h", "ms", "ms/step", "s/image", "s"])
+@pytest.mark.parametrize("unit", ["tokens/s", "steps/x", "ms", "ms/image", "s"])
 def test_a_rate_of_another_unit_than_the_benchmark_s_is_refused_with_its_line(unit: str) -> None:
     text = with_log("summary: '(?P<rate>.)'")
     line, message = said(text.replace("images/s", unit))
     assert (line, repr(unit) in message, "images/s, or steps/s" in message) == (12, True, True)
-    for known in ("images", "images/sec", "steps/s", "it/s", "samples/s"):
+    for known in ("images", "images/sec", "steps/s", "it/s", "samples/s", "Kimages/s", "img/min"):
         parsed(text.replace("images/s", known))
+
+
+def test_the_length_of_a_sequence_is_for_benchmarks_in_tokens() -> None:
+    text = with_log("summary: '(?P<rate>.)', sequence_length: 2048")
+    line, message = said(text)
+    assert (line, "counts tokens, not images" in message) == (12, True)
+    parsed(text.replace("unit: images\n", "unit: tokens\n").replace("images/s", "tokens/s"))
 
 
 @pytest.mark.parametrize("unit", ["tokens", "GB"])
@@ -162,7 +169,7 @@ def test_a_rate_of_steps_is_not_read_as_the_seconds_of_a_step_nor_a_time_as_a_ra
     assert (line, "'steps/s'" in message, "named rate" in message) == (12, True, True)
     line, message = said(text.replace("step_seconds", "rate").replace("images/s", "s/step"))
     assert (line, "'s/step'" in message, "step_seconds" in message) == (12, True, True)
-    for known in ("s/step", "s/iteration", "sec/it", "images/s"):
+    for known in ("s/step", "s/iteration", "sec/it", "images/s", "ms/step", "µs/it"):
         parsed(text.replace("images/s", known))
 
 

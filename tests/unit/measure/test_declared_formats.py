@@ -36,11 +36,12 @@ def test_a_summary_alone_has_one_figure_and_the_others_say_so() -> None:
 @pytest.mark.parametrize("line", ["step (?P<iteration>\\S+) .* ips (?P<rate>\\S+)", None])
 def test_steps_per_second_become_samples_by_the_batch_of_the_job(line: str | None) -> None:
     """16 images per GPU on 4 GPUs: 64 images a step."""
-    form = LogFormat(**{**PATTERNS, "record": line}, name="mine", unit="steps/s", per="job")
+    patterns: dict[str, Any] = {"record": line, "summary": r"done: (?P<rate>\S+) it/s"}
+    form = LogFormat(**patterns, name="mine", unit="steps/s", per="job")
     lines = [f"step {step} loss 2.5 ips 4.5" for step in range(1, 31)] if line else []
-    found = measured_by([*lines, "done: 4.5 img/s"], format=form, gpus=4, batch_size=16)
+    found = measured_by([*lines, "done: 4.5 it/s"], format=form, gpus=4, batch_size=16)
     assert found.rate == pytest.approx(288.0)
-    without = measured_by([*lines, "done: 4.5 img/s"], format=form, gpus=4, batch_size=None)
+    without = measured_by([*lines, "done: 4.5 it/s"], format=form, gpus=4, batch_size=None)
     assert (without.rate, "batch-unknown" in ids(without, "reject")) == (None, True)
 
 
@@ -79,7 +80,7 @@ def test_a_whole_runs_rate_and_seconds_per_step_are_not_compared() -> None:
     assert (found.rate, ids(found)) == (64.5, [])
 
 
-@pytest.mark.parametrize("text", ["1,356.8", "950.1k", "n/a"])
+@pytest.mark.parametrize("text", ["1,356.8", "950.1x", "n/a"])
 def test_rates_that_cannot_be_read_are_an_error_that_names_the_first(text: str) -> None:
     with pytest.raises(InputError, match=f"rate matches '{text}'") as caught:
         measured([line.replace("64.5", text) for line in LINES])
@@ -316,3 +317,56 @@ def test_a_line_of_json_is_measured_by_its_keys() -> None:
     fields = {"iteration": "step", "rate": "metrics.ips", "loss": "metrics.loss"}
     found = measured(lines, record=None, fields=fields)
     assert (found.verdict, found.rate, found.final_loss) == ("valid", 64.5, 2.5)
+
+
+# Tokens of a batch in sequences
+
+
+def by_tokens(unit: str, line: str, **changes: Any) -> Measurement:
+    """Return 32 sequences of 2048 tokens in steps of 2.5 s."""
+    head = ["world_size=8 micro_batch=4 dtype=bf16 seq_len=2048"]
+    record = r"^(?P<stamp>\S+ \S+) step (?P<iteration>\d+) (?P<NAME>[\d.]+)"
+    known: dict[str, Any] = {
+        "name": "mine",
+        "unit": unit,
+        "per": "job",
+        "record": record.replace("NAME", "step_seconds" if "/step" in unit else "rate"),
+        "stamp_format": "%Y-%m-%d %H:%M:%S",
+        "facts": (r"world_size=(?P<gpus>\d+) micro_batch=(?P<batch_size>\d+)",),
+    }
+    lines = [text.replace("time 2.5000", line) for text in stamped(*[25.0] * 20, step=10, took=2.5)]
+    form = LogFormat(**known | changes)
+    return measured_by(
+        [*head, *lines], format=form, unit="tokens/s", gpus=8, warmup=50, batch_size=None
+    )
+
+
+@pytest.mark.parametrize(
+    ("unit", "line"), [("tokens/s", "26214.4"), ("s/step", "2.5000"), ("steps/s", "0.4")]
+)
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"sequence_length": 2048},
+        {
+            "facts": (
+                r"world_size=(?P<gpus>\d+) micro_batch=(?P<batch_size>\d+)",
+                r"seq_len=(?P<sequence_length>\d+)",
+            )
+        },
+    ],
+)
+def test_tokens_a_second_and_a_batch_in_sequences_agree(
+    unit: str, line: str, said: dict[str, Any]
+) -> None:
+    found = by_tokens(unit, line, **said)
+    assert (found.verdict, ids(found)) == ("valid", [])
+    assert found.rate == pytest.approx(26214.4)
+    assert found.throughput is not None
+    assert found.throughput.timestamps == pytest.approx(26214.4)
+
+
+def test_the_clock_of_tokens_whose_sequences_are_unknown_names_the_key() -> None:
+    found = by_tokens("tokens/s", "26214.4")
+    (reason,) = [each for each in found.reasons if each.id == "clock-mismatch"]
+    assert "4 tokens; of a batch in sequences, declare the `sequence_length`" in reason.sentence

@@ -1,0 +1,76 @@
+"""Units of a log's numbers: seconds of a step, or counts per second."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+SECONDS = {
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0),
+    **dict.fromkeys(("ms", "msec", "msecs", "millisecond", "milliseconds"), 1e-3),
+    **dict.fromkeys(("us", "µs", "μs", "usec", "usecs", "microsecond", "microseconds"), 1e-6),
+    **dict.fromkeys(("ns", "nanosecond", "nanoseconds"), 1e-9),
+    **dict.fromkeys(("min", "minute", "minutes"), 60.0),
+    **dict.fromkeys(("h", "hour", "hours"), 3600.0),
+}
+"""Unit of a time → seconds."""
+MANY = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}
+"""Prefix of a count → factor."""
+_NOUNS = {
+    "steps": ("step", "iteration", "iter", "it", "batch", "batche", "update"),
+    "images": ("image", "img", "im", "frame"),
+    "tokens": ("token", "tok", "tk", "word", "wd"),
+    "sequences": ("sequence", "seq", "sentence", "sent"),
+    "clips": ("clip", "video", "vid"),
+    "samples": ("sample", "samp", "example", "ex", "instance", "item"),
+    "GB": ("gb",),
+    "FLOP": ("flop", "gflop", "tflop", "pflop"),
+    "bytes": ("b", "kb", "mb", "tb"),
+}
+NOUNS = {form: noun for noun, forms in _NOUNS.items() for form in forms}
+NOUNS |= {f"{form}s": noun for form, noun in NOUNS.items()}
+"""Word for what is counted → unit of a benchmark, or ``steps``."""
+
+
+class Unit(NamedTuple):
+    """A unit of a rate or of a step's time."""
+
+    scale: float
+    """Seconds, or counts per second, in one of it."""
+    noun: str
+    """Counted unit of :data:`NOUNS`; else the printed word, or empty."""
+    is_time: bool = False
+    per_card: bool = False
+    """True if it names one GPU."""
+
+    @property
+    def kind(self) -> str:
+        """Kind of count: steps, tokens, samples …; empty where unknown."""
+        if self.noun in {"images", "clips", "sequences"}:
+            return "samples"
+        return self.noun if self.noun in _NOUNS else ""
+
+    def __str__(self) -> str:
+        """The unit as a file declares it."""
+        if self.is_time:
+            return f"{next(name for name, scale in SECONDS.items() if scale == self.scale)}/step"
+        names = ((many, per) for per in ("s", "min", "h", "ms") for many in MANY)
+        fits = ((m, per) for m, per in names if MANY[m] / SECONDS[per] == self.scale)
+        many, per = next(fits, ("", "s"))
+        return f"{many.upper()}{self.noun or 'samples'}/{per}"
+
+
+def counted(word: str) -> tuple[float, str]:
+    """Return the factor and noun of ``Ktokens``, ``img`` or ``K``."""
+    first, rest = word[:1], word[1:].strip().lower()
+    if word.lower() not in NOUNS and first in MANY and (not rest or rest in NOUNS):
+        return MANY[first], NOUNS.get(rest, "")
+    return 1.0, NOUNS.get(word.lower(), word)
+
+
+def declared(text: str) -> Unit | None:
+    """Read a declared unit: ``images/s``, ``Ktokens/s``, ``ms/step``; None if invalid."""
+    first, _, last = (part.strip() for part in text.partition("/"))
+    if first in SECONDS:
+        return Unit(SECONDS[first], "steps", is_time=True) if NOUNS.get(last) == "steps" else None
+    scale, noun = counted(first)
+    return Unit(scale / SECONDS[last or "s"], noun) if (last or "s") in SECONDS else None

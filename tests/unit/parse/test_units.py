@@ -1,0 +1,204 @@
+"""Units of declared formats: what a file says, and what stands beside a number."""
+
+from typing import Any
+
+import pytest
+
+from k8sbench.model import units as declared_units
+from k8sbench.model.sample import Mark, Record
+from k8sbench.model.spec import LogFormat
+from k8sbench.parse import declared, units
+from k8sbench.parse.reading import FamilyLog
+from tests.unit.parse.support import ended
+
+
+@pytest.mark.parametrize(
+    ("text", "scale", "noun"),
+    [
+        ("images/s", 1.0, "images"),
+        ("img/sec", 1.0, "images"),
+        ("Ktokens/s", 1e3, "tokens"),
+        ("M tokens/s", 1e6, "tokens"),
+        ("images/min", 1 / 60, "images"),
+        ("it/s", 1.0, "steps"),
+        ("ms/step", 1e-3, "steps"),
+        ("µs/iteration", 1e-6, "steps"),
+        ("s/batch", 1.0, "steps"),
+    ],
+)
+def test_a_declared_unit_has_a_scale(text: str, scale: float, noun: str) -> None:
+    read = declared_units.declared(text)
+    assert read is not None
+    assert read.scale == pytest.approx(scale)
+    assert read.noun == noun
+    # The text of a unit is one that a file may declare.
+    assert declared_units.declared(str(read)) == read
+
+
+@pytest.mark.parametrize("text", ["ms", "ms/image", "images/x", "s", ""])
+def test_other_texts_declare_no_unit_of_a_step_or_a_second(text: str) -> None:
+    read = declared_units.declared(text)
+    assert read is None or not (read.is_time or read.kind)
+
+
+@pytest.mark.parametrize(
+    ("ahead", "behind", "scale"),
+    [
+        ("time ", "ms, mfu 41.2%", 1e-3),
+        ("elapsed time per iteration (ms): ", " | throughput per GPU", 1e-3),
+        ("| ms/batch ", " | loss", 1e-3),
+        ("step_time_us=", "", 1e-6),
+        ("stepTimeMs: ", "", 1e-3),
+        ("train_step_timing in s: ", " | consumed", 1.0),
+        ("", " sec/batch", 1.0),
+        ("time: ", " data: 0.1", None),
+        ("412 img/sec 16 ms ", " x", None),
+        ("items: ", " minimum", None),
+    ],
+)
+def test_the_unit_of_a_time_stands_before_or_after_it(
+    ahead: str, behind: str, scale: float | None
+) -> None:
+    found = units.after(behind, is_time=True)[0] or units.before(ahead, is_time=True)
+    assert (found and found.scale) == scale
+
+
+@pytest.mark.parametrize(
+    ("ahead", "behind", "scale", "noun", "per_card"),
+    [
+        ("throughput=", "K tks/s lr", 1e3, "tokens", False),
+        ("", " ktok/s", 1e3, "tokens", False),
+        ("", "M tokens/sec/gpu", 1e6, "tokens", True),
+        ("CurrSamplesPerSec=", ", Mem", 1.0, "samples", False),
+        ("tokens per gpu per second (tgs): ", "", 1.0, "", True),
+        ("loss: 2.1, tokens/s: ", "", 1.0, "tokens", False),
+        ("throughput (K tokens/s): ", "", 1e3, "tokens", False),
+        ("Ktok_per_sec=", " x", 1e3, "tokens", False),
+        ("speed ", "it/s", 1.0, "steps", False),
+        ("samples_per_second_per_device: ", "", 1.0, "samples", True),
+        ("", " images/min", 1 / 60, "images", False),
+    ],
+)
+def test_the_unit_of_a_rate_stands_before_or_after_it(
+    ahead: str, behind: str, scale: float, noun: str, per_card: bool
+) -> None:
+    found = units.after(behind, is_time=False)[0] or units.before(ahead, is_time=False)
+    assert found is not None
+    assert found.scale == pytest.approx(scale)
+    assert (found.noun, found.per_card) == (noun, per_card)
+
+
+def test_a_unit_between_two_numbers_and_spaces_is_that_of_the_first() -> None:
+    assert units.before("412.7 it/s ", is_time=False) is None
+    assert units.before("loss 2.1 12 ms ", is_time=True) is None
+
+
+# One line of a declared format
+
+
+def read(line: str, number: str, unit: str, **changes: Any) -> Record | str:
+    """Read a line; return its record, or what is wrong with its number."""
+    known: dict[str, Any] = {"name": "mine", "per": "job", "unit": unit}
+    known["record"] = rf"step (?P<iteration>[\d,]+) {number}"
+    form = LogFormat(**known | changes)
+    items = list(FamilyLog(ended([f"step 7 {line}"]), [declared.family(form, "paddle")]))
+    assert len(items) == 1
+    (item,) = items
+    if isinstance(item, Mark):
+        return str(item.values["why"])
+    assert isinstance(item, Record)
+    return item
+
+
+@pytest.mark.parametrize(
+    ("line", "number", "unit", "seconds"),
+    [
+        ("time 135.0ms", r"time (?P<step_seconds>[\d.]+)", "ms/step", 0.135),
+        ("time 135.0ms", r"time (?P<step_seconds>\S+)", "s/step", 0.135),
+        ("time (us): 135.0", r".*: (?P<step_seconds>\S+)", "µs/step", 135e-6),
+        ("time 0.135 s", r"time (?P<step_seconds>[\d.]+)", "s/step", 0.135),
+        ("1,350.5 ms", r"(?P<step_seconds>[\d.,]+)", "ms/step", 1.3505),
+        ("30 it/min", r"(?P<rate>\S+)", "it/min", 2.0),
+    ],
+)
+def test_a_time_is_read_in_seconds(line: str, number: str, unit: str, seconds: float) -> None:
+    record = read(line, number, unit, thousands=",")
+    assert isinstance(record, Record)
+    assert record.seconds == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("line", "number", "unit", "rate"),
+    [
+        ("122.5K tks/s", r"(?P<rate>[\d.]+)K", "Ktokens/s", 122500.0),
+        ("122.5K tks/s", r"(?P<rate>\S+)", "tokens/s", 122500.0),
+        ("1.2M tks/s", r"(?P<rate>[\d.]+ ?[KMG]?)", "tokens/s", 1.2e6),
+        ("tps: 7,301", r"tps: (?P<rate>\S+)", "tokens/s", 7301.0),
+        ("600 img/min", r"(?P<rate>\d+)", "images/min", 10.0),
+    ],
+)
+def test_a_rate_is_read_a_second(line: str, number: str, unit: str, rate: float) -> None:
+    record = read(line, number, unit, thousands=",")
+    assert isinstance(record, Record)
+    assert record.rate == pytest.approx(rate)
+
+
+@pytest.mark.parametrize(
+    ("line", "number", "unit", "why"),
+    [
+        ("time 135.0ms", r"time (?P<step_seconds>[\d.]+)", "s/step", "declare `unit: ms/step`"),
+        ("time (ms): 135", r".*: (?P<step_seconds>\S+)", "s/step", "declare `unit: ms/step`"),
+        ("time 0.5 s", r"time (?P<step_seconds>[\d.]+)", "ms/step", "declare `unit: s/step`"),
+        ("122.0K tks/s", r"(?P<rate>[\d.]+)", "tokens/s", "declare `unit: Ktokens/s`"),
+        ("122.0K tks/s", r"(?P<rate>[\d.]+)K", "samples/s", "tokens/s, not samples/s"),
+        ("3.2 it/s", r"(?P<rate>[\d.]+)", "images/s", "steps/s, not images/s"),
+        ("41.2 TFLOP/s", r"(?P<rate>[\d.]+)", "samples/s", "FLOP/s, not samples/s"),
+        ("7301 tokens/s/gpu", r"(?P<rate>[\d.]+)", "tokens/s", "declare `per: card`"),
+        ("2.2 s/10 iters", r"(?P<step_seconds>[\d.]+)", "s/step", "time of several steps"),
+        ("per 100 iterations (ms): 9", r".*: (?P<step_seconds>.+)", "ms/step", "of several steps"),
+        ("took 1.5min", r"took (?P<step_seconds>[\d.]+)", "s/step", "declare `unit: min/step`"),
+        ("7301 tps", r"(?P<rate>[\d.]+)", "images/s", "tokens/s, not images/s"),
+        ("tps: 7,301 x", r"tps: (?P<rate>[\d.]+)", "tokens/s", "declare `thousands`"),
+        ("tps 7,301 tok/s", r".*?(?P<rate>[\d.]+) tok/s", "tokens/s", "declare `thousands`"),
+        ("tps: 4.1E+03 x", r"tps: (?P<rate>[\d.]+)", "tokens/s", "which is part of a number"),
+        ("tps: 7,301", r"tps: (?P<rate>\S+)", "tokens/s", "unless `thousands` declares"),
+    ],
+)
+def test_a_number_with_another_unit_than_the_declared_one_is_not_read(
+    line: str, number: str, unit: str, why: str
+) -> None:
+    found = read(line, number, unit)
+    assert isinstance(found, str)
+    assert why in found
+
+
+@pytest.mark.parametrize(
+    ("record", "line"),
+    [
+        (r"^(?P<iteration>\d+),(?P<rate>[\d.]+),(?P<loss>\S+)", "10,412,0.5"),
+        (r"^(?P<iteration>\d+),(?P<rate>[\d.]+)", "10,412,0.5"),
+        (r"^(?P<iteration>\d+),(?P<rate>\d+),\d+,", "10,412,100,0.5"),
+        (r"^(?P<iteration>\d+),\d,(?P<rate>\d+)", "10,2,412"),
+    ],
+)
+def test_a_number_of_another_column_does_not_continue_this_one(record: str, line: str) -> None:
+    form = LogFormat(name="csv", per="job", unit="images/s", record=record)
+    (item,) = FamilyLog(ended([line]), [declared.family(form, "paddle")])
+    assert isinstance(item, Record)
+    assert (item.iteration, item.rate) == (10, 412.0)
+
+
+def test_a_key_of_json_names_its_unit() -> None:
+    for unit, seconds in (("ms/step", 0.5), ("s/step", None)):
+        fields = {"iteration": "step", "step_seconds": "perf.step_time_ms"}
+        form = LogFormat(name="mine", per="job", unit=unit, fields=fields)
+        line = '{"step": 7, "perf": {"step_time_ms": 500.0}}'
+        (item,) = FamilyLog(ended([line]), [declared.family(form, "paddle")])
+        assert (item.seconds if isinstance(item, Record) else None) == seconds
+
+
+@pytest.mark.parametrize(("unit", "text"), [("s", "1618109465.5"), ("ms", "1618109465500")])
+def test_unix_times_may_be_milliseconds(unit: str, text: str) -> None:
+    record = read(f"{text} 5.0", r"(?P<stamp>\S+) (?P<rate>\S+)", "images/s", stamp_format=unit)
+    assert isinstance(record, Record)
+    assert record.stamp == 1618109465.5
