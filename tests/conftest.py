@@ -1,5 +1,6 @@
 """Fixtures of all tests: tiers, a private home, a clean environment."""
 
+import itertools
 import pathlib
 import re
 import signal
@@ -84,23 +85,23 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Name every tier of this run, and why one could not run."""
-    reports = [each for reports in terminalreporter.stats.values() for each in reports]
-    met = {
-        tier
-        for report in reports
-        for name, tier in getattr(report, "user_properties", ())
-        if name == TIER
-    }
+    met, ran = set(), set()
+    everything = itertools.chain.from_iterable(terminalreporter.stats.values())
+    for report in (each for each in everything if isinstance(each, pytest.TestReport)):
+        of_report = {tier for name, tier in report.user_properties if name == TIER}
+        met |= of_report
+        ran |= of_report if report.failed or report.when == "call" else set()
     # Some needs show only as a test runs, such as a network from which go fetches a module.
-    skipped = terminalreporter.stats.get("skipped", ())
-    skips = [SKIP.fullmatch(report.longrepr[-1]) for report in skipped]
+    skips = [
+        SKIP.fullmatch(each.longrepr[-1]) for each in terminalreporter.stats.get("skipped", ())
+    ]
     in_part = {skip["tier"]: skip["reason"] for skip in skips if skip}
     for tier in tiers.NEEDS:
-        if (reason := tiers.missing(tier) if tier in met else None) is not None:
+        if tier in met and (reason := tiers.missing(tier)) is not None:
             terminalreporter.write_line(f"tier {tier}: SKIPPED, {reason}")
         elif tier in in_part:
             terminalreporter.write_line(f"tier {tier}: SKIPPED in part, {in_part[tier]}")
-        elif tier in met:
+        elif tier in ran:
             terminalreporter.write_line(f"tier {tier}: ran")
 
 

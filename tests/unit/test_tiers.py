@@ -62,6 +62,7 @@ def test_a_test_has_the_tiers_of_its_fixtures_without_a_mark(lacking: str, tmp_p
     out = pytest_of(tmp_path, UNMARKED, lacking, options=("-k", test))
     assert "1 skipped" in out
     assert f"tier {lacking}: SKIPPED, it is made up" in out
+    assert ": ran" not in out
 
 
 @pytest.mark.slow
