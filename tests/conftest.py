@@ -33,7 +33,7 @@ for _number in (signal.SIGQUIT, signal.SIGHUP):
 
 
 def _tiers(item: pytest.Item) -> set[str]:
-    """Return the tiers of a test, by its file and the fixtures that it uses."""
+    """Return the tiers of a test by its file and fixtures."""
     found = {*tiers.of_file(item.path)}
     information = getattr(item, "_fixtureinfo", None)
     for definitions in information.name2fixturedefs.values() if information else ():
@@ -48,7 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect soak tests; mark each test with the tiers that it has without a mark.
+    """Deselect soak tests; mark each test with all its tiers.
 
     So ``-m "not tier"`` leaves these out as well.
     """
@@ -78,7 +78,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> None:
-    """Demand the tiers of a fixture, also of one that a test asks for as it runs."""
+    """Demand a fixture's tiers, also as a running test asks for it."""
     for tier in tiers.of_fixture(fixturedef.func):
         tiers.demand(tier)
 

@@ -41,12 +41,12 @@ PLACES = {
     "harness/cluster": "cluster",
     "harness/node": "node",
 }
-"""Folder or file under tests/ → tier of its tests, and of those that use its fixtures."""
+"""Folder or file under tests/ → tier of its tests and fixtures."""
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def needs(*names: str) -> Callable[[Function], Function]:
-    """Give the tiers to a fixture, and so to each test that uses it."""
+    """Give tiers to a fixture and the tests that use it."""
 
     def given(function: Function) -> Function:
         function.__dict__[NEEDED] = names
@@ -57,12 +57,12 @@ def needs(*names: str) -> Callable[[Function], Function]:
 
 @functools.cache
 def of_fixture(function: Callable[..., object]) -> tuple[str, ...]:
-    """Return the tiers of a fixture's function: those it needs, and of its file."""
+    """Return the tiers of a fixture by its function and file."""
     return *getattr(function, NEEDED, ()), *of_file(pathlib.Path(inspect.getfile(function)))
 
 
 def of_file(path: pathlib.Path) -> tuple[str, ...]:
-    """Return the tier of the nearest place in :data:`PLACES`, if there is one."""
+    """Return the tier of the nearest of :data:`PLACES`, if any."""
     below = pathlib.Path(os.path.relpath(path, ROOT / "tests"))
     found = (PLACES[str(each)] for each in (below, *below.parents) if str(each) in PLACES)
     return tuple(found)[:1]
