@@ -92,7 +92,7 @@ def test_a_file_has_the_tier_of_its_nearest_place(file: str, tier: str | None) -
 
 
 def test_make_tests_ends_with_the_tiers_that_cannot_run_and_what_they_lack(tmp_path: Path) -> None:
-    words = ("make", "--dry-run", "tests")
+    words = ("make", "--dry-run", "--no-print-directory", "tests")
     commands = subprocess.run(words, cwd=tiers.ROOT, text=True, capture_output=True, check=True)
     assert commands.stdout.splitlines()[-1].endswith("python -m tests.tiers")
     done = subprocess.run(
@@ -107,6 +107,6 @@ def test_make_tests_ends_with_the_tiers_that_cannot_run_and_what_they_lack(tmp_p
     assert first == "Tiers that cannot run here, and what they lack:"
     reasons = dict(line.strip().split(": ", 1) for line in lacking)
     assert {"go", "cluster", "node", "helm", "browser", "prometheus"} <= reasons.keys()
-    assert "no go on PATH (Go 1.26" in reasons["helm"]
+    assert "no go on PATH (Go " in reasons["helm"]
     assert "Debian: iproute2" in reasons["cluster"]
     assert "no go on PATH" in reasons["cluster"]
