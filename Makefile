@@ -152,6 +152,7 @@ coverage: $(SMALL_STAMP)
 tests: $(ALL_STAMP)
 	$(PYTEST) $(BY_FILE) $(ON_A_CORE) $(addprefix --ignore=,$(SERVER_TIERS))
 	$(VENV)/bin/python -m tests.rerun $(BY_FILE) $(SERVER_TIERS)
+	$(VENV)/bin/python -m tests.tiers
 
 # The tests install them too, when they first need them.
 upstream: $(ALL_STAMP)

@@ -1,8 +1,9 @@
 """Fixtures of all tests: tiers, a private home, a clean environment."""
 
+import itertools
 import pathlib
+import re
 import signal
-import types
 from collections.abc import Iterator
 
 import pytest
@@ -21,7 +22,7 @@ STRAY = (
     "COLUMNS",
 )
 TIER = "tier"
-NO_PARAMETERS = types.SimpleNamespace(params={})
+SKIP = re.compile(r"Skipped: tier (?P<tier>\S+): (?P<reason>.*)", re.DOTALL)
 
 
 # Started in the background, these may be ignored, and all children would inherit that.
@@ -31,12 +32,13 @@ for _number in (signal.SIGQUIT, signal.SIGHUP):
         signal.signal(_number, signal.SIG_DFL)
 
 
-def _tier(item: pytest.Item) -> str | None:
-    marker = item.get_closest_marker("tier")
-    if marker is not None:
-        return str(marker.args[0])
-    folders = item.path.relative_to(tiers.ROOT / "tests").parents
-    return next((tiers.FOLDERS[str(each)] for each in folders if str(each) in tiers.FOLDERS), None)
+def _tiers(item: pytest.Item) -> set[str]:
+    """Return the tiers of a test by its file and fixtures."""
+    found = {*tiers.of_file(item.path)}
+    information = getattr(item, "_fixtureinfo", None)
+    for definitions in information.name2fixturedefs.values() if information else ():
+        found.update(*(tiers.of_fixture(each.func) for each in definitions))
+    return found
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -46,10 +48,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect soak tests; mark tests whose fixtures need a tier.
+    """Deselect soak tests; mark each test with all its tiers.
 
-    So ``-m "not tier"`` leaves these out as well. Of a fixture with a parameter per kind of store,
-    only ``postgres`` needs its tier.
+    So ``-m "not tier"`` leaves these out as well.
     """
     asked: list[pytest.Item] = []
     others: list[pytest.Item] = []
@@ -59,39 +60,49 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=others)
     items[:] = asked
     for item in items:
-        if item.get_closest_marker("tier") is not None:
-            continue
-        needed = {tiers.FIXTURES.get(name) for name in getattr(item, "fixturenames", ())}
-        parameters = getattr(item, "callspec", NO_PARAMETERS).params.values()
-        if any(isinstance(each, str) and each == "postgres" for each in parameters):
-            needed.add("postgres")
-        for tier in needed - {None}:
+        for tier in _tiers(item) - {*_marked(item)}:
             item.add_marker(pytest.mark.tier(tier))
+
+
+def _marked(item: pytest.Item) -> Iterator[str]:
+    return (str(marker.args[0]) for marker in item.iter_markers("tier"))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip, or fail where it is required, a test whose tier lacks something here."""
-    tier = _tier(item)
-    if tier is not None:
-        # The report carries it to the process that writes the summary.
-        item.user_properties.append((TIER, tier))
+    # The report carries them to the process that writes the summary.
+    item.user_properties += [(TIER, tier) for tier in _marked(item)]
+    for tier in sorted(_marked(item)):
+        tiers.demand(tier)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> None:
+    """Demand a fixture's tiers, also as a running test asks for it."""
+    for tier in tiers.of_fixture(fixturedef.func):
         tiers.demand(tier)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Name every tier of this run, and why one could not run."""
-    reports = (each for reports in terminalreporter.stats.values() for each in reports)
-    met = {
-        tier
-        for report in reports
-        for name, tier in getattr(report, "user_properties", ())
-        if name == TIER
-    }
+    met, ran = set(), set()
+    everything = itertools.chain.from_iterable(terminalreporter.stats.values())
+    for report in (each for each in everything if isinstance(each, pytest.TestReport)):
+        of_report = {tier for name, tier in report.user_properties if name == TIER}
+        met |= of_report
+        ran |= of_report if report.failed or report.when == "call" else set()
+    # Some needs show only as a test runs, such as a network from which go fetches a module.
+    skips = [
+        SKIP.fullmatch(each.longrepr[-1]) for each in terminalreporter.stats.get("skipped", ())
+    ]
+    in_part = {skip["tier"]: skip["reason"] for skip in skips if skip}
     for tier in tiers.NEEDS:
-        if tier in met:
-            reason = tiers.missing(tier)
-            ran = "ran" if reason is None else f"SKIPPED, {reason}"
-            terminalreporter.write_line(f"tier {tier}: {ran}")
+        if tier in met and (reason := tiers.missing(tier)) is not None:
+            terminalreporter.write_line(f"tier {tier}: SKIPPED, {reason}")
+        elif tier in in_part:
+            terminalreporter.write_line(f"tier {tier}: SKIPPED in part, {in_part[tier]}")
+        elif tier in ran:
+            terminalreporter.write_line(f"tier {tier}: ran")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -103,9 +114,9 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
+@tiers.needs("postgres")
 def postgres_server() -> Iterator[postgres.Server]:
     """Yield a PostgreSQL server; each test gets its own database."""
-    tiers.demand("postgres")
     server = postgres.Server()
     yield server
     server.stop()

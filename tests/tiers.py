@@ -1,8 +1,9 @@
 """The tiers of tests: what each needs, and whether that is here.
 
-A test belongs to the tier that its ``@pytest.mark.tier(NAME)`` names, or that its folder stands
-for; to none (``unit``) otherwise. Where the need is missing the test is skipped with the reason,
-and the run's summary names the tier. With ``K8SBENCH_REQUIRE_TIERS=all`` (as CI sets it) or a
+A test belongs to the tiers that each ``@pytest.mark.tier(NAME)`` names, that its folder stands for,
+and of every fixture that it uses; to none (``unit``) otherwise. Where a need is missing the test is
+skipped with the reason, and the run's summary names the tier; so does ``python -m tests.tiers``,
+with which ``make tests`` ends. With ``K8SBENCH_REQUIRE_TIERS=all`` (as CI sets it) or a
 list of names, a missing need is a failure instead. "all" is all that this machine can have: the log
 corpus cannot be installed, only given, so the last line of the run says whether it was there; a GPU
 cannot either, so its tier is demanded where there is one, and Paddle's part of it, which no wheel
@@ -11,17 +12,19 @@ has for every GPU, only by its name.
 
 import functools
 import importlib.util
+import inspect
 import os
 import pathlib
 import shutil
 import sys
 from collections.abc import Callable
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
+NEEDED = "needed_tiers"
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
 """The user's real cache folder, read before tests get a home of their own."""
-FOLDERS = {
+PLACES = {
     "local": "linux",
     "corpus": "corpus",
     "package": "package",
@@ -30,13 +33,39 @@ FOLDERS = {
     "node": "node",
     "chart": "helm",
     "browser": "browser",
+    "chart/test_monitoring.py": "prometheus",
     "gpu": "gpu",
+    "gpu/test_paddle.py": "gpu-paddle",
     "cuda_stub": "cuda-stub",
     "upstream": "upstream",
+    "harness/cluster": "cluster",
+    "harness/node": "node",
 }
-"""Folder under tests/ → tier of everything in it."""
-FIXTURES = {"postgres_server": "postgres", "go": "go", "driver": "compiler"}
-"""Fixture → tier of its tests, unless they are marked otherwise."""
+"""Folder or file under tests/ → tier of its tests and fixtures."""
+Function = TypeVar("Function", bound=Callable[..., object])
+
+
+def needs(*names: str) -> Callable[[Function], Function]:
+    """Give tiers to a fixture and the tests that use it."""
+
+    def given(function: Function) -> Function:
+        function.__dict__[NEEDED] = names
+        return function
+
+    return given
+
+
+@functools.cache
+def of_fixture(function: Callable[..., object]) -> tuple[str, ...]:
+    """Return the tiers of a fixture by its function and file."""
+    return *getattr(function, NEEDED, ()), *of_file(pathlib.Path(inspect.getfile(function)))
+
+
+def of_file(path: pathlib.Path) -> tuple[str, ...]:
+    """Return the tier of the nearest of :data:`PLACES`, if any."""
+    below = pathlib.Path(os.path.relpath(path, ROOT / "tests"))
+    found = (PLACES[str(each)] for each in (below, *below.parents) if str(each) in PLACES)
+    return tuple(found)[:1]
 
 
 def _linux() -> str | None:
@@ -51,7 +80,7 @@ def _frameworks() -> str | None:
 
 
 def _go() -> str | None:
-    return None if shutil.which("go") else "go is not on PATH"
+    return None if shutil.which("go") else "no go on PATH (Go 1.24 or newer)"
 
 
 def _compiler() -> str | None:
@@ -147,7 +176,11 @@ def corpus_logs() -> list[pathlib.Path]:
 
 
 def _corpus() -> str | None:
-    return None if (corpus() / "INDEX.md").is_file() else f"no real logs at {corpus()}"
+    return (
+        None
+        if (corpus() / "INDEX.md").is_file()
+        else f"no real logs at {corpus()} (K8SBENCH_LOG_CORPUS)"
+    )
 
 
 NEEDS: dict[str, Callable[[], str | None]] = {
@@ -205,3 +238,17 @@ def absent(tier: str, reason: str) -> NoReturn:
     if required(tier):
         pytest.fail(f"tier {tier} is required and cannot run: {reason}", pytrace=False)
     pytest.skip(f"tier {tier}: {reason}")
+
+
+def main() -> None:
+    """Print the tiers that cannot run here, with the reasons."""
+    lacking = [f"  {tier}: {reason}" for tier in NEEDS if (reason := missing(tier))]
+    print(
+        "Tiers that cannot run here, and what they lack:" if lacking else "Every tier can run here."
+    )
+    for line in lacking:
+        print(line)
+
+
+if __name__ == "__main__":
+    main()

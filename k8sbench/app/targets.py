@@ -11,7 +11,7 @@ import msgspec
 from k8sbench.app import connections
 from k8sbench.model import kinds
 from k8sbench.model.choices import Site
-from k8sbench.model.errors import NotFound, Unreachable, UsageError
+from k8sbench.model.errors import NotFound, Unreachable, UsageError, few
 from k8sbench.model.operators import OPERATORS
 from k8sbench.model.request import ClusterAccess, SubmitRequest
 
@@ -109,14 +109,19 @@ def _here(reason: str | None, request: SubmitRequest) -> RunTarget:
 def proposed_pools(access: ClusterAccess) -> str:
     """Write a pools file for the nodes of a cluster.
 
-    Raises :class:`Unreachable` where they may not be listed, :class:`NotFound` where none has GPUs.
+    Raises :class:`Unreachable` where they may not be listed, :class:`NotFound` without any.
     """
     from k8sbench.adapters.kubernetes import listing
-    from k8sbench.diagnose.preflight.nodes import proposed
+    from k8sbench.diagnose.preflight.nodes import left_out, proposed
 
     with contextlib.closing(connections.connect(access)) as api:
         nodes = listing.nodes(api, {})
     text = proposed(nodes)
+    if not text and (away := left_out(nodes)):
+        raise NotFound(
+            f"No node with GPUs takes pods: {few(away)}.",
+            "See why: kubectl describe nodes.",
+        )
     if not text:
         raise NotFound(
             f"None of {len(nodes)} nodes offers GPUs.",

@@ -354,7 +354,7 @@ def image(
 def gpu_resource(case: PlanChoices, chosen: str | None, notes: list[str]) -> None:
     """Refuse k8sbench's images on GPUs of other vendors; note shared GPUs and slices."""
     pool = case.site.pool
-    remark = gpu_remark(pool.gpu_resource)
+    remark = gpu_remark(pool.gpu_resource, pool.selector)
     if case.device != "cuda" or remark is None:
         return
     is_users = chosen in (case.request.image, case.variant.image)

@@ -6,6 +6,7 @@ The API server's JSON is kept unchanged. These functions read fields that may be
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,6 +29,22 @@ QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 """Label of a job that names its Kueue LocalQueue."""
 MANAGED = "app.kubernetes.io/managed-by=k8sbench"
 """Label selector of everything that k8sbench created."""
+
+_TROUBLE = re.compile(
+    r"node\.(kubernetes|cloudprovider\.kubernetes|cluster\.x-k8s)\.io/|.+/agent-not-ready\Z"
+    r"|(ToBeDeletedBy|DeletionCandidateOf)ClusterAutoscaler\Z|karpenter\.sh/(disrupt|unregistered)"
+    r"|(ignore|startup|status)-taint\.cluster-autoscaler\.kubernetes\.io/"
+    r"|sagemaker\.amazonaws\.com/node-health-status\Z|aws-node-termination-handler/"
+    r"|cloud\.google\.com/impending-node-termination\Z|remediator\.aks\.microsoft\.com/"
+)
+
+
+def is_trouble(taint: str) -> bool:
+    """Return True if a taint, by its key, is of a node in trouble.
+
+    Such a node is not ready yet, is not healthy, or is about to be taken away.
+    """
+    return _TROUBLE.match(taint) is not None
 
 
 def name_of(kube_object: KubeObject) -> str:

@@ -159,7 +159,7 @@ class PoolsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     pools: tuple[NodePool, ...]
     """The pools, each with a name of its own."""
     default: PoolName | None = None
-    """Pool of runs without ``--node-pool``; optional for a single pool."""
+    """Pool of runs without ``--node-pool``; optional for a single pool of whole GPUs."""
 
 
 CPU_POOL = NodePool(
@@ -167,13 +167,37 @@ CPU_POOL = NodePool(
 )
 """Pool of local machines without GPU: no selector, no GPU request."""
 
-GPU_REMARKS = {
-    "nvidia.com/gpu.shared": "other pods share its GPUs: figures are not comparable with those of"
-    " whole GPUs, and rejected (gpu-shared) if another process is seen",
-    "nvidia.com/mig-": "its GPUs are slices (MIG): figures are of slices, without a share of the"
-    " peak, and NCCL does not connect slices of one GPU",
-}
+SHARED = (
+    "other pods share its GPUs: figures are not comparable with those of whole GPUs, and rejected"
+    " (gpu-shared) if another process is seen"
+)
+SLICES = (
+    "its GPUs are slices (MIG): figures are of slices, without a share of the peak, and NCCL does"
+    " not connect slices of one GPU"
+)
+OF_PARTS = SHARED, SLICES
+"""Remarks on GPUs that are not whole.
+
+A pool of them is a default only where its file says so.
+"""
+GPU_REMARKS = {"nvidia.com/gpu.shared": SHARED, "nvidia.com/mig-": SLICES}
 """Prefix of a GPU resource → remark for all runs on it."""
+PRODUCT = "nvidia.com/gpu.product"
+"""Label of NVIDIA's GPU feature discovery."""
+GKE_PART = "cloud.google.com/gke-gpu-partition-size"
+"""Label of GKE: profile of the slices, such as ``1g.5gb``."""
+_PARTS = (
+    (PRODUCT, re.compile(r".*-MIG-.+"), SLICES),
+    (GKE_PART, re.compile(r".+"), SLICES),
+    (PRODUCT, re.compile(r".*-SHARED"), SHARED),
+    ("nvidia.com/gpu.replicas", re.compile(r"[2-9]|[1-9]\d+"), SHARED),
+    ("nvidia.com/gpu.sharing-strategy", re.compile(r"time-slicing|mps"), SHARED),
+    ("cloud.google.com/gke-gpu-sharing-strategy", re.compile(r".+"), SHARED),
+)
+"""Label and form of its value → remark.
+
+The GPU operator and GKE set them on nodes whose ``nvidia.com/gpu`` is no whole GPU.
+"""
 OTHER_VENDORS = (
     *("amd.com/", "gpu.intel.com/", "habana.ai/", "huawei.com/", "cambricon.com/"),
     *("google.com/tpu", "aws.amazon.com/neuron"),
@@ -182,11 +206,21 @@ OTHER_VENDORS = (
 OTHER_VENDOR = "its GPUs are not NVIDIA's: k8sbench is not tested there and has no GPU metrics"
 
 
-def gpu_remark(resource: str) -> str | None:
-    """Return the remark for runs on a GPU resource; None for whole NVIDIA GPUs."""
+def parts_label(labels: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return the label of slices or shared GPUs, and the remark."""
+    found = ((key, text) for key, form, text in _PARTS if form.fullmatch(labels.get(key, "")))
+    return next(found, None)
+
+
+def gpu_remark(resource: str, labels: Mapping[str, str]) -> str | None:
+    """Return the remark for runs on a GPU resource; None for whole NVIDIA GPUs.
+
+    ``labels`` are those of a node, or of a pool's selector.
+    """
     if resource.startswith(OTHER_VENDORS):
         return OTHER_VENDOR
-    return next((text for start, text in GPU_REMARKS.items() if resource.startswith(start)), None)
+    remarks = (text for start, text in GPU_REMARKS.items() if resource.startswith(start))
+    return next(remarks, None) or (parts_label(labels) or (None, None))[1]
 
 
 _UNITS: dict[str, Decimal] = {

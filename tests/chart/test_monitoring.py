@@ -31,8 +31,6 @@ from tests.tiers import ROOT
 from tests.unit.collector.test_metrics import at, run
 from tests.unit.store.examples import measurement
 
-pytestmark = pytest.mark.tier("prometheus")
-
 COLLECTOR = "dlperf-collector"
 TARGET = {"job": COLLECTOR, "namespace": NAMESPACE}
 BENCHMARK = "resnet50"

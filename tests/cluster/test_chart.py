@@ -21,16 +21,16 @@ TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists"}
 
 
 @pytest.fixture
+@tiers.needs("helm")
 def oldest(cluster: Cluster, tmp_path: Path) -> Helm:
     """Give Helm 3; with Helm 4 ``test_pages.py`` installs, upgrades and rolls back."""
-    tiers.demand("helm")
     return Helm(min(programs.MODULES), tmp_path, cluster.variables())
 
 
 @pytest.fixture
+@tiers.needs("helm")
 def newest(cluster: Cluster, tmp_path: Path) -> Helm:
     """Give the newest Helm, for what is the same in both."""
-    tiers.demand("helm")
     return Helm(max(programs.MODULES), tmp_path, cluster.variables())
 
 
@@ -119,11 +119,11 @@ def test_monitors_are_refused_without_their_operator(release: Release, kind: str
 
 
 @pytest.fixture(params=programs.MODULES)
+@tiers.needs("helm")
 def owner(
     request: pytest.FixtureRequest, cluster: Cluster, namespace: Namespace, tmp_path: Path
 ) -> Release:
     """Give the chart to an administrator of the namespace, by the ClusterRole ``admin``."""
-    tiers.demand("helm")
     namespace.kubectl("create", "serviceaccount", "owner")
     bind_owner(namespace, "--clusterrole=admin")
     signed = users.sign_in(namespace, "owner", tmp_path / "owner.kubeconfig")

@@ -9,7 +9,6 @@ import pytest
 
 from k8sbench.app.doctor import init_template
 from k8sbench.cli.main import main
-from tests import tiers
 from tests.harness import helm as programs
 from tests.harness.cluster import audit, users
 from tests.harness.cluster.deployments import QUICK, operator_deployment
@@ -99,10 +98,10 @@ def test_the_role_is_enough_and_it_changes_nothing_and_never_lists_all_pods(
             assert "managed-by" in one["requestURI"]
 
 
+@pytest.mark.tier("helm")
 def test_each_warning_of_a_default_installation_of_the_chart_names_the_value_to_set(
     own_cluster: OwnCluster, namespace: Namespace, tmp_path: Path, doctor: Doctor
 ) -> None:
-    tiers.demand("helm")
     release = Release(Helm(max(programs.MODULES), tmp_path, own_cluster.variables()), namespace)
     release.run("install", values={})
     user = users.sign_in(namespace, f"{RELEASE}-user", tmp_path / "user")

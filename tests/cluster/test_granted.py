@@ -164,11 +164,11 @@ def kueue(own_cluster: OwnCluster) -> Iterator[None]:
 
 
 @pytest.fixture
+@tiers.needs("helm")
 def install(
     own_cluster: OwnCluster, namespace: Namespace, tmp_path: Path
 ) -> Callable[[Values], Namespace]:
     """Install the chart with values besides those of all tests here; gives its namespace."""
-    tiers.demand("helm")
     helm = Helm(max(programs.MODULES), tmp_path, own_cluster.variables())
 
     def install(values: Values) -> Namespace:

@@ -13,7 +13,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests import tiers
 from tests.docs import operating, pages
 from tests.docs.operating import TEAM
 from tests.harness.cluster import nodes
@@ -59,8 +58,8 @@ def prepared(own_cluster: OwnCluster, monitoring: None) -> Iterator[OwnCluster]:
         own_cluster.kubectl("delete", what, *at_once)
 
 
+@pytest.mark.tier("helm")
 def test_the_commands_of_operations_run_in_order(prepared: OwnCluster, tmp_path: Path) -> None:
-    tiers.demand("helm")
     variables = operating.prepare(tmp_path, prepared.layout.programs.program("kubectl"))
     variables |= prepared.variables()
     printed = {}

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import pytest
 import yaml
 
-from tests import tiers
 from tests.chart import examples
 from tests.cluster.test_collector_reading import expose
 from tests.harness import helm as programs
@@ -49,10 +49,10 @@ def is_empty(shell: Shell) -> bool:
     return shell.on_cluster() == []
 
 
+@pytest.mark.tier("helm")
 def test_two_teams_read_a_collector_in_whose_namespace_they_have_no_other_rights(
     own_cluster: OwnCluster, new_namespace: Callable[..., Namespace], tmp_path: Path
 ) -> None:
-    tiers.demand("helm")
     home, *teams = (new_namespace() for _ in range(3))
     for team in teams:
         team.kubectl("create", "serviceaccount", "member")

@@ -46,7 +46,7 @@ def gpus() -> tuple[str, ...]:
 def usable(framework: str) -> tuple[int, str | None]:
     """Return how many GPUs a framework can use, and why none."""
     if not gpus():
-        return 0, "no GPU here"
+        return 0, "no NVIDIA GPU here"
     if importlib.util.find_spec(framework) is None:
         return 0, f"{framework} not installed"
     command = [sys.executable, "-c", TRIALS[framework]]

@@ -23,7 +23,6 @@ from tests.trainers.checks import (
 from tests.trainers.runs import FRAMEWORKS, alone, events, losses, of, only
 
 pytestmark = [
-    pytest.mark.tier("gpu-paddle"),
     pytest.mark.timeout(2 * LONG),
     pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning"),
 ]

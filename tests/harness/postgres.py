@@ -12,10 +12,14 @@ import tempfile
 import time
 import uuid
 
+import pytest
+
 PASSWORD = "seldom"
 """Password in the URLs; unused by the server, and never to be printed."""
 ROTATED = "rotated"
 """A role, and its database, whose password is asked for."""
+PARAMETER = pytest.param("postgres", marks=pytest.mark.tier("postgres"))
+"""The parameter of a test or fixture for each kind of store."""
 PATIENCE = 100.0
 """Seconds until the start or end of a server has failed."""
 

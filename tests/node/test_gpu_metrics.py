@@ -89,9 +89,9 @@ NAME = "prometheus"
 
 
 @pytest.fixture
+@tiers.needs("prometheus")
 def served(namespace: Namespace, tmp_path: Path) -> Namespace:
     """Have one in the namespace, with yesterday's samples."""
-    tiers.demand("prometheus")
     prometheus.make_blocks(tmp_path, SAMPLES)
     for name in ("prometheus.yml", "web.yml"):
         (tmp_path / name).write_text("{}\n")

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from tests import tiers
 from tests.harness import helm as programs
 from tests.harness import release as releases
 from tests.harness.cluster import pki, users
@@ -71,6 +70,7 @@ def everything(shell: Shell) -> Any:
     return runs, shell.json("results"), logs
 
 
+@pytest.mark.tier("helm")
 def test_a_night_is_measured_and_its_row_outlives_the_release(
     node_cluster: NodeCluster,
     trained_in: Namespace,
@@ -78,7 +78,6 @@ def test_a_night_is_measured_and_its_row_outlives_the_release(
     values: dict[str, Any],
     tmp_path: Path,
 ) -> None:
-    tiers.demand("helm")
     newest = Helm(max(programs.MODULES), tmp_path, node_cluster.variables())
     release = Release(newest, trained_in)
     release.run("install", *PATIENCE, values=values)

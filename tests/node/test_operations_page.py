@@ -10,7 +10,6 @@ import yaml
 
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.model.phase import Phase
-from tests import tiers
 from tests.docs import operating, pages
 from tests.docs.operating import TEAM
 from tests.docs.pages import Command
@@ -69,6 +68,7 @@ def seed(folder: Path) -> None:
             store.measured(name, measurement())
 
 
+@pytest.mark.tier("helm")
 def test_the_commands_for_a_running_collector_do_what_the_page_says(
     node_cluster: NodeCluster,
     team: Namespace,
@@ -76,7 +76,6 @@ def test_the_commands_for_a_running_collector_do_what_the_page_says(
     collector_image_name: str,
     tmp_path: Path,
 ) -> None:
-    tiers.demand("helm")
     variables = operating.prepare(tmp_path, node_cluster.layout.programs.program("kubectl"))
     variables |= team.cluster.variables()
     image = {"image": collector_image.VALUES, "persistence": {"storageClass": "-"}}

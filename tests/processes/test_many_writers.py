@@ -55,7 +55,7 @@ def begun(where: str, folder: pathlib.Path, names: str) -> list[subprocess.Popen
     return writers
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", postgres.PARAMETER])
 def place(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> tuple[str, pathlib.Path]:
     folder = tmp_path / "store"
     if request.param == "sqlite":

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from k8sbench.trainers.parts import nvml
+from tests import tiers
 from tests.trainers import stand_in
 
 Nvml = Callable[..., ctypes.CDLL]
@@ -19,6 +20,7 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
+@tiers.needs("compiler")
 def driver(libraries: Path, monkeypatch: pytest.MonkeyPatch) -> Nvml:
     """Install a fake NVML library of one GPU, with the given changes."""
 

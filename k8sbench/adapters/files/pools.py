@@ -14,8 +14,8 @@ from importlib import resources
 import msgspec
 
 from k8sbench.adapters.files import config_files, strict_yaml
-from k8sbench.model.errors import NotFound, UsageError, did_you_mean
-from k8sbench.model.pool import NodePool, PoolsFile, document_problems
+from k8sbench.model.errors import InputError, NotFound, UsageError, did_you_mean
+from k8sbench.model.pool import OF_PARTS, NodePool, PoolsFile, document_problems, gpu_remark
 
 VARIABLE = "K8SBENCH_POOLS"
 
@@ -31,7 +31,7 @@ class LoadedPools(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     """The path as given, the name of the cluster's, or ``built-in``."""
     default: str | None
-    """Pool of runs without ``--node-pool``; None: several, none is the default."""
+    """Pool of runs without ``--node-pool``; None: the user has to choose."""
     text: str
     """The file as it is written."""
 
@@ -41,7 +41,7 @@ class LoadedPools(msgspec.Struct, frozen=True, kw_only=True):
         known = ", ".join(self.pools)
         if wanted is None:
             raise UsageError(
-                f"{self.source} has several node pools and no default.",
+                f"{self.source} has no default node pool.",
                 f"Choose one with --node-pool: {known}.",
             )
         if wanted not in self.pools:
@@ -66,7 +66,14 @@ def load(
     own = file or env.get(VARIABLE) or config_files.of_user(env, "pools.yaml")
     if own:
         path = str(own)
-        return _loaded(strict_yaml.read_text(path), path, path)
+        text = strict_yaml.read_text(path)
+        if not text.strip():
+            raise InputError(
+                "is empty, as a 'k8sbench pools --from-cluster > FILE' that fails leaves it.",
+                "Write it again, and see that command's error.",
+                file=path,
+            )
+        return _loaded(text, path, path)
     pools_file = published() if published else None
     if pools_file is not None:
         text, source = pools_file
@@ -77,7 +84,9 @@ def load(
 
 def _loaded(text: str, file: str, source: str) -> LoadedPools:
     document = strict_yaml.parse(text, PoolsFile, file=file, rules=document_problems)
-    alone = document.pools[0].name if len(document.pools) == 1 else None
+    first = document.pools[0]
+    is_whole = gpu_remark(first.gpu_resource, first.selector) not in OF_PARTS
+    alone = first.name if len(document.pools) == 1 and is_whole else None
     return LoadedPools(
         pools={pool.name: pool for pool in document.pools},
         source=source,

@@ -19,7 +19,7 @@ from k8sbench.diagnose.job.causes import finding_of
 from k8sbench.diagnose.job.facts import Facts, Replica, names, quoted
 from k8sbench.diagnose.job.reasons import Event
 from k8sbench.model.finding import Finding
-from k8sbench.model.kube import KubeObject, moment
+from k8sbench.model.kube import KubeObject, is_trouble, moment
 from k8sbench.model.pool import amount
 
 Names = Mapping[str, str]
@@ -44,11 +44,6 @@ _UNBOUND = re.compile(
     r"unbound immediate PersistentVolumeClaims|didn't find available persistent volumes|"
     r"did not have enough free storage|bound to non-existent|waiting for .*persistentvolumeclaim"
     r"|is being deleted"
-)
-# Kubernetes' own taints of nodes in trouble, and an autoscaler's of nodes that it takes away.
-_PASSING = re.compile(
-    r"^node\.kubernetes\.io/|^node\.cloudprovider\.kubernetes\.io/|CandidateOfClusterAutoscaler$"
-    r"|^ToBeDeletedByClusterAutoscaler$|^karpenter\.sh/(disrupt|unregistered)"
 )
 _UNHELPFUL = "Preemption is not helpful for scheduling"
 
@@ -157,7 +152,7 @@ def _no_node(
     if report.insufficient:
         return _too_little(report, replicas, where, comes=comes)
     why = "; ".join(report.rest())
-    if report.closed or any(_PASSING.search(taint) for taint in report.taints):
+    if report.closed or any(is_trouble(taint.partition(":")[0]) for taint in report.taints):
         return finding_of("nodes-not-ready", where, why=why)
     if report.shared:
         return finding_of("too-few-nodes", where, why=why)

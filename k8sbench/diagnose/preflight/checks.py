@@ -22,6 +22,7 @@ from k8sbench.diagnose.preflight import nodes
 from k8sbench.diagnose.preflight.facts import LEVELS, PreflightFacts, Unknown, known
 from k8sbench.model import sources
 from k8sbench.model.counts import counted
+from k8sbench.model.errors import few
 from k8sbench.model.finding import Finding, Severity
 from k8sbench.model.gpu_metrics import METRICS
 from k8sbench.model.kinds import KINDS
@@ -207,10 +208,15 @@ def _nodes(facts: PreflightFacts) -> Iterator[Subject]:
 
 
 def _gpu_resource(facts: PreflightFacts) -> Iterator[Subject]:
-    plan = facts.plan
-    if plan.gpus_per_replica and (remark := gpu_remark(plan.pool.gpu_resource)) is not None:
+    plan, pool = facts.plan, facts.plan.pool
+    of_nodes = () if isinstance(facts.nodes, Unknown) else facts.nodes
+    remarks = {name_of(node): nodes.remark(node, pool.gpu_resource) for node in of_nodes}
+    by_node = [name for name, remark in remarks.items() if remark is not None]
+    of_pool = gpu_remark(pool.gpu_resource, pool.selector)
+    if plan.gpus_per_replica and (remark := of_pool or next(filter(None, remarks.values()), None)):
+        where = "" if of_pool else f" on {few(by_node)}"
         lacks_image = remark == OTHER_VENDOR and plan.image_reason != "--image"
-        yield Subject(remark=remark, lacks_image=lacks_image)
+        yield Subject(remark=remark, where=where, lacks_image=lacks_image)
 
 
 def _gpu_metrics(facts: PreflightFacts) -> Iterator[Subject]:
@@ -451,7 +457,7 @@ CHECKS = (
             " CUDA.",
             "Give an image for these GPUs with --image, or choose another --node-pool."),
         Row("warn", always,
-            "Pool {pool.name} asks for {pool.gpu_resource}: {remark}.",
+            "Pool {pool.name} asks for {pool.gpu_resource}{where}: {remark}.",
             "Choose a pool of whole NVIDIA GPUs with --node-pool for comparable figures."),
     )),
     Check("gpu-metrics", _gpu_metrics, "", (

@@ -206,7 +206,7 @@ def missing(module: Module = CLUSTER) -> str | None:
     if module.folder_of_build.is_dir():
         return None
     if shutil.which("go", path=GO_ENVIRONMENT.get("PATH")) is None:
-        return f"go is not on PATH; it builds the programs of {module.folder}"
+        return f"no go on PATH (Go {OPERATORS.go} or newer)"
     version = _go(module, "env", "GOVERSION").stdout.strip()
     if _numbers(version) < _numbers(module.go):
         return f"go is {version.removeprefix('go')}; building the programs needs {module.go}"

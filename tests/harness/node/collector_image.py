@@ -52,10 +52,13 @@ class BuildFailed(Exception):
 
 def missing() -> str | None:
     """Say what is missing to build it; None if it can be built."""
-    for program, package in _PROGRAMS.items():
-        if shutil.which(program, path=PATH) is None:
-            return f"there is no {program} (Debian's package {package})"
-    return None if os.geteuid() == 0 else "building images here needs root"
+    lacking = [
+        f"no {program} (Debian: {package})"
+        for program, package in _PROGRAMS.items()
+        if shutil.which(program, path=PATH) is None
+    ]
+    lacking += [] if os.geteuid() == 0 else ["building images here needs root"]
+    return "; ".join(lacking) or None
 
 
 def built(say: Callable[[str], None] = print) -> Path:

@@ -29,9 +29,9 @@ def cluster(node_cluster: NodeCluster) -> NodeCluster:
 
 
 @pytest.fixture(scope="session")
+@tiers.needs("images")
 def collector_archive() -> Path:
     """Give the collector's image as an archive."""
-    tiers.demand("images")
     return collector_image.built()
 
 
@@ -43,8 +43,8 @@ def collector_image_name(node_cluster: NodeCluster, collector_archive: Path) -> 
 
 
 @pytest.fixture
+@tiers.needs("frameworks")
 def trained_in(restricted: Namespace) -> Iterator[Namespace]:
     """Give a namespace that enforces *restricted* and has the frameworks' claim."""
-    tiers.demand("frameworks")
     with frameworks.claimed(restricted):
         yield restricted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.harness.cluster import needs, tools
@@ -23,19 +24,22 @@ _PROGRAMS = {
 
 def missing() -> str | None:
     """Say what is missing; None if the tests can run."""
-    for reason in (needs.missing(), tools.missing(tools.NODE)):
-        if reason is not None:
-            return reason
+    lacking = "; ".join(dict.fromkeys(_lacks()))
+    if not lacking and "\toverlay\n" not in Path("/proc/filesystems").read_text():
+        return "the kernel has no overlay file system"
+    return lacking or cgroups.missing() or _no_namespaces()
+
+
+def _lacks() -> Iterator[str]:
+    yield from needs.lacks()
+    if (reason := tools.missing(tools.NODE)) is not None:
+        yield reason
     for package, programs in _PROGRAMS.items():
-        for program in programs:
-            if shutil.which(program, path=PATH) is None:
-                return f"there is no {program} (Debian's package {package})"
+        if not all(shutil.which(program, path=PATH) for program in programs):
+            yield f"no {' or '.join(programs)} (Debian: {package})"
     for plugin in ("bridge", "host-local", "loopback"):
         if not PLUGINS.joinpath(plugin).exists():
-            return f"there is no {PLUGINS / plugin} (Debian's package containernetworking-plugins)"
-    if "\toverlay\n" not in Path("/proc/filesystems").read_text():
-        return "the kernel has no overlay file system"
-    return cgroups.missing() or _no_namespaces()
+            yield f"no {PLUGINS} (Debian: containernetworking-plugins)"
 
 
 def _no_namespaces() -> str | None:

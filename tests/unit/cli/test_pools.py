@@ -1,11 +1,16 @@
 """``k8sbench pools``: which pools there are, and where they come from."""
 
+import io
 from pathlib import Path
 
 import pytest
 
 from k8sbench.adapters.files import pools
+from k8sbench.adapters.kubernetes import listing
+from k8sbench.app import connections
+from k8sbench.model.kube import KubeObject
 from tests.unit.command_line import Cli
+from tests.unit.doctor.clusters import node
 from tests.unit.kubernetes import servers
 
 NOWHERE = "https://127.0.0.1:1"
@@ -35,6 +40,35 @@ def test_yaml_is_the_file_as_it_is_written(tmp_path: Path, cli: Cli) -> None:
 
 def test_a_proposal_is_yaml_alone(cli: Cli) -> None:
     assert "-o yaml" in cli("pools", "--from-cluster", "-o", "json", code=2).err
+
+
+@pytest.mark.parametrize("text", ["", "\n"])
+def test_an_empty_file_names_the_command_that_failed_to_write_it(
+    text: str, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "pools.yaml"
+    file.write_text(text)
+    monkeypatch.setenv(pools.VARIABLE, str(file))
+    for words in (("pools",), ("render", "resnet50"), ("pools", "--pools", str(file))):
+        err = cli(*words, code=2).err
+        assert f"{file}: is empty" in err
+        assert "k8sbench pools --from-cluster" in err
+
+
+@pytest.mark.parametrize(
+    ("nodes", "says"),
+    [
+        ([], "None of 0 nodes offers GPUs"),
+        ([node(gpus="0")], "None of 1 nodes offers GPUs"),
+        ([node(ready="False"), node("b", unschedulable=True)], "gpu-0 (not ready), b (cordoned)"),
+    ],
+)
+def test_without_a_node_to_propose_the_reason_is_given(
+    nodes: list[KubeObject], says: str, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "connect", lambda access: io.BytesIO())
+    monkeypatch.setattr(listing, "nodes", lambda api, labels: nodes)
+    assert says in cli("pools", "--from-cluster", code=2).err
 
 
 def test_only_a_named_cluster_must_answer(tmp_path: Path, cli: Cli) -> None:

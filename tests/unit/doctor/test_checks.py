@@ -11,7 +11,7 @@ import yaml
 from k8sbench.diagnose.preflight import checks
 from k8sbench.diagnose.preflight.facts import ENFORCE, PreflightFacts, Unknown, permissions
 from k8sbench.model.operators import TRAINER
-from k8sbench.model.pool import CPU_POOL, Rdma, Toleration
+from k8sbench.model.pool import CPU_POOL, PRODUCT, Rdma, Toleration
 from tests.tiers import ROOT
 from tests.unit import goldens
 from tests.unit.chart import values
@@ -92,6 +92,7 @@ TAINTED = {"nodes": (tainted("NoExecute"),)}
 ANY = {"tolerations": (Toleration(key="team", operator="Exists"),)}
 WISH = {"tolerations": (Toleration(key="team", operator="Exists", effect="NoSchedule"),)}
 THREE = {"plan": request("3x8")}
+SLICED = node("a", product="NVIDIA-A100-SXM4-40GB-MIG-1g.5gb")
 OTHERS = {"a": {"pool": "a100"}, "spot": {"zone": "b"}}
 CASES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("a provider's Kubernetes", "ok api-server", {"version": "v1.30.1-gke.5"}),
@@ -132,6 +133,8 @@ CASES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("GPUs of AMD and an image", "warn gpu-resource", of_amd()),
     ("slices of GPUs", "warn gpu-resource", pool(gpu_resource="nvidia.com/mig-1g.10gb")),
     ("shared GPUs", "warn gpu-resource", pool(gpu_resource="nvidia.com/gpu.shared")),
+    ("shared GPUs by the selector", "warn gpu-resource", pool(selector={PRODUCT: "T4-SHARED"})),
+    ("a node with slices of GPUs", "warn gpu-resource", {"nodes": (SLICED, node("b"))}),
     ("no Prometheus asked", "warn gpu-metrics", {"prometheus": None}),
     ("a Prometheus that is refused", "warn gpu-metrics", {"prometheus": refused()}),
     ("a Prometheus without DCGM", "warn gpu-metrics", {"prometheus": prometheus(())}),

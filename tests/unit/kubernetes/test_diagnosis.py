@@ -239,7 +239,11 @@ BY_CAUSE: dict[str, list[Seen]] = {
     "no-matching-node!": [both_unplaced(NO_LABEL)],
     "no-matching-node": [both_unplaced(NO_LABEL, events=COMES)],
     "taint-not-tolerated": [both_unplaced(lacking(f"4 {TAINT} {{nvidia.com/gpu: present}}"))],
-    "nodes-not-ready": [both_unplaced(lacking(f"4 {TAINT} {{node.kubernetes.io/not-ready: }}"))],
+    "nodes-not-ready": [
+        both_unplaced(lacking(f"4 {TAINT} {{node.kubernetes.io/not-ready: }}")),
+        both_unplaced(lacking(f"4 {TAINT} {{ToBeDeletedByClusterAutoscaler: 1764547200}}")),
+        both_unplaced(lacking(f"4 {TAINT} {{sagemaker.amazonaws.com/node-health-status: Bad}}")),
+    ],
     "volume-not-bound": [
         at(32, alone(unplaced(UNBOUND, "master-0", spec=CLAIM), pod(), events=[NOT_BOUND])),
         NO_CLAIM,

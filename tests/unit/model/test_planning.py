@@ -187,16 +187,19 @@ def test_a_gpu_that_the_image_has_no_kernels_for_is_refused_unless_forced() -> N
 
 
 @pytest.mark.parametrize(
-    ("resource", "note"),
+    ("resource", "product", "note"),
     [
-        ("nvidia.com/gpu", None),
-        ("nvidia.com/mig-1g.10gb", "slices"),
-        ("nvidia.com/gpu.shared", "not comparable"),
-        ("amd.com/gpu", "no GPU metrics"),
+        ("nvidia.com/gpu", "Tesla-T4", None),
+        ("nvidia.com/gpu", "Tesla-T4-SHARED", "not comparable"),
+        ("nvidia.com/mig-1g.10gb", "NVIDIA-H100-80GB-HBM3", "slices"),
+        ("nvidia.com/gpu.shared", "Tesla-T4", "not comparable"),
+        ("amd.com/gpu", "MI300X", "no GPU metrics"),
     ],
 )
-def test_a_plan_notes_what_its_pool_s_gpus_are(resource: str, note: str | None) -> None:
-    site = on_pool(gpu_resource=resource)
+def test_a_plan_notes_what_its_pool_s_gpus_are(
+    resource: str, product: str, note: str | None
+) -> None:
+    site = on_pool(gpu_resource=resource, selector={"nvidia.com/gpu.product": product})
     found = [text for text in planned(site=site, image="mine:1").notes if resource in text]
     assert note in found[0] if note else found == []
 

@@ -33,13 +33,13 @@ def everything() -> list[tuple[RunPlan, plans.Objects]]:
 
 
 @pytest.fixture(scope="session")
+@tiers.needs("go")
 def go(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
     """Return a function that runs go in its own folder."""
     return functools.partial(_go, tmp_path_factory.mktemp("module"))
 
 
 def _go(folder: Path, *words: str, given: str | None = None) -> str:
-    tiers.demand("go")
     done = subprocess.run(
         ["go", *words],
         cwd=folder,

@@ -60,7 +60,6 @@ def test_a_text_with_odd_line_breaks_is_not_written_as_a_block(text: str) -> Non
     assert to_yaml([{"key": text}]).startswith('---\nkey: "')
 
 
-@pytest.mark.tier("go")
 @pytest.mark.timeout(FETCHING_SECONDS)
 def test_kubectls_reader_reads_the_same(go: Callable[..., str], tmp_path: Path) -> None:
     """PyYAML reading back what PyYAML wrote proves little: ``1e-4`` is a string to it."""

@@ -13,7 +13,7 @@ from tests.unit.store.examples import NOW, OWNER, plan
 OpenStore = Callable[[], SqlStore]
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", postgres.PARAMETER])
 def where(request: pytest.FixtureRequest, root: Path) -> str:
     """A store of each kind, not made yet."""
     return str(root) if request.param == "sqlite" else str(request.getfixturevalue("url"))

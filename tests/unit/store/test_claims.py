@@ -84,7 +84,7 @@ def other(where: str, tmp_path: Path, store: SqlStore) -> Iterator[Other]:
         there.kill()
 
 
-on_postgres = pytest.mark.parametrize("where", ["postgres"], indirect=True)
+on_postgres = pytest.mark.parametrize("where", [postgres.PARAMETER], indirect=True)
 
 
 def heartbeat(store: SqlStore) -> float:
