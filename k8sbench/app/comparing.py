@@ -10,6 +10,7 @@ import msgspec
 from k8sbench.app import collectors, results, stores
 from k8sbench.app.stores import Note
 from k8sbench.measure.group import compare as comparing
+from k8sbench.measure.group import history as histories
 from k8sbench.measure.group import sides
 from k8sbench.measure.group.compare import Held
 from k8sbench.model.counts import counted
@@ -41,11 +42,13 @@ def compare(
     note: Note,
     *,
     limit: float | None = None,
+    floor: float = comparing.FLOOR,
     chosen: GroupFilter = EVERY,
 ) -> Comparison:
     """Compare the selected cases of two sides.
 
-    Each side consists of runs, groups, sets or baselines.
+    Each side consists of runs, groups, sets or baselines. The store's other sets tell how much
+    sets of a case vary.
     """
     known = _read(scope, note)
     one, two = sides.named(a, known), sides.named(b, known)
@@ -60,7 +63,7 @@ def compare(
         if count := sum(group.in_progress for group in side.groups):
             open_runs = counted(count, "run", ("is", "are"))
             note(f"note: {side.name}: {open_runs} open, without a figure as yet.")
-    return comparing.compare(one, two, limit=limit)
+    return comparing.compare(one, two, limit=limit, floor=floor, among=known.groups)
 
 
 def history(
@@ -71,7 +74,7 @@ def history(
     if not known.groups:
         raise NotFound(f"There is no run of {chosen.benchmark}: there are no runs yet.")
     fitting = chosen.chosen(known.groups)
-    series = comparing.history(fitting, since or 0.0)
+    series = histories.history(known.groups, since or 0.0, chosen.fits)
     if not series:
         raise no_run_together(since, max(group.began[1] for group in fitting))
     return series

@@ -108,7 +108,7 @@ class Metrics(Collector):
                 self._held = {_cut(c): h for c, h in [*held.items()][:MOST_CASES]}
         about = "Throughput of the newest complete set of a case, divided by the baseline's."
         yield _family("baseline_ratio", about, {c: h.ratio for c, h in self._held.items()}, CASE)
-        about = "Whether the two differ by more than chance: an exact test, p up to 5 %."
+        about = "Whether the two differ by more than chance: a t-test, p up to 5 %."
         separated = {c: h.is_separated for c, h in self._held.items()}
         yield _family("baseline_separated", about, separated, CASE)
 

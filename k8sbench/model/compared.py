@@ -13,13 +13,11 @@ import msgspec
 
 from k8sbench.model.group import Group, Spread
 
-Unit = Literal["runs", "sets"]
-"""Unit of one observation: a run's throughput, or a set's median."""
 Finding = Literal["faster", "slower", "no-difference", "undecided", "not-comparable", "one-side"]
 """Verdict of a case.
 
 ``faster``, ``slower``: shown for all cases together. ``no-difference``: none is shown.
-``undecided``: too few runs to show one.
+``undecided``: one run on a side.
 """
 
 
@@ -29,14 +27,13 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[Group, ...]
     """Equal groups except for differences between sets; oldest first."""
     values: tuple[float, ...]
-    """Throughputs of the observations, samples/s."""
+    """Throughputs of the counted runs, samples/s."""
     unit: str
     estimator: str
     spread: Spread | None
-    """Spread of the observations; None if no run counts."""
+    """Spread of the values; None if no run counts."""
     runs: int
     """Runs of this side in these groups, valid or not."""
-    of: Unit = "runs"
 
     @property
     def sets(self) -> tuple[str, ...]:
@@ -65,15 +62,25 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     b: Figures | None
     ratio: float | None = None
     """b ÷ a of the medians; None if they cannot be compared."""
+    low: float | None = None
+    """Lower end of the change's interval, b ÷ a − 1.
+
+    The interval is that of the mean logarithms, at 95 % over all cases. None without a ratio, or
+    with one run on a side; so are the figures below.
+    """
+    high: float | None = None
+    """Upper end of the same interval."""
+    least: float | None = None
+    """Smallest loss that these runs can show, as a share."""
     p: float | None = None
-    """Two-sided p of this case alone; None without a ratio."""
+    """Two-sided p of this case alone."""
     p_adjusted: float | None = None
-    """p corrected for all cases, which decides; None without a ratio."""
-    p_least: float | None = None
-    """Smallest p that so many observations can have; None without a ratio."""
+    """p corrected for all cases, which decides."""
+    earlier_sets: int | None = None
+    """Number of earlier sets whose spread counts; None: too few."""
     finding: Finding
     regression: bool = False
-    """True if slower by more than the limit, p ≤ 5 %; otherwise False."""
+    """True if found slower, and by more than the limit."""
     not_comparable: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     """Allowed differences."""
@@ -102,6 +109,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     b: str
     limit: float | None
     """Share by which the second side may be slower; None without a limit."""
+    floor: float
+    """Smallest change of a case without enough earlier sets, as a share."""
     cases: tuple[Compared, ...]
     differences: tuple[Difference, ...]
 
@@ -118,9 +127,11 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     """Creation of the first run, or its start by an imported log, Unix seconds."""
     change: float | None = None
-    """Median from here on ÷ median before − 1; None if unchanged."""
+    """Median ÷ level of the sets before − 1; None if unchanged."""
     p: float | None = None
-    """p of the change."""
+    """p of the change, corrected for the cases of the night."""
+    step: bool = False
+    """True if the next set differs as well: the level changed here."""
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,7 +140,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     points: tuple[Point, ...]
     """Oldest first."""
     unmarked: str | None = None
-    """Reason why no change can be marked at all."""
+    """Reason why no set could be judged."""
 
     @property
     def group(self) -> Group:

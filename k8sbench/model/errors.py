@@ -178,7 +178,7 @@ REJECTED_EXIT_CODE = 5
 REGRESSION_EXIT_CODE = 7
 """Measured, and slower than its reference: a node's pool, or a baseline."""
 UNDECIDED_EXIT_CODE = 9
-"""A comparison with a limit has too few runs to show a regression."""
+"""The runs of a comparison cannot show a change as large as its limit."""
 NOT_REACHED_EXIT_CODE = 8
 """A training ended without reaching its target accuracy."""
 

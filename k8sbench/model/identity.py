@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import datetime
 import difflib
+import functools
 import hashlib
 import operator
 import re
@@ -308,6 +309,7 @@ docs/results.md lists the other fields of a plan, each with the reason.
 """
 
 
+@functools.cache
 def fields_for(use: Use) -> tuple[str, ...]:
     """Return the names of the fields for one use, in the list's order."""
     return tuple(field.name for field in CASE_FIELDS if use in field.uses)

@@ -1,16 +1,16 @@
 """A comparison: the answer, a line per changed case, one for the rest.
 
-Below the table, each reason stands once: too few runs, or why a case has no ratio.
+Below the table, each reason stands once: what these runs can show, why a case has no ratio.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
-from k8sbench.measure.group import permutation
 from k8sbench.model.compared import Compared, Comparison, Difference, Figures
 from k8sbench.model.counts import ABSENT, counted
 from k8sbench.model.errors import few
@@ -25,15 +25,15 @@ WIDTH = 100
 """Columns without a terminal."""
 NO_DIFFERENCE = "~"
 """Sign of "no difference shown", as in benchstat."""
-QUIET = 3.0
-"""Largest change, in coefficients of variation, that counts as noise."""
+DECIDES = 3
+"""Runs of a side that decide."""
 MOST_NAMED = 3
 """Cases that a line below the table names."""
 
 
 NOT_SHOWN = {
     "no-difference": ("shows no change", "show no change"),
-    "undecided": ("has too few runs to show a change", "have too few runs to show a change"),
+    "undecided": ("is undecided", "are undecided"),
     "no-figure": ("has no figure on one side", "have no figure on one side"),
     "not-comparable": ("is not comparable", "are not comparable"),
     "one-side": ("has no counterpart", "have no counterpart"),
@@ -62,20 +62,9 @@ def summary(compared: Comparison, *, advises: bool = True) -> str:
     names = case_names(compared)
     kinds: dict[str, list[str]] = {}
     for case, name in zip(compared.cases, names, strict=True):
-        kind = _kind(case)
-        change = "" if case.ratio is None else f", {formats.signed_percent(case.ratio - 1)}"
-        p = "" if case.p_adjusted is None else f" (p {_p(case.p_adjusted)})"
-        kinds.setdefault(kind, []).append(f"{name}{change}{p}")
-    shown = {
-        "regression": f"slower by more than {100 * (compared.limit or 0.0):g} %",
-        "slower": "slower",
-        "faster": "faster",
-    }
-    parts = [
-        f"{len(kinds[kind])} {words}: {few(kinds[kind])}"
-        for kind, words in shown.items()
-        if kind in kinds
-    ]
+        kinds.setdefault(_kind(case, compared), []).append(f"{name}{_change(case)}")
+    loud = sorted(kind for kind in kinds if kind not in NOT_SHOWN)
+    parts = [f"{len(kinds[kind])} {kind}: {few(kinds[kind])}" for kind in reversed(loud)]
     parts += [
         f"{len(kinds[kind])} {verbs[len(kinds[kind]) != 1]}"
         for kind, verbs in NOT_SHOWN.items()
@@ -85,43 +74,65 @@ def summary(compared: Comparison, *, advises: bool = True) -> str:
     return f"{first} of {counted(len(names), 'case')} {rest}.{_largest(compared, names, advises)}"
 
 
-def _kind(case: Compared) -> str:
-    """Return the kind of a case in the summary."""
-    if case.regression:
-        return "regression"
+def _kind(case: Compared, compared: Comparison) -> str:
+    """Return the kind of a case: a key of :data:`NOT_SHOWN`, or words."""
     if "no-figure" in case.not_comparable:
         return "no-figure"
-    return case.finding
+    if case.finding not in ("faster", "slower"):
+        return case.finding
+    by = f" by more than {100 * (compared.limit or 0.0):g} %" if case.regression else ""
+    return f"{case.finding}{by}{_between(case)}"
+
+
+def _between(case: Compared) -> str:
+    """Say that a verdict is of these sets alone, else nothing."""
+    if case.earlier_sets is not None or case.finding not in ("faster", "slower"):
+        return ""
+    sides = [side for side in (case.a, case.b) if side is not None]
+    return f" between these {'two ' if all(len(s.groups) == 1 for s in sides) else ''}sets"
+
+
+def _change(case: Compared) -> str:
+    """Write the change with its interval, after a comma; empty without a ratio."""
+    if case.ratio is None:
+        return ""
+    end = "" if case.low is None else f" ({interval(case, ' to ')})"
+    return f", {formats.signed_percent(case.ratio - 1)}{end}"
+
+
+def interval(case: Compared, to: str = "…") -> str:
+    """Write the interval of the change: ``−6.9…−5.9 %``."""
+    if case.low is None or case.high is None:
+        return ABSENT
+    return _range(case.low, case.high, to)
+
+
+def _range(low: float, high: float, to: str = " to ") -> str:
+    """Write two changes, or one if they look the same."""
+    least, most = formats.signed_percent(low), formats.signed_percent(high)
+    return least if least == most else f"{least.removesuffix(' %')}{to}{most}"
 
 
 def _largest(compared: Comparison, names: Sequence[str], advises: bool) -> str:
-    """Name the largest change that is not significant, and how to decide it."""
+    """Name the largest change if none is shown, and how to decide it."""
     cases = [(c, n) for c, n in zip(compared.cases, names, strict=True) if c.ratio is not None]
     if not cases or any(case.finding in ("faster", "slower") for case, _ in cases):
         return ""
     case, name = max(cases, key=lambda one: abs((one[0].ratio or 1.0) - 1))
-    change = formats.signed_percent((case.ratio or 1.0) - 1)
-    text = f" Largest change: {name}, {change}."
+    text = f" Largest difference: {name}{_change(case)}."
     if not advises or case.finding != "undecided" or case.a is None or case.b is None:
         return text
-    needed = permutation.to_decide(len(case.a.values))
-    if needed is None:
-        return f"{text} Repeat both sides: {permutation.fewest()} runs on each can decide it."
-    plan = case.group.plan
-    if command := group_words.resuming(plan, needed):
+    if len(case.a.values) < 2:
+        return f"{text} Repeat both sides: {DECIDES} runs on each decide."
+    if command := group_words.resuming(case.group.plan, DECIDES):
         return f"{text} To decide it: {command}"
-    return f"{text} {needed} runs in B can decide it."
-
-
-def _p(value: float) -> str:
-    return "<0.001" if value < 0.0005 else f"{value:.3f}"
+    return f"{text} {DECIDES} runs in B decide it."
 
 
 def _n(case: Compared) -> str:
-    """Count the observations of both sides, as benchstat does."""
+    """Count the runs of both sides, as benchstat does."""
     counts = [0 if side is None else len(side.values) for side in (case.a, case.b)]
-    of_sets = any(side is not None and side.of == "sets" for side in (case.a, case.b))
-    return f"{counts[0]} vs {counts[1]}{' sets' if of_sets else ''}"
+    return f"{counts[0]} vs {counts[1]} runs"
 
 
 # Tables
@@ -141,6 +152,25 @@ def markdown(compared: Comparison) -> str:
     return f"{head}\n\n{layouts.markdown(tables(compared))}"
 
 
+def github(compared: Comparison) -> str:
+    """Write a comment for a pull request: the changes, and the whole table folded."""
+    head = tables(compared)[0]
+    changed = [case.finding in ("faster", "slower") for case in sorted(compared.cases, key=_rank)]
+    rows = tuple(itertools.compress(head.rows, changed))
+    short = layouts.markdown([msgspec.structs.replace(head, rows=rows, notes=())])
+    quiet = [case for case in compared.cases if case.finding == "no-difference"]
+    parts = [
+        f"**{layouts.escaped(f'{compared.a} → {compared.b}')}**: "
+        + layouts.escaped(summary(compared, advises=False)),
+        short.strip(),
+        *_quiet_line(quiet, "below are all"),
+        f"<details><summary>{counted(len(compared.cases), 'case')}</summary>",
+        layouts.markdown(tables(compared)).strip(),
+        "</details>",
+    ]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
 def tables(compared: Comparison, *, is_short: bool = False) -> list[Table]:
     """Lay out the cases, changed ones first, and other differences.
 
@@ -148,20 +178,30 @@ def tables(compared: Comparison, *, is_short: bool = False) -> list[Table]:
     """
     names = case_names(compared)
     ranked = sorted(zip(compared.cases, names, strict=True), key=lambda one: _rank(one[0]))
-    loud = [one for one in ranked if not (is_short and _is_quiet(one[0]))] or ranked[:1]
+    loud = [
+        one for one in ranked if not (is_short and one[0].finding == "no-difference")
+    ] or ranked[:1]
     quiet = [case for case, name in ranked if (case, name) not in loud]
     units = [*group_words.units(case.group for case in compared.cases)]
-    unit = f" ({units[0]})" if len(units) == 1 else ""
-    titles = ("case", f"A{unit}", f"B{unit}", "change", "p", "verdict")
+    unit = f" {units[0]}" if len(units) == 1 else ""
+    titles = ("case", f"A{unit}", f"B{unit}", "change", "interval", "verdict")
     made = [
         Table(
             title=None,
             columns=tuple(
-                Column(title, right=0 < n < 5, whole=n < 5, stays=True, states=title == "verdict")
+                Column(
+                    title,
+                    right=0 < n < 5,
+                    whole=True,
+                    stays=True,
+                    optional=title == "interval",
+                    states=title == "verdict",
+                )
                 for n, title in enumerate(titles)
             ),
             rows=tuple(_row(case, name) for case, name in loud),
-            notes=(*_quiet_line(quiet), *_notes(compared, names)),
+            notes=(*_quiet_line(quiet, "-o markdown lists all"), *_notes(compared, names)),
+            complete="-o markdown",
         )
     ]
     if compared.differences:
@@ -192,31 +232,20 @@ def _rank(case: Compared) -> tuple[int, float]:
     return (0 if is_shown else 1, -size)
 
 
-def _is_quiet(case: Compared) -> bool:
-    """True if a case's change is within the variation of its runs."""
-    if case.ratio is None or case.finding not in ("no-difference", "undecided"):
-        return False
-    spreads = (side.spread for side in (case.a, case.b) if side is not None)
-    varies = max((spread.cv or 0.0 for spread in spreads if spread is not None), default=0.0)
-    return not case.regression and abs(case.ratio - 1) <= QUIET * varies
-
-
-def _quiet_line(quiet: Sequence[Compared]) -> list[str]:
+def _quiet_line(quiet: Sequence[Compared], where: str) -> list[str]:
     """Write the line for the cases without a change."""
     changes = [case.ratio - 1 for case in quiet if case.ratio is not None]
     if not changes:
         return []
-    least, most = (formats.signed_percent(change) for change in (min(changes), max(changes)))
     count = counted(len(quiet), "more case", ("differs", "differ"))
-    return [f"{count} by {least} to {most}, no more than runs vary; -o markdown lists all."]
+    between = _range(min(changes), max(changes))
+    return [f"{count} by {between}, no more than they vary; {where}."]
 
 
 def _row(case: Compared, name: str) -> tuple[Cell, ...]:
     # The verdict says why there is no ratio.
-    change = p = ABSENT
-    if case.ratio is not None and case.p is not None:
-        change, p = formats.signed_percent(case.ratio - 1), _p(case.p_adjusted or case.p)
-    cells = (name, _figure(case.a), _figure(case.b), change, p, verdict(case))
+    change = ABSENT if case.ratio is None else formats.signed_percent(case.ratio - 1)
+    cells = (name, _figure(case.a), _figure(case.b), change, interval(case), verdict(case))
     return tuple(map(Cell, cells))
 
 
@@ -236,12 +265,10 @@ def _notes(compared: Comparison, names: Sequence[str]) -> list[str]:
     lines = [f"A, B: median ±coefficient of variation of the runs, by {by}."] if by else []
     units = group_words.units(case.group for case in compared.cases)
     lines += [f"Units: {'; '.join(units.values())}."] if len(units) > 1 else []
-    tested = sum(case.finding in ("faster", "slower", "no-difference") for case in compared.cases)
-    if tested > 1:
-        lines.append(f"p is corrected for {tested} cases (5 % overall).")
+    lines += _abilities(compared, names)
     causes: dict[str, list[str]] = {}
     for case, name in zip(compared.cases, names, strict=True):
-        for cause in _causes(case):
+        for cause in _causes(case, compared.floor):
             causes.setdefault(cause, []).append(name)
     lines += [
         cause if len(its) == len(names) else f"{few(its, MOST_NAMED)}: {cause}"
@@ -250,11 +277,34 @@ def _notes(compared: Comparison, names: Sequence[str]) -> list[str]:
     return lines
 
 
-def _causes(case: Compared) -> Iterable[str]:
-    """Yield why a case has no ratio or verdict, and its allowed differences."""
+def _abilities(compared: Comparison, names: Sequence[str]) -> Iterable[str]:
+    """Yield what the intervals are, and the least change that the runs can show."""
+    known = [
+        (c.least, n) for c, n in zip(compared.cases, names, strict=True) if c.least is not None
+    ]
+    if not known:
+        return
+    over = f" over all {len(known)} cases" if len(known) > 1 else ""
+    sets = sorted({case.earlier_sets for case in compared.cases if case.earlier_sets is not None})
+    counts = "–".join(map(str, dict.fromkeys((sets[0], sets[-1])))) if sets else ""
+    spread = f", with the spread between {counts} earlier sets" if sets else ""
+    yield f"Interval: of the change, at 95 %{over}{spread}."
+    (least, one), (most, other) = min(known), max(known)
+    first, last = formats.percent(least), formats.percent(most)
+    some = first if first == last else f"{first} ({one}) to {last} ({other})"
+    yield f"Least change that these runs can show: {some}."
+
+
+def _causes(case: Compared, floor: float) -> Iterable[str]:
+    """Yield the reasons of a case's verdict, and its allowed differences."""
     yield from _without_ratio(case)
     if case.finding == "undecided":
-        yield f"With {_n(case)} runs no change can be significant; use 5 vs 5."
+        yield f"One run on a side has no spread ({_n(case)}); use {DECIDES} on each."
+    elif case.ratio is not None and case.earlier_sets is None:
+        yield (
+            "The store has fewer than four earlier sets, so the spread between days is not known:"
+            f" only a change of {100 * floor:g} % or more counts (--floor)."
+        )
     yield from case.notes
 
 
@@ -291,6 +341,7 @@ def document(compared: Comparison) -> dict[str, Any]:
         "a": compared.a,
         "b": compared.b,
         "limit": compared.limit,
+        "floor": compared.floor,
         "regressions": len(compared.regressions),
         "summary": summary(compared),
         "cases": [
@@ -307,12 +358,18 @@ _OF_CASE = (
     *("benchmark", "framework", "variant", "case", "precision", "batch_size_per_gpu"),
     "gpu_model",
 )
-_OF_COMPARED = ("ratio", "p", "p_adjusted", "p_least", "finding", "regression")
+_OF_TEST = ("low", "high", "least", "p", "p_adjusted")
+_OF_COMPARED = ("ratio", *_OF_TEST, "earlier_sets", "finding", "regression")
 
 
 def case_fields(case: Compared, name: str) -> dict[str, Any]:
     """Build the fields of one case."""
     why = " ".join(_without_ratio(case)) or "There is no counterpart."
+    if case.finding == "undecided":
+        why = f"One run on a side has no spread ({_n(case)})."
+    elif case.ratio is not None:
+        why = "The store has fewer than four earlier sets."
+    missing = {name: why for name in _OF_COMPARED if getattr(case, name) is None}
     return {
         "name": name,
         **fields.group_fields(case.group, _OF_CASE),
@@ -321,7 +378,7 @@ def case_fields(case: Compared, name: str) -> dict[str, Any]:
         **{name: getattr(case, name) for name in _OF_COMPARED},
         "not_comparable": list(case.not_comparable),
         "notes": list(case.notes),
-        "missing": {} if case.ratio is not None else {"ratio": why, "p": why, "p_adjusted": why},
+        "missing": missing,
     }
 
 
@@ -332,7 +389,6 @@ def _side(side: Figures | None) -> dict[str, Any] | None:
         "groups": [group.key.id for group in side.groups],
         "sets": list(side.sets),
         "runs": side.runs,
-        "of": side.of,
         "n": len(side.values),
         "values": list(side.values),
         "median": side.spread and side.spread.median,
@@ -350,8 +406,8 @@ def flat(compared: Comparison) -> tuple[list[str], list[list[Any]]]:
 def junit(compared: Comparison) -> str:
     """Write a JUnit test suite: one test per case, a failure per regression.
 
-    A case without a ratio or with too few runs is skipped. A case whose second side has no valid
-    run is an error. The suite's output is the summary line.
+    A case without a ratio or with one run on a side is skipped. A case whose second side has no
+    valid run is an error. The suite's output is the summary line.
     """
     import xml.etree.ElementTree as ET  # noqa: PLC0415
 
@@ -361,9 +417,9 @@ def junit(compared: Comparison) -> str:
         key = case.group.key
         where = {"classname": f"{key.benchmark}.{key.framework}", "name": name}
         test = ET.SubElement(suite, "testcase", {what: _xml(text) for what, text in where.items()})
-        told = " ".join(_without_ratio(case)) or verdict(case)
-        if case.ratio is not None and case.p is not None:
-            told += f": {formats.signed_percent(case.ratio - 1)} (p {_p(case.p)}, {_n(case)})"
+        told = " ".join(_without_ratio(case)) or f"{verdict(case)}{_between(case)}"
+        if case.ratio is not None:
+            told += f"{_change(case)}; {_n(case)}"
         if case.regression:
             ET.SubElement(test, "failure", message=_xml(told))
         elif lacks_figure(case):

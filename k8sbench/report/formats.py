@@ -19,13 +19,24 @@ from k8sbench.model.group import Deviation
 from k8sbench.model.plain_text import clean
 
 Shape = Literal[
-    "table", "wide", "markdown", "flat", "document", "yaml", "names", "junit", "page", "report"
+    "table",
+    "wide",
+    "markdown",
+    "github",
+    "flat",
+    "document",
+    "yaml",
+    "names",
+    "junit",
+    "page",
+    "report",
 ]
 """Shape of the data of a format.
 
-``table``, ``wide``, ``markdown``: text for people. ``flat``: a header and rows. ``document``,
-``yaml``: plain data. ``names``: one name per row. ``junit``: a test suite in JUnit's XML, for CI.
-``page``: a page for a browser. ``report``: the tables of the published reports.
+``table``, ``wide``, ``markdown``: text for people. ``github``: a comment for a pull request.
+``flat``: a header and rows. ``document``, ``yaml``: plain data. ``names``: one name per row.
+``junit``: a test suite in JUnit's XML, for CI. ``page``: a page for a browser. ``report``: the
+tables of the published reports.
 """
 View = Mapping[Shape, Callable[[], Any]]
 """Output of a command: a function for each shape it has."""
@@ -114,6 +125,7 @@ FORMATS: dict[str, Format] = {
     "table": Format("table", str, for_people=True),
     "wide": Format("wide", str, for_people=True),
     "markdown": Format("markdown", str, for_people=True),
+    "github": Format("github", str),
     "csv": Format("flat", csv_text),
     "json": Format("document", json_text),
     "yaml": Format("yaml", yaml_text),

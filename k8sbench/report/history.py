@@ -1,7 +1,4 @@
-"""Sets of a case over time, as tables and as data.
-
-A mark stands where a change begins.
-"""
+"""Sets of a case over time, as tables and as data."""
 
 from __future__ import annotations
 
@@ -16,9 +13,10 @@ from k8sbench.report import formats, group_words
 from k8sbench.report.tables import Cell, Column, Table, absent
 
 _COLUMNS = (
-    *(Column("set", stays=True), Column("began", stays=True), Column("runs", right=True)),
-    *(Column("throughput", right=True, stays=True), Column("interval", right=True)),
-    Column("change", stays=True),
+    *(Column("set", stays=True, whole=True), Column("began", stays=True, optional=1)),
+    *(Column("runs", right=True), Column("throughput", right=True, stays=True)),
+    Column("interval", right=True, whole=True, optional=2),
+    Column("change", stays=True, whole=True),
 )
 
 
@@ -39,23 +37,34 @@ def tables(series: Sequence[Series]) -> list[Table]:
     """Lay out a table for each series, oldest set first."""
     return [
         Table(
-            title=f"{name}: {one.group.unit}, {one.group.estimator}",
+            title=f"{name}: {one.group.unit}, {one.group.estimator}{_intervals(one)}",
             columns=_COLUMNS,
             rows=tuple(_row(point, one) for point in one.points),
+            complete="-o markdown",
         )
         for one, name in zip(series, names(series), strict=True)
     ]
 
 
+def _intervals(series: Series) -> str:
+    """Name the coverage of the intervals; empty without one."""
+    spreads = (point.group.spread for point in series.points)
+    known = {s.coverage for s in spreads if s is not None and s.coverage is not None}
+    if not known:
+        return ""
+    more = " or more" if len(known) > 1 else ""
+    return f"; intervals: {formats.coverage(min(known))}{more}"
+
+
 def _row(point: Point, series: Series) -> tuple[Cell, ...]:
     group, spread = point.group, point.group.spread
     if spread is None:
-        figure = Cell(group_words.no_figure(group), group_words.footnotes(group, "reject"))
+        figure = Cell(group.state, group_words.footnotes(group, "reject"))
         interval = absent("no valid figure")
     else:
         figure = Cell(formats.rate(spread.median), group_words.marks(group))
-        text = group_words.interval(spread)
-        interval = absent(spread.interval_reason) if text is None else Cell(text)
+        ends = [formats.rate(end) for end in (spread.low, spread.high) if end is not None]
+        interval = Cell("–".join(ends)) if ends else absent(spread.interval_reason)
     return (
         Cell(group.key.set_name),
         Cell(began(point)),
@@ -67,11 +76,13 @@ def _row(point: Point, series: Series) -> tuple[Cell, ...]:
 
 
 def change(point: Point, series: Series) -> Cell:
-    """Mark a change; at the last set also why none can be found."""
-    if point.change is not None and point.p is not None:
-        p = formats.plain(point.p, 2)
-        return Cell(f"◀ {formats.signed_percent(point.change)}", (f"from this set on, p = {p}",))
-    if series.unmarked is not None and point is series.points[-1]:
+    """Mark a set that differs; tell at the last why none is judged."""
+    is_last = point is series.points[-1]
+    if point.change is not None:
+        mark = "◀ " if point.step or is_last else ""
+        end = "" if point.step else " (newest)" if is_last else " (once)"
+        return Cell(f"{mark}{formats.signed_percent(point.change)}{end}")
+    if series.unmarked is not None and is_last:
         return absent(series.unmarked)
     return Cell("")
 
@@ -121,6 +132,7 @@ def _point(point: Point) -> dict[str, Any]:
         "marks": list(group_words.marks(group)),
         "change": point.change,
         "p": point.p,
+        "step": point.step,
         "missing": missing,
     }
 

@@ -281,6 +281,8 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     """Lines below the rows, on all of them."""
     captioned: bool = False
     """True if values common to all rows stand above a plain table."""
+    complete: str = "-o wide"
+    """Format that has the columns without room."""
 
 
 class _Cause(msgspec.Struct):
@@ -328,10 +330,10 @@ def _text(
         out = (*(out or ()), *(columns[n].title for n in gone))
         return _text(without(table, [places[n] for n in gone]), width, paint, out)
     if out:
-        below.append(f"{', '.join(out)}: no room in {width} columns; -o wide has it")
+        below.append(f"{', '.join(out)}: no room in {width} columns; {table.complete} has it")
     lines = "".join(wrapped(line, width, indent="    ") + "\n" for line in below)
     return (
-        (f"{table.title}\n" if table.title else "")
+        (wrapped(table.title, width, indent="  ") + "\n" if table.title else "")
         + (wrapped(caption, width, indent="  ") + "\n" if caption else "")
         + laid_out(columns, rows, fit.widths, fit.gap, paint)
         + (f"\n{lines}" if lines else "")

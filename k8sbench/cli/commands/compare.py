@@ -21,7 +21,7 @@ from k8sbench.cli.options import (
     store_option,
 )
 from k8sbench.cli.terminal import output
-from k8sbench.measure.group import permutation
+from k8sbench.measure.group.compare import FLOOR
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import (
     REGRESSION_EXIT_CODE,
@@ -48,15 +48,16 @@ BASELINES = (
 )
 
 
-def _limit(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
-    """Read ``--fail-on-regression``: a share in percent."""
+def _share(_: click.Context, option: click.Parameter, value: str | None) -> float | None:
+    """Read a share in percent; the limit of a regression is above 0 %."""
     if value is None:
         return None
     share = re.fullmatch(r"([0-9]{1,2}(?:\.[0-9]{1,4})?) ?%", value.strip())
-    if share is None or not float(share[1]):
+    least = "" if option.name == "floor" else "above 0% and "
+    if share is None or (least and not float(share[1])):
         raise UsageError(
-            f"--fail-on-regression {value!r} is not a percentage.",
-            "Write by how much B may be slower: 3% or 0.5%, above 0% and below 100%.",
+            f"{option.opts[0]} {value!r} is not a percentage.",
+            f"Write a share such as 3% or 0.5%, {least}below 100%.",
         )
     return float(share[1]) / 100
 
@@ -64,31 +65,46 @@ def _limit(_: click.Context, __: click.Parameter, value: str | None) -> float | 
 @click.command()
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
-@format_option(*formats.offered("table", "markdown", "document", "flat", "junit"))
+@format_option(*formats.offered("table", "markdown", "github", "document", "flat", "junit"))
 @filter_options()
 @click.option(
     "--fail-on-regression",
     "limit",
     metavar="PERCENT",
-    callback=_limit,
-    help="Exit code 7 if a case of B is slower by more than this (3%), with p up to 5%; 9 if there"
-    " are too few runs to show that.",
+    callback=_share,
+    help="Exit code 7 if a case of B is found slower by more than this (3%); 9 if these runs cannot"
+    " show such a change.",
+)
+@click.option(
+    "--floor",
+    metavar="PERCENT",
+    default=f"{100 * FLOOR:g}%",
+    show_default=True,
+    callback=_share,
+    help="Smallest change of a case of which the store has fewer than four earlier sets.",
 )
 @accept_option
 @access_options
 @store_option
 def command(
-    a: str, b: str, output_format: str, chosen: GroupFilter, limit: float | None, **scope: Any
+    a: str,
+    b: str,
+    output_format: str,
+    chosen: GroupFilter,
+    limit: float | None,
+    floor: float,
+    **scope: Any,
 ) -> int:
     """Compare two sides: changes with their significance.
 
     A is the old side, B the new one. A side is a set, a group, a run, a baseline, or several of
     them with commas between. Write set:NAME if several things have that name. The first line says
     which cases differ. A line for each of these follows: both medians with their spread, the
-    change, the p of an exact test, and a verdict; ~ if no change is shown.
+    change with its 95 % interval by a t-test, and a verdict; ~ if no change is shown. Three runs on
+    each side decide; where the store has four earlier sets of a case, their spread counts.
     """
     compared = comparing.compare(
-        *(a, b, StoresRead(**scope), output.note), limit=limit, chosen=chosen
+        *(a, b, StoresRead(**scope), output.note), limit=limit, floor=floor, chosen=chosen
     )
     from k8sbench.report import comparing as report
 
@@ -96,6 +112,7 @@ def command(
     view: formats.View = {
         "table": lambda: report.text(compared, width=width, paint=paint),
         "markdown": lambda: report.markdown(compared),
+        "github": lambda: report.github(compared),
         "document": lambda: report.document(compared),
         "flat": lambda: report.flat(compared),
         "junit": lambda: report.junit(compared),
@@ -126,16 +143,16 @@ def _exit_code(compared: Comparison) -> int:
             "Nothing could be compared, so no regression could be seen.",
             "The lines below the table say why.",
         )
+    limit = compared.limit or 0.0
     undecided = [
-        name
+        f"{name}: {'one run on a side' if case.least is None else formats.percent(case.least)}"
         for case, name in zip(compared.cases, case_names(compared), strict=True)
-        if case.finding == "undecided"
+        if case.finding in ("no-difference", "undecided") and not 0 < (case.least or 1) <= limit
     ]
     if undecided:
-        cases = counted(len(undecided), "case", ("has", "have"))
         output.note(
-            f"undecided: {cases} too few runs to ever show a regression ({few(undecided)})."
-            f" {permutation.fewest()} runs on each side are the fewest."
+            f"undecided: a change of {100 * limit:g} % is less than these runs can show"
+            f" ({few(undecided)}). Repeat more, or raise the limit."
         )
         return UNDECIDED_EXIT_CODE
     return 0
@@ -154,9 +171,10 @@ def history_command(
 ) -> None:
     """Show a benchmark over its sets, and mark its changes.
 
-    One table for each case: its sets, oldest first, each with its median and interval. A change is
-    marked if three to six sets from there on differ from those before by more than 1.5 % and an
-    exact test has p ≤ 0.8 %. A single unusual set is not marked.
+    One table for each case: its sets, oldest first, each with its median and interval. A set is
+    marked if it lies outside the 95 % prediction interval of at least four sets before it, over all
+    cases of its night. If the next set does, too, the level has changed, and later sets are held
+    against the new one.
     """
     chosen = msgspec.structs.replace(chosen, benchmark=benchmark)
     series = comparing.history(chosen, StoresRead(**scope), output.note, since=since)

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from k8sbench.measure.group import compare, grouping, ratios, speedup
+from k8sbench.measure.group import grouping, history, ratios, speedup
 from k8sbench.model.errors import UsageError
 from k8sbench.model.group import Changed, Group, GroupFilter, Newer, Parity, Result, no_run_together
 from k8sbench.model.identity import GroupKey, check_set, resolve
@@ -146,18 +146,19 @@ def _with_history(
 ) -> Iterator[Result]:
     """Add earlier medians, the last change and a newer set of each case.
 
-    The history of a result ends with its own set.
+    The history of a result ends with its own set. A set that differed alone, with a later set at
+    the old level, is no change.
     """
-    cases = {result.group.key.only("series") for result in results}
-    some = [group for group in groups if group.key.only("series") in cases]
     by_id: dict[str, tuple[Changed | None, tuple[float, ...]]] = {}
-    for series in compare.history(some):
-        changed, medians = None, list[float]()
+    for series in history.history(groups):
+        step, medians = None, list[float]()
         for point in series.points:
             if point.group.spread is not None:
                 medians.append(point.group.spread.median)
+            changed = step
             if point.change is not None:
                 changed = Changed(since=point.group.key.set_name, ratio=point.change)
+                step = changed if point.step else step
             by_id[point.group.key.id] = changed, tuple(medians[-MOST_MEDIANS:])
     for result in results:
         key = result.group.key.id

@@ -22,6 +22,8 @@ from k8sbench.model.run import Baseline, Run
 KINDS = ("baseline", "set", "group", "run")
 """Kinds of sides; ``KIND:NAME`` states one explicitly."""
 SERIES = fields_for("series")
+Case = tuple[object, ...]
+"""What the sets of one case have in common, see :func:`case_of`."""
 ALWAYS_EQUAL = ("benchmark", "framework", "case")
 """Fields that counterparts share, unless each side is a single case."""
 
@@ -41,17 +43,21 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
 
     def cases(self) -> list[list[Group]]:
         """Its groups by case; each oldest first, in the order of their keys."""
-        by_case: dict[tuple[object, ...], list[Group]] = {}
+        by_case: dict[Case, list[Group]] = {}
         for group in sorted(self.groups, key=lambda g: (g.spread is None, -g.began[1], g.key)):
             case = group.key.only("series")
             if group.spread is None and any(key[:-2] == case for key in by_case):
                 # It has no figure that could be of another GPU: it belongs to the newest.
                 next(members for key, members in by_case.items() if key[:-2] == case).append(group)
             else:
-                more = (group.key.gpu_model, group.estimator)
-                by_case.setdefault((*case, *more), []).append(group)
+                by_case.setdefault(case_of(group), []).append(group)
         cases = [sorted(groups, key=lambda g: (g.began[1], g.key)) for groups in by_case.values()]
         return sorted(cases, key=lambda groups: groups[-1].key)
+
+
+def case_of(group: Group) -> Case:
+    """Return what stays the same over a case's sets, its GPU and estimator."""
+    return (*group.key.only("series"), group.key.gpu_model, group.estimator)
 
 
 def chosen(groups: Sequence[Group], run_ids: Collection[str]) -> list[Group]:

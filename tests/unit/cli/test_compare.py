@@ -7,16 +7,20 @@ import json
 import pathlib
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
+from k8sbench.measure.group import grouping, history
 from k8sbench.model.errors import UNDECIDED_EXIT_CODE
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
+from k8sbench.report import history as history_report
+from k8sbench.report import tables
 from tests.tiers import ROOT
 from tests.unit.cli.conftest import Fill, Typed
-from tests.unit.measure.test_changes import FLAT, dropped, sets
 from tests.unit.measure.test_compare import A, B, new, old
-from tests.unit.report.factory import START, run, smoke
+from tests.unit.measure.test_history import FLAT, dropped, sets
+from tests.unit.report.factory import START, repeats, run, smoke
 
 START_OF_N9 = datetime.datetime.fromtimestamp(START + 9e5, datetime.UTC).isoformat()
 
@@ -28,6 +32,8 @@ START_OF_N9 = datetime.datetime.fromtimestamp(START + 9e5, datetime.UTC).isoform
         (new(B), "0.5 %", 7),
         (new(B), "12%", 0),
         (new(A), "3%", 0),
+        (new(A), "0.5%", UNDECIDED_EXIT_CODE),  # less than the floor, and than these runs show
+        (new((100.0, 80.0, 110.0)), "3%", UNDECIDED_EXIT_CODE),  # too noisy to show 3 %
         (new(B[:1]), "3%", UNDECIDED_EXIT_CODE),
         ([run(None, set_name="new", phase=Phase.FAILED)], "3%", 5),
         (new(B, batch_size=64), "3%", 2),
@@ -42,7 +48,7 @@ def test_the_exit_code_is_7_for_a_regression_and_never_0_for_nothing(
     assert found == code
     assert out.startswith("A: old   B: new\n")
     assert ("1 of 1 case slower by more than" in out) == (code == 7)
-    assert ("too few runs to ever show a regression" in err) == (code == UNDECIDED_EXIT_CODE)
+    assert ("less than these runs can show" in err) == (code == UNDECIDED_EXIT_CODE)
 
 
 def test_a_case_that_only_the_old_side_has_is_noted(fill: Fill, typed: Typed) -> None:
@@ -64,7 +70,7 @@ def test_smoke_runs_alone_are_nothing_that_could_be_compared(fill: Fill, typed: 
 def test_a_limit_is_a_share_in_percent(typed: Typed, root: pathlib.Path, text: str) -> None:
     code, out, err = typed("compare", "old", "new", f"--fail-on-regression={text}")
     assert (code, out) == (2, "")
-    assert "Write by how much B may be slower: 3% or 0.5%" in err
+    assert "Write a share such as 3% or 0.5%, above 0% and below 100%." in err
     assert not root.exists()
 
 
@@ -105,7 +111,10 @@ def test_what_stands_for_several_things_or_for_none_is_an_error(fill: Fill, type
 
 def test_the_answer_comes_first_in_every_place(fill: Fill, typed: Typed) -> None:
     fill([*old(), *new(), *old(case="1x1"), *new(A, case="1x1")])
-    said = "1 of 2 cases slower: resnet50 pytorch fp32 1x8, −9.9 % (p 0.008); 1 shows no change."
+    said = (
+        "1 of 2 cases slower between these two sets: resnet50 pytorch fp32 1x8, −9.9 %"
+        " (−11.2 to −8.6 %); 1 shows no change."
+    )
     assert typed("compare", "old", "new")[1].splitlines()[1] == said
     assert said in typed("compare", "old", "new", "-o", "markdown")[1].splitlines()[0]
     assert json.loads(typed("compare", "old", "new", "-o", "json")[1])["summary"] == said
@@ -121,12 +130,60 @@ def night(number: int, rate: float) -> list[Run]:
     ]
 
 
-def test_few_runs_name_the_command_that_decides(fill: Fill, typed: Typed) -> None:
+def test_one_run_names_the_command_that_decides(fill: Fill, typed: Typed) -> None:
     fill(night(5, 100.0))
-    fill(night(6, 93.0))
+    fill(night(6, 93.0)[:1])
     out = typed("compare", "night-5", "night-6")[1]
     assert " undecided\n" in out
-    assert "--repeats 5 --resume night-6" in " ".join(out.split())
+    assert "--repeats 3 --resume night-6" in " ".join(out.split())
+
+
+def test_the_sets_of_the_store_tell_what_a_change_is(fill: Fill, typed: Typed) -> None:
+    for number, rate in enumerate((100.0, 100.4, 99.8, 100.1, 100.2)):
+        fill(night(number, rate))
+    fill(night(5, 98.2))
+    out = typed("compare", "night-4", "night-5")[1]
+    assert out.splitlines()[1].startswith("1 of 1 case slower: ")
+    assert "with the spread between 5 earlier sets." in out
+    # Of the first two sets there is none; the floor decides, which is an option.
+    out = typed("compare", "night-0", "night-1", "--floor=0.1%")[1]
+    assert "1 of 1 case faster between these two sets: " in out
+    assert "only a change of 0.1 % or more counts (--floor)" in " ".join(out.split())
+    assert "1 of 1 case shows no change." in typed("compare", "night-0", "night-1")[1]
+    code, _, err = typed("compare", "night-0", "night-1", "--floor=one")
+    assert (code, "--floor 'one' is not a percentage." in err) == (2, True)
+
+
+def test_a_regression_is_held_against_the_spread_between_sets(fill: Fill, typed: Typed) -> None:
+    words = ("compare", "night-5", "night-6", "--fail-on-regression=2%")
+    for number, rate in enumerate((100.0, 102.0, 98.5, 101.0, 97.8)):
+        fill(night(number, rate))
+    fill([*night(5, 100.0), *night(6, 97.0)])
+    code, out, err = typed(*words)
+    assert (code, "1 of 1 case shows no change." in out) == (UNDECIDED_EXIT_CODE, True)
+    assert "a change of 2 % is less than these runs can show (resnet50 pytorch fp32 1x8: " in err
+    # The same two sets alone are a regression between these two.
+    for number in range(5):
+        assert typed("store", "remove", f"night-{number}", "--yes")[0] == 0
+    code, out, _ = typed(*words)
+    assert (code, "slower by more than 2 % between these two sets" in out) == (7, True)
+
+
+def test_a_comment_for_a_pull_request_shows_the_changes_and_folds_the_rest(
+    fill: Fill, typed: Typed
+) -> None:
+    fill([*old(), *new(), *old(case="1x1"), *new(A, case="1x1"), *old(case="4x8")])
+    code, out, err = typed("compare", "old", "new", "-o", "github", "--fail-on-regression=3%")
+    shown, _, folded = out.partition("<details>")
+    assert shown.startswith("**old → new**: 1 of 3 cases slower by more than 3 % between these")
+    assert [line.split(" | ")[0] for line in shown.splitlines() if line.startswith("| r")] == [
+        "| resnet50 pytorch fp32 1x8"
+    ]
+    assert "\n1 more case differs by ±0.0 %, no more than they vary; below are all.\n" in shown
+    assert folded.startswith("<summary>3 cases</summary>\n\n| case |")
+    assert folded.count("\n| resnet50") == 3
+    assert folded.endswith("\n\n</details>\n")
+    assert (code, "1 of 3 cases slower by more than 3 %" in err) == (7, True)
 
 
 def test_only_the_cases_that_are_asked_for_are_compared(fill: Fill, typed: Typed) -> None:
@@ -199,14 +256,37 @@ def test_a_history_marks_the_change(fill: Fill, typed: Typed) -> None:
     fill(sets([*FLAT, *dropped(0.05, 6)]))
     code, out, _ = typed("history", "resnet50")
     assert code == 0
-    (marked,) = [line for line in out.splitlines() if "◀" in line]
+    title, *lines = out.splitlines()
+    assert title.endswith("samples/s, time_weighted; intervals: 75 %")
+    assert len(lines) == 17, "a line for each set, and the columns' titles"
+    assert max(map(len, lines)) <= 80
+    (marked,) = [line for line in lines if "◀" in line]
     assert marked.startswith("n10 ")
-    assert marked.endswith("◀ −5.0 % [1]")
+    assert marked.endswith("◀ −5.0 %")
     (series,) = json.loads(typed("history", "resnet50", "-o", "json")[1])["series"]
     assert [p["set"] for p in series["points"] if p["change"] is not None] == ["n10"]
     rows = list(csv.DictReader(io.StringIO(typed("history", "resnet50", "-o", "csv")[1])))
     assert [row["set"] for row in rows if row["change"]] == ["n10"]
     assert len(rows) == 16
+
+
+def test_a_set_takes_one_line_of_80_columns_whatever_its_name_and_state() -> None:
+    named = [
+        *sets([2200.0 + rate for rate in FLAT]),
+        *repeats([None, None], set_name="failed", at=START + 2e6),  # type: ignore[list-item]
+    ]
+    for name in ("n", "nightly-2026-11-27-resnet50-", "x" * 40):
+        runs = [
+            msgspec.structs.replace(
+                one, plan=msgspec.structs.replace(one.plan, set_name=name + one.plan.set_name)
+            )
+            for one in named
+        ]
+        (table,) = history_report.tables(history.history(grouping.groups(runs)))
+        lines = tables.text([table], width=80).partition("\n\n")[0].splitlines()
+        rows = [line for line in lines if line.startswith((name, "SET "))]
+        assert len(lines[lines.index(rows[0]) :]) == len(rows) == 1 + len(FLAT) + 1, name
+        assert max(map(len, lines)) <= 80
 
 
 def test_a_history_is_of_what_is_asked_for(fill: Fill, typed: Typed) -> None:

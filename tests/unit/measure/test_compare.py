@@ -9,6 +9,7 @@ from k8sbench.measure.group import compare as comparing
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.sides import Side, chosen
 from k8sbench.model.compared import Compared, Comparison
+from k8sbench.model.group import Group
 from k8sbench.model.measurement import GpuFigure, GpuMetrics
 from k8sbench.model.phase import Phase
 from k8sbench.model.pool import NodePool
@@ -33,18 +34,104 @@ def new(rates: Iterable[float] = B, **fields: Any) -> list[Run]:
     return repeats(rates, set_name="new", at=START + 1e6, **fields)
 
 
-def compared(a: Iterable[Run], b: Iterable[Run], limit: float | None = None) -> Comparison:
-    return comparing.compare(side("a", a), side("b", b), limit=limit)
+def compared(
+    a: Iterable[Run], b: Iterable[Run], limit: float | None = None, **fields: Any
+) -> Comparison:
+    return comparing.compare(side("a", a), side("b", b), limit=limit, **fields)
 
 
-def only(a: Iterable[Run], b: Iterable[Run], limit: float | None = None) -> Compared:
-    (case,) = compared(a, b, limit).cases
+def only(a: Iterable[Run], b: Iterable[Run], limit: float | None = None, **fields: Any) -> Compared:
+    (case,) = compared(a, b, limit, **fields).cases
     return case
+
+
+def earlier(*levels: float, **fields: Any) -> list[Group]:
+    """Return sets of three runs before those of ``old``, with 0.1 % between runs."""
+    runs = [
+        one
+        for n, level in enumerate(levels)
+        for one in repeats(
+            [level, level * 1.001, level * 0.999],
+            set_name=f"earlier-{n}",
+            at=START - 1e6 + 1e5 * n,
+            **fields,
+        )
+    ]
+    return groups(runs)
+
+
+# What runs show
+
+
+def test_three_runs_on_each_side_decide() -> None:
+    found = only(old((57.65, 57.77, 57.88)), new((53.98, 54.09, 54.20)))
+    assert found.finding == "slower"
+    change = [present(found.low), present(found.ratio) - 1, present(found.high)]
+    assert change == pytest.approx([-0.0679, -0.0637, -0.0594], abs=1e-4)
+    assert present(found.least) == 0.01, "without earlier sets it is the floor"
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "finding"),
+    [
+        ((100.0, 100.0, 100.0), (97.0, 97.0, 97.0), "slower"),  # no spread at all
+        ((100.0, 100.0, 100.0), (100.0, 100.0, 100.0), "no-difference"),
+        ((100.0, 100.0, 100.0), (100.01, 100.01, 100.01), "no-difference"),
+        ((100.0, 100.2, 99.8), (97.0, 97.2, 80.0), "no-difference"),  # an outlier decides nothing
+        ((100.0, 100.2, 99.8, 100.1, 80.0), (100.0, 100.2, 99.9), "no-difference"),
+        ((100.0, 100.2), (97.0, 97.2, 96.8, 97.1, 97.0), "slower"),  # two against five
+        ((100.0, 100.2), (97.0, 97.2), "slower"),
+        ((100.0, 103.0), (97.0, 99.5), "no-difference"),
+        ((100.0,), (90.0, 90.1, 90.2), "undecided"),
+        ((100.0, 100.1, 100.2), (90.0,), "undecided"),
+    ],
+)
+def test_few_runs_show_what_they_can(
+    a: tuple[float, ...], b: tuple[float, ...], finding: str
+) -> None:
+    found = only(old(a), new(b))
+    assert found.finding == finding
+    assert (found.p is None) == (found.low is None) == (finding == "undecided")
+    if found.p is not None:
+        assert present(found.low) <= present(found.ratio) - 1 <= present(found.high)
+    mirrored = {"slower": "faster"}.get(finding, finding)
+    assert only(old(b), new(a)).finding == mirrored
+
+
+def test_a_change_below_the_floor_is_none_where_earlier_sets_are_missing() -> None:
+    a, b = (100.0, 100.05, 99.95), (99.3, 99.35, 99.25)
+    assert only(old(a), new(b)).finding == "no-difference"
+    assert only(old(a), new(b), floor=0.005).finding == "slower"
+    # Four sets that differ by 0.1 % show that 0.7 % is more than sets vary.
+    few, enough = (earlier(*[100.0, 100.1, 99.9, 100.0][:count]) for count in (2, 4))
+    assert only(old(a), new(b), among=few).earlier_sets is None
+    found = only(old(a), new(b), among=enough)
+    assert (found.finding, found.earlier_sets) == ("slower", 5), "A is an earlier set, too"
+    assert present(found.least) < 0.007
+
+
+def test_sets_that_differ_from_day_to_day_show_less_than_their_runs() -> None:
+    a, b = (100.0, 100.05, 99.95), (97.0, 97.05, 96.95)
+    assert only(old(a), new(b)).finding == "slower"
+    days = earlier(100.0, 103.0, 98.0, 101.0, 97.5)
+    found = only(old(a), new(b), 0.02, among=days)
+    assert (found.finding, found.regression) == ("no-difference", False)
+    assert present(found.least) > 0.05
+    assert only(old(a), new((80.0, 80.1, 79.9)), 0.02, among=days).regression
+    # Sets of other cases, later ones and those of the new side itself say nothing.
+    others = [*earlier(100.0, 103.0, 98.0, 101.0, case="4x8"), *groups(new(b))]
+    assert only(old(a), new(b), among=others).earlier_sets is None
+
+
+def test_a_step_before_the_comparison_is_no_spread() -> None:
+    a, b = (93.0, 93.05, 92.95), (91.0, 91.05, 90.95)
+    stepped = earlier(100.0, 100.1, 99.9, 100.05, 93.1, 92.9, 93.0)
+    assert only(old(a), new(b), among=stepped).finding == "slower"
 
 
 def test_what_one_case_shows_alone_many_cases_may_not_show_together() -> None:
     near = (98.0, 98.7, 99.3, 99.8, 101.2)
-    assert only(old(), new(near)).finding == "slower"
+    assert only(old(), new(near), 0.01).regression
     cases = [f"1x{n}" for n in range(1, 9)]
     many = compared(
         [one for case in cases for one in old(case=case)],
@@ -52,8 +139,9 @@ def test_what_one_case_shows_alone_many_cases_may_not_show_together() -> None:
         0.01,
     )
     (case,) = (case for case in many.cases if case.group.key.case == "1x3")
-    assert (case.finding, case.regression) == ("no-difference", True)
-    assert present(case.p) <= 0.05, "CI judges each case by itself"
+    assert (case.finding, case.regression) == ("no-difference", False)
+    assert present(case.p) <= 0.05 < present(case.p_adjusted)
+    assert present(case.low) < 0 < present(case.high), "its interval is that of its verdict"
 
 
 def test_cases_meet_their_like_and_what_has_none_says_so() -> None:
@@ -115,21 +203,22 @@ def test_a_side_whose_runs_do_not_count_has_no_figure() -> None:
     assert (found.b.values, found.b.runs) == ((), 1)
 
 
-def test_four_sets_on_each_side_are_compared_as_sets() -> None:
+def test_several_sets_of_a_side_count_as_so_many_sets_and_not_as_their_runs() -> None:
     def nights(first: int, level: float) -> list[Run]:
         return [
             one
             for n in range(first, first + 4)
-            for one in repeats([level + n, level + n + 0.1], set_name=f"n{n}", at=START + 1e5 * n)
+            for one in repeats(
+                [level + n % 4, level + n % 4 + 0.1], set_name=f"n{n}", at=START + 1e5 * n
+            )
         ]
 
-    found = only(nights(0, 100.0), nights(10, 80.0), 0.03)
-    assert present(found.a).of == "sets"
-    assert present(found.a).values == pytest.approx((100.05, 101.05, 102.05, 103.05))
-    assert found.regression
-    # Of one set on a side its runs are compared with all runs of the other.
-    side = present(only(nights(0, 100.0), new()).a)
-    assert (side.of, len(side.values)) == ("runs", 8)
+    assert only(nights(0, 100.0), nights(10, 80.0), 0.03).regression
+    # Runs alone would show it: 8 of each side, 0.1 apart within the sets.
+    found = only(nights(0, 100.0), nights(10, 98.0))
+    assert (found.finding, found.earlier_sets) == ("no-difference", 4)
+    one = present(only(nights(0, 100.0), new()).a)
+    assert (len(one.values), one.sets) == (8, ("n0", "n1", "n2", "n3"))
 
 
 def test_named_runs_of_a_group_are_taken_alone() -> None:

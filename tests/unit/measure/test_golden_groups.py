@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.measure.group.compare import changes, compare
+from k8sbench.measure.group.compare import compare
 from k8sbench.measure.group.grouping import groups
+from k8sbench.measure.group.history import history
 from k8sbench.measure.group.node_check import check
 from k8sbench.measure.group.ratios import parities
 from k8sbench.measure.group.sides import Side
@@ -19,6 +20,7 @@ from k8sbench.measure.group.speedup import results
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from tests.unit import goldens
+from tests.unit.measure.nights import night
 from tests.unit.measure.rows import catalog
 from tests.unit.measure.test_node_check import nodes
 from tests.unit.measure.test_trained_groups import trained
@@ -168,10 +170,15 @@ def test_what_follows_from_two_sides() -> None:
 
 
 def test_where_a_series_changed_and_which_node_is_slow() -> None:
-    rows = {
-        name: dict(goldens.flat({"changes": [one._asdict() for one in changes(values)]}))
-        for name, values in SERIES.items()
-    }
+    rows: dict[str, goldens.Row] = {}
+    for name, values in SERIES.items():
+        (series,) = history([night(n, "1x8", [value]) for n, value in enumerate(values)])
+        changes = {
+            f"{place}": {"change": point.change, "p": point.p, "step": point.step}
+            for place, point in enumerate(series.points)
+            if point.change is not None
+        }
+        rows[name] = dict(goldens.flat({"changes": changes}))
     for name, rates in (RATES | {"a slow node": (*STEADY, 900.0, *STEADY)}).items():
         found = check(nodes(rates))
         cordoned = {"to_cordon": found.to_cordon, "to_confirm": found.to_confirm}

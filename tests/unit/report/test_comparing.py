@@ -1,17 +1,21 @@
 """A comparison in words and as data."""
 
 import json
+import random
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 
+from k8sbench.measure.group import compare, grouping
 from k8sbench.model.compared import Comparison
 from k8sbench.model.phase import Phase
 from k8sbench.report import comparing, formats
+from tests import struct_docs
+from tests.tiers import ROOT
 from tests.unit import goldens
 from tests.unit.measure.test_compare import A, B, compared, new, old
-from tests.unit.report.factory import run, smoke
+from tests.unit.report.factory import START, repeats, run, smoke
 
 
 @pytest.fixture
@@ -52,7 +56,8 @@ def test_a_comparison_in_words_is_golden(mixed: Comparison) -> None:
     assert answer == comparing.summary(mixed)
     assert max(map(len, table)) <= comparing.WIDTH
     assert comparing.markdown(mixed).startswith(f"A: a, B: b. {answer}")
-    parts = (text, comparing.text(few), ET.tostring(suite, "unicode") + "\n")
+    github = comparing.github(mixed)
+    parts = (text, comparing.text(few), github, ET.tostring(suite, "unicode") + "\n")
     goldens.check(Path(__file__).parent / "golden" / "comparing.txt", "\n".join(parts))
 
 
@@ -65,5 +70,35 @@ def test_data_and_csv_have_the_same_figures(mixed: Comparison) -> None:
         assert fields["name"] == case["name"]
         assert fields["ratio"] == case["ratio"]
         assert fields["b_n"] == (None if case["b"] is None else len(case["b"]["values"]))
-        for name in ("ratio", "p"):
+        for name in ("ratio", "low", "high", "least", "p", "p_adjusted", "earlier_sets"):
             assert (case[name] is None) == (name in case["missing"])
+
+
+LEVELS = {
+    "deeplabv3p": {"1x1": 7.42, "1x8": 57.8, "4x8": 224.0},
+    "resnet50": {"1x1": 802.0, "1x8": 6154.0, "4x8": 22550.0},
+    "tsm": {"1x1": 51.5, "1x8": 391.0, "4x8": 1540.0},
+}
+
+
+def test_readme_and_the_page_show_what_compare_prints_golden() -> None:
+    draw, runs = random.Random(2), []
+    for night in range(11):
+        for benchmark, case in ((name, case) for name in LEVELS for case in LEVELS[name]):
+            slower = (night, benchmark, case) == (10, "deeplabv3p", "1x8")
+            level = LEVELS[benchmark][case] * (0.936 if slower else 1.0) * draw.gauss(1, 0.002)
+            runs += repeats(
+                [level * draw.gauss(1, 0.002) for _ in range(3)],
+                benchmark=benchmark,
+                case=case,
+                precision="amp",
+                amp_dtype="fp16",
+                set_name=f"night-{night:02}",
+                at=START + 86400 * night,
+            )
+    found = compare.newest_sets(grouping.groups(runs))
+    assert found is not None
+    printed = comparing.text(found, width=80)
+    shown = f"```text\n$ k8sbench compare night-09 night-10\n{printed.strip()}\n```"
+    for page in (ROOT / "README.md", ROOT / "docs" / "compare.md"):
+        struct_docs.assert_generated(page, "compare", shown)

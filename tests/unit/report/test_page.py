@@ -1,6 +1,7 @@
 """``results -o html``: one file, its content, and escaped text."""
 
 import html.parser
+import random
 import re
 
 import msgspec
@@ -11,6 +12,7 @@ from k8sbench.measure.run.curve import curve
 from k8sbench.model.group import Changed, Result
 from k8sbench.model.spec import LogFormat
 from k8sbench.report import layout, page, plot, words
+from tests.unit.measure.nights import nights
 from tests.unit.report import example, pages
 from tests.unit.report.factory import START, plan, repeats, run
 
@@ -133,10 +135,31 @@ def test_the_newest_two_sets_of_a_case_are_compared() -> None:
         run(5.0, set_name="other", benchmark="tsm", at=START + 5e5),
     ]
     compared = compare.newest_sets(grouping.groups(runs))
-    lead = "monday – tuesday: 1 of 1 case slower: resnet50 pytorch fp32 1x8, −9.9 % (p 0.029)."
+    lead = (
+        "monday – tuesday: 1 of 1 case slower between these two sets: resnet50 pytorch fp32 1x8,"
+        " −9.9 % (−11.9 to −7.7 %)."
+    )
     assert lead in text_of(pages.page(compared=compared))
     assert compare.newest_sets(grouping.groups(runs[:4])) is None
     assert compare.newest_sets([]) is None
+
+
+def test_a_change_within_the_spread_between_sets_is_not_announced() -> None:
+    draw = random.Random(7)
+    real, chance = 0.932, 0.996
+
+    def level(night: int, case: int) -> float:
+        return {0: real, 1: chance}.get(case, 1.0) if night == 9 else 1.0
+
+    groups = nights(draw, 10, cases=4, noise=0.0005, days=0.002, level=level)
+    compared = compare.newest_sets(groups)
+    assert compared is not None
+    found = {case.group.key.case: case for case in compared.cases}
+    assert (found["1x8"].finding, found["2x8"].finding) == ("slower", "no-difference")
+    head = text_of(pages.page(compared=compared)).partition("Filter")[0]
+    assert "1 of 4 cases slower: resnet50 pytorch fp32 1x8, −" in head
+    assert "3 show no change." in head
+    assert "2x8" not in head
 
 
 def test_it_is_one_file_that_asks_for_nothing_and_runs_its_own_script_alone() -> None:

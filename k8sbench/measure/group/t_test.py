@@ -1,0 +1,160 @@
+"""Student's t-test on logarithms, for one case and for several together.
+
+A logarithm makes a difference relative, so that cases of any speed have variances of one scale.
+From :data:`SEVERAL` cases on each variance is moderated (Smyth 2004, as in limma): three runs tell
+little about their own variance, and many cases together tell what is usual. A case that is noisier
+than usual keeps its own variance.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+ALPHA = 0.05
+"""Share of comparisons in which chance alone may show a change."""
+SEVERAL = 6
+"""Fewest cases that moderate each other's variances."""
+RESOLUTION = 0.0005
+"""Smallest relative standard deviation of a run or a set.
+
+Logs print step times with three to four digits; equal figures are no closer than that.
+"""
+
+
+class Estimate(NamedTuple):
+    """A variance of logarithms, and its degrees of freedom."""
+
+    variance: float
+    freedom: float
+
+    def times(self, factor: float) -> Estimate:
+        """Return the variance of a multiple, such as a difference of means."""
+        return Estimate(self.variance * factor, self.freedom)
+
+    def p(self, difference: float) -> float:
+        """Return the two-sided p of a difference with this variance."""
+        square = difference**2 / self.variance
+        return _beta(self.freedom / (self.freedom + square), self.freedom / 2, 0.5)
+
+    def critical(self, level: float) -> float:
+        """Return the smallest difference whose p is ``level``."""
+        return _quantile(level, self.freedom) * math.sqrt(self.variance)
+
+
+def squares(values: Sequence[float]) -> float:
+    """Return the sum of the squared differences from the mean."""
+    mean = statistics.fmean(values)
+    return math.fsum((value - mean) ** 2 for value in values)
+
+
+def pooled(groups: Iterable[Sequence[float]]) -> Estimate | None:
+    """Estimate the variance within groups of logarithms; None without two values in a group."""
+    groups = list(groups)
+    freedom = sum(len(values) - 1 for values in groups)
+    if not freedom:
+        return None
+    return Estimate(max(sum(map(squares, groups)) / freedom, RESOLUTION**2), freedom)
+
+
+def moderated(estimates: Sequence[Estimate]) -> list[Estimate]:
+    """Raise variances that are lower than usual, for several cases."""
+    if len(estimates) < SEVERAL:
+        return list(estimates)
+    halves = [one.freedom / 2 for one in estimates]
+    logs = [
+        math.log(one.variance) - _digamma(half) + math.log(half)
+        for one, half in zip(estimates, halves, strict=True)
+    ]
+    # What the variances differ by more than estimates of one variance do.
+    excess = statistics.variance(logs) - statistics.fmean(map(_trigamma, halves))
+    usual, freedom = math.exp(statistics.fmean(logs)), math.inf
+    if excess > 0:
+        half = _solved(_trigamma, excess, 1e-3, 1e6)
+        usual, freedom = usual * math.exp(_digamma(half) - math.log(half)), 2 * half
+    most = sum(one.freedom for one in estimates)
+    return [
+        one if one.variance >= usual else _shrunk(one, Estimate(usual, freedom), most)
+        for one in estimates
+    ]
+
+
+def _shrunk(own: Estimate, usual: Estimate, most: float) -> Estimate:
+    share = 1.0 if math.isinf(usual.freedom) else usual.freedom / (usual.freedom + own.freedom)
+    variance = share * usual.variance + (1 - share) * own.variance
+    return Estimate(variance, min(usual.freedom + own.freedom, most))
+
+
+def holm(ps: Sequence[float]) -> list[tuple[float, float]]:
+    """Return each p, corrected for all, and the level at which it was decided.
+
+    The level is the p that the case must not exceed; it is the level of its interval, too.
+    """
+    found = [(1.0, ALPHA)] * len(ps)
+    corrected, level = 0.0, ALPHA
+    for rank, place in enumerate(sorted(range(len(ps)), key=ps.__getitem__)):
+        # After the first case without a change the others are decided at its level.
+        if corrected <= ALPHA:
+            level = ALPHA / (len(ps) - rank)
+        corrected = max(corrected, min(1.0, (len(ps) - rank) * ps[place]))
+        found[place] = corrected, level
+    return found
+
+
+# -- distributions --------------------------------------------------------------------------------
+
+
+@functools.lru_cache(4096)
+def _quantile(level: float, freedom: float) -> float:
+    """Return the |t| that chance exceeds with probability ``level``."""
+    x = _solved(lambda x: _beta(x, freedom / 2, 0.5), level, 0.0, 1.0)
+    return math.sqrt(freedom * (1 / x - 1))
+
+
+def _solved(function: Callable[[float], float], value: float, low: float, high: float) -> float:
+    """Return where a monotonic function has a value, by bisection."""
+    rises = function(high) > function(low)
+    for _ in range(60):
+        middle = (low + high) / 2
+        if (function(middle) < value) == rises:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def _beta(x: float, a: float, b: float) -> float:
+    """Return the regularized incomplete beta function I_x(a, b), by its continued fraction."""
+    if not 0 < x < 1:
+        return min(max(x, 0.0), 1.0)
+    if x > (a + 1) / (a + b + 2):
+        return 1 - _beta(1 - x, b, a)
+    logs = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+    front = math.exp(logs + a * math.log(x) + b * math.log1p(-x)) / a
+    # Lentz's method.
+    tiny, c = 1e-300, 1.0
+    d = fraction = 1 / ((1 - (a + b) * x / (a + 1)) or tiny)
+    for m in range(1, 1000):
+        for factor in (
+            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
+            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
+        ):
+            d = 1 / ((1 + factor * d) or tiny)
+            c = (1 + factor / c) or tiny
+            fraction *= c * d
+        if abs(c * d - 1) < 1e-14:
+            break
+    return front * fraction
+
+
+def _digamma(x: float) -> float:
+    step = 1e-4 * x
+    return (math.lgamma(x + step) - math.lgamma(x - step)) / (2 * step)
+
+
+def _trigamma(x: float) -> float:
+    step = 1e-3 * x
+    return (math.lgamma(x + step) - 2 * math.lgamma(x) + math.lgamma(x - step)) / step**2

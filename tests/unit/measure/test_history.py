@@ -1,0 +1,143 @@
+"""Sets of a case over time, by the rule in docs/compare.md."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from k8sbench.measure.group import history
+from k8sbench.measure.group.grouping import groups
+from k8sbench.model.compared import Series
+from k8sbench.model.run import Run
+from tests.unit.measure.nights import night
+from tests.unit.report.factory import START, repeats, smoke
+
+FLAT = [100.0, 100.3, 99.8, 100.1, 99.9, 100.2, 99.7, 100.4, 100.05, 99.95]
+
+
+def dropped(share: float, sets: int) -> list[float]:
+    return [(1 - share) * value for value in FLAT[:sets]]
+
+
+def judged(values: Sequence[float]) -> Series:
+    (found,) = history.history([night(n, "1x8", [value]) for n, value in enumerate(values)])
+    return found
+
+
+def marks(values: Sequence[float]) -> dict[int, float]:
+    """Return the changes by place, in percent."""
+    found = {n: point.change for n, point in enumerate(judged(values).points)}
+    return {n: round(100 * change, 1) for n, change in found.items() if change is not None}
+
+
+def steps(values: Sequence[float]) -> list[int]:
+    return [n for n, point in enumerate(judged(values).points) if point.step]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        FLAT,
+        [*FLAT, *FLAT],
+        [100.0 - 0.1 * n for n in range(20)],  # a slow drift
+        [*FLAT[:3], *dropped(0.5, 1)],  # three sets before it are too few
+        [100.0] * 9,  # logs that print few digits
+    ],
+)
+def test_nothing_is_marked_where_nothing_changed(values: list[float]) -> None:
+    assert marks(values) == {}
+
+
+def test_a_set_outside_the_prediction_interval_of_four_sets_is_marked_at_once() -> None:
+    assert marks([*FLAT[:4], *dropped(0.05, 1)]) == {4: -5.0}
+    assert steps([*FLAT[:4], *dropped(0.05, 1)]) == []
+    assert marks([*FLAT[:4], 100.6]) == {}
+
+
+def test_the_next_set_confirms_a_step_and_the_base_begins_again() -> None:
+    values = [*FLAT, *dropped(0.05, 6), *FLAT]
+    assert steps(values) == [10, 16]
+    assert marks(values) == {10: -5.0, 16: pytest.approx(5.3, abs=0.3)}
+    # The second step is held against the six sets since the first.
+    assert steps([*FLAT, *dropped(0.05, 2), *FLAT[:2]]) == [10, 12]
+
+
+def test_a_set_that_differs_alone_is_no_step_and_hides_no_later_one() -> None:
+    values = [*FLAT, 60.0, *FLAT, *dropped(0.02, 4)]
+    assert steps(values) == [21]
+    assert marks(values) == {10: -40.0, 21: pytest.approx(-2.0, abs=0.1)}
+
+
+def test_many_cases_of_a_night_are_judged_together() -> None:
+    near = 100.75
+    assert marks([*FLAT[:6], near]) == {6: pytest.approx(0.7, abs=0.1)}
+    made = [
+        night(n, f"{case}x8", [near if (case, n) == (1, 6) else FLAT[(n + case) % 6]])
+        for n in range(7)
+        for case in range(1, 6)
+    ]
+    found = history.history(made)
+    assert len(found) == 5
+    assert all(point.change is None for one in found for point in one.points)
+    # A filter of the output changes no verdict.
+    shown = history.history(made, shown=lambda group: group.key.case == "1x8")
+    assert [one.points for one in shown] == [
+        one.points for one in found if one.group.key.case == "1x8"
+    ]
+
+
+def test_the_spread_between_sets_is_that_within_the_levels() -> None:
+    def of(values: Sequence[float]) -> tuple[float, int]:
+        made = history.between(night(n, "1x8", [value]) for n, value in enumerate(values))
+        (found,) = made.values()
+        return found.estimate.variance, found.sets
+
+    flat, count = of(FLAT)
+    assert [count, flat] == pytest.approx([10, 0.0023**2], rel=0.3)
+    variance, count = of([*FLAT, *dropped(0.05, 6)])
+    assert [count, variance] == pytest.approx([16, flat], rel=0.1)
+    assert of([*FLAT, 60.0]) == (flat, 10), "an odd set is no part of it"
+    assert not history.between(night(n, "1x8", [100.0]) for n in range(3))
+
+
+def sets(levels: list[float], **fields: object) -> list[Run]:
+    return [
+        one
+        for n, level in enumerate(levels)
+        for one in repeats(
+            (level, level * 1.001, level * 0.999), set_name=f"n{n:02}", at=START + 1e5 * n, **fields
+        )
+    ]
+
+
+def test_a_history_has_the_sets_in_the_order_of_their_begin_whatever_their_names() -> None:
+    runs = [*sets([*FLAT, *dropped(0.05, 6)]), *repeats([7.0], set_name="a-first", at=START - 9e5)]
+    (found,) = history.history(groups(runs))
+    assert [point.group.key.set_name for point in found.points][:2] == ["a-first", "n00"]
+
+
+def test_a_set_without_a_figure_stands_in_its_place_and_counts_for_nothing() -> None:
+    runs = sets([*FLAT, *dropped(0.05, 6)])
+    failed = [one for one in runs if one.plan.set_name == "n03"]
+    others = [one for one in runs if one.plan.set_name != "n03"]
+    lost = repeats([None] * len(failed), set_name="n03", at=START + 3e5)  # type: ignore[list-item]
+    (found,) = history.history(groups([*others, *lost]))
+    assert [point.group.key.set_name for point in found.points][3] == "n03"
+    assert [p.group.key.set_name for p in found.points if p.step] == ["n10"]
+
+
+def test_cases_are_series_of_their_own_and_a_new_image_is_none() -> None:
+    runs = [*sets(FLAT, case="1x1"), *sets(FLAT[:5], case="1x8")]
+    runs += repeats(
+        [100.0], set_name="later", case="1x8", image="registry.example/new", at=START + 9e6
+    )
+    found = history.history(groups(runs))
+    assert [(one.group.key.case, len(one.points)) for one in found] == [("1x1", 10), ("1x8", 6)]
+
+
+def test_why_no_set_could_be_judged_is_said() -> None:
+    (few,) = history.history(groups(sets(FLAT[:4])))
+    assert few.unmarked == "a set is judged by at least 4 sets before it; there are 3"
+    (enough,) = history.history(groups(sets(FLAT[:5])))
+    assert enough.unmarked is None
+    (small,) = history.history(groups([smoke(2.0, set_name=f"s{n}") for n in range(12)]))
+    assert small.unmarked == "smoke runs are functional tests, not speed measurements"
