@@ -231,9 +231,15 @@ class Training:
         run.bare.eval()
         total: Any = None
         counted = 0
+        fewest = len(self.files.validation) // here.place.world_size  # samples of a rank
+        of_each = math.ceil(fewest / evaluation.batch_size)
         with here.inference(), here.autocast():
-            for inputs, targets, note in self.batches:
-                if ending.told.is_set():
+            for number, (inputs, targets, note) in enumerate(self.batches):
+                told = np.array([float(ending.told.is_set())])
+                # Every rank has that many batches: the others learn that one of them is told.
+                if self.checkpoints is not None and number < of_each:
+                    told = here.total(told)
+                if told[0]:
                     break
                 numbers = self.broken.read("val", note)
                 if numbers:
@@ -245,8 +251,8 @@ class Training:
         # A rank without samples learns from the others how many sums there are.
         mine = np.zeros(0) if total is None else here.array(total)
         facts = [len(mine), total is not None, ending.told.is_set()]
-        lengths, ranks, told = here.total(np.array(facts, np.float64))
-        self.was_cut = self.ends = bool(told)  # it is made again by who goes on from here
+        lengths, ranks, cut = here.total(np.array(facts, np.float64))
+        self.was_cut = self.ends = bool(cut)  # it is made again by who goes on from here
         length = round(lengths / ranks) if ranks else 0
         summed = here.total(np.append(mine if len(mine) else np.zeros(length), counted))
         return summed[:-1], round(summed[-1])
