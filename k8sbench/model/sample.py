@@ -153,6 +153,8 @@ class Evaluation(_Printed, frozen=True, kw_only=True):
     """Samples in the data set; ``samples`` of them were readable."""
     target: float | None = None
     """Target of the run, in the unit of ``value``."""
+    elapsed: float | None = None
+    """Seconds since the training began; NaN if its program does not know them."""
 
 
 class Fact(_Printed, frozen=True, kw_only=True):
@@ -167,7 +169,8 @@ class Fact(_Printed, frozen=True, kw_only=True):
 
 
 _Event = Literal["start", "evaluation", "checkpoint", "restart", "epoch-end", "finished", "header"]
-MarkKind = _Event | Literal["rank", "gpu", "summary", "airank", "unread", "resume", "broken"]
+_Ours = Literal["rank", "gpu", "summary", "resume", "broken", "begin", "evaluates"]
+MarkKind = _Event | _Ours | Literal["airank", "unread"]
 
 
 class Mark(_Printed, frozen=True, kw_only=True):

@@ -11,9 +11,12 @@ from typing import Any
 
 import pytest
 
+from k8sbench.measure.run.expectation import Expectation
+from k8sbench.measure.run.measuring import measure
 from tests.trainers import runs
 from tests.trainers.runs import Event, events, free_port, losses, only, separate
 from tests.trainers.toy_training import TRAINING, VALIDATION
+from tests.unit.measure.support import Lines
 
 pytestmark = pytest.mark.tier("frameworks")
 
@@ -21,6 +24,12 @@ ALL = ("--mode", "train", "--data", "/data", "--device", "cpu", "--warmup", "2")
 EPOCHS = (*ALL, "--length", "3", "--length-unit", "epochs", "--evaluate-every", "1")
 OF_ONE = TRAINING // 2  # steps of an epoch of one rank with 2 samples
 OF_TWO = TRAINING // 4
+ON_EACH = [
+    ("pytorch", 2),
+    ("paddle", 1),
+    pytest.param("pytorch", 1, marks=pytest.mark.soak),
+    pytest.param("paddle", 2, marks=pytest.mark.soak),
+]
 Runs = Callable[[int, Sequence[str]], list[str]]
 """Rank count and lines of `toy_training` → output by rank."""
 
@@ -264,40 +273,67 @@ def test_broken_samples_of_all_attempts_end_a_run(tmp_path: pathlib.Path) -> Non
     )
 
 
-@pytest.mark.parametrize(
-    ("framework", "world"),
-    [
-        ("pytorch", 2),
-        ("paddle", 1),
-        pytest.param("pytorch", 1, marks=pytest.mark.soak),
-        pytest.param("paddle", 2, marks=pytest.mark.soak),
-    ],
-)
+@pytest.mark.parametrize(("framework", "world"), ON_EACH)
 def test_an_ended_run_saves_on_all(framework: str, world: int, tmp_path: pathlib.Path) -> None:
-    """Also where a launcher tells one rank alone, and its loader processes with it."""
-    saving = ("--checkpoints", str(tmp_path), "--workers", str(2 - world))
-    options = (*ALL, "--length", "60", *saving)
-    of_ranks = runs.rank_variables(framework, world) if world > 1 else [{}]
-    arguments = command(framework, *options, "--terminated", "3")[1:]
-    found = events(runs.together(arguments, of_ranks, code=143)[0])
+    """After the step in which one rank is told.
+
+    Though gradients are added up. A launcher tells its loader processes, too.
+    """
+    options = (*ALL, "--length", "20", "--accumulate", "8")
+    saving = (*options, "--checkpoints", str(tmp_path), "--workers", str(2 - world))
+    found = attempt(framework, world, *saving, "--terminated", "11", code=143)
     (saved,) = only(found, "checkpoint")
-    assert 4 <= saved["step"] == len(losses(found)) < 60
-    arguments = command(framework, *options)[1:]
-    resumed = events(runs.together(arguments, of_ranks)[0])
-    assert only(resumed, "resume")[0]["step"] == saved["step"]
-    assert resumed[-1]["steps"] == 60
+    assert saved["step"] == len(losses(found)) == 12
+    resumed = attempt(framework, world, *saving)
+    assert only(resumed, "resume")[0]["step"] == 12
+    whole = attempt(framework, world, *options)
+    assert losses(found) + losses(resumed) == losses(whole)
+    assert told(resumed, "step", "value") == told(whole, "step", "value")
 
 
-def test_an_evaluation_that_is_cut_short_is_made_again(tmp_path: pathlib.Path) -> None:
-    options = (*ALL, "--length", "6", "--evaluate-every", "3", "--checkpoints", str(tmp_path))
-    arguments = command("pytorch", *options, "--cut")[1:]
-    (cut,) = runs.together(arguments, [{}], code=143)
-    assert [event["step"] for event in only(events(cut), "checkpoint")] == [3]
-    assert not only(events(cut), "evaluation")
-    resumed = events(runs.alone(command("pytorch", *options)[1:]))
-    assert only(resumed, "resume")[0]["step"] == 3
-    assert told(resumed, "step", "samples") == [(3, VALIDATION), (6, VALIDATION)]
-    assert resumed[-1]["evaluations"] == 2
+def attempt(framework: str, world: int, *options: str, code: int = 0) -> list[Event]:
+    """Run an attempt; return rank 0's events."""
+    of_ranks = runs.rank_variables(framework, world) if world > 1 else [{}]
+    return events(runs.together(command(framework, *options)[1:], of_ranks, code=code)[0])
+
+
+@pytest.mark.parametrize(("framework", "world"), ON_EACH)
+def test_an_evaluation_that_is_cut_short_is_made_again_after_its_own_step(
+    framework: str, world: int, tmp_path: pathlib.Path
+) -> None:
+    """In its repetition, too, and while gradients are added up."""
+    options = (*ALL, "--length", "6", "--evaluate-every", "3", "--accumulate", "4")
+    saving = (*options, "--checkpoints", str(tmp_path))
+    second = str(1 + (4 if world == 1 else 2))  # the first batch of the second evaluation
+    first, again, last, once_more = (
+        attempt(framework, world, *saving, "--cut", batch, code=143)
+        for batch in ("1", "1", second, "1")
+    )
+    assert [event["step"] for event in only([*first, *again], "checkpoint")] == [3]
+    assert [event["step"] for event in only([*last, *once_more], "checkpoint")] == [3, 6]
+    cut = [*first, *again, *last, *once_more]
+    assert told(cut, "step") == [(3,)]
+    assert not only(cut, "summary")
+    resumed, whole = attempt(framework, world, *saving), attempt(framework, world, *options)
+    assert losses(cut) == losses(whole)
+    assert losses(again) == losses(once_more) == losses(resumed) == []
+    assert told([*cut, *resumed], "step", "samples", "value") == told(
+        whole, "step", "samples", "value"
+    )
+    assert resumed[-1]["evaluations"] == whole[-1]["evaluations"] == 2
+
+
+def test_a_wall_clock_that_is_set_changes_no_time_to_train(tmp_path: pathlib.Path) -> None:
+    saving = ("--length", "6", "--evaluate-every", "3", "--checkpoints", str(tmp_path))
+    lines = runs.alone(command("pytorch", *ALL, *saving, "--target", "1", "--set-clock")[1:])
+    found = events(lines)
+    first, last = only(found, "evaluation")
+    assert last["time"] - first["time"] > 3600
+    elapsed = next(event["elapsed"] for event in (first, last) if event["reached"])
+    assert 0 < elapsed < 3600
+    assert found[-1]["time_to_target_seconds"] == elapsed
+    measurement = measure([Lines(lines.splitlines())], Expectation(format="k8sbench"))
+    assert measurement.time_to_train_s == elapsed
 
 
 def test_checkpoints_are_saved_by_time(tmp_path: pathlib.Path) -> None:

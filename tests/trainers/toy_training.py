@@ -6,18 +6,20 @@ after the other in one process. A line REMOVE=FOLDER removes a folder instead.
 
 import argparse
 import importlib
+import itertools
 import multiprocessing
 import os
 import shutil
 import signal
 import sys
+import time
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 
-from k8sbench.trainers.parts import ending, settings, steps, training
+from k8sbench.trainers.parts import ending, events, settings, steps, training
 from k8sbench.trainers.parts.metrics import Evaluation
 from k8sbench.trainers.parts.samples import Array, BrokenSample, Files, Normalise
 
@@ -72,12 +74,16 @@ def figures(sums: Array) -> dict[str, float]:
 
 def evaluation(framework: str, given: argparse.Namespace, files: Files) -> Evaluation:
     """Sum hits, batch norm statistics and counts of samples."""
-    seen = np.eye(len(files.validation))
+    seen, batches = np.eye(len(files.validation)), itertools.count(1)
 
     def sums(model: Any, inputs: Any, targets: Any, numbers: list[int]) -> Any:
         assert not model.training
-        if given.cut:
+        batch = next(batches)
+        assert not 0 < given.cut < batch  # nor goes another rank on
+        if batch == given.cut and RANK in ("", "1"):
             ending.told.set()
+        if given.set_clock:
+            time.time = lambda wall=time.time: wall() + 3600.0  # type: ignore[misc]
         hits = model(inputs).argmax(1) == targets
         state = model.state_dict()
         (mark,) = [float(each.sum()) for name, each in state.items() if "mean" in name]
@@ -124,13 +130,21 @@ def main(framework: str, argv: list[str]) -> None:
                 for loader in multiprocessing.active_children():
                     loader.terminate()
                 os.kill(os.getpid(), signal.SIGTERM)
+                ending.told.wait()
             return plain(step) if step < own.diverges else float("nan")
 
         return rate
 
-    training.LOOK_SECONDS, training.NOT_FINITE_STEPS = 0.0, 5
+    training.NOT_FINITE_STEPS = 5
+    if own.set_clock:
+        defaults: Any = events.Journal.__init__.__kwdefaults__
+        defaults["now"] = lambda: time.time()  # noqa: PLW0108 - the clock as it is set by then
     if own.save_at:
-        setattr(training.Training, "is_due", lambda _, step: step in own.save_at)  # noqa: B010
+
+        def look(here: training.Training) -> None:
+            here.due = here.run.timer.steps + 1 in own.save_at
+
+        setattr(training.Training, "look", look)  # noqa: B010
     if framework == "pytorch":
         sys.modules["torch"].set_num_threads(1)
     train(
@@ -139,6 +153,7 @@ def main(framework: str, argv: list[str]) -> None:
         common,
         {
             "unit": "pictures",
+            "accumulate": own.accumulate,
             "momentum": 0.9,
             "weight_decay": 1e-4,
             "schedule": schedule,
@@ -154,7 +169,9 @@ def _options(group: argparse._ArgumentGroup) -> None:
         group.add_argument(name, type=int, nargs="*", default=[])
     for name in ("--diverges", "--terminated"):
         group.add_argument(name, type=int, default=10**9, help="after that step")
-    group.add_argument("--cut", action="store_true", help="as SIGTERM in an evaluation")
+    group.add_argument("--cut", type=int, default=0, help="as SIGTERM in that evaluated batch")
+    group.add_argument("--set-clock", action="store_true", help="by an hour per evaluated batch")
+    group.add_argument("--accumulate", type=int, default=1)
     group.add_argument("--batch", type=int, default=3, help="of an evaluation")
     group.add_argument("--validation", type=int, default=VALIDATION)
 

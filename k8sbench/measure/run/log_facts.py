@@ -33,6 +33,7 @@ SAME_RUN = ("model", "gpus", "batch_size", "precision")
 _TIMES = ("mean", "median", "p95", "max")
 
 
+_OF_TRAINING = frozenset({"begin", "broken", "checkpoint", "evaluates", "evaluation"})
 _Other = Evaluation | Fact | GpuSamples | Mark
 
 
@@ -321,7 +322,7 @@ class LogFacts:
     def _mark(self, mark: Mark, file: str) -> None:
         kind, values = mark.kind, mark.values
         self.evaluated |= kind == "evaluation"
-        if self.family is OURS and kind in {"checkpoint", "broken", "evaluation"}:
+        if self.family is OURS and kind in _OF_TRAINING:
             # The time of our own lines leaves them out, and says so.
             self.training.mark(mark, file)
         elif kind in EVENTS:
@@ -355,6 +356,8 @@ class LogFacts:
             self._epoch_end(mark, file)
         elif kind == "summary":
             self.finished |= values.get("status") == "finished"
+            if self.trains and values.get("ended_by") == "length":
+                self.training.plans(mark, file)
             if "whole_run_rate" in values:
                 summaries = self._whole_runs.setdefault((len(self.files), mark.source), {})
                 summaries[mark.text] = (mark, file)

@@ -22,10 +22,10 @@ from k8sbench.model.sample import LogGap
 NO_LOG = "The run left no log: its program printed nothing, or the log was lost before it was read."
 
 UNFINISHED = {
-    *(rules.ITERATIONS_MISSING.id, rules.NOTHING_MEASURED.id),
+    *(rules.EVALUATION_MISSING.id, rules.ITERATIONS_MISSING.id, rules.NOTHING_MEASURED.id),
     *(rules.TOO_FEW_ITERATIONS.id, rules.TOO_FEW_RECORDS.id),
 }
-"""Reasons by which a log lacks planned iterations."""
+"""Reasons by which a log lacks planned iterations or evaluations."""
 
 
 def is_result(run: Run, found: Measurement) -> bool:

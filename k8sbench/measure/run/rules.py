@@ -46,6 +46,13 @@ The message names a clock that was set by hours, and a unit that is a thousand t
 """
 DEVICE = reject("device", "Measure a CPU run with --format; it says nothing about the benchmark.")
 """The log is of CPUs and the benchmark of GPUs, or vice versa."""
+EVALUATION_MISSING = reject(
+    "evaluation-missing", "Run it to its end; --run-id RUN continues a run that is over."
+)
+"""A training lacks an evaluation that it planned.
+
+It was interrupted there, or the log lost lines: its accuracy and time to train may be others.
+"""
 FRAMEWORK = reject("framework", "Leave --framework out, or give the right one.")
 """The log is of the other framework."""
 GPU_COUNT = reject("gpu-count", "Give the number that the job really had.")

@@ -39,6 +39,11 @@ class Evaluated(msgspec.Struct, frozen=True):
     place: Place
     is_whole: bool = True
     """True if all samples were evaluated; else no target is reached."""
+    elapsed: float | None = None
+    """Seconds since the training's first attempt began, by a clock that nobody sets.
+
+    NaN if they cannot be known; None: the log does not state them.
+    """
 
 
 def reaching(evaluations: Iterable[Evaluated], target: Accuracy | None) -> Evaluated | None:
@@ -106,9 +111,12 @@ class AiRankEvents:
             return None, "No target accuracy is known; --benchmark names one."
         if reached is None:
             return None, f"No evaluation reached the target of {target.value:g} {target.unit}."
-        if reached.at < self.begun.stamp:
+        seconds = reached.at - self.begun.stamp if reached.elapsed is None else reached.elapsed
+        if math.isnan(seconds):
+            return None, "It ran on several machines, whose clocks contradict each other."
+        if seconds < 0:
             return None, "The evaluation that reaches the target is stamped before the test."
-        return reached.at - self.begun.stamp, ""
+        return seconds, ""
 
 
 # -- our own trainers -----------------------------------------------------------------------------
@@ -128,6 +136,13 @@ class TrainingFacts:
         """The last evaluation that could not read all of its samples."""
         self._broken: dict[tuple[str, str], Place] = {}
         """Part and path of each sample, and the first line that names it."""
+        self._planned: dict[int, Place] = {}
+        """Iterations before each planned evaluation, and the line that says so."""
+        self._made: set[float | None] = set()
+        self._begun: Mark | None = None
+        """Begin of the first attempt from scratch."""
+        self._before = 0.0
+        """Seconds from it to the begin of the last attempt from scratch."""
         self._checkpoints = 0
         self._failed: list[tuple[str, Place]] = []
 
@@ -148,11 +163,12 @@ class TrainingFacts:
         is_whole = item.of is None or item.samples is None or item.samples >= item.of
         if not is_whole:
             self._partial = (item, place)
-        evaluated = Evaluated(item.stamp, item.value * scale, place, is_whole)
+        elapsed = None if item.elapsed is None else self._before + item.elapsed
+        evaluated = Evaluated(item.stamp, item.value * scale, place, is_whole, elapsed)
         self.evaluations.setdefault(item.step, evaluated)
 
     def mark(self, mark: Mark, file: str) -> None:
-        """Take a checkpoint or a broken sample."""
+        """Take an event between the steps."""
         values, place = mark.values, evidence.place(file, mark.line, mark.text)
         if mark.kind == "broken":
             self._broken.setdefault((str(values.get("part")), str(values.get("path"))), place)
@@ -160,9 +176,39 @@ class TrainingFacts:
             self._checkpoints += 1
             if values.get("failed"):
                 self._failed.append((str(values["failed"]), place))
+        elif mark.kind == "evaluates":
+            self.plans(mark, file)
+        elif mark.kind == "evaluation":
+            self._made.add(mark.number("step"))
+        elif mark.kind == "begin":
+            self._begin(mark)
+
+    def plans(self, mark: Mark, file: str) -> None:
+        """Take a line after whose last iteration an evaluation is planned."""
+        steps = mark.number("step") or mark.number("steps")
+        if steps is not None:
+            self._planned[int(steps)] = evidence.place(file, mark.line, mark.text)
+
+    def _begin(self, mark: Mark) -> None:
+        """Take the begin of an attempt from scratch, which counts from its own begin."""
+        first = self._begun = self._begun or mark
+        boot = mark.values.get("boot")
+        same = boot is not None and boot == first.values.get("boot")  # machine, and its clock
+        began, again = (each.number("clock") if same else each.stamp for each in (first, mark))
+        self._before = math.nan
+        if began is not None and again is not None and again >= began:
+            self._before = again - began
 
     def reasons(self) -> Iterator[Finding]:
-        """Yield findings on broken samples and failed checkpoints."""
+        """Yield findings on evaluations, broken samples and failed checkpoints."""
+        missing = {step: place for step, place in self._planned.items() if step not in self._made}
+        if missing:
+            text = (
+                f"{len(missing)} of {counted(len(self._planned), 'planned evaluation')} "
+                f"{'is' if len(missing) == 1 else 'are'} not in the log, first that at step "
+                f"{min(missing)}."
+            )
+            yield rules.EVALUATION_MISSING.finding(text, list(missing.values()))
         if self._broken or self._partial is not None:
             yield rules.BROKEN_SAMPLES.finding(self._broken_text(), self._broken_places())
         if self._failed:

@@ -80,6 +80,8 @@ def _items(line: CleanLine, event: dict[str, Any]) -> Iterator[Item]:
     name = event.get("event")
     if name == "step":
         yield from _record(line, event)
+        if event.get("evaluates"):
+            yield _mark(line, event, "evaluates", ["step"])
     elif name == "start":
         if _number(event.get("rank")) is None:
             return
@@ -100,8 +102,10 @@ def _items(line: CleanLine, event: dict[str, Any]) -> Iterator[Item]:
     elif name == "rank":
         times = event | _object(event, "step_seconds")
         yield _mark(line, times, "rank", ["rank", *_TIMES], ["host"])
+    elif name == "begin":
+        yield _mark(line, event, "begin", ["clock"], ["boot"])
     elif name == "evaluation":
-        yield line.mark("evaluation")
+        yield _mark(line, event, "evaluation", ["step"])
         yield from _evaluation(line, event)
     elif name in _INPUTS:
         yield from _facts(line, event, _INPUTS[name], prefix=f"{name}.")
@@ -112,7 +116,8 @@ def _items(line: CleanLine, event: dict[str, Any]) -> Iterator[Item]:
         # The environment event holds them, too: of a GPU that had not yet begun to work.
         yield from _facts(line, _object(event, "machine"), _CLOCK, prefix="at_end.")
         figures = event | _object(event, "window")
-        yield _mark(line, figures, "summary", ["steps", "final_loss", *_WINDOW], ["status"])
+        numbers = ["steps", "final_loss", *_WINDOW]
+        yield _mark(line, figures, "summary", numbers, ["status", "ended_by"])
 
 
 def _record(line: CleanLine, event: dict[str, Any]) -> Iterator[Record]:
@@ -163,6 +168,7 @@ def _evaluation(line: CleanLine, event: dict[str, Any]) -> Iterator[Evaluation]:
             samples=_whole(event.get("samples")),
             of=_whole(event.get("of")),
             target=_number(event.get("target")) if name == headline else None,
+            elapsed=_number(event.get("elapsed")),
         )
 
 

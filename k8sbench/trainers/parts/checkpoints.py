@@ -9,7 +9,8 @@ which all ranks must share.
 
 What a rank writes is its state, which is restored bit by bit. Rank 0 saves what all ranks have in
 common: parameters, momentum, the gradient scaler. Each rank saves its own batch norm statistics,
-which differ between ranks, and its part of a sharded layer with that part's momentum. Tensors go by
+which differ between ranks, its part of a sharded layer with that part's momentum, and, between two
+changes of the weights, the gradients that it has added up. Tensors go by
 their place in the model. Random states are not saved: a step's dropout is seeded by its number
 (`Session.seed_step`), as its samples are. No framework is imported here.
 """
@@ -25,7 +26,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -38,9 +39,10 @@ from k8sbench.trainers.parts.samples import Array
 
 MANIFEST = "manifest.json"
 KEPT = 2
-FORM = 3  # of a state's files; those of an earlier one are refused
+FORM = 4  # of a state's files; those of an earlier one are refused
 COMMON, OWN = "common.npz", "own.npz"
 MOMENTUM = "momentum of "
+GRADIENT = "gradient of "
 
 
 class CheckpointError(Exception):
@@ -280,7 +282,7 @@ def save_state(folder: Path, run: Any) -> None:
 
     Raises OSError, also for values that are not finite. There is no momentum before the first step.
     """
-    here = run.here
+    here, scale = run.here, run.scaler.state_dict()
 
     def trained(kind: str, layer: Any) -> dict[str, Any]:
         parameters = here.trained(layer)
@@ -291,12 +293,19 @@ def save_state(folder: Path, run: Any) -> None:
         return {f"{kind}/{name}": here.array(tensor) for name, tensor in tensors.items()}
 
     if here.place.first:
-        scale = {f"scaler/{name}": value for name, value in run.scaler.state_dict().items()}
-        _write_arrays(folder / COMMON, trained("model", run.bare) | scale)
+        scalars = {f"scaler/{name}": value for name, value in scale.items()}
+        _write_arrays(folder / COMMON, trained("model", run.bare) | scalars)
     own = arrays("model", here.statistics(run.bare))
     if run.sharded is not None:
         own |= trained("sharded", run.sharded)
-    _write_arrays(folder / OWN, own)
+    gradients: dict[str, Any] = {}
+    if not run.whole(run.timer.steps):
+        for kind, layer in (("model", run.bare), ("sharded", run.sharded)):
+            if layer is not None:
+                gradients |= arrays(f"{GRADIENT}{kind}", here.gradients(layer))
+    # A scale that adapts leaves out a step whose gradients overflow.
+    adapts = bool(scale) and run.fixed_scale is None
+    _write_arrays(folder / OWN, own | gradients, infinite=gradients if adapts else ())
 
 
 def restore_state(common: Path, own: Path, run: Any) -> None:
@@ -316,6 +325,9 @@ def restore_state(common: Path, own: Path, run: Any) -> None:
             momentum = saved.get(f"{MOMENTUM}{kind}/{name}")
             if momentum is not None:
                 momenta.append((tensor, momentum))
+            gradient = mine.get(f"{GRADIENT}{kind}/{name}")
+            if gradient is not None:
+                here.put_gradient(tensor, gradient)
     here.put_momenta(run.optimizer, momenta)
     scale = {
         name.partition("/")[2]: value if value.ndim else value.item()
@@ -326,9 +338,9 @@ def restore_state(common: Path, own: Path, run: Any) -> None:
         run.scaler.load_state_dict(scale)
 
 
-def _write_arrays(path: Path, state: Mapping[str, Any]) -> None:
+def _write_arrays(path: Path, state: Mapping[str, Any], infinite: Collection[str] = ()) -> None:
     for name, values in state.items():
-        if not np.isfinite(values).all():  # nothing could go on from that
+        if name not in infinite and not np.isfinite(values).all():  # nothing could go on from that
             raise OSError(None, f"{name} is not finite")
     # By way of memory: zipfile would hide why a disk takes no more.
     buffer = io.BytesIO()

@@ -82,8 +82,8 @@ def line(event: str, fields: Mapping[str, object]) -> str:
 class Journal:
     """Writer of one rank's events, in the order of a run.
 
-    Start, environment, data and weights; resume, if it continues from a checkpoint; step*, gpu*,
-    broken*, evaluation* and checkpoint*; rank, summary.
+    Start, environment, data and weights; begin, or resume if it continues from a checkpoint; step*,
+    gpu*, broken*, evaluation* and checkpoint*; rank, summary.
     """
 
     def __init__(
@@ -172,8 +172,12 @@ class Journal:
         loss: float | None = None,
         lr: float | None = None,
         memory_mib: float | None,
+        evaluates: bool = False,
     ) -> None:
-        """Rank 0, once per record: the `steps` steps that end with step `step`."""
+        """Rank 0, once per record: the `steps` steps that end with step `step`.
+
+        `evaluates`: an evaluation is planned after it.
+        """
         fields = {
             "step": record.step,
             "of": record.of,
@@ -185,6 +189,7 @@ class Journal:
             "samples_per_second": rate(record.steps * self.per_step, record.seconds),
             "lr": lr,
             "memory_mib": memory_mib,
+            **({"evaluates": True} if evaluates else {}),
             "time": self._now(),
         }
         self.event("step", fields)

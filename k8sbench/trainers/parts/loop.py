@@ -273,6 +273,8 @@ class Loop(abc.ABC, Generic[W, S]):
         """Note a step's loss, of all the values that upstream reads of the device."""
         self.last_loss = numbers[names.index("loss")]
         self.losses.append(self.last_loss)
+        if self.training is not None:
+            self.training.look()
 
     def to_its_end(self) -> None:
         """Take all steps, until every line is written."""
@@ -301,7 +303,8 @@ class Loop(abc.ABC, Generic[W, S]):
     def _report(self, record: StepRecord, lr: float) -> None:
         loss, memory = statistics.fmean(self.losses), self.here.memory_mib()
         self.losses.clear()
-        self.journal.step(record, loss=loss, lr=lr, memory_mib=memory)
+        evaluates = self.course.evaluates(record.step)
+        self.journal.step(record, loss=loss, lr=lr, memory_mib=memory, evaluates=evaluates)
 
     def _finish(self) -> None:
         here, timer, window = self.here, self.timer, self.timer.window()

@@ -189,13 +189,18 @@ class Session(session.Session):
         return {name: each for name, each in layer.state_dict().items() if each.stop_gradient}
 
     def momenta(self, optimizer: Any, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        state = optimizer.state_dict()
+        # Those that were put stay apart until the optimizer's next step.
+        held = optimizer._accumulators_holder.items()
+        state = {name: paddle.to_tensor(values) for name, values in held} | optimizer.state_dict()
         names = {name: MOMENTUM.format(each.name) for name, each in parameters.items()}
         return {name: state[theirs] for name, theirs in names.items() if theirs in state}
 
     def put_momenta(self, optimizer: Any, momenta: Sequence[tuple[Any, Array]]) -> None:
         # Paddle's names count the layers of a process: they are none to be saved by.
         optimizer.set_state_dict({MOMENTUM.format(each.name): values for each, values in momenta})
+
+    def put_gradient(self, parameter: Any, values: Array) -> None:
+        parameter.grad = paddle.to_tensor(values)
 
     def tensor(self, values: Array) -> Any:
         return paddle.to_tensor(values)

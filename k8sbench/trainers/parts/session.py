@@ -165,6 +165,15 @@ class Session(abc.ABC):
     def momenta(self, optimizer: Any, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """The momenta that the optimizer has of parameters: none before its first step."""
 
+    def gradients(self, layer: Any) -> dict[str, Any]:
+        """The gradients that a layer's parameters have."""
+        found = {name: each.grad for name, each in self.trained(layer).items()}
+        return {name: gradient for name, gradient in found.items() if gradient is not None}
+
+    @abc.abstractmethod
+    def put_gradient(self, parameter: Any, values: Array) -> None:
+        """Set the gradient of a parameter that has none."""
+
     @abc.abstractmethod
     def put_momenta(self, optimizer: Any, momenta: Sequence[tuple[Any, Array]]) -> None:
         """Set the momenta of parameters in an optimizer that has taken no step."""

@@ -151,6 +151,10 @@ class Session(session.Session):
             held = optimizer.state[parameter][MOMENTUM] = torch.empty_like(parameter)
             self.put(held, values)
 
+    def put_gradient(self, parameter: Any, values: Array) -> None:
+        parameter.grad = torch.empty_like(parameter)
+        self.put(parameter.grad, values)
+
     def tensor(self, values: Array) -> Tensor:
         return torch.from_numpy(values)
 

@@ -2,7 +2,11 @@
 
 AI-Rank's rules name the lines `AI-Rank-log <unix time> …`; its time to train is counted from the
 first `test_begin` to the first evaluation that reaches the target, whatever happened in between: a
-run that goes on from a checkpoint goes on from that time, too.
+run that goes on from a checkpoint goes on from that time, too (`stopwatch`).
+
+A checkpoint holds the whole state after any step, gradients that wait for more batches included. An
+evaluation that SIGTERM cuts short is due again: the checkpoint of its step says so, the run ends,
+and who goes on from there begins with that evaluation.
 """
 
 from __future__ import annotations
@@ -25,8 +29,8 @@ from k8sbench.trainers.parts.events import rate
 from k8sbench.trainers.parts.samples import Array, Files, Ledger, Reader, ValidationBatches
 from k8sbench.trainers.parts.settings import refuse
 from k8sbench.trainers.parts.steps import RankWindow
+from k8sbench.trainers.parts.stopwatch import Stopwatch
 
-LOOK_SECONDS = 2.0  # between two looks of all ranks at whether one of them wants a checkpoint
 # Steps in a row whose loss is no number: overflows that a scaler leaves out have a finite one.
 NOT_FINITE_STEPS = 100
 
@@ -35,11 +39,10 @@ NOT_FINITE_STEPS = 100
 class Reached:
     """Progress of a run: the facts of its checkpoints."""
 
-    began: float = math.nan  # unix time
     evaluations: int = 0
     best: dict[str, float] | None = None  # value, in percent, and step
     target: float | None = None  # percent
-    target_seconds: float | None = None  # from `began` to `target`
+    target_seconds: float | None = None  # by the stopwatch; NaN: it is not known
 
 
 class Training:
@@ -54,14 +57,14 @@ class Training:
             ValidationBatches(len(files.validation), self.evaluation.batch_size, run.here.place),
         )
         self.reached = Reached(target=settings.target)
+        self.watch = Stopwatch()
         self.resumed = False
         self.ended_by = "length"
         self.checkpoints = None
-        self.due = False  # whether a checkpoint waits for the end of added gradients
+        self.due = False  # whether a rank wants a checkpoint after this step
         self.ends = False  # whether the run ends with it
         self.was_cut = False  # whether the evaluation before it did not come to its end
         self.not_finite = 0  # steps
-        self.looked, self.look_at = (0, math.nan), 0  # the last look, and the step of the next
         self.saved_at = math.nan
         if settings.checkpoints is not None:
             ending.save_first()
@@ -113,6 +116,7 @@ class Training:
         self.resumed = True
         self.broken.found |= set(checkpoint.facts["broken"])
         self.was_cut = checkpoint.facts["was_cut"]
+        self.watch.resume(checkpoint.facts["watch"])
         self._event("resume", {"step": checkpoint.step, "restored": checkpoint.folder.name})
         return checkpoint.step
 
@@ -120,21 +124,36 @@ class Training:
         """The first step is next."""
         self._airank(f"load_data, checksum:{self.files.digest}")
         if not self.resumed:
-            self.reached.began = time.time()
-            self._airank("test_begin", self.reached.began)
+            self.watch = Stopwatch()
+            self._airank("test_begin")
+            self._event("begin", {"boot": self.watch.boot, "clock": self.watch.origin})
         if self.was_cut:
-            self._evaluate(self.run.timer.steps)
+            self._evaluate(step := self.run.timer.steps)
+            if self.was_cut:  # again, as the checkpoint that it came from says
+                ending.end()
+            self._save(step)
         self.saved_at = time.monotonic()
-        self.looked = (self.run.timer.steps, self.saved_at)
         self._end_at_target()
+
+    def look(self) -> None:
+        """Learn from all ranks if one wants a checkpoint.
+
+        By time, or at its end. Called in each step where the host waits for the device anyway:
+        elsewhere every look would be too dear.
+        """
+        if self.checkpoints is None:
+            return
+        every = self.run.here.settings.checkpoint_every
+        is_late = 0 < every <= time.monotonic() - self.saved_at
+        told, late = self.run.here.total(np.array([float(ending.told.is_set()), float(is_late)]))
+        self.ends |= bool(told)
+        self.due = bool(told or late)
 
     def after(self, step: int) -> None:
         """Do what is due after `step`: the same on every rank."""
         course = self.run.course
         self._check_loss()
-        if self.checkpoints is not None:
-            self.due |= course.evaluates(step) or self.is_due(step)
-        saves = self.due and (self.run.whole(step) or step == course.steps)
+        saves = self.checkpoints is not None and (self.due or course.evaluates(step))
         if not (saves or course.evaluates(step)):
             return
         with self.run.timer.pause():
@@ -142,8 +161,7 @@ class Training:
                 self._evaluate(step)
             if saves:
                 self._save(step)
-                self.due = False
-        if self.ends and saves and (self.was_cut or step < course.steps):
+        if self.ends and (self.was_cut or step < course.steps):
             ending.end()
         self._end_at_target()
 
@@ -155,24 +173,6 @@ class Training:
                 f"the loss was {self.run.last_loss} in {NOT_FINITE_STEPS} steps in a row: the run "
                 "diverged; look at the learning rate, the data and the precision"
             )
-
-    def is_due(self, step: int) -> bool:
-        """True if a rank wants a checkpoint, by time or at its end.
-
-        All ranks look after the same step and learn of one another then, each time also when to
-        look again: a look waits for the device, which is too dear for every step.
-        """
-        if step < self.look_at:
-            return False
-        every, now = self.run.here.settings.checkpoint_every, time.monotonic()
-        (before, at), self.looked = self.looked, (step, now)
-        ahead = max((step - before) * LOOK_SECONDS // max(now - at, 1e-3), 1.0)
-        is_late = 0 < every <= now - self.saved_at
-        mine = np.array([float(ending.told.is_set()), float(is_late), ahead])
-        told, late, aheads = self.run.here.total(mine)
-        self.look_at = step + int(aheads / self.run.here.place.world_size)
-        self.ends |= bool(told)
-        return bool(told or late)
 
     def _end_at_target(self) -> None:
         """End the run at its target, if requested."""
@@ -192,7 +192,8 @@ class Training:
             for name, value in (evaluation.figures(total) if counted else {}).items()
         }
         self.broken.of_all(run.here.total)
-        now, value, target = time.time(), figures.get(evaluation.metric), settings.target
+        now, elapsed = time.time(), self.watch.seconds()
+        value, target = figures.get(evaluation.metric), settings.target
         # What some of the samples reach says nothing of all of them.
         is_whole = counted == len(self.files.validation)
         reached = None if target is None else is_whole and value is not None and value >= target
@@ -213,6 +214,7 @@ class Training:
                 "samples": counted,
                 "of": len(self.files.validation),
                 "seconds": time.monotonic() - began,
+                "elapsed": elapsed,
                 "target": target,
                 "reached": reached,
             },
@@ -220,8 +222,8 @@ class Training:
         if value is not None:
             self._airank(f"eval_accuracy:{value / 100:.6f}, total_epoch_cnt:{epoch:.6g}", now)
         if reached and told.target_seconds is None:
-            told.target_seconds = now - told.began
-            self._airank(f"target_quality_time:{told.target_seconds:.2f}sec", now)
+            told.target_seconds = elapsed
+            self._airank_seconds("target_quality_time", elapsed, now)
 
     def _sums(self) -> tuple[Array, int]:
         """The evaluation's sums over all validation samples that can be read, and their number."""
@@ -230,9 +232,15 @@ class Training:
         run.bare.eval()
         total: Any = None
         counted = 0
+        fewest = len(self.files.validation) // here.place.world_size  # samples of a rank
+        of_each = math.ceil(fewest / evaluation.batch_size)
         with here.inference(), here.autocast():
-            for inputs, targets, note in self.batches:
-                if ending.told.is_set():
+            for number, (inputs, targets, note) in enumerate(self.batches):
+                told = np.array([float(ending.told.is_set())])
+                # Every rank has that many batches: the others learn that one of them is told.
+                if self.checkpoints is not None and number < of_each:
+                    told = here.total(told)
+                if told[0]:
                     break
                 numbers = self.broken.read("val", note)
                 if numbers:
@@ -244,8 +252,8 @@ class Training:
         # A rank without samples learns from the others how many sums there are.
         mine = np.zeros(0) if total is None else here.array(total)
         facts = [len(mine), total is not None, ending.told.is_set()]
-        lengths, ranks, told = here.total(np.array(facts, np.float64))
-        self.was_cut = self.ends = bool(told)  # it is made again by who goes on from here
+        lengths, ranks, cut = here.total(np.array(facts, np.float64))
+        self.was_cut = self.ends = bool(cut)  # it is made again by who goes on from here
         length = round(lengths / ranks) if ranks else 0
         summed = here.total(np.append(mine if len(mine) else np.zeros(length), counted))
         return summed[:-1], round(summed[-1])
@@ -257,6 +265,7 @@ class Training:
             "reached": dataclasses.asdict(self.reached),
             "broken": broken,
             "was_cut": self.was_cut,
+            "watch": self.watch.state(),
         }
         write = partial(checkpoints.save_state, run=self.run)
         began = time.monotonic()
@@ -269,7 +278,7 @@ class Training:
         """Write the last lines; the summary's fields."""
         now, told = time.time(), self.reached
         self._airank("test_finish", now)
-        self._airank(f"total_use_time:{now - told.began:.2f}sec", now)
+        self._airank_seconds("total_use_time", self.watch.seconds(), now)
         settings, place = self.run.here.settings, self.run.here.place
         samples = window.steps * settings.batch_size * place.world_size
         speed = rate(samples, window.seconds) if window.steps > 0 else None
@@ -289,3 +298,7 @@ class Training:
     def _airank(self, what: str, at: float | None = None) -> None:
         if self.run.here.place.first:
             self.run.journal.text(f"AI-Rank-log {time.time() if at is None else at:.3f} {what}")
+
+    def _airank_seconds(self, what: str, seconds: float, at: float) -> None:
+        if math.isfinite(seconds):
+            self._airank(f"{what}:{seconds:.2f}sec", at)

@@ -274,6 +274,7 @@ RATE, FEW = {"samples_per_second": 16.2}, {"first_step": 5, "last_step": 12}
 TRAINED = train_logs.texts(train_logs.attempt())
 BROKEN = train_logs.event("broken", train_logs.START, part="train", path="a.png", count=1)
 UNSAVED = train_logs.event("checkpoint", train_logs.START, step=20, failed="No space left.")
+UNEVALUATED = [line for line in TRAINED if '"evaluation", "step": 60' not in line]
 UNREAD = [*TRAINED[:20], BROKEN, *TRAINED[20:]]
 VALIDATION_FAILED = Transition(
     phase=Phase.FAILED, at=1.0, cause="master-0 exited with code 1: RuntimeError: [10.0.0.7]:29500"
@@ -576,6 +577,7 @@ CASES: dict[str, tuple[Found, str]] = {
     "evaluations that they do not": (paused(""), "clock-mismatch"),
     "twice as long ones": (paused('"paused_seconds": 22.0, '), "clock-mismatch"),
     "a sample is broken": (log(UNREAD, **OURS), "broken-samples"),
+    "an evaluation is missing": (log(UNEVALUATED, **OURS), "evaluation-missing"),
     "a checkpoint failed": (log([*TRAINED, UNSAVED], **OURS), "checkpoint-failed"),
     "it was continued": (archived(history=CONTINUED), "continued"),
     "the job was changed": (archived(history=(JOB_CHANGED,)), "job-changed"),

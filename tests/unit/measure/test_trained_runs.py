@@ -1,5 +1,6 @@
 """Measurements of our trainers' time-to-accuracy runs."""
 
+import re
 from typing import Any
 
 import msgspec
@@ -161,13 +162,44 @@ def test_an_evaluation_that_lacks_samples_reaches_no_target() -> None:
     assert measured(late).time_to_train_s == pytest.approx(to_target(100))
 
 
+@pytest.mark.parametrize(("lost", "first"), [({40}, 40), ({100}, 100), ({20, 60}, 20)])
+def test_a_run_that_lacks_a_planned_evaluation_is_not_finished(lost: set[int], first: int) -> None:
+    def is_lost(line: str) -> bool:
+        kind = '"event": "evaluation"' in line or "eval_accuracy" in line
+        return kind and any(f'"step": {step},' in line for step in lost)
+
+    lines = [line for line in texts(attempt()) if not is_lost(line)]
+    found = measured(lines)
+    assert (found.verdict, ids(found)) == ("rejected", ["evaluation-missing"])
+    is_of = "1 of 5 planned evaluations is" if len(lost) == 1 else "2 of 5 planned evaluations are"
+    assert found.reasons[0].sentence == f"{is_of} not in the log, first that at step {first}."
+    # Earlier versions state no plan; the end of a run is evaluated in any case.
+    before = [line.replace(', "evaluates": true', "") for line in lines]
+    assert ids(measured(before)) == (["evaluation-missing"] if 100 in lost else [])
+
+
+def test_an_evaluation_without_a_value_was_made() -> None:
+    lines = [
+        line.replace('"value": 50.0', '"value": null') if '"step": 100,' in line else line
+        for line in texts(attempt())
+    ]
+    assert measured(lines).verdict == "valid"
+
+
 # Restarts
 
 
-def again(killed: float, *, resume: int | None, wait: float = 60.0, torn: str = "") -> list[str]:
+def again(
+    killed: float,
+    *,
+    resume: int | None,
+    wait: float = 60.0,
+    torn: str = "",
+    boot: str = "b1",
+) -> list[str]:
     """Return a run killed after ``killed`` seconds and resumed from a step."""
     first = until(attempt(), killed)
-    second = attempt(START + killed + wait, resume=resume, begun=START)
+    second = attempt(START + killed + wait, resume=resume, begun=START, boot=boot)
     return [*texts(first), *([torn] if torn else []), *texts(second)]
 
 
@@ -179,6 +211,44 @@ def test_a_restarted_run_is_one_run_and_its_time_to_train_has_the_restart_in_it(
     assert found.restarts == 1
     assert found.time_to_train_s == pytest.approx(killed + 60 + BEGINS + 20 + EVALUATES)
     assert present(found.accuracy).evaluations == 5
+
+
+def clock_set(lines: list[str], before: int, seconds: float) -> list[str]:
+    """Return a log whose wall clock was set by ``seconds`` before a line."""
+
+    def later(stamp: re.Match[str]) -> str:
+        return f"{stamp[1]}{float(stamp[2]) + seconds:.6f}"
+
+    stamps = re.compile(r'("time": |AI-Rank-log )(\d+\.\d+)')
+    return [*lines[:before], *(stamps.sub(later, line) for line in lines[before:])]
+
+
+@pytest.mark.parametrize("seconds", [3600.0, -3600.0])
+@pytest.mark.parametrize(("killed", "resume"), [(None, None), (130.0, 60), (15.0, None)])
+def test_the_time_to_train_does_not_depend_on_the_wall_clock(
+    killed: float | None, resume: int | None, seconds: float
+) -> None:
+    lines = texts(attempt()) if killed is None else again(killed, resume=resume)
+    took = present(measured(lines).time_to_train_s)
+    for before in range(len(lines)):
+        assert measured(clock_set(lines, before, seconds)).time_to_train_s == pytest.approx(took)
+
+
+def test_between_two_machines_the_time_to_train_is_unknown_where_their_clocks_disagree() -> None:
+    lines = again(15.0, resume=None, boot="b2")
+    assert measured(lines).time_to_train_s == pytest.approx(75.0 + to_target(80))
+    second = next(at for at, line in enumerate(lines) if '"start"' in line and at)
+    found = measured(clock_set(lines, second, -3600.0))
+    assert found.time_to_train_s is None
+    assert found.missing["time_to_train_s"] == (
+        "It ran on several machines, whose clocks contradict each other."
+    )
+
+
+def test_logs_of_earlier_versions_have_a_time_to_train_by_their_stamps() -> None:
+    lines = [re.sub(r'"elapsed": [0-9.]+, ', "", line) for line in texts(attempt())]
+    assert "elapsed" not in "".join(lines)
+    assert measured(lines).time_to_train_s == pytest.approx(to_target(80))
 
 
 def test_steps_whose_line_a_restart_lost_are_not_missing() -> None:

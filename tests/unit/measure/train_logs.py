@@ -64,11 +64,16 @@ def attempt(
     stop: bool = False,
     weights: bool = True,
     begun: float | None = None,
+    boot: str = "b1",
     metric: str = "mIoU",
     **start: Any,
 ) -> Iterator[Line]:
-    """Return an attempt's lines; ``resume``: the step to continue from."""
+    """Return an attempt's lines; ``resume``: the step to continue from.
+
+    ``begun`` is when the test began; ``boot`` tells the machine.
+    """
     done, clock, began = resume or 0, at, at if begun is None else begun
+    origin = at if resume is None else began
 
     def line(text: str) -> Line:
         return Line(text, done, clock)
@@ -84,6 +89,7 @@ def attempt(
     yield line(airank(clock, "load_data, checksum:0f1e2d3c4b5a69788796a5b4c3d2e1f0"))
     if resume is None:
         yield line(airank(clock, "test_begin"))
+        yield line(event("begin", clock, boot=boot, clock=round(clock - START + 500, 6)))
     clock += BEGINS
     paused, steps, ended_by, reached = 0.0, 0, "length", None
     while done < LENGTH:
@@ -93,6 +99,7 @@ def attempt(
             fields = {"step": done, "of": LENGTH, "steps": steps, "seconds": float(steps)}
             fields |= {"data_seconds": 0.0, "loss": 100.0 / done}
             fields |= {"paused_seconds": paused} if paused else {}
+            fields |= {"evaluates": True} if done % EVERY == 0 or done == LENGTH else {}
             yield line(event("step", clock, **fields))
             paused, steps = 0.0, 0
         if done % EVERY and done < LENGTH:
@@ -108,7 +115,12 @@ def attempt(
             "unit": "%",
         }
         evaluated |= {"figures": {metric: found, "aAcc": 95.0}, "samples": 500, "of": 500}
-        evaluated |= {"seconds": EVALUATES, "target": target, "reached": hit}
+        evaluated |= {
+            "seconds": EVALUATES,
+            "elapsed": clock - origin,
+            "target": target,
+            "reached": hit,
+        }
         yield line(event("evaluation", clock, **evaluated))
         yield line(airank(clock, f"eval_accuracy:{found / 100:.5f}, total_epoch_cnt:{done // 50}"))
         if hit and reached is None:
