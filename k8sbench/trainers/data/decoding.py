@@ -16,6 +16,7 @@ from typing import TypeVar
 import numpy as np
 from PIL import Image
 
+from k8sbench.trainers.parts import watch
 from k8sbench.trainers.parts.samples import Array, BrokenSample, DataError
 
 Picture = Image.Image
@@ -74,6 +75,7 @@ def _of_one_byte(picture: Picture) -> Picture:
 
 def length(entry: os.DirEntry[str]) -> int:
     """Size of a file; -1 for a broken link, which is a broken sample."""
+    watch.alive()  # a folder on a network has millions
     try:
         return entry.stat().st_size
     except FileNotFoundError:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from k8sbench.trainers.parts import checkpoints, ending
+from k8sbench.trainers.parts import checkpoints, ending, watch
 from k8sbench.trainers.parts.checkpoints import CheckpointError, Checkpoints
 from k8sbench.trainers.parts.events import rate
 from k8sbench.trainers.parts.samples import Array, Files, Ledger, Reader, ValidationBatches
@@ -229,8 +229,10 @@ class Training:
         run.bare.eval()
         total: Any = None
         counted = 0
+        watch.at("in an evaluation")
         with here.inference(), here.autocast():
             for inputs, targets, note in self.batches:
+                watch.alive()
                 if ending.told.is_set():
                     break
                 numbers = self.broken.read("val", note)
@@ -257,6 +259,7 @@ class Training:
             "broken": broken,
             "was_cut": self.was_cut,
         }
+        watch.at("in a checkpoint")
         write = partial(checkpoints.save_state, run=self.run)
         began = time.monotonic()
         failed = self.checkpoints.save(step, write, facts)
