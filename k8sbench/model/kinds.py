@@ -306,7 +306,10 @@ PYTORCH_JOB = JobKind(
     # Without it the operator says "auto", counts one process per replica in WORLD_SIZE, and
     # torchrun starts as many processes as it finds GPUs, or CPU cores.
     processes_field="nprocPerNode",
-    launcher=("python3", "-m", "torch.distributed.run", "-m", "k8sbench.trainers.{module}"),
+    launcher=(
+        *("python3", "-m", "torch.distributed.run", "--rdzv-conf=timeout=300"),
+        *("-m", "k8sbench.trainers.{module}"),
+    ),
     variables=(
         InjectedVariable("PYTHONUNBUFFERED", "1"),
         InjectedVariable("MASTER_PORT", "{port}"),

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from k8sbench.trainers.parts import ending, machine, nvml, settings
+from k8sbench.trainers.parts import ending, machine, nvml, settings, watch
 from k8sbench.trainers.parts.events import Journal
 from k8sbench.trainers.parts.session import Session
 from k8sbench.trainers.parts.steps import StepPlan, StepTimer
@@ -43,13 +43,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     else:
         machine.steer_tf32(common.tf32)
         from k8sbench.trainers.parts.torch_session import open_session  # type: ignore[assignment]
-    here: Session = open_session(common)
-    ranks = here.place.world_size
+    session: Session = open_session(common)
+    ranks = session.place.world_size
     if ranks == 1:
         settings.refuse("one rank alone has no peers; start at least two")
     bus_gb = 2 * (ranks - 1) / ranks * common.batch_size / 1000
-    _measure(here, here.begin("GB", {}, per_step=bus_gb))
-    here.close()
+    with session as here:
+        _measure(here, here.begin("GB", {}, per_step=bus_gb))
 
 
 def _measure(here: Session, journal: Journal) -> None:
@@ -68,6 +68,7 @@ def _measure(here: Session, journal: Journal) -> None:
     here.wait_for_all()
     timer.start()
     while timer.another(here.agree):
+        watch.at(f"in step {timer.steps + 1}")
         all_reduce(vector)
         record = timer.step_done()
         if record is not None and place.first:

@@ -43,9 +43,10 @@ USAGE = "usage: paddle_launch.py SCRIPT [ARGS...]; the variables PADDLE_* give t
 STDOUT, STDERR = 1, 2
 # How long ranks may take to end after a signal, as torchrun lets them: they save (`parts/ending`).
 GRACE = 30.0
-# How long a name may take to resolve: as long as Paddle waits for ranks that it can reach. After
-# it the ranks start nevertheless, and say that they cannot meet.
-MEETING = 900.0
+# Seconds that the ranks of a job wait for one of them that does not come or hangs, with both
+# frameworks (`parts/watch`). Also how long a name may take to resolve: after it the ranks start
+# nevertheless, and say that they cannot meet.
+LIMIT = 300.0
 PIPE = 1 << 16  # bytes that a pipe holds at most: one read takes all that has been written
 
 # How the last line of an error begins: Python's and Paddle's own exceptions, and the errors of
@@ -206,8 +207,8 @@ def has_gpus(given: Mapping[str, str]) -> bool:
 
 
 def wait_for_name(host: str, wake: int, signals: Sequence[int]) -> None:
-    """Wait until a name resolves, a signal has come or `MEETING` is over."""
-    deadline = time.monotonic() + MEETING
+    """Wait until a name resolves, a signal has come or `LIMIT` is over."""
+    deadline = time.monotonic() + LIMIT
     told = False
     while not signals and time.monotonic() < deadline:
         with contextlib.suppress(socket.gaierror):

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 
+import psutil
+
 from k8sbench.cli.terminal.live import LAST_LINES
 from k8sbench.diagnose.job import exits as endings
 from k8sbench.diagnose.job.exits import Ended
@@ -67,7 +69,13 @@ def a_killed_rank_ends_its_job(framework: str, *options: str) -> None:
                 lines.append(line.rstrip("\n"))
                 if '"event": "step"' in line:
                     break
-            second = [pid for pid, found in marked(MARK, mark) if found.get(local_rank) == "1"]
+            # The rank, and not the watch that it has started.
+            ranks = {child.pid for child in psutil.Process(job.pid).children()}
+            second = [
+                pid
+                for pid, found in marked(MARK, mark)
+                if found.get(local_rank) == "1" and pid in ranks
+            ]
             assert len(second) == 1, "\n".join(lines)
             os.kill(second[0], signal.SIGKILL)
             lines += job.stdout.read().splitlines()

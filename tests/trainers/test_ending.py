@@ -1,9 +1,11 @@
 """Ends of a trainer: prompt, with an exit code that gives the cause."""
 
+import os
 import pathlib
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -21,6 +23,7 @@ def start(body: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        start_new_session=True,
     )
 
 
@@ -127,8 +130,16 @@ def test_a_refusal_is_one_line_and_a_code(how: str, code: int, line: str) -> Non
 
 
 @pytest.mark.tier("frameworks")
-def test_paddles_loader_processes_leave_no_batch_in_shared_memory() -> None:
-    """The trainer ends at once, with unread batches."""
+@pytest.mark.parametrize(
+    ("kill", "workers"), [(os.kill, 1), (os.kill, 4), (os.killpg, 1), (os.killpg, 4)]
+)
+def test_paddles_loader_processes_leave_no_batch_in_shared_memory(
+    kill: Callable[[int, int], None], workers: int
+) -> None:
+    """The trainer, or its group, is killed while its loaders write batches.
+
+    A launcher kills the group of a rank that has ended.
+    """
     process = start(
         "import multiprocessing, os, signal\n"
         "import numpy as np\n"
@@ -136,16 +147,20 @@ def test_paddles_loader_processes_leave_no_batch_in_shared_memory() -> None:
         "class Data:\n"
         "    def __getitem__(self, number):\n"
         "        return Read(number, (np.zeros((64, 64)), np.zeros(1)), ())\n"
+        f"WORKERS = {workers}\n"
         "def main():\n"
         "    from k8sbench.trainers.parts import paddle_session\n"
         "    paddle_session._end_by_signals()\n"
-        "    batches = iter(paddle_session.Batches(Data(), [[n] for n in range(40)], 2))\n"
+        "    batches = iter(paddle_session.Batches(Data(), [[n] for n in range(400)], WORKERS))\n"
         "    for _ in range(8):\n"
         "        next(batches)\n"
         "    print(*[each.pid for each in multiprocessing.active_children()], flush=True)\n"
-        "    os.kill(os.getpid(), signal.SIGKILL)"
+        "    signal.pause()"
     )
-    loaders = process.communicate(timeout=400)[0].split()  # until they have ended, too
-    assert len(loaders) == 2
+    assert process.stdout is not None
+    loaders = process.stdout.readline().split()
+    kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=400)  # until they have ended, too
+    assert len(loaders) == workers
     left = [path.name for path in pathlib.Path("/dev/shm").glob("paddle_*")]
     assert [name for name in left if name.split("_")[1] in loaders] == []

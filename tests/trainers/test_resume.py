@@ -9,6 +9,7 @@ import functools
 import pathlib
 import shutil
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -149,10 +150,14 @@ def test_on_a_full_disk_a_run_goes_on_and_says_so(
     saving = ("--workers", "0", "--checkpoints", str(tmp_path / "run"))
     options = words("resnet50", tmp_path, *saving)[2:]
 
-    def full(path: pathlib.Path, _: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+    to_open = pathlib.Path.open
 
-    monkeypatch.setattr(pathlib.Path, "write_bytes", full)
+    def full(path: pathlib.Path, *how: Any, **more: Any) -> Any:
+        if path.suffix == ".npz":
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        return to_open(path, *how, **more)
+
+    monkeypatch.setattr(pathlib.Path, "open", full)
     found = run(capfd, "resnet50", *options)
     assert [(event["step"], event["failed"]) for event in only(found, "checkpoint")] == [
         (step, f"{tmp_path}/run/.step-{step:010d}.part/rank-0/common.npz: No space left on device")

@@ -10,9 +10,10 @@ import types
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import pytest
 
-from k8sbench.trainers.parts import settings
+from k8sbench.trainers.parts import samples, settings
 from k8sbench.trainers.parts.events import Place
 from tests.trainers.checks import part, read, session
 from tests.trainers.runs import environment, refuse
@@ -20,6 +21,10 @@ from tests.trainers.runs import environment, refuse
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]
 
 on_each = pytest.mark.parametrize("framework", ["pytorch", "paddle"])
+
+
+ALL_HERE = mock.Mock(add=lambda *_: sys.maxsize)
+"""A store of keys at which all ranks have come."""
 
 
 @pytest.fixture
@@ -85,6 +90,7 @@ def test_ranks_share_a_gpu_by_gloo(torch_session: Any, monkeypatch: pytest.Monke
         joined.append((backend, device_id))
 
     monkeypatch.setattr("torch.distributed.init_process_group", join)
+    monkeypatch.setattr(torch_session.Session, "store", ALL_HERE)
     for name in ("NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"):
         monkeypatch.setenv(name, "")  # so that it is put back
     with pytest.raises(SystemExit, match=r"local rank 1 has no GPU: 1 are visible"):
@@ -183,6 +189,7 @@ def test_paddle_gets_the_ranks_gpu(paddle_session: Any, monkeypatch: pytest.Monk
         monkeypatch.setenv(name, "")
     for name in ("init_parallel_env", "barrier"):
         monkeypatch.setattr(f"paddle.distributed.{name}", lambda: None)
+    monkeypatch.setattr(paddle_session.Session, "store", ALL_HERE)
     place = Place(rank=0, local_rank=1, world_size=2)
     paddle_session.Session(read(), place, 1).connect()
     told = [os.environ[name] for name in ("FLAGS_selected_gpus", "PADDLE_DISTRI_BACKEND")]
@@ -343,3 +350,60 @@ def test_batch_norm_needs_two_samples_wherever_they_are(
     with pytest.raises(SystemExit, match="at least 2") if refused else contextlib.nullcontext():
         loop.begin(work, here, {"classes": 19})
     assert here.begin.called is not refused
+
+
+class Pictures:
+    """Samples of 1 MiB."""
+
+    def __getitem__(self, number: int) -> Any:
+        return samples.Read(number, (np.zeros((1, 1024, 1024), np.uint8), np.zeros((), int)), ())
+
+
+@on_each
+@pytest.mark.parametrize(
+    ("size", "free", "workers", "fits"),
+    [
+        (
+            40,
+            40,
+            1,
+            True,
+        ),  # MiB; a loader keeps 4 batches of 4 samples, on each of two ranks 16 MiB
+        (31, 31, 1, False),
+        (40, 15, 1, False),
+        (40, 40, 2, False),
+        (1, 1, 0, True),  # the trainer reads by itself
+    ],
+)
+def test_a_dev_shm_that_is_too_small_is_named_before_a_loader_starts(
+    framework: str,
+    size: int,
+    free: int,
+    workers: int,
+    fits: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from k8sbench.trainers.parts import session as sessions
+
+    here = session(framework, None, 2, "--workers", str(workers), "--device", "cpu")
+    monkeypatch.setattr(sessions, "refuse", refuse)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    monkeypatch.setenv("PADDLE_LOCAL_SIZE", "2")
+    found = types.SimpleNamespace(f_frsize=2**20, f_blocks=size, f_bavail=free)
+    monkeypatch.setattr(os, "statvfs", lambda _: found)
+    told = contextlib.nullcontext() if fits else pytest.raises(SystemExit, match="a larger `shm`")
+    with told:
+        here.files(Pictures(), [[0, 1, 2, 3]] * 9)
+
+
+def test_a_loader_process_of_pytorchs_that_cannot_pass_on_a_batch_ends_and_says_so(
+    capfd: pytest.CaptureFixture[str], torch_session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The trainer would wait for the batch for ever."""
+    monkeypatch.setattr(torch_session, "_collate", lambda _: lambda: None)  # which has no pickle
+    here = session("pytorch", None, 1, "--workers", "1")
+    with pytest.raises(RuntimeError, match="exited unexpectedly"):
+        next(iter(here.loader(Pictures(), [[0]])))
+    said = capfd.readouterr().err
+    assert "k8sbench: failed: a loader process cannot pass on a batch: " in said
+    assert "a larger `shm`" in said

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from k8sbench.model.kinds import rank_order
+
 # Signals by number, as Linux has them: containers run there, whatever this program runs on.
 _SIGNALS = (
     *("HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2"),
@@ -88,6 +90,10 @@ _KILLED = re.compile(
     # torchrun, its table (twice), Paddle's launcher
     r"exitcode: -(\d+)\b|exitcode\s+: -(\d+)\b|\bSignal (\d+) \(SIG|code -(\d+)\b"
 )
+_SILENT = re.compile(r"^k8sbench: failed: rank (\d+) of (\d+)( (?:\(|has|hangs|is).*)$")
+"""What a rank's watch wrote (k8sbench.trainers.parts.watch)."""
+_CLIENTS = re.compile(r"Timed out .* waiting for clients\. (\d+/\d+ clients joined)")
+"""What torchrun writes after it has waited for those of the other replicas."""
 _OUT_OF_MEMORY = ": it was possibly out of memory."
 _REPORT_BEGINS = re.compile(r"\bapi\.py:\d+\] failed \(exitcode: ")
 _REPORT_RULES = 2
@@ -174,6 +180,8 @@ def cause(first: Ended, others: Sequence[Ended]) -> Failure:
     ``first`` ended first; ``others`` are the rest, each with the lines that it had written by
     then.
     """
+    if found := _silent([first, *others]):
+        return found
     failed = first
     if lost_its_peer(first.last) and first.code is not None and first.code < 128:
         failed = next((other for other in others if failed_by_itself(other.last)), first)
@@ -183,6 +191,21 @@ def cause(first: Ended, others: Sequence[Ended]) -> Failure:
     else:
         sentence, id_ = _of_rank(failed, rank)
     return Failure(replica=failed.replica, sentence=sentence, id=id_)
+
+
+def _silent(replicas: Sequence[Ended]) -> Failure | None:
+    """Return the rank or the replica that the others waited for."""
+    for line in (line for replica in replicas for line in reversed(replica.last)):
+        if found := _SILENT.match(line):
+            names = sorted((replica.replica for replica in replicas), key=rank_order)
+            name = names[min(int(found[1]) * len(names) // int(found[2]), len(names) - 1)]
+            sentence = f"rank {found[1]} of {name}{found[3]}"
+            return Failure(replica=name, sentence=f"{sentence}.", id=REPLICA_FAILED)
+    absent = [replica.replica for replica in replicas if replica.code is None and not replica.last]
+    if absent and (found := _CLIENTS.search(telling(replicas[0].last))):
+        sentence = f"{' or '.join(absent)} has not come: {found[1]}."
+        return Failure(replica=absent[0], sentence=sentence, id=REPLICA_FAILED)
+    return None
 
 
 def _of_replica(failed: Ended) -> tuple[str, str]:

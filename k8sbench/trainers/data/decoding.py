@@ -17,7 +17,7 @@ from typing import TypeVar
 import numpy as np
 from PIL import Image, ImageFile
 
-from k8sbench.trainers.parts import files
+from k8sbench.trainers.parts import files, watch
 from k8sbench.trainers.parts.samples import Array, BrokenSample, DataError
 
 Picture = Image.Image
@@ -105,6 +105,7 @@ def _of_one_byte(picture: Opened) -> Picture:
 
 def length(entry: os.DirEntry[str]) -> int:
     """Size of a file; -1 for a broken link, which is a broken sample."""
+    watch.alive()  # a folder on a network has millions
     try:
         return entry.stat().st_size
     except FileNotFoundError:

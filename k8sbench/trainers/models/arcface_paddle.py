@@ -18,7 +18,7 @@ from paddle import ParamAttr, distributed, nn
 from paddle.autograd import PyLayer
 from paddle.nn import functional as F
 
-from k8sbench.trainers.parts import metrics
+from k8sbench.trainers.parts import metrics, watch
 from k8sbench.trainers.parts.metrics import Evaluation
 from k8sbench.trainers.parts.samples import Array, Files
 
@@ -191,6 +191,7 @@ class ArcFace(nn.Layer):
         """Mean loss over the job's batch: the same number on every rank."""
         features = F.normalize(features.astype("float32"), axis=1)
         if self.world > 1:
+            watch.at()
             features = Gather.apply(features)
             parts: list[Any] = []
             distributed.all_gather(parts, labels)

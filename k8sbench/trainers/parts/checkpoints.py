@@ -34,11 +34,12 @@ from typing import Any
 
 import numpy as np
 
-from k8sbench.trainers.parts import files
+from k8sbench.trainers.parts import files, watch
 from k8sbench.trainers.parts.samples import Array
 
 MANIFEST = "manifest.json"
 KEPT = 2
+CHUNK = 64 << 20  # bytes written between two signs of life
 FORM = 4  # of a state's files; those of an earlier one are refused
 COMMON, OWN = "common.npz", "own.npz"
 MOMENTUM = "momentum of "
@@ -345,7 +346,13 @@ def _write_arrays(path: Path, state: Mapping[str, Any], infinite: Collection[str
     # By way of memory: zipfile would hide why a disk takes no more.
     buffer = io.BytesIO()
     np.savez(buffer, **state)
-    path.write_bytes(buffer.getbuffer())
+    content = buffer.getbuffer()
+    with path.open("wb") as file:
+        for first in range(0, len(content), CHUNK):
+            file.write(content[first : first + CHUNK])
+            file.flush()
+            os.fsync(file.fileno())
+            watch.alive()  # as far as the disk has it: a slow one is no rank that hangs
 
 
 def _read_arrays(path: Path) -> dict[str, Array]:

@@ -18,8 +18,9 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from pathlib import Path
 from typing import NoReturn
+
+from k8sbench.trainers.parts import watch
 
 TERMINATED = 128 + signal.SIGTERM
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -31,7 +32,11 @@ told = threading.Event()
 
 
 def end_on_sigterm() -> None:
-    """From now on SIGTERM ends this process within moments, with exit code 143."""
+    """From now on SIGTERM ends this process within moments, with exit code 143.
+
+    And its watch ends it where the job hangs.
+    """
+    watch.start()
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     # The interpreter writes the signal's number here from its C handler, whatever the main
@@ -61,33 +66,13 @@ def end() -> NoReturn:
     os._exit(TERMINATED)
 
 
-def outlive_sigterm(end: Callable[..., object] | None = None) -> None:
+def outlive_sigterm() -> None:
     """Let a loader process survive SIGTERM and end with its trainer.
 
-    Launchers send SIGTERM to all processes. The end is by `end`, or at once.
+    Launchers send SIGTERM to all processes.
     """
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    signal.signal(signal.SIGUSR1, end or signal.SIG_DFL)
-    _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGUSR1)
-
-
-def in_paddle_loader(_: int) -> None:
-    """Set up a loader process of Paddle, which leaves no batch in /dev/shm."""
-
-    def remove(*_: object) -> None:
-        # Until the loader is gone, a thread of its queue may write another batch: a child, which
-        # its end must not end, waits for that.
-        loader = os.getpid()
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
-        if os.fork():
-            os._exit(1)
-        while os.getppid() == loader:
-            time.sleep(0.001)
-        for batch in Path("/dev/shm").glob(f"paddle_{loader}_*"):  # noqa: S108
-            batch.unlink(missing_ok=True)
-        os._exit(1)
-
-    outlive_sigterm(remove)
+    _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def run(main: Callable[[], object]) -> NoReturn:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from k8sbench.trainers.parts import nvml, steps, weights
+from k8sbench.trainers.parts import nvml, steps, watch, weights
 from k8sbench.trainers.parts.events import Journal
 from k8sbench.trainers.parts.metrics import Evaluation
 from k8sbench.trainers.parts.samples import (
@@ -201,6 +201,7 @@ class Loop(abc.ABC, Generic[W, S]):
     def share_statistics(self) -> None:
         """Copy rank 0's batch norm statistics to all ranks: one model is evaluated."""
         if self.here.place.world_size > 1:
+            self.here.gather()
             for tensor in self.here.statistics(self.bare).values():
                 self.here.distributed.broadcast(tensor, 0)
 
@@ -214,16 +215,19 @@ class Loop(abc.ABC, Generic[W, S]):
         """
         work, fixed, whole = self.work, self.fixed_scale, self.whole(self.timer.steps + 1)
         self.set_rate(lr)
+        watch.at()
         sharded = () if self.sharded is None else (self.sharded,)
         apart = not whole and self.model is not self.bare  # the ranks' sums wait for the last batch
         with self.model.no_sync() if apart else contextlib.nullcontext():
             with self.here.autocast():
                 values = work.losses(self.model, *sharded, inputs, targets)
+            watch.at()
             printed = self.mean_over_ranks(self.here.row(values.values()))
             if work.values_before_backward:
                 self.keep(tuple(values), printed.tolist())
             loss = values["loss"] if work.accumulate == 1 else values["loss"] / work.accumulate
             (self.scaler.scale(loss) if fixed is None else loss * fixed).backward()
+        watch.at()
         if whole:
             if self.here.sums_at_once:
                 self.here.average(self.gradients())
@@ -285,8 +289,10 @@ class Loop(abc.ABC, Generic[W, S]):
             self.training.begin()
         timer.start()
         while timer.another(self.here.agree):
+            watch.at(f"at the data of step {timer.steps + 1}")
             inputs, targets = next(batches)
             timer.data_ready()
+            self.here.gather(f"in step {timer.steps + 1}")
             lr = self.schedule(timer.steps)
             if self.training is not None:
                 self.here.seed_step(timer.steps)
@@ -307,6 +313,7 @@ class Loop(abc.ABC, Generic[W, S]):
         self.journal.step(record, loss=loss, lr=lr, memory_mib=memory, evaluates=evaluates)
 
     def _finish(self) -> None:
+        watch.at("at its end")
         here, timer, window = self.here, self.timer, self.timer.window()
         more: dict[str, object] = {}
         if self.broken is not None:

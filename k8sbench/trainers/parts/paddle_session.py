@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 import signal
 import threading
@@ -26,7 +27,7 @@ import paddle
 from paddle import _C_ops, distributed, nn
 from paddle.base import core
 
-from k8sbench.trainers.parts import ending, loop, machine, session
+from k8sbench.trainers.parts import ending, loop, machine, session, watch
 from k8sbench.trainers.parts.events import HALF, Place
 from k8sbench.trainers.parts.samples import Array, Normalise, collate
 from k8sbench.trainers.parts.settings import Settings, refuse
@@ -54,7 +55,7 @@ class Batches:
             batch_sampler=self.batches,
             num_workers=self.workers,
             return_list=True,
-            worker_init_fn=ending.in_paddle_loader,
+            worker_init_fn=_in_loader,
             collate_fn=collate,
         )
         iterator = iter(loader)
@@ -67,6 +68,47 @@ class Batches:
             iterator._try_shutdown_all()
 
 
+ROUNDS = itertools.count(1)  # Paddle has one store and one process group in a process
+
+
+class _Store:
+    """Paddle's store of keys, which a signal would break in the middle of a call."""
+
+    def __init__(self, host: str, port: int, is_first: bool) -> None:
+        with _unsignalled():  # its thread, too
+            self.of_paddle = core.TCPStore(host, port, is_first, 0, int(watch.LIMIT))
+
+    def add(self, key: str, number: int) -> int:
+        with _unsignalled():
+            return int(self.of_paddle.add(key, number))
+
+    def set(self, key: str, value: str) -> None:
+        with _unsignalled():
+            self.of_paddle.set(key, value)
+
+    def get(self, key: str) -> bytes:
+        with _unsignalled():
+            return bytes(self.of_paddle.get(key))
+
+
+_store = functools.cache(_Store)
+
+
+@contextlib.contextmanager
+def _unsignalled() -> Iterator[None]:
+    """Let other threads of this process take signals."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _in_loader(_: int) -> None:
+    watch.note_loader()
+    ending.outlive_sigterm()
+
+
 class Session(session.Session):
     """One rank of a Paddle job."""
 
@@ -76,6 +118,7 @@ class Session(session.Session):
 
     def __init__(self, settings: Settings, place: Place, index: int | None) -> None:
         super().__init__(settings, place, index)
+        self.rounds = ROUNDS
         self.amp_lists: dict[str, Any] = {}  # a trainer's own additions to Paddle's lists
         self._amp = settings.amp_dtype is not None
         with warnings.catch_warnings():
@@ -88,12 +131,27 @@ class Session(session.Session):
         """The layout of images and of the model."""
         return "NHWC" if self.settings.channels_last else "NCHW"
 
+    @property
+    def meeting_point(self) -> tuple[str, int]:
+        host, _, port = os.environ["PADDLE_MASTER"].rpartition(":")
+        return host.strip("[]"), int(port)
+
+    @property
+    def store(self) -> Any:
+        return _store(*self.meeting_point, self.place.first)
+
+    def gather(self, words: str | None = None) -> None:
+        super().gather(words)
+        if self.backend == "gloo":
+            self.wait_by_store()  # Paddle's gloo gives up after 30 s, and takes no other limit
+
     def meet(self) -> None:
         # A launcher guesses from the machine; the device that this run uses is what counts. Without
         # a launcher no variable names it, and Paddle would put every rank on the first one.
         os.environ["PADDLE_DISTRI_BACKEND"] = str(self.backend)
         if self.on_gpu:
             os.environ["FLAGS_selected_gpus"] = str(self.index)  # noqa: SIM112 - Paddle's spelling
+        core.create_or_get_global_tcp_store = lambda: self.store.of_paddle
         distributed.init_parallel_env()
         self.wait_for_all()  # NCCL connects at its first collective
 
@@ -123,6 +181,7 @@ class Session(session.Session):
         if synced:
             model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
         if self.place.world_size > 1 and not self.sums_at_once:
+            self.gather()
             model = paddle.DataParallel(model, **ddp)
         return model, synced
 
@@ -205,7 +264,7 @@ class Session(session.Session):
     def tensor(self, values: Array) -> Any:
         return paddle.to_tensor(values)
 
-    def files(self, reader: Any, batches: Iterable[Any]) -> Batches:
+    def loader(self, reader: Any, batches: Iterable[Any]) -> Batches:
         return Batches(reader, batches, self.settings.workers)
 
     def on_device(

@@ -18,7 +18,7 @@ from __future__ import annotations
 import itertools
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -43,11 +43,17 @@ class Samples(Protocol):
         """A sample made as a loader process makes it: decoded and augmented."""
 
 
-def shares(place: Place, batch_size: int) -> Iterator[range]:
-    """The sample numbers of one rank's batches, step after step, without end."""
-    for step in itertools.count():
-        first = (step * place.world_size + place.rank) * batch_size
-        yield range(first, first + batch_size)
+@dataclass(frozen=True)
+class Shares:
+    """Batch sampler: one rank's part of synthetic samples, without end."""
+
+    place: Place
+    batch_size: int
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for step in itertools.count():
+            first = (step * self.place.world_size + self.place.rank) * self.batch_size
+            yield list(range(first, first + self.batch_size))
 
 
 class DataError(Exception):
@@ -213,13 +219,24 @@ def source(
 
     `session` is a `session.Session`.
     """
-    numbers = shares(session.place, session.settings.batch_size)
+    shares = Shares(session.place, session.settings.batch_size)
     if session.settings.data == "synthetic":
-        columns = zip(*map(samples.ready, next(numbers)), strict=True)
+        columns = zip(*map(samples.ready, next(iter(shares))), strict=True)
         inputs, targets = (session.tensor(np.stack(column)) for column in columns)
         return itertools.repeat(session.on_device(inputs, targets))
-    batches = session.files(Decoded(samples), map(list, numbers))
+    batches = session.files(Decoded(samples), shares)
     return (session.on_device(inputs, targets, normalise) for inputs, targets, _ in batches)
+
+
+def kept_bytes(reader: Any, batches: Iterable[Any], workers: int) -> int:
+    """Most bytes of batches that loader processes keep in /dev/shm.
+
+    All are taken to be as the first. In both frameworks each process has two ready or in work, and
+    the trainer holds two.
+    """
+    first: Sequence[Any] = next(iter(batches), ()) if workers else ()
+    pair = reader[first[0]].pair if first else None
+    return (2 * workers + 2) * len(first) * sum(part.nbytes for part in pair or ())
 
 
 def collate(samples: Sequence[Read]) -> Batch:

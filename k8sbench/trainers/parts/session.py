@@ -7,18 +7,25 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import functools
+import itertools
+import os
+import socket
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from k8sbench.trainers.parts import machine
+from k8sbench.trainers.parts import machine, watch
 from k8sbench.trainers.parts.events import Journal, Place
-from k8sbench.trainers.parts.samples import Array, Normalise
+from k8sbench.trainers.parts.samples import Array, Normalise, kept_bytes
 from k8sbench.trainers.parts.settings import Settings, refuse
 
 MIB = 1024 * 1024
+SHARED = "/dev/shm"  # noqa: S108 - where both frameworks' loaders put batches
+WATCH, MET = "k8sbench/watch", "k8sbench/met"  # keys of the store
 S = TypeVar("S", bound="Session")
 
 
@@ -53,9 +60,62 @@ class Session(abc.ABC):
         self.on_gpu = index is not None
         self.backend: str | None = None
         self.transport: str | None = None
+        self.rounds = itertools.count(1)  # of `wait_by_store`, at one store
+        self._kept = 0  # bytes of batches in /dev/shm
 
     def __enter__(self: S) -> S:
+        self.attend()
         return self
+
+    def attend(self) -> None:
+        """Let this rank's watch meet that of rank 0, before anything takes long."""
+        place, leader = self.place, ("", 0)
+        if not place.first:
+            leader = (self.meeting_point[0], self._wait_for_first())
+        # Compiling takes minutes, in which there is no sign of life.
+        watch.join(place.rank, place.world_size, leader, 3 if self.settings.compile else 1)
+        if place.first and place.world_size > 1:
+            self.store.set(WATCH, str(watch.port()))
+
+    def _wait_for_first(self) -> int:
+        """Return the port of rank 0's watch; ends this rank after `watch.LIMIT`.
+
+        The frameworks' stores wait for twice that, or for 15 minutes whatever they are told.
+        """
+        deadline = time.monotonic() + watch.LIMIT
+        while time.monotonic() < deadline:
+            with contextlib.suppress(OSError):
+                socket.create_connection(self.meeting_point, 5.0).close()
+                break
+            time.sleep(0.1)
+        else:
+            watch.end_without(0, self.place.world_size)
+        try:  # torchrun has the store, and rank 0 may come later or never
+            return int(self.store.get(WATCH))
+        except RuntimeError:  # by any name
+            watch.end_without(0, self.place.world_size)
+
+    @property
+    @abc.abstractmethod
+    def meeting_point(self) -> tuple[str, int]:
+        """Host and port of the job's store."""
+
+    @functools.cached_property
+    @abc.abstractmethod
+    def store(self) -> Any:
+        """The framework's store of keys, which rank 0 or its launcher has."""
+
+    def gather(self, words: str | None = None) -> None:
+        """Come to a place where this rank may wait for others; `words` name it."""
+        watch.at(words)
+
+    def wait_by_store(self) -> None:
+        """Return once every rank has called this, for as long as that takes."""
+        calls = next(self.rounds) * self.place.world_size
+        began, met = time.monotonic(), self.store.add(MET, 1)
+        while met < calls:
+            time.sleep(min((time.monotonic() - began) / 10, 0.05))
+            met = self.store.add(MET, 0)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
@@ -81,6 +141,8 @@ class Session(abc.ABC):
 
     def join(self) -> None:
         """Join the job's process group, even as its only rank."""
+        if self.place.world_size > 1:
+            self.wait_by_store()
         # NCCL refuses two ranks on one GPU; gloo takes a GPU's tensors by way of the host.
         if self.on_gpu and not self.settings.share_gpu:
             self.backend = "nccl"
@@ -183,6 +245,7 @@ class Session(abc.ABC):
         if self.place.world_size == 1:
             return values
         held = self.exact(values)
+        self.gather()
         self.distributed.all_reduce(held)
         return self.array(held)
 
@@ -190,9 +253,25 @@ class Session(abc.ABC):
     def tensor(self, values: Array) -> Any:
         """An array as a tensor, on the host perhaps."""
 
-    @abc.abstractmethod
     def files(self, reader: Any, batches: Iterable[Any]) -> Iterable[tuple[Any, Any, str]]:
-        """Yield batches of `reader`, maybe on the host, with notes; repeatable."""
+        """Yield batches of `reader`, maybe on the host, with notes; repeatable.
+
+        Ends the run if /dev/shm is too small for them.
+        """
+        self._kept += kept_bytes(reader, batches, self.settings.workers)
+        system, here = os.statvfs(SHARED), int(str(self.libraries()["local_world_size"] or 1))
+        size, free = (count * system.f_frsize for count in (system.f_blocks, system.f_bavail))
+        if self._kept * here > size or self._kept > free:
+            refuse(
+                f"{SHARED} has {size / MIB:.1f} MiB, {free / MIB:.1f} MiB of them free, and the "
+                f"loader processes keep up to {self._kept * here / MIB:.1f} MiB of batches there; "
+                "give the pool a larger `shm`, or take fewer --workers or a smaller --batch-size"
+            )
+        return self.loader(reader, batches)
+
+    @abc.abstractmethod
+    def loader(self, reader: Any, batches: Iterable[Any]) -> Iterable[tuple[Any, Any, str]]:
+        """The framework's loader for `files`."""
 
     @abc.abstractmethod
     def on_device(
@@ -227,6 +306,7 @@ class Session(abc.ABC):
     def wait_for_all(self) -> None:
         """Return once every rank has called this."""
         if self.backend is not None:
+            self.gather()
             self.distributed.barrier()
 
     def synchronises(self, sync_bn: bool) -> bool:
@@ -240,6 +320,7 @@ class Session(abc.ABC):
     def mean(self, values: Any) -> Any:
         """The mean of `values` over the ranks, in place."""
         if self.place.world_size > 1:
+            self.gather()
             self.distributed.all_reduce(values)
             values /= self.place.world_size
         return values

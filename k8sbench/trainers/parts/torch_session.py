@@ -11,10 +11,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from multiprocessing.queues import Queue
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +26,15 @@ from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 from torch.utils.data import DataLoader
 
-from k8sbench.trainers.parts import ending, loop, session
+from k8sbench.trainers.parts import ending, loop, session, watch
 from k8sbench.trainers.parts.events import Place
 from k8sbench.trainers.parts.samples import Array, Normalise, Read, collate
 from k8sbench.trainers.parts.settings import Settings, refuse
 
 MOMENTUM = "momentum_buffer"  # as torch.optim.SGD calls it
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
-# A collective that takes longer than this has lost a peer. The first steps of a compiled model
-# on many ranks can take some minutes.
-COLLECTIVE_TIMEOUT = timedelta(minutes=10)
+# Of a collective: `watch` ends a job that hangs, and knows a hanging rank from a slow one.
+NO_LIMIT = timedelta(days=7)
 
 
 class Session(session.Session):
@@ -47,12 +48,27 @@ class Session(session.Session):
         super().__init__(settings, place, index)
         self.device = torch.device("cpu" if index is None else f"cuda:{index}")
 
+    @property
+    def meeting_point(self) -> tuple[str, int]:
+        return os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+
+    @functools.cached_property
+    def store(self) -> dist.TCPStore:
+        by_launcher = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+        return dist.TCPStore(
+            *self.meeting_point,
+            is_master=self.place.first and not by_launcher,
+            timeout=timedelta(seconds=watch.LIMIT),
+            wait_for_workers=False,
+        )
+
     def meet(self) -> None:
         by_nccl = self.backend == "nccl"
         with contextlib.nullcontext() if by_nccl else _quiet_stdout():
             dist.init_process_group(
                 self.backend,
-                timeout=COLLECTIVE_TIMEOUT,
+                timeout=NO_LIMIT,
+                store=self.store,
                 rank=self.place.rank,
                 world_size=self.place.world_size,
                 device_id=self.device if by_nccl else None,  # so that NCCL connects now
@@ -158,7 +174,7 @@ class Session(session.Session):
     def tensor(self, values: Array) -> Tensor:
         return torch.from_numpy(values)
 
-    def files(self, reader: Any, batches: Iterable[Any]) -> DataLoader[tuple[Tensor, Tensor, str]]:
+    def loader(self, reader: Any, batches: Iterable[Any]) -> DataLoader[tuple[Tensor, Tensor, str]]:
         return DataLoader(
             reader,
             batch_sampler=batches,
@@ -166,7 +182,7 @@ class Session(session.Session):
             # To be asked again; each has two batches ready, as upstream's: more fill /dev/shm.
             persistent_workers=self.settings.workers > 0,
             collate_fn=_collate,
-            worker_init_fn=lambda _: ending.outlive_sigterm(),
+            worker_init_fn=_in_loader,
             pin_memory=self.on_gpu,
             generator=torch.Generator(),  # else it would draw from the one that dropout draws from
         )
@@ -207,6 +223,18 @@ class Session(session.Session):
         gpu = torch.cuda.get_device_properties(self.device)
         address = f"{gpu.pci_domain_id:08x}:{gpu.pci_bus_id:02x}:{gpu.pci_device_id:02x}.0"
         return gpu, address, str(gpu.uuid)
+
+
+def _in_loader(_: int) -> None:
+    ending.outlive_sigterm()
+    setattr(Queue, "_on_queue_feeder_error", staticmethod(_lost))  # noqa: B010 - not in typeshed
+
+
+def _lost(error: Exception, _: object) -> None:
+    """End a loader process that cannot pass on a batch."""
+    sys.stderr.write(f"k8sbench: failed: a loader process cannot pass on a batch: {error}; ")
+    sys.stderr.write("give the pool a larger `shm`\n")
+    os._exit(1)
 
 
 def _collate(samples: Sequence[Read]) -> tuple[Tensor, Tensor, str]:

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from k8sbench.trainers.parts import checkpoints, ending
+from k8sbench.trainers.parts import checkpoints, ending, watch
 from k8sbench.trainers.parts.checkpoints import CheckpointError, Checkpoints
 from k8sbench.trainers.parts.events import rate
 from k8sbench.trainers.parts.samples import Array, Files, Ledger, Reader, ValidationBatches
@@ -234,8 +234,10 @@ class Training:
         counted = 0
         fewest = len(self.files.validation) // here.place.world_size  # samples of a rank
         of_each = math.ceil(fewest / evaluation.batch_size)
+        watch.at("in an evaluation")
         with here.inference(), here.autocast():
             for number, (inputs, targets, note) in enumerate(self.batches):
+                watch.alive()
                 told = np.array([float(ending.told.is_set())])
                 # Every rank has that many batches: the others learn that one of them is told.
                 if self.checkpoints is not None and number < of_each:
@@ -267,6 +269,7 @@ class Training:
             "was_cut": self.was_cut,
             "watch": self.watch.state(),
         }
+        watch.at("in a checkpoint")
         write = partial(checkpoints.save_state, run=self.run)
         began = time.monotonic()
         failed = self.checkpoints.save(step, write, facts)

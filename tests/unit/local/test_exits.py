@@ -238,6 +238,51 @@ def test_one_of_several_is_named(first: list[str], others: list[list[str]], repl
     assert replica in failure.sentence
 
 
+HANGS = "hangs in step 7: no rank has done anything for 300 s"
+ABSENT = "has not come: no rank has done anything for 300 s"
+CLIENTS = (
+    "torch.distributed.DistStoreError: Timed out after 301 seconds waiting for clients. 1/2 clients"
+    " joined."
+)
+
+
+@pytest.mark.parametrize(
+    ("first", "others", "told"),
+    [
+        # The watch of rank 0 names the rank for which the others wait; it is in another replica.
+        (
+            [f"k8sbench: failed: rank 9 of 16 {HANGS}", *LOST_PEER, *torchrun((0, 1))],
+            {"worker-1": [], "worker-0": torchrun((9, -9))},
+            ("worker-0", f"rank 9 of worker-0 {HANGS}."),
+        ),
+        # It was killed: that its replica ended first is no cause of its own.
+        (
+            [*LOST_PEER, *torchrun((0, -9))],
+            {"worker-0": [f"k8sbench: failed: rank 0 of 2 {HANGS}"]},
+            ("master-0", f"rank 0 of master-0 {HANGS}."),
+        ),
+        (
+            [f"k8sbench: failed: rank 8 of 16 (and 7 more) {ABSENT}", paddle(0, "exit code 1")],
+            {"worker-0": []},
+            ("worker-0", f"rank 8 of worker-0 (and 7 more) {ABSENT}."),
+        ),
+        # torchrun waits for those of the other replicas before it starts any rank.
+        (
+            [CLIENTS],
+            {"worker-0": []},
+            ("worker-0", "worker-0 has not come: 1/2 clients joined."),
+        ),
+    ],
+)
+def test_the_silent_rank_is_named_and_not_the_one_that_waited(
+    first: list[str], others: dict[str, list[str]], told: tuple[str, str]
+) -> None:
+    rest = [ended(name, None, *lines) for name, lines in others.items()]
+    failure = exits.cause(ended("master-0", 1, *first), rest)
+    assert (failure.replica, failure.sentence) == told
+    assert failure.id == "replica-failed"
+
+
 @pytest.mark.parametrize(
     "line",
     [
