@@ -38,7 +38,7 @@ UNLIMITED = 2**30
 PASSED_LIMIT = 3
 """Exit code of a child that passed its limit."""
 OUT_OF_MEMORY = {PASSED_LIMIT, -signal.SIGABRT, -signal.SIGSEGV}
-"""Ends of a child that passed its limit: code written in C ends by a signal."""
+"""Ends of a child that passed its limit; C code ends by a signal."""
 CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 """The container's limit in bytes, in cgroup v2 and v1."""
 _TURN = threading.Lock()

@@ -37,7 +37,7 @@ CANCELLED = "cancelled"
 
 
 class _Known(msgspec.Struct, kw_only=True):
-    """What this process knows of one object."""
+    """State of one object in this process."""
 
     benchmark: Benchmark
     runs: dict[str, Run] = {}

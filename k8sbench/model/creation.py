@@ -18,7 +18,7 @@ CREATION_UNKNOWN = "creation-unknown"
 QUOTA_FULL = "quota-full"
 NOT_CREATED = "not-created"
 WAITS_FOR_TURN = "waits-for-turn"
-"""Cause id of a run that is not to have a job yet: others of its set run."""
+"""Cause id of a run without a job that waits for its set."""
 RESTART_WAITS = "restart-waits"
 """Cause id of a run whose next attempt waits for the previous job's deletion."""
 OPEN = frozenset({None, CREATION_UNKNOWN, RESTART_WAITS, WAITS_FOR_TURN})

@@ -17,7 +17,7 @@ from k8sbench.model.phase import Phase as RunPhase
 from k8sbench.model.run import Run
 
 MOST = 100
-"""Runs, and rows, of one status: it must stay far below the size of an object."""
+"""Maximum runs, and rows, of a status, for the size of an object."""
 LONGEST_CAUSE, LONGEST_MESSAGE = 1024, 4096
 """Characters that the schema allows."""
 METRICS_SECONDS = 180.0

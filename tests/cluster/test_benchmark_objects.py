@@ -1,4 +1,4 @@
-"""Benchmark objects on a real API server: the schema, and a collector that serves them."""
+"""Benchmark objects on a real API server: schema and collector."""
 
 from __future__ import annotations
 

@@ -91,9 +91,9 @@ _KILLED = re.compile(
     r"exitcode: -(\d+)\b|exitcode\s+: -(\d+)\b|\bSignal (\d+) \(SIG|code -(\d+)\b"
 )
 _SILENT = re.compile(r"^k8sbench: failed: rank (\d+) of (\d+)( (?:\(|has|hangs|is).*)$")
-"""What a rank's watch wrote (k8sbench.trainers.parts.watch)."""
+"""Line of a rank's watch (k8sbench.trainers.parts.watch)."""
 _CLIENTS = re.compile(r"Timed out .* waiting for clients\. (\d+/\d+ clients joined)")
-"""What torchrun writes after it has waited for those of the other replicas."""
+"""Line of torchrun after its wait for the other replicas."""
 _OUT_OF_MEMORY = ": it was possibly out of memory."
 _REPORT_BEGINS = re.compile(r"\bapi\.py:\d+\] failed \(exitcode: ")
 _REPORT_RULES = 2

@@ -1,4 +1,4 @@
-"""What differs between two sides besides the figures: image, driver, environment, GPU metrics.
+"""Differences of two sides besides figures: image, driver, environment, metrics.
 
 Of each side the counted runs are looked at together: the values that they report, each once. What
 is momentary or names a single pod is left out; GPU metrics count as different from a change on that

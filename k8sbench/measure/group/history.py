@@ -41,7 +41,7 @@ class Between(NamedTuple):
 
 
 class _Judgement(NamedTuple):
-    """How far a set is from its level."""
+    """Distance of a set from its level."""
 
     difference: float
     """Logarithm of the median, less the level."""

@@ -72,7 +72,7 @@ ROUNDS = itertools.count(1)  # Paddle has one store and one process group in a p
 
 
 class _Store:
-    """Paddle's store of keys, which a signal would break in the middle of a call."""
+    """Paddle's store of keys, with signals blocked during its calls."""
 
     def __init__(self, host: str, port: int, is_first: bool) -> None:
         with _unsignalled():  # its thread, too

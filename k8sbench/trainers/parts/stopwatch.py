@@ -52,7 +52,7 @@ class Stopwatch:
         return abs(self._wall() - self._monotonic() - self._ahead) < SET_SECONDS
 
     def state(self) -> dict[str, object]:
-        """What `resume` needs, as plain JSON."""
+        """The state that `resume` needs, as plain JSON."""
         wall = self._wall() if self._is_steady() else math.nan
         now = self._monotonic()
         return {"seconds": self.seconds(), "boot": self.boot, "clock": now, "time": wall}

@@ -41,7 +41,7 @@ _WORDS = slice(_HEAD.size, _HEAD.size + 80)
 
 @dataclass
 class Sign:
-    """What the watch of a rank has last reported of it."""
+    """Last report of the watch of a rank."""
 
     position: int  # what the rank has done, counted; every rank does the same in the same order
     words: str  # where that is: "in step 17"

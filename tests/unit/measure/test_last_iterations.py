@@ -179,7 +179,7 @@ def test_the_log_of_a_resumed_run_is_added_up_from_its_first_line() -> None:
 
 
 def test_last_digits_do_not_add_up() -> None:
-    """What a line adds may be less than its mean's last digit, or negative."""
+    """A line may add less than its mean's last digit, or a negative time."""
     times = [0.0102 + 0.0009 * (step % 7 == 0) for step in range(2000)]
     found = mmengine(overlapping(times, every=1, size=100, epoch=2000), warmup=500)
     assert (found.verdict, found.iterations, found.records) == ("valid", 1500, 1500)
@@ -189,7 +189,7 @@ def test_last_digits_do_not_add_up() -> None:
 
 @pytest.mark.parametrize("kept", [True, False], ids=["kept", "forgotten"])
 def test_after_a_restart_means_may_reach_back_or_begin_anew(kept: bool) -> None:
-    """From the checkpoint at 400 the steps after it run again; the first takes 5 s longer."""
+    """Steps after 400 run again; the first takes 5 s longer."""
     times = slow_starts(1000, 100)
     again = [5.5, *times[401:]]
     before = list(overlapping(times[:430], every=10, size=50, epoch=1000))

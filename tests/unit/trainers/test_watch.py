@@ -1,4 +1,4 @@
-"""Which rank of a job that hangs is the silent one."""
+"""The silent rank of a job that hangs."""
 
 from collections.abc import Mapping
 
