@@ -161,7 +161,7 @@ def test_on_a_full_disk_a_run_goes_on_and_says_so(
     found = run(capfd, "resnet50", *options)
     assert [(event["step"], event["failed"]) for event in only(found, "checkpoint")] == [
         (step, f"{tmp_path}/run/.step-{step:010d}.part/rank-0/common.npz: No space left on device")
-        for step in (6, 10)  # after whole steps of the optimizer, of two batches each
+        for step in (5, 10)
     ]
     assert len(losses(found)) == found[-1]["steps"] == LENGTH
     assert list((tmp_path / "run").iterdir()) == []

@@ -374,10 +374,11 @@ class Work(loop.Work):
 
 def train(work: Work, settings: Settings) -> None:
     """Run one rank from its start line to its last."""
-    with open_session(settings) as here:
-        if work.sharded is not None and here.scales and here.place.world_size > 1:
-            # An overflow in one rank's shard would make that rank alone leave out its step.
-            refuse("--amp-dtype fp16 with a sharded layer runs on one rank only; use bf16 or none")
+    here = open_session(settings)
+    if work.sharded is not None and here.scales and here.place.world_size > 1:
+        # An overflow in one rank's shard would make that rank alone leave out its step.
+        refuse("--amp-dtype fp16 with a sharded layer runs on one rank only; use bf16 or none")
+    with here:
         options = dict(work.options(here))
         if flags := here.set_flags(work.flags):
             options["flags"] = flags
