@@ -247,8 +247,11 @@ class Objects(Protocol):
     def problem(self) -> str:
         """Reason why objects are not known or not all served; empty without one."""
 
-    def current(self) -> Mapping[str, Benchmark] | None:
-        """Return all objects by uid; None while they are not known."""
+    def current(self) -> Mapping[str, Benchmark | None] | None:
+        """Return all objects by uid; None while they are not known.
+
+        An object that cannot be read is None: nothing is to be concluded from it.
+        """
 
     def write(self, known: Benchmark, status: Mapping[str, Any]) -> None:
         """Merge a patch into the status of an object, unless it is gone.

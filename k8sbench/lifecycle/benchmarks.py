@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
 import msgspec
 
-from k8sbench.lifecycle.context import BENCHMARK, MANIFEST, PlannedCase, Reporter, RunContext
+from k8sbench.lifecycle.context import PlannedCase, Reporter, RunContext
 from k8sbench.lifecycle.executor import Executor
+from k8sbench.lifecycle.starting import keep_inputs
 from k8sbench.model import creation
 from k8sbench.model.benchmark_object import MOST_RUNS, Benchmark
 from k8sbench.model.errors import BenchError, UsageError
@@ -30,7 +31,7 @@ from k8sbench.report import benchmark_status
 PASS_SECONDS = 1.0
 """Interval of passes over the objects."""
 AGAIN_SECONDS = 15.0
-"""Interval of attempts to plan an object while the cluster does not answer."""
+"""Interval of attempts to plan an object, or to write its status, after a failure."""
 DELETED = "Its Benchmark was deleted."
 CANCELLED = "cancelled"
 """Cause id of runs that their object cancels."""
@@ -52,6 +53,8 @@ class _Known(msgspec.Struct, kw_only=True):
     """Next time to plan it, Unix seconds."""
     writes: Future[None] | None = None
     """Pending write of its status."""
+    write_at: float = -math.inf
+    """Next time to write it, Unix seconds."""
     status: Mapping[str, Any] = {}
     """Status that was written last."""
 
@@ -83,11 +86,6 @@ class Benchmarks:
         self._said = ""
         """Problem that was noted last."""
 
-    @property
-    def problem(self) -> str:
-        """Reason why objects are not served; empty without one."""
-        return self._objects.problem
-
     def take(self, runs: Iterable[Run]) -> None:
         """Take in the latest records of runs."""
         for run in runs:
@@ -110,6 +108,8 @@ class Benchmarks:
             self._is_begun = True
             self._cancel_orphans(current)
         for uid, benchmark in current.items():
+            if benchmark is None:
+                continue
             if uid not in self._known:
                 runs = {} if benchmark.is_over else self._recorded(benchmark)
                 self._known[uid] = _Known(benchmark=benchmark, runs=runs)
@@ -137,7 +137,7 @@ class Benchmarks:
 
     # -- cancelling -----------------------------------------------------------------------------
 
-    def _cancel_orphans(self, current: Mapping[str, Benchmark]) -> None:
+    def _cancel_orphans(self, current: Collection[str]) -> None:
         """Cancel the runs whose object was deleted while nobody looked."""
         for run in self._context.store.runs(RunFilter(unfinished=True)):
             uid, is_here = run.plan.requested_by, run.is_at(self._context.location)
@@ -185,6 +185,7 @@ class Benchmarks:
     def _record(self, known: _Known, cases: Sequence[PlannedCase]) -> None:
         """Record the runs of an object that are not on record yet."""
         benchmark, store = known.benchmark, self._context.store
+        known.runs |= self._recorded(benchmark)  # an attempt that failed may have left some
         wanted = [case for case in cases for _ in range(case.repeats)]
         if len(wanted) > MOST_RUNS:
             raise UsageError(
@@ -204,19 +205,14 @@ class Benchmarks:
         context, store = self._context, self._context.store
         draft = msgspec.structs.replace(case.draft, requested_by=benchmark.uid)
         case = msgspec.structs.replace(case, draft=draft)
-        store.claims.claim(run_id)
         repeat = store.next_repeat(benchmark.set_name, case_key(draft))
         plan = case.plan(run_id, benchmark.set_name, repeat)
         manifests = case.manifests(plan)
         now = context.clock()
-        run = store.record(plan, at=now, owner=None, location=context.location)
-        store.keep(run_id, MANIFEST, case.text(manifests))
-        if case.benchmark_file:
-            store.keep(run_id, BENCHMARK, case.benchmark_file)
+        store.record(plan, at=now, owner=None, location=context.location)
+        keep_inputs(store, run_id, case, manifests)
         parallel = benchmark.wanted.parallel
-        run = store.move(run_id, creation.in_turn(parallel, benchmark.set_name, now))
-        store.claims.release(run_id)
-        return run
+        return store.move(run_id, creation.in_turn(parallel, benchmark.set_name, now))
 
     # -- turns ----------------------------------------------------------------------------------
 
@@ -264,10 +260,11 @@ class Benchmarks:
                 return
             error, known.writes = known.writes.exception(), None
             if error is not None:
-                known.status = {}
+                known.status, known.write_at = {}, now + AGAIN_SECONDS
                 self._reporter.note(f"warning: {error}")
-                return
         benchmark = known.benchmark
+        if now < known.write_at:
+            return
         if benchmark.is_over:
             known.runs = {}
             expires = benchmark.expires_at
@@ -283,7 +280,8 @@ class Benchmarks:
 
     def _status(self, known: _Known, now: float) -> Mapping[str, Any]:
         return benchmark_status.status_of(
-            *(known.benchmark, list(known.runs.values())),
+            known.benchmark,
+            list(known.runs.values()),
             planned=known.planned,
             problem=known.problem,
             now=now,

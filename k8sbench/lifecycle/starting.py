@@ -20,7 +20,7 @@ from k8sbench.model.ownership import Turn
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.run import Run
-from k8sbench.ports import Manifest
+from k8sbench.ports import Manifest, Store
 
 REPEAT_TRIES = 100
 """Most tries to find a free repeat number.
@@ -81,9 +81,7 @@ class Starting:
         """Keep the run's manifests, and queue the creation of its job."""
         store = self._context.store
         try:
-            store.keep(run.run_id, MANIFEST, case.text(manifests))
-            if case.benchmark_file:
-                store.keep(run.run_id, BENCHMARK, case.benchmark_file)
+            keep_inputs(store, run.run_id, case, manifests)
         except BenchError as error:
             # An intent that cannot be recorded is not carried out.
             now, survives = self._context.clock(), self._survives
@@ -211,6 +209,15 @@ class Starting:
         except BaseException:
             context.store.claims.release(run_id)
             raise
+
+
+def keep_inputs(
+    store: Store, run_id: str, case: PlannedCase, manifests: Sequence[Manifest]
+) -> None:
+    """Keep a run's manifests, and the user's benchmark file, with its record."""
+    store.keep(run_id, MANIFEST, case.text(manifests))
+    if case.benchmark_file:
+        store.keep(run_id, BENCHMARK, case.benchmark_file)
 
 
 def _may_go_on(run: Run, plan: RunPlan) -> bool:

@@ -58,8 +58,12 @@ def admitted(at: float) -> Transition:
 
 
 def waits_for_turn(run: Run) -> bool:
-    """Return True if a run is not to have a job yet."""
-    return run.history[-1].cause_id == WAITS_FOR_TURN
+    """Return True if a run is not to have a job yet.
+
+    Also True for the run of an object that is only recorded: a kill came before its turn was.
+    """
+    is_bare = run.plan.requested_by is not None and len(run.history) == 1
+    return is_bare or run.history[-1].cause_id == WAITS_FOR_TURN
 
 
 def again(at: float) -> Transition:

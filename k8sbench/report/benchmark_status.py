@@ -57,12 +57,18 @@ def status_of(
         },
         "conditions": [
             _condition(
-                *(benchmark, COMPLETE, "True" if is_complete else "False", now),
+                benchmark,
+                COMPLETE,
+                "True" if is_complete else "False",
+                now,
                 _reason(phase, problem, is_planned=planned is not None),
                 str(problem) if problem else f"{ended} of {_counted_runs(total)} ended",
             ),
             _condition(
-                *(benchmark, VALID, _is_valid(states, is_complete=is_complete), now),
+                benchmark,
+                VALID,
+                _is_valid(states, is_complete=is_complete),
+                now,
                 *_validity(groups, is_complete=is_complete),
             ),
         ],

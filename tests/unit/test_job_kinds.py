@@ -19,6 +19,7 @@ from k8sbench.model.kinds import CONDITIONS, KINDS, JobKind, default_kind, kind_
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.render import templates
+from k8sbench.trainers import paddle_launch
 from tests.tiers import ROOT
 from tests.unit import demo_kind
 from tests.unit.doctor import clusters
@@ -191,3 +192,9 @@ def test_replicas_stand_in_the_order_of_their_ranks(demo: JobKind) -> None:
     for kind in KINDS.values():
         names = kind.names(12)
         assert sorted(set(names), key=rank_order) == names
+
+
+def test_torchrun_waits_as_long_for_a_node_as_a_rank_does_for_another() -> None:
+    """The trainers travel alone, and cannot share the number."""
+    words = [word for kind in KINDS.values() for word in kind.launcher if "timeout" in word]
+    assert set(words) == {f"--rdzv-conf=timeout={paddle_launch.LIMIT:.0f}"}

@@ -32,16 +32,19 @@ class BenchmarkObjects:
     def __init__(self, api: Api) -> None:
         self._api = api
         self._lock = threading.Lock()
-        self._found: dict[str, Benchmark] = {}
-        """By uid."""
+        self._found: dict[str, Benchmark | None] = {}
+        """By uid; None for one that was never read."""
         self._unreadable: dict[str, str] = {}
         """uid → why an object is not read."""
         self._is_listed = False
         self._fault: ApiFault | None = None
         self._watch = Reflector(api, KIND, lambda found: found, self._take)
 
-    def current(self) -> dict[str, Benchmark] | None:
-        """Return all objects by uid; None before the first complete list."""
+    def current(self) -> dict[str, Benchmark | None] | None:
+        """Return all objects by uid; None before the first complete list.
+
+        An object that cannot be read is as it was read before, or None.
+        """
         with self._lock:
             return dict(self._found) if self._is_listed else None
 
@@ -101,5 +104,6 @@ class BenchmarkObjects:
         try:
             self._found[uid] = benchmark_object.read(found)
         except msgspec.ValidationError as error:
-            # Of a newer CRD: runs that are known go on; nothing is concluded from the rest.
+            # Of a newer CRD: its runs go on.
+            self._found.setdefault(uid, None)
             self._unreadable[uid] = f"Benchmark {name} cannot be read: {error}."

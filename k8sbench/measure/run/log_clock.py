@@ -106,7 +106,7 @@ class LogClock:
         self._largest: Step | None = None
         """The largest step that only training explains."""
         self._size = (False, 0.0)
-        """True if it is back, and its seconds; a step back is larger than all others."""
+        """True if it is back, and its seconds; any step back is larger."""
         self._records = 0
         self._iterations = 0
         self._time = 0.0

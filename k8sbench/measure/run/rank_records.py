@@ -289,7 +289,18 @@ class RankRecords:
         if position - covered < self.window.warmup:
             self.tally.began = at
         passed = 0.0 if restart or passed is None else passed
-        entry = Entry(*(line, distance, covered, time, printed, at, passed, counts, steady, alone))
+        entry = Entry(
+            line=line,
+            distance=distance,
+            covered=covered,
+            time=time,
+            printed=printed,
+            at=at,
+            passed=passed,
+            counts=counts,
+            steady=steady,
+            compares=alone,
+        )
         self.sums.add(entry)
         self.clock.compare(entry)
 

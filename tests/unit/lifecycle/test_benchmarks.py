@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.lifecycle import benchmarks
+from k8sbench.lifecycle import benchmarks, collecting
 from k8sbench.lifecycle.benchmarks import Benchmarks
 from k8sbench.lifecycle.context import PlannedCase
 from k8sbench.lifecycle.executor import Executor
 from k8sbench.model.benchmark_object import Benchmark, Wanted
-from k8sbench.model.errors import BenchError, Unreachable, UsageError
+from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.ports import RunFilter, Store
 from tests.unit.lifecycle.played import FakeCluster, Silent, at, context, planned_case
@@ -28,7 +28,10 @@ class FakeObjects:
 
     def __init__(self) -> None:
         self.found: dict[str, Benchmark] = {}
+        self.unreadable: set[str] = set()
         self.is_known = True
+        self.refusal: BenchError | None = None
+        """Raised when a status is written."""
 
     def create(self, name: str, uid: str = "", *, created_at: float = 5.0, **spec: Any) -> str:
         uid = uid or f"uid-{name}"
@@ -43,10 +46,13 @@ class FakeObjects:
         wanted = msgspec.structs.replace(was.wanted, **spec)
         self.found[uid] = msgspec.structs.replace(was, wanted=wanted, generation=was.generation + 1)
 
-    def current(self) -> Mapping[str, Benchmark] | None:
-        return dict(self.found) if self.is_known else None
+    def current(self) -> Mapping[str, Benchmark | None] | None:
+        found = {uid: None if uid in self.unreadable else one for uid, one in self.found.items()}
+        return found if self.is_known else None
 
     def write(self, known: Benchmark, status: Mapping[str, Any]) -> None:
+        if self.refusal is not None:
+            raise self.refusal
         if (was := self.found.get(known.uid)) is not None:
             merged = {**was.status, **status}
             self.found[known.uid] = msgspec.structs.replace(was, status=merged)
@@ -242,3 +248,52 @@ def test_a_refused_job_is_a_failed_run_of_its_object(store: Store, objects: Fake
     operator.end("a-2")
     assert operator.status(uid)["phase"] == "Failed"
     assert "No." in operator.status(uid)["runs"][0]["cause"]
+
+
+@pytest.mark.parametrize("write", ["keep", "move"])
+def test_a_run_that_is_recorded_in_part_is_completed_and_not_repeated(
+    operator: Operator, objects: FakeObjects, monkeypatch: pytest.MonkeyPatch, write: str
+) -> None:
+    def full(*_: object) -> None:
+        raise StoreError("The disk is full.")
+
+    uid = objects.create("a", repeats=2)
+    with monkeypatch.context() as broken:
+        broken.setattr(operator.store, write, full)
+        operator.passes()
+    assert operator.phases() == {"a-1": "Created"}
+    assert operator.active() == []
+    # Another process finds it, too, and does not look for a job that nobody has asked for.
+    here = context(operator.store, operator.cluster)
+    assert collecting.open_runs(here) == []
+    operator.passes(20)
+    assert operator.phases() == {"a-1": "Created", "a-2": "Created"}
+    operator.end("a-1")
+    operator.end("a-2")
+    assert operator.status(uid)["phase"] == "Succeeded"
+    assert operator.cluster.created == ["a-1", "a-2"]
+
+
+def test_of_an_object_that_cannot_be_read_nothing_is_concluded(
+    operator: Operator, objects: FakeObjects
+) -> None:
+    uid = objects.create("a", repeats=2)
+    operator.passes()
+    objects.unreadable.add(uid)
+    another = Operator(operator.store, operator.cluster, objects)
+    another.executor.take(operator.store.run("a-1"))
+    another.passes()
+    assert another.phases() == {"a-1": "Created", "a-2": "Created"}
+    assert another.active() == ["a-1"]
+
+
+def test_a_status_that_cannot_be_written_is_written_later(
+    operator: Operator, objects: FakeObjects
+) -> None:
+    objects.refusal = Unreachable("The API server is away.")
+    uid = objects.create("a")
+    operator.passes(4)
+    assert operator.reporter.reported.count("warning: The API server is away.") == 1
+    objects.refusal = None
+    operator.passes(20)
+    assert operator.status(uid)["phase"] == "Running"

@@ -1,0 +1,59 @@
+"""Benchmark objects as their watch reports them."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from k8sbench.adapters.kubernetes import benchmark_objects
+from k8sbench.adapters.kubernetes.benchmark_objects import BenchmarkObjects
+from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
+from k8sbench.adapters.kubernetes.watching.reflector import Changed, Deleted, Failed, Listed, Works
+
+
+def changed(**spec: Any) -> Changed:
+    metadata = {"name": "a", "uid": "u", "generation": 1}
+    return Changed("Benchmark", {"metadata": metadata, "spec": {"benchmark": "seg", **spec}})
+
+
+LISTED = Listed("Benchmark", frozenset({"a"}), 0.0)
+MISSING = ApiFault(404, "NotFound", "the server could not find the requested resource")
+
+
+@pytest.fixture
+def objects(monkeypatch: pytest.MonkeyPatch) -> BenchmarkObjects:
+    monkeypatch.setattr(benchmark_objects, "Reflector", lambda *_: None)
+    return BenchmarkObjects(cast("Api", None))
+
+
+def test_objects_are_known_after_the_first_complete_list(objects: BenchmarkObjects) -> None:
+    objects._take(changed())
+    assert objects.current() is None
+    objects._take(LISTED)
+    (found,) = (objects.current() or {}).values()
+    assert found is not None
+    assert found.wanted.benchmark == "seg"
+    objects._take(Deleted("Benchmark", "a", "u", None))
+    assert objects.current() == {}
+
+
+def test_an_object_of_a_newer_schema_is_as_it_was_read_before(objects: BenchmarkObjects) -> None:
+    objects._take(LISTED)
+    objects._take(changed(newer=1))
+    assert objects.current() == {"u": None}
+    assert "Benchmark a cannot be read" in objects.problem
+    objects._take(changed(parallel=2))
+    before = objects.current()
+    objects._take(changed(newer=1))
+    assert objects.current() == before
+    objects._take(changed())
+    assert objects.problem == ""
+
+
+def test_a_cluster_without_the_type_is_a_problem_until_it_has_it(objects: BenchmarkObjects) -> None:
+    objects._take(Failed("Benchmark", MISSING))
+    assert objects.problem == benchmark_objects.MISSING
+    assert objects.current() is None
+    objects._take(Works("Benchmark"))
+    assert objects.problem == ""
