@@ -88,6 +88,8 @@ class Namespace:
         """By run and attempt."""
         self.disks: list[Disk] = []
         self.away_until = 0.0
+        self.most: dict[str, int] = {}
+        """Most jobs at a time that a set was ever allowed, by set; else any number."""
         self.rooms = world.dice.choice([2, 3, 8])
         self._uids = 0
 
@@ -131,9 +133,28 @@ class Namespace:
         )
         self.jobs[plan.run_id] = job
         world.note(f"job {plan.run_id} (attempt {attempt}) is created")
+        live = [one.run_id for one in self.live_jobs(plan.set_name)]
+        if len(live) > self.most.get(plan.set_name, len(live)):
+            raise Violation(f"{live} of set {plan.set_name} run at a time.")
         if turn is None:
             self.live(job)
         return job
+
+    def live_jobs(self, set_name: str) -> list[Job]:
+        """Return the jobs of a set that have not ended, without copies."""
+        now, jobs = self.world.now, self.jobs.values()
+        of_set = (job for job in jobs if job.plan.set_name == set_name and not job.is_copy)
+        return [job for job in of_set if not (job.is_over(now) or now >= (job.gone_at or math.inf))]
+
+    def delete_by_hand(self, job: Job) -> None:
+        """Have a user delete a job."""
+        self.world.note(f"job {job.run_id} is deleted by hand")
+        self.delete(job)
+
+    def delete(self, job: Job) -> None:
+        """Delete a job: it is gone some seconds later."""
+        gone_at = self.world.now + self.world.dice.random() * GRACE
+        job.gone_at = gone_at if job.gone_at is None else min(gone_at, job.gone_at)
 
     def live(self, job: Job) -> None:
         """Start a job: all of its life is drawn here."""
@@ -268,22 +289,13 @@ class _Follow(msgspec.Struct, kw_only=True, eq=False):
     reported: Transition | None = None
 
 
-class SimulatedCluster:
-    """The port as one process has it."""
+class Connection:
+    """Connection of a process to the API server."""
 
-    name = "kubernetes"
-    jobs_outlive_us = True
+    def __init__(self, namespace: Namespace, process: Process) -> None:
+        self._namespace, self._process, self._world = namespace, process, namespace.world
 
-    def __init__(self, namespace: Namespace, process: Process, store: Disk) -> None:
-        self._namespace, self._process, self._disk = namespace, process, store
-        self._world = namespace.world
-        self.followed: dict[str, _Follow] = {}
-        self._lag = 0.0
-        process.at_end.append(self.followed.clear)
-
-    # -- requests -------------------------------------------------------------------------------
-
-    def _ask(self, what: str) -> None:
+    def request(self, what: str) -> None:
         """Make a request: the process may die, the API server be down."""
         self._process.effect(what)
         world, namespace = self._world, self._namespace
@@ -292,10 +304,26 @@ class SimulatedCluster:
         if world.now < namespace.away_until:
             world.sleep(world.dice.random() * 5.0)
             self._process.effect(what)
+        if world.now < namespace.away_until or world.happens("throttled"):
             error = Unreachable("The API server does not answer.")
             error.cause_id = "api-unreachable"
-            if world.now < namespace.away_until:
-                raise error
+            raise error
+
+
+class SimulatedCluster(Connection):
+    """The port as one process has it."""
+
+    name = "kubernetes"
+    jobs_outlive_us = True
+
+    def __init__(self, namespace: Namespace, process: Process, store: Disk) -> None:
+        super().__init__(namespace, process)
+        self._disk = store
+        self.followed: dict[str, _Follow] = {}
+        self._lag = 0.0
+        process.at_end.append(self.followed.clear)
+
+    # -- requests -------------------------------------------------------------------------------
 
     def _read(self, run_id: str) -> Job | None:
         """Read a job; what is read may be some seconds old."""
@@ -315,6 +343,11 @@ class SimulatedCluster:
             copy = f"a copy of {job.run_id}"
             raise Violation(f"{self._disk.name}: {copy} is taken for the run's job.")
 
+    def _check_alone(self, run_id: str) -> None:
+        holder = self._disk.claimed.get(run_id)
+        if holder is not None and holder is not self._process:
+            raise Violation(f"{self._process.name} acts on {run_id}, which {holder.name} follows.")
+
     def _check_ours(self, job: Job) -> None:
         self._check_copy(job)
         if not self._whose(job).is_ours:
@@ -330,9 +363,10 @@ class SimulatedCluster:
         name = COLLECTOR if OWNER_ANNOTATION in text else self._disk.name
         new = plan, attempt, JobOwner(store=name, host=name), turn
         try:
-            self._ask("create")
+            self.request("create")
         except Unreachable as error:
             raise creation.unknown_error(run_id, "the API server gave no answer.") from error
+        self._check_alone(run_id)
         job = namespace.job(run_id)
         if job is not None and job.attempt < attempt:
             # Whether it is a copy is seen when it is to be cleared away, which is tried again.
@@ -375,7 +409,8 @@ class SimulatedCluster:
                 self._new(plan, attempt, owner, turn)
 
     def clear(self, run: Run) -> None:
-        self._ask("clear")
+        self.request("clear")
+        self._check_alone(run.run_id)
         job = self._namespace.job(run.run_id)
         if job is None or job.attempt >= run.attempt:
             return
@@ -385,7 +420,7 @@ class SimulatedCluster:
         if job.cancel is not None and not attempts.is_continued(run):
             raise BenchError("someone has cancelled its job meanwhile.")
         self._namespace.check_removal(self._disk, job)
-        self._delete(job)
+        self._namespace.delete(job)
         raise EarlierAttempt("the job of the attempt before is not gone.")
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
@@ -393,7 +428,7 @@ class SimulatedCluster:
         self.followed[run.run_id] = _Follow(attempt=run.attempt, uid=run.job_uid, marks=marks)
 
     def jobs(self, run_ids: Collection[str] | None = None) -> Sequence[FoundJob]:
-        self._ask("list")
+        self.request("list")
         found = []
         for run_id in list(self._namespace.jobs):
             if (job := self._read(run_id)) is not None and (run_ids is None or run_id in run_ids):
@@ -420,14 +455,14 @@ class SimulatedCluster:
         return [JobEvent(run_id=run.run_id, transition=step) for step in seen[-1:]]
 
     def printed(self, run: Run) -> Iterator[LogLine]:
-        self._ask("read logs")
+        self.request("read logs")
         job = self._read(run.run_id)
         every = [] if job is None else itertools.chain(*job.lines.values())
         until = self._world.now if job is None else min(self._world.now, job.end.at)
         return (line for line in every if line.at <= until and job and line not in job.lost)
 
     def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
-        self._ask("cancel")
+        self.request("cancel")
         self._cancel(run_id, cause, cause_id)
 
     def _cancel(self, run_id: str, cause: str, cause_id: str) -> None:
@@ -441,35 +476,31 @@ class SimulatedCluster:
             job.end = Transition(
                 phase=Phase.CANCELLED, at=self._world.now, cause=cause, cause_id=cause_id
             )
-            self._delete(job)
-
-    def _delete(self, job: Job) -> None:
-        gone_at = self._world.now + self._world.dice.random() * GRACE
-        job.gone_at = gone_at if job.gone_at is None else min(gone_at, job.gone_at)
+            self._namespace.delete(job)
 
     def release(self, run_id: str) -> None:
         self.followed.pop(run_id, None)
 
     def ask(self, run_id: str, wish: Wish) -> None:
-        self._ask("ask the owner")
+        self.request("ask the owner")
         if (job := self._namespace.job(run_id)) is not None:
             job.wish = wish
 
     def answer(self, run_id: str) -> None:
-        self._ask("answer")
+        self.request("answer")
         if (job := self._namespace.job(run_id)) is not None:
             self._check_ours(job)
             job.wish = None
 
     def admit(self, run_id: str) -> None:
-        self._ask("admit")
+        self.request("admit")
         job = self._namespace.job(run_id)
         if job is not None and job.turn is not None and job.cancel is None:
             self._check_ours(job)
             self._namespace.live(job)
 
     def take_over(self, run_id: str, known: Ownership) -> bool:
-        self._ask("take over")
+        self.request("take over")
         job = self._namespace.job(run_id)
         if job is not None:
             self._check_copy(job)
@@ -490,7 +521,8 @@ class SimulatedCluster:
         uid: str | None = None,
         force: bool = False,
     ) -> str | None:
-        self._ask("delete")
+        self.request("delete")
+        self._check_alone(run_id)
         job = self._namespace.job(run_id)
         if job is None or (uid is not None and uid != job.uid):
             return None
@@ -503,7 +535,7 @@ class SimulatedCluster:
             self._cancel(run_id, "It was deleted.", "deleted")
             return None
         self._namespace.check_removal(self._disk, job)
-        self._delete(job)
+        self._namespace.delete(job)
         return None
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ write.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -96,8 +96,15 @@ class SimulatedStore:
 
     identity = "simulated"
 
-    def __init__(self, disk: Disk, process: Process) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        process: Process,
+        check: Callable[[Run, Run], None] = lambda _, __: None,
+    ) -> None:
         self.disk, self._process = disk, process
+        self._check = check
+        """Is called with a run before and after each transition."""
         self.claims = SimulatedClaims(disk, process)
         self.taken_over: set[str] = set()
         """Runs of which the collector's measurement is recorded."""
@@ -166,7 +173,10 @@ class SimulatedStore:
             wishes = (*wishes, owes)
         what = f"{run_id} {transition.phase} {transition.cause_id or ''}"
         self.disk.world.note(f"{self._process.name}: {what}")
-        return self._put(run, history=(*run.history, transition), wishes=wishes)
+        moved = msgspec.structs.replace(run, history=(*run.history, transition), wishes=wishes)
+        self._check(run, moved)
+        self.disk.rows[run_id] = moved
+        return moved
 
     def wish(self, run_id: str, wish: Wish) -> Run:
         self.write(f"wish to {wish.kind}")

@@ -22,7 +22,7 @@ from k8sbench.lifecycle.decide import JobView, State
 from k8sbench.lifecycle.requests import JobRequests
 from k8sbench.model import creation
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
-from tests.simulation.schedules import play
+from tests.simulation.play import play
 from tests.simulation.store import SimulatedClaims, SimulatedStore
 from tests.simulation.world import Faults, Violation
 

@@ -1,46 +1,33 @@
-"""Schedules: seeded random actions on the runs of a namespace.
-
-A schedule ends when all runs are closed.
-"""
+"""Schedules of a namespace without an operator: stores that submit and collect."""
 
 from __future__ import annotations
 
 import random
-from collections import Counter
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from k8sbench.app.cases import resumed
-from k8sbench.lifecycle import collecting, decide, owners, submitting
-from k8sbench.lifecycle.active_run import GAPS
+from k8sbench.lifecycle import collecting, owners, submitting
 from k8sbench.lifecycle.context import PlannedCase, RunContext, Stop
-from k8sbench.lifecycle.decide import Record, View, state_of
 from k8sbench.lifecycle.serving import Serving
 from k8sbench.model import attempts
-from k8sbench.model.errors import BenchError, OwnedElsewhere, Unreachable
+from k8sbench.model.errors import OwnedElsewhere, Unreachable
 from k8sbench.model.ownership import COLLECTOR
 from k8sbench.model.request import SubmitRequest
-from k8sbench.model.run import Location, Run, Wish
-from tests.simulation.cluster import Job, Namespace, SimulatedCluster
+from k8sbench.model.run import Run, Wish
+from tests.simulation.cluster import Job
+from tests.simulation.schedule import CASE, FAULTY_SECONDS, Schedule
 from tests.simulation.store import Disk, SimulatedStore
-from tests.simulation.world import BEGIN, Calls, Process, Violation, World
-from tests.unit.lifecycle.played import JOB, Silent, planned_case
-from tests.unit.store.examples import TRAINING, measurement
+from tests.simulation.world import BEGIN, Process
+from tests.unit.lifecycle.played import Silent
+from tests.unit.store.examples import TRAINING
 
-PLACE = Location(server="https://simulated:6443", namespace="bench")
-FAULTY_SECONDS = 400.0
-"""Seconds in which faults happen.
-
-Afterwards whoever takes over the runs must close them.
-"""
 ROUNDS = 6
 """Rounds of ``collect`` that close all runs once faults have stopped."""
 SET = "night"
-_CASE = planned_case("kubernetes", timeout_s=600.0)
-CASE = msgspec.structs.replace(_CASE, draft=msgspec.structs.replace(_CASE.draft, max_restarts=2))
 TRAINING_CASE = msgspec.structs.replace(
     CASE, draft=msgspec.structs.replace(CASE.draft, training=TRAINING, checkpoints="pvc:kept")
 )
@@ -48,85 +35,58 @@ TRAINS = 0.25
 """Share of the schedules whose runs are trainings, which a resumption continues."""
 COLLECTED = 0.4
 """Share of the schedules whose namespace has a collector."""
-MEASURED = measurement()
 
 
-class Schedule:
-    """One schedule; :meth:`run` raises :class:`Violation` where an invariant does not hold."""
+class WithoutOperator(Schedule):
+    """One schedule of stores that submit and collect."""
 
     def __init__(self, seed: int) -> None:
-        self.world = World(seed)
-        self.namespace = Namespace(self.world)
-        self.laptop = self._disk("laptop")
-        self.other = self._disk("other laptop")
-        self.central = self._disk(COLLECTOR)
+        super().__init__(seed)
+        self.laptop = self.disk("laptop")
+        self.other = self.disk("other laptop")
+        self.central = self.disk(COLLECTOR)
         self._numbers = 0
-        self._stop = Stop()
         trains = random.Random(seed).random() < TRAINS
         self.case = TRAINING_CASE if trains else CASE
         self.has_collector = random.Random(f"collector {seed}").random() < COLLECTED
-        self.reached: Counter[tuple[str, str, str]] = Counter()
-        """Calls of :func:`decide` by run state, job view and request."""
 
-    def _disk(self, name: str) -> Disk:
-        disk = Disk(name, self.world, self.namespace)
-        self.namespace.disks.append(disk)
-        return disk
-
-    def run(self) -> None:
-        """Play the schedule to its end."""
-        world, dice = self.world, self.world.dice
+    def begin(self) -> None:
+        dice, process = self.world.dice, self.process
         self.laptop.most = dice.randrange(1, 4)
-        self._process("submit", self.laptop, self._submit)
+        process("submit", self.laptop, self._submit)
         for _ in range(dice.randrange(0, 3)):
-            self._process("resume", self.laptop, self._resume, dice.random() * FAULTY_SECONDS)
+            process("resume", self.laptop, self._resume, dice.random() * FAULTY_SECONDS)
         for _ in range(dice.randrange(1, 5)):
-            self._process("collect", self.laptop, self._collect, dice.random() * FAULTY_SECONDS)
+            process("collect", self.laptop, self._collect, dice.random() * FAULTY_SECONDS)
         for _ in range(dice.randrange(0, 3)):
-            self._process("cancel", self.laptop, self._cancel, dice.random() * FAULTY_SECONDS)
+            process("cancel", self.laptop, self._cancel, dice.random() * FAULTY_SECONDS)
         if dice.random() < 0.3:
             for act in (self._take_over, self._collect, self._cancel):
                 if dice.random() < 0.7:
-                    self._process("other", self.other, act, dice.random() * FAULTY_SECONDS)
+                    process("other", self.other, act, dice.random() * FAULTY_SECONDS)
         if self.has_collector:
             for after in (0.0, dice.random() * FAULTY_SECONDS):
-                self._process("collector", self.central, self._serve, after)
+                process("collector", self.central, self._serve, after)
             if dice.random() < 0.3:
                 after = dice.random() * FAULTY_SECONDS
-                self._process("takes over", self.laptop, self._take_over, after)
-        world.run(lambda: world.now >= BEGIN + FAULTY_SECONDS)
-        self._stop("enough")
-        world.faults = None
-        self.namespace.away_until = 0.0
-        for disk in self.namespace.disks:
-            disk.full_until = 0.0
-        world.note("no more faults")
+                process("takes over", self.laptop, self._take_over, after)
+
+    def end(self) -> None:
+        self.stop("enough")
         collect_all = partial(self._collect, follow=True)
         for number in range(ROUNDS):
             for disk in self.namespace.disks:
-                self._process(f"{disk.name} at last", disk, collect_all, 900.0 * number)
-        world.run(self._is_over)
-        self._check_the_end()
+                self.process(f"{disk.name} at last", disk, collect_all, 900.0 * number)
+        self.world.run(self._is_over)
+        self.check_closed()
 
-    def _process(
-        self, name: str, disk: Disk, main: Callable[[RunContext], None], after: float = 0.0
-    ) -> None:
-        process = Process(self.world, name)
-
-        def program() -> None:
-            try:
-                main(self._context(process, disk))
-            except BenchError as error:
-                self.world.note(f"{name}: {type(error).__name__} {error}")
-
-        process.run(program, after)
-
-    def _context(self, process: Process, disk: Disk) -> RunContext:
+    def context(self, process: Process, disk: Disk, **changes: Any) -> RunContext:
         for_collector = (
             disk is self.laptop and self.has_collector and self.world.dice.random() < 0.8
         )
-        cluster = SimulatedCluster(self.namespace, process, disk)
-        store = SimulatedStore(disk, process)
+        here = super().context(process, disk, **changes)
+        store = here.store
+        assert isinstance(store, SimulatedStore)
 
         def collected_elsewhere(run: Run, folder: Path | None) -> Run | None:
             process.effect("ask the collector")
@@ -146,17 +106,9 @@ class Schedule:
             self._numbers += 1
             return f"run-{self._numbers}"
 
-        return RunContext(
-            store=store,
-            cluster=cluster,
-            clock=process.clock,
-            owner=None,
-            alive=lambda _: None,
+        return msgspec.structs.replace(
+            here,
             draw_run_id=name,
-            measure=lambda _, gaps: msgspec.structs.replace(MEASURED, records=len(gaps)),
-            manifests=lambda _: (JOB,),
-            pool=Calls(process),
-            location=PLACE,
             collected_elsewhere=None if disk is self.central else collected_elsewhere,
             for_collector=for_collector,
         )
@@ -240,19 +192,15 @@ class Schedule:
             return self._find(context)
 
         with Serving(find, context, Silent(), patient=True) as place:
-            while self._stop.cause is None:
+            while self.stop.cause is None:
                 place.step(1.0)
 
     # -- how it ends ----------------------------------------------------------------------------
 
     def _is_over(self) -> bool:
         if self.world.now < BEGIN + FAULTY_SECONDS + 900.0 * (ROUNDS - 1):
-            return not any(self._open()) and all(map(self._is_known, self._left()))
+            return not any(self.open()) and all(map(self._is_known, self.left()))
         return self.world.now >= BEGIN + FAULTY_SECONDS + 900.0 * (ROUNDS + 2)
-
-    def _left(self) -> list[Job]:
-        jobs = self.namespace.jobs.values()
-        return [job for job in jobs if not (job.gone_at or job.is_copy)]
 
     def _is_known(self, job: Job) -> bool:
         """Return True if the store that owns a job has it on record."""
@@ -260,48 +208,3 @@ class Schedule:
             job.owner.store == disk.name and job.run_id in disk.rows
             for disk in self.namespace.disks
         )
-
-    def _open(self) -> list[Run]:
-        return [
-            run
-            for disk in self.namespace.disks
-            for run in disk.rows.values()
-            if run.needs_collection
-        ]
-
-    def _check_the_end(self) -> None:
-        if left := self._open():
-            raise Violation(f"{left[0].run_id} is {left[0].phase} when all has calmed down.")
-        for job in self._left():
-            run_id = job.run_id
-            is_kept = any((run_id, GAPS) in disk.files for disk in self.namespace.disks)
-            if not is_kept:
-                run = self.laptop.rows[run_id]
-                raise Violation(f"Job {run_id} is left on the cluster; it is {run.phase}.")
-
-    def watched(self, record: Record, view: View, now: float) -> decide.Action:
-        """Decide, and count which cell of the table that is."""
-        wanted = "run" if record.wish is None else "end"
-        state, job = state_of(record.run).value, view.job.value
-        self.reached[state, job, wanted] += 1
-        return _DECIDE(record, view, now)
-
-
-_DECIDE = decide.decide
-
-
-def play(seed: int) -> Schedule:
-    """Play the schedule of a seed.
-
-    A violation names the seed and shows the trace.
-    """
-    schedule = Schedule(seed)
-    decide.decide = schedule.watched
-    try:
-        schedule.run()
-    except Violation as violation:
-        tail = "\n".join(schedule.world.trace[-60:])
-        raise Violation(f"seed {seed}: {violation}\n{tail}") from violation
-    finally:
-        decide.decide = _DECIDE
-    return schedule
