@@ -114,7 +114,15 @@ class Namespace:
             self.world.spawn(lambda: self._copy(job), self.world.dice.random() * 30.0)
         self.world.note(f"job {job.run_id} (attempt {job.attempt}) is gone")
 
-    def new(self, plan: RunPlan, attempt: int, owner: JobOwner, turn: Turn | None = None) -> Job:
+    def new(
+        self,
+        plan: RunPlan,
+        attempt: int,
+        owner: JobOwner,
+        turn: Turn | None = None,
+        *,
+        is_copy: bool = False,
+    ) -> Job:
         """Create a job; it lives at once unless it waits for its turn."""
         world = self.world
         self._uids += 1
@@ -130,6 +138,7 @@ class Namespace:
             owner=owner,
             began_at=math.inf,
             turn=turn,
+            is_copy=is_copy,
         )
         self.jobs[plan.run_id] = job
         world.note(f"job {plan.run_id} (attempt {attempt}) is created")
@@ -211,8 +220,8 @@ class Namespace:
 
     def _copy(self, job: Job) -> None:
         if self.job(job.run_id) is None:
-            copy = self.new(job.plan, job.attempt, job.owner)
-            copy.is_copy, copy.lost = True, set()
+            copy = self.new(job.plan, job.attempt, job.owner, is_copy=True)
+            copy.lost = set()
 
     # -- what must hold -------------------------------------------------------------------------
 

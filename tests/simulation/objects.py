@@ -42,9 +42,6 @@ class ObjectServer:
 
     def _set(self, found: Mapping[str, Benchmark]) -> None:
         self.found = found
-        for name in {benchmark.set_name for benchmark in found.values()}:
-            most = self.namespace.most.get(name, 0)
-            self.namespace.most[name] = max(limit(found, name), most)
 
     def named(self, name: str) -> Benchmark | None:
         return next((one for one in self.found.values() if one.name == name), None)
@@ -162,16 +159,6 @@ class ObjectServer:
                 raise Violation(f"Benchmark {benchmark.name} says {said}; on record: {recorded}")
 
 
-def limit(found: Mapping[str, Benchmark], set_name: str) -> int:
-    """Return the smallest ``parallel`` of a set's objects; 1 without an object."""
-    limits = (
-        one.wanted.parallel
-        for one in found.values()
-        if one.set_name == set_name and not one.is_over
-    )
-    return min(limits, default=1)
-
-
 def _is_complete(benchmark: Benchmark) -> bool:
     found = conditions({"status": benchmark.status}).get(COMPLETE)
     return found is not None and is_true(found)
@@ -201,7 +188,7 @@ class SimulatedObjects(Connection):
         self._listed_at = self._world.now + self._world.dice.random() * 5.0
         self._late_until = -math.inf
         self.seen: Mapping[str, Benchmark] | None = None
-        """Objects as the process saw them last; None before."""
+        """All objects as the process saw them last; None before."""
         self._unreadable: str | None = None
         """uid of an object that the process cannot read; None: it reads all."""
 
@@ -212,12 +199,29 @@ class SimulatedObjects(Connection):
         if self.seen is not None and world.happens("late_objects"):
             self._late_until = world.now + world.dice.random() * LONGEST_LAG
         if world.now >= max(self._late_until, self._namespace.away_until):
-            is_first, self.seen = self.seen is None, self._server.found
-            if is_first and self.seen and world.happens("unreadable_object"):
-                self._unreadable = world.dice.choice(list(self.seen))
+            if self.seen is None and world.happens("unreadable_object"):
+                self._unreadable = world.dice.choice([*self._server.found, None])
+            if self.seen is not self._server.found:
+                self.seen = self._server.found
+                self._note_limits()
         if self.seen is None:
             return None
         return {uid: None if uid == self._unreadable else one for uid, one in self.seen.items()}
+
+    def limit(self, set_name: str) -> int:
+        """Return the smallest limit of a set's objects; 1 without an object."""
+        limits = (
+            one.wanted.parallel
+            for uid, one in (self.seen or {}).items()
+            if one.set_name == set_name and not one.is_over and uid != self._unreadable
+        )
+        return min(limits, default=1)
+
+    def _note_limits(self) -> None:
+        assert self.seen is not None
+        most = self._namespace.most
+        for name in {benchmark.set_name for benchmark in self.seen.values()}:
+            most[name] = max(self.limit(name), most.get(name, 0))
 
     def write(self, known: Benchmark, status: Mapping[str, Any]) -> None:
         world, server = self._world, self._server

@@ -19,9 +19,10 @@ from k8sbench.model import creation
 from k8sbench.model.benchmark_object import Benchmark, Wanted
 from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.ownership import COLLECTOR
+from k8sbench.model.phase import LOGS_INCOMPLETE
 from k8sbench.model.run import Run
 from tests.simulation.cluster import Connection
-from tests.simulation.objects import ObjectServer, SimulatedObjects, limit
+from tests.simulation.objects import ObjectServer, SimulatedObjects
 from tests.simulation.schedule import CASE, FAULTY_SECONDS, Schedule
 from tests.simulation.store import SimulatedStore
 from tests.simulation.world import BEGIN, Calls, Process, Violation
@@ -92,9 +93,10 @@ class WithOperator(Schedule):
             repeats=dice.randrange(1, 4),
             parallel=dice.randrange(1, 4),
             max_restarts=dice.choice([0, 2]),
-            ttl_seconds_after_finished=dice.choice([None, None, 300]),
+            ttl_seconds_after_finished=dice.choice([None, None, 60]),
         )
-        self._expected[uid] = len(sizes or (None,)) * (wanted.repeats or 1)
+        count = len(sizes or (None,)) * (wanted.repeats or 1)
+        self._expected[uid] = 0 if wanted.variant == UNPLANNABLE else count
         self.server.create(name, uid, wanted)
 
     def _cancel(self) -> None:
@@ -210,8 +212,9 @@ class WithOperator(Schedule):
             for other in self._disk.rows.values()
             if other.plan.set_name == name
             and not (other.phase.final or creation.waits_for_turn(other))
+            and other.history[-1].cause_id != LOGS_INCOMPLETE  # its job has ended
         }
-        most = limit(objects.seen or {}, name)
+        most = objects.limit(name)
         if len(active - {run.run_id}) >= most:
             raise Violation(f"{run.run_id} begins beside {active} of set {name}; limit {most}.")
 
