@@ -89,8 +89,7 @@ def nodes(
 
 def _pinned(case: PlannedCase, nodes: Sequence[str]) -> list[PlannedCase]:
     """Return the same case once for each node alone."""
-    drafts = (msgspec.structs.replace(case.draft, node=node) for node in nodes)
-    return [msgspec.structs.replace(case, draft=draft) for draft in drafts]
+    return [case.on_node(node) for node in nodes]
 
 
 def _chosen(

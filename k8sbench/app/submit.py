@@ -305,9 +305,7 @@ def _cluster(
         with contextlib.closing(LocalCluster()) as local:
             yield local
         return
-    with connections.opened(
-        *(target.api, reporter.note), keep=request.keep, waits=request.wait, store=store
-    ) as cluster:
+    with connections.opened(target.api, reporter.note, keep=request.keep, store=store) as cluster:
         if not request.detach:
             cluster.create_s = creation.TRY_SECONDS
         yield cluster
