@@ -236,14 +236,12 @@ def object_of(
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec}
 
 
-def same_spec(asked: Mapping[str, Any], found: Benchmark) -> bool:
-    """Return True if an object's fixed fields are those of another one."""
-    wanted, fixed = msgspec.convert(asked["spec"], Wanted), Wanted.__struct_fields__
-    return all(
-        getattr(wanted, name) == getattr(found.wanted, name)
-        for name in fixed
-        if name not in MUTABLE
-    )
+def is_same(asked: Mapping[str, Any], found: Benchmark) -> bool:
+    """Return True if an object has the fixed fields of a new one."""
+    wanted = msgspec.convert(asked["spec"], Wanted)
+    fixed = set(Wanted.__struct_fields__) - MUTABLE - {"set"}
+    is_in_set = (wanted.set or asked["metadata"]["name"]) == found.set_name
+    return is_in_set and all(getattr(wanted, one) == getattr(found.wanted, one) for one in fixed)
 
 
 def read(found: KubeObject) -> Benchmark:

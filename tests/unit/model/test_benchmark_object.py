@@ -54,7 +54,7 @@ NOT_IN_OBJECTS = {
     "batch_size": "batchSizes is a list.",
     "detach": "The operator follows the runs.",
     "dry_run": "kubectl apply --dry-run=server.",
-    "no_collector": "An object is for the operator.",
+    "no_operator": "An object is for the operator.",
     "pools_file": "The operator reads its own.",
     "prometheus": "It is an address that the operator would call.",
     "resume": "It makes retry grow.",
