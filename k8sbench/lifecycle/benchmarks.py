@@ -89,8 +89,8 @@ class Benchmarks:
         """By uid."""
         self._due = -math.inf
         """Time of the next pass, Unix seconds."""
-        self._is_begun = False
-        """True after the first pass that saw the objects."""
+        self._seen: Collection[str] | None = None
+        """uids of the objects in the last pass; None before the first."""
         self._said = ""
         """Problem that was noted last."""
 
@@ -112,17 +112,14 @@ class Benchmarks:
         if current is None:
             return
         self.take(self._executor.runs())
-        if not self._is_begun:
-            self._is_begun = True
+        if self._seen is None or not current.keys() >= set(self._seen):
             self._cancel_orphans(current)
+        self._seen = current.keys()
         for benchmark in current.values():
             if benchmark is not None:
                 self._see(benchmark, now)
         for uid in self._known.keys() - current.keys():
-            known = self._known.pop(uid)
-            for run in known.active:
-                self._cancel(run, DELETED)
-            self._delete_kept(known, now)
+            self._delete_kept(self._known.pop(uid), now)
         for known in self._known.values():
             if not known.benchmark.is_over:
                 self._reconcile(known, now)
@@ -165,7 +162,7 @@ class Benchmarks:
     # -- cancelling -----------------------------------------------------------------------------
 
     def _cancel_orphans(self, current: Collection[str]) -> None:
-        """Cancel the runs whose object was deleted while nobody looked."""
+        """Cancel the runs whose object is gone, also of one that could not be read."""
         for run in self._context.store.runs(RunFilter(unfinished=True)):
             uid, is_here = run.plan.requested_by, run.is_at(self._context.location)
             if uid is not None and uid not in current and is_here and not run.phase.final:
@@ -191,6 +188,7 @@ class Benchmarks:
         if wanted.cancel:
             known.retried = wanted.retry
         if wanted.cancel or known.is_planned:
+            known.work = None  # other objects wait for it
             return
         is_idle = all(other.work is None for other in self._known.values())
         if is_idle and now >= known.plan_at:
@@ -278,11 +276,19 @@ class Benchmarks:
             if not known.benchmark.is_over:  # one that is not planned yet counts, too
                 name, wanted = known.benchmark.set_name, known.benchmark.wanted
                 limits[name] = min(limits.get(name, MOST_RUNS), wanted.parallel)
-        runs = {run.run_id: run for run in self._executor.runs()}
-        runs |= {run.run_id: run for known in self._known.values() for run in known.active}
-        waiting = [run for run in runs.values() if creation.waits_for_turn(run)]
+        open_runs = [run for known in self._known.values() for run in known.active]
+        waiting = [run for run in open_runs if creation.waits_for_turn(run)]
+        if not waiting:
+            return
+        open_runs += self._executor.runs()
+        # Runs that nobody follows for now may have jobs, too; their objects may be gone.
+        known_runs = {run.run_id: run for run in open_runs}
+        recorded = self._context.store.runs(RunFilter(unfinished=True), known_runs)
         active = Counter(
-            run.plan.set_name for run in runs.values() if not creation.waits_for_turn(run)
+            run.plan.set_name
+            for run in recorded
+            if not (run.phase.final or creation.waits_for_turn(run))
+            and run.is_at(self._context.location)
         )
         waiting.sort(key=lambda run: (run.created_at, run.run_id))
         for run in waiting:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 import msgspec
@@ -16,7 +17,7 @@ from k8sbench.model.benchmark_object import Benchmark, Wanted
 from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.ports import RunFilter, Store
-from tests.unit.lifecycle.played import FakeCluster, Silent, at, context, planned_case
+from tests.unit.lifecycle.played import AtOnce, FakeCluster, Silent, at, context, planned_case
 
 Plan = Callable[[Benchmark], Sequence[PlannedCase]]
 
@@ -65,10 +66,15 @@ class Operator:
     """One process that serves the objects; another one goes on with its store."""
 
     def __init__(
-        self, store: Store, cluster: FakeCluster, objects: FakeObjects, plan: Plan | None = None
+        self,
+        store: Store,
+        cluster: FakeCluster,
+        objects: FakeObjects,
+        plan: Plan | None = None,
+        **changes: Any,
     ) -> None:
         self.store, self.cluster, self.objects = store, cluster, objects
-        here, self.reporter = context(store, cluster), Silent()
+        here, self.reporter = context(store, cluster, **changes), Silent()
         self.executor = Executor(here, self.reporter)
         plan = plan or (lambda benchmark: [cases(benchmark.wanted.repeats or 1)])
         self.benchmarks = Benchmarks(objects, here, self.executor, self.reporter, plan)
@@ -285,6 +291,54 @@ def test_of_an_object_that_cannot_be_read_nothing_is_concluded(
     another.passes()
     assert another.phases() == {"a-1": "Created", "a-2": "Created"}
     assert another.active() == ["a-1"]
+
+
+def test_the_runs_of_an_object_that_cannot_be_read_are_cancelled_when_it_is_gone(
+    operator: Operator, objects: FakeObjects
+) -> None:
+    uid = objects.create("a", repeats=2)
+    operator.passes()
+    objects.unreadable.add(uid)
+    another = Operator(operator.store, operator.cluster, objects)
+    another.executor.take(operator.store.run("a-1"))
+    another.passes()
+    del objects.found[uid]
+    another.passes()
+    assert another.phases() == {"a-1": "Cancelled", "a-2": "Cancelled"}
+
+
+def test_a_run_that_nobody_follows_for_now_counts_though_its_object_is_gone(
+    operator: Operator, objects: FakeObjects
+) -> None:
+    objects.create("a", "uid-1", set="night")
+    operator.passes()
+    del objects.found["uid-1"]
+    objects.create("b", set="night")
+    # It begins, and the jobs cannot be listed yet.
+    another = Operator(operator.store, operator.cluster, objects)
+    another.passes()
+    assert another.active() == []
+    another.executor.take(operator.store.run("a-1"))
+    another.passes()
+    assert another.phases() == {"a-1": "Cancelled", "b-1": "Created"}
+    assert another.active() == ["b-1"]
+
+
+def test_an_object_that_is_cancelled_while_it_is_planned_does_not_hold_up_others(
+    store: Store, objects: FakeObjects
+) -> None:
+    class Pool(AtOnce):
+        def start(self, call: Callable[[], Any], name: str) -> Future[Any]:
+            is_held = name == "plan-benchmark" and len(objects.found) == 1
+            return Future() if is_held else super().start(call, name)
+
+    uid = objects.create("a")
+    operator = Operator(store, FakeCluster(outlives=True), objects, pool=Pool())
+    operator.passes()
+    objects.create("b")
+    objects.change(uid, cancel=True)
+    operator.passes()
+    assert operator.active() == ["b-1"]
 
 
 def test_a_status_that_cannot_be_written_is_written_later(
