@@ -150,10 +150,25 @@ class Namespace:
         return job
 
     def live_jobs(self, set_name: str) -> list[Job]:
-        """Return the jobs of a set that have not ended, without copies."""
-        now, jobs = self.world.now, self.jobs.values()
-        of_set = (job for job in jobs if job.plan.set_name == set_name and not job.is_copy)
-        return [job for job in of_set if not (job.is_over(now) or now >= (job.gone_at or math.inf))]
+        """Return the jobs of a set that have not ended.
+
+        Without copies, and without those that came after a process had given them up because its
+        clock had jumped.
+        """
+        now, world = self.world.now, self.world
+        never = {
+            run_id
+            for disk in self.disks
+            for run_id, run in disk.rows.items()
+            if world.met["jump"] and creation.may_be_submitted_again(run)
+        }
+        return [
+            job
+            for job in self.jobs.values()
+            if job.plan.set_name == set_name
+            and not (job.is_copy or job.run_id in never)
+            and not (job.is_over(now) or now >= (job.gone_at or math.inf))
+        ]
 
     def delete_by_hand(self, job: Job) -> None:
         """Have a user delete a job."""

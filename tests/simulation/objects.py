@@ -201,6 +201,8 @@ class SimulatedObjects(Connection):
         if world.now >= max(self._late_until, self._namespace.away_until):
             if self.seen is None and world.happens("unreadable_object"):
                 self._unreadable = world.dice.choice([*self._server.found, None])
+            if world.faults is None and self._unreadable is not None:
+                self._unreadable = self.seen = None
             if self.seen is not self._server.found:
                 self.seen = self._server.found
                 self._note_limits()
