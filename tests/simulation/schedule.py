@@ -101,9 +101,14 @@ class Schedule:
     # -- how it ends ----------------------------------------------------------------------------
 
     def left(self) -> list[Job]:
-        """Return the jobs that nobody has deleted."""
-        jobs = self.namespace.jobs.values()
-        return [job for job in jobs if not (job.gone_at or job.is_copy)]
+        """Return the jobs that nobody has deleted, nor keeps because logs are not whole."""
+        jobs, disks = self.namespace.jobs.values(), self.namespace.disks
+        return [
+            job
+            for job in jobs
+            if not (job.gone_at or job.is_copy)
+            and not any((job.run_id, GAPS) in disk.files for disk in disks)
+        ]
 
     def open(self) -> list[Run]:
         """Return the runs that are not closed."""
@@ -119,13 +124,9 @@ class Schedule:
         if left := self.open():
             raise Violation(f"{left[0].run_id} is {left[0].phase} when all has calmed down.")
         for job in self.left():
-            run_id, disks = job.run_id, self.namespace.disks
-            is_kept = any((run_id, GAPS) in disk.files for disk in disks)
-            if not is_kept:
-                phases = {
-                    disk.name: str(disk.rows[run_id].phase) for disk in disks if run_id in disk.rows
-                }
-                raise Violation(f"Job {run_id} is left on the cluster; it is {phases}.")
+            disks = [disk for disk in self.namespace.disks if job.run_id in disk.rows]
+            phases = {disk.name: str(disk.rows[job.run_id].phase) for disk in disks}
+            raise Violation(f"Job {job.run_id} is left on the cluster; it is {phases}.")
 
     def watched(self, record: Record, view: View, now: float) -> decide.Action:
         """Decide, and count which cell of the table that is."""
