@@ -17,6 +17,7 @@ from k8sbench.model.benchmark_object import Benchmark, Wanted
 from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.ports import RunFilter, Store
+from k8sbench.report import benchmark_status
 from tests.unit.lifecycle.played import AtOnce, FakeCluster, Silent, at, context, planned_case
 
 Plan = Callable[[Benchmark], Sequence[PlannedCase]]
@@ -351,6 +352,35 @@ def test_a_status_that_cannot_be_written_is_written_later(
     objects.refusal = None
     operator.passes(20)
     assert operator.status(uid)["phase"] == "Running"
+
+
+def test_a_status_that_a_late_write_replaced_is_written_again(
+    operator: Operator, objects: FakeObjects
+) -> None:
+    uid = objects.create("a")
+    operator.passes()
+    known = objects.found[uid]
+    objects.write(known, {**known.status, "phase": "Pending"})
+    operator.passes(20)
+    assert operator.status(uid)["phase"] == "Running"
+
+
+def test_a_status_is_not_made_in_each_pass(
+    operator: Operator, objects: FakeObjects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    status_of = benchmark_status.status_of
+
+    def counted(benchmark: Benchmark, *given: Any, **more: Any) -> dict[str, Any]:
+        made.append(benchmark.name)
+        return status_of(benchmark, *given, **more)
+
+    monkeypatch.setattr(benchmark_status, "status_of", counted)
+    objects.create("a")
+    operator.passes()
+    made.clear()
+    operator.passes(10)
+    assert len(made) <= 1
 
 
 def test_a_retry_runs_what_is_missing_or_failed_once_more(
