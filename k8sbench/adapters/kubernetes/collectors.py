@@ -31,7 +31,7 @@ from k8sbench.adapters.kubernetes.client.transport import Request, read
 from k8sbench.adapters.store import disk
 from k8sbench.model.errors import BenchError, Unreachable
 from k8sbench.model.kube import MOST_RUNS, TOKEN_HEADER, KubeObject, name_of
-from k8sbench.model.ownership import COLLECTOR
+from k8sbench.model.ownership import OPERATOR
 from k8sbench.model.run import Baseline, Run
 from k8sbench.model.times import SERVER_SECONDS
 
@@ -263,7 +263,7 @@ def _theirs(answer: Run) -> Run:
         owner=None,
         artifacts=None,
         artifacts_missing=f"The collector has its files: k8sbench logs {answer.run_id}",
-        source=COLLECTOR,
+        source=OPERATOR,
     )
 
 
