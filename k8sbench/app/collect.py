@@ -26,7 +26,7 @@ from k8sbench.ports import Store
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
-    from k8sbench.adapters.kubernetes.collectors import Leadership
+    from k8sbench.adapters.kubernetes.leadership import Leadership
 
 MOST_NOTES = 1000
 """Notes that are remembered, so as not to be repeated."""
@@ -198,8 +198,8 @@ def serve_all(
         return serving.serve(served, stop, closed, seen)
 
 
-def leadership(name: str, note: Callable[[str], None]) -> Leadership:
-    """Make the holder of a Lease in the namespace of this process."""
-    from k8sbench.adapters.kubernetes.collectors import Leadership
+def leadership(name: str, namespaces: Sequence[str], note: Callable[[str], None]) -> Leadership:
+    """Make the holder of the Leases of some namespaces; empty: the one of this process."""
+    from k8sbench.adapters.kubernetes.leadership import Leadership
 
-    return Leadership(partial(connections.connect, ClusterAccess()), name, note)
+    return Leadership(partial(connections.connect, ClusterAccess()), name, namespaces, note)
