@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from k8sbench.app import connections
-from k8sbench.model import attempts, ownership, times
-from k8sbench.model.errors import BenchError, Unreachable, is_refused
+from k8sbench.model import ownership, times
+from k8sbench.model.errors import BenchError, Unreachable
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Baseline, Run
 
@@ -29,7 +29,7 @@ INSIST_SECONDS = 10.0
 """Time limit of each answer if no other data are shown."""
 LOG_SECONDS = 30.0
 """Until the next piece of a log must come."""
-SOURCE = ownership.COLLECTOR
+SOURCE = ownership.OPERATOR
 """The source of its runs."""
 
 
@@ -123,34 +123,6 @@ def copied(
     """Copy a run's files from a collector into a folder; return the copies."""
     with opened(access, LOG_SECONDS) as collector:
         return [] if collector is None else collector.copy(run_id, folder, kinds)
-
-
-def collected_elsewhere(access: ClusterAccess, run: Run, folder: Path | None) -> Run | None:
-    """Return the collector's record of a run; copy its files into a folder.
-
-    Returns None if this user may read no collector, or it does not know the run. Raises
-    :class:`Unreachable` if it does not answer, still follows the run, or is still fetching its GPU
-    metrics.
-    """
-    there = connections.access_to(run.location, access)
-    if not connections.configured(there):
-        return None
-    try:
-        with opened(there, INSIST_SECONDS) as collector:
-            theirs = None if collector is None else collector.run(run.run_id)
-        if theirs is None or theirs.attempt < run.attempt:
-            return None  # it has no record, or none of the present attempt
-        if not theirs.is_closed or theirs.owes_gpu_metrics:
-            raise Unreachable("The collector follows it still.", "Collect it again later.")
-        if folder is not None and not attempts.is_taken_over(theirs, run):
-            copied(there, run.run_id, folder, "logs", "gpu")
-    except BenchError as error:
-        if is_refused(error):
-            return None
-        raise
-    except OSError as error:
-        raise Unreachable(f"Its files cannot be copied: {error.strerror}.", "Try again.") from error
-    return theirs
 
 
 @contextlib.contextmanager

@@ -153,7 +153,6 @@ def run(
         context = run_context(
             *(store, cluster, api),
             metric_sources=sources,
-            access=request.access,
             deadline_s=deadline_s,
         )
         finished: list[Run] = []

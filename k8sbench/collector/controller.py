@@ -100,7 +100,7 @@ class State(msgspec.Struct, kw_only=True):
     stands_by: bool = False
     """True if another process holds the Lease."""
     waits_for: str = ""
-    """Reason for not collecting, one sentence."""
+    """Reason for not holding or not renewing a Lease, one sentence; empty without one."""
     failure: str = "The store was not opened yet."
     """Reason why collecting last stopped; empty while it runs."""
     look: Look | None = None
@@ -116,8 +116,8 @@ class State(msgspec.Struct, kw_only=True):
             return ""
         if not self.is_leader:
             return self.waits_for or "the Lease was not asked for yet."
-        if self.failure:
-            return self.failure
+        if self.failure or self.waits_for:
+            return self.failure or self.waits_for
         problem = "" if self.look is None else self.look.problem
         if self.look is None or self.look.listed_at is None:
             return f"the jobs were not listed yet. {problem}".strip()
@@ -132,7 +132,7 @@ class State(msgspec.Struct, kw_only=True):
 
 
 class Lease(Protocol):
-    """The right to collect, which one of several collectors has."""
+    """The right to collect, which one of several replicas has."""
 
     waits_for: str
     stands_by: bool
@@ -162,7 +162,7 @@ class Controller:
             while stop.cause is None:
                 self.state.is_leader = self._lease.is_held
                 self.state.stands_by = self._lease.stands_by
-                self.state.waits_for = "" if self.state.is_leader else self._lease.waits_for
+                self.state.waits_for = self._lease.waits_for
                 if self.state.is_leader:
                     self._collect(stop)
                 else:
@@ -190,7 +190,8 @@ class Controller:
                 part(stop.cause)
             elif not self._lease.is_held:
                 part("The Lease was lost")
-                self.state.is_leader, self.state.waits_for = False, self._lease.waits_for
+                self.state.is_leader = False
+            self.state.waits_for = self._lease.waits_for
             work.join(LOOK_SECONDS)
             if part.cause is None and self.state.look is not None:
                 self._tell()

@@ -21,6 +21,8 @@ from k8sbench.model.spec import Framework, Impl, Mode, Preset
 
 API_VERSION = "k8sbench.io/v1alpha1"
 KIND = "Benchmark"
+SCHEMA = 1
+"""Number of the CRD's schema, which stands in its description."""
 MOST_RUNS = 1000
 """Most runs of one object."""
 LONGEST_NAME = 42

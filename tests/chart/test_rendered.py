@@ -80,13 +80,14 @@ def test_users_of_other_namespaces_may_read_the_collector_and_find_it(newest: He
     role = find(objects, "Role", "dlperf-user-reads")
     assert [rule["verbs"] for rule in role["rules"]] == [["get"], ["get"]]
     assert all(len(rule["resourceNames"]) == 1 for rule in role["rules"])
-    pointers = named(objects, "ConfigMap", "dlperf-collector")
-    assert [each["metadata"]["namespace"] for each in pointers] == [*teams]
-    assert all(
-        each["data"] == {"namespace": NAMESPACE, "service": "dlperf-collector"} for each in pointers
-    )
+    for name, verbs in (
+        ("dlperf-user", [["get"]]),
+        ("dlperf-collector", [["create"], ["get", "patch"]]),
+    ):
+        for each in named(objects, "Role", name):
+            leases = [rule["verbs"] for rule in each["rules"] if rule["resources"] == ["leases"]]
+            assert (each["metadata"]["namespace"] in teams, leases) == (True, verbs)
     at_home = newest.template(examples.COLLECTOR)
-    assert not named(at_home, "ConfigMap", "dlperf-collector")
     assert not named(at_home, "Role", "dlperf-user-reads")
     nightly = newest.template(merged(given, {"nightly": {"enabled": True}}))
     (container,) = find(nightly, "CronJob")["spec"]["jobTemplate"]["spec"]["template"]["spec"][

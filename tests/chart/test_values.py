@@ -61,7 +61,7 @@ CASES: Mapping[str, Case] = {
             at("Deployment", "spec.template.spec.containers.0.env.1.value"),
             places("Role", USER),
             places("RoleBinding", COLLECTOR),
-            places("Role", f"{COLLECTOR}-lease"),
+            places("Role", f"{COLLECTOR}-token"),
         ),
         ("team-b,team-c", ["team-b", "team-c"], ["team-b", "team-c"], [NAMESPACE]),
     ),

@@ -25,16 +25,15 @@ from k8sbench.model.errors import (
     Unreachable,
     UsageError,
 )
-from k8sbench.model.identity import OWNER_ANNOTATION, TURN_ANNOTATION
-from k8sbench.model.kube import annotations_of, attempt_of
-from k8sbench.model.ownership import COLLECTOR, JobOwner, Ownership, Turn
+from k8sbench.model.kube import attempt_of
+from k8sbench.model.ownership import JobOwner, Ownership
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.run import Run, Wish
+from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import FoundJob, JobEvent, LogLine, LogMark, Manifest
 from tests.simulation.store import Disk
-from tests.simulation.world import Process, Violation, World
+from tests.simulation.world import BEGIN, Process, Violation, World
 
 REPLICAS = ("master-0", "worker-0")
 RACE_SECONDS = 120.0
@@ -64,9 +63,6 @@ class Job(msgspec.Struct, kw_only=True, eq=False):
     owner: JobOwner
     taken_at: float = -math.inf
     """Unix time of the last takeover."""
-    turn: Turn | None = None
-    """Its turn, while it is suspended for it."""
-    wish: Wish | None = None
     is_copy: bool = False
     """True if somebody else re-created the job."""
 
@@ -119,34 +115,20 @@ class Namespace:
         plan: RunPlan,
         attempt: int,
         owner: JobOwner,
-        turn: Turn | None = None,
         *,
         is_copy: bool = False,
     ) -> Job:
-        """Create a job; it lives at once unless it waits for its turn."""
+        """Create a job."""
         world = self.world
         self._uids += 1
-        never = Transition(phase=Phase.LOST, at=math.inf, cause="It waits for its turn.")
-        job = Job(
-            plan=plan,
-            uid=str(self._uids),
-            attempt=attempt,
-            created_at=world.now,
-            steps=[],
-            lines={},
-            end=never,
-            owner=owner,
-            began_at=math.inf,
-            turn=turn,
-            is_copy=is_copy,
-        )
+        job = self._drawn(plan, attempt, owner)
+        job.is_copy = is_copy
         self.jobs[plan.run_id] = job
         world.note(f"job {plan.run_id} (attempt {attempt}) is created")
         live = [one.run_id for one in self.live_jobs(plan.set_name)]
         if len(live) > self.most.get(plan.set_name, len(live)):
             raise Violation(f"{live} of set {plan.set_name} run at a time.")
-        if turn is None:
-            self.live(job)
+        world.note(f"job {plan.run_id} (attempt {attempt}) ends at {job.end.at - BEGIN:.0f}")
         return job
 
     def live_jobs(self, set_name: str) -> list[Job]:
@@ -180,9 +162,9 @@ class Namespace:
         gone_at = self.world.now + self.world.dice.random() * GRACE
         job.gone_at = gone_at if job.gone_at is None else min(gone_at, job.gone_at)
 
-    def live(self, job: Job) -> None:
-        """Start a job: all of its life is drawn here."""
-        world, dice, attempt = self.world, self.world.dice, job.attempt
+    def _drawn(self, plan: RunPlan, attempt: int, owner: JobOwner) -> Job:
+        """Draw all of a job's life."""
+        world, dice = self.world, self.world.dice
         steps, at = [], world.now
         phases = [Phase.QUEUED, Phase.PENDING, Phase.PULLING, Phase.STARTING, Phase.RUNNING]
         for phase in phases:
@@ -218,9 +200,18 @@ class Namespace:
             end = Transition(phase=Phase.FAILED, at=ends, cause="It failed.", cause_id="own")
         else:
             end = Transition(phase=Phase.SUCCEEDED, at=ends, cause="It is done.")
-        job.steps = sorted((step for step in steps if step.at < ends), key=lambda step: step.at)
-        job.lines, job.end, job.lost, job.began_at = lines, end, lost, began
-        job.turn = None
+        job = Job(
+            plan=plan,
+            uid=str(self._uids),
+            attempt=attempt,
+            created_at=world.now,
+            steps=sorted((step for step in steps if step.at < ends), key=lambda step: step.at),
+            lines=lines,
+            end=end,
+            lost=lost,
+            began_at=began,
+            owner=owner,
+        )
         if world.happens("lost_lines"):
             replica = dice.choice(list(lines))
             some = lines[replica][: dice.randrange(1, len(lines[replica]))]
@@ -231,7 +222,7 @@ class Namespace:
             job.lost.update(line for line in last if line.at > ends - 3.0)
         if world.happens("expires"):
             job.gone_at = ends + dice.random() * 30.0
-        world.note(f"job {job.run_id} (attempt {attempt}) starts, ends at {ends:.0f}")
+        return job
 
     def _copy(self, job: Job) -> None:
         if self.job(job.run_id) is None:
@@ -252,8 +243,6 @@ class Namespace:
         attempt, number = map(int, lines[-1].text.split())
         job = self.of_attempt(run_id, attempt)
         assert job is not None
-        if run_id in disk.copied and job.owner.store != disk.name:
-            return  # whoever was to record it was killed; the next one copies all files again
         last, before = map(int, lines[-2].text.split()) if len(lines) > 1 else (attempt, -1)
         if last > attempt:
             raise Violation(f"{disk.name}: {run_id} goes back to attempt {attempt}.")
@@ -308,8 +297,8 @@ class _Follow(msgspec.Struct, kw_only=True, eq=False):
     pods_at: float = 0.0
     """The pods are known as they were then, Unix seconds."""
     pods_listed_at: float = -math.inf
-    told: tuple[bool, Wish | None] = (True, None)
-    """Last reported owner state."""
+    is_lost: bool = False
+    """True once it is reported that another store has taken the job over."""
     reported: Transition | None = None
 
 
@@ -358,7 +347,7 @@ class SimulatedCluster(Connection):
 
     def _whose(self, job: Job) -> Ownership:
         is_ours = job.owner.store == self._disk.name
-        return Ownership(owner=job.owner, is_ours=is_ours, wish=job.wish)
+        return Ownership(owner=job.owner, is_ours=is_ours)
 
     def _check_copy(self, job: Job) -> None:
         run = self._disk.rows.get(job.run_id)
@@ -381,11 +370,7 @@ class SimulatedCluster(Connection):
         run_id, world, namespace = plan.run_id, self._world, self._namespace
         if run_id in self.followed:
             return None
-        attempt, text = attempt_of(manifests[-1]), annotations_of(manifests[-1])
-        is_held = TURN_ANNOTATION in text
-        turn = msgspec.json.decode(text[TURN_ANNOTATION], type=Turn) if is_held else None
-        name = COLLECTOR if OWNER_ANNOTATION in text else self._disk.name
-        new = plan, attempt, JobOwner(store=name, host=name), turn
+        attempt = attempt_of(manifests[-1])
         try:
             self.request("create")
         except Unreachable as error:
@@ -400,37 +385,37 @@ class SimulatedCluster(Connection):
         if job is None:
             if world.happens("refused"):
                 raise UsageError("The job is not admitted.", "Ask for less.")
-            # A job that has ended, or waits for its turn, takes no room.
             jobs = namespace.jobs.values()
-            active = [job for job in jobs if not (job.turn or job.is_over(world.now))]
-            if (turn is None and len(active) >= namespace.rooms) or world.happens("no_room"):
+            active = [job for job in jobs if not job.is_over(world.now)]
+            if len(active) >= namespace.rooms or world.happens("no_room"):
                 world.met["no_room"] += 1
                 raise NoRoom("quota small has no room for it.")
             if world.happens("lost_answer"):
                 if world.dice.random() < 0.5:
                     # It comes late, as a request that was on its way.
                     late = world.dice.random() * 60.0
-                    world.spawn(lambda: self._come_late(*new), late)
+                    world.spawn(lambda: self._come_late(plan, attempt), late)
                 else:
-                    self._new(*new)
+                    self._new(plan, attempt)
                 raise creation.unknown_error(run_id, "the connection broke.")
-            job = self._new(*new)
+            job = self._new(plan, attempt)
         self._process.effect("created")
         self.followed[run_id] = _Follow(attempt=attempt, uid=job.uid)
         return job.uid
 
-    def _new(self, plan: RunPlan, attempt: int, owner: JobOwner, turn: Turn | None) -> Job:
+    def _new(self, plan: RunPlan, attempt: int) -> Job:
         if not any(plan.run_id in disk.rows for disk in self._namespace.disks):
             raise Violation(f"Job {plan.run_id} is on no record.")
-        return self._namespace.new(plan, attempt, owner, turn)
+        owner = JobOwner(store=self._disk.name, host=self._disk.name)
+        return self._namespace.new(plan, attempt, owner)
 
-    def _come_late(self, plan: RunPlan, attempt: int, owner: JobOwner, turn: Turn | None) -> None:
+    def _come_late(self, plan: RunPlan, attempt: int) -> None:
         # Asked first: the job may be gone as of now.
         is_there = self._namespace.job(plan.run_id) is not None
         if not is_there and (plan.run_id, attempt) not in self._namespace.gone:
             run = self._disk.rows[plan.run_id]
             if not run.phase.final and run.attempt == attempt:
-                self._new(plan, attempt, owner, turn)
+                self._new(plan, attempt)
 
     def clear(self, run: Run) -> None:
         self.request("clear")
@@ -466,7 +451,6 @@ class SimulatedCluster(Connection):
                         attempt=job.attempt,
                         uid=job.uid,
                         ownership=self._whose(job),
-                        turn=job.turn,
                     )
                 )
         return found
@@ -505,24 +489,6 @@ class SimulatedCluster(Connection):
     def release(self, run_id: str) -> None:
         self.followed.pop(run_id, None)
 
-    def ask(self, run_id: str, wish: Wish) -> None:
-        self.request("ask the owner")
-        if (job := self._namespace.job(run_id)) is not None:
-            job.wish = wish
-
-    def answer(self, run_id: str) -> None:
-        self.request("answer")
-        if (job := self._namespace.job(run_id)) is not None:
-            self._check_ours(job)
-            job.wish = None
-
-    def admit(self, run_id: str) -> None:
-        self.request("admit")
-        job = self._namespace.job(run_id)
-        if job is not None and job.turn is not None and job.cancel is None:
-            self._check_ours(job)
-            self._namespace.live(job)
-
     def take_over(self, run_id: str, known: Ownership) -> bool:
         self.request("take over")
         job = self._namespace.job(run_id)
@@ -530,11 +496,9 @@ class SimulatedCluster(Connection):
             self._check_copy(job)
         if job is None or job.owner != known.owner:
             return False
-        job.owner, job.wish = JobOwner(store=self._disk.name, host=self._disk.name), None
+        job.owner = JobOwner(store=self._disk.name, host=self._disk.name)
         job.taken_at = self._world.now
         self._world.note(f"job {run_id} is {self._disk.name}'s now")
-        if job.turn is not None and job.cancel is None:
-            self._namespace.live(job)
         self._process.effect("taken over")
         return True
 
@@ -600,11 +564,9 @@ class SimulatedCluster(Connection):
             return self._absent(run_id, follow)
         follow.uid = follow.uid or job.uid
         events: list[JobEvent] = []
-        whose = self._whose(job)
-        told = (whose.is_ours, whose.wish)
-        if told != follow.told:
-            follow.told = told
-            events.append(JobEvent(run_id=run_id, ownership=whose))
+        if not (follow.is_lost or self._whose(job).is_ours):
+            follow.is_lost = True
+            events.append(JobEvent(run_id=run_id, taken_by=job.owner.host))
         while job.attempt > follow.attempt:  # another store has begun one
             again = attempts.elsewhere(job.plan, follow.attempt, job.created_at, job.uid)
             events.append(JobEvent(run_id=run_id, transition=again))

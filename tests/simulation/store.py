@@ -39,8 +39,6 @@ class Disk:
         """By run and replica, of all attempts."""
         self.begins: dict[str, dict[str, int]] = {}
         """By run and replica: where the lines of the present attempt begin."""
-        self.copied: set[str] = set()
-        """Runs whose lines the collector's have replaced, though not yet its record the run's."""
         self.files: dict[tuple[str, str], bytes] = {}
         self.claimed: dict[str, Process] = {}
         self.full_until = 0.0
@@ -106,8 +104,6 @@ class SimulatedStore:
         self._check = check
         """Is called with a run before and after each transition."""
         self.claims = SimulatedClaims(disk, process)
-        self.taken_over: set[str] = set()
-        """Runs of which the collector's measurement is recorded."""
 
     def write(self, what: str) -> None:
         """Begin a write: the process may die, the disk be full."""
@@ -209,8 +205,6 @@ class SimulatedStore:
     def measured(self, run_id: str, measurement: Measurement) -> Run:
         self.write("measured")
         run = self.disk.rows[run_id]
-        if run_id in self.taken_over:
-            return self._put(run, measurement=measurement)
         if run.measurement is not None:
             raise Violation(f"{run_id} is measured twice in store {self.disk.name}.")
         self.disk.namespace.check_measured(self.disk, run_id, gaps=measurement.records)

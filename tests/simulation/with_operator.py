@@ -18,7 +18,7 @@ from k8sbench.lifecycle.serving import Serving
 from k8sbench.model import creation
 from k8sbench.model.benchmark_object import Benchmark, Wanted
 from k8sbench.model.errors import BenchError, UsageError
-from k8sbench.model.ownership import COLLECTOR
+from k8sbench.model.ownership import OPERATOR
 from k8sbench.model.phase import LOGS_INCOMPLETE
 from k8sbench.model.run import Run
 from tests.simulation.cluster import Connection
@@ -46,7 +46,7 @@ class WithOperator(Schedule):
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
-        self._disk = self.disk(COLLECTOR)
+        self._disk = self.disk(OPERATOR)
         self.server = ObjectServer(self.namespace, self._disk)
         self._expected: dict[str, int] = {}
         """Number of runs by the uid of their object."""
@@ -171,8 +171,7 @@ class WithOperator(Schedule):
 
     def _find(self, context: RunContext) -> list[Run]:
         jobs = context.cluster.jobs()
-        owners.record_ours(jobs, context, lambda _: None, claims=True)
-        owners.admit(jobs, context, lambda _: None)
+        owners.record_ours(jobs, context, lambda _: None)
         return collecting.open_runs(context, {job.run_id for job in jobs})
 
     def _plan(self, connection: Connection, benchmark: Benchmark) -> Sequence[PlannedCase]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,9 +12,7 @@ from k8sbench.app.cases import resumed
 from k8sbench.lifecycle import collecting, owners, submitting
 from k8sbench.lifecycle.context import PlannedCase, RunContext, Stop
 from k8sbench.lifecycle.serving import Serving
-from k8sbench.model import attempts
-from k8sbench.model.errors import OwnedElsewhere, Unreachable
-from k8sbench.model.ownership import COLLECTOR
+from k8sbench.model.errors import OwnedElsewhere
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.run import Run, Wish
 from tests.simulation.cluster import Job
@@ -33,8 +30,6 @@ TRAINING_CASE = msgspec.structs.replace(
 )
 TRAINS = 0.25
 """Share of the schedules whose runs are trainings, which a resumption continues."""
-COLLECTED = 0.4
-"""Share of the schedules whose namespace has a collector."""
 
 
 class WithoutOperator(Schedule):
@@ -44,11 +39,9 @@ class WithoutOperator(Schedule):
         super().__init__(seed)
         self.laptop = self.disk("laptop")
         self.other = self.disk("other laptop")
-        self.central = self.disk(COLLECTOR)
         self._numbers = 0
         trains = random.Random(seed).random() < TRAINS
         self.case = TRAINING_CASE if trains else CASE
-        self.has_collector = random.Random(f"collector {seed}").random() < COLLECTED
 
     def begin(self) -> None:
         dice, process = self.world.dice, self.process
@@ -64,12 +57,11 @@ class WithoutOperator(Schedule):
             for act in (self._take_over, self._collect, self._cancel):
                 if dice.random() < 0.7:
                     process("other", self.other, act, dice.random() * FAULTY_SECONDS)
-        if self.has_collector:
-            for after in (0.0, dice.random() * FAULTY_SECONDS):
-                process("collector", self.central, self._serve, after)
             if dice.random() < 0.3:
-                after = dice.random() * FAULTY_SECONDS
-                process("takes over", self.laptop, self._take_over, after)
+                process("takes back", self.laptop, self._take_over, dice.random() * FAULTY_SECONDS)
+        if dice.random() < 0.4:
+            for after in (0.0, dice.random() * FAULTY_SECONDS):
+                process("serve", self.laptop, self._serve, after)
 
     def end(self) -> None:
         self.stop("enough")
@@ -81,37 +73,11 @@ class WithoutOperator(Schedule):
         self.check_closed()
 
     def context(self, process: Process, disk: Disk, **changes: Any) -> RunContext:
-        for_collector = (
-            disk is self.laptop and self.has_collector and self.world.dice.random() < 0.8
-        )
-        here = super().context(process, disk, **changes)
-        store = here.store
-        assert isinstance(store, SimulatedStore)
-
-        def collected_elsewhere(run: Run, folder: Path | None) -> Run | None:
-            process.effect("ask the collector")
-            theirs = self.central.rows.get(run.run_id)
-            if theirs is None or theirs.attempt < run.attempt:
-                return None
-            if not theirs.is_closed:
-                raise Unreachable("The collector follows it still.")
-            if folder is not None and not attempts.is_taken_over(theirs, run):
-                store.taken_over.add(run.run_id)
-                lines = self.central.lines.get(run.run_id, {})
-                disk.copied.add(run.run_id)
-                disk.lines[run.run_id] = {replica: [*some] for replica, some in lines.items()}
-            return theirs
-
         def name(_: str) -> str:
             self._numbers += 1
             return f"run-{self._numbers}"
 
-        return msgspec.structs.replace(
-            here,
-            draw_run_id=name,
-            collected_elsewhere=None if disk is self.central else collected_elsewhere,
-            for_collector=for_collector,
-        )
+        return super().context(process, disk, draw_run_id=name, **changes)
 
     # -- what is done ---------------------------------------------------------------------------
 
@@ -144,8 +110,7 @@ class WithoutOperator(Schedule):
     def _find(self, context: RunContext) -> list[Run]:
         jobs = context.cluster.jobs()
         owners.record_ours(jobs, context, lambda _: None)
-        owners.admit(jobs, context, lambda _: None)
-        return collecting.open_runs(context)
+        return collecting.open_runs(context, {job.run_id for job in jobs})
 
     def _take_over(self, context: RunContext) -> None:
         jobs = context.cluster.jobs()
@@ -160,31 +125,25 @@ class WithoutOperator(Schedule):
             collecting.collect([run], context, Silent(), Stop(), follow=True)
 
     def _cancel(self, context: RunContext) -> None:
-        runs = [run for run in self.laptop.rows.values() if not run.phase.final]
+        store = context.store
+        assert isinstance(store, SimulatedStore)
+        runs = [run for run in store.disk.rows.values() if not run.phase.final]
         if not runs:
             return
-        run_id, now, store = self.world.dice.choice(runs).run_id, context.clock(), context.store
+        run_id, now = self.world.dice.choice(runs).run_id, context.clock()
         wish = Wish(kind="cancel", at=now, cause="Cancelled by hand.", cause_id="cancelled")
-        is_recorded = run_id in store.ids()
-        if is_recorded and store.wish(run_id, wish).phase.final:
+        if store.wish(run_id, wish).phase.final:
             return
+        is_ours = store.claims.claim(run_id)
         try:
-            is_ours = owners.ask(run_id, context, wish, Stop(), lambda _: None)
+            job = owners.own_job(run_id, context)
         except OwnedElsewhere:
-            is_ours = False
-        if is_recorded and not is_ours:  # the request is the owner's, or stays on the job
-            assert isinstance(store, SimulatedStore)
-            disk, run = store.disk, context.store.run(run_id)
-            disk.rows[run_id] = msgspec.structs.replace(run, wishes=())
-            return
-        if not is_recorded and is_ours:
-            owners.recorded(run_id, context)
-            store.wish(run_id, wish)
-        if not is_recorded and not is_ours:
-            return
-        if store.claims.claim(run_id):
+            disk, run = store.disk, store.disk.rows[run_id]
+            disk.rows[run_id] = msgspec.structs.replace(run, wishes=())  # it is withdrawn
+            raise
+        if is_ours:
             collecting.cancel(store.run(run_id), context, Silent(), Stop())
-        elif is_ours and owners.job_of(run_id, context) is not None:
+        elif job is not None:
             context.cluster.cancel(run_id, wish.cause, "cancelled")
 
     def _serve(self, context: RunContext) -> None:

@@ -1,62 +1,38 @@
-"""Collector of a namespace: requests to it, and its Lease.
+"""Requests to the collector of a namespace, and the token that it requires.
 
-Requests go through the API server's service proxy. The Lease of ``coordination.k8s.io`` elects the
-collector by the usual protocol. A holder that does not renew the Lease for its duration has lost
-it. The time counts from the last change seen here, as in client-go: the clocks of machines differ.
+Its Lease names it; requests go through the API server's service proxy.
 """
 
 from __future__ import annotations
 
 import base64
-import contextlib
-import datetime
 import math
-import platform
 import re
 import secrets
-import threading
 import time
-import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
-from k8sbench.adapters.kubernetes import kinds
+from k8sbench.adapters.kubernetes import kinds, operator_lease
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault, Tolerated
 from k8sbench.adapters.kubernetes.client.transport import Request, read
+from k8sbench.adapters.kubernetes.operator_lease import OperatorSeen
 from k8sbench.adapters.store import disk
-from k8sbench.model.errors import BenchError, Unreachable
-from k8sbench.model.kube import MOST_RUNS, TOKEN_HEADER, KubeObject, name_of
-from k8sbench.model.ownership import COLLECTOR
+from k8sbench.model import times
+from k8sbench.model.errors import Unreachable
+from k8sbench.model.kube import MOST_RUNS, TOKEN_HEADER
+from k8sbench.model.ownership import OPERATOR
 from k8sbench.model.run import Baseline, Run
-from k8sbench.model.times import SERVER_SECONDS
 
 T = TypeVar("T")
-LABELS = "app.kubernetes.io/name=dlperf,app.kubernetes.io/component=collector"
 PORT = "http"
-CONFIG_MAP = "dlperf-collector"
-"""ConfigMap that names the namespace's collector in another namespace.
-
-Keys: ``namespace`` and ``service``.
-"""
-
-LEASE_SECONDS = 15
-"""Duration of a Lease without renewal."""
 REQUEST_SECONDS = 5.0
 """Time limit of one request."""
-RENEW_SECONDS = 4.0
-"""Interval of renewals."""
-TOKEN_SECONDS = 60.0
-"""Interval of reading the token, which may be replaced."""
-HELD_SECONDS = 10.0
-"""Seconds after a renewal until the collector stops.
-
-Others may take over 15 s after the renewal.
-"""
 TOKEN_KEY = "token"
 
 
@@ -75,7 +51,8 @@ def token(api: Api, name: str) -> str:
             "metadata": {"name": _secret(name), "ownerReferences": _owners(api, name)},
             "stringData": {TOKEN_KEY: drawn},
         }
-        if _is_first(lambda: api.create(path, body, retry_s=0.0), 409):
+        with Tolerated(409):
+            api.create(path, body, retry_s=0.0)
             return drawn
         return _read_token(api, api.place.namespace, name) or ""
 
@@ -87,7 +64,7 @@ def _secret(name: str) -> str:
 def _owners(api: Api, name: str) -> list[Mapping[str, str]]:
     """Return an owner reference to the chart's Deployment of this name.
 
-    The Lease and the token are deleted with the Deployment.
+    The token is deleted with the Deployment.
     """
     path = kinds.path("Deployment", api.place.namespace, name)
     found = None
@@ -132,37 +109,25 @@ class CollectorProxy:
 
     def __init__(self, api: Api) -> None:
         self._api = api
+        self._operator: OperatorSeen | None = None
         self._base: str | None = None
         self._headers: dict[str, str] = {}
 
     def is_there(self) -> bool:
-        """Return True if the namespace has a collector.
+        """Return True if an operator serves the namespace.
 
         Raises :class:`BenchError` if that cannot be known.
         """
-        with self._api.explaining("a collector be looked for"):
-            namespace, service = self._service()
-        if service:
-            self._base = kinds.path("Service", namespace, f"{service}:{PORT}", "proxy")
+        found = self._operator = operator_lease.seen(self._api)
+        if found is not None:
+            # Names become parts of paths.
+            place, name = quote(found.namespace, ""), quote(found.name, "")
+            self._base = kinds.path("Service", place, f"{name}:{PORT}", "proxy")
             with self._api.explaining("the collector's token be read"):
                 # It makes its token when it first starts.
-                kept = _read_token(self._api, namespace, service)
+                kept = _read_token(self._api, place, name)
             self._headers = {} if kept is None else {TOKEN_HEADER: kept}
-        return self._base is not None
-
-    def _service(self) -> tuple[str, str]:
-        """Return the namespace and name of the collector's service.
-
-        The name is empty if there is no service.
-        """
-        here = self._api.place.namespace
-        found, _ = self._api.list(kinds.path("Service", here), labels=LABELS, retry_s=0.0)
-        if found:
-            return here, name_of(found[0])
-        named = self._api.find(kinds.path("ConfigMap", here, CONFIG_MAP), retry_s=0.0) or {}
-        data = named.get("data") or {}
-        # Users may create it, and names become parts of paths.
-        return quote(data.get("namespace", here), ""), quote(data.get("service", ""), "")
+        return found is not None
 
     def runs(self, query: Mapping[str, str], seconds: float = math.inf) -> Iterator[Run]:
         """Yield the runs that match, page by page, the newest page first.
@@ -226,13 +191,17 @@ class CollectorProxy:
             request = Request("get", self._at(path), query, headers=self._headers)
             return read(sender.send(request, read_s=seconds), seconds)
         except ApiFault as fault:
-            if fault.status == 404:
+            # The API server's own 404: the operator's Service is gone.
+            if fault.status == 404 and fault.reason != "NotFound":
                 return None
             if fault.status in {401, 403}:
                 raise self._api.explained(fault, "the collector be read") from fault
+            found = self._operator
+            where = "" if found is None else f" -n {found.namespace}"
+            seen = "" if found is None else f"; last seen {times.duration(found.age_s)} ago"
             raise Unreachable(
-                f"The collector does not answer ({fault.message.rstrip('.')}).",
-                "See: kubectl get pods -l app.kubernetes.io/component=collector",
+                f"The collector does not answer ({fault.message.rstrip('.')}{seen}).",
+                f"See: kubectl get pods{where} -l app.kubernetes.io/component=collector",
             ) from fault
 
     def pieces(self, path: str) -> Iterator[bytes]:
@@ -263,168 +232,5 @@ def _theirs(answer: Run) -> Run:
         owner=None,
         artifacts=None,
         artifacts_missing=f"The collector has its files: k8sbench logs {answer.run_id}",
-        source=COLLECTOR,
+        source=OPERATOR,
     )
-
-
-class Lease:
-    """A Lease that ``holder`` wants, in the namespace of ``api``.
-
-    One thread uses it.
-    """
-
-    def __init__(
-        self, api: Api, name: str, holder: str, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._api, self._name, self._holder, self._clock = api, name, holder, clock
-        self._seen: tuple[str, float] | None = None
-        """Last known version and when it was first seen, monotonic seconds."""
-        self.other: str = "another one"
-        """Last known holder other than this process."""
-
-    def attempt(self) -> bool:
-        """Take or renew the Lease; returns True if this process holds it.
-
-        Raises :class:`BenchError`.
-        """
-        with self._api.explaining(f"Lease {self._name} be renewed"):
-            found = self._find()
-            at = datetime.datetime.fromtimestamp(self._api.time(), datetime.UTC)
-            now = at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-            mine = {
-                "holderIdentity": self._holder,
-                "leaseDurationSeconds": LEASE_SECONDS,
-                "acquireTime": now,
-                "renewTime": now,
-            }
-            if found is None:
-                return self._create(mine)
-            spec = _spec(found)
-            other = str(spec.get("holderIdentity") or "")
-            if other == self._holder:
-                return self._write(found, renewTime=now)
-            version = found["metadata"]["resourceVersion"]
-            if self._seen is None or self._seen[0] != version:
-                self._seen = (version, self._clock())
-            expires_at = self._seen[1] + float(spec.get("leaseDurationSeconds") or LEASE_SECONDS)
-            self.other = other or self.other
-            if other and self._clock() < expires_at:
-                return False
-            transitions = int(spec.get("leaseTransitions") or 0) + 1
-            return self._write(found, **mine, leaseTransitions=transitions)
-
-    def release(self) -> None:
-        """Release the Lease, so that the next holder need not wait.
-
-        Raises :class:`BenchError`.
-        """
-        with self._api.explaining(f"Lease {self._name} be released"):
-            found = self._find()
-            if found is not None and _spec(found).get("holderIdentity") == self._holder:
-                self._write(found, holderIdentity="", leaseDurationSeconds=1)
-
-    def _path(self, name: str = "") -> str:
-        return kinds.path("Lease", self._api.place.namespace, name)
-
-    def _find(self) -> KubeObject | None:
-        return self._api.find(self._path(self._name), retry_s=REQUEST_SECONDS)
-
-    def _create(self, spec: Mapping[str, object]) -> bool:
-        body = {
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": {"name": self._name, "ownerReferences": _owners(self._api, self._name)},
-            "spec": spec,
-        }
-        return _is_first(lambda: self._api.create(self._path(), body, retry_s=0.0), 409)
-
-    def _write(self, found: KubeObject, **spec: object) -> bool:
-        """Change the Lease; False if another process changed it first."""
-        metadata = {"resourceVersion": found["metadata"]["resourceVersion"]}
-        body = {"metadata": metadata, "spec": spec}
-        path = self._path(self._name)
-        return _is_first(lambda: self._api.patch(path, body, retry_s=0.0), 404, 409)
-
-
-class Leadership:
-    """Lease holder: acquires and renews in its own thread while entered.
-
-    Of several collectors the holder collects; the others wait.
-    """
-
-    def __init__(self, connect: Callable[[], Api], name: str, note: Callable[[str], None]) -> None:
-        self._connect, self._name, self._note = connect, name, note
-        self.waits_for = ""
-        """Holder of the Lease, or the error; empty if held or not requested."""
-        self.stands_by = False
-        """True if another process held the Lease at the last attempt."""
-        self.token = ""
-        """Token that readers send; empty until it is read."""
-        self._renewed_at: float | None = None
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._keep, name="lease", daemon=True)
-
-    @property
-    def is_held(self) -> bool:
-        """Return True if this process may collect."""
-        at = self._renewed_at
-        return at is not None and time.monotonic() - at < HELD_SECONDS
-
-    def __enter__(self) -> Leadership:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        self._thread.join(HELD_SECONDS)
-
-    def _keep(self) -> None:
-        holder = f"{platform.node()}_{uuid.uuid4().hex[:8]}"
-        while not self._stopped.is_set():
-            try:
-                with contextlib.closing(self._connect()) as api:
-                    api.retry_s = REQUEST_SECONDS
-                    self._renew(api, Lease(api, self._name, holder))
-            except BenchError as error:
-                self.waits_for = str(error)
-            self._stopped.wait(SERVER_SECONDS)
-
-    def _renew(self, api: Api, lease: Lease) -> None:
-        read_at, problem = 0.0, ""
-        while not self._stopped.is_set():
-            began = time.monotonic()
-            try:
-                if not self.token or began - read_at >= TOKEN_SECONDS:
-                    self.token, read_at, problem = token(api, self._name), began, ""
-            except BenchError as error:
-                if str(error) != problem:
-                    problem = str(error)
-                    self._note(f"warning: nobody can read this collector: {problem}")
-            try:
-                is_ours = lease.attempt()
-            except BenchError as error:
-                self.waits_for, self.stands_by = error.message, False
-            else:
-                self.waits_for = "" if is_ours else f"{lease.other} holds Lease {self._name}"
-                self.stands_by = not is_ours
-                self._renewed_at = began if is_ours else None
-            self._stopped.wait(RENEW_SECONDS if self.is_held else SERVER_SECONDS)
-        if self.is_held:
-            self._renewed_at = None
-            with contextlib.suppress(BenchError):  # it expires
-                lease.release()
-
-
-def _spec(found: KubeObject) -> Mapping[str, Any]:
-    return found.get("spec") or {}
-
-
-def _is_first(request: Callable[[], object], *late: int) -> bool:
-    """Send a request; False if another process was faster.
-
-    The HTTP statuses in ``late`` say so.
-    """
-    with Tolerated(*late):
-        request()
-        return True
-    return False

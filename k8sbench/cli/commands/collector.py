@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from k8sbench.app import collect
+from k8sbench.app import collect, doctor
 from k8sbench.cli.options import F, reject_password
 from k8sbench.cli.running import SignalStop
 from k8sbench.cli.terminal import log_lines
@@ -23,7 +23,8 @@ def _setting(name: str, metavar: str, about: str, **more: Any) -> Callable[[F], 
     return click.option(f"--{name}", envvar=envvar, metavar=metavar, help=about, **more)
 
 
-@click.command()
+@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.pass_context
 @click.option(
     "-n",
     "--namespace",
@@ -49,9 +50,9 @@ def _setting(name: str, metavar: str, about: str, **more: Any) -> Callable[[F], 
     "keep-logs-for", "TIME", "Delete the logs of runs that ended longer ago (90d); default: never."
 )
 @_setting(
-    "lease",
+    "name",
     "NAME",
-    "Name of the Lease, which one collector holds; default dlperf-collector.",
+    "Name of its Service; default dlperf-collector. Its Secret is NAME-token.",
     default="dlperf-collector",
 )
 @_setting("listen", "[ADDRESS]:PORT", "Address of its HTTP server; default :8080.", default=":8080")
@@ -68,15 +69,23 @@ def _setting(name: str, metavar: str, about: str, **more: Any) -> Callable[[F], 
     default="text",
 )
 def command(
-    lease: str, listen: str, probe_listen: str | None, log_format: str, **given: Any
+    context: click.Context,
+    /,
+    name: str,
+    listen: str,
+    probe_listen: str | None,
+    log_format: str,
+    **given: Any,
 ) -> None:
     """Collect every run of some namespaces, until SIGTERM.
 
     Follows each k8sbench job as it appears, archives its logs and GPU metrics, measures and records
-    it, and then deletes the job, unless it is to be kept or another process still follows it. If
-    there are several collectors, one holds the Lease and the others wait. A flag overrides the
-    environment.
+    it, and then deletes the job, unless it is to be kept or another process still follows it. It
+    holds the Lease k8sbench-operator of each namespace: another replica with its name waits, and
+    another collector is refused. A flag overrides the environment.
     """
+    if context.invoked_subcommand is not None:
+        return
     try:
         from k8sbench.collector import http, metrics
     except ImportError as error:
@@ -89,7 +98,7 @@ def command(
     asked = settings(given)
     stop, figures = SignalStop(), metrics.Metrics()
     progress = log_lines.LogLines(time.time, log_format)
-    leading = collect.leadership(lease, progress.note)
+    leading = collect.leadership(name, asked.namespaces, progress.note)
     controller = Controller(asked, leading, progress, figures.closed)
     figures.state = controller.state
     app = http.application(controller.state, figures.registry, lambda: leading.token)
@@ -103,3 +112,9 @@ def command(
     progress.note(
         f"{stop.cause}: the collector ends; the next one continues with the unfinished runs."
     )
+
+
+@command.command()
+def crd() -> None:
+    """Print the CRD of Benchmark objects for ``kubectl apply --server-side -f -``."""
+    click.echo(doctor.crd(), nl=False)

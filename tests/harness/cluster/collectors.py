@@ -33,9 +33,9 @@ class Collector(Shell):
     """One machine with a collector; its store stays when the process ends."""
 
     limits = {  # noqa: RUF012
-        "adapters__kubernetes__collectors__LEASE_SECONDS": 6,
-        "adapters__kubernetes__collectors__RENEW_SECONDS": 0.2,
-        "adapters__kubernetes__collectors__HELD_SECONDS": 5.0,
+        "adapters__kubernetes__operator_lease__LEASE_SECONDS": 6,
+        "adapters__kubernetes__leadership__RENEW_SECONDS": 0.2,
+        "adapters__kubernetes__leadership__HELD_SECONDS": 5.0,
     }
 
     @contextlib.contextmanager
@@ -85,7 +85,6 @@ def expose(namespace: Namespace, port: int, address: str) -> None:
     The API server's proxy reaches only addresses of pods, so a pod that never runs stands for the
     collector.
     """
-    labels = {"app.kubernetes.io/name": "dlperf", "app.kubernetes.io/component": "collector"}
     name = {"name": "dlperf-collector"}
     ports = [{"name": "http", "port": port}]
     pod = {
@@ -96,7 +95,7 @@ def expose(namespace: Namespace, port: int, address: str) -> None:
     service = {"ports": [{"name": "http", "port": 8080, "targetPort": port}]}
     head = {"apiVersion": "v1"}
     namespace.create(
-        {**head, "kind": "Service", "metadata": {**name, "labels": labels}, "spec": service},
+        {**head, "kind": "Service", "metadata": name, "spec": service},
         {**head, "kind": "Pod", "metadata": name, "spec": pod},
     )
     status = json.dumps({"status": {"podIP": address, "podIPs": [{"ip": address}]}})

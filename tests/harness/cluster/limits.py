@@ -11,7 +11,6 @@ LOOKS = {
     "app__collectors__SECONDS": SECONDS,
     "app__collectors__INSIST_SECONDS": SECONDS,
     "lifecycle__executor__WISHES_SECONDS": 1.0,
-    "lifecycle__requests__ASK_SECONDS": 1.0,
     "lifecycle__serving__LIST_SECONDS": 1.0,
     "lifecycle__serving__RETRY_SECONDS": 1.0,
 }

@@ -40,7 +40,7 @@ _PACKAGES = ("ca-certificates", "python3", "python3-venv", "usr-is-merged")
 _LEFT_OUT = ("/usr/share/doc/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/man/*")
 _TREE = (
     *(".dockerignore", "LICENSE", "README.md", "images", "k8sbench", "manifests"),
-    *("pyproject.toml", "tests/harness/node/collector_image.py"),
+    *("charts/crds", "pyproject.toml", "tests/harness/node/collector_image.py"),
 )
 _REQUIREMENTS = tiers.ROOT / "images" / "collector" / "requirements.txt"
 _PROGRAMS = {"buildah": "buildah", "mmdebstrap": "mmdebstrap"}

@@ -154,6 +154,6 @@ def test_one_that_may_not_use_its_lease_says_so_once_and_is_not_ready(
     life.until(lambda: life.noted("warning: not ready: User x may not get leases."))
     at = life.controller.state.looked_at
     life.until(lambda: life.controller.state.looked_at > at)
-    life.lease.is_held = True
+    life.lease.is_held, life.lease.waits_for = True, ""
     life.until(lambda: life.noted("not listed for 90 s"))
     assert len(life.reporter.reported) == 2, "nothing of what passes at once"

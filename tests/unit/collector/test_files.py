@@ -6,10 +6,8 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from k8sbench.adapters.kubernetes.client.api import ApiFault
@@ -19,19 +17,13 @@ from k8sbench.app import collectors
 from k8sbench.collector import http
 from k8sbench.collector.controller import CollectorSettings, State
 from k8sbench.collector.metrics import Metrics
-from k8sbench.lifecycle import collecting
-from k8sbench.lifecycle.context import RunContext, Stop
-from k8sbench.model import attempts, creation
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.kube import TOKEN_HEADER
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
-from k8sbench.model.run import Location, Run
 from tests.unit.command_line import Cli
 from tests.unit.kubernetes import servers
-from tests.unit.lifecycle.played import FakeCluster, Silent, at, context
 from tests.unit.lifecycle.test_gathering import Bench, Source
-from tests.unit.presence import present
 from tests.unit.store.examples import NOW, archive, plan, step
 
 HERE = ClusterAccess(namespace="team")
@@ -141,47 +133,3 @@ def test_a_report_has_a_collectors_runs_and_their_logs(
     theirs = collector.store.log_files("seg-1")
     assert len(copies) == 2
     assert [path.read_bytes() for path in copies] == [path.read_bytes() for path in theirs]
-
-
-def without_its_job(theirs: Run, store: SqlStore) -> tuple[Run, RunContext]:
-    """Record a collector's run in its submitter's store, its job gone."""
-    place = Location(server="https://api", namespace="team")
-    store.record(theirs.plan, at=theirs.created_at, owner=None, location=place)
-    ours = store.move("seg-1", creation.created(theirs.created_at, "uid-1"))
-    gone = FakeCluster(at(Phase.LOST, "The job is gone.", creation.JOB_GONE), outlives=True)
-    ask = partial(collectors.collected_elsewhere, HERE)
-    return ours, msgspec.structs.replace(context(store, gone), collected_elsewhere=ask)
-
-
-@pytest.mark.usefixtures("measured")
-def test_a_run_whose_job_is_gone_is_not_lost_while_its_collector_does_not_answer(
-    collector: Collector, tmp_path: Path
-) -> None:
-    theirs = collector.store.run("seg-1")
-    with open_store(str(tmp_path / "laptop")) as store:
-        ours, here = without_its_job(theirs, store)
-        reporter = Silent()
-        collector.is_away = True
-        left = collecting.collect([ours], here, reporter, Stop(), follow=False)
-        assert [run.run_id for run in left.going_on] == ["seg-1"]
-        assert "collects it: The collector" in " ".join(reporter.reported)
-        collector.is_away = False
-        assert present(here.collectors_record(ours)).measurement == theirs.measurement
-        assert store.log_files("seg-1") == []
-        (taken,) = collecting.collect([ours], here, reporter, Stop(), follow=False).closed
-        assert taken.measurement == theirs.measurement
-        assert (store.folder("seg-1") / "gpu" / "prometheus.jsonl").exists()
-
-
-@pytest.mark.usefixtures("measured")
-def test_what_a_collector_has_of_an_earlier_attempt_is_not_that_of_the_next(
-    collector: Collector, tmp_path: Path
-) -> None:
-    theirs = collector.store.run("seg-1")
-    with open_store(str(tmp_path / "laptop")) as store:
-        ours, here = without_its_job(theirs, store)
-        again = attempts.continued(ours.plan, 1, theirs.created_at + 9)
-        next_one = msgspec.structs.replace(ours, history=(*ours.history, again))
-        assert here.collected_elsewhere is not None
-        assert here.collected_elsewhere(next_one, store.folder("seg-1")) is None
-        assert store.log_files("seg-1") == []

@@ -184,6 +184,8 @@ def test_one_that_waits_is_ready_and_one_that_fails_is_not(get: Get, state: Stat
     state.stands_by, state.waits_for = True, "vm_1 holds Lease dlperf-collector"
     assert said() == (200, f"waiting: {state.waits_for}\n")
     state.is_leader, state.stands_by = True, False
+    assert said() == (503, f"{state.waits_for}\n"), "a Lease that is not renewed"
+    state.waits_for = ""
     assert said() == (503, "the jobs were not listed yet.\n")
     state.look = Look(listed_at=time.time(), runs=(), api_errors={})
     assert said() == (200, "collecting\n")
