@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.lifecycle import requests
+from k8sbench.lifecycle import active_run, requests
 from k8sbench.lifecycle.context import PlannedCase, Reporter, RunContext
 from k8sbench.lifecycle.executor import Executor
 from k8sbench.lifecycle.starting import keep_inputs, reopened
@@ -170,8 +170,8 @@ class Benchmarks:
 
     # -- cancelling -----------------------------------------------------------------------------
 
-    def _end_orphans(self, current: Collection[str], now: float) -> bool:
-        """End the runs whose object is gone, and delete their jobs.
+    def _end_orphans(self, current: Mapping[str, Benchmark | None], now: float) -> bool:
+        """End the runs whose object is gone, and delete the jobs that nobody keeps.
 
         Also of an object that could not be read, or that was deleted while nobody looked. Returns
         False if the jobs cannot be listed now.
@@ -182,8 +182,14 @@ class Benchmarks:
             uid = run.plan.requested_by
             return uid is not None and uid not in current and run.is_at(self._context.location)
 
+        def is_left(run: Run) -> bool:
+            benchmark = current.get(run.plan.requested_by or "")
+            is_kept = benchmark is None or benchmark.wanted.keep
+            return is_orphan(run) or not (is_kept or active_run.gaps(store, run.run_id))
+
         for run in store.runs(RunFilter(unfinished=True)):
             if is_orphan(run) and not run.phase.final:
+                self._executor.follow_by(run.run_id, keep=False, wait=False)
                 self._cancel(run, DELETED)
         try:
             jobs = self._context.cluster.jobs()
@@ -193,7 +199,7 @@ class Benchmarks:
         for job in jobs:
             if job.run_id in known and job.ownership.is_ours:
                 run = store.run(job.run_id)
-                if is_orphan(run) and run.phase.final and requests.is_of(job, run):
+                if run.phase.final and requests.is_of(job, run) and is_left(run):
                     store.wish(run.run_id, left_over(now))
         return True
 
@@ -224,7 +230,7 @@ class Benchmarks:
             known.work = self._context.pool.start(
                 partial(self._plan, known.benchmark), "plan-benchmark"
             )
-        if known.work is None or not known.work.done():
+        if known.work is None or not known.work.done() or self._are_closing(known):
             return
         work, known.work = known.work, None
         try:
@@ -237,6 +243,14 @@ class Benchmarks:
         except BenchError as error:
             known.plan_at = now + AGAIN_SECONDS
             self._reporter.note(f"warning: Benchmark {known.benchmark.name} waits: {error}")
+
+    def _are_closing(self, known: _Known) -> bool:
+        """Return True while a run that has ended is measured, or its job deleted.
+
+        Continued now, its next attempt would be.
+        """
+        going_on = {run.run_id for run in self._executor.runs()}
+        return not known.runs.keys().isdisjoint(self._executor.held() - going_on)
 
     def _record(self, known: _Known, cases: Sequence[PlannedCase]) -> None:
         """Record the runs of an object that are missing.

@@ -16,9 +16,11 @@ from k8sbench.lifecycle.executor import Executor
 from k8sbench.model.benchmark_object import Benchmark, Wanted
 from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageError
 from k8sbench.model.phase import Phase
-from k8sbench.ports import RunFilter, Store
+from k8sbench.model.run import Run
+from k8sbench.ports import FoundJob, RunFilter, Store
 from k8sbench.report import benchmark_status
 from tests.unit.lifecycle.played import AtOnce, FakeCluster, Silent, at, context, planned_case
+from tests.unit.store.examples import TRAINING
 
 Plan = Callable[[Benchmark], Sequence[PlannedCase]]
 
@@ -100,6 +102,12 @@ class Operator:
 
     def status(self, uid: str) -> Mapping[str, Any]:
         return self.objects.found[uid].status
+
+
+def job_of(run: Run) -> FoundJob:
+    return FoundJob(
+        run_id=run.run_id, known_plan=run.plan, created_at=1.0, phase=run.phase, uid=run.job_uid
+    )
 
 
 def cases(repeats: int = 1) -> PlannedCase:
@@ -446,6 +454,66 @@ def test_kept_jobs_are_deleted_when_the_object_keeps_them_no_longer_or_is_gone(
     operator.passes()
     left = collecting.open_runs(operator.executor.context)
     assert [run.run_id for run in left] == ["gone-1", "kept-1"]
+
+
+def test_a_run_is_not_continued_before_its_job_is_deleted(
+    store: Store, objects: FakeObjects
+) -> None:
+    held: list[tuple[Future[Any], Callable[[], Any]]] = []
+
+    class Pool(AtOnce):
+        def start(self, call: Callable[[], Any], name: str) -> Future[Any]:
+            if name != "delete":
+                return super().start(call, name)
+            held.append((Future(), call))
+            return held[-1][0]
+
+    draft = msgspec.structs.replace(
+        cases().draft, mode="train", training=TRAINING, checkpoints="pvc:kept"
+    )
+    training = msgspec.structs.replace(cases(), draft=draft)
+    uid = objects.create("a")
+    cluster = FakeCluster(outlives=True)
+    operator = Operator(store, cluster, objects, lambda _: [training], pool=Pool())
+    operator.passes()
+    cluster.going_on["a-1"].append(at(Phase.FAILED))
+    operator.passes()
+    objects.change(uid, retry=1)
+    operator.passes()
+    assert operator.phases() == {"a-1": "Failed"}
+    for answer, call in held:
+        answer.set_result(call())
+    operator.passes()
+    assert operator.active() == ["a-1"]
+    assert store.run("a-1").attempt == 2
+
+
+def test_a_job_that_was_kept_is_deleted_though_nobody_looked_when_that_ended(
+    operator: Operator, objects: FakeObjects
+) -> None:
+    kept, still = objects.create("kept", keep=True), objects.create("still", keep=True)
+    operator.passes()
+    operator.end("kept-1", "still-1")
+    objects.change(kept, keep=False)
+    operator.cluster.found = [
+        job_of(operator.store.run(run_id)) for run_id in ("kept-1", "still-1")
+    ]
+    another = Operator(operator.store, operator.cluster, objects)
+    another.passes()
+    left = collecting.open_runs(another.executor.context)
+    assert [run.run_id for run in left] == ["kept-1"]
+    assert objects.found[still].wanted.keep
+
+
+def test_a_running_job_is_not_kept_when_its_object_is_gone(
+    operator: Operator, objects: FakeObjects
+) -> None:
+    uid = objects.create("a", keep=True)
+    operator.passes()
+    del objects.found[uid]
+    operator.passes()
+    assert operator.phases() == {"a-1": "Cancelled"}
+    assert operator.cluster.removed == ["a-1"]
 
 
 def test_keep_counts_for_runs_that_go_on(operator: Operator, objects: FakeObjects) -> None:
