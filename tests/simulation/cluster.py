@@ -471,9 +471,9 @@ class SimulatedCluster(Connection):
 
     def cancel(self, run_id: str, cause: str, cause_id: str, *, keep: bool = False) -> None:
         self.request("cancel")
-        self._cancel(run_id, cause, cause_id)
+        self._cancel(run_id, cause, cause_id, keep=keep)
 
-    def _cancel(self, run_id: str, cause: str, cause_id: str) -> None:
+    def _cancel(self, run_id: str, cause: str, cause_id: str, *, keep: bool = False) -> None:
         job, follow = self._namespace.job(run_id), self.followed.get(run_id)
         if job is not None and follow is not None and follow.uid not in {None, job.uid}:
             return
@@ -484,7 +484,8 @@ class SimulatedCluster(Connection):
             job.end = Transition(
                 phase=Phase.CANCELLED, at=self._world.now, cause=cause, cause_id=cause_id
             )
-            self._namespace.delete(job)
+            if not keep:
+                self._namespace.delete(job)
 
     def release(self, run_id: str) -> None:
         self.followed.pop(run_id, None)

@@ -34,6 +34,8 @@ class ObjectServer:
         self.world, self.namespace = namespace.world, namespace
         self.disk = disk
         """Store of the operator."""
+        self.forgotten: set[str] = set()
+        """uids of objects that were complete when a store was lost."""
         self.found: Mapping[str, Benchmark] = {}
         """By uid. Each change makes another mapping."""
         self.cancelled: set[str] = set()
@@ -42,6 +44,10 @@ class ObjectServer:
 
     def _set(self, found: Mapping[str, Benchmark]) -> None:
         self.found = found
+
+    def keeps(self, uid: str | None) -> bool:
+        """Return True if the jobs of an object are to stay."""
+        return uid is not None and uid in self.found and self.found[uid].wanted.keep
 
     def named(self, name: str) -> Benchmark | None:
         return next((one for one in self.found.values() if one.name == name), None)
@@ -99,8 +105,9 @@ class ObjectServer:
             self.world.note(f"Benchmark {benchmark.name} is {changed.status['phase']}")
         self._set({**self.found, uid: changed})
 
-    def check_status(self, uid: str, status: Mapping[str, Any]) -> None:
-        """Check what is about to be written."""
+    def check_status(self, known: Benchmark, status: Mapping[str, Any]) -> None:
+        """Check what is about to be written, by a process that knows this of the object."""
+        uid = known.uid
         benchmark = self.found.get(uid)
         if benchmark is None:
             return
@@ -108,7 +115,7 @@ class ObjectServer:
         going_on = [run.run_id for run in self.rows(uid) if not run.is_closed]
         if _is_complete(changed) and going_on:
             raise Violation(f"Benchmark {benchmark.name} is complete; {going_on} go on.")
-        if _is_complete(benchmark) and not _is_complete(changed):
+        if _is_complete(known) and known.is_over and not _is_complete(changed):
             raise Violation(f"Benchmark {benchmark.name} was complete, and is not any more.")
 
     def expire(self, uid: str) -> None:
@@ -126,6 +133,7 @@ class ObjectServer:
         """True if every object is complete, and no deletion is due."""
         return all(
             _is_complete(one)
+            and one.is_over
             and one.status["observedGeneration"] == one.generation
             and (one.expires_at is None or self.world.now < one.expires_at)
             for one in self.found.values()
@@ -148,10 +156,11 @@ class ObjectServer:
             status, runs = benchmark.status, self.rows(uid)
             if not _is_complete(benchmark) or status["observedGeneration"] != benchmark.generation:
                 raise Violation(f"Benchmark {benchmark.name} is not complete: {status}")
-            is_whole = len(runs) == expected[uid] or uid in self.cancelled
-            if not is_whole or len(runs) > expected[uid]:
-                wanted = f"{len(runs)} runs of {expected[uid]}"
-                raise Violation(f"Benchmark {benchmark.name} has {wanted}.")
+            if uid in self.forgotten:
+                continue
+            if len(runs) < expected[uid] and uid not in self.cancelled:
+                found = f"{len(runs)} runs of {expected[uid]}"
+                raise Violation(f"Benchmark {benchmark.name} has {found}.")
             numbered = sorted(runs, key=lambda run: benchmark.number_of(run.run_id) or 0)
             recorded = [(run.run_id, str(run.phase), run.attempt) for run in numbered]
             said = [(run["name"], run["phase"], run["attempt"]) for run in status["runs"]]
@@ -231,13 +240,13 @@ class SimulatedObjects(Connection):
         if world.happens("lost_answer"):
             happens = world.dice.choice(["never", "at once", "later"])
             if happens == "at once":
-                server.check_status(known.uid, status)
+                server.check_status(known, status)
                 server.write(known.uid, status)
             elif happens == "later":
                 late = world.dice.random() * LATE_SECONDS
                 world.spawn(lambda: server.write(known.uid, status), late)
             raise Unreachable("The connection broke.")
-        server.check_status(known.uid, status)
+        server.check_status(known, status)
         server.write(known.uid, status)
         self._process.effect("a status is written")
 

@@ -18,7 +18,7 @@ from tests.simulation.cluster import Job, Namespace, SimulatedCluster
 from tests.simulation.store import Disk, SimulatedStore
 from tests.simulation.world import BEGIN, Calls, Process, Violation, World
 from tests.unit.lifecycle.played import JOB, planned_case
-from tests.unit.store.examples import measurement
+from tests.unit.store.examples import TRAINING, measurement
 
 PLACE = Location(server="https://simulated:6443", namespace="bench")
 FAULTY_SECONDS = 400.0
@@ -28,6 +28,12 @@ Afterwards whoever has the runs must close them.
 """
 _CASE = planned_case("kubernetes", timeout_s=600.0)
 CASE = msgspec.structs.replace(_CASE, draft=msgspec.structs.replace(_CASE.draft, max_restarts=2))
+TRAINING_CASE = msgspec.structs.replace(
+    CASE,
+    draft=msgspec.structs.replace(
+        CASE.draft, mode="train", training=TRAINING, checkpoints="pvc:kept"
+    ),
+)
 MEASURED = measurement()
 
 
@@ -106,9 +112,13 @@ class Schedule:
         return [
             job
             for job in jobs
-            if not (job.gone_at or job.is_copy)
+            if not (job.gone_at or job.is_copy or self.is_kept(job))
             and not any((job.run_id, GAPS) in disk.files for disk in disks)
         ]
+
+    def is_kept(self, job: Job) -> bool:
+        """Return True if a job is to stay on the cluster."""
+        return False
 
     def open(self) -> list[Run]:
         """Return the runs that are not closed."""

@@ -45,6 +45,17 @@ class Disk:
         self.most = 1_000_000
         """Runs of a set that may count: valid ones, and those that go on."""
 
+    def copy(self) -> Disk:
+        """Return a backup."""
+        backup = Disk(self.name, self.world, self.namespace)
+        backup.rows, backup.files = {**self.rows}, {**self.files}
+        backup.begins = {run_id: {**begins} for run_id, begins in self.begins.items()}
+        backup.lines = {
+            run_id: {replica: [*lines] for replica, lines in files.items()}
+            for run_id, files in self.lines.items()
+        }
+        return backup
+
     def archived(self, run_id: str, replica: str) -> list[LogLine]:
         """Return the lines of a replica's present attempt."""
         begin = self.begins.get(run_id, {}).get(replica, 0)
@@ -98,11 +109,11 @@ class SimulatedStore:
         self,
         disk: Disk,
         process: Process,
-        check: Callable[[Run, Run], None] = lambda _, __: None,
+        check: Callable[[Run | None, Run], None] = lambda _, __: None,
     ) -> None:
         self.disk, self._process = disk, process
         self._check = check
-        """Is called with a run before and after each transition."""
+        """Is called with a run before and after each transition; None before the first."""
         self.claims = SimulatedClaims(disk, process)
 
     def write(self, what: str) -> None:
@@ -147,8 +158,17 @@ class SimulatedStore:
         if sum(not run.phase.final or bool(run.measurement) for run in runs) >= self.disk.most:
             raise Violation(f"{plan.run_id} is one more run than was asked for.")
         created = Transition(phase=Phase.CREATED, at=at, cause="Recorded; nothing was started yet.")
-        run = Run(plan=plan, created_at=at, owner=owner, history=(created,), artifacts=None)
-        return self._put(run, location=location)
+        run = Run(
+            plan=plan,
+            created_at=at,
+            owner=owner,
+            history=(created,),
+            artifacts=None,
+            location=location,
+        )
+        if not has_job:
+            self._check(None, run)
+        return self._put(run)
 
     def move(
         self,
@@ -200,7 +220,9 @@ class SimulatedStore:
             again = attempts.continued(plan, run.attempt, at)
         history = (*run.history, again)
         changes = {"plan": plan, "owner": owner, "location": location, "history": history}
-        return self._put(run, **changes, wishes=(), measurement=None)
+        reopened = msgspec.structs.replace(run, **changes, wishes=(), measurement=None)
+        self._check(run, reopened)
+        return self._put(reopened)
 
     def measured(self, run_id: str, measurement: Measurement) -> Run:
         self.write("measured")

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from k8sbench.adapters.kubernetes.watching import job_reader
-from k8sbench.lifecycle import active_run, owners, requests, submitting
+from k8sbench.lifecycle import active_run, requests, submitting
 from k8sbench.lifecycle.active_run import ActiveRun
 from k8sbench.lifecycle.context import How, Outcome, RunContext
 from k8sbench.lifecycle.decide import JobView, State

@@ -21,10 +21,10 @@ from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.ownership import OPERATOR
 from k8sbench.model.phase import LOGS_INCOMPLETE
 from k8sbench.model.run import Run
-from tests.simulation.cluster import Connection
+from tests.simulation.cluster import Connection, Job
 from tests.simulation.objects import ObjectServer, SimulatedObjects
-from tests.simulation.schedule import CASE, FAULTY_SECONDS, Schedule
-from tests.simulation.store import SimulatedStore
+from tests.simulation.schedule import CASE, FAULTY_SECONDS, TRAINING_CASE, Schedule
+from tests.simulation.store import Disk, SimulatedStore
 from tests.simulation.world import BEGIN, Calls, Process, Violation
 from tests.unit.lifecycle.played import Silent
 
@@ -74,8 +74,11 @@ class WithOperator(Schedule):
             self._delete,
             self._delete_and_create,
             self._change_parallel,
+            self._change_keep,
+            self._retry,
             self._delete_job,
             self._stop_operator,
+            # self._lose_store,
         ]
 
     def _act(self, what: str) -> str:
@@ -89,6 +92,8 @@ class WithOperator(Schedule):
             benchmark="seg",
             set=dice.choice(["night", None]) if name == NAMES[2] else "night",
             variant=UNPLANNABLE if dice.random() < 0.05 else None,
+            checkpoints="pvc:kept" if dice.random() < 0.2 else None,
+            keep=dice.random() < 0.1,
             batch_sizes=sizes,
             repeats=dice.randrange(1, 4),
             parallel=dice.randrange(1, 4),
@@ -121,6 +126,16 @@ class WithOperator(Schedule):
     def _change_parallel(self) -> None:
         self.server.patch(self._act("parallel"), parallel=self.world.dice.randrange(1, 4))
 
+    def _change_keep(self) -> None:
+        name = self._act("keep")
+        if (benchmark := self.server.named(name)) is not None:
+            self.server.patch(name, keep=not benchmark.wanted.keep)
+
+    def _retry(self) -> None:
+        name = self._act("retry")
+        if (benchmark := self.server.named(name)) is not None:
+            self.server.patch(name, retry=benchmark.wanted.retry + 1)
+
     def _delete_job(self) -> None:
         self._act("delete a job")
         if jobs := self.left():
@@ -129,6 +144,21 @@ class WithOperator(Schedule):
     def _stop_operator(self) -> None:
         self._act("stop the operator")
         self._operator.end("stopped")
+
+    def _lose_store(self) -> None:
+        """Have the operator go on with an empty store, or with an older backup."""
+        self._act("lose the store")
+        is_empty = self.world.dice.random() < 0.5
+        backup = Disk(OPERATOR, self.world, self.namespace) if is_empty else self._disk.copy()
+        after = self.world.dice.random() * 60.0
+        self._later(partial(self._restore, backup), after)
+
+    def _restore(self, backup: Disk) -> None:
+        self._operator.end("stopped to replace its store")
+        self.namespace.disks.remove(self._disk)
+        self.namespace.disks.append(backup)
+        self._disk = self.server.disk = backup
+        self.server.forgotten |= {uid for uid, one in self.server.found.items() if one.is_over}
 
     # -- the operator ---------------------------------------------------------------------------
 
@@ -182,25 +212,42 @@ class WithOperator(Schedule):
         assert wanted.repeats is not None
         assert wanted.max_restarts is not None
         cases = []
-        for size in wanted.batch_sizes or (CASE.draft.batch_size,):
+        case = CASE if wanted.checkpoints is None else TRAINING_CASE
+        for size in wanted.batch_sizes or (case.draft.batch_size,):
             draft = msgspec.structs.replace(
-                CASE.draft, batch_size=size, max_restarts=wanted.max_restarts
+                case.draft, batch_size=size, max_restarts=wanted.max_restarts
             )
-            cases.append(msgspec.structs.replace(CASE, draft=draft, repeats=wanted.repeats))
+            cases.append(msgspec.structs.replace(case, draft=draft, repeats=wanted.repeats))
         return cases
 
     # -- what must hold -------------------------------------------------------------------------
 
-    def _check_move(self, objects: SimulatedObjects, before: Run, after: Run) -> None:
+    def is_kept(self, job: Job) -> bool:
+        return self.server.keeps(job.plan.requested_by)
+
+    def _check_move(self, objects: SimulatedObjects, before: Run | None, after: Run) -> None:
         """Check that a transition of a run of an object is wanted."""
-        if after.plan.requested_by is None:
+        uid = after.plan.requested_by
+        if uid is None:
             return
-        if after.phase.final and after.history[-1].cause_id == CANCELLED:
+        if before is None or (before.phase.final and not after.phase.final):
+            self._check_more(uid, after)
+        elif after.phase.final and after.history[-1].cause_id == CANCELLED:
             self.server.check_is_wanted(after)
-        if creation.waits_for_turn(before) and not (
+        elif creation.waits_for_turn(before) and not (
             creation.waits_for_turn(after) or after.phase.final
         ):
             self._check_turn(objects, after)
+
+    def _check_more(self, uid: str, run: Run) -> None:
+        """Check that an object lacks a run that is about to be recorded or continued."""
+        counting = [
+            other.run_id
+            for other in self.server.rows(uid)
+            if other.run_id != run.run_id and (not other.is_closed or _is_valid(other))
+        ]
+        if len(counting) >= self._expected[uid]:
+            raise Violation(f"{run.run_id} is one more than was asked for, beside {counting}.")
 
     def _check_turn(self, objects: SimulatedObjects, run: Run) -> None:
         """Check that the turn of a run has come, restarting runs included."""
@@ -235,3 +282,7 @@ class WithOperator(Schedule):
         if now >= BEGIN + FAULTY_SECONDS + CALM_SECONDS:
             return True
         return not self.open() and not self.left() and self.server.is_settled
+
+
+def _is_valid(run: Run) -> bool:
+    return run.measurement is not None and run.measurement.verdict == "valid"

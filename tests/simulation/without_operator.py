@@ -16,18 +16,14 @@ from k8sbench.model.errors import OwnedElsewhere
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.run import Run, Wish
 from tests.simulation.cluster import Job
-from tests.simulation.schedule import CASE, FAULTY_SECONDS, Schedule
+from tests.simulation.schedule import CASE, FAULTY_SECONDS, TRAINING_CASE, Schedule
 from tests.simulation.store import Disk, SimulatedStore
 from tests.simulation.world import BEGIN, Process
 from tests.unit.lifecycle.played import Silent
-from tests.unit.store.examples import TRAINING
 
 ROUNDS = 6
 """Rounds of ``collect`` that close all runs once faults have stopped."""
 SET = "night"
-TRAINING_CASE = msgspec.structs.replace(
-    CASE, draft=msgspec.structs.replace(CASE.draft, training=TRAINING, checkpoints="pvc:kept")
-)
 TRAINS = 0.25
 """Share of the schedules whose runs are trainings, which a resumption continues."""
 
