@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
     from k8sbench.adapters.kubernetes.operator_lease import OperatorSeen
+    from k8sbench.app.targets import RunTarget
+    from k8sbench.model.pool import NodePool
 
 Note = Callable[[str], None]
 LOOK_SECONDS = 0.5
@@ -73,7 +75,7 @@ def _silence(operator: OperatorSeen) -> str:
 def submit(
     planned: Sequence[PlannedCase],
     request: SubmitRequest,
-    api: Api,
+    target: RunTarget,
     operator: OperatorSeen,
     reporter: SweepReporter,
     stop: Stop,
@@ -85,7 +87,10 @@ def submit(
     """
     from k8sbench.adapters.kubernetes import benchmark_objects
 
-    asked = object_of(planned, request, nodes)
+    api = target.api
+    assert api is not None
+    pool = target.site.pool if target.has_own_pool else None
+    asked = object_of(planned, request, pool=pool, nodes=nodes)
     if request.resume is not None:
         benchmark = _retried(api, asked, request.resume, reporter.note)
     else:
@@ -105,7 +110,11 @@ def submit(
 
 
 def object_of(
-    planned: Sequence[PlannedCase], request: SubmitRequest, nodes: Sequence[str] = ()
+    planned: Sequence[PlannedCase],
+    request: SubmitRequest,
+    *,
+    pool: NodePool | None = None,
+    nodes: Sequence[str] = (),
 ) -> Mapping[str, Any]:
     """Return the object that asks for what a submit does.
 
@@ -122,7 +131,7 @@ def object_of(
     set_name = checked_set_name(request.resume or request.set_name or name)
     request = msgspec.structs.replace(request, set_name=set_name, resume=None)
     file = planned[0].benchmark_file
-    return benchmark_object.object_of(request, name, file=file, nodes=nodes)
+    return benchmark_object.object_of(request, name, file=file, pool=pool, nodes=nodes)
 
 
 def rendered(request: SubmitRequest, reporter: Reporter) -> Mapping[str, Any]:
