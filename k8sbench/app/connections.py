@@ -34,7 +34,7 @@ ANSWER_SECONDS = 8.0
 AUTO, NONE = "auto", "none"
 """Values of ``--prometheus`` besides a URL: discover, or query none."""
 USUAL = "usual"
-"""The collector's ``auto``: users write their namespace's ConfigMap, which would direct it."""
+"""The operator's ``auto``: users write their namespace's ConfigMap, which would direct it."""
 
 
 def configured(access: ClusterAccess) -> bool:
@@ -99,7 +99,7 @@ def opened(
 
     Later requests are retried for longer than the first, because the server has answered before.
     ``run`` must be there. ``store`` owns the jobs that are created or taken over; with
-    ``is_collector`` the namespace's collector does.
+    ``is_collector`` the namespace's operator does.
     """
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
     from k8sbench.adapters.kubernetes.ownership import User

@@ -40,8 +40,8 @@ def run_context(
 ) -> RunContext:
     """Put together what runs need of the outside; ``accept`` overrules rejections by their ids.
 
-    With ``access`` a collector there is asked for runs whose jobs are gone. ``api`` is the
-    connection to a cluster: the limits of its runs count by its clock. A collector measures in a
+    With ``access`` an operator there is asked for runs whose jobs are gone. ``api`` is the
+    connection to a cluster: the limits of its runs count by its clock. An operator measures in a
     process of its own, beside the runs that it follows.
     """
     elsewhere = None if access is None else functools.partial(_collected_elsewhere, access)

@@ -69,7 +69,7 @@ def logs(
         reader = _Reader(run, access, sink, replica, several=replica is None and len(names) > 1)
         alone = not recorded or stores.is_alone(store, run)
         if is_theirs:
-            reader.from_collector(there)
+            reader.from_operator(there)
         elif alone and not follows:
             reader.from_cluster()
             return
@@ -125,10 +125,10 @@ class _Reader:
         if not is_printed:
             self.note(f"Nothing was printed yet. See: k8sbench status {self.run.run_id}")
 
-    def from_collector(self, there: ClusterAccess) -> None:
-        """Hand over what a collector has of the run's logs."""
+    def from_operator(self, there: ClusterAccess) -> None:
+        """Hand over what an operator has of the run's logs."""
         run_id = self.run.run_id
-        self.note(f"The logs of {run_id} are the collector's.")
+        self.note(f"The logs of {run_id} are the operator's.")
         with tempfile.TemporaryDirectory(prefix="k8sbench-logs-") as folder:
             paths = collectors.copied(there, run_id, Path(folder), "logs")
             if not self._print(lambda: paths):

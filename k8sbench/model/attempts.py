@@ -99,7 +99,7 @@ def elsewhere(plan: RunPlan, attempt: int, at: float, uid: str | None) -> Transi
 
 
 def is_taken_over(theirs: Run, run: Run) -> bool:
-    """True if the job was taken over from the collector whose record this is.
+    """True if the job was taken over from the operator whose record this is.
 
     The record then says nothing of the run, unless the run is not known to have had a job.
     """

@@ -36,7 +36,7 @@ CAUSES: Mapping[str, Cause] = {
     ),
     "turn": Cause(
         "The job waits for its turn in its set (--parallel).",
-        "Wait: the collector starts it when an earlier one has ended.",
+        "Wait: the operator starts it when an earlier one has ended.",
     ),
     "queued": Cause(
         "The job waits in queue {queue}{place}: {why}.",

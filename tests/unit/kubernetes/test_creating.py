@@ -188,7 +188,7 @@ def test_a_job_that_waits_says_so_to_everybody_who_follows_it() -> None:
     assert not ownership.waits(objects.job())
 
 
-def test_a_job_for_the_collector_names_it_and_not_its_submitter() -> None:
+def test_a_job_for_the_operator_names_it_and_not_its_submitter() -> None:
     ann = msgspec.structs.replace(ANN, keep=True)
     marked = objects.job(annotations={"k8sbench.io/owner": '{"store":"collector","host":""}'})
     job = dict(ownership.owned(marked, ann))
