@@ -1,7 +1,7 @@
 """``collect``: close finished runs that no process follows, and make rows.
 
-``collect --all --follow`` and the collector serve: every run of some namespaces is collected, until
-a stop. That ends with an error where the store cannot be used; the collector begins again then.
+``collect --all --follow`` and the operator serve: every run of some namespaces is collected, until
+a stop. That ends with an error where the store cannot be used; the operator begins again then.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _pending_runs(context: RunContext, note: Callable[[str], None]) -> list[Run]
 def _by_location(
     store: Store, options: CollectOptions, result: CollectResult, note: Callable[[str], None]
 ) -> dict[Location | None, list[str]]:
-    """Group the named runs by cluster; runs that the collector alone has are closed.
+    """Group the named runs by cluster; runs that the operator alone has are closed.
 
     The key None stands for the named or current cluster, the only one if no run is named.
     """
@@ -160,7 +160,7 @@ def serve_all(
 ) -> CollectResult:
     """Collect every run of several namespaces into an open store, until asked to stop.
 
-    With ``look`` it is the collector that does so: patient with API servers, and for everybody. In
+    With ``look`` it is the operator that does so: patient with API servers, and for everybody. In
     each turn ``look`` takes the namespaces, and the numbers of failed requests by HTTP status.
     """
     from k8sbench.adapters.kubernetes.benchmark_objects import BenchmarkObjects

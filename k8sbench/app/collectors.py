@@ -19,7 +19,7 @@ from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Baseline, Run
 
 if TYPE_CHECKING:
-    from k8sbench.adapters.kubernetes.collectors import CollectorProxy
+    from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ SOURCE = ownership.OPERATOR
 
 def asked(
     access: ClusterAccess,
-    read: Callable[[CollectorProxy], T],
+    read: Callable[[OperatorProxy], T],
     note: Callable[[str], None],
     *,
     insist: bool = False,
@@ -78,7 +78,7 @@ def runs(
     """
     found: dict[str, Run] = {}
 
-    def read(there: CollectorProxy) -> None:
+    def read(there: OperatorProxy) -> None:
         given = {name: value for name, value in query.items() if value is not None}
         for run in there.runs(given, math.inf if insist else SECONDS):
             found[run.run_id] = run
@@ -126,12 +126,12 @@ def copied(
 
 
 @contextlib.contextmanager
-def opened(access: ClusterAccess, seconds: float = SECONDS) -> Iterator[CollectorProxy | None]:
+def opened(access: ClusterAccess, seconds: float = SECONDS) -> Iterator[OperatorProxy | None]:
     """Give the collector of a namespace; None where it has none."""
-    from k8sbench.adapters.kubernetes.collectors import CollectorProxy
+    from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
 
     with contextlib.closing(connections.connect(access)) as api:
         connections.check_answers(api, seconds)
         api.retry_s = seconds
-        collector = CollectorProxy(api)
+        collector = OperatorProxy(api)
         yield collector if collector.is_there() else None

@@ -39,7 +39,7 @@ def publish(
 ) -> Publication:
     """Write a report of some sets, replacing a former report.
 
-    Includes a collector's runs and their logs. Raises :class:`NotFound` for an unknown set, and
+    Includes an operator's runs and their logs. Raises :class:`NotFound` for an unknown set, and
     :class:`UsageError` for a set with active runs or a folder with other content.
     """
     from k8sbench import __version__
@@ -47,7 +47,7 @@ def publish(
     results.check_accepted(accept)
     former = report_folder.former_files(folder, {publication.README, publication.RESULTS})
     with (
-        stores.with_collector(where, access, note) as (store, runs),
+        stores.with_operator(where, access, note) as (store, runs),
         tempfile.TemporaryDirectory(prefix="k8sbench-logs-") as copies,
     ):
         find = catalog.finder(store, note)
@@ -99,7 +99,7 @@ def _files_of_runs(
 ) -> tuple[dict[str, list[str]], dict[str, Content]]:
     """Map report file names to run logs and row manifests.
 
-    ``copied`` copies the logs of a collector's run to this machine.
+    ``copied`` copies the logs of an operator's run to this machine.
     """
     names = publication.names([row.group for row in rows])
     logs: dict[str, list[str]] = {}

@@ -14,7 +14,7 @@ LOOKS = {
     "lifecycle__serving__LIST_SECONDS": 1.0,
     "lifecycle__serving__RETRY_SECONDS": 1.0,
 }
-"""Short polls instead of those of 15 s, and full waits for a collector."""
+"""Short polls instead of those of 15 s, and full waits for an operator."""
 
 
 def shortening(limits: Mapping[str, float]) -> str:
