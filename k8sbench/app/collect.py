@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from k8sbench.app import benchmark_objects, collectors, connections, lookup, results, stores
+from k8sbench.app import benchmark_objects, connections, lookup, results, served_runs, stores
 from k8sbench.app.context import on_cluster
 from k8sbench.app.results import Rows
 from k8sbench.lifecycle import collecting, owners, serving
@@ -121,7 +121,7 @@ def _by_location(
     locations: dict[Location | None, dict[str, None]] = {} if options.runs else {None: {}}
     for text in options.runs:
         run = lookup.to_act_on(store, text, options.access, note)
-        if run.source == collectors.SOURCE:
+        if run.source == served_runs.SOURCE:
             (result.closed if run.is_closed else result.going_on).append(run)
             continue
         connections.check_on_cluster(run)

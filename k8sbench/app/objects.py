@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from k8sbench.app import cases, catalog, collectors, connections, context, results, stores, targets
+from k8sbench.app import cases, catalog, connections, context, results, served_runs, stores, targets
 from k8sbench.app.results import Rows
 from k8sbench.lifecycle.context import PlannedCase, Reporter, Stop, SweepReporter
 from k8sbench.model import benchmark_object, times
@@ -333,7 +333,7 @@ def _rows(
     if not names:
         only = next(iter(found.values()))
         raise BenchError(f"Benchmark {only.name} has no run: it is {only.status.get('phase')}.")
-    there = collectors.runs(access, shown.reporter.note, insist=True)
+    there = served_runs.runs(access, shown.reporter.note, insist=True)
     runs = [run for run in there if (run.plan.requested_by or "") in found]
     runs = [run for run in runs if run_id in {None, run.run_id}]
     for run in runs:
@@ -371,7 +371,7 @@ class _Shown:
             if phase in FINAL and name in self._followed:
                 self._cluster.release(name)
                 del self._followed[name]
-                theirs = collectors.run(self._access, name, self.reporter.note)
+                theirs = served_runs.run(self._access, name, self.reporter.note)
                 if theirs is not None and theirs.is_closed:
                     self.end(theirs)
         if now >= self._lease_at:

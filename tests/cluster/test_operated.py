@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.test_collector_reading import expose
-from tests.harness.cluster import collectors
+from tests.cluster.test_operator_reading import expose
+from tests.harness.cluster import operator_process
 from tests.harness.cluster.cluster import KubectlFailed
-from tests.harness.cluster.collectors import Collector
+from tests.harness.cluster.operator_process import OperatorShell
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import CASE, ENDLESS, Running, Shell, until
 
@@ -21,16 +21,16 @@ OWNER = "k8sbench.io/owner"
 
 
 @pytest.fixture
-def operator(own_shell: Shell, tmp_path: Path) -> Collector:
-    return collectors.make(own_shell.namespace, tmp_path / "machine")
+def operator(own_shell: Shell, tmp_path: Path) -> OperatorShell:
+    return operator_process.make(own_shell.namespace, tmp_path / "machine")
 
 
 @contextmanager
-def serving(operator: Collector, own_cluster: OwnCluster, shell: Shell) -> Iterator[Running]:
+def serving(operator: OperatorShell, own_cluster: OwnCluster, shell: Shell) -> Iterator[Running]:
     with operator.collecting() as running:
         expose(own_cluster, shell, running)
         yield running
-        collectors.end(running)
+        operator_process.end(running)
 
 
 def status(shell: Shell, name: str) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def until_jobs(shell: Shell, *names: str) -> None:
 
 
 def test_a_submit_creates_an_object_and_shows_what_the_operator_does_with_it(
-    own_cluster: OwnCluster, own_shell: Shell, operator: Collector
+    own_cluster: OwnCluster, own_shell: Shell, operator: OperatorShell
 ) -> None:
     shell = own_shell
     logs = [shell.logs(f"night-{number}").begin() for number in (1, 2)]
@@ -78,7 +78,7 @@ def test_a_submit_creates_an_object_and_shows_what_the_operator_does_with_it(
 
 
 def test_ctrl_c_detaches_and_a_cancel_is_done_when_the_api_server_has_taken_it(
-    own_cluster: OwnCluster, own_shell: Shell, operator: Collector
+    own_cluster: OwnCluster, own_shell: Shell, operator: OperatorShell
 ) -> None:
     shell = own_shell
     with serving(operator, own_cluster, shell):
@@ -105,7 +105,7 @@ def test_ctrl_c_detaches_and_a_cancel_is_done_when_the_api_server_has_taken_it(
 
 
 def test_a_resume_runs_again_what_failed(
-    own_cluster: OwnCluster, own_shell: Shell, operator: Collector
+    own_cluster: OwnCluster, own_shell: Shell, operator: OperatorShell
 ) -> None:
     shell = own_shell
     words = ("submit", *CASE, "--node-pool=quick", "--set=night")
@@ -121,7 +121,7 @@ def test_a_resume_runs_again_what_failed(
 
 
 def test_an_operator_that_is_away_is_named_and_its_objects_wait_for_it(
-    own_cluster: OwnCluster, own_shell: Shell, operator: Collector
+    own_cluster: OwnCluster, own_shell: Shell, operator: OperatorShell
 ) -> None:
     shell = own_shell
     with operator.collecting() as running:
@@ -145,7 +145,7 @@ def leases(shell: Shell) -> str:
 
 
 def test_nodes_are_compared_by_the_operator(
-    own_cluster: OwnCluster, own_shell: Shell, operator: Collector
+    own_cluster: OwnCluster, own_shell: Shell, operator: OperatorShell
 ) -> None:
     shell = own_shell
     with serving(operator, own_cluster, shell):
@@ -157,7 +157,7 @@ def test_nodes_are_compared_by_the_operator(
 
 
 def test_without_the_operator_on_request(
-    own_cluster: OwnCluster, own_shell: Shell, operator: Collector
+    own_cluster: OwnCluster, own_shell: Shell, operator: OperatorShell
 ) -> None:
     with serving(operator, own_cluster, own_shell):
         logs = own_shell.logs("mine").begin()

@@ -1,6 +1,6 @@
-"""What commands read from the collector, beside the local store.
+"""What commands read from the operator, beside the local store.
 
-The collector has two seconds for each answer. If it is unreachable, a note says so and the local
+The operator has two seconds for each answer. If it is unreachable, a note says so and the local
 runs are shown alone; ``--store cluster`` makes that an error.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SECONDS = 2.0
-"""Time limit of the collector's answer, of all of its pages."""
+"""Time limit of the operator's answer, of all of its pages."""
 INSIST_SECONDS = 10.0
 """Time limit of each answer if no other data are shown."""
 LOG_SECONDS = 30.0
@@ -39,9 +39,9 @@ def asked(
     note: Callable[[str], None],
     *,
     insist: bool = False,
-    missing: Callable[[], str] = lambda: "the runs of a collector",
+    missing: Callable[[], str] = lambda: "the runs of an operator",
 ) -> T | None:
-    """Read from the collector; None if there is none that can be read.
+    """Read from the operator; None if there is none that can be read.
 
     A failure is noted together with what is ``missing`` from the output. With ``insist`` it raises
     :class:`Unreachable`.
@@ -49,18 +49,18 @@ def asked(
     if not insist and not connections.configured(access):
         return None
     try:
-        with opened(access, INSIST_SECONDS if insist else SECONDS) as collector:
-            if collector is not None:
-                return read(collector)
+        with opened(access, INSIST_SECONDS if insist else SECONDS) as operator:
+            if operator is not None:
+                return read(operator)
         if insist:
             raise Unreachable(
-                "There is no collector in the namespace.",
+                "There is no operator in the namespace.",
                 "Name its namespace with -n, or install it with the chart.",
             )
     except BenchError as wrong:
         if insist:
             action = wrong.action
-            raise Unreachable(f"The collector cannot be read: {wrong.message}", action) from wrong
+            raise Unreachable(f"The operator cannot be read: {wrong.message}", action) from wrong
         note(f"note: without {missing()}: {wrong.message}")
     return None
 
@@ -85,10 +85,10 @@ def runs(
 
     def missing() -> str:
         if not found:
-            return "the runs of a collector"
+            return "the runs of an operator"
         oldest = min(run.created_at for run in found.values())
         return (
-            f"some runs of a collector, those created before {times.utc(oldest)} (--store"
+            f"some runs of an operator, those created before {times.utc(oldest)} (--store"
             " cluster waits for all, --benchmark asks for fewer)"
         )
 
@@ -106,13 +106,13 @@ def run(
 def baselines(
     access: ClusterAccess, note: Callable[[str], None], *, insist: bool = False
 ) -> list[Baseline]:
-    """Return its baselines; none of a collector that knows no such."""
+    """Return its baselines; none of an operator that knows no such."""
     found = asked(
         access,
         lambda there: there.baselines(),
         note,
         insist=insist,
-        missing=lambda: "the baselines of a collector",
+        missing=lambda: "the baselines of an operator",
     )
     return found or []
 
@@ -120,18 +120,18 @@ def baselines(
 def copied(
     access: ClusterAccess, run_id: str, folder: Path, *kinds: Literal["logs", "gpu", ""]
 ) -> list[Path]:
-    """Copy a run's files from a collector into a folder; return the copies."""
-    with opened(access, LOG_SECONDS) as collector:
-        return [] if collector is None else collector.copy(run_id, folder, kinds)
+    """Copy a run's files from an operator into a folder; return the copies."""
+    with opened(access, LOG_SECONDS) as operator:
+        return [] if operator is None else operator.copy(run_id, folder, kinds)
 
 
 @contextlib.contextmanager
 def opened(access: ClusterAccess, seconds: float = SECONDS) -> Iterator[OperatorProxy | None]:
-    """Give the collector of a namespace; None where it has none."""
+    """Give the operator of a namespace; None where it has none."""
     from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
 
     with contextlib.closing(connections.connect(access)) as api:
         connections.check_answers(api, seconds)
         api.retry_s = seconds
-        collector = OperatorProxy(api)
-        yield collector if collector.is_there() else None
+        operator = OperatorProxy(api)
+        yield operator if operator.is_there() else None
