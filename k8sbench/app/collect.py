@@ -1,7 +1,7 @@
 """``collect``: close finished runs that no process follows, and make rows.
 
-``collect --all --follow`` and the collector serve: every run of some namespaces is collected, until
-a stop. That ends with an error where the store cannot be used; the collector begins again then.
+``collect --all --follow`` and the operator serve: every run of some namespaces is collected, until
+a stop. That ends with an error where the store cannot be used; the operator begins again then.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from k8sbench.app import benchmark_objects, collectors, connections, lookup, results, stores
+from k8sbench.app import benchmark_objects, connections, lookup, results, served_runs, stores
 from k8sbench.app.context import on_cluster
 from k8sbench.app.results import Rows
 from k8sbench.lifecycle import collecting, owners, serving
@@ -114,14 +114,14 @@ def _pending_runs(context: RunContext, note: Callable[[str], None]) -> list[Run]
 def _by_location(
     store: Store, options: CollectOptions, result: CollectResult, note: Callable[[str], None]
 ) -> dict[Location | None, list[str]]:
-    """Group the named runs by cluster; runs that the collector alone has are closed.
+    """Group the named runs by cluster; runs that the operator alone has are closed.
 
     The key None stands for the named or current cluster, the only one if no run is named.
     """
     locations: dict[Location | None, dict[str, None]] = {} if options.runs else {None: {}}
     for text in options.runs:
         run = lookup.to_act_on(store, text, options.access, note)
-        if run.source == collectors.SOURCE:
+        if run.source == served_runs.SOURCE:
             (result.closed if run.is_closed else result.going_on).append(run)
             continue
         connections.check_on_cluster(run)
@@ -160,7 +160,7 @@ def serve_all(
 ) -> CollectResult:
     """Collect every run of several namespaces into an open store, until asked to stop.
 
-    With ``look`` it is the collector that does so: patient with API servers, and for everybody. In
+    With ``look`` it is the operator that does so: patient with API servers, and for everybody. In
     each turn ``look`` takes the namespaces, and the numbers of failed requests by HTTP status.
     """
     from k8sbench.adapters.kubernetes.benchmark_objects import BenchmarkObjects

@@ -35,7 +35,7 @@ ANSWER_SECONDS = 8.0
 AUTO, NONE = "auto", "none"
 """Values of ``--prometheus`` besides a URL: discover, or query none."""
 USUAL = "usual"
-"""The collector's ``auto``: users write their namespace's ConfigMap, which would direct it."""
+"""The operator's ``auto``: users write their namespace's ConfigMap, which would direct it."""
 
 
 def configured(access: ClusterAccess) -> bool:

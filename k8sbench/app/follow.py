@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 
 from k8sbench.adapters import processes
-from k8sbench.app import collectors, connections, lookup, objects, results, stores
+from k8sbench.app import connections, lookup, objects, results, served_runs, stores
 from k8sbench.app.context import now, on_cluster
 from k8sbench.app.results import Rows
 from k8sbench.lifecycle import collecting, owners, requests
@@ -58,7 +58,7 @@ def watch(
         return rows
     with stores.to_write(where) as store:
         run = lookup.to_act_on(store, text, access, reporter.note, records=True)
-        if run.source != collectors.SOURCE:
+        if run.source != served_runs.SOURCE:
             run = Follower(store, access, reporter, stop, keep, wait, prometheus).follow(run)
         return results.rows(store, [run], reporter.note)
 
@@ -120,8 +120,13 @@ def _end_own(
         # All are found before the first one is touched.
         found = [lookup.to_act_on(store, text, access, reporter.note) for text in runs]
         for run_id, run in {run.run_id: run for run in found}.items():
-            if run.source == collectors.SOURCE:
-                continue  # over, which was noted
+            if run.source == served_runs.SOURCE and run.is_closed:
+                continue  # which was noted
+            if run.source == served_runs.SOURCE:
+                raise Unreachable(
+                    f"The operator still follows run {run_id}, whose Benchmark is gone.",
+                    f"It ends by itself; see: k8sbench status {run_id}",
+                )
             work = follower.cancel if kind == "cancel" else follower.delete
             work(lookup.look_up(store, run_id, access, records=True), wish)
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from k8sbench.app import collectors, connections, follow, lookup, stores
+from k8sbench.app import connections, follow, lookup, served_runs, stores
 from k8sbench.lifecycle.context import Stop
 from k8sbench.model import times
 from k8sbench.model.errors import NotFound
@@ -64,11 +64,11 @@ def logs(
                 f"Run {run.run_id} has no log of a replica {replica!r}.",
                 f"Replicas: {', '.join(names)}.",
             )
-        is_theirs = run.source == collectors.SOURCE
+        is_theirs = run.source == served_runs.SOURCE
         reader = _Reader(run, access, sink, replica, several=replica is None and len(names) > 1)
         alone = not recorded or stores.is_alone(store, run)
         if is_theirs and run.phase.final:
-            reader.from_collector(there)
+            reader.from_operator(there)
         elif alone and not follows:
             reader.from_cluster()
             return
@@ -138,12 +138,12 @@ class _Reader:
                         history = (*self.run.history, event.transition)
                         self.run = msgspec.structs.replace(self.run, history=history)
 
-    def from_collector(self, there: ClusterAccess) -> None:
-        """Hand over what a collector has of the run's logs."""
+    def from_operator(self, there: ClusterAccess) -> None:
+        """Hand over what the operator has of the run's logs."""
         run_id = self.run.run_id
-        self.note(f"The logs of {run_id} are the collector's.")
+        self.note(f"The logs of {run_id} are the operator's.")
         with tempfile.TemporaryDirectory(prefix="k8sbench-logs-") as folder:
-            paths = collectors.copied(there, run_id, Path(folder), "logs")
+            paths = served_runs.copied(there, run_id, Path(folder), "logs")
             if not self._print(lambda: paths):
                 self.note(f"Run {run_id} has no logs there.")
 

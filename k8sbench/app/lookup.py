@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Callable, Collection, Sequence
 
 from k8sbench.adapters import processes
-from k8sbench.app import collectors, connections, context
+from k8sbench.app import connections, context, served_runs
 from k8sbench.lifecycle import collecting, lost_runs
 from k8sbench.lifecycle.context import RunContext
 from k8sbench.model.errors import BenchError, NotFound, OwnedElsewhere, PlanUnreadable
@@ -86,7 +86,7 @@ def to_act_on(
     try:
         return look_up(store, text, access, records=records)
     except NotFound:
-        theirs = collectors.run(access, text, note)
+        theirs = served_runs.run(access, text, note)
         if theirs is None:
             raise
     state = "has collected" if theirs.is_closed else "follows"

@@ -2,7 +2,7 @@
 
 An intent is recorded before it is carried out: a process may be killed at any moment, and whoever
 resumes the run then finds the intent. Measuring takes long, so runs that are over are measured one
-at a time: a collector's in another process, others in iterations without events.
+at a time: an operator's in another process, others in iterations without events.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     wishes: tuple[Wish, ...] = ()
     """Not fulfilled yet; at most one of each kind."""
     source: str = "here"
-    """Store that has the run: ``here`` or ``collector``."""
+    """Store that has the run: ``here`` or ``operator``."""
 
     @property
     def run_id(self) -> str:
@@ -283,19 +283,19 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def may_know_more(ours: Run) -> bool:
-    """Return True if a collector may know more about a run."""
+    """Return True if an operator may know more about a run."""
     return ours.plan.backend == "kubernetes" and _known(ours) < (False, True)
 
 
 def knows_more(theirs: Run, ours: Run | None) -> bool:
-    """Return True if the collector's record should replace ours."""
+    """Return True if the operator's record should replace ours."""
     return ours is None or _known(theirs) > _known(ours)
 
 
 def merged(ours: Sequence[Run], theirs: Sequence[Run]) -> tuple[list[Run], set[str]]:
     """Merge both stores' runs, oldest first, without duplicates.
 
-    Also returns the ids of the runs taken from the collector.
+    Also returns the ids of the runs taken from the operator.
     """
     by_id = {run.run_id: run for run in ours}
     added = {run.run_id: run for run in theirs if knows_more(run, by_id.get(run.run_id))}

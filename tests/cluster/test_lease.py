@@ -1,4 +1,4 @@
-"""The operator's Leases on a real API server: who holds them, and what users read of them."""
+"""The operator's Leases on a real API server."""
 
 import contextlib
 import threading

@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 
-from k8sbench.adapters.kubernetes import benchmark_crd, collectors
+from k8sbench.adapters.kubernetes import benchmark_crd, operator_proxy
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.operator_lease import REQUEST_SECONDS, Lease
 from k8sbench.model.errors import BenchError
@@ -89,7 +89,7 @@ class Leadership:
             began = time.monotonic()
             try:
                 if not self.token or began - read_at >= TOKEN_SECONDS:
-                    self.token, read_at, problem = collectors.token(api, self._name), began, ""
+                    self.token, read_at, problem = operator_proxy.token(api, self._name), began, ""
             except BenchError as error:
                 if str(error) != problem:
                     problem = str(error)

@@ -41,8 +41,8 @@ def command(run: str, output_format: str, access: ClusterAccess, where: str | No
 
     RUN is a run id or a unique beginning of one, in the store or, if it was submitted from another
     store, on the cluster. For an unfinished run on a cluster it also shows the present state of its
-    job, and for a run that a collector in the namespace has finished what the collector has
-    recorded; --store cluster asks only the collector. The exit code does not depend on the run's
+    job, and for a run that an operator in the namespace has finished what the operator has
+    recorded; --store cluster asks only the operator. The exit code does not depend on the run's
     state: it is 0.
     """
     status = listing.status(run, where, access, output.note)

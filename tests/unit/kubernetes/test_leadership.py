@@ -12,7 +12,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from k8sbench.adapters.kubernetes import benchmark_crd, collectors, leadership
+from k8sbench.adapters.kubernetes import benchmark_crd, leadership, operator_proxy
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.leadership import HELD_SECONDS, Leadership
@@ -206,7 +206,7 @@ def test_a_token_that_is_replaced_is_read_again_and_its_failure_told_once(
     monkeypatch.setattr(benchmark_crd, "check", Mock())
     note, gone = Mock(), StoreError("It is gone.")
     it = Leadership(Mock(), "one", (), note)
-    monkeypatch.setattr(collectors, "token", Mock(side_effect=["one", "two", gone, gone]))
+    monkeypatch.setattr(operator_proxy, "token", Mock(side_effect=["one", "two", gone, gone]))
     seen = rounds(monkeypatch, it, [False, StoreError("No."), True, True])
     assert seen == [
         ("one", False, ""),
@@ -244,7 +244,7 @@ def test_without_a_crd_that_it_knows_no_lease_is_taken(
     it = Leadership(Mock(), "one", (), Mock())
     api: Any = Mock(get=with_crd(description), explaining=Mock(return_value=Mock()))
     api.explaining.return_value.__enter__ = api.explaining.return_value.__exit__ = Mock()
-    monkeypatch.setattr(collectors, "token", Mock(return_value="one"))
+    monkeypatch.setattr(operator_proxy, "token", Mock(return_value="one"))
     it._stopped = Mock(is_set=Mock(side_effect=[False, True]))
     taken = Mock()
     monkeypatch.setattr(it, "_take_all", taken)

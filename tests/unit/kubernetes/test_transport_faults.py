@@ -19,8 +19,8 @@ from k8sbench.adapters.kubernetes.client import api as api_client
 from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
 from k8sbench.adapters.kubernetes.client.connection import check_answers
-from k8sbench.adapters.kubernetes.collectors import CollectorProxy
 from k8sbench.adapters.kubernetes.operator_lease import PLACE_ANNOTATION
+from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
 from k8sbench.app.context import run_context
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.identity import PLAN_ANNOTATION
@@ -246,7 +246,7 @@ def test_a_watch_of_what_are_no_changes_has_failed(tmp_path: Path, change: objec
 
 
 @pytest.mark.parametrize("token", [{"token": "/w=="}, {"token": ""}, {"Token": "YQ=="}])
-def test_names_of_a_collector_stay_parts_of_a_path(tmp_path: Path, token: dict[str, str]) -> None:
+def test_names_of_an_operator_stay_parts_of_a_path(tmp_path: Path, token: dict[str, str]) -> None:
     asked = []
     kept = answer(200, json.dumps({"kind": "Secret", "metadata": {}, "data": token}).encode())
 
@@ -260,7 +260,7 @@ def test_names_of_a_collector_stay_parts_of_a_path(tmp_path: Path, token: dict[s
         reached(tmp_path, f"http://{address}") as api,
         pytest.raises(Unreachable, match="holds no token that can be sent"),
     ):
-        CollectorProxy(api).is_there()
+        OperatorProxy(api).is_there()
     assert asked == [b"GET /api/v1/namespaces/a%3F/secrets/b%2Fc%23-token"]
 
 
