@@ -61,6 +61,8 @@ class Job(msgspec.Struct, kw_only=True, eq=False):
     gone_at: float | None = None
     """Unix time of the object's removal; None if not scheduled."""
     owner: JobOwner
+    by: Process
+    """Process that asked for it."""
     taken_at: float = -math.inf
     """Unix time of the last takeover."""
     is_copy: bool = False
@@ -115,13 +117,14 @@ class Namespace:
         plan: RunPlan,
         attempt: int,
         owner: JobOwner,
+        by: Process,
         *,
         is_copy: bool = False,
     ) -> Job:
         """Create a job."""
         world = self.world
         self._uids += 1
-        job = self._drawn(plan, attempt, owner)
+        job = self._drawn(plan, attempt, owner, by)
         job.is_copy = is_copy
         self.jobs[plan.run_id] = job
         world.note(f"job {plan.run_id} (attempt {attempt}) is created")
@@ -139,7 +142,7 @@ class Namespace:
         gone_at = self.world.now + self.world.dice.random() * GRACE
         job.gone_at = gone_at if job.gone_at is None else min(gone_at, job.gone_at)
 
-    def _drawn(self, plan: RunPlan, attempt: int, owner: JobOwner) -> Job:
+    def _drawn(self, plan: RunPlan, attempt: int, owner: JobOwner, by: Process) -> Job:
         """Draw all of a job's life."""
         world, dice = self.world, self.world.dice
         steps, at = [], world.now
@@ -188,6 +191,7 @@ class Namespace:
             lost=lost,
             began_at=began,
             owner=owner,
+            by=by,
         )
         if world.happens("lost_lines"):
             replica = dice.choice(list(lines))
@@ -203,7 +207,7 @@ class Namespace:
 
     def _copy(self, job: Job) -> None:
         if self.job(job.run_id) is None:
-            copy = self.new(job.plan, job.attempt, job.owner, is_copy=True)
+            copy = self.new(job.plan, job.attempt, job.owner, job.by, is_copy=True)
             copy.lost = set()
 
     # -- what must hold -------------------------------------------------------------------------
@@ -384,7 +388,7 @@ class SimulatedCluster(Connection):
         if plan.run_id not in self._disk.rows:
             raise Violation(f"Job {plan.run_id} is on no record.")
         owner = JobOwner(store=self._disk.name, host=self._disk.name)
-        return self._namespace.new(plan, attempt, owner)
+        return self._namespace.new(plan, attempt, owner, self._process)
 
     def _come_late(self, plan: RunPlan, attempt: int) -> None:
         # Asked first: the job may be gone as of now.
@@ -476,6 +480,7 @@ class SimulatedCluster(Connection):
             return False
         job.owner = JobOwner(store=self._disk.name, host=self._disk.name)
         job.taken_at = self._world.now
+        self._world.met["a job is taken over"] += 1
         self._world.note(f"job {run_id} is {self._disk.name}'s now")
         self._process.effect("taken over")
         return True

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -40,8 +41,10 @@ class ObjectServer:
         """uids of objects that were complete when a store was lost."""
         self.found: Mapping[str, Benchmark] = {}
         """By uid. Each change makes another mapping."""
-        self.cancelled: set[str] = set()
-        """uids of objects that somebody cancelled or deleted."""
+        self.cancelled: dict[str, float] = {}
+        """When somebody cancelled or deleted an object, by uid."""
+        self.unread: set[str] = set()
+        """uids of objects that some process could not read."""
         self.cancelled_runs: set[str] = set()
 
     def _set(self, found: Mapping[str, Benchmark]) -> None:
@@ -79,7 +82,7 @@ class ObjectServer:
             return
         self.world.note(f"Benchmark {name}: {spec}")
         if wanted.cancel:
-            self.cancelled.add(benchmark.uid)
+            self.cancelled.setdefault(benchmark.uid, self.world.now)
         self.cancelled_runs.update(wanted.cancel_runs)
         generation = benchmark.generation + 1
         changed = msgspec.structs.replace(benchmark, wanted=wanted, generation=generation)
@@ -92,7 +95,7 @@ class ObjectServer:
 
     def _remove(self, benchmark: Benchmark) -> None:
         self.world.note(f"Benchmark {benchmark.name} ({benchmark.uid}) is deleted")
-        self.cancelled.add(benchmark.uid)
+        self.cancelled.setdefault(benchmark.uid, self.world.now)
         self._set({uid: one for uid, one in self.found.items() if uid != benchmark.uid})
 
     # -- the operator ---------------------------------------------------------------------------
@@ -106,6 +109,10 @@ class ObjectServer:
         if _is_complete(changed) != _is_complete(benchmark):
             self.world.note(f"Benchmark {benchmark.name} is {changed.status['phase']}")
         self._set({**self.found, uid: changed})
+        is_new = _is_complete(changed) and not _is_complete(benchmark)
+        if is_new and changed.status["phase"] == "Failed" and self.world.happens("hasty"):
+            again = partial(self.patch, benchmark.name, retry=benchmark.wanted.retry + 1)
+            self.world.spawn(again, self.world.dice.random() * 3.0)
 
     def write_late(self, uid: str, status: Mapping[str, Any], disk: Disk) -> None:
         """Merge a patch of a process that had a store."""
@@ -217,7 +224,8 @@ class SimulatedObjects(Connection):
             self._late_until = world.now + world.dice.random() * LONGEST_LAG
         if world.now >= max(self._late_until, self._namespace.away_until):
             if self.seen is None and world.happens("unreadable_object"):
-                self._unreadable = world.dice.choice([*self._server.found, None])
+                self._unreadable = world.dice.choice([*self._server.found, ""])
+                self._server.unread.add(self._unreadable)
             if world.faults is None and self._unreadable is not None:
                 self._unreadable = self.seen = None
             if self.seen is not self._server.found:

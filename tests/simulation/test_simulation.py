@@ -1,4 +1,4 @@
-"""Life of runs under faults, in hundreds of seeded schedules.
+"""Life of runs under faults, in thousands of seeded schedules.
 
 ``python -m tests.simulation SEED`` plays one schedule and prints its events.
 """
@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import statistics
 from collections import Counter
+from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -15,23 +17,33 @@ import msgspec
 import pytest
 
 from k8sbench.adapters.kubernetes.watching import job_reader
-from k8sbench.lifecycle import active_run, requests, submitting
+from k8sbench.diagnose.job.exits import REPLICA_FAILED
+from k8sbench.lifecycle import active_run, benchmarks, decide, executor, requests, submitting
 from k8sbench.lifecycle.active_run import ActiveRun
+from k8sbench.lifecycle.benchmarks import Benchmarks
 from k8sbench.lifecycle.context import How, Outcome, RunContext
-from k8sbench.lifecycle.decide import JobView, State
+from k8sbench.lifecycle.decide import JobView, Record, State, View
 from k8sbench.lifecycle.requests import JobRequests
-from k8sbench.model import creation
+from k8sbench.model import attempts, creation
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
+from k8sbench.model.run import Run
+from k8sbench.ports import RunFilter
+from k8sbench.report import benchmark_status
 from tests.simulation.play import play
 from tests.simulation.store import SimulatedClaims, SimulatedStore
+from tests.simulation.with_operator import ACTS
 from tests.simulation.world import Faults, Violation
 
 SCHEDULES = 600
-"""``make soak`` plays many more."""
+"""Schedules of ``make unit``."""
+MORE = 4_400
+"""Further schedules of ``make test``; ``make soak`` plays many more."""
+PIECES = 11
+"""Tests that share them, for the time limit of a test."""
 STEPS = 150
 """The median of the schedules has at least so many."""
 TIMES = 10
-"""Every fault happens at least so often."""
+"""Every fault happens at least so often, and users do each thing."""
 MOST = 3_000
 """Schedules within which a fault of the program must be found.
 
@@ -52,8 +64,15 @@ def test_whatever_goes_wrong_the_invariants_hold() -> None:
     jobs = {job.value for job in JobView}
     assert cells == {(job, wanted) for job in jobs for wanted in ("run", "end")}
     assert statistics.median(steps) >= STEPS
-    rare = {fault: met[fault] for fault in Faults.__struct_fields__ if met[fault] < TIMES}
-    assert rare == {}
+    all_kinds = (*Faults.__struct_fields__, *ACTS, "a job is taken over")
+    assert {kind: met[kind] for kind in all_kinds if met[kind] < TIMES} == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("piece", range(PIECES))
+def test_the_invariants_hold_in_more_schedules(piece: int) -> None:
+    for seed in range(SCHEDULES + piece, SCHEDULES + MORE, PIECES):
+        play(seed)
 
 
 def test_a_seed_replays() -> None:
@@ -65,6 +84,7 @@ def test_a_seed_replays() -> None:
 # -- faults of the program are found --------------------------------------------------------------
 
 _take_end, _delete, _record = ActiveRun._take_end, requests.delete, SimulatedStore.record
+_advance, _runs, _end_orphans = decide.advance, SimulatedStore.runs, Benchmarks._end_orphans
 
 
 def end_with_unread_logs(self: ActiveRun, end: Transition) -> Outcome | None:
@@ -100,6 +120,22 @@ def delete_by_name_alone(context: RunContext, run_id: str) -> Any:
     return run, why
 
 
+def overlook_the_owner(record: Record, view: View, now: float) -> Transition | None:
+    return _advance(record, msgspec.structs.replace(view, taken_by=""), now)
+
+
+def overlook_restarting_runs(
+    self: SimulatedStore, wanted: RunFilter, known: Mapping[str, Run] | None = None
+) -> list[Run]:
+    """Leave them out where the active runs of a set are counted."""
+    found = _runs(self, wanted, known)
+    return [run for run in found if known is None or not attempts.is_restarting(run)]
+
+
+def take_unreadable_for_deleted(self: Benchmarks, current: Mapping[str, Any], now: float) -> bool:
+    return _end_orphans(self, {uid: one for uid, one in current.items() if one}, now)
+
+
 BREAKS: dict[str, list[tuple[Any, str, Any]]] = {
     "a job with unread logs is deleted": [(ActiveRun, "_take_end", end_with_unread_logs)],
     "a lost answer is called failed": [
@@ -122,8 +158,25 @@ BREAKS: dict[str, list[tuple[Any, str, Any]]] = {
         (submitting, "held_set", lambda *_, **__: contextlib.nullcontext())
     ],
     "a copy is taken over": [(requests, "delete", delete_by_name_alone)],
-    "what another store owns is acted on": [(ActiveRun, "take_ownership", lambda *_: False)],
-    "a job that waits for its turn is not started": [(owners, "admit", lambda *_: None)],
+    "what another store owns is acted on": [(decide, "advance", overlook_the_owner)],
+    "a measured run is measured once more": [
+        (executor, "_may_have_finished", lambda run: run.history[-1].cause_id == REPLICA_FAILED)
+    ],
+    "a cancelled object goes on": [(Benchmarks, "_cancel", lambda _, run, __: run)],
+    "the limit of the last object counts": [(benchmarks, "min", lambda _, limit: limit)],
+    "restarting runs do not count": [(SimulatedStore, "runs", overlook_restarting_runs)],
+    "an unreadable object counts as deleted": [
+        (Benchmarks, "_end_orphans", take_unreadable_for_deleted)
+    ],
+    "runs of a deleted object go on": [(Benchmarks, "_end_orphans", lambda *_: True)],
+    "a run that waits is never begun": [(Benchmarks, "_admit", lambda *_: None)],
+    "a status is not written again": [(benchmarks, "AGAIN_SECONDS", math.inf)],
+    "an object is complete before its runs are": [
+        (benchmark_status, "_has_ended", lambda run, _: run.phase.final)
+    ],
+    "a retry repeats what is valid": [(benchmarks, "_is_valid", lambda _: False)],
+    "a run is continued while its job is deleted": [(Benchmarks, "_are_closing", lambda *_: False)],
+    "kept jobs are forgotten": [(Benchmarks, "_delete_kept", lambda *_: None)],
 }
 
 
@@ -132,7 +185,7 @@ def test_a_fault_of_the_program_is_found(
     broken: list[tuple[Any, str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for target, name, wrong in broken:
-        monkeypatch.setattr(target, name, wrong)
+        monkeypatch.setattr(target, name, wrong, raising=name != "min")
     assert any(_fails(seed) for seed in range(MOST))
 
 

@@ -6,6 +6,7 @@ change and delete objects, and delete jobs by hand.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -62,29 +63,19 @@ class WithOperator(Schedule):
         for _ in range(dice.randrange(0, 6)):
             at = dice.random() * FAULTY_SECONDS
             for _ in range(dice.choice([1, 1, 2])):  # or two users at once
-                self._later(dice.choice(self._acts()), at)
+                self._later(partial(self._act, dice.choice(list(ACTS))), at)
 
     def _later(self, act: Callable[[], None], after: float) -> None:
         self.world.spawn(act, after)
 
     # -- users ----------------------------------------------------------------------------------
 
-    def _acts(self) -> list[Callable[[], None]]:
-        return [
-            self._cancel,
-            self._cancel_run,
-            self._delete,
-            self._delete_and_create,
-            self._change_parallel,
-            self._change_keep,
-            self._retry,
-            self._delete_job,
-            self._stop_operator,
-            self._lose_store,
-        ]
+    def _act(self, what: str) -> None:
+        """Have a user do something."""
+        self.world.met[what] += 1
+        ACTS[what](self)
 
-    def _act(self, what: str) -> str:
-        self.world.met[f"user: {what}"] += 1
+    def _some_name(self) -> str:
         return self.world.dice.choice(NAMES)
 
     def _create(self, name: str) -> None:
@@ -107,49 +98,46 @@ class WithOperator(Schedule):
         self.server.create(name, uid, wanted)
 
     def _cancel(self) -> None:
-        self.server.patch(self._act("cancel"), cancel=True)
+        self.server.patch(self._some_name(), cancel=True)
 
     def _cancel_run(self) -> None:
-        name = self._act("cancel a run")
+        name = self._some_name()
         if (benchmark := self.server.named(name)) is not None:
             run_id = benchmark.run_id(self.world.dice.randrange(1, 7))
             cancelled = dict.fromkeys((*benchmark.wanted.cancel_runs, run_id))
             self.server.patch(name, cancel_runs=tuple(cancelled))
 
     def _delete(self) -> None:
-        self.server.delete(self._act("delete"))
+        self.server.delete(self._some_name())
 
     def _delete_and_create(self) -> None:
-        name = self._act("delete and create")
+        name = self._some_name()
         self.server.delete(name)
         pause = self.world.dice.choice([0.0, 5.0, 60.0])
         self._later(partial(self._create, name), pause * self.world.dice.random())
 
     def _change_parallel(self) -> None:
-        self.server.patch(self._act("parallel"), parallel=self.world.dice.randrange(1, 4))
+        self.server.patch(self._some_name(), parallel=self.world.dice.randrange(1, 4))
 
     def _change_keep(self) -> None:
-        name = self._act("keep")
+        name = self._some_name()
         if (benchmark := self.server.named(name)) is not None:
             self.server.patch(name, keep=not benchmark.wanted.keep)
 
     def _retry(self) -> None:
-        name = self._act("retry")
+        name = self._some_name()
         if (benchmark := self.server.named(name)) is not None:
             self.server.patch(name, retry=benchmark.wanted.retry + 1)
 
     def _delete_job(self) -> None:
-        self._act("delete a job")
         if jobs := self.left():
             self.namespace.delete_by_hand(self.world.dice.choice(jobs))
 
     def _stop_operator(self) -> None:
-        self._act("stop the operator")
         self._operator.end("stopped")
 
     def _lose_store(self) -> None:
         """Have the operator go on with an empty store, or with an older backup."""
-        self._act("lose the store")
         is_empty = self.world.dice.random() < 0.5
         backup = Disk(OPERATOR, self.world, self.namespace) if is_empty else self._disk.copy()
         after = self.world.dice.random() * 60.0
@@ -225,6 +213,11 @@ class WithOperator(Schedule):
 
     # -- what must hold -------------------------------------------------------------------------
 
+    def open(self) -> list[Run]:
+        # What an older backup has waiting, its object knows to be over.
+        forgotten = self.server.forgotten
+        return [run for run in super().open() if run.plan.requested_by not in forgotten]
+
     def is_kept(self, job: Job) -> bool:
         return self.server.keeps(job.plan.requested_by)
 
@@ -265,8 +258,13 @@ class WithOperator(Schedule):
             raise Violation(f"{run.run_id} begins beside {active} of set {name}; limit {most}.")
 
     def _check_new(self, job: Job) -> None:
-        """Check that with a new job no more run at a time than the set ever allowed."""
-        name = job.plan.set_name
+        """Check that a new job is wanted, and that the set ever allowed so many at a time."""
+        if job.is_copy:
+            return
+        name, uid = job.plan.set_name, job.plan.requested_by or ""
+        cancelled_at = self.server.cancelled.get(uid, math.inf)
+        if job.by.began_at > cancelled_at and uid not in self.server.unread:
+            raise Violation(f"{job.run_id} gets a job after its object was cancelled.")
         live = self._live(name)
         if len(live) > self.server.most.get(name, 1):
             raise Violation(f"{live} of set {name} run at a time.")
@@ -310,6 +308,21 @@ class WithOperator(Schedule):
         if now >= BEGIN + FAULTY_SECONDS + CALM_SECONDS:
             return True
         return not self.open() and not self.left() and self.server.is_settled
+
+
+ACTS: dict[str, Callable[[WithOperator], None]] = {
+    "an object is cancelled": WithOperator._cancel,
+    "a run is cancelled": WithOperator._cancel_run,
+    "an object is deleted": WithOperator._delete,
+    "an object is created again": WithOperator._delete_and_create,
+    "parallel changes": WithOperator._change_parallel,
+    "keep changes": WithOperator._change_keep,
+    "an object is retried": WithOperator._retry,
+    "a job is deleted": WithOperator._delete_job,
+    "the operator is stopped": WithOperator._stop_operator,
+    "a store is lost": WithOperator._lose_store,
+}
+"""What users do."""
 
 
 def _is_valid(run: Run) -> bool:

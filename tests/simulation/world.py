@@ -61,6 +61,8 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     """An event comes twice."""
     reordered: float = 0.05
     """An earlier state is reported once more."""
+    hasty: float = 0.15
+    """A user retries a failed object at once."""
     late_objects: float = 0.01
     """The watch of Benchmark objects says nothing for a while."""
     unreadable_object: float = 0.05
@@ -148,6 +150,7 @@ class Process:
     def __init__(self, world: World, name: str) -> None:
         self.world, self.name = world, name
         self.is_dead = False
+        self.began_at = 0.0
         self._offset = 0.0
         self.at_end: list[Callable[[], None]] = []
         """Is called when the process has ended, however it did."""
@@ -183,6 +186,7 @@ class Process:
         """Run its program as soon as that time has passed."""
 
         def body() -> None:
+            self.began_at = self.world.now
             self.world.note(f"{self.name}: begins")
             try:
                 main()
