@@ -21,16 +21,16 @@ def operator(own_shell: Shell, tmp_path: Path) -> OperatorShell:
 def test_of_two_the_second_waits_until_the_first_ends_or_is_killed(
     own_shell: Shell, operator: OperatorShell
 ) -> None:
-    logs = operator_process.given(own_shell, "r1")
+    logs, place = operator_process.given(own_shell, "r1"), own_shell.namespace.name
     with operator.collecting() as first:
         until(lambda: operator.archived("r1"), "lines of r1")
         with operator.collecting() as second:
-            second.until(" holds Lease dlperf-operator")
+            second.until(f" holds Lease {place}/k8sbench-operator")
             assert "Running" not in second.err
             operator_process.end(first)
             second.until("Running")
             with operator.collecting("--log-format=json") as third:
-                third.until(" holds Lease dlperf-operator")
+                third.until(f" holds Lease {place}/k8sbench-operator")
                 second.kill()
                 logs.end()
                 own_shell.finish("r1")
