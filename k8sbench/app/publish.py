@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from k8sbench.adapters.files import report_folder
 from k8sbench.adapters.files.report_folder import Content
-from k8sbench.app import catalog, collectors, connections, results, stores
+from k8sbench.app import catalog, connections, results, served_runs, stores
 from k8sbench.measure.group import selection
 from k8sbench.measure.group.selection import Wanted
 from k8sbench.model.errors import UsageError
@@ -63,7 +63,7 @@ def publish(
 
         def copied(run_id: str) -> list[Path]:
             there = connections.access_to(by_id[run_id].location, access)
-            found = collectors.copied(there, run_id, Path(copies) / run_id, "logs")
+            found = served_runs.copied(there, run_id, Path(copies) / run_id, "logs")
             return sorted(found, key=lambda path: rank_order(path.stem))
 
         logs, files = _files_of_runs(store, rows, copied)
@@ -107,7 +107,7 @@ def _files_of_runs(
     for row in rows:
         name = names[row.group.key.id]
         for member in row.group.members:
-            is_theirs = member.source == collectors.SOURCE
+            is_theirs = member.source == served_runs.SOURCE
             if not is_theirs and store.run(member.run_id).artifacts is None:
                 continue
             found = copied(member.run_id) if is_theirs else store.log_files(member.run_id)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from k8sbench.app import catalog, collectors, context, stores
+from k8sbench.app import catalog, context, served_runs, stores
 from k8sbench.measure.group import selection
 from k8sbench.model import times
 from k8sbench.model.errors import BenchError, NotFound, did_you_mean
@@ -92,7 +92,7 @@ def histories(
     if where == stores.CLUSTER:
         return [], "the operator"
     every = (member for group in groups for member in group.members)
-    here = (one for one in every if one.run_id in chosen and one.source != collectors.SOURCE)
+    here = (one for one in every if one.run_id in chosen and one.source != served_runs.SOURCE)
     newest = sorted(here, key=lambda run: -run.created_at)[:MOST_DRAWN]
     with stores.to_read(where, note) as store:
         runs = [store.run(member.run_id) for member in newest]
@@ -164,10 +164,10 @@ def rows(
     ``among`` are the other runs of the operator.
     """
     run_ids = {run.run_id for run in runs}
-    known = {run.run_id: run for run in runs if run.source != collectors.SOURCE}
+    known = {run.run_id: run for run in runs if run.source != served_runs.SOURCE}
     benchmarks = sorted({run.plan.benchmark for run in runs})
     ours = [run for name in benchmarks for run in store.runs(RunFilter(benchmark=name), known)]
-    theirs = [*among, *(run for run in runs if run.source == collectors.SOURCE)]
+    theirs = [*among, *(run for run in runs if run.source == served_runs.SOURCE)]
     both, _ = merged(ours, theirs)
     wanted = selection.Wanted(runs=tuple(run_ids))
     report = selection.report(both, wanted, accept=accept, find=catalog.finder(store, note))

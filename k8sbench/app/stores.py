@@ -9,7 +9,7 @@ from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from k8sbench.app import collectors, connections, context, lookup
+from k8sbench.app import connections, context, lookup, served_runs
 from k8sbench.model import times
 from k8sbench.model.errors import BenchError, Interrupted, NotFound, StoreError, UsageError
 from k8sbench.model.identity import resolve
@@ -76,7 +76,7 @@ def with_operator(
     insist = where == CLUSTER
     with to_read(NOWHERE if insist else where, note) as store:
         ours = lookup.listing(store)
-        runs, _ = merged(ours, collectors.runs(access, note, insist=insist, **query))
+        runs, _ = merged(ours, served_runs.runs(access, note, insist=insist, **query))
         yield store, runs
 
 
@@ -101,7 +101,7 @@ def run_seen(
         there = access if found is None else connections.access_to(found.location, access)
         if found is None or may_know_more(found):
             run_id = text if found is None else found.run_id
-            theirs = collectors.run(there, run_id, note, insist=insist)
+            theirs = served_runs.run(there, run_id, note, insist=insist)
             if theirs is not None and knows_more(theirs, found):
                 found = theirs
         if found is None:
@@ -214,7 +214,7 @@ def import_collected(
     """
     from k8sbench.adapters.store import exchange
 
-    there = collectors.runs(access, note, insist=True)
+    there = served_runs.runs(access, note, insist=True)
     ids, run_ids = [run.run_id for run in there], dict[str, None]()
     for text in texts:
         members = [run.run_id for run in there if run.plan.set_name == text]
@@ -223,7 +223,7 @@ def import_collected(
 
     def fetch(incoming: Path) -> None:
         for run_id in run_ids:
-            collectors.copied(access, run_id, incoming / run_id, "logs", "gpu", "")
+            served_runs.copied(access, run_id, incoming / run_id, "logs", "gpu", "")
             # Requests to the cluster are the operator's own.
             (incoming / run_id / "wishes.json").unlink(missing_ok=True)
 

@@ -88,8 +88,8 @@ def left_over(at: float) -> Wish:
     return Wish(kind="delete", at=at, cause="The run has ended.")
 
 
-COLLECTED_ELSEWHERE = "collected-elsewhere"
-"""Cause id of a run whose job another store has collected."""
+TAKEN_OVER = "taken-over"
+"""Cause id of a run whose job another store has taken over."""
 GPU_METRICS_OWED = "They have not been fetched."
 """Start of the reason while a measurement's GPU metrics are not fetched."""
 
@@ -196,15 +196,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
-    def is_collected_elsewhere(self) -> bool:
-        """True if another store has the logs and the measurement."""
-        return self.history[-1].cause_id == COLLECTED_ELSEWHERE
-
-    @property
     def owes_measurement(self) -> bool:
         """True if the run succeeded and is not yet measured."""
-        is_measured = self.measurement is not None or self.is_collected_elsewhere
-        return self.phase is Phase.SUCCEEDED and not is_measured
+        return self.phase is Phase.SUCCEEDED and self.measurement is None
 
     @property
     def owes_gpu_metrics(self) -> bool:

@@ -27,6 +27,7 @@ YAML = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CRD = ROOT / "charts/crds/benchmarks.k8sbench.io.yaml"
 FIELDS = {field.name: field.encode_name for field in msgspec.structs.fields(Wanted)}
 """Field → its name in an object."""
+POOL = {"name": "a", "gpus_per_node": 8, "gpu_model": "V100", "selector": {"a/b": "c"}}
 VALUES: dict[str, tuple[Any, Any]] = {
     "set": ("a", "b"),
     "file": ("name: a", "name: b"),
@@ -48,6 +49,7 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "image": ("a:1", "a:2"),
     "image_registry": ("a/b", "a/c"),
     "node_pool": ("quick", "endless"),
+    "pool": (POOL, POOL | {"gpus_per_node": 4}),
     "queue": ("a", "b"),
     "force": (True, False),
     "job_kind": ("v1", "trainjob"),

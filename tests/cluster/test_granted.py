@@ -30,7 +30,7 @@ from tests.harness.release import configuration
 
 KUEUE = "kueue.x-k8s.io"
 OPERATOR = f"{RELEASE}-operator"
-OWN = "--no-collector"
+OWN = "--no-operator"
 """The chart's operator has a Service here, and no process."""
 VALUES: Values = {
     "listNodes": True,

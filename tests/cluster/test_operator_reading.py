@@ -12,7 +12,7 @@ from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import Running, Shell, until
 
-SILENT = {f"app__collectors__{name}": 1.0 for name in ("SECONDS", "INSIST_SECONDS")}
+SILENT = {f"app__served_runs__{name}": 1.0 for name in ("SECONDS", "INSIST_SECONDS")}
 """Settings of a client that soon gives up on an operator."""
 
 
@@ -40,8 +40,8 @@ def test_another_machine_reads_what_a_submitter_has_left(
 ) -> None:
     operator = operator_process.make(own_shell.namespace, tmp_path / "machine")
     other = own_shell.colleague()
-    assert "no collector in the namespace" in other.run("results", "--store=cluster", code=6).err
-    assert "collector" not in other.run("results").err
+    assert "no operator in the namespace" in other.run("results", "--store=cluster", code=6).err
+    assert "operator" not in other.run("results").err
     with operator.collecting() as running:
         expose(own_cluster, other, running)
         logs = own_shell.printing("r1")
@@ -53,7 +53,7 @@ def test_another_machine_reads_what_a_submitter_has_left(
         for options in ((), (f"--namespace={other.namespace.name}",)):
             running_run = other.run("list", *options)
             assert running_run.out.count("r1 ") == 1
-            assert "collector" in running_run.out
+            assert "operator" in running_run.out
             assert running_run.err == ""
         logs.end()
         own_shell.finish("r1")
@@ -61,18 +61,18 @@ def test_another_machine_reads_what_a_submitter_has_left(
         for shell in (other, own_shell):
             row = shell.run("results").out
             assert "SOURCE" in row
-            assert row.count("collector") == 1
+            assert row.count("operator") == 1
             (listed,) = shell.json("list")
-            assert (listed["run_id"], listed["source"]) == ("r1", "collector")
+            assert (listed["run_id"], listed["source"]) == ("r1", "operator")
             assert (listed["phase"], listed["verdict"]) == ("Succeeded", "valid")
             assert shell.run("list").out.count("r1 ") == 1
             status = shell.json("status", "r1")
-            assert (status["phase"], status["source"]) == ("Succeeded", "collector")
+            assert (status["phase"], status["source"]) == ("Succeeded", "operator")
             assert "Source:" in shell.run("status", "r1").out
             for replica, lines in logs.expected.items():
                 printed = shell.run("logs", "r1", f"--replica={replica}").out
                 assert printed.splitlines() == lines
-        assert other.json("results")["rows"][0]["members"][0]["source"] == "collector"
+        assert other.json("results")["rows"][0]["members"][0]["source"] == "operator"
         assert "r1" in other.run("list", "--store=cluster").out
         assert "[worker-0] " in other.run("logs", "r1", "--store=cluster").out
         assert "no such run: r9" in other.run("status", "r9", "--store=cluster", code=2).err
@@ -80,7 +80,7 @@ def test_another_machine_reads_what_a_submitter_has_left(
         assert "can be read" not in other.run("watch", "r1", "--store=cluster", code=2).out
         for command in ("watch", "collect", "cancel", "delete"):
             over = other.run(command, "r1")
-            assert "the collector has collected it: nothing is left to do" in over.err
+            assert "the operator has collected it: nothing is left to do" in over.err
             assert (" ok (smoke)" in over.out) == (command in {"watch", "collect"})
         # Who has submitted it takes it over, though its job is gone.
         taken = own_shell.run("collect", "--all")
@@ -94,11 +94,11 @@ def test_another_machine_reads_what_a_submitter_has_left(
         own_shell.limits = SILENT
         silent = own_shell.run("list")
         assert "r1" in silent.out
-        assert "note: without the runs of a collector: " in silent.err
+        assert "note: without the runs of an operator: " in silent.err
         assert "answer" in silent.err
         insisted = own_shell.run("list", "--store=cluster", code=6)
-        assert "The collector cannot be read: " in insisted.err
+        assert "The operator cannot be read: " in insisted.err
         running.process.send_signal(signal.SIGCONT)
         operator_process.end(running)
     gone = own_shell.run("results")
-    assert "note: without the runs of a collector" in gone.err
+    assert "note: without the runs of an operator" in gone.err

@@ -165,7 +165,7 @@ def test_an_operator_owns_what_is_submitted_and_starts_it_in_turns(
             until(lambda: len(shell.on_cluster("pods")) == 4, "the pods of two jobs")
             held = [job for job in jobs if TURN in written(shell, job)]
             assert len(held) == 1
-            assert {owner(shell, job) for job in jobs} == {"collector"}
+            assert {owner(shell, job) for job in jobs} == {"operator"}
             # A closed laptop changes nothing.
             submit.kill()
         # The held one has pods only when another has ended.
@@ -173,7 +173,7 @@ def test_an_operator_owns_what_is_submitted_and_starts_it_in_turns(
             shell.finish(job)
             until(partial(is_gone, shell, job), f"the deletion of {job}")
         rows = shell.json("results")["rows"]
-        assert [member["source"] for member in rows[0]["members"]] == ["collector"] * 3
+        assert [member["source"] for member in rows[0]["members"]] == ["operator"] * 3
         assert "nothing-measured" in shell.run("explain", jobs[0]).out
         colleague = shell.colleague()
         copied = colleague.run("store", "import", "--from-operator", "night")
@@ -199,7 +199,7 @@ def test_without_the_operator_on_request(
     with operator.collecting() as running:
         expose(own_cluster, own_shell, running)
         logs = own_shell.logs("mine").begin()
-        with own_shell.submitted("mine", "--no-collector") as submit:
+        with own_shell.submitted("mine", "--no-operator") as submit:
             submit.until("step ")
             assert owner(own_shell, "mine") == own_shell.identity
             logs.end()

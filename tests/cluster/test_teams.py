@@ -95,7 +95,7 @@ def test_two_teams_read_an_operator_in_whose_namespace_they_have_no_other_rights
             listed = {run["run_id"]: run for run in shell.json("list")}
             assert listed.keys() == {"r0", "r1"}
             ours = listed[f"r{number}"]
-            assert (ours["source"], ours["verdict"]) == ("collector", "valid")
+            assert (ours["source"], ours["verdict"]) == ("operator", "valid")
             here = shell.json("list", f"--namespace={shell.namespace.name}")
             assert [run["run_id"] for run in here] == [f"r{number}"]
             for replica, lines in logs[number].expected.items():

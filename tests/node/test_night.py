@@ -87,7 +87,7 @@ def test_a_night_is_measured_and_its_row_outlives_the_release(
     until(lambda: ann.on_cluster("pods") == [], "no pods")
     known = everything(ann)
     ((run,), rows, logs) = known
-    assert (run["set_name"], run["source"]) == (NIGHT, "collector")
+    assert (run["set_name"], run["source"]) == (NIGHT, "operator")
     assert len(rows["rows"]) == 1
     assert '"event": "step", "step": 6,' in logs[run["run_id"]]
     made = ("get", "leases,secrets", "--output=name")

@@ -26,7 +26,7 @@ from k8sbench.adapters.store import disk
 from k8sbench.model import times
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.kube import MOST_RUNS, TOKEN_HEADER
-from k8sbench.model.ownership import COLLECTOR
+from k8sbench.model.ownership import OPERATOR
 from k8sbench.model.run import Baseline, Run
 
 T = TypeVar("T")
@@ -232,5 +232,5 @@ def _theirs(answer: Run) -> Run:
         owner=None,
         artifacts=None,
         artifacts_missing=f"The operator has its files: k8sbench logs {answer.run_id}",
-        source=COLLECTOR,
+        source=OPERATOR,
     )

@@ -16,7 +16,6 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import clean
 from k8sbench.model.planning import describe
 from k8sbench.model.request import ClusterAccess
-from k8sbench.model.run import COLLECTED_ELSEWHERE
 from k8sbench.report import group_words
 from k8sbench.report.publication import STATED
 from k8sbench.report.run_document import RunStatus
@@ -144,8 +143,6 @@ def _verdict(status: RunStatus) -> list[tuple[str, str | None]]:
 def _not_measured(status: RunStatus) -> str:
     if not status.phase.final:
         return "not measured yet"
-    if status.cause_id == COLLECTED_ELSEWHERE:
-        return "not measured here"
     if status.phase is not Phase.SUCCEEDED:
         return f"not measured: the run is {status.phase}"
     if status.plan.backend == "local":

@@ -12,7 +12,7 @@ import pytest
 
 from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
 from k8sbench.adapters.store.sql_store import open_store
-from k8sbench.app import collectors, comparing
+from k8sbench.app import comparing, served_runs
 from k8sbench.measure.group.compare import Held
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
@@ -128,7 +128,7 @@ def of_an_operator(where: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def opened(access: ClusterAccess, seconds: float = 0.0) -> Iterator[OperatorProxy]:
         yield Proxy()
 
-    monkeypatch.setattr(collectors, "opened", opened)
+    monkeypatch.setattr(served_runs, "opened", opened)
 
 
 @pytest.mark.usefixtures("of_an_operator")

@@ -6,32 +6,24 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from k8sbench.adapters.kubernetes.client.api import ApiFault
 from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
-from k8sbench.app import collectors
-from k8sbench.lifecycle import collecting
-from k8sbench.lifecycle.context import RunContext, Stop
-from k8sbench.model import attempts, creation
+from k8sbench.app import served_runs
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.kube import TOKEN_HEADER
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
-from k8sbench.model.run import Location, Run
 from k8sbench.operator import http
 from k8sbench.operator.controller import OperatorSettings, State
 from k8sbench.operator.metrics import Metrics
 from tests.unit.command_line import Cli
 from tests.unit.kubernetes import servers
-from tests.unit.lifecycle.played import FakeCluster, Silent, at, context
 from tests.unit.lifecycle.test_gathering import Bench, Source
-from tests.unit.presence import present
 from tests.unit.store.examples import NOW, archive, plan, step
 
 HERE = ClusterAccess(namespace="team")
@@ -67,7 +59,7 @@ class Operator:
 def operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Operator]:
     with open_store(str(tmp_path / "operator")) as store:
         made = Operator(store)
-        monkeypatch.setattr(collectors, "opened", made.opened)
+        monkeypatch.setattr(served_runs, "opened", made.opened)
         yield made
 
 
@@ -112,8 +104,8 @@ def test_a_file_that_did_not_come_whole_is_an_error(
     with monkeypatch.context() as patched:
         patched.setattr(OperatorProxy, "pieces", breaks)
         with pytest.raises(Unreachable, match=why):
-            collectors.copied(HERE, "seg-1", tmp_path, "logs")
-    (path,) = collectors.copied(HERE, "seg-1", tmp_path, "logs")
+            served_runs.copied(HERE, "seg-1", tmp_path, "logs")
+    (path,) = served_runs.copied(HERE, "seg-1", tmp_path, "logs")
     assert path.read_bytes() == whole
     assert [stat.S_IMODE(one.stat().st_mode) for one in (path.parent, path)] == [0o700, 0o600]
 
@@ -141,47 +133,3 @@ def test_a_report_has_an_operators_runs_and_their_logs(
     theirs = operator.store.log_files("seg-1")
     assert len(copies) == 2
     assert [path.read_bytes() for path in copies] == [path.read_bytes() for path in theirs]
-
-
-def without_its_job(theirs: Run, store: SqlStore) -> tuple[Run, RunContext]:
-    """Record an operator's run in its submitter's store, its job gone."""
-    place = Location(server="https://api", namespace="team")
-    store.record(theirs.plan, at=theirs.created_at, owner=None, location=place)
-    ours = store.move("seg-1", creation.created(theirs.created_at, "uid-1"))
-    gone = FakeCluster(at(Phase.LOST, "The job is gone.", creation.JOB_GONE), outlives=True)
-    ask = partial(collectors.collected_elsewhere, HERE)
-    return ours, msgspec.structs.replace(context(store, gone), collected_elsewhere=ask)
-
-
-@pytest.mark.usefixtures("measured")
-def test_a_run_whose_job_is_gone_is_not_lost_while_its_operator_does_not_answer(
-    operator: Operator, tmp_path: Path
-) -> None:
-    theirs = operator.store.run("seg-1")
-    with open_store(str(tmp_path / "laptop")) as store:
-        ours, here = without_its_job(theirs, store)
-        reporter = Silent()
-        operator.is_away = True
-        left = collecting.collect([ours], here, reporter, Stop(), follow=False)
-        assert [run.run_id for run in left.going_on] == ["seg-1"]
-        assert "collects it: The operator" in " ".join(reporter.reported)
-        operator.is_away = False
-        assert present(here.collectors_record(ours)).measurement == theirs.measurement
-        assert store.log_files("seg-1") == []
-        (taken,) = collecting.collect([ours], here, reporter, Stop(), follow=False).closed
-        assert taken.measurement == theirs.measurement
-        assert (store.folder("seg-1") / "gpu" / "prometheus.jsonl").exists()
-
-
-@pytest.mark.usefixtures("measured")
-def test_what_an_operator_has_of_an_earlier_attempt_is_not_that_of_the_next(
-    operator: Operator, tmp_path: Path
-) -> None:
-    theirs = operator.store.run("seg-1")
-    with open_store(str(tmp_path / "laptop")) as store:
-        ours, here = without_its_job(theirs, store)
-        again = attempts.continued(ours.plan, 1, theirs.created_at + 9)
-        next_one = msgspec.structs.replace(ours, history=(*ours.history, again))
-        assert here.collected_elsewhere is not None
-        assert here.collected_elsewhere(next_one, store.folder("seg-1")) is None
-        assert store.log_files("seg-1") == []

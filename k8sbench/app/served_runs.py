@@ -1,6 +1,6 @@
-"""What commands read from the collector, beside the local store.
+"""What commands read from the operator, beside the local store.
 
-The collector has two seconds for each answer. If it is unreachable, a note says so and the local
+The operator has two seconds for each answer. If it is unreachable, a note says so and the local
 runs are shown alone; ``--store cluster`` makes that an error.
 """
 
@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from k8sbench.app import connections
-from k8sbench.model import attempts, ownership, times
-from k8sbench.model.errors import BenchError, Unreachable, is_refused
+from k8sbench.model import ownership, times
+from k8sbench.model.errors import BenchError, Unreachable
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Baseline, Run
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SECONDS = 2.0
-"""Time limit of the collector's answer, of all of its pages."""
+"""Time limit of the operator's answer, of all of its pages."""
 INSIST_SECONDS = 10.0
 """Time limit of each answer if no other data are shown."""
 LOG_SECONDS = 30.0
 """Until the next piece of a log must come."""
-SOURCE = ownership.COLLECTOR
+SOURCE = ownership.OPERATOR
 """The source of its runs."""
 
 
@@ -39,9 +39,9 @@ def asked(
     note: Callable[[str], None],
     *,
     insist: bool = False,
-    missing: Callable[[], str] = lambda: "the runs of a collector",
+    missing: Callable[[], str] = lambda: "the runs of an operator",
 ) -> T | None:
-    """Read from the collector; None if there is none that can be read.
+    """Read from the operator; None if there is none that can be read.
 
     A failure is noted together with what is ``missing`` from the output. With ``insist`` it raises
     :class:`Unreachable`.
@@ -49,18 +49,18 @@ def asked(
     if not insist and not connections.configured(access):
         return None
     try:
-        with opened(access, INSIST_SECONDS if insist else SECONDS) as collector:
-            if collector is not None:
-                return read(collector)
+        with opened(access, INSIST_SECONDS if insist else SECONDS) as operator:
+            if operator is not None:
+                return read(operator)
         if insist:
             raise Unreachable(
-                "There is no collector in the namespace.",
+                "There is no operator in the namespace.",
                 "Name its namespace with -n, or install it with the chart.",
             )
     except BenchError as wrong:
         if insist:
             action = wrong.action
-            raise Unreachable(f"The collector cannot be read: {wrong.message}", action) from wrong
+            raise Unreachable(f"The operator cannot be read: {wrong.message}", action) from wrong
         note(f"note: without {missing()}: {wrong.message}")
     return None
 
@@ -85,10 +85,10 @@ def runs(
 
     def missing() -> str:
         if not found:
-            return "the runs of a collector"
+            return "the runs of an operator"
         oldest = min(run.created_at for run in found.values())
         return (
-            f"some runs of a collector, those created before {times.utc(oldest)} (--store"
+            f"some runs of an operator, those created before {times.utc(oldest)} (--store"
             " cluster waits for all, --benchmark asks for fewer)"
         )
 
@@ -106,13 +106,13 @@ def run(
 def baselines(
     access: ClusterAccess, note: Callable[[str], None], *, insist: bool = False
 ) -> list[Baseline]:
-    """Return its baselines; none of a collector that knows no such."""
+    """Return its baselines; none of an operator that knows no such."""
     found = asked(
         access,
         lambda there: there.baselines(),
         note,
         insist=insist,
-        missing=lambda: "the baselines of a collector",
+        missing=lambda: "the baselines of an operator",
     )
     return found or []
 
@@ -120,46 +120,18 @@ def baselines(
 def copied(
     access: ClusterAccess, run_id: str, folder: Path, *kinds: Literal["logs", "gpu", ""]
 ) -> list[Path]:
-    """Copy a run's files from a collector into a folder; return the copies."""
-    with opened(access, LOG_SECONDS) as collector:
-        return [] if collector is None else collector.copy(run_id, folder, kinds)
-
-
-def collected_elsewhere(access: ClusterAccess, run: Run, folder: Path | None) -> Run | None:
-    """Return the collector's record of a run; copy its files into a folder.
-
-    Returns None if this user may read no collector, or it does not know the run. Raises
-    :class:`Unreachable` if it does not answer, still follows the run, or is still fetching its GPU
-    metrics.
-    """
-    there = connections.access_to(run.location, access)
-    if not connections.configured(there):
-        return None
-    try:
-        with opened(there, INSIST_SECONDS) as collector:
-            theirs = None if collector is None else collector.run(run.run_id)
-        if theirs is None or theirs.attempt < run.attempt:
-            return None  # it has no record, or none of the present attempt
-        if not theirs.is_closed or theirs.owes_gpu_metrics:
-            raise Unreachable("The collector follows it still.", "Collect it again later.")
-        if folder is not None and not attempts.is_taken_over(theirs, run):
-            copied(there, run.run_id, folder, "logs", "gpu")
-    except BenchError as error:
-        if is_refused(error):
-            return None
-        raise
-    except OSError as error:
-        raise Unreachable(f"Its files cannot be copied: {error.strerror}.", "Try again.") from error
-    return theirs
+    """Copy a run's files from an operator into a folder; return the copies."""
+    with opened(access, LOG_SECONDS) as operator:
+        return [] if operator is None else operator.copy(run_id, folder, kinds)
 
 
 @contextlib.contextmanager
 def opened(access: ClusterAccess, seconds: float = SECONDS) -> Iterator[OperatorProxy | None]:
-    """Give the collector of a namespace; None where it has none."""
+    """Give the operator of a namespace; None where it has none."""
     from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
 
     with contextlib.closing(connections.connect(access)) as api:
         connections.check_answers(api, seconds)
         api.retry_s = seconds
-        collector = OperatorProxy(api)
-        yield collector if collector.is_there() else None
+        operator = OperatorProxy(api)
+        yield operator if operator.is_there() else None

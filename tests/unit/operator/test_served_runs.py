@@ -15,12 +15,12 @@ from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app import (
     collect,
-    collectors,
     connections,
     follow,
     listing,
     lookup,
     results,
+    served_runs,
     stores,
 )
 from k8sbench.lifecycle.context import Stop
@@ -86,7 +86,7 @@ def proxy(monkeypatch: pytest.MonkeyPatch) -> Proxy:
         assert access in {HERE, ClusterAccess()}
         yield proxy
 
-    monkeypatch.setattr(collectors, "opened", opened)
+    monkeypatch.setattr(served_runs, "opened", opened)
     return proxy
 
 
@@ -105,7 +105,7 @@ def test_one_that_does_not_answer_is_noted(proxy: Proxy, store: str) -> None:
     noted: list[str] = []
     report = results.results(Wanted(), store, noted.append, access=HERE)
     assert [member.run_id for row in report.results for member in row.group.members] == ["b"]
-    assert noted == ["note: without the runs of a collector: The operator does not answer."]
+    assert noted == ["note: without the runs of an operator: The operator does not answer."]
     with pytest.raises(Unreachable, match="does not answer") as wrong:
         results.results(Wanted(), stores.CLUSTER, noted.append, access=HERE)
     assert wrong.value.exit_code == 6
@@ -119,14 +119,14 @@ def test_an_answer_of_another_version_is_a_note_or_an_error_in_words(
     noted: list[str] = []
     report = results.results(Wanted(), store, noted.append, access=HERE)
     assert len(report.results) == 1
-    assert collectors.baselines(HERE, noted.append) == []
-    assert collectors.run(HERE, "a", noted.append) is None
+    assert served_runs.baselines(HERE, noted.append) == []
+    assert served_runs.run(HERE, "a", noted.append) is None
     assert all("not one that this version of k8sbench reads" in text for text in noted)
     assert len(noted) == 3
     with pytest.raises(Unreachable, match="not one that this version"):
-        collectors.run(HERE, "a", noted.append, insist=True)
+        served_runs.run(HERE, "a", noted.append, insist=True)
     with pytest.raises(Unreachable, match="not one that this version"):
-        collectors.copied(HERE, "a", tmp_path, "logs")
+        served_runs.copied(HERE, "a", tmp_path, "logs")
 
 
 def test_a_run_that_only_the_operator_has_is_over_for_every_command(
@@ -146,7 +146,7 @@ def test_a_run_that_only_the_operator_has_is_over_for_every_command(
         assert [member.verdict for member in row.group.members] == ["valid"]
     for kind in KINDS:
         follow.end(["a"], kind, *where, reporter, Stop())
-    over = "Run a is over, and the collector has collected it: nothing is left to do."
+    over = "The operator has collected run a: nothing is left to do here."
     assert reporter.reported == [over] * 4
     for kind in KINDS:
         with pytest.raises(Unreachable, match="still follows run z"):
@@ -187,7 +187,7 @@ def test_a_store_of_many_runs_is_read_to_its_beginning(proxy: Proxy, many: list[
     noted: list[str] = []
     for insist in (False, True):
         proxy.asked.clear()
-        found = collectors.runs(HERE, noted.append, insist=insist)
+        found = served_runs.runs(HERE, noted.append, insist=insist)
         assert [one.run_id for one in found] == many
         assert [query["limit"] for query in proxy.asked] == ["10", "10", "10"]
     assert not noted
@@ -197,22 +197,22 @@ def test_a_store_of_many_runs_is_read_to_its_beginning(proxy: Proxy, many: list[
 def test_where_the_older_ones_do_not_come_the_newest_are_shown_and_it_is_said(
     proxy: Proxy, many: list[str], monkeypatch: pytest.MonkeyPatch, breaks: bool
 ) -> None:
-    monkeypatch.setattr(collectors, "SECONDS", 2.0 if breaks else -1.0)
+    monkeypatch.setattr(served_runs, "SECONDS", 2.0 if breaks else -1.0)
     proxy.breaks_at = 2 if breaks else None
     why = "The operator does not answer." if breaks else "It has not answered in -1 s."
     noted: list[str] = []
-    found = collectors.runs(HERE, noted.append)
+    found = served_runs.runs(HERE, noted.append)
     assert [one.run_id for one in found] == many[-10:]
     (note,) = noted
     assert note == (
-        "note: without some runs of a collector, those created before 2001-09-09T01:46:54Z (--store"
+        "note: without some runs of an operator, those created before 2001-09-09T01:46:54Z (--store"
         f" cluster waits for all, --benchmark asks for fewer): {why}"
     )
     # Who insists is given all or an error.
     if breaks:
         proxy.asked.clear()
-        with pytest.raises(Unreachable, match="The collector cannot be read: The operator does"):
-            collectors.runs(HERE, lambda _: None, insist=True)
+        with pytest.raises(Unreachable, match="The operator cannot be read: The operator does"):
+            served_runs.runs(HERE, lambda _: None, insist=True)
 
 
 def test_results_of_some_time_ask_for_whole_sets_and_what_speedups_refer_to(
