@@ -22,16 +22,16 @@ def operator(own_shell: Shell, tmp_path: Path) -> OperatorShell:
 def test_of_two_the_second_waits_until_the_first_ends_or_is_killed(
     own_shell: Shell, operator: OperatorShell
 ) -> None:
-    logs = operator_process.given(own_shell, "r1")
+    logs, place = operator_process.given(own_shell, "r1"), own_shell.namespace.name
     with operator.collecting() as first:
         until(lambda: operator.archived("r1-1"), "lines of r1-1")
         with operator.collecting() as second:
-            second.until(" holds Lease ")
+            second.until(f" holds Lease {place}/k8sbench-operator")
             assert "Running" not in second.err
             operator_process.end(first)
             second.until("Running")
             with operator.collecting("--log-format=json") as third:
-                third.until(" holds Lease ")
+                third.until(f" holds Lease {place}/k8sbench-operator")
                 second.kill()
                 logs.end()
                 own_shell.finish("r1-1")
@@ -85,7 +85,7 @@ def test_a_job_that_is_removed_while_nobody_collects_leaves_a_lost_run(
     own_shell.finish("r1-1")
     own_shell.namespace.kubectl("delete", "pytorchjob", "r1-1", "--cascade=foreground")
     with operator.collecting() as running:
-        until(lambda: operator.phase("r1-1") == "Lost", "the end of r1")
+        until(lambda: operator.phase("r1-1") == "Lost", "the end of r1-1")
         operator_process.end(running)
     end = operator.json("status", "r1-1")["history"][-1]
     assert (end["phase"], end["cause_id"]) == ("Lost", "job-gone")
