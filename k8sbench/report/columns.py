@@ -13,7 +13,14 @@ from k8sbench.model.counts import ABSENT
 from k8sbench.model.gpu_metrics import ROW_FIGURES
 from k8sbench.model.group import SCRATCH, Deviation, Figure, Group, Result, Spread
 from k8sbench.report import formats
-from k8sbench.report.group_words import footnotes, interval, marks, percent, precision
+from k8sbench.report.group_words import (
+    accuracy,
+    footnotes,
+    interval,
+    marks,
+    percent,
+    precision,
+)
 from k8sbench.report.tables import Cell, Column, absent
 
 Form = Literal["table", "wide", "document"]
@@ -213,15 +220,16 @@ def _time(result: Result) -> Cell:
 
 
 def _accuracy(result: Result) -> Cell:
-    """Write the accuracy, and that there were no start weights."""
-    group, training = result.group, result.group.training
-    if group.accuracy is None:
+    """Write the accuracy at the target, else the best, and how it was reached."""
+    group, training, reached = result.group, result.group.training, result.group.accuracy
+    if reached is None:
         return absent(group.missing.get("accuracy", "no valid figure"))
-    is_scratch = training is not None and training.weights == SCRATCH
-    reached = group.accuracy
     unit = "" if reached.unit in ("%", "fraction") else f" {reached.unit}"
-    text = f"{percent(reached)}{unit} ({reached.metric})"
-    return Cell(text, (SCRATCH,) if is_scratch else ())
+    text = f"{accuracy(group)}{unit} ({reached.metric})".replace(") (", ", ")
+    notes = [SCRATCH] if training is not None and training.weights == SCRATCH else []
+    if group.time_to_train_s is not None and reached.at_target not in (None, reached.best):
+        notes.append(f"accuracy at the end of the time to train; best: {percent(reached)}")
+    return Cell(text, tuple(notes))
 
 
 def _restarts(result: Result) -> Cell:

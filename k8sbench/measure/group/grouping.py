@@ -29,6 +29,7 @@ from k8sbench.model.measurement import ESTIMATORS, AccuracyResult, Arithmetic
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
+from k8sbench.parse.reading import OURS
 
 EFFICIENCY_LIMIT = 1.05
 """Speedup ÷ GPUs above this means an error on one of the two sides."""
@@ -295,23 +296,42 @@ def _time_to_train(
     longer than any that did. A median over the others alone would improve as more runs fail.
     """
     times = [c.measurement.time_to_train_s for c in counted]
-    reached = sum(seconds is not None for seconds in times)
-    if not reached and not any(c.measurement.accuracy for c in counted):
+    timed = sum(seconds is not None for seconds in times)
+    if not timed and not any(c.measurement.accuracy for c in counted):
         missing["time_to_train_s"] = missing["runs_at_target"] = _no_accuracy(measured)
         return None, None
-    if reached * 2 <= len(times):
-        missing["time_to_train_s"] = _not_reached(counted, reached)
+    reached = sum(map(_reached, counted))
+    if timed * 2 <= len(times):
+        missing["time_to_train_s"] = _no_time(counted, timed, reached)
         return None, reached
     return statistics.median(math.inf if s is None else s for s in times), reached
 
 
-def _not_reached(counted: Sequence[Candidate], reached: int) -> str:
-    targets = {c.measurement.target for c in counted}
-    if targets == {None}:
+def _reached(candidate: Candidate) -> bool:
+    """Return True if a run reached its target, at a known time or not.
+
+    Other programs' own evaluations are at the target, too; only AI-Rank's lines have a time.
+    """
+    measured = candidate.measurement
+    found, target = measured.accuracy, measured.target
+    if measured.time_to_train_s is not None or (found and found.at_target is not None):
+        return True
+    if found is None or target is None or measured.format == OURS.name:
+        return False
+    return found.best * (100 if found.unit == "fraction" else 1) >= target
+
+
+def _no_time(counted: Sequence[Candidate], timed: int, reached: int) -> str:
+    """Tell why most runs have no time to train."""
+    if {c.measurement.target for c in counted} == {None}:
         return "the runs have no target accuracy"
     if not reached:
         return "no run reached its target accuracy"
-    return f"{reached} of {len(counted)} runs reached a target accuracy: no majority"
+    if timed == reached:
+        return f"{reached} of {len(counted)} runs reached a target accuracy: no majority"
+    why = (c.measurement.missing.get("time_to_train_s", "") for c in counted if _reached(c))
+    known = "; ".join(sorted({text.rstrip(".") for text in why if text}))
+    return f"{reached} of {len(counted)} runs reached the target, {timed} at a known time: {known}"
 
 
 def _training(counted: Sequence[Candidate]) -> TrainingOfGroup | None:
