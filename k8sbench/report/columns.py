@@ -324,6 +324,7 @@ def _if_any_scales(results: Sequence[Result], form: Form) -> bool:
 
 
 _any_figure = _any(lambda r: r.group.spread)
+_any_length = _any(lambda r: r.group.key.training != "-")
 _any_queued = _any(lambda r: r.group.queued_s is not None)
 _any_published = _any(lambda r: r.deviations is not None or r.deviations_reason)
 
@@ -382,6 +383,7 @@ COLUMNS: tuple[ResultColumn, ...] = (
     _identity("batch", FULL, "batch_size"),
     _identity("set", key="set_name"),
     *map(_identity, ("preset", "mode", "data", "window", "options", "backend", "pool")),
+    text("training", _key("training"), "wide", when=_any_length, tells_apart=True, optional=2),
     _identity("GPU model", key="gpu_model"),
     *map(_identity, ("image", "program")),
     text("source", _source, when=_any(lambda r: _source(r).text != "here"), optional=1),

@@ -93,6 +93,8 @@ def _unlike(group: Group, other: Group) -> list[str]:
 
 def _differs(name: str, group: Group, other: Group) -> bool:
     mine, theirs = group.plan, other.plan
+    if name == "window" and mine.backend == theirs.backend == "imported":
+        return False  # nobody planned it, and both rates are of all after the warm-up
     if name == "options":
         unlike = mine.options.items() ^ theirs.options.items()
         return any(name not in BY_RULE for name, _ in unlike)
@@ -114,6 +116,8 @@ def _speedup_notes(group: Group, base: Group) -> tuple[str, ...]:
     ]
     if group.plan.sync_bn and not base.plan.sync_bn and mine["norm"] == alone["norm"]:
         notes.append(SYNC_BN_NOTE)
+    if base.key.window != group.key.window:
+        notes.append(f"windows: {group.key.window} iterations, on one GPU {base.key.window}")
     if base.key.set_name != group.key.set_name:
         notes.append(f"1x1 case of another set: {base.key.set_name}")
     return tuple(notes)

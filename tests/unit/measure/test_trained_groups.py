@@ -158,6 +158,25 @@ def test_a_target_that_was_reached_at_no_known_time_is_not_called_missed(
     assert (why.rstrip(".") in found.missing["time_to_train_s"]) is is_reached
 
 
+def test_imported_trainings_of_two_lengths_are_two_rows_that_say_so() -> None:
+    def of(epochs: int, repeat: int) -> Run:
+        environment = {"planned_epochs": str(epochs), "planned_iterations": epochs * 5000}
+        return trained(
+            None,
+            measured=OTHERS | {"environment": environment},
+            backend="imported",
+            mode="throughput",
+            training=None,
+            repeat=repeat,
+        )
+
+    found = groups([of(90, 1), of(250, 2), of(90, 3)])
+    assert [len(group.members) for group in found] == [1, 2]
+    (table,) = layout.tables(results(found), ())
+    place = [column.title for column in table.columns].index("training")
+    assert [row[place].text for row in table.rows] == ["250 epochs", "90 epochs"]
+
+
 # Published figures
 
 PUBLISHED: dict[str, Any] = {
