@@ -243,10 +243,16 @@ def _restarts(result: Result) -> Cell:
 def nearest(result: Result, quantity: str | None = None) -> Deviation | None:
     """Return the published figure for a row: the first comparable, else the first.
 
-    For a row of trainings the time to train, unless another ``quantity`` is given.
+    For a row of trainings the time to train, if one of its case was published, unless another
+    ``quantity`` is given.
     """
-    quantity = quantity or ("time_to_train" if trains(result) else "throughput")
-    found = [one for one in result.deviations or () if one.quantity == quantity]
+    every = result.deviations or ()
+    if quantity is None:
+        times = [
+            one for one in every if one.quantity == "time_to_train" and is_of_case(one, result)
+        ]
+        quantity = "time_to_train" if times else "throughput"
+    found = [one for one in every if one.quantity == quantity]
     return min(found, key=lambda one: (len(one.not_comparable), one.ratio is None), default=None)
 
 
@@ -260,11 +266,14 @@ def _published(result: Result) -> Cell:
     """Write the published figure of the row's own case, else nothing."""
     one = nearest(result)
     if one is None:
-        return absent(result.deviations_reason or "no figure of it was published")
+        return absent(result.deviations_reason or "the catalog has no figure of this case")
     if not is_of_case(one, result):
-        return absent("the reports have no figure of this case and precision")
-    write = formats.seconds if one.quantity == "time_to_train" else formats.rate
-    return Cell(write(one.corrected or one.published), (f"{one.source}: {one.title}",))
+        return absent("the catalog has no figure of this case and precision")
+    is_time = one.quantity == "time_to_train"
+    figure = (formats.seconds if is_time else formats.rate)(one.corrected or one.published)
+    # Beside a time to train a throughput needs its unit.
+    unit = f" {result.group.unit}" if trains(result) and not is_time else ""
+    return Cell(figure + unit, (f"{one.source}: {one.title}",))
 
 
 def _deviation(result: Result) -> Cell:

@@ -137,6 +137,12 @@ def case_notes(spec: BenchmarkSpec | None, group: Group, base: Group) -> tuple[s
     return tuple(f"{c}: {variant.case_notes[c]}" for c in cases if c in variant.case_notes)
 
 
+def _no_entry(plan: RunPlan) -> str:
+    if plan.backend == "imported" and not plan.spec_source:
+        return f"imported as {plan.benchmark} logs of no benchmark; --benchmark names one"
+    return f"no catalog entry {plan.benchmark} in {plan.spec_source}"
+
+
 # -- results --------------------------------------------------------------------------------------
 #
 # What follows for a group from the others and from the catalog: ratios of equal things only.
@@ -174,7 +180,7 @@ def results(
         if published:
             spec = find(group.plan)
             if spec is None:
-                why = f"no catalog entry for {group.plan.benchmark}"
+                why = _no_entry(group.plan)
             else:
                 deviations = ratios.deviations_of(group, spec)
                 if not deviations:

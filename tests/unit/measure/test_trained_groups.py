@@ -9,7 +9,7 @@ from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.speedup import results
 from k8sbench.measure.run.rules import ENDS_EARLY
 from k8sbench.measure.run.training import NO_EVALUATION, NO_VALUE
-from k8sbench.model.group import Deviation, Group
+from k8sbench.model.group import Deviation, Group, Result
 from k8sbench.model.measurement import AccuracyResult, DataSet, Weights
 from k8sbench.model.plan import PlannedTraining
 from k8sbench.model.run import Run
@@ -125,11 +125,23 @@ OTHERS: dict[str, Any] = {"format": "dle-resnet50", "mode": None, "weights": Non
 """What other programs' logs state."""
 
 
+def cell_of(result: Result, title: str) -> Cell:
+    (table,) = layout.tables([result], ())
+    return table.rows[0][[column.title for column in table.columns].index(title)]
+
+
 def accuracy_cell(found: Group) -> Cell:
     (result,) = results([found])
-    (table,) = layout.tables([result], ())
-    titles = [column.title for column in table.columns]
-    return table.rows[0][titles.index("accuracy (%)")]
+    return cell_of(result, "accuracy (%)")
+
+
+def test_a_training_whose_time_nobody_published_has_the_published_throughput_with_its_unit() -> (
+    None
+):
+    spec = catalog(throughput=2802.14)
+    found = one_group(trained(None, measured=OTHERS, mode="throughput", backend="imported"))
+    (result,) = results([found], find=lambda _: spec, published=True)
+    assert cell_of(result, "published").text.startswith("2802.14 samples/s")
 
 
 def test_beside_a_time_to_train_stands_the_accuracy_of_the_evaluation_that_ends_it() -> None:
