@@ -303,14 +303,15 @@ def _beside(result: Result) -> Cell:
 
 
 def _history(result: Result) -> Cell:
-    """Draw the medians of the case's sets as bars, with their scale.
+    """Draw the medians of the case's sets as bars, with their range.
 
     A range below a tenth of the largest is drawn flat.
     """
     if len(result.medians) < 2:
         return absent("fewer than two sets of the case have a figure")
-    most, least = max(result.medians), min(*result.medians, 0.9 * max(result.medians))
-    bars = "".join(BARS[round(7 * (m - least) / (most - least))] for m in result.medians)
+    least, most = min(result.medians), max(result.medians)
+    bottom = min(least, 0.9 * most)
+    bars = "".join(BARS[round(7 * (m - bottom) / (most - bottom))] for m in result.medians)
     return Cell(f"{bars} {formats.rate(least)}–{formats.rate(most)}")
 
 

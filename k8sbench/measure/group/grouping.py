@@ -97,7 +97,8 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
     parameters, gmac = _model(first.run.plan, measured, missing)
     effective = joined(c.measurement.precision_effective for c in measured)
     seconds, reached = _time_to_train(counted, measured, missing)
-    began = [_began(candidate.run) for candidate in candidates]
+    dates = {c.run.run_id: at for c in candidates if (at := _began(c.run)) is not None}
+    began = [dates.get(c.run.run_id, c.run.created_at) for c in candidates]
     return Group(
         # What the runs report; unequal values stand side by side.
         key=msgspec.structs.replace(
@@ -114,6 +115,7 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
         estimator=estimator,
         members=tuple(_member(c, estimator) for c in candidates),
         began=(min(began), max(began)),
+        dates=(min(dates.values()), max(dates.values())) if dates else None,
         spread=figures,
         reasons=tuple(reasons),
         parameters=parameters,
@@ -178,10 +180,12 @@ def _with_reasons(group: Group, new: Sequence[Finding]) -> Group:
     )
 
 
-def _began(run: Run) -> float:
-    """Return a run's start; for an imported run its window's, if dated."""
-    window = run.measurement.window if run.measurement and run.is_imported else None
-    return run.created_at if window is None or window.started_at is None else window.started_at
+def _began(run: Run) -> float | None:
+    """Return a run's start; of an imported run its window's, None without dates."""
+    if not run.is_imported:
+        return run.created_at
+    window = run.measurement.window if run.measurement else None
+    return None if window is None else window.started_at
 
 
 def _member(candidate: Candidate, estimator: str) -> Member:
