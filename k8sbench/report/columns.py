@@ -43,8 +43,6 @@ class ResultColumn(Column, frozen=True, kw_only=True):
     """Forms with the column."""
     when: Shown = lambda _, __: True
     """True if rows have the column in a form; an empty column is dropped."""
-    tells_apart: bool = False
-    """True if other forms need the column to distinguish rows."""
 
 
 def text(title: str, cell: Callable[[Any], Cell], *forms: Form, **more: Any) -> ResultColumn:
@@ -350,8 +348,7 @@ def _source(result: Result) -> Cell:
 
 def _identity(name: str, forms: tuple[Form, ...] = _WIDE, key: str | None = None) -> ResultColumn:
     """Build a column of a key field, shown by default if rows differ."""
-    least = 1 if forms == FULL else 2
-    return text(name, _key(key or name), *forms, tells_apart=True, optional=least)
+    return text(name, _key(key or name), *forms, tells_apart=True, whole=True, optional=1)
 
 
 GPU = {metric.column: name for name, metric in ROW_FIGURES.items() if metric.column}
@@ -393,10 +390,10 @@ COLUMNS: tuple[ResultColumn, ...] = (
     _identity("batch", FULL, "batch_size"),
     _identity("set", key="set_name"),
     *map(_identity, ("preset", "mode", "data", "window", "options", "backend", "pool")),
-    text("training", _key("training"), "wide", when=_any_length, tells_apart=True, optional=2),
+    text("training", _key("training"), "wide", when=_any_length, tells_apart=True, optional=1),
     _identity("GPU model", key="gpu_model"),
     *map(_identity, ("image", "program")),
-    text("source", _source, when=_any(lambda r: _source(r).text != "here"), optional=1),
+    text("source", _source, when=_any(lambda r: _source(r).text != "here"), optional=2),
     number("runs", _runs, optional=3),
     number("time to train (s)", _time, when=_any(trains), stays=True),
     number("accuracy (%)", _accuracy, when=_any(trains), stays=True),

@@ -62,6 +62,8 @@ class Column(msgspec.Struct, frozen=True):
     """Order in which narrow terminals drop it, highest first; 0: never."""
     states: bool = False
     """True if its cells begin with a state or verdict, which may be coloured."""
+    tells_apart: bool = False
+    """True if rows may differ in it alone; without room a line below has its values."""
 
 
 def width_of(text: str) -> int:
@@ -328,7 +330,7 @@ def _text(
     if len(fit.kept) < len(columns):
         gone = [n for n in range(len(columns)) if n not in fit.kept]
         out = (*(out or ()), *(columns[n].title for n in gone))
-        return _text(without(table, [places[n] for n in gone]), width, paint, out)
+        return _text(_without(table, [places[n] for n in gone]), width, paint, out)
     if out:
         below.append(f"{', '.join(out)}: no room in {width} columns; {table.complete} has it")
     lines = "".join(wrapped(line, width, indent="    ") + "\n" for line in below)
@@ -360,6 +362,18 @@ def without(table: Table, gone: Sequence[int]) -> Table:
         columns=tuple(table.columns[n] for n in kept),
         rows=tuple(tuple(row[n] for n in kept) for row in table.rows),
     )
+
+
+def _without(table: Table, gone: Sequence[int]) -> Table:
+    """Drop columns; values that tell rows apart become notes of their rows."""
+    apart = [n for n in gone if table.columns[n].tells_apart]
+    rows = []
+    for first, *others in table.rows if 0 not in gone else ():
+        row = (first, *others)
+        told = (f"{table.columns[n].title.replace(' ', '-')}: {row[n].text}" for n in apart)
+        notes = [note for note in told if not note.endswith(f": {ABSENT}")]
+        rows.append((msgspec.structs.replace(first, notes=(*notes, *first.notes)), *others))
+    return without(msgspec.structs.replace(table, rows=tuple(rows) or table.rows), gone)
 
 
 def captioned(table: Table) -> tuple[str, list[int]]:
