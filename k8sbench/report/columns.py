@@ -223,7 +223,8 @@ def _accuracy(result: Result) -> Cell:
     if reached is None:
         return absent(group.missing.get("accuracy", "no valid figure"))
     unit = "" if reached.unit in ("%", "fraction") else f" {reached.unit}"
-    text = f"{accuracy(group)}{unit} ({reached.metric})".replace(") (", ", ")
+    figure, _, mark = (accuracy(group) or "").rstrip(")").partition(" (")
+    text = f"{figure}{unit} ({', '.join(filter(None, (reached.metric, mark)))})"
     notes = [SCRATCH] if training is not None and training.weights == SCRATCH else []
     if group.time_to_train_s is not None and reached.at_target not in (None, reached.best):
         notes.append(f"accuracy at the end of the time to train; best: {percent(reached)}")

@@ -75,7 +75,9 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
     smoke = planned.preset == "smoke"
     agreement = Agreement() if smoke else rejections.outliers(candidates, estimator)
     counted = [c for c in candidates if c.counts]
-    figures = spread([c.rates[estimator] for c in counted], agreement.dropped) if counted else None
+    more = "import more logs of the case" if planned.backend == "imported" else USE_REPEATS
+    rates = [candidate.rates[estimator] for candidate in counted]
+    figures = spread(rates, agreement.dropped, more=more) if counted else None
     reasons = []
     if figures is not None and agreement.is_unsteady:
         text = (
@@ -88,7 +90,7 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
         )
     if figures is not None and figures.low is not None and figures.high is not None:
         width = (figures.high - figures.low) / figures.median
-        text = f"The runs spread over {100 * width:.0f} % of the median; use more --repeats."
+        text = f"The runs spread over {100 * width:.0f} % of the median."
         if width > WIDE_INTERVAL:
             reasons.append(rejections.WIDE_INTERVAL.finding(text))
     missing: dict[str, str] = {}
@@ -436,10 +438,14 @@ COVERAGE = 0.95
 """Target coverage of the interval from order statistics."""
 
 
-def spread(rates: Sequence[float], dropped: int = 0) -> Spread:
+USE_REPEATS = "use --repeats 5"
+
+
+def spread(rates: Sequence[float], dropped: int = 0, *, more: str = USE_REPEATS) -> Spread:
     """Median, mean, extremes and interval of at least one rate.
 
-    ``dropped`` is how many other repeats were left out because of their rates.
+    ``dropped`` is how many other repeats were left out because of their rates. ``more`` says how to
+    get more runs.
     """
     ordered = sorted(rates)
     count, median, mean = len(ordered), statistics.median(ordered), statistics.fmean(ordered)
@@ -456,7 +462,7 @@ def spread(rates: Sequence[float], dropped: int = 0) -> Spread:
         low=ordered[rank - 1] if known else None,
         high=ordered[count - rank] if known else None,
         coverage=coverage if known else None,
-        interval_reason=why if several else "one run only: no spread; use --repeats 5",
+        interval_reason=why if several else f"one run only: no spread; {more}",
     )
 
 

@@ -82,7 +82,8 @@ def _no_speedup(group: Group) -> str | None:
     if group.state != "valid":
         return "no valid figure"
     if group.key.gpu_model == "unknown":
-        return "the GPU model is not known"
+        is_imported = group.key.backend == "imported"
+        return "the GPU model is not stated" + "; give it with --gpu-model" * is_imported
     return None
 
 

@@ -78,7 +78,7 @@ def test_the_1x1_case_of_something_else_is_not_even_named(other: dict[str, Any])
         (smoke(1.0, preset="full"), "CPU processes share the machine: no speedup"),
         (run(700.0, case="2x4", backend="local"), "the replicas shared one machine: no speedup"),
         (run(None), "no valid figure"),
-        (run(700.0, measured={"gpu_model": None}), "the GPU model is not known"),
+        (run(700.0, measured={"gpu_model": None}), "the GPU model is not stated"),
         (run(700.0), "no 1x1 case to refer to"),
         (run(90.0, unit="GB"), "bus bandwidth: comparable as it is"),
     ],
