@@ -20,6 +20,7 @@ from k8sbench.report.group_words import (
     marks,
     percent,
     precision,
+    state,
 )
 from k8sbench.report.tables import Cell, Column, absent
 
@@ -154,8 +155,7 @@ def _verdict(result: Result) -> Cell:
     Dropped iterations are counted in a column of their own, with the reasons.
     """
     group, notes = result.group, list[str]()
-    state = "ok" if group.smoke and group.state == "valid" else group.state
-    parts = [f"{state} (smoke)" if group.smoke else state]
+    parts = [state(group)]
     for mark in marks(group):
         words, _, meaning = mark.partition(": ")
         if words in ("left out", "warn"):

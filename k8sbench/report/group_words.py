@@ -31,6 +31,13 @@ def precision(group: Group) -> str:
     return f"{requested}, in effect {effective}"
 
 
+def state(group: Group) -> str:
+    """Write the state of a row; of a smoke run ``ok (smoke)``, never valid."""
+    if not group.smoke:
+        return group.state
+    return f"{'ok' if group.state == 'valid' else group.state} (smoke)"
+
+
 def no_figure(group: Group) -> str:
     """Tell why a group without a valid run has no figure."""
     if group.state == "running":

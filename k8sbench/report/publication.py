@@ -194,7 +194,7 @@ class _Readme:
             rows=len(self._groups),
             runs=sum(len(group.members) for group in self._groups),
             sets=self._listed(f"`{name}`" for name in self._made.sets),
-            dates=formats.days(at for group in self._groups for at in group.dates or ()) or ABSENT,
+            dates=formats.days(at for group in self._groups for at in group.began),
         )
         yield self._say("made_by", version=self._made.version)
 
@@ -285,7 +285,7 @@ class _Readme:
             _shown(result.speedup.value, formats.ratio),
             _shown(result.efficiency.value, formats.percent),
             group.estimator,
-            formats.days((group.dates or ())[1:]) or ABSENT,
+            formats.days(group.began[1:]),
             self._say("smoke" if group.smoke else group.state),
         )
 

@@ -93,7 +93,7 @@ def test_the_first_sentence_says_how_many_rows_hold_and_what_has_changed() -> No
     results = [changed, *others, in_set(first, 0, benchmark="tsm")]
     lead = re.search(r'<p class="lead">(.*)</p>', page.html(pages.page(results=results)))
     assert lead is not None
-    assert lead[1].startswith("6 of 9 rows valid; 1 running; 1 failed; 1 rejected; ")
+    assert lead[1].startswith("3 of 9 rows valid; 3 ok (smoke); 1 running; 1 failed; 1 rejected; ")
     assert "deeplabv3p 2x1-cpu paddle fp32, batch 2: −6.8 % since day09" in lead[1]
 
 
