@@ -49,7 +49,7 @@ def efficiency(group: Group, speedup: Figure) -> Figure:
 def baseline(group: Group, among: Sequence[Group]) -> tuple[Group | None, str]:
     """Return the 1x1 group of the speedup, or why there is none.
 
-    The group's own set comes first, then the newest of the other sets.
+    One of the same window comes first, then the group's own set, then the newest.
     """
     key = group.key
     mine = [
@@ -58,7 +58,12 @@ def baseline(group: Group, among: Sequence[Group]) -> tuple[Group | None, str]:
         if other.plan.world_size == 1
         and (other.key.benchmark, other.key.framework) == (key.benchmark, key.framework)
     ]
-    mine.sort(key=lambda o: (o.key.set_name == key.set_name, o.began[1], o.key), reverse=True)
+
+    def nearness(other: Group) -> tuple[object, ...]:
+        has_window = other.key.window == key.window
+        return has_window, other.key.set_name == key.set_name, other.began[1], other.key
+
+    mine.sort(key=nearness, reverse=True)
     for other in mine:
         if other.state == "valid" and not _unlike(group, other):
             return other, ""
