@@ -2,7 +2,7 @@
 
 An intent is recorded before it is carried out: a process may be killed at any moment, and whoever
 resumes the run then finds the intent. Measuring takes long, so runs that are over are measured one
-at a time: a collector's in another process, others in iterations without events.
+at a time: an operator's in another process, others in iterations without events.
 """
 
 from __future__ import annotations
@@ -125,10 +125,28 @@ class Executor:
         """Return True if closing a run begins with its measurement."""
         return self._is_owed(active) or _may_have_finished(active.run)
 
-    def create(self, run: Run, manifests: Sequence[Manifest]) -> None:
-        """Create a recorded run's job and follow it."""
+    def create(
+        self,
+        run: Run,
+        manifests: Sequence[Manifest],
+        *,
+        keep: bool | None = None,
+        wait: bool | None = None,
+    ) -> None:
+        """Create a recorded run's job and follow it.
+
+        ``keep`` and ``wait`` of the run stand in place of the rules'.
+        """
         archive, view = self.context.store.archive(run.run_id), View(job=JobView.NOT_ASKED)
-        self._begin(ActiveRun(run, view, self._here, archive=archive, manifests=manifests))
+        active = ActiveRun(run, view, self._here, archive=archive, manifests=manifests)
+        active.follow_by(keep=keep, wait=wait)
+        self._begin(active)
+
+    def follow_by(self, run_id: str, *, keep: bool, wait: bool) -> None:
+        """Follow a run that is not over by rules of its own."""
+        active = self._runs.get(run_id)
+        if active is not None and active.follow_by(keep=keep, wait=wait):
+            self._changed[run_id] = None
 
     def take(self, run: Run) -> bool:
         """Resume a recorded run; False if another process follows it.
@@ -300,11 +318,10 @@ class Executor:
     def _take_event(self, active: ActiveRun, event: JobEvent) -> None:
         if event.replica is not None:
             self._gathering.seen(active.run, event.replica)
-        if event.ownership is None:
+        if event.taken_by is not None:
+            active.see(taken_by=event.taken_by)
+        else:
             self._settle(active, active.take_event(event))
-        elif active.take_ownership(event.ownership):
-            self._requests.answer(active)
-            self._take_answers([active])
 
     def _read_wishes(self) -> None:
         """Read now and then which runs other processes of the store wish to cancel.
@@ -355,8 +372,6 @@ class Executor:
                 outcome = self._requests.follow(active)
             case ActionKind.CANCEL:
                 self._requests.cancel(active, action.cause, action.cause_id)
-            case ActionKind.ASK_COLLECTOR:
-                self._requests.ask_collector(active)
             case ActionKind.RESTART:
                 active.restart()
             case ActionKind.WAIT if action.until < math.inf:
