@@ -60,7 +60,7 @@ class UsageError(BenchError):
 
 
 FIRST_RUN = "Make the first: k8sbench submit BENCHMARK, or of existing logs k8sbench import LOG."
-"""What to do with a store without runs."""
+"""Action for a store without runs."""
 
 
 class InputError(UsageError):

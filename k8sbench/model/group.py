@@ -114,12 +114,12 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     estimator: str
     members: tuple[Member, ...]
     began: tuple[float, float]
-    """Start of the first and the newest run, Unix seconds; for the order of groups.
+    """Start of the first and the newest run, Unix seconds.
 
-    Of imported runs by their stamps, else the import.
+    Orders groups. Of imported runs by their stamps, else the import.
     """
     dates: tuple[float, float] | None = None
-    """The same of the runs whose start is known; None if the logs have no dates."""
+    """First and newest known start; None if the logs have no dates."""
     spread: Spread | None
     """Spread of the throughput; None if no run counts."""
     reasons: tuple[Finding, ...]

@@ -288,7 +288,7 @@ def _said(field: str) -> str:
 
 
 def _removed(run: Run) -> str:
-    """Say how to remove the runs of its set, in the same words for all of them."""
+    """Name the command that removes a run's set."""
     return f"remove the set with: k8sbench store remove {run.plan.set_name}"
 
 
@@ -298,7 +298,7 @@ _OFFERED = {
     "--batch-size": ("batch_size",),
     "--precision": ("precision",),
 }
-"""Option that an error names → options of a log's name that state it, too."""
+"""Option named by an error → values of a log's name that state it."""
 
 
 def offering_names(error: InputError, name: str) -> InputError:
