@@ -220,10 +220,11 @@ def shape(measurement: Measurement, origin: LogOrigin, notes: list[str]) -> Shap
     cases = [choices.parse_case(case) for case in origin.variant.cases] if origin.variant else []
     fitting = [(replicas, each) for replicas, each in cases if replicas * each == gpus]
     if len(fitting) == 1:
-        known = "x".join(map(str, fitting[0]))
-        notes.append(
-            f"nothing states the nodes: {gpus} GPUs are taken to be {known}, its only case"
-        )
+        if gpus > 1:
+            known = "x".join(map(str, fitting[0]))
+            notes.append(
+                f"nothing states the nodes: {gpus} GPUs are taken to be {known}, its only case"
+            )
         return fitting[0]
     each = counted(gpus, "GPU")
     if fitting:

@@ -123,7 +123,7 @@ def _speedup_notes(group: Group, base: Group) -> tuple[str, ...]:
     if group.plan.sync_bn and not base.plan.sync_bn and mine["norm"] == alone["norm"]:
         notes.append(SYNC_BN_NOTE)
     if base.key.window != group.key.window:
-        notes.append(f"windows: {group.key.window} iterations, on one GPU {base.key.window}")
+        notes.append(f"windows: {group.window} iterations, on one GPU {base.window}")
     if base.key.set_name != group.key.set_name:
         notes.append(f"1x1 case of another set: {base.key.set_name}")
     return tuple(notes)
