@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 from k8sbench.adapters.files import report_folder
 from k8sbench.adapters.files.report_folder import Content
 from k8sbench.app import catalog, collectors, connections, results, stores
-from k8sbench.measure.group import selection
+from k8sbench.measure.group import ratios, selection
 from k8sbench.measure.group.selection import Wanted
 from k8sbench.model.errors import UsageError
 from k8sbench.model.group import Result
 from k8sbench.model.kinds import rank_order
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
+from k8sbench.report import environment as given
 from k8sbench.report import publication
 from k8sbench.report.publication import Publication
 from k8sbench.report.words import Lang
@@ -34,13 +35,18 @@ def publish(
     lang: Lang = "en",
     title: str | None = None,
     published: bool = False,
+    environment: Path | None = None,
+    notes: Path | None = None,
+    force: bool = False,
     accept: Collection[str] = (),
     access: ClusterAccess = results.HERE,
 ) -> Publication:
     """Write a report of some sets, replacing a former report.
 
-    Includes a collector's runs and their logs. Raises :class:`NotFound` for an unknown set, and
-    :class:`UsageError` for a set with active runs or a folder with other content.
+    Includes a collector's runs and their logs. ``environment`` (YAML) and ``notes`` (Markdown) stay
+    in the folder and are part of the next report there. Raises :class:`NotFound` for an unknown
+    set, and :class:`UsageError` for a set with active runs, a folder with other content, or a file
+    that was changed by hand, unless ``force`` is set.
     """
     from k8sbench import __version__
 
@@ -66,22 +72,34 @@ def publish(
             found = collectors.copied(there, run_id, Path(copies) / run_id, "logs")
             return sorted(found, key=lambda path: rank_order(path.stem))
 
+        given_text, notes_text = (
+            report_folder.given(folder / name if path is None else path, is_needed=path is not None)
+            for path, name in ((environment, given.FILE), (notes, publication.NOTES))
+        )
         logs, files = _files_of_runs(store, rows, copied)
+        names = publication.names([row.group for row in rows]).values()
         plans = {row.group.key.benchmark: row.group.plan for row in rows}
         made = Publication(
             results=rows,
-            parities=[pair for report in reports for pair in report.parities],
+            parities=ratios.parities(row.group for row in rows),
             runs=by_id,
             specs={name: spec for name, plan in plans.items() if (spec := find(plan)) is not None},
             logs=logs,
-            charts=publication.charts(rows),
+            charts=publication.charts(rows, lang),
             has_published=published,
             sets=list(dict.fromkeys(sets)),
             version=__version__,
             title=title,
             lang=lang,
+            given_text=given_text,
+            given=given.read(given_text or "", given.FILE, dict.fromkeys(sets), names),
+            notes=notes_text,
         )
-        report_folder.write(folder, files | publication.files(made), former)
+        made_files = publication.files(made)
+        if not force:
+            own = {given.FILE, publication.NOTES}
+            report_folder.check_unchanged(folder, made_files.keys() - own, former)
+        report_folder.write(folder, files | made_files, former)
     return made
 
 

@@ -82,7 +82,7 @@ def html(page: Page) -> str:
                 _table(table, [next(details, None) for _ in table.rows])
                 for table in (words.translated(tables) if page.lang == "zh" else tables)
             ],
-            "scaling": _drawn(plot.scaling(results)),
+            "scaling": _drawn(plot.scaling(results, page.lang)),
         }
     script = importlib.resources.files(__package__).joinpath("page.js").read_text("utf-8")
     text = _template().render(
