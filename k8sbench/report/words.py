@@ -69,7 +69,7 @@ def translated(tables: Sequence[Table]) -> list[Table]:
                 tuple(
                     msgspec.structs.replace(
                         cell,
-                        text=phrase("zh", cell.text) if column.states else cell.text,
+                        text=_state(cell.text) if column.states else cell.text,
                         notes=tuple(map(_note, cell.notes)),
                     )
                     for column, cell in zip(table.columns, row, strict=True)
@@ -113,6 +113,11 @@ def _patterns() -> list[tuple[re.Pattern[str], str]]:
 
 
 _REASON = re.compile(r"(?P<id>[a-z][a-z0-9-]+)(?: \((?:(?P<runs>\d+) runs|(?P<run>[^)]*))\))?: .*")
+
+
+def _state(text: str) -> str:
+    """Translate a verdict and its marks."""
+    return "; ".join(phrase("zh", part) for part in text.split("; "))
 
 
 def _note(text: str) -> str:
